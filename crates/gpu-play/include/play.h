@@ -29,8 +29,19 @@ struct Dim {
 // Ends the launch.
 [[noreturn]] void fail(const char* format, ...);
 
+struct Range {
+    uintptr_t start, end;
+    bool holds(uintptr_t at, size_t size) const { return at >= start && at < end && size <= end - at; }
+};
+
+// The buffer of the last access.
+extern __thread Range last;
+
 // Ends the launch unless `size` bytes at `address` are within one of its buffers.
-void check(const void* address, size_t size, size_t alignment);
+void check_all(const void* address, size_t size, size_t alignment);
+inline void check(const void* address, size_t size, size_t alignment) {
+    if (!last.holds((uintptr_t)address, size) || (uintptr_t)address % alignment) check_all(address, size, alignment);
+}
 
 // The shared memory of the block.
 void* shared(size_t size);
@@ -65,7 +76,7 @@ template <class T> struct Ptr {
 
 }  // namespace play
 
-extern thread_local play::Dim threadIdx, blockIdx, blockDim, gridDim;
+extern __thread play::Dim threadIdx, blockIdx, blockDim, gridDim;
 
 #define FN static inline
 #define CONSTANT static const

@@ -4,6 +4,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/mman.h>
 #include <ucontext.h>
 
@@ -11,7 +12,7 @@
 #include <string>
 #include <vector>
 
-thread_local play::Dim threadIdx, blockIdx, blockDim, gridDim;
+__thread play::Dim threadIdx, blockIdx, blockDim, gridDim;
 
 namespace play {
 
@@ -34,18 +35,6 @@ static const size_t STACK = 64 << 10, GUARD = 4 << 10, MAX_THREADS = 1024, SHARE
 
 enum State { READY, WAITS_BLOCK, WAITS_WARP, DONE };
 
-struct Fiber {
-    jmp_buf at;
-    ucontext_t context;
-    void* stack = nullptr;
-    bool started = false;
-    State state = DONE;
-    Dim index;
-    // The wait that it is in: lanes it waits for, and the number of such waits before it.
-    u32 mask = 0;
-    u32 turn = 0;
-};
-
 // Lanes of a warp that meet under one mask. Values are kept twice: a lane may be a wait ahead of the others.
 struct Meeting {
     u32 mask = 0;
@@ -56,22 +45,36 @@ struct Meeting {
 
 struct Warp {
     std::vector<Meeting> meetings;
+    struct Fiber* lanes = nullptr;
+    u32 count = 0;
 };
 
-struct Buffer {
-    uintptr_t start, end;
+struct Fiber {
+    jmp_buf at;
+    void* stack = nullptr;
+    Warp* warp = nullptr;
+    u32 lane = 0;
+    bool started = false;
+    State state = DONE;
+    Dim index;
+    // Its last wait for lanes, and the number of such waits before it.
+    Meeting* meeting = nullptr;
+    u32 turn = 0;
 };
+
+__thread Range last;
 
 struct Machine {
     std::vector<Fiber> fibers{MAX_THREADS};
     std::vector<Warp> warps{MAX_THREADS / 32};
-    std::vector<Buffer> buffers;
-    size_t last = 0;
+    std::vector<Range> buffers;
     alignas(16) u8 memory[SHARED_BYTES];
     Body body = nullptr;
     const void* params = nullptr;
-    u32 threads = 0, waiting = 0;
+    u32 threads = 0;
+    bool backward = false;
     Fiber* current = nullptr;
+    ucontext_t context;
     jmp_buf scheduler, launch;
     const char* name = "";
     char message[512];
@@ -82,17 +85,21 @@ struct Machine {
     }
 };
 
-static Machine& machine() {
-    static thread_local Machine* m = nullptr;
+static void leave(State state);
+
+static Machine& new_machine(Machine*& m) {
     struct Owner {
         Machine* m = new Machine;
         ~Owner() { delete m; }
     };
-    if (!m) {
-        static thread_local Owner owner;
-        m = owner.m;
-    }
+    static thread_local Owner owner;
+    m = owner.m;
     return *m;
+}
+
+static inline Machine& machine() {
+    static __thread Machine* m;
+    return m ? *m : new_machine(m);
 }
 
 void fail(const char* format, ...) {
@@ -109,76 +116,28 @@ void fail(const char* format, ...) {
     _longjmp(m.launch, 1);
 }
 
-void check(const void* address, size_t size, size_t alignment) {
+void check_all(const void* address, size_t size, size_t alignment) {
     Machine& m = machine();
     uintptr_t at = (uintptr_t)address;
-    auto holds = [&](const Buffer& b) { return at >= b.start && at < b.end && size <= b.end - at; };
-    if (m.last >= m.buffers.size() || !holds(m.buffers[m.last])) {
-        size_t i = 0;
-        while (i < m.buffers.size() && !holds(m.buffers[i])) i++;
-        if (i == m.buffers.size()) {
-            // Buffers have a kilobyte of nothing around them: what is nearer is meant.
-            for (size_t n = 0; n < m.buffers.size(); n++) {
-                const Buffer& b = m.buffers[n];
-                if (at + 1024 >= b.start && at < b.end + 1024)
-                    fail("%zu bytes at offset %lld of buffer %zu, which has %zu", size, (long long)(at - b.start), n,
-                         (size_t)(b.end - b.start));
-            }
-            fail("%zu bytes at %p, which is in no buffer", size, address);
+    size_t i = 0;
+    while (i < m.buffers.size() && !m.buffers[i].holds(at, size)) i++;
+    if (i == m.buffers.size()) {
+        // Buffers have a kilobyte of nothing around them: what is nearer is meant.
+        for (size_t n = 0; n < m.buffers.size(); n++) {
+            const Range& b = m.buffers[n];
+            if (at + 1024 >= b.start && at < b.end + 1024)
+                fail("%zu bytes at offset %lld of buffer %zu, which has %zu", size, (long long)(at - b.start), n,
+                     (size_t)(b.end - b.start));
         }
-        m.last = i;
+        fail("%zu bytes at %p, which is in no buffer", size, address);
     }
+    last = m.buffers[i];
     if (at % alignment) fail("%zu bytes at %p, which is not a multiple of %zu", size, address, alignment);
 }
 
 void* shared(size_t size) {
     if (size > SHARED_BYTES) fail("%zu bytes of shared memory", size);
     return machine().memory;
-}
-
-// Back to the scheduler, until it is this fiber's turn again.
-static void leave(State state) {
-    Machine& m = machine();
-    Fiber* fiber = m.current;
-    fiber->state = state;
-    if (!_setjmp(fiber->at)) _longjmp(m.scheduler, 1);
-}
-
-void sync_block() {
-    Machine& m = machine();
-    m.waiting++;
-    leave(WAITS_BLOCK);
-}
-
-const u64* exchange(u32 mask, u64 value) {
-    Machine& m = machine();
-    u32 linear = (u32)(m.current - m.fibers.data()), lane = linear % 32;
-    if (!(mask >> lane & 1)) fail("lane %u waits for mask %08x, which it is not in", lane, mask);
-    Warp& warp = m.warps[linear / 32];
-    Meeting* meeting = nullptr;
-    for (Meeting& other : warp.meetings)
-        if (other.mask == mask) meeting = &other;
-    if (!meeting) {
-        warp.meetings.reserve(64);
-        if (warp.meetings.size() == 64) fail("more than 64 masks in one warp");
-        warp.meetings.emplace_back();
-        meeting = &warp.meetings.back();
-        meeting->mask = mask;
-    }
-    u32 turn = meeting->turn;
-    u64* values = meeting->values[turn & 1];
-    if (!meeting->arrived) memset(values, 0xEE, sizeof meeting->values[0]);
-    values[lane] = value;
-    meeting->arrived |= 1u << lane;
-    if (meeting->arrived == mask) {
-        meeting->arrived = 0;
-        meeting->turn++;
-    } else {
-        m.current->mask = mask;
-        m.current->turn = turn;
-        leave(WAITS_WARP);
-    }
-    return values;
 }
 
 static void fiber_main() {
@@ -189,10 +148,10 @@ static void fiber_main() {
     }
 }
 
-static void resume(Machine& m, Fiber& fiber) {
+// Goes on with a fiber, where it waits or at its start.
+[[noreturn]] static void resume(Machine& m, Fiber& fiber) {
     m.current = &fiber;
     threadIdx = fiber.index;
-    if (_setjmp(m.scheduler)) return;
     if (fiber.started) _longjmp(fiber.at, 1);
     fiber.started = true;
     if (!fiber.stack) {
@@ -203,51 +162,110 @@ static void resume(Machine& m, Fiber& fiber) {
         }
         mprotect(fiber.stack, GUARD, PROT_NONE);
     }
-    getcontext(&fiber.context);
-    fiber.context.uc_stack.ss_sp = (char*)fiber.stack + GUARD;
-    fiber.context.uc_stack.ss_size = STACK;
-    fiber.context.uc_link = nullptr;
-    makecontext(&fiber.context, fiber_main, 0);
-    setcontext(&fiber.context);
+    getcontext(&m.context);
+    m.context.uc_stack.ss_sp = (char*)fiber.stack + GUARD;
+    // Each lane starts at another offset in its page: at the same one, all lanes would share a few lines of the cache.
+    m.context.uc_stack.ss_size = STACK - fiber.lane * 128;
+    m.context.uc_link = nullptr;
+    makecontext(&m.context, fiber_main, 0);
+    setcontext(&m.context);
+    abort();
 }
 
-static bool can_go_on(Machine& m, Fiber& fiber, u32 n) {
-    if (fiber.state == READY) return true;
-    if (fiber.state != WAITS_WARP) return false;
-    for (Meeting& meeting : m.warps[n / 32].meetings)
-        if (meeting.mask == fiber.mask) return meeting.turn != fiber.turn;
-    return false;
+static bool can_go_on(const Fiber& fiber) {
+    return fiber.state == READY || (fiber.state == WAITS_WARP && fiber.meeting->turn != fiber.turn);
 }
 
-static void run_block(Machine& m, bool backward, u8 poison) {
+// The next lane after `lane` that can go on, in the order of the launch; null if all have ended or wait.
+static Fiber* next_lane(const Machine& m, const Warp& warp, u32 lane) {
+    for (u32 k = 0; k < warp.count; k++) {
+        lane = m.backward ? (lane == 0 ? warp.count : lane) - 1 : (lane + 1 == warp.count ? 0 : lane + 1);
+        if (can_go_on(warp.lanes[lane])) return &warp.lanes[lane];
+    }
+    return nullptr;
+}
+
+// Lets the other lanes of the warp go on, then other warps, until it is this fiber's turn again.
+static void leave(State state) {
+    Machine& m = machine();
+    Fiber* fiber = m.current;
+    fiber->state = state;
+    if (_setjmp(fiber->at)) return;
+    if (Fiber* next = next_lane(m, *fiber->warp, fiber->lane)) resume(m, *next);
+    _longjmp(m.scheduler, 1);
+}
+
+void sync_block() { leave(WAITS_BLOCK); }
+
+const u64* exchange(u32 mask, u64 value) {
+    Machine& m = machine();
+    Fiber& fiber = *m.current;
+    if (!(mask >> fiber.lane & 1)) fail("lane %u waits for mask %08x, which it is not in", fiber.lane, mask);
+    Warp& warp = *fiber.warp;
+    Meeting* meeting = fiber.meeting;
+    if (!meeting || meeting->mask != mask) {
+        meeting = nullptr;
+        for (Meeting& other : warp.meetings)
+            if (other.mask == mask) meeting = &other;
+    }
+    if (!meeting) {
+        // Fibers point at meetings: they stay where they are.
+        warp.meetings.reserve(64);
+        if (warp.meetings.size() == 64) fail("more than 64 masks in one warp");
+        warp.meetings.emplace_back();
+        meeting = &warp.meetings.back();
+        meeting->mask = mask;
+    }
+    fiber.meeting = meeting;
+    u32 turn = meeting->turn;
+    u64* values = meeting->values[turn & 1];
+    if (!meeting->arrived) memset(values, 0xEE, sizeof meeting->values[0]);
+    values[fiber.lane] = value;
+    meeting->arrived |= 1u << fiber.lane;
+    if (meeting->arrived == mask) {
+        meeting->arrived = 0;
+        meeting->turn++;
+    } else {
+        fiber.turn = turn;
+        leave(WAITS_WARP);
+    }
+    return values;
+}
+
+// Runs a warp until each of its lanes has ended or waits.
+static void run_warp(Machine& m, Warp& warp) {
+    Fiber* first = next_lane(m, warp, m.backward ? 0 : warp.count - 1);
+    if (first && !_setjmp(m.scheduler)) resume(m, *first);
+}
+
+static void run_block(Machine& m, u8 poison) {
     memset(m.memory, poison, sizeof m.memory);
-    m.waiting = 0;
-    for (u32 n = 0; n < (m.threads + 31) / 32; n++) m.warps[n].meetings.clear();
+    u32 warps = (m.threads + 31) / 32;
+    for (u32 n = 0; n < warps; n++) {
+        Warp& warp = m.warps[n];
+        warp.meetings.clear();
+        warp.lanes = &m.fibers[n * 32];
+        warp.count = min(m.threads - n * 32, 32u);
+    }
     for (u32 n = 0; n < m.threads; n++) {
         Fiber& fiber = m.fibers[n];
+        fiber.warp = &m.warps[n / 32];
+        fiber.lane = n % 32;
         fiber.state = READY;
+        fiber.meeting = nullptr;
         fiber.index = Dim{n % blockDim.x, n / blockDim.x % blockDim.y, n / blockDim.x / blockDim.y};
     }
     for (;;) {
-        u32 done = 0;
-        bool moved = false;
-        for (u32 k = 0; k < m.threads; k++) {
-            u32 n = backward ? m.threads - 1 - k : k;
-            Fiber& fiber = m.fibers[n];
-            if (can_go_on(m, fiber, n)) {
-                resume(m, fiber);
-                moved = true;
-            }
-            done += fiber.state == DONE;
+        for (u32 k = 0; k < warps; k++) run_warp(m, m.warps[m.backward ? warps - 1 - k : k]);
+        u32 done = 0, waiting = 0;
+        for (u32 n = 0; n < m.threads; n++) {
+            done += m.fibers[n].state == DONE;
+            waiting += m.fibers[n].state == WAITS_BLOCK;
         }
         if (done == m.threads) return;
-        if (moved) continue;
-        if (m.waiting == m.threads) {
-            m.waiting = 0;
-            for (u32 n = 0; n < m.threads; n++) m.fibers[n].state = READY;
-        } else {
+        if (waiting < m.threads)
             fail("%u of %u threads wait for others that have ended, or wait elsewhere", m.threads - done, m.threads);
-        }
+        for (u32 n = 0; n < m.threads; n++) m.fibers[n].state = READY;
     }
 }
 
@@ -280,11 +298,12 @@ int shardpack_play_launch(const char* name, const u32* grid, const u32* block, c
     m.body = found->second.body;
     m.params = params;
     m.threads = (u32)threads;
+    m.backward = backward != 0;
     m.buffers.clear();
-    m.last = 0;
+    last = Range();
     for (size_t n = 0; n < count; n++) {
         uintptr_t start = (uintptr_t)buffers[n].bytes;
-        m.buffers.push_back(Buffer{start, start + buffers[n].len});
+        m.buffers.push_back(Range{start, start + buffers[n].len});
     }
     blockDim = Dim{block[0], block[1], block[2]};
     gridDim = Dim{grid[0], grid[1], grid[2]};
@@ -296,7 +315,7 @@ int shardpack_play_launch(const char* name, const u32* grid, const u32* block, c
     for (u64 k = 0; k < blocks; k++) {
         u64 n = backward ? blocks - 1 - k : k;
         blockIdx = Dim{(u32)(n % grid[0]), (u32)(n / grid[0] % grid[1]), (u32)(n / grid[0] / grid[1])};
-        run_block(m, backward != 0, (u8)poison);
+        run_block(m, (u8)poison);
     }
     return 0;
 }
