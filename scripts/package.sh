@@ -41,7 +41,10 @@ environment .venv-package .venv/bin/python "${lists[@]}"
 [[ $wheel == yes ]] || exit 0
 
 rm -rf target/wheels
-MATURIN_PEP517_ARGS="--profile $profile" "$python" -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir target/wheels ./python
+# With the features of the workspace's tests, `dev` compiles the package alone: features that differ would compile most crates again.
+options="--profile $profile"
+[[ $profile == release ]] || options+=" --features cli,hdf5,shardpack/default,shardpack/hdf5,shardpack-io/conformance,shardpack-jpeg/default"
+MATURIN_PEP517_ARGS=$options "$python" -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir target/wheels ./python
 "$python" -m pip install --quiet --disable-pip-version-check --no-deps --force-reinstall target/wheels/shardpack-*.whl
 say "$(basename target/wheels/shardpack-*.whl), $(du -h --apparent-size target/wheels/shardpack-*.whl | cut -f1), profile $profile"
 # From elsewhere than the tree, so that it is the wheel that is imported.

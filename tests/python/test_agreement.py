@@ -99,7 +99,9 @@ def spec_verdict(path):
 class Agreement(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        subprocess.run(["cargo", "build", "-q", "--example", "verdicts"], cwd=ROOT, check=True)
+        # With the features of `cargo test --workspace --all-features`, which has then compiled it.
+        build = ["cargo", "build", "--quiet", "--workspace", "--all-features", "--example", "verdicts"]
+        subprocess.run(build, cwd=ROOT, check=True)
 
     def test_mutated_shards(self):
         sources = [(ROOT / "fixtures/valid" / f"{kind}.shard").read_bytes() for kind in KINDS]
