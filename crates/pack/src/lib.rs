@@ -12,9 +12,11 @@
 
 pub mod collect;
 pub mod compare;
+mod encode;
 mod error;
 pub mod export;
 pub mod grow;
+mod lock;
 pub mod npy;
 pub mod options;
 pub mod pack;

@@ -24,6 +24,24 @@ impl SampleContent {
         }
     }
 
+    /// The picture, if it is one.
+    #[must_use]
+    pub const fn picture(&self) -> Option<&PictureInfo> {
+        match self {
+            Self::Picture(picture) => Some(picture),
+            Self::Cube(_) => None,
+        }
+    }
+
+    /// The cube, if it is one.
+    #[must_use]
+    pub const fn cube(&self) -> Option<&CubeInfo> {
+        match self {
+            Self::Picture(_) => None,
+            Self::Cube(cube) => Some(cube),
+        }
+    }
+
     /// Height and width that a mask must have, and what has them.
     pub const fn mask_size(&self) -> ([u64; 2], &'static str) {
         match self {

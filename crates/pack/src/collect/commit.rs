@@ -1,9 +1,8 @@
 //! Moves the collected records from the spool into the dataset, as samples of the writer.
 
-use super::layout::Layout;
+use super::layout::ProgramLayout;
 use super::spool::{Span, Spool};
-use crate::pack::picture_maker::PictureNote;
-use crate::pack::{Tally, copy_record};
+use crate::encode::{PictureNote, Tally, copy_record};
 use shardpack_format::{ErrorKind, Explain, Hint, Limits, Record, Schema, SystemError};
 use shardpack_writer::{Encoded, EncodedSample, SampleSource};
 use std::borrow::Cow;
@@ -11,7 +10,7 @@ use std::sync::Arc;
 
 /// What is known about a collected sample.
 #[derive(Debug, Clone)]
-pub(super) struct Entry {
+pub(super) struct SpooledSample {
     pub(super) key: Arc<str>,
     pub(super) sequence: u64,
     pub(super) span: Span,
@@ -21,10 +20,10 @@ pub(super) struct Entry {
 }
 
 /// The collected records, in the order of their numbers.
-pub(super) struct Records<'a> {
+pub(super) struct SpooledSamples<'a> {
     pub(super) spool: &'a Spool,
-    pub(super) entries: &'a [Entry],
-    pub(super) layout: &'a Layout,
+    pub(super) samples: &'a [SpooledSample],
+    pub(super) layout: &'a ProgramLayout,
     /// The schema of the dataset: that of the spool, with or without profiles.
     pub(super) schema: &'a Schema,
     /// The stored field that the dataset does not have, by its position in the spool.
@@ -64,12 +63,12 @@ impl Explain for CopyError {
     }
 }
 
-impl Records<'_> {
-    fn entry(&self, sample: u64) -> Option<&Entry> {
-        self.entries.get(usize::try_from(sample).ok()?)
+impl SpooledSamples<'_> {
+    fn sample(&self, number: u64) -> Option<&SpooledSample> {
+        self.samples.get(usize::try_from(number).ok()?)
     }
 
-    fn tally(&self, entry: &Entry, scalars: &[u8]) -> Tally {
+    fn tally(&self, entry: &SpooledSample, scalars: &[u8]) -> Tally {
         Tally::of_noted_record(self.schema, &entry.key, scalars, |field, figures| {
             let position = self.layout.fields.iter().position(|known| known.name == field);
             let note = entry.notes.iter().find(|(noted, _)| Some(*noted) == position).map(|(_, note)| *note);
@@ -78,21 +77,21 @@ impl Records<'_> {
     }
 }
 
-impl SampleSource for Records<'_> {
+impl SampleSource for SpooledSamples<'_> {
     type Tally = Tally;
     type Error = CopyError;
 
     fn key(&self, sample: u64) -> Cow<'_, str> {
-        Cow::Borrowed(self.entry(sample).map_or("", |entry| &entry.key))
+        Cow::Borrowed(self.sample(sample).map_or("", |entry| &entry.key))
     }
 
     /// The record as read, and as laid out anew.
     fn memory_bytes(&self, sample: u64) -> u64 {
-        self.entry(sample).map_or(0, |entry| entry.span.bytes.saturating_mul(2))
+        self.sample(sample).map_or(0, |entry| entry.span.bytes.saturating_mul(2))
     }
 
     fn encode(&self, sample: u64, shard_number: u32, buffer: Vec<u8>) -> Result<Encoded<Tally>, CopyError> {
-        let Some(entry) = self.entry(sample) else {
+        let Some(entry) = self.sample(sample) else {
             return Err(shardpack_format::Error::usage("sample", "one that was collected", sample).into());
         };
         let bytes = self.spool.read(entry.span)?;

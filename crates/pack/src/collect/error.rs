@@ -1,6 +1,6 @@
 //! What can go wrong while samples are collected.
 
-use crate::pack::SampleError;
+use crate::encode::SampleError;
 use shardpack_format::{ErrorKind, Explain, Hint, SystemError, Voice, visible_path};
 use shardpack_recipe::ArgumentError;
 use std::io;
@@ -137,6 +137,30 @@ impl Explain for CollectError {
 impl CollectError {
     pub(super) fn io(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
         move |source| Self::Io { action, path: path.to_owned(), source }
+    }
+
+    /// The error of a sample whose key, place or size is not allowed.
+    pub(super) fn of_sample(
+        key: &str,
+        what: &'static str,
+        expected: impl Into<String>,
+        found: impl ToString,
+        hint: impl Into<Hint>,
+    ) -> Self {
+        let (expected, found) = (expected.into(), found.to_string());
+        Self::Sample { key: key.to_owned(), what, expected, found, hint: hint.into() }
+    }
+
+    /// The error of a value that does not fit its field.
+    pub(super) fn misfit(
+        key: &str,
+        field: impl Into<String>,
+        expected: impl Into<String>,
+        found: impl Into<String>,
+        hint: impl Into<Hint>,
+    ) -> Self {
+        let (expected, found) = (expected.into(), found.into());
+        Self::Misfit { key: key.to_owned(), field: field.into(), expected, found, hint: hint.into() }
     }
 
     pub(super) fn usage(

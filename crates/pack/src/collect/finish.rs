@@ -1,10 +1,12 @@
 //! The end of a collector: a dataset, or the next generation of one.
 
-use super::commit::Records;
+use super::commit::SpooledSamples;
 use super::error::{CollectError, Result};
-use super::layout::Layout;
+use super::layout::ProgramLayout;
 use super::report::{self, Appended, CollectReport};
-use super::{Collector, Place, State, complete, lock};
+use super::{AddedSamples, CollectTarget, Collector, complete};
+use crate::encode::PictureRecorder;
+use crate::lock::lock;
 use shardpack_format::{DatasetId, Metadata, Schema};
 use shardpack_writer::{Claim, Plan, PlanOptions, PlanSample, Progress, Report, WriteOptions};
 use std::sync::atomic::AtomicBool;
@@ -33,52 +35,52 @@ impl Collector {
         let Some(layout) = lock(&self.layout).clone() else {
             return Err(CollectError::usage("samples", "at least one", "none", ""));
         };
-        let mut state = lock(&self.state);
-        if let Some(behind) = self.behind()
-            && behind.is_complete(state.entries.len() as u64)?
+        let mut added = lock(&self.added);
+        if let Some(addition) = self.addition()
+            && addition.held.is_complete(added.samples.len() as u64)?
         {
-            let (report, appended) = behind.unchanged()?;
+            let (report, appended) = addition.unchanged()?;
             *committed = true;
-            return Ok(self.report(report, Some(appended), &layout, &state, 0));
+            return Ok(self.report(report, Some(appended), &layout, &added, 0));
         }
         match self.options.shuffle {
             // Sort as in a folder listing, whichever thread came first.
-            Some(_) => state.entries.sort_unstable_by(|a, b| a.key.cmp(&b.key)),
-            None => state.entries.sort_unstable_by_key(|entry| entry.sequence),
+            Some(_) => added.samples.sort_unstable_by(|a, b| a.key.cmp(&b.key)),
+            None => added.samples.sort_unstable_by_key(|sample| sample.sequence),
         }
-        let (metadata, dropped) = match self.behind() {
-            Some(behind) => (behind.metadata(), None),
+        let (metadata, dropped) = match self.addition() {
+            Some(addition) => (addition.metadata(), None),
             None => {
-                let (schema, dropped) = self.final_schema(&layout, state.has_icc)?;
+                let (schema, dropped) = self.final_schema(&layout, added.pictures.has_profile)?;
                 let (classes, recipe) = (self.options.classes.clone(), report::recipe(&layout, &self.options));
                 (Metadata { schema, classes, recipe, shards: None }, dropped)
             }
         };
         let schema = metadata.schema.clone();
-        let samples = state.entries.iter().map(|entry| PlanSample {
-            key: &entry.key,
-            source_bytes: entry.source_bytes,
-            stored_bytes: entry.span.bytes,
+        let samples = added.samples.iter().map(|sample| PlanSample {
+            key: &sample.key,
+            source_bytes: sample.source_bytes,
+            stored_bytes: sample.span.bytes,
             mtime_ns: 0,
-            extra_digest: entry.digest,
+            extra_digest: sample.digest,
         });
         let plan = PlanOptions { shard_bytes: self.options.shard_bytes, shuffle: self.options.shuffle };
         let plan = Plan::new(samples, metadata, plan)?;
         let records =
-            Records { spool: &self.spool, entries: &state.entries, layout: &layout, schema: &schema, dropped };
-        let largest = state.entries.iter().map(|entry| entry.span.bytes.saturating_mul(2)).max().unwrap_or(0);
+            SpooledSamples { spool: &self.spool, samples: &added.samples, layout: &layout, schema: &schema, dropped };
+        let largest = added.samples.iter().map(|sample| sample.span.bytes.saturating_mul(2)).max().unwrap_or(0);
         let threads = self.options.threads;
         let memory_bytes = self.options.memory_bytes.unwrap_or_else(|| crate::pack::default_memory(threads, largest));
         let write = WriteOptions { threads, memory_bytes, part: None, force: false, on_progress, cancel };
-        let (report, appended) = match &self.place {
-            Place::Behind(behind) => {
-                let (report, appended) = behind.write(plan, &records, &write)?;
+        let (report, appended) = match &self.target {
+            CollectTarget::Behind(addition) => {
+                let (report, appended) = addition.write(plan, &records, &write)?;
                 (report, Some(appended))
             }
-            Place::New { claim, begun } => (self.write_new(claim, begun, &plan, &records, write)?, None),
+            CollectTarget::New { claim, begun } => (self.write_new(claim, begun, &plan, &records, write)?, None),
         };
         *committed = true;
-        Ok(self.report(report, appended, &layout, &state, memory_bytes))
+        Ok(self.report(report, appended, &layout, &added, memory_bytes))
     }
 
     fn write_new(
@@ -86,7 +88,7 @@ impl Collector {
         claim: &Claim,
         begun: &Mutex<Option<DatasetId>>,
         plan: &Plan,
-        records: &Records<'_>,
+        records: &SpooledSamples<'_>,
         write: WriteOptions<'_>,
     ) -> Result<Report> {
         // An earlier try belongs to this collector: continue it if the samples are the same, else
@@ -105,14 +107,14 @@ impl Collector {
         &self,
         report: Report,
         appended: Option<Appended>,
-        layout: &Layout,
-        state: &State,
+        layout: &ProgramLayout,
+        added: &AddedSamples,
         memory_bytes: u64,
     ) -> CollectReport {
         let classes = self.options.classes.as_ref().map_or(0, |classes| classes.len() as u64);
-        let (trials, deep_pictures) = (report::trials(layout), state.deep_pictures);
-        let banded_pictures = state.banded_pictures;
-        let mut odd_pictures = state.odd_pictures.clone();
+        let (trials, pictures) = (report::trials(layout), &added.pictures);
+        let (deep_pictures, banded_pictures) = (pictures.deep, pictures.banded);
+        let mut odd_pictures = pictures.odd.clone();
         // Threads may have added the samples in any order.
         odd_pictures.sort_by(|a, b| (&a.key, &a.what).cmp(&(&b.key, &b.what)));
         CollectReport { report, classes, memory_bytes, deep_pictures, banded_pictures, odd_pictures, trials, appended }
@@ -120,12 +122,11 @@ impl Collector {
 
     /// The schema of the dataset, and the stored field of the spool that it leaves out: profiles,
     /// if no picture had one.
-    fn final_schema(&self, layout: &Layout, has_icc: bool) -> Result<(Schema, Option<usize>)> {
-        let icc = crate::export::ICC_FIELD;
-        if !layout.has_icc || has_icc {
+    fn final_schema(&self, layout: &ProgramLayout, has_profile: bool) -> Result<(Schema, Option<usize>)> {
+        let Some(position) = layout.profile_position().filter(|_| !has_profile) else {
             return Ok((layout.schema.clone(), None));
-        }
-        let fields = layout.schema.fields().iter().filter(|field| field.name != icc).cloned().collect();
-        Ok((Schema::new(fields)?, layout.schema.stored_position(icc)))
+        };
+        let fields = layout.schema.fields().iter().filter(|field| field.name != PictureRecorder::PROFILE).cloned();
+        Ok((Schema::new(fields.collect())?, Some(position)))
     }
 }

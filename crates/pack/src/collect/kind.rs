@@ -2,6 +2,7 @@
 
 use super::error::{CollectError, Result};
 use super::value::{Number, Value};
+use crate::encode::RawPicture;
 use shardpack_format::{Dtype, FieldKind};
 use shardpack_sources::pictures::probe_picture;
 use std::fmt;
@@ -61,20 +62,15 @@ impl Kind {
     pub(super) fn of(key: &str, field: &str, value: Option<&Value>) -> Result<Self> {
         Ok(match value {
             None => {
-                return Err(CollectError::Misfit {
-                    key: key.to_owned(),
-                    field: field.to_owned(),
-                    expected: "a value in the first sample, which says what the field holds".into(),
-                    found: "none".into(),
-                    hint: "give a schema".into(),
-                });
+                let expected = "a value in the first sample, which says what the field holds";
+                return Err(CollectError::misfit(key, field, expected, "none", "give a schema"));
             }
             Some(Value::Bytes(bytes)) => match probe_picture(bytes) {
                 Ok(None) => Self::Bytes,
                 // A damaged picture is still a picture; the damage is reported when it is stored.
                 Ok(Some(_)) | Err(_) => Self::Image,
             },
-            Some(Value::Array(array)) if field == IMAGE && super::picture::Pixels::of(array).is_some() => Self::Image,
+            Some(Value::Array(array)) if field == IMAGE && RawPicture::of(array).is_some() => Self::Image,
             Some(Value::Array(array)) => Self::Array(Some(array.dtype())),
             Some(Value::Pixels(_)) => Self::Image,
             Some(Value::Frames(_)) => Self::Frames,

@@ -24,14 +24,13 @@ mod encode;
 mod error;
 mod finish;
 mod kind;
+mod labels;
 mod layout;
 mod options;
-mod picture;
 mod report;
 mod spool;
 #[cfg(test)]
 mod tests;
-mod trials;
 mod value;
 
 pub use append::AppendOptions;
@@ -41,11 +40,11 @@ pub use options::CollectOptions;
 pub use report::{Appended, CollectReport};
 pub use value::{Number, Sample, Value};
 
-use crate::pack::OddPicture;
-use append::{Behind, Classes};
-use commit::Entry;
-use encode::{Bench, Encoded};
-use layout::Layout;
+use crate::lock::lock;
+use append::{Addition, OpenedDataset};
+use commit::SpooledSample;
+use encode::{PictureCounts, ProgramRecord, RecordWorkspace};
+use layout::ProgramLayout;
 use shardpack_format::{DatasetId, check_key};
 use shardpack_writer::{Claim, Output};
 use spool::Spool;
@@ -54,7 +53,7 @@ use std::collections::HashSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 /// Digits of a key that is made from a sample's number.
 const KEY_DIGITS: usize = 8;
@@ -81,23 +80,22 @@ pub struct Collector {
     options: CollectOptions,
     /// What the program says about its fields; `None` means that the first sample shows it.
     schema: Option<Vec<(String, Kind)>>,
-    layout: Mutex<Option<Arc<Layout>>>,
+    layout: Mutex<Option<Arc<ProgramLayout>>>,
     spool: Spool,
-    state: Mutex<State>,
-    /// Number of samples. Kept apart so that it can be read during a commit, which holds the state.
+    added: Mutex<AddedSamples>,
+    /// Number of samples. Kept apart so that it can be read during a commit, which holds the samples.
     count: AtomicU64,
-    idle: Mutex<Vec<Bench>>,
+    /// Workspaces that no thread is using.
+    idle: Mutex<Vec<RecordWorkspace>>,
     /// Whether the dataset is complete. Held for reading while a sample is added, for writing while
     /// the dataset is made.
     committed: RwLock<bool>,
-    /// What labels count into.
-    classes: Option<Classes>,
-    place: Place,
+    target: CollectTarget,
 }
 
 /// Where the samples go.
 #[derive(Debug)]
-enum Place {
+enum CollectTarget {
     /// Into a dataset of their own.
     New {
         claim: Claim,
@@ -105,41 +103,25 @@ enum Place {
         begun: Mutex<Option<DatasetId>>,
     },
     /// Behind the samples of a dataset.
-    Behind(Box<Behind>),
+    Behind(Box<Addition>),
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct AddedSamples {
     /// Samples that were begun.
     begun: u64,
     /// Keys of the samples that were added or are being added.
     keys: HashSet<Arc<str>>,
     /// Places that the program gave.
     places: HashSet<u64>,
-    entries: Vec<Entry>,
-    has_icc: bool,
-    /// Pictures with more than 8 bits per sample, which decode to 8.
-    deep_pictures: u64,
-    banded_pictures: u64,
-    odd_pictures: Vec<OddPicture>,
+    samples: Vec<SpooledSample>,
+    pictures: PictureCounts,
 }
 
-/// What is told of the pictures of a sample.
-struct Told {
-    has_icc: bool,
-    deep_pictures: u64,
-    banded_pictures: u64,
-    odd_pictures: Vec<OddPicture>,
-}
-
-impl std::fmt::Debug for Bench {
+impl std::fmt::Debug for RecordWorkspace {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Bench").finish_non_exhaustive()
+        f.debug_struct("RecordWorkspace").finish_non_exhaustive()
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Collector {
@@ -165,8 +147,7 @@ impl Collector {
             return Err(CollectError::usage("classes", "at least one name", "none", ""));
         }
         let claim = Claim::take(out.clone(), options.force)?;
-        let classes = options.classes.as_deref().map(Classes::new);
-        Self::at(out, schema, options, classes, None, Place::New { claim, begun: Mutex::default() })
+        Self::at(out, schema, options, None, CollectTarget::New { claim, begun: Mutex::default() })
     }
 
     /// Begins an addition to the dataset in the folder `out`: its next generation. The folder is locked
@@ -201,18 +182,17 @@ impl Collector {
     /// writing there, or if an addition of files was begun and not finished; `Reader` if the dataset is
     /// damaged; `Io`.
     pub fn append(out: impl AsRef<Path>, schema: Option<Vec<(String, Kind)>>, options: AppendOptions) -> Result<Self> {
-        let append::Opened { behind, layout, options, classes } =
-            Behind::open(out.as_ref(), schema.as_deref(), options)?;
-        Self::at(Output::from(out.as_ref()), schema, options, classes, Some(layout), Place::Behind(Box::new(behind)))
+        let OpenedDataset { addition, layout, options } = Addition::open(out.as_ref(), schema.as_deref(), options)?;
+        let target = CollectTarget::Behind(Box::new(addition));
+        Self::at(Output::from(out.as_ref()), schema, options, Some(layout), target)
     }
 
     fn at(
         out: Output,
         schema: Option<Vec<(String, Kind)>>,
         options: CollectOptions,
-        classes: Option<Classes>,
-        layout: Option<Layout>,
-        place: Place,
+        layout: Option<ProgramLayout>,
+        target: CollectTarget,
     ) -> Result<Self> {
         Ok(Self {
             spool: Spool::create(out.folder())?,
@@ -220,20 +200,19 @@ impl Collector {
             options,
             schema,
             layout: Mutex::new(layout.map(Arc::new)),
-            state: Mutex::default(),
+            added: Mutex::default(),
             count: AtomicU64::new(0),
             idle: Mutex::default(),
             committed: RwLock::new(false),
-            classes,
-            place,
+            target,
         })
     }
 
     /// The dataset that the samples are added to, if there is one.
-    fn behind(&self) -> Option<&Behind> {
-        match &self.place {
-            Place::New { .. } => None,
-            Place::Behind(behind) => Some(behind),
+    fn addition(&self) -> Option<&Addition> {
+        match &self.target {
+            CollectTarget::New { .. } => None,
+            CollectTarget::Behind(addition) => Some(addition),
         }
     }
 
@@ -261,7 +240,7 @@ impl Collector {
     /// the dataset has.
     #[must_use]
     pub fn first_number(&self) -> u64 {
-        self.behind().map_or(0, |behind| behind.first_id)
+        self.addition().map_or(0, |addition| addition.first_id)
     }
 
     /// Whether the dataset that is added to has a sample with this key.
@@ -269,7 +248,7 @@ impl Collector {
     /// # Errors
     /// `Reader` if it is damaged.
     pub fn holds(&self, key: &str) -> Result<bool> {
-        Ok(self.behind().map(|behind| behind.holds(key)).transpose()?.flatten().is_some())
+        Ok(self.addition().map(|addition| addition.held.index(key)).transpose()?.flatten().is_some())
     }
 
     /// The folder that the dataset goes to, or the name of the place in a store.
@@ -302,33 +281,29 @@ impl Collector {
         if *committed {
             return Err(complete());
         }
-        if let Some(behind) = self.behind()
-            && let Some(key) = sample.key.clone()
-            && let Some(index) = behind.holds(&key)?
+        if let Some(addition) = self.addition()
+            && let Some(key) = &sample.key
+            && let Some(index) = addition.held.index(key)?
         {
-            let layout = self.layout(&sample, &key)?;
-            return behind.take_known(self, &layout, &key, index, sample);
+            let layout = self.layout(&sample, key)?;
+            return addition.held.take(&layout, key, index, &sample, self.is_empty());
         }
         let (key, sequence) = self.begin(&mut sample)?;
-        let place = sample.order;
         // A panic of a decoder must not keep the key taken.
-        let encoded = catch_unwind(AssertUnwindSafe(|| self.encode(&key, sequence, sample)));
+        let encoded = catch_unwind(AssertUnwindSafe(|| self.encode(&key, sequence, &sample)));
         let result = encoded.unwrap_or_else(|panic| Err(defect(&key, &*panic)));
-        let mut state = lock(&self.state);
+        let mut added = lock(&self.added);
         match result {
-            Ok((entry, Told { has_icc, deep_pictures, banded_pictures, odd_pictures })) => {
-                state.entries.push(entry);
-                state.deep_pictures += deep_pictures;
-                state.banded_pictures += banded_pictures;
-                state.odd_pictures.extend(odd_pictures);
+            Ok((spooled, pictures)) => {
+                added.samples.push(spooled);
+                added.pictures.merge(pictures);
                 self.count.fetch_add(1, Ordering::Relaxed);
-                state.has_icc |= has_icc;
                 Ok(())
             }
             Err(error) => {
                 // The name is free again: the program may correct the sample and add it once more.
-                state.keys.remove(&key);
-                place.map(|place| state.places.remove(&place));
+                added.keys.remove(&key);
+                sample.order.map(|place| added.places.remove(&place));
                 Err(error)
             }
         }
@@ -336,13 +311,14 @@ impl Collector {
 
     /// Gives the sample its key and its place.
     fn begin(&self, sample: &mut Sample) -> Result<(Arc<str>, u64)> {
-        let mut state = lock(&self.state);
-        let sequence = sample.order.unwrap_or(state.begun);
+        let mut added = lock(&self.added);
+        let sequence = sample.order.unwrap_or(added.begun);
         let key: Arc<str> = match sample.key.take() {
             Some(key) => key.into(),
             None => format!("{:0KEY_DIGITS$}", self.first_number().saturating_add(sequence)).into(),
         };
-        let refuse = |what, expected: &str, found: String| Err(encode::of_sample(&key, what, expected, found));
+        let refuse =
+            |what, expected: &str, found: String| Err(CollectError::of_sample(&key, what, expected, found, ""));
         if let Err(error) = check_key(&key) {
             let expected = match error {
                 shardpack_format::Error::Format { expected, .. } => expected,
@@ -350,46 +326,44 @@ impl Collector {
             };
             return refuse("key", &expected, "another".into());
         }
-        if state.keys.contains(&key) {
+        if added.keys.contains(&key) {
             return refuse("key", "each once", "one that is taken".into());
         }
-        if sample.order.is_some() == state.places.is_empty() && !state.keys.is_empty() {
+        if sample.order.is_some() == added.places.is_empty() && !added.keys.is_empty() {
             return refuse("order", "a place for every sample, or for none", "both".into());
         }
         if let Some(place) = sample.order
-            && !state.places.insert(place)
+            && !added.places.insert(place)
         {
             return refuse("order", "each place once", format!("{place}, which is taken"));
         }
-        state.keys.insert(Arc::clone(&key));
-        state.begun += 1;
+        added.keys.insert(Arc::clone(&key));
+        added.begun += 1;
         Ok((key, sequence))
     }
 
-    fn encode(&self, key: &Arc<str>, sequence: u64, sample: Sample) -> Result<(Entry, Told)> {
-        let layout = self.layout(&sample, key)?;
+    fn encode(&self, key: &Arc<str>, sequence: u64, sample: &Sample) -> Result<(SpooledSample, PictureCounts)> {
+        let layout = self.layout(sample, key)?;
         let taken = lock(&self.idle).pop();
-        let mut bench = taken.unwrap_or_default();
-        let result = bench.encode(&layout, self, key, sequence, sample).and_then(|encoded| {
-            let Encoded { record, source_bytes, digest, notes, has_icc, deep_pictures, banded_pictures, odd_pictures } =
-                encoded;
+        let mut workspace = taken.unwrap_or_default();
+        let result = workspace.encode(&layout, key, sequence, sample).and_then(|encoded| {
+            let ProgramRecord { record, source_bytes, digest, notes, pictures } = encoded;
             let span = self.spool.append(&record)?;
-            bench.reuse(record);
-            let notes = notes.into_boxed_slice();
-            let entry = Entry { key: Arc::clone(key), sequence, span, source_bytes, digest, notes };
-            Ok((entry, Told { has_icc, deep_pictures, banded_pictures, odd_pictures }))
+            workspace.reuse(record);
+            let (key, notes) = (Arc::clone(key), notes.into_boxed_slice());
+            Ok((SpooledSample { key, sequence, span, source_bytes, digest, notes }, pictures))
         });
-        lock(&self.idle).push(bench);
+        lock(&self.idle).push(workspace);
         result
     }
 
     /// The layout. The first sample decides it.
-    fn layout(&self, sample: &Sample, key: &str) -> Result<Arc<Layout>> {
+    fn layout(&self, sample: &Sample, key: &str) -> Result<Arc<ProgramLayout>> {
         let mut layout = lock(&self.layout);
         if let Some(layout) = &*layout {
             return Ok(Arc::clone(layout));
         }
-        let settled = Arc::new(Layout::new(self.schema.as_deref(), sample, key, &self.options)?);
+        let settled = Arc::new(ProgramLayout::new(self.schema.as_deref(), sample, key, &self.options)?);
         *layout = Some(Arc::clone(&settled));
         Ok(settled)
     }
@@ -397,27 +371,22 @@ impl Collector {
 
 impl Drop for Collector {
     fn drop(&mut self) {
-        match &self.place {
+        match &self.target {
             // A dataset was begun and can no longer be finished: its samples go with the spool.
-            Place::New { claim, begun } => {
+            CollectTarget::New { claim, begun } => {
                 if let Some(begun) = lock(begun).take() {
                     let _ = claim.discard(begun);
                 }
             }
-            Place::Behind(behind) => behind.discard(),
+            CollectTarget::Behind(addition) => addition.discard(),
         }
     }
 }
 
 /// A panic while a sample was encoded.
 fn defect(key: &str, panic: &(dyn Any + Send)) -> CollectError {
-    CollectError::Sample {
-        key: key.to_owned(),
-        what: "internal error: encoding",
-        expected: "an end without a panic".to_owned(),
-        found: shardpack_format::panic_text(panic).to_owned(),
-        hint: shardpack_format::REPORT_HINT.into(),
-    }
+    let (expected, found) = ("an end without a panic", shardpack_format::panic_text(panic));
+    CollectError::of_sample(key, "internal error: encoding", expected, found, shardpack_format::REPORT_HINT)
 }
 
 fn complete() -> CollectError {

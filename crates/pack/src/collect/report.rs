@@ -1,9 +1,10 @@
 //! What the dataset says about how it was made, and what the program is told.
 
 use super::kind::Kind;
-use super::layout::Layout;
+use super::layout::{FieldEncoder, ProgramLayout};
 use super::options::CollectOptions;
-use crate::pack::{OddPicture, report_json};
+use crate::encode::OddPicture;
+use crate::pack::report_json;
 use serde_json::{Value, json};
 use shardpack_array::{ArrayOptions, Trial};
 use shardpack_format::Recipe;
@@ -72,19 +73,20 @@ impl CollectReport {
 }
 
 /// What was chosen for each array field that had a value.
-pub(super) fn trials(layout: &Layout) -> Vec<(String, Trial)> {
+pub(super) fn trials(layout: &ProgramLayout) -> Vec<(String, Trial)> {
     chosen(layout).map(|(field, _, trial)| (field, trial)).collect()
 }
 
-fn chosen(layout: &Layout) -> impl Iterator<Item = (String, ArrayOptions, Trial)> {
+fn chosen(layout: &ProgramLayout) -> impl Iterator<Item = (String, ArrayOptions, Trial)> {
     layout.fields.iter().filter_map(|field| {
-        let (asked, trial) = field.array.as_ref()?.chosen()?;
+        let FieldEncoder::Array(_, choice) = &field.encoder else { return None };
+        let (asked, trial) = choice.chosen()?;
         Some((field.name.clone(), asked, trial))
     })
 }
 
 /// Every option that made the dataset.
-pub(super) fn recipe(layout: &Layout, options: &CollectOptions) -> Recipe {
+pub(super) fn recipe(layout: &ProgramLayout, options: &CollectOptions) -> Recipe {
     let order = options.shuffle.map_or(Order::Added, Order::Shuffled);
     let fields = layout.fields.iter().map(|field| (field.name.clone(), field.kind.to_string()));
     let mut recipe = ProgramRecipe::new(order, options.shard_bytes, fields);

@@ -300,7 +300,8 @@ fn empty_masks_do_not_choose_the_codec() {
         collector.add(Sample::new().with("mask", mask(vec![0; 4096]))).unwrap();
     }
     let layout = lock(&collector.layout).clone().unwrap();
-    let chosen = || layout.fields[0].array.as_ref().unwrap().chosen().unwrap().1;
+    let layout::FieldEncoder::Array(_, choice) = &layout.fields[0].encoder else { panic!() };
+    let chosen = || choice.chosen().unwrap().1;
     let first = chosen();
     collector.add(Sample::new().with("mask", mask(noise(4096, 1)))).unwrap();
     assert_ne!(chosen().table, first.table, "tried again on the first that says anything");

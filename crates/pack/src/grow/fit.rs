@@ -1,8 +1,7 @@
 //! New samples made to fit a dataset: its classes, its columns, its fields.
 
 use super::some;
-use crate::pack::PackOptions;
-use crate::pack::picture_sizes::picture;
+use crate::pack::{PackOptions, has_profile};
 use crate::{Context, bail};
 use shardpack_format::{Dtype, Field, FieldKind, Hint, Hinted, Schema, Setting};
 use shardpack_sources::{ColumnValues, Listing};
@@ -117,9 +116,7 @@ pub(super) fn refuse_more(listing: &Listing, schema: &Schema, options: &PackOpti
         listing.samples.iter().filter(|entry| of(entry)).map(|entry| entry.key.as_str()).collect()
     };
     if !has("icc") && options.pictures.takes_profiles_out() {
-        let profile =
-            |entry: &shardpack_sources::SourceSample| picture(entry).and_then(|p| p.jpeg).is_some_and(|jpeg| jpeg.icc);
-        refuse("a colour profile", "icc", keys(&profile))?;
+        refuse("a colour profile", "icc", keys(&has_profile))?;
     }
     if !has("mask") {
         refuse("a mask", "mask", keys(&|entry| entry.mask.is_some()))?;

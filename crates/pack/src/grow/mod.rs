@@ -7,10 +7,9 @@
 
 mod add;
 mod add_options;
-pub(crate) mod behind;
 mod fit;
-mod known;
-pub(crate) mod recipe;
+mod held;
+mod recipe;
 mod remove;
 #[cfg(test)]
 mod tests;
@@ -19,7 +18,7 @@ pub use add::{AddReport, add};
 pub use add_options::{AddOptions, OnKnownKey};
 pub use remove::{CompactReport, RemoveOptions, RemoveReport, compact, remove};
 
-use shardpack_reader::{Dataset, DatasetOptions, Limits};
+use shardpack_reader::{Dataset, DatasetOptions, Limits, Scalar};
 use std::collections::HashSet;
 use std::path::Path;
 
@@ -55,6 +54,17 @@ fn empty_classes(newest: &Dataset) -> Vec<String> {
     let (Some(classes), Ok(labels)) = (newest.classes(), newest.labels()) else { return Vec::new() };
     let used: HashSet<i64> = labels.into_iter().collect();
     (0..).zip(classes).filter(|(number, _)| !used.contains(number)).map(|(_, name)| name.clone()).collect()
+}
+
+/// The value of a scalar, for a message and to compare it: as text, NaN is the same as NaN.
+pub(crate) fn scalar_words(value: Option<Scalar>) -> String {
+    match value {
+        Some(Scalar::Bool(value)) => value.to_string(),
+        Some(Scalar::Signed(value)) => value.to_string(),
+        Some(Scalar::Unsigned(value)) => value.to_string(),
+        Some(Scalar::Float(value)) => value.to_string(),
+        None => "nothing".to_owned(),
+    }
 }
 
 /// Some names, for a message.

@@ -1,24 +1,18 @@
 //! The options of a dataset, out of its recipe.
 
-use super::AddOptions;
-use crate::pack::PackOptions;
+use super::add_options::AddOptions;
+use crate::encode::PictureRecorder;
+use crate::pack::{FolderFields, PackOptions};
 use crate::{Context, bail};
-use shardpack_array::Trial;
 use shardpack_format::{FieldKind, Hint, Hinted, Manifest, Schema, Setting};
 use shardpack_recipe::{DatasetRecipe, Entry, LabelTable, PictureOptions, Variables};
 use shardpack_sources::cubes::CubeOptions;
 use shardpack_sources::{LabelColumn, SourceKind, SourceOptions};
 use std::path::Path;
 
-/// What a recipe says that packing more with it must know.
-pub(super) struct Known {
-    pub(super) options: PackOptions,
-    /// How `cube` is stored, if there are cubes, and `mask` if there is that field.
-    pub(super) trials: Vec<(String, Trial)>,
-}
-
-/// Reads the recipe of `dataset`, whose newest generation is `base`.
-pub(super) fn read(dataset: &Path, base: &Manifest, given: &AddOptions) -> crate::Result<Known> {
+/// The options and the fields that more samples of `dataset` are packed with, out of the recipe of its
+/// newest generation `base`.
+pub(super) fn read(dataset: &Path, base: &Manifest, given: &AddOptions) -> crate::Result<(PackOptions, FolderFields)> {
     let (name, classes) = (dataset.display(), base.classes.is_some());
     let DatasetRecipe::Folder(recipe) = DatasetRecipe::read(&base.shard_recipe()) else {
         bail!(Hinted::new(
@@ -32,19 +26,19 @@ pub(super) fn read(dataset: &Path, base: &Manifest, given: &AddOptions) -> crate
     let strange =
         |what: &str| format!("`{name}`: the recipe says something about {what} that this version does not know");
     let pictures = match kind {
-        SourceKind::Images => known(&recipe.image).cloned().with_context(|| strange("pictures"))?,
+        SourceKind::Images => typed(&recipe.image).cloned().with_context(|| strange("pictures"))?,
         SourceKind::Cubes => PictureOptions::default(),
     };
     let mut trials = Vec::new();
     if kind == SourceKind::Cubes {
-        let cube = known(&recipe.cube).with_context(|| strange("the field `cube`"))?;
+        let cube = typed(&recipe.cube).with_context(|| strange("the field `cube`"))?;
         trials.push(("cube".to_owned(), cube.trial()));
     }
     if let Some(mask) = &recipe.mask {
         let mask = mask.typed().with_context(|| strange("the field `mask`"))?;
         trials.push(("mask".to_owned(), mask.trial()));
     }
-    let labels = known(&recipe.labels);
+    let labels = typed(&recipe.labels);
     if recipe.labels.is_some() && given.labels.is_none() {
         let columns = serde_json::json!(labels.map(|labels| &labels.columns));
         let text =
@@ -52,9 +46,9 @@ pub(super) fn read(dataset: &Path, base: &Manifest, given: &AddOptions) -> crate
         let hint = Hint::set([Setting::any("labels", "FILE")]).then(format!(" with the columns {columns}"));
         bail!(Hinted::new(text, hint));
     }
-    let shuffle = known(&recipe.order).with_context(|| strange("the order"))?.seed();
-    let shard_bytes = *known(&recipe.shard_bytes).with_context(|| strange("the shards"))?;
-    let on_bad_input = known(&recipe.on_bad_input).copied().unwrap_or_default();
+    let shuffle = typed(&recipe.order).with_context(|| strange("the order"))?.seed();
+    let shard_bytes = *typed(&recipe.shard_bytes).with_context(|| strange("the shards"))?;
+    let on_bad_input = typed(&recipe.on_bad_input).copied().unwrap_or_default();
     let label_column = label_column(labels, &base.schema, given);
     let source = SourceOptions {
         kind: Some(kind),
@@ -64,12 +58,12 @@ pub(super) fn read(dataset: &Path, base: &Manifest, given: &AddOptions) -> crate
         label_column,
         masks: given.masks.clone(),
         follow_links: given.follow_links,
-        clips: known(&recipe.clips) == Some(&true),
+        clips: typed(&recipe.clips) == Some(&true),
         class_folders: Some(classes && given.labels.is_none()),
         on_bad_input: given.on_bad_input.unwrap_or(on_bad_input),
         cubes: CubeOptions {
-            variable: known(&recipe.variable).map(Variables::names).unwrap_or_default(),
-            spatial: known(&recipe.spatial).copied(),
+            variable: typed(&recipe.variable).map(Variables::names).unwrap_or_default(),
+            spatial: typed(&recipe.spatial).copied(),
             max_bytes: given.max_cube,
             ..CubeOptions::default()
         },
@@ -86,11 +80,12 @@ pub(super) fn read(dataset: &Path, base: &Manifest, given: &AddOptions) -> crate
         memory_bytes: given.memory_bytes,
         ..PackOptions::default()
     };
-    Ok(Known { options, trials })
+    let has_profiles = base.schema.fields().iter().any(|field| field.name == PictureRecorder::PROFILE);
+    Ok((options, FolderFields { has_profiles, trials }))
 }
 
 /// An entry that this version knows.
-fn known<T>(entry: &Option<Entry<T>>) -> Option<&T> {
+fn typed<T>(entry: &Option<Entry<T>>) -> Option<&T> {
     entry.as_ref()?.typed()
 }
 

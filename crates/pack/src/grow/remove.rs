@@ -2,10 +2,10 @@
 
 use super::{all_held, before, empty_classes, open, some};
 use crate::bail;
-use crate::pack::{Tally, copy_record, default_memory};
-use crate::salvage::tally_of;
+use crate::encode::{Tally, copy_record, tally_of};
+use crate::pack::default_memory;
 use serde_json::{Value, json};
-use shardpack_format::{Hinted, Limits, Metadata, Schema};
+use shardpack_format::{Hinted, Limits, Metadata, Schema, bug};
 use shardpack_reader::{Dataset, Shard};
 use shardpack_writer::{
     Compacted, Encoded, EncodedSample, Growth, KeptSample, Next, Plan, Progress, SampleSource, Tally as _, WriteOptions,
@@ -112,9 +112,8 @@ pub fn remove(dataset: &Path, keys: &[String], options: &RemoveOptions<'_>) -> c
     }
     let (mut shards, mut source, mut kept) = (Vec::new(), Rest::new(&opened), BTreeMap::new());
     let mut largest = 0;
-    for number in opened.shard_numbers() {
+    for (place, number) in (0..).zip(opened.shard_numbers()) {
         let shard = opened.shard(number)?;
-        let place = u32::try_from(number).map_err(|_| shardpack_format::Error::internal("shard", u32::MAX, number))?;
         let Some(gone) = leaving.get(&number) else {
             kept.insert(place, tally_of(&shard));
             continue;
@@ -274,8 +273,7 @@ impl SampleSource for Rest {
     }
 
     fn encode(&self, sample: u64, shard_number: u32, buffer: Vec<u8>) -> Result<Encoded<Tally>, Self::Error> {
-        let missing = || shardpack_format::Error::internal("record that stays", "one of the shard", sample);
-        let (shard, record) = self.record(sample).ok_or_else(missing)?;
+        let Some((shard, record)) = self.record(sample) else { bug("a record that is not of the plan") };
         let mut bytes = Vec::new();
         let record = shard.record(*record, &mut bytes)?;
         let tally = Tally::of_record(&self.schema, record.key, record.scalars);

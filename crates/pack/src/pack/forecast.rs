@@ -1,12 +1,13 @@
 //! What packing in parts would take, before it begins: the same plan as packing makes, and the rate
 //! of a few samples.
 
-use super::{PackOptions, SampleError, cubes, default_memory, images, plan_of, refuse_cube_options, schema};
-use super::{refuse_overlap, refuse_picture_options};
+use super::folder::FolderSource;
+use super::options::PackOptions;
+use super::overlap::refuse_overlap;
 use rayon::prelude::*;
 use serde_json::{Value, json};
 use shardpack_reader::peak_rss_bytes;
-use shardpack_sources::{Listing, SourceKind, listing_file};
+use shardpack_sources::{SourceKind, listing_file};
 use shardpack_writer::{Part, Plan, SampleSource, array_expression};
 use std::ops::Range;
 use std::path::Path;
@@ -149,33 +150,14 @@ pub fn forecast(src: &Path, out: &Path, options: &PackOptions, parts: u32) -> cr
         if let Some(file) = &options.source.listing {
             listing_file::write(&listing, &anew, file)?;
         }
-        let forecast = match listing.kind {
-            SourceKind::Images => {
-                refuse_cube_options(&listing, options)?;
-                let source = images::Images::new(&listing, options, &images::Beside::of(&listing, options)?)?;
-                let metadata = schema::metadata(&listing, source.fields(), schema::map_of(source.recipe(options)));
-                let stored: Vec<u64> = listing.samples.iter().map(|entry| source.estimate(entry)).collect();
-                of_plan(&plan_of(&listing, metadata, &stored, options)?, &listing, &source, options, parts)?
-            }
-            SourceKind::Cubes => {
-                refuse_picture_options(options)?;
-                let source = cubes::Cubes::new(&listing, options)?;
-                let metadata = schema::metadata(&listing, source.fields(), schema::map_of(source.recipe(options)));
-                let stored: Vec<u64> = listing.samples.iter().map(|entry| source.estimate(entry)).collect();
-                of_plan(&plan_of(&listing, metadata, &stored, options)?, &listing, &source, options, parts)?
-            }
-        };
+        let source = FolderSource::open(&listing, options)?;
+        let plan = source.plan(source.metadata()?)?;
+        let forecast = of_plan(&plan, &source, options, parts)?;
         Ok(Forecast { listing_seconds, ..forecast })
     })
 }
 
-fn of_plan<S: SampleSource<Error = SampleError>>(
-    plan: &Plan,
-    listing: &Listing,
-    source: &S,
-    options: &PackOptions,
-    parts: u32,
-) -> crate::Result<Forecast> {
+fn of_plan(plan: &Plan, source: &FolderSource<'_>, options: &PackOptions, parts: u32) -> crate::Result<Forecast> {
     let part = |index: u32| -> crate::Result<PartForecast> {
         let part = Part::new(index, parts)?;
         let shards = part.shards(plan.shard_count());
@@ -187,27 +169,23 @@ fn of_plan<S: SampleSource<Error = SampleError>>(
             shards,
         })
     };
-    let largest = (0..listing.samples.len() as u64).map(|i| source.memory_bytes(i)).max().unwrap_or(0);
     Ok(Forecast {
-        kind: listing.kind,
+        kind: source.listing().kind,
         samples: plan.sample_count(),
-        source_bytes: listing.source_bytes(),
+        source_bytes: source.listing().source_bytes(),
         stored_bytes: (0..plan.shard_count()).map(|shard| plan.stored_bytes(shard)).sum(),
         shards: plan.shard_count(),
         parts: (0..parts).map(part).collect::<crate::Result<_>>()?,
-        memory_bytes: options.memory_bytes.unwrap_or_else(|| default_memory(options.threads, largest)),
+        memory_bytes: source.memory_limit(),
         plan_rss_bytes: peak_rss_bytes(),
         listing_seconds: 0.0,
-        measured: measure(listing, source, options.threads)?,
+        measured: measure(source, options.threads)?,
     })
 }
 
 /// Reads and encodes samples from all over the source. Runs on the caller's rayon pool.
-fn measure<S: SampleSource<Error = SampleError>>(
-    listing: &Listing,
-    source: &S,
-    threads: usize,
-) -> crate::Result<Measured> {
+fn measure(source: &FolderSource<'_>, threads: usize) -> crate::Result<Measured> {
+    let listing = source.listing();
     let count = listing.samples.len();
     // In an order in which any number of them comes from all over the source.
     let step = count.div_ceil(TRIED).max(1);

@@ -1,6 +1,6 @@
 //! Reports as the JSON objects that the command prints and the Python package hands out.
 
-use super::PackReport;
+use super::report::PackReport;
 use serde_json::{Value, json};
 use shardpack_reader::peak_rss_bytes;
 use shardpack_writer::{Outcome as Written, Report, Unfinished, UnfinishedPart};

@@ -1,15 +1,14 @@
 //! How large pictures become, and how much memory packing them takes: known before the first one is
 //! made.
 
-use super::SampleError;
-use super::picture_maker::Look;
+use crate::encode::{PictureChecks, SampleError, skip_or_keep};
 use rayon::prelude::*;
 use shardpack_format::visible_path;
 use shardpack_format::{Hinted, to_usize};
 use shardpack_jpeg::{JpegReencoder, Quality, ReencodeOptions, Resize, SCORE_BYTES_PER_PIXEL, SCORE_MAX_PIXELS};
 use shardpack_recipe::PictureOptions;
 use shardpack_sources::pictures::{JpegFacts, PictureInfo};
-use shardpack_sources::{Listing, SampleContent, SourceSample};
+use shardpack_sources::{Listing, SourceSample};
 
 /// What a record takes besides the picture: frame, head and padding.
 const OVERHEAD_BYTES: u64 = 256;
@@ -20,22 +19,15 @@ const MAX_TRIED_PIXELS: u64 = 4 << 20;
 /// The most pixels of a picture that is decoded: the default limit on decoded bytes.
 const MAX_PIXELS: u64 = 1 << 28;
 
-/// The picture of an entry; `None` for a cube.
-pub(crate) fn picture(entry: &SourceSample) -> Option<&PictureInfo> {
-    match &entry.content {
-        SampleContent::Picture(picture) => Some(picture),
-        SampleContent::Cube(_) => None,
-    }
-}
-
 /// Sizes of the pictures of a listing.
-pub(super) struct Sizes<'a> {
+#[derive(Debug)]
+pub(super) struct PictureSizes<'a> {
     options: &'a PictureOptions,
     /// Ratio of stored to source bytes, found by trying a few pictures.
     ratio: (u64, u64),
 }
 
-impl<'a> Sizes<'a> {
+impl<'a> PictureSizes<'a> {
     /// Re-encodes a few pictures to learn how large they become. Runs on the caller's rayon pool.
     pub(super) fn new(listing: &Listing, options: &'a PictureOptions) -> crate::Result<Self> {
         Ok(Self { options, ratio: try_ratio(listing, options)? })
@@ -46,7 +38,7 @@ impl<'a> Sizes<'a> {
         let (stored, source) = self.ratio;
         // Integers only: the plan must be the same on every machine.
         let bytes = u128::from(entry.bytes) * u128::from(stored) / u128::from(source.max(1));
-        let bytes = match picture(entry) {
+        let bytes = match entry.content.picture() {
             Some(picture) if picture.jpeg.is_some() => {
                 let (width, height) = self.options.resize().of(picture.width, picture.height);
                 let (before, after) = (u128::from(pixels(picture)), u128::from(width) * u128::from(height));
@@ -63,8 +55,8 @@ impl<'a> Sizes<'a> {
     /// either its coefficients (6 bytes per pixel, twice if it is turned) or its pixels (decoded,
     /// resized, compared: 3 bytes each). A score takes planes of floats. Others are decoded: 3 bytes per
     /// pixel, and as many as a PNG of 16 bits has.
-    pub(super) fn memory_bytes(&self, entry: &SourceSample, look: Look) -> u64 {
-        let Some(found) = picture(entry) else { return 0 };
+    pub(super) fn memory_bytes(&self, entry: &SourceSample, checks: PictureChecks) -> u64 {
+        let Some(found) = entry.content.picture() else { return 0 };
         let both = entry.bytes.saturating_mul(2).saturating_add(OVERHEAD_BYTES);
         let is_usual = |jpeg: &JpegFacts| jpeg.rare.is_none() && !jpeg.progressive;
         let pixels = pixels(found).min(MAX_PIXELS);
@@ -72,11 +64,11 @@ impl<'a> Sizes<'a> {
             _ if found.jpeg.is_none() => return both.saturating_add(pixels.saturating_mul(11)),
             PictureOptions::Keep if found.jpeg.as_ref().is_some_and(is_usual) => return both,
             PictureOptions::Keep | PictureOptions::Reencode { .. } => 9,
-            PictureOptions::Tile { upright, .. } if *upright || look.check => 12,
+            PictureOptions::Tile { upright, .. } if *upright || checks.pixels => 12,
             PictureOptions::Tile { .. } => 6,
         };
         let scored = match self.options {
-            PictureOptions::Reencode { how, .. } => look.score || matches!(how.quality, Quality::Ssimulacra2(_)),
+            PictureOptions::Reencode { how, .. } => checks.score || matches!(how.quality, Quality::Ssimulacra2(_)),
             _ => false,
         };
         let score = if scored { pixels.min(SCORE_MAX_PIXELS).saturating_mul(SCORE_BYTES_PER_PIXEL) } else { 0 };
@@ -97,8 +89,9 @@ fn try_ratio(listing: &Listing, options: &PictureOptions) -> crate::Result<(u64,
         Quality::Ssimulacra2(score) => usual_quality(score),
     };
     let how = ReencodeOptions { quality: Quality::Fixed(quality), resize: Resize::No, ..how };
-    let small =
-        |entry: &&SourceSample| picture(entry).is_some_and(|p| p.jpeg.is_some() && pixels(p) <= MAX_TRIED_PIXELS);
+    let small = |entry: &&SourceSample| {
+        entry.content.picture().is_some_and(|p| p.jpeg.is_some() && pixels(p) <= MAX_TRIED_PIXELS)
+    };
     let candidates: Vec<&SourceSample> = listing.samples.iter().filter(small).collect();
     let tried: Vec<&SourceSample> =
         candidates.iter().copied().step_by(candidates.len().div_ceil(TRIED).max(1)).collect();
@@ -123,13 +116,14 @@ fn try_ratio(listing: &Listing, options: &PictureOptions) -> crate::Result<(u64,
 
 /// Refuses, before the run, pictures that could not be decoded in it.
 pub(super) fn refuse_huge(listing: &Listing) -> crate::Result<()> {
-    let huge = |entry: &&SourceSample| picture(entry).is_some_and(|p| p.jpeg.is_some() && pixels(p) > MAX_PIXELS);
-    let Some((entry, found)) = listing.samples.iter().find(huge).and_then(|e| Some((e, picture(e)?))) else {
+    let huge =
+        |entry: &&SourceSample| entry.content.picture().is_some_and(|p| p.jpeg.is_some() && pixels(p) > MAX_PIXELS);
+    let Some((entry, found)) = listing.samples.iter().find(huge).and_then(|e| Some((e, e.content.picture()?))) else {
         return Ok(());
     };
     let (path, width, height) = (listing.path(entry), found.width, found.height);
     let text = format!("`{}`: expected at most {MAX_PIXELS} pixels, found {width} × {height}", visible_path(&path));
-    crate::bail!(Hinted::new(text, super::sample_error::skip_or_keep()))
+    crate::bail!(Hinted::new(text, skip_or_keep()))
 }
 
 fn pixels(picture: &PictureInfo) -> u64 {

@@ -1,7 +1,11 @@
 //! Splits of a source, each packed into a dataset of its own that shares classes, fields and codecs
 //! with the others.
 
-use super::{Common, Hooks, PackOptions, PackReport, pack_like, refuse_overlap};
+use super::fields::FolderFields;
+use super::options::PackOptions;
+use super::overlap::refuse_overlap;
+use super::report::PackReport;
+use super::run::{Destination, Hooks, pack_into};
 use crate::{Context, bail};
 use serde_json::{Map, Value, json};
 use shardpack_format::{Hinted, MANIFEST_NAME, Note};
@@ -65,15 +69,16 @@ pub fn pack_splits(
         bail!(Hinted::new(text, "choose another folder"));
     }
     let pool = rayon::ThreadPoolBuilder::new().num_threads(options.threads).build()?;
-    let (found, common) = pool.install(|| {
+    let (found, fields) = pool.install(|| {
         let found = splits::enumerate(src, &options.source)?;
-        let common = Common::of(&found.whole, options)?;
-        crate::Result::<_>::Ok((found, common))
+        let fields = FolderFields::of(&found.whole, options)?;
+        crate::Result::<_>::Ok((found, fields))
     })?;
     drop(pool);
     let pack = |split: splits::Split| {
-        let out = out.join(&split.name);
-        let packed = pack_like(&split.listing, &common, Some(&split.name), &Output::from(&out), options, hooks)
+        let out = Output::from(&out.join(&split.name));
+        let destination = Destination::New { out: &out, split: Some(&split.name) };
+        let packed = pack_into(&destination, &split.listing, fields.clone(), options, hooks)
             .with_context(|| format!("split `{}`", split.name.escape_debug()))?;
         Ok((split.name, packed))
     };

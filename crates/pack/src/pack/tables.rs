@@ -1,7 +1,8 @@
-//! ColumnValues that come from names and tables: labels and columns, packed for a record.
+//! Values that come from names and tables: labels and columns.
 
+use crate::encode::{Columns, RecordDraft, StoredValue};
 use sha2::{Digest, Sha256};
-use shardpack_format::{Dtype, Field};
+use shardpack_format::{Dtype, Field, Result, Schema, bug};
 use shardpack_sources::{ColumnValues, Listing, SourceSample};
 
 /// The scalar field `label`, if the listing has classes.
@@ -9,51 +10,85 @@ pub(super) fn label_field(listing: &Listing) -> Option<Field> {
     (!listing.classes.is_empty()).then(|| Field::scalar("label", Dtype::I64))
 }
 
-/// Appends the label, if there are classes.
-pub(super) fn append_label(out: &mut Vec<u8>, entry: &SourceSample) {
-    if let Some(class) = entry.class {
-        out.extend(i64::from(class).to_le_bytes());
+/// The fields of the columns of the label table.
+pub(super) fn column_fields(listing: &Listing) -> impl Iterator<Item = Field> {
+    listing.columns.iter().map(|column| match column.values {
+        ColumnValues::Bool(_) => Field::scalar(&column.name, Dtype::Bool),
+        ColumnValues::Int(_) => Field::scalar(&column.name, Dtype::I64),
+        ColumnValues::Float(_) => Field::scalar(&column.name, Dtype::F64),
+        ColumnValues::Text(_) => Field::stored(&column.name, shardpack_format::FieldKind::Text),
+        ColumnValues::Json(_) => Field::stored(&column.name, shardpack_format::FieldKind::Json),
+    })
+}
+
+/// Where labels and columns of a listing go in a record.
+#[derive(Debug)]
+pub(super) struct TablePlaces {
+    /// The label, and the columns with numbers.
+    scalars: Columns,
+    /// The columns with text.
+    texts: Vec<usize>,
+}
+
+impl TablePlaces {
+    /// In records of `schema`, which has the fields of the listing.
+    pub(super) fn of(listing: &Listing, schema: &Schema) -> Self {
+        let (scalars, texts): (Vec<Field>, Vec<Field>) =
+            label_field(listing).into_iter().chain(column_fields(listing)).partition(|field| field.dtype.is_some());
+        let texts = texts.iter().map(|field| schema.stored_position(&field.name)).collect::<Option<_>>();
+        match (Columns::of(schema, &scalars), texts) {
+            (Some(scalars), Some(texts)) => Self { scalars, texts },
+            _ => bug("a schema without the columns of its listing"),
+        }
+    }
+
+    /// Puts the values of sample `number` of the listing into its record.
+    pub(super) fn put(
+        &self,
+        listing: &Listing,
+        number: usize,
+        entry: &SourceSample,
+        draft: &mut RecordDraft<'_>,
+    ) -> Result<()> {
+        draft.set_scalars(&self.scalars, &scalars(listing, number, entry));
+        for (&position, text) in self.texts.iter().zip(texts(listing, number)) {
+            draft.set(position, StoredValue::bytes(text.as_bytes())?);
+        }
+        Ok(())
     }
 }
 
-/// Appends the scalar columns of the label table for one sample.
-pub(super) fn append_columns(out: &mut Vec<u8>, listing: &Listing, sample: usize) {
+/// The label and the scalar columns of one sample, packed.
+fn scalars(listing: &Listing, number: usize, entry: &SourceSample) -> Vec<u8> {
+    let mut out: Vec<u8> = entry.class.into_iter().flat_map(|class| i64::from(class).to_le_bytes()).collect();
     for column in &listing.columns {
         match &column.values {
-            ColumnValues::Bool(values) => out.extend(values.get(sample).map(|&v| u8::from(v))),
-            ColumnValues::Int(values) => out.extend(values.get(sample).into_iter().flat_map(|v| v.to_le_bytes())),
-            ColumnValues::Float(values) => out.extend(values.get(sample).into_iter().flat_map(|v| v.to_le_bytes())),
+            ColumnValues::Bool(values) => out.extend(values.get(number).map(|&v| u8::from(v))),
+            ColumnValues::Int(values) => out.extend(values.get(number).into_iter().flat_map(|v| v.to_le_bytes())),
+            ColumnValues::Float(values) => out.extend(values.get(number).into_iter().flat_map(|v| v.to_le_bytes())),
             ColumnValues::Text(_) | ColumnValues::Json(_) => {}
         }
     }
+    out
+}
+
+/// The columns of text and of JSON of the label table for one sample, in order.
+fn texts(listing: &Listing, number: usize) -> impl Iterator<Item = &str> {
+    listing.columns.iter().filter_map(move |column| match &column.values {
+        ColumnValues::Text(texts) | ColumnValues::Json(texts) => Some(texts.get(number).unwrap_or_default()),
+        _ => None,
+    })
 }
 
 /// A digest of everything that a sample takes from names and tables. Other labels make another
 /// dataset.
-pub(super) fn digest(listing: &Listing, sample: usize) -> [u8; 16] {
-    let mut values = Vec::new();
-    if let Some(entry) = listing.samples.get(sample) {
-        append_label(&mut values, entry);
-    }
-    append_columns(&mut values, listing, sample);
-    for text in texts(listing, sample) {
+pub(super) fn digest(listing: &Listing, number: usize, entry: &SourceSample) -> [u8; 16] {
+    let mut values = scalars(listing, number, entry);
+    for text in texts(listing, number) {
         values.extend((text.len() as u64).to_le_bytes());
         values.extend(text.as_bytes());
     }
     let mut digest = [0; 16];
     digest.iter_mut().zip(Sha256::digest(&values)).for_each(|(to, from)| *to = from);
     digest
-}
-
-/// The columns of text and of JSON of the label table for one sample, in order.
-pub(super) fn texts(listing: &Listing, sample: usize) -> Vec<&str> {
-    let texts = listing.columns.iter().filter_map(|column| match &column.values {
-        ColumnValues::Text(texts) | ColumnValues::Json(texts) => {
-            let text = texts.get(sample);
-            debug_assert!(text.is_some(), "text of sample {sample} of {}", texts.len());
-            Some(text.unwrap_or_default())
-        }
-        _ => None,
-    });
-    texts.collect()
 }

@@ -7,7 +7,7 @@ use super::options::ReportOptions;
 use super::provenance::{machine, today};
 use super::sampled::{CandidateResult, Sampled, first_line};
 use super::{datasets, gallery, panels, rates};
-use crate::pack::SampleEncoder;
+use crate::pack::FolderSource;
 use shardpack_reader::peak_rss_bytes;
 use shardpack_report::conclude::{conclude, default_conditions};
 use shardpack_report::data::{
@@ -206,7 +206,7 @@ fn candidate(
 }
 
 /// Adds what stands beside the records in shards. It is known but for some padding.
-fn with_shards(found: Estimate, encoder: &SampleEncoder<'_>, measurement: &Measurement<'_>, number: usize) -> Estimate {
+fn with_shards(found: Estimate, encoder: &FolderSource<'_>, measurement: &Measurement<'_>, number: usize) -> Estimate {
     #[allow(clippy::cast_precision_loss, reason = "sizes for an estimate")]
     let (beside, shard) = (
         encoder.beside_bytes() as f64,

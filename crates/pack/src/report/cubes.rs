@@ -4,7 +4,7 @@
 use super::record::{first_field, limits};
 use super::sampled::{RecordScores, first_line};
 use crate::compare::{ArrayDifference, BandDifferences, DifferenceOptions, band_noise, compare_arrays, noise_bytes};
-use crate::pack::Tally;
+use crate::encode::Tally;
 use shardpack_array::{Array, ArrayDecoder};
 use shardpack_format::{ArrayDescriptor, Dtype};
 use shardpack_report::data::{Measure, NO_NOISE};

@@ -6,7 +6,7 @@ use super::false_colour::{differences, planes, shown, shown_bands, stretch};
 use super::measure::{Measurement, Scorer};
 use super::pictures::{PictureScorer, resize_of};
 use super::sampled::Sampled;
-use crate::pack::picture_maker::{PNG, Pixels, write_png};
+use crate::encode::{PNG, RawPicture, write_png};
 use shardpack_report::conclude::main_measure;
 use shardpack_report::data::{Better, Candidate, Distribution, GalleryItem, Measure, Picture, Rect, Report, Row, Why};
 
@@ -159,7 +159,7 @@ fn item(region: Rect, factor: f64, bands: Vec<u64>, pictures: [&[u8]; 3]) -> Opt
 
 fn png(rgb: &[u8], region: Rect) -> Option<Picture> {
     let mut bytes = Vec::new();
-    let pixels = Pixels { bytes: rgb, width: region.width, height: region.height, channels: 3 };
+    let pixels = RawPicture { bytes: rgb, width: region.width, height: region.height, channels: 3 };
     write_png(pixels, &mut bytes).ok()?;
     Some(Picture { media_type: PNG, width: region.width, height: region.height, bytes })
 }

@@ -1,18 +1,19 @@
 //! Where the records come from that are measured: encoded now, or read from a dataset.
 
 use super::record::limits;
-use crate::pack::{PackOptions, SampleEncoder, Tally};
+use crate::encode::Tally;
+use crate::pack::{FolderSource, PackOptions};
 use shardpack_array::{ArrayOptions, ArraySettings};
 use shardpack_format::{Error, Record, Schema};
 use shardpack_reader::Dataset;
 use shardpack_recipe::{DatasetRecipe, PictureOptions};
 use shardpack_sources::{Listing, SourceOptions};
-use shardpack_writer::{Encoded, EncodedSample};
+use shardpack_writer::{Encoded, EncodedSample, SampleSource as _};
 
 /// Makes the record of a sample.
 pub(super) enum Maker<'a> {
     /// As packing would.
-    Encoder(SampleEncoder<'a>),
+    Encoder(Box<FolderSource<'a>>),
     /// As a dataset holds it.
     Dataset(DatasetRecords<'a>),
 }
@@ -26,8 +27,8 @@ impl<'a> Maker<'a> {
         }
     }
 
-    /// As [`SampleEncoder`]; `None` for records that need not be made.
-    pub(super) const fn encoder(&self) -> Option<&SampleEncoder<'a>> {
+    /// As [`FolderSource`]; `None` for records that need not be made.
+    pub(super) fn encoder(&self) -> Option<&FolderSource<'a>> {
         match self {
             Self::Encoder(encoder) => Some(encoder),
             Self::Dataset(_) => None,
@@ -36,7 +37,7 @@ impl<'a> Maker<'a> {
 
     /// The settings for cubes, if they are known for all of them.
     pub(super) fn settings(&self) -> Option<ArraySettings> {
-        self.encoder().and_then(SampleEncoder::settings)
+        self.encoder().and_then(FolderSource::settings)
     }
 
     /// The most bytes that making the record holds.
@@ -53,7 +54,7 @@ impl<'a> Maker<'a> {
     /// Why there is none, and whether that lies with the sample rather than with how it is stored.
     pub(super) fn make(&self, sample: u64, buffer: Vec<u8>) -> Result<EncodedSample<Tally>, NoRecord> {
         match self {
-            Self::Encoder(encoder) => match encoder.encode(sample, buffer) {
+            Self::Encoder(encoder) => match encoder.encode(sample, 0, buffer) {
                 Ok(Encoded::Record(sample)) => Ok(sample),
                 Ok(Encoded::Skipped { reason }) => Err(NoRecord { reason, of_source: true }),
                 Err(error) => Err(NoRecord { reason: error.to_string(), of_source: error.is_of_file() }),

@@ -33,7 +33,7 @@ pub use datasets::{DecodingDevice, MetricCommand};
 pub use options::{CandidateRecipe, Hooks, ReportOptions};
 
 use crate::bail;
-use crate::pack::SampleEncoder;
+use crate::pack::FolderSource;
 use draw::Draw;
 use maker::{DatasetRecords, Maker};
 use measure::Measurement;
@@ -112,8 +112,10 @@ impl ListedSource {
         let prepared: Vec<Result<Maker<'_>, String>> = pool.install(|| {
             recipes
                 .iter()
-                .map(|recipe| SampleEncoder::new(&self.listing, &recipe.options))
-                .map(|encoder| encoder.map(Maker::Encoder).map_err(|error| error.to_string()))
+                .map(|recipe| FolderSource::open(&self.listing, &recipe.options))
+                .map(|encoder| {
+                    encoder.map(|source| Maker::Encoder(Box::new(source))).map_err(|error| error.to_string())
+                })
                 .collect()
         });
         drop(pool);

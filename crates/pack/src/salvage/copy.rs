@@ -1,7 +1,7 @@
 //! Copies the records of a survey into a new dataset.
 
 use super::survey::{Survey, WholeRecord};
-use crate::pack::{Tally, copy_record};
+use crate::encode::{Tally, copy_record};
 use crate::{Context, bail};
 use serde_json::json;
 use shardpack_format::{ArrayDescriptor, Codec, Dtype, Field, FieldKind, Limits, Metadata, Note, Record, Schema};

@@ -12,6 +12,7 @@ mod survey;
 #[cfg(test)]
 mod tests;
 
+pub use crate::encode::tally_of;
 pub use options::SalvageOptions;
-pub use restore::{Restored, restore_manifest, tally_of};
+pub use restore::{Restored, restore_manifest};
 pub use survey::Survey;

@@ -3,32 +3,12 @@
 use super::folder::taken_from;
 use super::options::SalvageOptions;
 use crate::Context;
+use crate::encode::{Tally, tally_of};
 use crate::export::durable;
-use crate::pack::Tally;
 use shardpack_format::{MANIFEST_NAME, Note, visible_path};
-use shardpack_reader::{Rebuilt, SalvageFolder, Shard, rebuild_manifest};
+use shardpack_reader::{Rebuilt, SalvageFolder, rebuild_manifest};
 use shardpack_writer::Tally as _;
 use std::path::Path;
-
-/// The figures of a shard, out of the columns of its index. The sums come out as the writer made
-/// them: sample by sample within a shard; then shard by shard.
-pub fn tally_of(shard: &Shard) -> Tally {
-    let index = shard.index();
-    let schema = &index.metadata().schema;
-    let scalars = schema.scalars().count();
-    let mut packed = Vec::new();
-    let mut tally = Tally::default();
-    for record in 0..index.len() {
-        packed.clear();
-        for position in 0..scalars {
-            let value = index.scalar(record, position);
-            debug_assert!(value.is_some(), "a column of an index that was checked has a value for each record");
-            packed.extend(value.unwrap_or_default());
-        }
-        tally.merge(Tally::of_record(schema, index.key(record).unwrap_or_default(), &packed));
-    }
-    tally
-}
 
 /// A manifest that was put into a folder.
 #[derive(Debug)]

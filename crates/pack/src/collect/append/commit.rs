@@ -1,28 +1,27 @@
 //! The end of an addition: the next generation.
 
-use super::{Begun, Behind};
-use crate::collect::commit::Records;
-use crate::collect::error::Result;
-use crate::collect::lock;
+use super::{Addition, BegunCommit};
+use crate::collect::commit::SpooledSamples;
+use crate::collect::error::{CollectError, Result};
 use crate::collect::report::Appended;
-use crate::grow::behind::{kept, with_notes};
-use crate::pack::Tally;
+use crate::lock::lock;
+use crate::pack::NextGeneration;
 use shardpack_format::Metadata;
-use shardpack_writer::{Growth, Next, Plan, Report, Tally as _, WriteOptions};
+use shardpack_writer::{Growth, Plan, Report, WriteOptions};
 
-impl Behind {
+impl Addition {
     /// What the shards of the next generation say about their dataset.
-    pub(in crate::collect) fn metadata(&self) -> Metadata {
+    pub(crate) fn metadata(&self) -> Metadata {
         let base = self.growth.manifest();
         let (schema, recipe) = (base.schema.clone(), base.shard_recipe());
         Metadata { schema, classes: self.classes.clone(), recipe, shards: None }
     }
 
     /// Writes `plan` as the next generation.
-    pub(in crate::collect) fn write(
+    pub(crate) fn write(
         &self,
         plan: Plan,
-        records: &Records<'_>,
+        records: &SpooledSamples<'_>,
         options: &WriteOptions<'_>,
     ) -> Result<(Report, Appended)> {
         let base = self.growth.manifest();
@@ -35,34 +34,33 @@ impl Behind {
         }
         // That try may have put its manifest there: then the next generation would be another.
         let generation = begun.map_or_else(|| self.growth.next_generation(), |begun| Ok(begun.generation))?;
-        *lock(&self.begun) = Some(Begun { samples: count, generation });
-        let fidelity = |total: &Tally| with_notes(total.fidelity(), &base.fidelity);
-        let next = Next { kept: kept(&self.opened)?, fidelity: &fidelity };
-        let mut report = self.growth.write(&plan, records, next, options)?;
+        *lock(&self.begun) = Some(BegunCommit { samples: count, generation });
+        let next = NextGeneration { growth: &self.growth, opened: &self.held.opened };
+        let mut report = next.write::<CollectError>(&plan, records, options)?;
         *lock(&self.begun) = None;
         let all = self.classes.as_deref().unwrap_or_default();
         let new_classes = all.iter().skip(all.len().saturating_sub(self.new_classes)).cloned().collect();
-        let samples = self.opened.len().saturating_add(count);
+        let samples = self.held.opened.len().saturating_add(count);
         let notes = std::mem::take(&mut report.notes);
         Ok((report, self.appended(generation, samples, new_classes, notes)))
     }
 
     /// The report where all samples were there already.
-    pub(in crate::collect) fn unchanged(&self) -> Result<(Report, Appended)> {
+    pub(crate) fn unchanged(&self) -> Result<(Report, Appended)> {
         let mut report = self.growth.unchanged()?;
         report.samples = 0;
         let generation = self.growth.manifest().generation();
-        Ok((report, self.appended(generation, self.opened.len(), Vec::new(), Vec::new())))
+        Ok((report, self.appended(generation, self.held.opened.len(), Vec::new(), Vec::new())))
     }
 
     fn appended(&self, generation: u32, samples: u64, new_classes: Vec<String>, more: Vec<String>) -> Appended {
-        let notes = more.into_iter().chain(self.notes()).collect();
-        Appended { generation, samples, new_classes, known: lock(&self.known).count(), notes }
+        let notes = more.into_iter().chain(self.held.notes()).collect();
+        Appended { generation, samples, new_classes, known: self.held.count(), notes }
     }
 
     /// Drops what was begun and can no longer be finished: its samples go with the spool. A generation
     /// that is ready is put in place, if not now then by whoever opens the dataset next to write.
-    pub(in crate::collect) fn discard(&self) {
+    pub(crate) fn discard(&self) {
         if lock(&self.begun).take().is_some() {
             let _ = Growth::clear(&self.growth, false);
         }

@@ -1,11 +1,10 @@
 //! The fields of a dataset as those of a program, and the columns that are made beside them.
 
-use super::stored::Stored;
+use super::recipe::AppendRecipe;
 use crate::collect::error::{CollectError, Result};
 use crate::collect::kind::Kind;
-use crate::collect::layout::{Layout, PICTURE_COLUMNS, Parts, SHAPE_COLUMNS};
-use crate::export::ICC_FIELD;
-use crate::pack::{fidelity, picture_totals};
+use crate::collect::layout::{LayoutOrigin, LayoutParts, ProgramLayout};
+use crate::encode::{ArrayChoice, ArrayRecorder, PictureRecorder, fidelity, is_figure};
 use shardpack_format::{ArrayDescriptor, Dtype, Field, FieldKind, Limits, Manifest, Schema};
 use shardpack_jpeg::Resize;
 use shardpack_reader::Dataset;
@@ -18,7 +17,7 @@ const READ: u64 = 64;
 
 /// What is known of the arrays of one field.
 #[derive(Debug, Default)]
-struct Form {
+struct ArrayForm {
     /// Type and number of axes.
     form: Option<(Dtype, usize)>,
     /// Whether the columns of shapes are its own, as far as was seen.
@@ -26,7 +25,7 @@ struct Form {
 }
 
 /// The layout of further samples of a dataset.
-pub(super) fn layout(opened: &Dataset, base: &Manifest, stored: &Stored) -> Result<Layout> {
+pub(super) fn layout(opened: &Dataset, base: &Manifest, recipe: &AppendRecipe) -> Result<ProgramLayout> {
     let schema = &base.schema;
     let has = |name: &str, dtype| schema.scalar_position(name).is_some_and(|(_, found)| found == dtype);
     let said = said_by_program(base)?;
@@ -34,17 +33,20 @@ pub(super) fn layout(opened: &Dataset, base: &Manifest, stored: &Stored) -> Resu
     let is_own = |name: &str| said.as_ref().is_some_and(|said| said.contains_key(name));
     let columns = |names: &[&str], dtype: Dtype| names.iter().all(|name| has(name, dtype) && !is_own(name));
     let described = if let [only] = pictures.as_slice()
-        && PICTURE_COLUMNS.iter().all(|(name, dtype)| columns(&[name], *dtype))
+        && PictureRecorder::SIZE.iter().all(|(name, dtype)| columns(&[name], *dtype))
     {
         Some(only.name.as_str())
     } else {
         None
     };
-    let how = &stored.pictures;
-    let takes_icc = described.is_some() && how.takes_profiles_out();
+    let how = &recipe.pictures;
+    let takes_profile = described.is_some() && how.takes_profiles_out();
+    if takes_profile && is_own(PictureRecorder::PROFILE) {
+        return Err(strange(PictureRecorder::PROFILE));
+    }
     let axes = [3, 2]
         .into_iter()
-        .find(|&axes| pictures.is_empty() && columns(SHAPE_COLUMNS.get(..axes).unwrap_or_default(), Dtype::U32));
+        .find(|&axes| pictures.is_empty() && columns(ArrayRecorder::SHAPE.get(..axes).unwrap_or_default(), Dtype::U32));
     let forms = forms(opened, schema, axes)?;
     let shaped = axes.and_then(|axes| {
         let is = |field: &&Field| {
@@ -54,18 +56,17 @@ pub(super) fn layout(opened: &Dataset, base: &Manifest, stored: &Stored) -> Resu
         };
         schema.fields().iter().find(is).map(|field| (field.name.as_str(), axes))
     });
-    let has_icc = takes_icc && schema.stored_position(ICC_FIELD).is_some();
+    let has_profile = takes_profile && schema.stored_position(PictureRecorder::PROFILE).is_some();
     let is_made = |field: &Field| {
         let name = field.name.as_str();
         let is_count = name
             .strip_suffix(".frames")
             .is_some_and(|of| has(name, Dtype::U32) && pictures.iter().any(|picture| picture.name == of));
-        (has_icc && name == ICC_FIELD)
-            || (described.is_some() && PICTURE_COLUMNS.iter().any(|(column, _)| *column == name))
-            || shaped.is_some_and(|(_, axes)| SHAPE_COLUMNS.iter().take(axes).any(|column| *column == name))
+        (has_profile && name == PictureRecorder::PROFILE)
+            || (described.is_some() && PictureRecorder::SIZE.iter().any(|(column, _)| *column == name))
+            || shaped.is_some_and(|(_, axes)| ArrayRecorder::SHAPE.iter().take(axes).any(|column| *column == name))
             || is_count
-            || picture_totals::is_figure(schema, name)
-            || fidelity::is_figure(schema, name)
+            || is_figure(schema, name)
     };
     let mut kinds = Vec::new();
     for field in schema.fields() {
@@ -83,28 +84,30 @@ pub(super) fn layout(opened: &Dataset, base: &Manifest, stored: &Stored) -> Resu
         kinds.push((field.name.clone(), kind));
     }
     let position = |name: &str| kinds.iter().position(|(known, _)| known == name);
-    let figures = |(name, kind): &(String, Kind)| match kind {
-        Kind::Array(_) => fidelity::has_figures(schema, name),
-        kind => kind.is_picture() && !how.keeps_files(),
-    };
-    let parts = Parts {
-        how: how.clone(),
-        takes_icc,
-        has_icc,
+    let figures = |(name, kind): &(String, Kind)| matches!(kind, Kind::Array(_)) && fidelity::has_figures(schema, name);
+    let parts = LayoutParts {
+        pictures: how.clone(),
+        takes_profile,
+        has_profile,
         described_picture: described.and_then(position),
         described_array: shaped.and_then(|(name, axes)| Some((position(name)?, axes))),
         figures: kinds.iter().map(figures).collect(),
         kinds,
     };
-    let mut layout = Layout::of(parts)?;
-    refuse_others(schema, &layout.schema)?;
-    layout.follow(schema)?;
-    for field in &layout.fields {
-        let Some(array) = &field.array else { continue };
-        let form = forms.get(&field.name).and_then(|form| form.form);
-        array.preset(form, stored.chosen.get(&field.name).cloned());
-    }
-    Ok(layout)
+    refuse_others(schema, &parts.declare())?;
+    let choice = |name: &str| {
+        let form = forms.get(name).and_then(|form| form.form);
+        ArrayChoice::known(form, recipe.chosen.get(name).cloned())
+    };
+    Ok(ProgramLayout {
+        fields: parts.fields(schema, choice)?,
+        schema: schema.clone(),
+        pictures: parts.pictures,
+        arrays: recipe.arrays,
+        threads: 1,
+        labels: None,
+        origin: LayoutOrigin::Program,
+    })
 }
 
 /// The fields that a program gave, if one wrote the dataset.
@@ -141,16 +144,16 @@ fn kind_of(field: &Field, schema: &Schema) -> Kind {
 }
 
 /// Type and axes of the arrays that are there, by field, out of the first records.
-fn forms(opened: &Dataset, schema: &Schema, axes: Option<usize>) -> Result<BTreeMap<String, Form>> {
+fn forms(opened: &Dataset, schema: &Schema, axes: Option<usize>) -> Result<BTreeMap<String, ArrayForm>> {
     let arrays = schema.fields().iter().filter(|field| field.kind == FieldKind::Array);
-    let mut forms: BTreeMap<String, Form> =
-        arrays.map(|field| (field.name.clone(), Form { form: None, is_described: true })).collect();
+    let mut forms: BTreeMap<String, ArrayForm> =
+        arrays.map(|field| (field.name.clone(), ArrayForm { form: None, is_described: true })).collect();
     for index in 0..opened.len().min(READ) {
         if forms.values().all(|form| form.form.is_some()) {
             break;
         }
         let sample = opened.get(index)?;
-        let columns: Vec<Option<i64>> = SHAPE_COLUMNS
+        let columns: Vec<Option<i64>> = ArrayRecorder::SHAPE
             .iter()
             .take(axes.unwrap_or(0))
             .map(|name| Ok(sample.view().scalar_if_any(name)?.and_then(|value| value.as_i64())))
@@ -176,10 +179,9 @@ fn strange(field: &str) -> CollectError {
 }
 
 /// Refuses a dataset with fields that would not come out of further samples.
-fn refuse_others(base: &Schema, made: &Schema) -> Result<()> {
-    let lacks = |schema: &Schema, field: &Field| !schema.fields().contains(field);
-    let other = base.fields().iter().find(|field| lacks(made, field));
-    match other.or_else(|| made.fields().iter().find(|field| lacks(base, field))) {
+fn refuse_others(base: &Schema, made: &[Field]) -> Result<()> {
+    let other = base.fields().iter().find(|field| !made.contains(field));
+    match other.or_else(|| made.iter().find(|field| !base.fields().contains(field))) {
         Some(field) => Err(strange(&field.name)),
         None => Ok(()),
     }
@@ -187,8 +189,8 @@ fn refuse_others(base: &Schema, made: &Schema) -> Result<()> {
 
 /// Refuses a packed dataset whose masks were shrunk with their pictures. A program gives them as they
 /// are, so the picture would be shrunk and the mask would not, and no loader takes two sizes.
-pub(super) fn refuse_masks_of_shrunk(base: &Manifest, stored: &Stored) -> Result<()> {
-    let shrinks = stored.pictures.resize() != Resize::No;
+pub(super) fn refuse_masks_of_shrunk(base: &Manifest, recipe: &AppendRecipe) -> Result<()> {
+    let shrinks = recipe.pictures.resize() != Resize::No;
     if !shrinks || said_by_program(base)?.is_some() {
         return Ok(());
     }
@@ -205,7 +207,7 @@ pub(super) fn refuse_masks_of_shrunk(base: &Manifest, stored: &Stored) -> Result
 }
 
 /// Refuses what a program says of its fields if it is not what the dataset has.
-pub(super) fn compare(layout: &Layout, given: &[(String, Kind)]) -> Result<()> {
+pub(super) fn compare(layout: &ProgramLayout, given: &[(String, Kind)]) -> Result<()> {
     let names: Vec<&str> = layout.fields.iter().map(|field| field.name.as_str()).collect();
     let refuse = |name: &str, expected: String, found: String| {
         Err(CollectError::usage(format!("schema: field `{}`", name.escape_debug()), expected, found, ""))

@@ -3,24 +3,23 @@
 //! The dataset says what a sample is and how it is stored: its schema, its classes, and its recipe. So
 //! nothing is decided here, and whatever the caller says of it must be the same.
 
-mod classes;
 mod commit;
 mod fields;
-mod known;
-mod stored;
+mod held;
+mod recipe;
 #[cfg(test)]
 mod tests;
 
-pub(super) use classes::Classes;
-
 use super::error::{CollectError, Result};
 use super::kind::Kind;
-use super::layout::Layout;
+use super::labels::{self, JoinedClasses};
+use super::layout::{LayoutOrigin, ProgramLayout};
 use super::options::CollectOptions;
 use crate::grow::{self, OnKnownKey};
-use known::Known;
+use crate::pack::first_id;
+use held::HeldSamples;
 use shardpack_format::{Hint, MANIFEST_NAME, Setting, generation_of_name};
-use shardpack_reader::{Dataset, Limits};
+use shardpack_reader::Limits;
 use shardpack_recipe::{ArgumentError, Given, MAX_BYTES, StorageOptions, Value};
 use shardpack_writer::Growth;
 use std::path::Path;
@@ -87,7 +86,7 @@ impl AppendOptions {
                 "spool" => return Err(without("spool")),
                 "take_over" => return Err(without("take_over")),
                 storage => {
-                    let Some(option) = StorageOptions::option(storage) else { return Err(stored::unknown(storage)) };
+                    let Some(option) = StorageOptions::option(storage) else { return Err(recipe::unknown(storage)) };
                     StorageOptions::canonical(option, value)?;
                     options.storage.push((name, value.clone()));
                 }
@@ -103,29 +102,22 @@ fn without(option: &'static str) -> ArgumentError {
 
 /// A dataset that gets more samples, and what is known of them.
 #[derive(Debug)]
-pub(super) struct Behind {
+pub(super) struct Addition {
     pub(super) growth: Growth<'static>,
-    /// The generation that is there.
-    pub(super) opened: Dataset,
     /// The first id that no sample has.
     pub(super) first_id: u64,
-    pub(super) on_known_key: OnKnownKey,
     /// The classes of the next generation, if the dataset has any.
     pub(super) classes: Option<Vec<String>>,
     /// How many of them are new.
     pub(super) new_classes: usize,
-    /// Whether a sample must name all fields: where the caller did not say which there are.
-    pub(super) names_all: bool,
-    pub(super) known: Mutex<Known>,
-    /// The generation before this one, which tells whether the same samples came once before.
-    pub(super) before: Option<Dataset>,
+    pub(super) held: HeldSamples,
     /// A commit that was begun and not finished.
-    pub(super) begun: Mutex<Option<Begun>>,
+    pub(super) begun: Mutex<Option<BegunCommit>>,
 }
 
 /// An earlier try to commit.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Begun {
+pub(super) struct BegunCommit {
     /// How many samples there were.
     samples: u64,
     /// What it was to be.
@@ -133,16 +125,15 @@ pub(super) struct Begun {
 }
 
 /// A dataset, ready for samples.
-pub(super) struct Opened {
-    pub(super) behind: Behind,
-    pub(super) layout: Layout,
+pub(super) struct OpenedDataset {
+    pub(super) addition: Addition,
+    pub(super) layout: ProgramLayout,
     pub(super) options: CollectOptions,
-    pub(super) classes: Option<Classes>,
 }
 
-impl Behind {
+impl Addition {
     /// Opens the dataset in the folder `out`, and holds its lock.
-    pub(super) fn open(out: &Path, schema: Option<&[(String, Kind)]>, given: AppendOptions) -> Result<Opened> {
+    pub(super) fn open(out: &Path, schema: Option<&[(String, Kind)]>, given: AppendOptions) -> Result<OpenedDataset> {
         let AppendOptions { classes, on_known_key, storage, force, threads, memory_bytes, limits } = given;
         if threads == 0 {
             return Err(CollectError::usage("threads", "at least 1", "0", ""));
@@ -152,38 +143,38 @@ impl Behind {
         growth.clear(force)?;
         let opened = grow::open(out, &limits)?;
         let base = growth.manifest();
-        let stored = stored::read(base, &storage)?;
-        fields::refuse_masks_of_shrunk(base, &stored)?;
-        let layout = fields::layout(&opened, base, &stored)?;
+        let recipe = recipe::read(base, &storage)?;
+        fields::refuse_masks_of_shrunk(base, &recipe)?;
+        let layout = fields::layout(&opened, base, &recipe)?;
         if let Some(schema) = schema {
             fields::compare(&layout, schema)?;
         }
-        let (names, labels, new_classes) = classes::join(base.classes.as_deref(), classes.as_deref())?;
+        let JoinedClasses { names, new: new_classes, labels } =
+            labels::join(base.classes.as_deref(), classes.as_deref())?;
+        let origin = LayoutOrigin::Dataset { names_all: schema.is_none() };
+        let layout = ProgramLayout { labels, origin, threads, ..layout };
         let options = CollectOptions {
             pictures: layout.pictures.clone(),
-            arrays: stored.arrays,
+            arrays: recipe.arrays,
             classes: names.clone(),
-            shard_bytes: stored.shard_bytes,
-            shuffle: stored.shuffle,
+            shard_bytes: recipe.shard_bytes,
+            shuffle: recipe.shuffle,
             force: false,
             threads,
             memory_bytes,
         };
         // Also builds the table of keys: damage is found before there are samples to lose.
         opened.by_key("")?;
-        let behind = Self {
-            first_id: grow::behind::first_id(&opened)?,
-            before: grow::before(out, &opened, &limits),
-            on_known_key,
+        let before = grow::before(out, &opened, &limits);
+        let addition = Self {
+            first_id: first_id(&opened)?,
             classes: names,
             new_classes,
-            names_all: schema.is_none(),
-            known: Mutex::default(),
             begun: Mutex::default(),
+            held: HeldSamples::new(opened, before, on_known_key),
             growth,
-            opened,
         };
-        Ok(Opened { behind, layout, options, classes: labels })
+        Ok(OpenedDataset { addition, layout, options })
     }
 }
 

@@ -183,7 +183,7 @@ fn a_commit_that_failed_leaves_nothing_behind() {
         collector.add(Sample::new().with("noise", noise(500, i))).unwrap();
     }
     // One record in the middle was changed.
-    let middle = lock(&collector.state).entries[40].span;
+    let middle = lock(&collector.added).samples[40].span;
     collector.spool.overwrite(middle, &[0; 64]);
     assert!(collector.commit(None, None).unwrap_err().to_string().contains("is damaged"));
     drop(collector);
@@ -195,10 +195,10 @@ fn the_spool_is_checked_when_it_is_read() {
     let folder = tempfile::tempdir().unwrap();
     let collector = open(&folder, CollectOptions::default());
     collector.add(Sample::new().with_key("a").with("noise", noise(5000, 1))).unwrap();
-    let span = lock(&collector.state).entries[0].span;
+    let span = lock(&collector.added).samples[0].span;
     let mut record = collector.spool.read(span).unwrap();
     record[3000] ^= 1;
-    lock(&collector.state).entries[0].span = collector.spool.append(&record).unwrap();
+    lock(&collector.added).samples[0].span = collector.spool.append(&record).unwrap();
     let error = collector.commit(None, None).unwrap_err().to_string();
     assert!(error.starts_with("sample `a`: the temporary file is damaged"), "{error}");
     assert!(!folder.path().join("out/manifest.json").exists());

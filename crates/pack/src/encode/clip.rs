@@ -1,52 +1,55 @@
-//! Makes the stored form of a clip out of those of its frames.
+//! The stored form of a clip, made of those of its frames.
 
-use super::SampleError;
-use super::picture_maker::Stored;
-use super::picture_totals::PictureFigures;
+use super::picture_encoder::StoredPicture;
+use super::picture_figures::PictureFigures;
+use super::sample_error::SampleError;
 use shardpack_format::Error;
 use shardpack_jpeg::{FRAMES, Frames};
+use shardpack_sources::pictures::PictureInfo;
+use std::borrow::Cow;
 
-/// A clip whose frames come one after the other.
-#[derive(Default)]
-pub(crate) struct ClipMaker {
-    frames: Vec<Vec<u8>>,
-    /// What is known of all frames so far; without bytes.
-    all: Option<Stored<'static>>,
+/// A frame of a clip, and what its first bytes say.
+pub(crate) struct FrameFile<'a> {
+    pub(crate) bytes: Cow<'a, [u8]>,
+    pub(crate) info: PictureInfo,
 }
 
-impl ClipMaker {
-    /// Media type of what it makes.
-    pub(crate) const MEDIA_TYPE: &str = FRAMES;
+/// A clip that gets one frame after the other.
+pub(super) struct ClipDraft {
+    frames: Vec<Vec<u8>>,
+    /// All frames so far as one picture, without bytes.
+    all: StoredPicture<'static>,
+}
+
+impl ClipDraft {
+    /// A clip of one frame.
+    pub(super) fn new(first: StoredPicture<'_>) -> Self {
+        let frames = vec![first.bytes.into_owned()];
+        let oddity = first.oddity.map(|what| format!("frame 0: {what}"));
+        // A device decodes one picture of a value.
+        let all = StoredPicture { bytes: Cow::default(), media_type: FRAMES, gpu_jpeg: false, oddity, ..first };
+        Self { frames, all }
+    }
 
     /// Adds a frame.
-    pub(crate) fn add(&mut self, frame: Stored<'_>) -> Result<(), SampleError> {
-        let number = self.frames.len();
-        self.frames.push(frame.bytes.to_vec());
-        let Some(all) = &mut self.all else {
-            let oddity = frame.oddity.map(|what| format!("frame {number}: {what}"));
-            // A device decodes one picture of a value.
-            self.all = Some(Stored { bytes: &[], gpu_jpeg: false, oddity, ..frame });
-            return Ok(());
-        };
+    pub(super) fn add(&mut self, frame: StoredPicture<'_>) -> Result<(), SampleError> {
+        let (number, all) = (self.frames.len(), &mut self.all);
         if frame.orientation != all.orientation {
             let what = format!("Exif orientation of frame {number}");
             let expected = format!("{}, as of the first frame", all.orientation);
             return Err(SampleError::Picture { error: Error::format(what, expected, frame.orientation) });
         }
+        self.frames.push(frame.bytes.into_owned());
         all.figures = together(&all.figures, &frame.figures);
-        all.kept_because = all.kept_because.or(frame.kept_because);
-        all.profile_dropped |= frame.profile_dropped;
+        all.note.kept_because = all.note.kept_because.or(frame.note.kept_because);
+        all.note.profile_dropped |= frame.note.profile_dropped;
         all.oddity = all.oddity.take().or_else(|| Some(format!("frame {number}: {}", frame.oddity?)));
         Ok(())
     }
 
-    /// The list of all frames in `out`. Height, width and profile are those of the first.
-    pub(crate) fn finish(self, out: &mut Vec<u8>) -> Result<Stored<'_>, SampleError> {
-        *out = Frames::join(&self.frames)?;
-        match self.all {
-            Some(all) => Ok(Stored { bytes: out, ..all }),
-            None => Err(Error::internal("frames of a clip", "at least one", "none").into()),
-        }
+    /// The list of all frames. Height, width and profile are those of the first.
+    pub(super) fn finish(self) -> Result<StoredPicture<'static>, SampleError> {
+        Ok(StoredPicture { bytes: Frames::join(&self.frames)?.into(), ..self.all })
     }
 }
 
@@ -67,7 +70,8 @@ fn together(a: &PictureFigures, b: &PictureFigures) -> PictureFigures {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::pack::picture_totals::ReencodedFigures;
+    use crate::encode::picture_encoder::PictureNote;
+    use crate::encode::picture_figures::ReencodedFigures;
 
     fn figures(source_bytes: u64, tiles_per_row: u16, quality: u8, score: f32) -> PictureFigures {
         let reencoded = Some(ReencodedFigures { quality, score });
@@ -84,8 +88,9 @@ mod tests {
 
     #[test]
     fn a_clip_has_one_orientation() {
-        let frame = |orientation| Stored {
-            bytes: b"frame",
+        let frame = |orientation| StoredPicture {
+            bytes: b"frame".into(),
+            media_type: "image/jpeg",
             oddity: (orientation == 6).then(|| "odd".to_owned()),
             width: 8,
             height: 8,
@@ -93,23 +98,17 @@ mod tests {
             gpu_jpeg: true,
             icc: None,
             figures: figures(1, 1, 90, 0.0),
-            kept_because: None,
-            profile_dropped: false,
+            note: PictureNote::default(),
         };
-        let mut clip = ClipMaker::default();
-        clip.add(frame(6)).unwrap();
+        let mut clip = ClipDraft::new(frame(6));
         clip.add(frame(6)).unwrap();
         let error = clip.add(frame(1)).unwrap_err().to_string();
         assert!(
             error.starts_with("Exif orientation of frame 2: expected 6, as of the first frame, found 1"),
             "{error}"
         );
-        let mut out = Vec::new();
-        let mut clip = ClipMaker::default();
-        clip.add(frame(1)).unwrap();
-        let stored = clip.finish(&mut out).unwrap();
-        assert_eq!(Frames::of(ClipMaker::MEDIA_TYPE, stored.bytes).unwrap().first(), b"frame");
+        let stored = ClipDraft::new(frame(1)).finish().unwrap();
+        assert_eq!(Frames::of(stored.media_type, &stored.bytes).unwrap().first(), b"frame");
         assert!(!stored.gpu_jpeg);
-        assert!(ClipMaker::default().finish(&mut out).is_err());
     }
 }

@@ -1,8 +1,8 @@
 //! New samples whose keys the dataset holds already: the same samples, or others under their keys.
 
-use super::{AddOptions, OnKnownKey, all_held, before, some};
+use super::add_options::{AddOptions, OnKnownKey};
+use super::{all_held, before, scalar_words, some};
 use crate::bail;
-use crate::pack::picture_sizes::picture;
 use shardpack_format::{FieldKind, Hint, Hinted, Note, Setting};
 use shardpack_reader::{Dataset, Scalar, Shard};
 use shardpack_sources::words::{plural, short};
@@ -12,7 +12,7 @@ use std::path::Path;
 use std::time::UNIX_EPOCH;
 
 /// What is left of a listing once the samples are out that the dataset holds.
-pub(super) struct Fresh {
+pub(super) struct FreshSamples {
     /// The new samples; `None` if there are none.
     pub(super) listing: Option<Listing>,
     /// What the user should know of the others.
@@ -21,7 +21,12 @@ pub(super) struct Fresh {
 
 /// Takes out of `listing` what the dataset holds, or refuses it. Its classes and columns are those
 /// of the dataset already.
-pub(super) fn without(listing: Listing, dataset: &Path, opened: &Dataset, given: &AddOptions) -> crate::Result<Fresh> {
+pub(super) fn without(
+    listing: Listing,
+    dataset: &Path,
+    opened: &Dataset,
+    given: &AddOptions,
+) -> crate::Result<FreshSamples> {
     let policy = given.on_known_key;
     let (mut fresh, mut known, mut places) = (Vec::new(), Vec::new(), HashSet::new());
     for (position, entry) in listing.samples.iter().enumerate() {
@@ -34,7 +39,7 @@ pub(super) fn without(listing: Listing, dataset: &Path, opened: &Dataset, given:
         }
     }
     if known.is_empty() {
-        return Ok(Fresh { listing: Some(listing), notes: Vec::new() });
+        return Ok(FreshSamples { listing: Some(listing), notes: Vec::new() });
     }
     let keys = |of: &[(usize, u64)]| -> Vec<&str> {
         of.iter().filter_map(|&(position, _)| Some(listing.samples.get(position)?.key.as_str())).collect()
@@ -54,7 +59,7 @@ pub(super) fn without(listing: Listing, dataset: &Path, opened: &Dataset, given:
         );
         bail!(Hinted::new(text, leave_out()));
     }
-    let others = Others::of(&listing, dataset, opened, &known, is_same_call)?;
+    let others = OtherSamples::of(&listing, dataset, opened, &known, is_same_call)?;
     if is_same_call && let Some(first) = &others.first {
         let text = format!(
             "{} of {all} new samples have keys under which the dataset holds something else: {first}",
@@ -64,11 +69,11 @@ pub(super) fn without(listing: Listing, dataset: &Path, opened: &Dataset, given:
     }
     let notes = others.notes();
     if fresh.is_empty() {
-        return Ok(Fresh { listing: None, notes });
+        return Ok(FreshSamples { listing: None, notes });
     }
     let left = listing.subset(&fresh);
     let left = Listing { bad: listing.bad, ignored: listing.ignored, notes: listing.notes, ..left };
-    Ok(Fresh { listing: Some(left), notes })
+    Ok(FreshSamples { listing: Some(left), notes })
 }
 
 fn leave_out() -> Hint {
@@ -100,7 +105,7 @@ fn is_last_addition(opened: &Dataset, places: &HashSet<usize>, count: usize) -> 
 
 /// Samples that are not what the dataset holds under their keys.
 #[derive(Default)]
-struct Others {
+struct OtherSamples {
     count: u64,
     /// The first one, and in what it differs.
     first: Option<String>,
@@ -110,15 +115,15 @@ struct Others {
     first_younger: Option<String>,
 }
 
-/// What was found of a sample.
-enum Found {
-    Same,
-    Other(String),
-    /// Nothing that differs, without its content.
-    Perhaps,
+/// In what a sample differs from the one that the dataset holds.
+enum Difference {
+    None,
+    Of(String),
+    /// None, without its content.
+    NotCompared,
 }
 
-impl Others {
+impl OtherSamples {
     /// `known` are places in the listing and numbers in the dataset. Records are read only of all that
     /// `are_compared`; of others what the index says counts.
     fn of(
@@ -139,17 +144,17 @@ impl Others {
                     *written.entry(number).or_insert(written_ns(&dataset.join(name)))
                 }
             };
-            let there = There { opened, shard: &*opened.shard(number)?, record, index, written_ns, are_compared };
+            let there = HeldSample { opened, shard: &*opened.shard(number)?, record, index, written_ns, are_compared };
             match there.compare(listing, position, entry)? {
-                Found::Other(what) => {
+                Difference::Of(what) => {
                     others.count += 1;
                     others.first.get_or_insert_with(|| format!("`{}`: {what}", short(&entry.key)));
                 }
-                Found::Perhaps if there.is_older(entry) => {
+                Difference::NotCompared if there.is_older(entry) => {
                     others.younger += 1;
                     others.first_younger.get_or_insert_with(|| short(&entry.key).to_string());
                 }
-                Found::Perhaps | Found::Same => {}
+                Difference::NotCompared | Difference::None => {}
             }
         }
         Ok(others)
@@ -180,7 +185,7 @@ fn written_ns(path: &Path) -> Option<i64> {
 }
 
 /// What the dataset holds under a key.
-struct There<'a> {
+struct HeldSample<'a> {
     opened: &'a Dataset,
     shard: &'a Shard,
     record: u64,
@@ -191,7 +196,7 @@ struct There<'a> {
     are_compared: bool,
 }
 
-impl There<'_> {
+impl HeldSample<'_> {
     fn scalar(&self, name: &str) -> Option<Scalar> {
         let (position, dtype) = self.shard.schema().scalar_position(name)?;
         Scalar::from_bytes(dtype, self.shard.index().scalar(self.record, position)?)
@@ -211,9 +216,9 @@ impl There<'_> {
     /// In what `entry` differs from this sample: label, columns, mask and size, and the bytes of
     /// pictures that are stored as they came. Of others the content is not compared: that would take
     /// as long as packing them.
-    fn compare(&self, listing: &Listing, position: usize, entry: &SourceSample) -> crate::Result<Found> {
+    fn compare(&self, listing: &Listing, position: usize, entry: &SourceSample) -> crate::Result<Difference> {
         let differs = |what: &str, there: String, came: String| {
-            Ok(Found::Other(format!("{what} {there} is there, {came} came").trim_start().to_owned()))
+            Ok(Difference::Of(format!("{what} {there} is there, {came} came").trim_start().to_owned()))
         };
         if let Some(class) = entry.class
             && let Some(Scalar::Signed(label)) = self.scalar("label")
@@ -244,9 +249,9 @@ impl There<'_> {
                 let shape = ["height", "width", "channels"].map(|axis| self.number(axis).unwrap_or_default());
                 let text = |[height, width, channels]: [u64; 3]| format!("{height} × {width} × {channels}");
                 Ok(match shape == info.shape {
-                    true => Found::Perhaps,
+                    true => Difference::NotCompared,
                     false => {
-                        Found::Other(format!("a cube of {} is there, one of {} came", text(shape), text(info.shape)))
+                        Difference::Of(format!("a cube of {} is there, one of {} came", text(shape), text(info.shape)))
                     }
                 })
             }
@@ -276,21 +281,14 @@ impl There<'_> {
                 return Ok((there != came.as_bytes()).then(|| (quoted(&String::from_utf8_lossy(there)), quoted(came))));
             }
         };
-        let text = |value: Option<Scalar>| match value {
-            Some(Scalar::Bool(value)) => value.to_string(),
-            Some(Scalar::Signed(value)) => value.to_string(),
-            Some(Scalar::Unsigned(value)) => value.to_string(),
-            Some(Scalar::Float(value)) => value.to_string(),
-            None => "nothing".to_owned(),
-        };
         // As text, NaN is the same as NaN.
-        let (there, came) = (text(self.scalar(name)), text(came));
+        let (there, came) = (scalar_words(self.scalar(name)), scalar_words(came));
         Ok((there != came).then_some((there, came)))
     }
 
-    fn compare_picture(&self, listing: &Listing, entry: &SourceSample) -> crate::Result<Found> {
+    fn compare_picture(&self, listing: &Listing, entry: &SourceSample) -> crate::Result<Difference> {
         let bytes =
-            |there: u64, came: u64| Found::Other(format!("a picture of {there} bytes is there, one of {came} came"));
+            |there: u64, came: u64| Difference::Of(format!("a picture of {there} bytes is there, one of {came} came"));
         if let Some(there) = self.number("image.source_bytes")
             && there != entry.bytes
         {
@@ -300,12 +298,12 @@ impl There<'_> {
         if let Some(there) = self.number("image.frames")
             && there != frames
         {
-            return Ok(Found::Other(format!("a clip of {there} frames is there, one of {frames} came")));
+            return Ok(Difference::Of(format!("a clip of {there} frames is there, one of {frames} came")));
         }
         // Only what is stored as it came can be compared with a file.
         let is_changed = self.number("image.tiles_per_row").is_some_and(|tiles| tiles > 0);
-        if !self.are_compared || is_changed || frames > 0 || picture(entry).is_none() {
-            return Ok(Found::Perhaps);
+        if !self.are_compared || is_changed || frames > 0 || entry.content.picture().is_none() {
+            return Ok(Difference::NotCompared);
         }
         let sample = self.opened.get(self.index)?;
         let view = sample.view();
@@ -316,8 +314,8 @@ impl There<'_> {
         let mut came = vec![0; there.len()];
         listing.read_into(entry, &mut came)?;
         Ok(match there == came {
-            true => Found::Same,
-            false => Found::Other("another picture of the same size is there".to_owned()),
+            true => Difference::None,
+            false => Difference::Of("another picture of the same size is there".to_owned()),
         })
     }
 }

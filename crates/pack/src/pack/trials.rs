@@ -1,13 +1,12 @@
 //! Chooses codecs: loads a few samples, crops them, and hands them to the trial.
 
-use super::PackOptions;
+use super::options::PackOptions;
 use crate::Context;
 use rayon::prelude::*;
 use shardpack_array::{
     Array, ArrayLayout, ArrayOptions, ArraySource, BandDifference, Coder, EncodeError, Filter, Trial, Values,
     crop_for_trial, trial,
 };
-use shardpack_recipe::ArrayRecipe;
 use shardpack_sources::cubes::{CubeOptions, CubeRun, load_mask, open};
 use shardpack_sources::{Listing, SourceSample};
 
@@ -15,21 +14,21 @@ use shardpack_sources::{Listing, SourceSample};
 const SAMPLES: usize = 3;
 
 /// The middle of a sample.
-struct Crop {
+struct SampleMiddle {
     key: String,
-    cube: Part,
-    mask: Option<Part>,
+    cube: MiddleRows,
+    mask: Option<MiddleRows>,
 }
 
 /// Rows from the middle of an array.
-struct Part {
+struct MiddleRows {
     array: Array,
     no_data: Option<f64>,
     /// The row of the whole array at which they begin.
     first_row: u64,
 }
 
-impl Part {
+impl MiddleRows {
     fn of(array: &dyn ArraySource, no_data: Option<f64>) -> crate::Result<Self> {
         let middle = crop_for_trial(array)?;
         let rows = |shape: &[u64]| shape.first().copied().unwrap_or(0);
@@ -51,7 +50,7 @@ pub(super) fn choose(listing: &Listing, options: &PackOptions) -> crate::Result<
         }
         Ok(crop)
     };
-    let crops: Vec<Crop> = positions
+    let crops: Vec<SampleMiddle> = positions
         .par_iter()
         .map(|&position| load_from(listing, position, options.skips(), load).context("cannot try codecs"))
         .collect::<Result<_, _>>()?;
@@ -81,10 +80,11 @@ pub(super) fn choose_for_masks(listing: &Listing, options: &PackOptions) -> crat
     let cubes = CubeOptions { run, ..options.source.cubes.clone() };
     let arrays = mask_options(&options.arrays);
     let load = |entry: &SourceSample| {
-        let mask = load_part(entry, &cubes)?.with_context(|| format!("no mask of `{}`", entry.key.escape_debug()))?;
+        let mask =
+            load_mask_rows(entry, &cubes)?.with_context(|| format!("no mask of `{}`", entry.key.escape_debug()))?;
         Ok((entry.key.clone(), mask))
     };
-    let parts: Vec<(String, Part)> = positions(listing.samples.len(), &arrays)
+    let parts: Vec<(String, MiddleRows)> = positions(listing.samples.len(), &arrays)
         .par_iter()
         .map(|&position| load_from(listing, position, options.skips(), load).context("cannot try codecs"))
         .collect::<Result<_, _>>()?;
@@ -92,20 +92,16 @@ pub(super) fn choose_for_masks(listing: &Listing, options: &PackOptions) -> crat
     try_on("mask", &parts, &arrays).map(Some)
 }
 
-/// The entry of an array field in the recipe: how it is stored, and what else was tried.
-pub(super) fn recipe_of_arrays(field: &str, trial: &Trial, options: &ArrayOptions) -> ArrayRecipe {
-    let asked = if field == "mask" { mask_options(options) } else { *options };
-    ArrayRecipe::new(asked, trial)
-}
-
-/// Bytes of payload and of source of what was chosen: how much smaller a field becomes.
-pub(super) fn ratio(trial: Option<&Trial>) -> (u64, u64) {
+/// Bytes that are stored of so many bytes of values, by the trial: integers only, because the plan must be
+/// the same on every machine.
+pub(super) fn stored_bytes(bytes: u64, trial: Option<&Trial>) -> u64 {
     let best = trial.and_then(|trial| trial.table.first());
-    best.map_or((1, 1), |best| (best.payload_bytes.max(1), best.source_bytes.max(1)))
+    let (stored, source) = best.map_or((1, 1), |best| (best.payload_bytes.max(1), best.source_bytes.max(1)));
+    u64::try_from(u128::from(bytes) * u128::from(stored) / u128::from(source)).unwrap_or(u64::MAX)
 }
 
 /// Tries the codecs. An error names the sample that it is about, and the place in its whole array.
-fn try_on(field: &str, samples: &[(&str, &Part)], options: &ArrayOptions) -> crate::Result<Trial> {
+fn try_on(field: &str, samples: &[(&str, &MiddleRows)], options: &ArrayOptions) -> crate::Result<Trial> {
     let pairs: Vec<_> = samples.iter().map(|(_, part)| (&part.array, part.no_data)).collect();
     let error = match trial(&pairs, options) {
         Ok(trial) => return Ok(trial),
@@ -122,7 +118,7 @@ fn try_on(field: &str, samples: &[(&str, &Part)], options: &ArrayOptions) -> cra
 }
 
 /// Fails for values that the options cannot store: such a sample is left out, and another one tried.
-fn refuse_unfit(crop: &Crop, options: &ArrayOptions) -> crate::Result<()> {
+fn refuse_unfit(crop: &SampleMiddle, options: &ArrayOptions) -> crate::Result<()> {
     let one = ArrayOptions {
         coder: Some(Coder::Raw),
         level: None,
@@ -193,17 +189,17 @@ fn load_from<T>(
     Err(first_error.unwrap_or_else(|| "no sample to try codecs on".into()))
 }
 
-fn load_one(listing: &Listing, entry: &SourceSample, options: &CubeOptions) -> crate::Result<Crop> {
+fn load_one(listing: &Listing, entry: &SourceSample, options: &CubeOptions) -> crate::Result<SampleMiddle> {
     let cube = open(&listing.path(entry), options, Vec::new())?;
-    let cube = Part::of(&cube.values, cube.no_data)?;
-    Ok(Crop { key: entry.key.clone(), cube, mask: load_part(entry, options)? })
+    let cube = MiddleRows::of(&cube.values, cube.no_data)?;
+    Ok(SampleMiddle { key: entry.key.clone(), cube, mask: load_mask_rows(entry, options)? })
 }
 
 /// The middle of a sample's mask, if it has one.
-fn load_part(entry: &SourceSample, options: &CubeOptions) -> crate::Result<Option<Part>> {
+fn load_mask_rows(entry: &SourceSample, options: &CubeOptions) -> crate::Result<Option<MiddleRows>> {
     let Some(file) = &entry.mask else { return Ok(None) };
     let mask = load_mask(&file.path, &mask_file_options(options))?;
-    Part::of(&mask.array, mask.no_data).map(Some)
+    MiddleRows::of(&mask.array, mask.no_data).map(Some)
 }
 
 #[cfg(test)]
@@ -231,7 +227,7 @@ mod tests {
         let part = |values: &[f32], first_row| {
             let bytes = values.iter().flat_map(|value| value.to_le_bytes()).collect();
             let array = Array::new(shardpack_format::Dtype::F32, vec![values.len() as u64, 1, 1], bytes).unwrap();
-            Part { array, no_data: None, first_row }
+            MiddleRows { array, no_data: None, first_row }
         };
         let (fine, large) = (part(&[0.5, 0.25], 0), part(&[0.5, 1e6], 7));
         let samples = [("a.npy", &fine), ("b.npy", &fine), ("c.npy", &large)];

@@ -31,6 +31,17 @@ pub(crate) struct ReencodedFigures {
     pub(crate) score: f32,
 }
 
+impl ReencodedFigures {
+    /// Those of a picture that was not re-encoded.
+    pub(super) const NONE: Self = Self { quality: 0, score: f32::NAN };
+
+    pub(super) fn new(quality: u8, score: Option<f64>) -> Self {
+        #[allow(clippy::cast_possible_truncation, reason = "a score has three digits")]
+        let score = score.map_or(f32::NAN, |score| score as f32);
+        Self { quality, score }
+    }
+}
+
 const TILED: [(&str, Dtype); 3] =
     [("source_bytes", Dtype::U64), ("tiles_per_row", Dtype::U16), ("pixels_checked", Dtype::Bool)];
 const REENCODED: [(&str, Dtype); 2] = [("quality", Dtype::U8), ("score", Dtype::F32)];
@@ -173,7 +184,7 @@ pub struct PictureTotals {
 
 impl PictureTotals {
     /// The figures of one picture.
-    pub(super) fn of(key: &str, figures: &PictureFigures, kept_because: Option<&str>) -> Self {
+    pub(crate) fn of(key: &str, figures: &PictureFigures, kept_because: Option<&str>) -> Self {
         let mut totals = Self {
             samples: 1,
             source_bytes: figures.source_bytes,
@@ -198,7 +209,7 @@ impl PictureTotals {
     }
 
     /// Counts what the columns do not tell about one picture.
-    pub(super) fn note(&mut self, profile_dropped: bool, target: Option<f64>) {
+    pub(crate) fn note(&mut self, profile_dropped: bool, target: Option<f64>) {
         self.profiles_dropped = u64::from(profile_dropped);
         // A score is stored as a 32-bit float.
         let missed = |target: f64| self.reencoded > 0 && self.score.count > 0 && self.score.max < target - 1e-3;
@@ -206,7 +217,7 @@ impl PictureTotals {
     }
 
     /// Adds the totals of the samples that follow.
-    pub(super) fn merge(&mut self, next: Self) {
+    pub(crate) fn merge(&mut self, next: Self) {
         let worse = next.score.count > 0 && (self.score.count == 0 || next.score.min < self.score.min);
         if worse {
             self.worst_sample = next.worst_sample;
@@ -228,7 +239,7 @@ impl PictureTotals {
     }
 
     /// The field's entry in the manifest.
-    pub(super) fn summary(&self) -> PictureSummary {
+    pub(crate) fn summary(&self) -> PictureSummary {
         let scored = self.score.count > 0;
         PictureSummary {
             samples: self.samples,

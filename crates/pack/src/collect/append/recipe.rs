@@ -1,7 +1,7 @@
 //! How a dataset stores its samples, out of its recipe; and whether a caller says otherwise.
 
 use crate::collect::error::Result;
-use crate::pack::picture_totals;
+use crate::encode::picture_figures;
 use shardpack_array::{ArrayOptions, ArraySettings, BandDifference, Trial};
 use shardpack_format::{FieldKind, Manifest};
 use shardpack_recipe::{
@@ -10,7 +10,7 @@ use shardpack_recipe::{
 use std::collections::BTreeMap;
 
 /// The options of the recipe, and, where it has none, those of the caller.
-pub(super) struct Stored {
+pub(super) struct AppendRecipe {
     pub(super) pictures: PictureOptions,
     /// How arrays of a field are stored that has none yet.
     pub(super) arrays: ArrayOptions,
@@ -25,7 +25,7 @@ const CUBES: &str = "Cubes";
 const PICTURES: &str = "Pictures";
 
 /// Reads the recipe of a dataset.
-pub(super) fn read(base: &Manifest, given: &[(String, Value)]) -> Result<Stored> {
+pub(super) fn read(base: &Manifest, given: &[(String, Value)]) -> Result<AppendRecipe> {
     if let Some((name, _)) = given.iter().find(|(name, _)| StorageOptions::option(name).is_none()) {
         return Err(unknown(name).into());
     }
@@ -56,7 +56,7 @@ pub(super) fn read(base: &Manifest, given: &[(String, Value)]) -> Result<Stored>
     }
     let StorageOptions { shard_bytes, shuffle, .. } = there;
     compare("Output", given, &[there], &[])?;
-    Ok(Stored { pictures, arrays, chosen, shard_bytes, shuffle })
+    Ok(AppendRecipe { pictures, arrays, chosen, shard_bytes, shuffle })
 }
 
 /// The error for an option that does not say how samples are stored.
@@ -98,7 +98,7 @@ fn pictures(base: &Manifest, recipe: &DatasetRecipe, given: &[(String, Value)]) 
     }
     // The recipe of clips alone does not say it, and other programs may write no recipe at all: then the
     // columns tell.
-    let has = |name: &str| fields().any(|field| picture_totals::has_figure(&base.schema, &field.name, name));
+    let has = |name: &str| fields().any(|field| picture_figures::has_figure(&base.schema, &field.name, name));
     if fields().next().is_none() {
         return Ok(None);
     }

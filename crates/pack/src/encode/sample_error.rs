@@ -77,7 +77,7 @@ impl Explain for SampleError {
 
 impl SampleError {
     /// Whether the error is the fault of the sample's file.
-    pub(super) fn is_of_source(&self) -> bool {
+    pub(crate) fn is_of_source(&self) -> bool {
         match self {
             // The user stopped the run, or the defect is ours: that is not the file's fault.
             Self::Cube(CubeError::Cancelled { .. }) => false,
@@ -87,7 +87,7 @@ impl SampleError {
     }
 
     /// The values of the sample that the options on values cannot store, in words.
-    pub(super) const fn unfit_values(&self) -> Option<&'static str> {
+    pub(crate) const fn unfit_values(&self) -> Option<&'static str> {
         match self {
             Self::Encode(EncodeError::OutOfRange { .. }) => Some("values beyond float16"),
             Self::Encode(EncodeError::ErrorBound { .. }) => Some("values that cannot be stored within `max_error`"),
@@ -103,7 +103,7 @@ impl SampleError {
 }
 
 /// What to do about a picture that is too large to be made anew.
-pub(super) fn skip_or_keep() -> Hint {
+pub(crate) fn skip_or_keep() -> Hint {
     let hint = Hint::set([Setting::word("on_bad_input", "skip")]).then(" leaves it out, ");
     hint.and([Setting::word("jpeg", "keep")]).then(" stores it as it is")
 }

@@ -1,18 +1,20 @@
-//! Makes the stored form of one picture: its own bytes, a JPEG of tiles, or a re-encoded JPEG.
+//! The stored form of one picture: its own bytes, a JPEG of tiles, or a re-encoded JPEG.
 
-use super::picture_totals::{PictureFigures, ReencodedFigures};
-use super::{FieldTotals, PictureTotals, SampleError, Tally};
-use shardpack_format::{Error, Limits};
+use super::picture_figures::{PictureFigures, PictureTotals, ReencodedFigures};
+use super::sample_error::SampleError;
+use shardpack_array::Array;
+use shardpack_format::{Dtype, Error, Limits};
 use shardpack_jpeg::{
     JpegHeader, JpegReencoder, JpegTiler, Metadata, PictureCheck, PixelCheck, Quality, ReencodeOptions,
     ReencodeOutcome, TileOptions, TileOutcome, check_markers, tidied,
 };
 use shardpack_recipe::PictureOptions;
 use shardpack_sources::pictures::{JpegFacts, PictureInfo};
+use std::borrow::Cow;
 
-/// Makes stored pictures, one after the other. Each thread has its own.
+/// Encodes pictures, one after the other. Each thread has its own.
 #[derive(Default)]
-pub(crate) struct PictureMaker {
+pub(crate) struct PictureEncoder {
     tiler: JpegTiler,
     reencoder: Option<JpegReencoder>,
     check: PixelCheck,
@@ -24,8 +26,9 @@ pub(crate) struct PictureMaker {
 const MAX_DECODED_BYTES: u64 = 4 << 30;
 
 /// How one picture is stored.
-pub(crate) struct Stored<'a> {
-    pub(crate) bytes: &'a [u8],
+pub(crate) struct StoredPicture<'a> {
+    pub(crate) bytes: Cow<'a, [u8]>,
+    pub(crate) media_type: &'static str,
     pub(crate) width: u32,
     pub(crate) height: u32,
     /// What a reader has to apply.
@@ -33,9 +36,7 @@ pub(crate) struct Stored<'a> {
     pub(crate) gpu_jpeg: bool,
     pub(crate) icc: Option<Vec<u8>>,
     pub(crate) figures: PictureFigures,
-    pub(crate) kept_because: Option<&'static str>,
-    /// The ICC profile is damaged, or describes colours that the picture no longer has.
-    pub(crate) profile_dropped: bool,
+    pub(crate) note: PictureNote,
     /// What decoders pass over, if there is something: it costs no pixel.
     pub(crate) oddity: Option<String>,
 }
@@ -44,13 +45,16 @@ pub(crate) struct Stored<'a> {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct PictureNote {
     pub(crate) kept_because: Option<&'static str>,
+    /// The ICC profile is damaged, or describes colours that the picture no longer has.
     pub(crate) profile_dropped: bool,
 }
 
 /// Which costly checks a picture gets.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Look {
-    pub(crate) check: bool,
+pub(crate) struct PictureChecks {
+    /// Its pixels are compared with those of the source.
+    pub(crate) pixels: bool,
+    /// It gets a score.
     pub(crate) score: bool,
 }
 
@@ -60,9 +64,10 @@ fn unchanged<'a>(
     picture: &PictureInfo,
     options: &PictureOptions,
     because: Option<&'static str>,
-) -> Stored<'a> {
-    Stored {
-        bytes,
+) -> StoredPicture<'a> {
+    StoredPicture {
+        bytes: bytes.into(),
+        media_type: picture.media_type,
         width: picture.width,
         height: picture.height,
         orientation: picture.orientation(),
@@ -72,17 +77,10 @@ fn unchanged<'a>(
             source_bytes: bytes.len() as u64,
             tiles_per_row: 0,
             pixels_checked: false,
-            reencoded: options.reencodes().then_some(ReencodedFigures { quality: 0, score: f32::NAN }),
+            reencoded: options.reencodes().then_some(ReencodedFigures::NONE),
         },
-        kept_because: because,
-        profile_dropped: false,
+        note: PictureNote { kept_because: because, profile_dropped: false },
         oddity: None,
-    }
-}
-
-impl Stored<'_> {
-    pub(crate) const fn note(&self) -> PictureNote {
-        PictureNote { kept_because: self.kept_because, profile_dropped: self.profile_dropped }
     }
 }
 
@@ -99,17 +97,9 @@ impl PictureNote {
         totals.note(self.profile_dropped, target);
         totals
     }
-
-    /// The tally of the field `field`; empty if every picture is kept.
-    pub(crate) fn tally(self, field: &str, key: &str, figures: &PictureFigures, options: &PictureOptions) -> Tally {
-        match options {
-            PictureOptions::Keep => Tally::default(),
-            _ => Tally::of(field, FieldTotals::Picture(self.totals(key, figures, options))),
-        }
-    }
 }
 
-impl PictureMaker {
+impl PictureEncoder {
     /// The source's own bytes, which the loader can decode. Of a baseline JPEG the markers are searched, at the
     /// speed of a checksum: decoding would take forty times as long (2026-11-22: 1.9 ms for a photo of 116 kB).
     /// Every other picture is decoded, as the loader does it.
@@ -119,7 +109,7 @@ impl PictureMaker {
         picture: &PictureInfo,
         options: &PictureOptions,
         because: Option<&'static str>,
-    ) -> Result<Stored<'b>, SampleError> {
+    ) -> Result<StoredPicture<'b>, SampleError> {
         let is_usual = |jpeg: &JpegFacts| jpeg.rare.is_none() && !jpeg.progressive && matches!(jpeg.components, 1 | 3);
         let oddity = picture.jpeg.and_then(|_| check_markers(source).err()).map(|error| error.to_string());
         if oddity.is_some() || !picture.jpeg.as_ref().is_some_and(is_usual) {
@@ -132,19 +122,19 @@ impl PictureMaker {
                 return Err(SampleError::Picture { error });
             }
         }
-        Ok(Stored { oddity, ..unchanged(source, picture, options, because) })
+        Ok(StoredPicture { oddity, ..unchanged(source, picture, options, because) })
     }
 
-    /// Makes the stored form of the picture file `source`. `picture` describes its header. `icc`
-    /// tells whether the record has a field for a profile.
-    pub(crate) fn make<'b>(
+    /// Encodes the picture file `source`. `picture` describes its header. `icc` tells whether the record has
+    /// a field for a profile.
+    pub(crate) fn encode<'b>(
         &'b mut self,
         source: &'b [u8],
         picture: &PictureInfo,
         options: &PictureOptions,
         icc: bool,
-        look: Look,
-    ) -> Result<Stored<'b>, SampleError> {
+        checks: PictureChecks,
+    ) -> Result<StoredPicture<'b>, SampleError> {
         let bad = |error| SampleError::Picture { error };
         self.made.clear();
         let Some(facts) = &picture.jpeg else {
@@ -173,32 +163,27 @@ impl PictureMaker {
             }
             PictureOptions::Reencode { .. } => {
                 let how = &options.encoding().unwrap_or_default();
-                let reencoder = match &mut self.reencoder {
-                    Some(reencoder) => reencoder,
-                    none => none.insert(JpegReencoder::new()?),
-                };
-                let made = reencoder.reencode(source, how, look.score, &mut self.made).map_err(bad)?;
-                #[allow(clippy::cast_possible_truncation, reason = "a score has three digits")]
-                let score = made.score.map_or(f32::NAN, |score| score as f32);
+                let reencoder = reencoder(&mut self.reencoder)?;
+                let made = reencoder.reencode(source, how, checks.score, &mut self.made).map_err(bad)?;
                 let (quality, outcome) = match made.outcome {
                     ReencodeOutcome::Encoded { quality, interval, tiles_per_row, segments } => {
                         (quality, TileOutcome::Tiled { interval, tiles_per_row, segments })
                     }
                     ReencodeOutcome::Source(outcome) => (0, outcome),
                 };
-                figures.reencoded = Some(ReencodedFigures { quality, score });
+                figures.reencoded = Some(ReencodedFigures::new(quality, made.score));
                 profile_dropped = facts.icc && icc && profile.is_none();
                 (made.width, made.height, made.orientation, made.applied, outcome)
             }
         };
         let tiles_per_row = match outcome {
             TileOutcome::Kept(why) => {
-                return Ok(Stored { figures, ..self.keep(own, picture, options, Some(why.name()))? });
+                return Ok(StoredPicture { figures, ..self.keep(own, picture, options, Some(why.name()))? });
             }
             TileOutcome::Tiled { tiles_per_row, .. } => tiles_per_row,
         };
         figures.tiles_per_row = u16::try_from(tiles_per_row).unwrap_or(u16::MAX);
-        if look.check {
+        if checks.pixels {
             if !self.check.same(source, &self.made, applied, &Limits::default()).map_err(bad)? {
                 // Never seen, but a defect of the transcoder must not cost a picture.
                 return self.keep(own, picture, options, Some("pixels differ"));
@@ -207,8 +192,9 @@ impl PictureMaker {
         }
         let gpu_jpeg = JpegHeader::parse(&self.made).is_ok_and(|header| header.device_decodable());
         let oddity = tidy.map(|_| "meaningless header bytes were removed".to_owned());
-        Ok(Stored {
-            bytes: &self.made,
+        Ok(StoredPicture {
+            bytes: Cow::Borrowed(&self.made),
+            media_type: JPEG,
             oddity,
             width,
             height,
@@ -216,32 +202,52 @@ impl PictureMaker {
             gpu_jpeg,
             icc: profile,
             figures,
-            kept_because: None,
-            profile_dropped,
+            note: PictureNote { kept_because: None, profile_dropped },
         })
     }
+}
+
+/// The re-encoder of a thread, made when the first picture needs one.
+fn reencoder(of_thread: &mut Option<JpegReencoder>) -> shardpack_format::Result<&mut JpegReencoder> {
+    Ok(match of_thread {
+        Some(reencoder) => reencoder,
+        none => none.insert(JpegReencoder::new()?),
+    })
 }
 
 /// Pixels of a picture that is not in a file yet: C-contiguous `[height, width, channels]` u8 with
 /// one channel (grey) or three (RGB).
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Pixels<'a> {
+pub(crate) struct RawPicture<'a> {
     pub(crate) bytes: &'a [u8],
     pub(crate) width: u32,
     pub(crate) height: u32,
     pub(crate) channels: u8,
 }
 
-impl PictureMaker {
-    /// Makes the stored form of pixels: a JPEG if pictures are re-encoded, else a PNG, which is
-    /// lossless.
-    pub(crate) fn make_of_pixels(
+impl<'a> RawPicture<'a> {
+    /// The pixels in `array`, if it can be a picture: uint8, grey or RGB.
+    pub(crate) fn of(array: &'a Array) -> Option<Self> {
+        let (height, width, channels) = match (array.dtype(), array.shape()) {
+            (Dtype::U8, &[height, width]) => (height, width, 1),
+            (Dtype::U8, &[height, width, channels @ (1 | 3)]) => (height, width, channels),
+            _ => return None,
+        };
+        let side = |side: u64| u32::try_from(side).ok().filter(|side| *side > 0);
+        let (height, width) = (side(height)?, side(width)?);
+        Some(Self { bytes: array.bytes(), width, height, channels: u8::try_from(channels).ok()? })
+    }
+}
+
+impl PictureEncoder {
+    /// Encodes pixels: as a JPEG if pictures are re-encoded, else as a PNG, which is lossless.
+    pub(crate) fn encode_pixels(
         &mut self,
-        pixels: Pixels<'_>,
+        pixels: RawPicture<'_>,
         options: &PictureOptions,
-        look: Look,
-    ) -> Result<Stored<'_>, SampleError> {
-        let Pixels { bytes, width, height, channels } = pixels;
+        checks: PictureChecks,
+    ) -> Result<StoredPicture<'_>, SampleError> {
+        let RawPicture { bytes, width, height, channels } = pixels;
         self.made.clear();
         let source_bytes = bytes.len() as u64;
         let Some(how) = &options.encoding() else {
@@ -252,20 +258,16 @@ impl PictureMaker {
             stored.figures.source_bytes = source_bytes;
             return Ok(stored);
         };
-        let reencoder = match &mut self.reencoder {
-            Some(reencoder) => reencoder,
-            none => none.insert(JpegReencoder::new()?),
-        };
-        let made = reencoder.encode_pixels(bytes, (width, height), channels, how, look.score, &mut self.made)?;
+        let reencoder = reencoder(&mut self.reencoder)?;
+        let made = reencoder.encode_pixels(bytes, (width, height), channels, how, checks.score, &mut self.made)?;
         let (quality, tiles_per_row) = match made.outcome {
             ReencodeOutcome::Encoded { quality, tiles_per_row, .. } => (quality, tiles_per_row),
             ReencodeOutcome::Source(_) => (0, 0),
         };
-        #[allow(clippy::cast_possible_truncation, reason = "a score has three digits")]
-        let score = made.score.map_or(f32::NAN, |score| score as f32);
         let gpu_jpeg = JpegHeader::parse(&self.made).is_ok_and(|header| header.device_decodable());
-        Ok(Stored {
-            bytes: &self.made,
+        Ok(StoredPicture {
+            bytes: Cow::Borrowed(&self.made),
+            media_type: JPEG,
             oddity: None,
             width: made.width,
             height: made.height,
@@ -276,18 +278,18 @@ impl PictureMaker {
                 source_bytes,
                 tiles_per_row: u16::try_from(tiles_per_row).unwrap_or(u16::MAX),
                 pixels_checked: false,
-                reencoded: Some(ReencodedFigures { quality, score }),
+                reencoded: Some(ReencodedFigures::new(quality, made.score)),
             },
-            kept_because: None,
-            profile_dropped: false,
+            note: PictureNote::default(),
         })
     }
 }
 
 pub(crate) const PNG: &str = "image/png";
+const JPEG: &str = "image/jpeg";
 
 /// Appends a PNG of the pixels.
-pub(crate) fn write_png(pixels: Pixels<'_>, out: &mut Vec<u8>) -> Result<(), png::EncodingError> {
+pub(crate) fn write_png(pixels: RawPicture<'_>, out: &mut Vec<u8>) -> Result<(), png::EncodingError> {
     let mut encoder = png::Encoder::new(out, pixels.width, pixels.height);
     encoder.set_color(if pixels.channels == 1 { png::ColorType::Grayscale } else { png::ColorType::Rgb });
     encoder.set_depth(png::BitDepth::Eight);

@@ -7,7 +7,7 @@
 use super::summary::{AnglePercentiles, ArraySummary};
 use serde::{Deserialize, Serialize};
 use shardpack_array::Fidelity;
-use shardpack_format::{Dtype, Field, FieldKind, Schema};
+use shardpack_format::{Dtype, Error, Field, FieldKind, Schema};
 use std::collections::BTreeMap;
 
 /// One figure: its name, and how it is read from and added to a [`Fidelity`].
@@ -50,6 +50,11 @@ figures! {
 #[must_use]
 pub fn fields(field: &str) -> Vec<Field> {
     FIGURES.iter().map(|f| Field::scalar(format!("{field}.{}", f.name), f.dtype)).collect()
+}
+
+/// The error of a schema that lacks what a field needs.
+pub(crate) fn no_columns(field: &str) -> Error {
+    Error::usage("schema", format!("the field `{}` and its columns", field.escape_debug()), "one without")
 }
 
 /// Whether `name` is one of the scalar fields that [`fields`] makes for an array field of this

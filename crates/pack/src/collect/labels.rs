@@ -1,24 +1,24 @@
-//! Labels of new samples as numbers of the classes of a dataset.
+//! Labels as numbers of the classes of a dataset.
 
-use crate::collect::error::{CollectError, Result};
-use crate::collect::value::Number;
+use super::error::{CollectError, Result};
+use super::value::Number;
 use std::collections::{HashMap, HashSet};
 
 /// What a caller gave who gave no name.
 const EMPTY: &str = "an empty list";
 
-/// What labels count into.
+/// The classes that labels count into.
 #[derive(Debug, Default)]
-pub(in crate::collect) struct Classes {
+pub(super) struct LabelClasses {
     /// The class of the dataset for each number that a program may give.
     numbers: Vec<i128>,
     /// The same by name.
     by_name: HashMap<String, i128>,
 }
 
-impl Classes {
+impl LabelClasses {
     /// Classes of a new dataset, whose numbers are their places.
-    pub(in crate::collect) fn new(names: &[String]) -> Self {
+    pub(super) fn new(names: &[String]) -> Self {
         let mut by_name = HashMap::new();
         for (number, name) in (0..).zip(names) {
             by_name.entry(name.clone()).or_insert(number);
@@ -27,7 +27,7 @@ impl Classes {
     }
 
     /// The number of a class.
-    pub(in crate::collect) fn by_name(&self, name: &str) -> Option<Number> {
+    pub(super) fn by_name(&self, name: &str) -> Option<Number> {
         self.by_name.get(name).map(|number| Number::Int(*number))
     }
 
@@ -35,7 +35,7 @@ impl Classes {
     ///
     /// # Errors
     /// The number, if no class has it.
-    pub(in crate::collect) fn by_number(&self, given: Number) -> std::result::Result<Number, i128> {
+    pub(super) fn by_number(&self, given: Number) -> std::result::Result<Number, i128> {
         let number = match given {
             Number::Bool(value) => i128::from(value),
             Number::Int(value) => value,
@@ -47,24 +47,35 @@ impl Classes {
     }
 
     /// How many numbers a program may give.
-    pub(in crate::collect) fn len(&self) -> usize {
+    pub(super) fn len(&self) -> usize {
         self.numbers.len()
     }
 }
 
-/// The classes of the next generation, what labels count into, and how many classes are new.
-type Joined = (Option<Vec<String>>, Option<Classes>, usize);
+/// The classes of a dataset that gets more samples.
+#[derive(Debug, Default)]
+pub(super) struct JoinedClasses {
+    /// Their names, if it has any.
+    pub(super) names: Option<Vec<String>>,
+    /// How many of them are new.
+    pub(super) new: usize,
+    /// What labels of new samples count into.
+    pub(super) labels: Option<LabelClasses>,
+}
 
 /// Matches the classes of a program with those of the dataset, by name. New ones come behind them, in
 /// the order given.
-pub(super) fn join(known: Option<&[String]>, given: Option<&[String]>) -> Result<Joined> {
+pub(super) fn join(known: Option<&[String]>, given: Option<&[String]>) -> Result<JoinedClasses> {
     let Some(known) = known else {
-        let Some(given) = given else { return Ok((None, None, 0)) };
+        let Some(given) = given else { return Ok(JoinedClasses::default()) };
         let hint = "leave the classes out: labels are numbers there";
         let found = if given.is_empty() { EMPTY.to_owned() } else { given.join(", ") };
         return Err(CollectError::usage("classes", "none, as in the dataset", found, hint));
     };
-    let Some(given) = given else { return Ok((Some(known.to_vec()), Some(Classes::new(known)), 0)) };
+    let Some(given) = given else {
+        let labels = Some(LabelClasses::new(known));
+        return Ok(JoinedClasses { names: Some(known.to_vec()), new: 0, labels });
+    };
     if given.is_empty() {
         return Err(CollectError::usage("classes", "at least one name", EMPTY, ""));
     }
@@ -72,7 +83,7 @@ pub(super) fn join(known: Option<&[String]>, given: Option<&[String]>) -> Result
     if let Some(twice) = given.iter().find(|name| !seen.insert(name.as_str())) {
         return Err(CollectError::usage("classes", "each name once", format!("`{}` twice", twice.escape_debug()), ""));
     }
-    let mut all = Classes::new(known);
+    let mut all = LabelClasses::new(known);
     let mut names = known.to_vec();
     for name in given {
         if !all.by_name.contains_key(name) {
@@ -82,5 +93,5 @@ pub(super) fn join(known: Option<&[String]>, given: Option<&[String]>) -> Result
     }
     all.numbers = given.iter().filter_map(|name| all.by_name.get(name).copied()).collect();
     let new = names.len() - known.len();
-    Ok((Some(names), Some(all), new))
+    Ok(JoinedClasses { names: Some(names), new, labels: Some(all) })
 }

@@ -1,0 +1,215 @@
+//! Fields of arrays: cubes, masks, and whatever a program gives.
+
+use super::fidelity::{self, no_columns};
+use super::record::{Columns, RecordDraft, StoredValue};
+use super::sample_error::SampleError;
+use crate::lock::lock;
+use shardpack_array::{Array, ArrayEncoder, ArrayOptions, ArraySettings, ArraySource, Fidelity, Trial, Values, trial};
+use shardpack_format::{ArrayDescriptor, Dtype, Error, Field, Result, Schema, to_usize};
+use std::borrow::Cow;
+use std::sync::Mutex;
+
+/// Axes of a cube: `[height, width, channels]`.
+const CUBE_AXES: usize = 3;
+
+/// A field of arrays: where its value and its columns are.
+#[derive(Debug)]
+pub(crate) struct ArrayRecorder {
+    value: usize,
+    /// Columns of the shape, and its number of axes.
+    shape: Option<Columns>,
+    figures: Option<Columns>,
+}
+
+/// An encoder and its memory, reused from array to array. Each thread has its own for each field.
+#[derive(Default)]
+pub(crate) struct ArrayWorkspace {
+    encoder: Option<ArrayEncoder>,
+    /// Length of the previous array's descriptor.
+    descriptor_bytes: Option<usize>,
+}
+
+impl ArrayWorkspace {
+    fn encoder(&mut self, settings: ArraySettings) -> Result<&mut ArrayEncoder> {
+        let same = self.encoder.take().filter(|encoder| *encoder.settings() == settings);
+        let encoder = same.map_or_else(|| ArrayEncoder::new(settings), Ok)?;
+        Ok(self.encoder.insert(encoder))
+    }
+}
+
+impl ArrayRecorder {
+    /// Columns of the shape of an array of two or three axes.
+    pub(crate) const SHAPE: [&str; CUBE_AXES] = ["height", "width", "channels"];
+
+    /// The fields of [`SHAPE`](Self::SHAPE) for this number of axes.
+    pub(crate) fn shape_columns(axes: usize) -> Vec<Field> {
+        Self::SHAPE.iter().take(axes).map(|name| Field::scalar(*name, Dtype::U32)).collect()
+    }
+
+    /// The field `name` of a schema that has its columns. Those of the shape describe it if `axes` is given.
+    ///
+    /// # Errors
+    /// `Usage` if the schema lacks the field or one of the columns.
+    pub(crate) fn new(schema: &Schema, name: &str, axes: Option<usize>, has_figures: bool) -> Result<Self> {
+        let lacks = || no_columns(name);
+        let of = |fields: &[Field]| Columns::of(schema, fields).ok_or_else(lacks);
+        Ok(Self {
+            value: schema.stored_position(name).ok_or_else(lacks)?,
+            shape: axes.map(|axes| of(&Self::shape_columns(axes))).transpose()?,
+            figures: has_figures.then(|| of(&fidelity::fields(name))).transpose()?,
+        })
+    }
+
+    /// Puts an array into a record.
+    pub(crate) fn put(
+        &self,
+        workspace: &mut ArrayWorkspace,
+        settings: ArraySettings,
+        array: &Array,
+        no_data: Option<f64>,
+        draft: &mut RecordDraft<'_>,
+    ) -> Result<Fidelity, SampleError> {
+        let encoded = workspace.encoder(settings)?.encode(array, no_data)?;
+        let fidelity = encoded.fidelity;
+        self.set_columns(array.shape(), &fidelity, draft)?;
+        draft.set(self.value, StoredValue::array(encoded)?);
+        Ok(fidelity)
+    }
+
+    /// Puts an array into the record of `key`, whose first stored field this is, without copying what was
+    /// encoded: for arrays that are large. All other values of the record that have a descriptor are there.
+    pub(crate) fn put_first(
+        &self,
+        workspace: &mut ArrayWorkspace,
+        settings: ArraySettings,
+        array: &dyn ArraySource,
+        no_data: Option<f64>,
+        key: &str,
+        draft: &mut RecordDraft<'_>,
+    ) -> Result<Fidelity, SampleError> {
+        let (dtype, shape) = (array.dtype(), array.shape());
+        let plain = || ArrayDescriptor::plain(dtype, shape.to_vec()).encode().map_or(0, |bytes| bytes.len());
+        let descriptor_bytes = workspace.descriptor_bytes.unwrap_or_else(plain);
+        let largest = dtype.array_bytes(shape).map_or(0, to_usize);
+        let mut buffer = draft.head_for_first(descriptor_bytes, key, largest);
+        let at = buffer.len();
+        let stored = workspace.encoder(settings)?.encode_into(array, no_data, &mut buffer)?;
+        self.set_columns(&stored.descriptor.shape, &stored.fidelity, draft)?;
+        let descriptor = stored.descriptor.encode()?;
+        workspace.descriptor_bytes = Some(descriptor.len());
+        let value = StoredValue {
+            codec: stored.codec,
+            decoded_bytes: stored.descriptor.stored_bytes()?,
+            descriptor: descriptor.into(),
+            payload: Cow::default(),
+        };
+        draft.set_first(buffer, at, value);
+        Ok(stored.fidelity)
+    }
+
+    /// Says in the columns of a record that it has no array.
+    pub(crate) fn put_none(&self, draft: &mut RecordDraft<'_>) {
+        self.set_figures(&Fidelity::default(), draft);
+    }
+
+    fn set_columns(&self, shape: &[u64], figures: &Fidelity, draft: &mut RecordDraft<'_>) -> Result<()> {
+        if let Some(columns) = &self.shape {
+            let too_long = |axis: u64| move |_| Error::usage("axis", "below 2^32", axis);
+            let axes = shape.iter().map(|&axis| u32::try_from(axis).map_err(too_long(axis)));
+            let axes = axes.collect::<Result<Vec<u32>>>()?;
+            draft.set_scalars(columns, &axes.into_iter().flat_map(u32::to_le_bytes).collect::<Vec<u8>>());
+        }
+        self.set_figures(figures, draft);
+        Ok(())
+    }
+
+    fn set_figures(&self, figures: &Fidelity, draft: &mut RecordDraft<'_>) {
+        if let Some(columns) = &self.figures {
+            let mut packed = Vec::new();
+            fidelity::append(&mut packed, figures);
+            draft.set_scalars(columns, &packed);
+        }
+    }
+}
+
+/// How the arrays of one field are stored: chosen by the first array that is not constant.
+#[derive(Debug, Default)]
+pub(crate) struct ArrayChoice(Mutex<ChoiceState>);
+
+#[derive(Debug, Default)]
+struct ChoiceState {
+    /// Type and number of axes of all arrays.
+    form: Option<(Dtype, usize)>,
+    chosen: Option<ChosenTrial>,
+}
+
+#[derive(Debug)]
+struct ChosenTrial {
+    asked: ArrayOptions,
+    trial: Trial,
+    /// Chosen on an array of a single value only, such as an empty mask. Good enough for similar
+    /// ones, and chosen again on the first other array.
+    is_provisional: bool,
+}
+
+impl ArrayChoice {
+    /// What is known of the arrays of a dataset, and how they are stored, so far as it says so.
+    pub(crate) fn known(form: Option<(Dtype, usize)>, chosen: Option<(ArrayOptions, Trial)>) -> Self {
+        let chosen = chosen.map(|(asked, trial)| ChosenTrial { asked, trial, is_provisional: false });
+        Self(Mutex::new(ChoiceState { form, chosen }))
+    }
+
+    /// Notes type and number of axes of the first array, and compares the others with it; returns
+    /// the known ones if they differ.
+    pub(crate) fn compare(&self, array: &Array) -> Result<(), (Dtype, usize)> {
+        let form = (array.dtype(), array.shape().len());
+        match *lock(&self.0).form.get_or_insert(form) {
+            first if first == form => Ok(()),
+            first => Err(first),
+        }
+    }
+
+    /// The settings for `array`. The first call tries the codecs on this many threads, and other
+    /// calls wait for it.
+    pub(crate) fn settings(
+        &self,
+        array: &Array,
+        options: &ArrayOptions,
+        threads: usize,
+    ) -> Result<ArraySettings, SampleError> {
+        let mut state = lock(&self.0);
+        if let Some(chosen) = &state.chosen
+            && (!chosen.is_provisional || is_constant(array))
+        {
+            return Ok(chosen.trial.settings);
+        }
+        // There are only one or two trials in the life of a collector. Threads that wait for the
+        // next one would be a problem for a program that forks.
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
+        let pool = pool.map_err(|e| Error::usage("threads", "as many as the system allows", e))?;
+        let asked = asked(array, options);
+        let trial = pool.install(|| trial(&[(array, None)], &asked))?;
+        let settings = trial.settings;
+        state.chosen = Some(ChosenTrial { asked, trial, is_provisional: is_constant(array) });
+        Ok(settings)
+    }
+
+    /// What was requested and what was chosen, if there was any array.
+    pub(crate) fn chosen(&self) -> Option<(ArrayOptions, Trial)> {
+        lock(&self.0).chosen.as_ref().map(|chosen| (chosen.asked, chosen.trial.clone()))
+    }
+}
+/// With `auto`, cubes may become float16. Arrays of one or two axes are often boxes, embeddings or
+/// depths, whose digits matter: they stay lossless unless the options say otherwise.
+fn asked(array: &Array, options: &ArrayOptions) -> ArrayOptions {
+    let open = options.values == Values::Auto && options.max_error.is_none();
+    ArrayOptions { lossless: options.lossless || (open && array.shape().len() < CUBE_AXES), ..*options }
+}
+
+/// Whether all elements are the same, or there are none: then there is nothing to choose by.
+fn is_constant(array: &Array) -> bool {
+    let bytes = array.bytes();
+    let element = array.dtype().size();
+    // Each byte equals the one that is one element before it.
+    bytes.iter().zip(bytes.get(element..).unwrap_or_default()).all(|(a, b)| a == b)
+}

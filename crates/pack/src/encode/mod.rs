@@ -1,0 +1,28 @@
+//! Values made into records: one file for each type of field, for every source of samples.
+//!
+//! A [`RecordDraft`] takes the values of one sample, in any order. A picture or a clip is put there by a
+//! [`PictureRecorder`], an array by an [`ArrayRecorder`]; text, JSON and bytes are a [`StoredValue`], and
+//! scalars are bytes for their [`Columns`]. Each field knows which columns it has beside its value.
+
+mod array;
+mod clip;
+pub mod fidelity;
+mod picture;
+mod picture_encoder;
+pub(crate) mod picture_figures;
+mod record;
+mod sample_error;
+mod summary;
+mod tally;
+
+pub(crate) use array::{ArrayChoice, ArrayRecorder, ArrayWorkspace};
+pub(crate) use clip::FrameFile;
+pub use picture::OddPicture;
+pub(crate) use picture::{PackedPicture, PictureColumns, PictureRecorder};
+pub(crate) use picture_encoder::{PNG, PictureChecks, PictureEncoder, PictureNote, RawPicture, write_png};
+pub use picture_figures::PictureTotals;
+pub(crate) use record::{Columns, FinishedRecord, RecordDraft, RecordNumber, StoredValue, copy_record};
+pub use sample_error::SampleError;
+pub(crate) use sample_error::skip_or_keep;
+pub use summary::{AnglePercentiles, ArraySummary, FieldSummary, PictureSummary, SpreadSummary};
+pub use tally::{Tally, is_figure, tally_of};

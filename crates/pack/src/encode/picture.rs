@@ -1,0 +1,203 @@
+//! Fields of pictures and clips.
+
+use super::clip::{ClipDraft, FrameFile};
+use super::fidelity::no_columns;
+use super::picture_encoder::{PictureChecks, PictureEncoder, PictureNote, RawPicture, StoredPicture};
+use super::picture_figures::{self, PictureFigures, ReencodedFigures};
+use super::record::{Columns, RecordDraft, StoredValue};
+use super::sample_error::SampleError;
+use shardpack_format::{Dtype, Error, Field, Result, Schema};
+use shardpack_recipe::PictureOptions;
+use shardpack_sources::pictures::PictureInfo;
+
+/// A picture with an oddity that decoders pass over, and that costs no pixel.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OddPicture {
+    /// Key of its sample.
+    pub key: String,
+    /// What is wrong with it.
+    pub what: String,
+}
+
+/// A field of pictures or clips: how its values are stored, and where its columns are.
+#[derive(Debug)]
+pub(crate) struct PictureRecorder {
+    options: PictureOptions,
+    value: usize,
+    /// Columns of size, orientation and device.
+    size: Option<Columns>,
+    /// Whether a profile is taken out of the picture, and the stored field that it goes to.
+    takes_profile: bool,
+    profile: Option<usize>,
+    frames: Option<Columns>,
+    figures: Option<Columns>,
+}
+
+/// What a record says of a picture beside its bytes.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct PictureColumns {
+    /// The columns of size describe this field.
+    pub(crate) is_described: bool,
+    /// Its profile is taken out.
+    pub(crate) takes_profile: bool,
+    /// It has the number of frames.
+    pub(crate) has_frames: bool,
+}
+
+/// What became of a picture.
+pub(crate) struct PackedPicture {
+    /// Height and width of the stored picture, upright.
+    pub(crate) size: [u32; 2],
+    pub(crate) has_profile: bool,
+    pub(crate) figures: PictureFigures,
+    pub(crate) note: PictureNote,
+    /// What decoders pass over, if there is something.
+    pub(crate) oddity: Option<String>,
+}
+
+impl PictureRecorder {
+    /// The stored field of profiles.
+    pub(crate) const PROFILE: &str = "icc";
+
+    /// Columns of the size of the only picture of a sample, and what a reader has to know about it.
+    pub(crate) const SIZE: [(&str, Dtype); 4] =
+        [("height", Dtype::U32), ("width", Dtype::U32), ("orientation", Dtype::U8), ("gpu_jpeg", Dtype::Bool)];
+
+    /// The fields of [`SIZE`](Self::SIZE).
+    pub(crate) fn size_columns() -> Vec<Field> {
+        Self::SIZE.map(|(name, dtype)| Field::scalar(name, dtype)).to_vec()
+    }
+
+    /// The column of the number of frames of a clip.
+    pub(crate) fn frames_column(name: &str) -> Field {
+        Field::scalar(format!("{name}.frames"), Dtype::U32)
+    }
+
+    /// The columns of figures of the field `name`: none if every picture is kept.
+    pub(crate) fn figure_columns(name: &str, options: &PictureOptions) -> Vec<Field> {
+        if options.keeps_files() { Vec::new() } else { picture_figures::fields(name, options.reencodes()) }
+    }
+
+    /// The field `name` of a schema that has its columns.
+    ///
+    /// # Errors
+    /// `Usage` if the schema lacks the field or one of the columns.
+    pub(crate) fn new(schema: &Schema, name: &str, columns: PictureColumns, options: &PictureOptions) -> Result<Self> {
+        let PictureColumns { is_described, takes_profile, has_frames } = columns;
+        let lacks = || no_columns(name);
+        let of = |fields: &[Field]| Columns::of(schema, fields).ok_or_else(lacks);
+        let figures = Self::figure_columns(name, options);
+        Ok(Self {
+            value: schema.stored_position(name).ok_or_else(lacks)?,
+            size: is_described.then(|| of(&Self::size_columns())).transpose()?,
+            takes_profile,
+            profile: takes_profile.then(|| schema.stored_position(Self::PROFILE)).flatten(),
+            frames: has_frames.then(|| of(&[Self::frames_column(name)])).transpose()?,
+            figures: (!figures.is_empty()).then(|| of(&figures)).transpose()?,
+            options: options.clone(),
+        })
+    }
+
+    /// How pictures are stored.
+    pub(crate) const fn options(&self) -> &PictureOptions {
+        &self.options
+    }
+
+    /// Whether a record has a field for a profile.
+    pub(crate) const fn has_profile(&self) -> bool {
+        self.profile.is_some()
+    }
+
+    /// Puts a picture file into a record.
+    pub(crate) fn put_file<'b>(
+        &self,
+        encoder: &'b mut PictureEncoder,
+        source: &'b [u8],
+        info: &PictureInfo,
+        checks: PictureChecks,
+        draft: &mut RecordDraft<'b>,
+    ) -> Result<PackedPicture, SampleError> {
+        let stored = encoder.encode(source, info, &self.options, self.takes_profile, checks)?;
+        self.put(stored, 0, draft)
+    }
+
+    /// Puts pixels into a record.
+    pub(crate) fn put_pixels<'b>(
+        &self,
+        encoder: &'b mut PictureEncoder,
+        pixels: RawPicture<'_>,
+        checks: PictureChecks,
+        draft: &mut RecordDraft<'b>,
+    ) -> Result<PackedPicture, SampleError> {
+        let stored = encoder.encode_pixels(pixels, &self.options, checks)?;
+        self.put(stored, 0, draft)
+    }
+
+    /// Puts a clip of these frames into a record; without one it has no value.
+    pub(crate) fn put_clip<'f, E: From<SampleError>>(
+        &self,
+        encoder: &mut PictureEncoder,
+        frames: impl Iterator<Item = Result<FrameFile<'f>, E>>,
+        checks: PictureChecks,
+        draft: &mut RecordDraft<'_>,
+    ) -> Result<Option<PackedPicture>, E> {
+        let (mut clip, mut count) = (None::<ClipDraft>, 0);
+        for frame in frames {
+            let FrameFile { bytes, info } = frame?;
+            let stored = encoder.encode(&bytes, &info, &self.options, self.takes_profile, checks)?;
+            match &mut clip {
+                Some(clip) => clip.add(stored)?,
+                none => *none = Some(ClipDraft::new(stored)),
+            }
+            count += 1;
+        }
+        let Some(clip) = clip else { return Ok(None) };
+        Ok(Some(self.put(clip.finish()?, count, draft)?))
+    }
+
+    fn put<'b>(
+        &self,
+        stored: StoredPicture<'b>,
+        frames: usize,
+        draft: &mut RecordDraft<'b>,
+    ) -> Result<PackedPicture, SampleError> {
+        let StoredPicture { bytes, media_type, width, height, orientation, gpu_jpeg, icc, figures, note, oddity } =
+            stored;
+        self.set_size([height, width], orientation, gpu_jpeg, draft);
+        if let Some(column) = &self.frames {
+            let too_many = |_| Error::usage("frames of a clip", "below 2^32", frames);
+            draft.set_scalars(column, &u32::try_from(frames).map_err(too_many)?.to_le_bytes());
+        }
+        self.set_figures(&figures, draft);
+        if let (Some(position), Some(icc)) = (self.profile, &icc) {
+            draft.set(position, StoredValue::bytes(icc)?);
+        }
+        draft.set(self.value, StoredValue::picture(bytes, media_type));
+        let size = if orientation > 4 { [width, height] } else { [height, width] };
+        Ok(PackedPicture { size, has_profile: icc.is_some(), figures, note, oddity })
+    }
+
+    /// Says in the columns of a record that it has no picture.
+    pub(crate) fn put_none(&self, draft: &mut RecordDraft<'_>) {
+        self.set_size([0, 0], 1, false, draft);
+        let reencoded = self.options.reencodes().then_some(ReencodedFigures::NONE);
+        let none = PictureFigures { source_bytes: 0, tiles_per_row: 0, pixels_checked: false, reencoded };
+        self.set_figures(&none, draft);
+    }
+
+    fn set_size(&self, size: [u32; 2], orientation: u8, gpu_jpeg: bool, draft: &mut RecordDraft<'_>) {
+        if let Some(columns) = &self.size {
+            let mut packed = size.map(u32::to_le_bytes).concat();
+            packed.extend([orientation, u8::from(gpu_jpeg)]);
+            draft.set_scalars(columns, &packed);
+        }
+    }
+
+    fn set_figures(&self, figures: &PictureFigures, draft: &mut RecordDraft<'_>) {
+        if let Some(columns) = &self.figures {
+            let mut packed = Vec::new();
+            figures.append(&mut packed);
+            draft.set_scalars(columns, &packed);
+        }
+    }
+}

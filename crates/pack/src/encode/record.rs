@@ -1,0 +1,203 @@
+//! One record, put together of the values of a sample.
+
+use shardpack_array::{EncodedArray, encode_bytes};
+use shardpack_format::{Codec, Field, Frame, Record, RecordBuilder, Result, Schema, StoredField, bug, to_usize};
+use std::borrow::Cow;
+use std::ops::Range;
+
+/// Room in a record for small values, padding, and a last unit of an array that does not compress.
+const RESERVE_BYTES: usize = 64 << 10;
+
+/// A value of a stored field.
+pub(crate) struct StoredValue<'a> {
+    pub(super) codec: Codec,
+    pub(super) decoded_bytes: u64,
+    pub(super) descriptor: Cow<'a, [u8]>,
+    pub(super) payload: Cow<'a, [u8]>,
+}
+
+impl<'a> StoredValue<'a> {
+    /// An array that was encoded.
+    pub(crate) fn array(encoded: EncodedArray) -> Result<Self> {
+        Ok(Self {
+            codec: encoded.codec,
+            decoded_bytes: encoded.descriptor.stored_bytes()?,
+            descriptor: encoded.descriptor.encode()?.into(),
+            payload: encoded.payload.into(),
+        })
+    }
+
+    /// Text, JSON or bytes, which need no descriptor. Compressed if that is smaller.
+    pub(crate) fn bytes(bytes: &[u8]) -> Result<Self> {
+        let (codec, payload) = encode_bytes(bytes)?;
+        Ok(Self { codec, decoded_bytes: bytes.len() as u64, descriptor: Cow::default(), payload: payload.into() })
+    }
+
+    /// A picture or a clip of this media type.
+    pub(crate) fn picture(payload: Cow<'a, [u8]>, media_type: &'static str) -> Self {
+        let codec = if media_type == "image/jpeg" { Codec::Jpeg } else { Codec::Raw };
+        Self { codec, decoded_bytes: payload.len() as u64, descriptor: media_type.as_bytes().into(), payload }
+    }
+
+    fn describe(&self) -> StoredField<'_> {
+        StoredField {
+            codec: self.codec,
+            stored_bytes: self.payload.len() as u64,
+            decoded_bytes: self.decoded_bytes,
+            descriptor: &self.descriptor,
+        }
+    }
+}
+
+/// Where some scalar fields are in the packed scalars of a record.
+#[derive(Debug, Clone)]
+pub(crate) struct Columns(Vec<Range<usize>>);
+
+impl Columns {
+    /// The columns of these fields, in this order; `None` if the schema lacks one.
+    pub(crate) fn of(schema: &Schema, fields: &[Field]) -> Option<Self> {
+        let place = |wanted: &Field| {
+            let mut start = 0;
+            for (name, dtype) in schema.scalars() {
+                if name == wanted.name {
+                    return (wanted.dtype == Some(dtype)).then(|| start..start + dtype.size());
+                }
+                start += dtype.size();
+            }
+            None
+        };
+        fields.iter().map(place).collect::<Option<_>>().map(Self)
+    }
+}
+
+/// The record of a sample that gets its values, in any order. A field that gets none has no value, or
+/// zero.
+pub(crate) struct RecordDraft<'a> {
+    schema: &'a Schema,
+    values: Vec<Option<StoredValue<'a>>>,
+    scalars: Vec<u8>,
+    /// Memory of the record.
+    buffer: Vec<u8>,
+    /// Where the payload of the first stored field begins in `buffer`, if it is there already. Its
+    /// entry in `values` has none.
+    first_at: Option<usize>,
+}
+
+/// Number of a record in its dataset.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct RecordNumber {
+    pub(crate) shard: u32,
+    pub(crate) sample: u64,
+}
+
+/// A record, and its scalars again.
+pub(crate) struct FinishedRecord {
+    pub(crate) record: Vec<u8>,
+    pub(crate) frame: Frame,
+    pub(crate) scalars: Vec<u8>,
+}
+
+impl<'a> RecordDraft<'a> {
+    /// A record of this schema without values. `buffer` is empty or a used one.
+    pub(crate) fn new(schema: &'a Schema, buffer: Vec<u8>) -> Self {
+        let values = schema.stored().map(|_| None).collect();
+        Self { schema, values, scalars: vec![0; to_usize(schema.scalar_bytes())], buffer, first_at: None }
+    }
+
+    /// Sets the value of the stored field at this position of the schema.
+    pub(crate) fn set(&mut self, position: usize, value: StoredValue<'a>) {
+        match self.values.get_mut(position) {
+            Some(place) => *place = Some(value),
+            None => bug("a value for a stored field that the schema does not have"),
+        }
+    }
+
+    /// Sets scalars: `packed` holds the values of the columns, one behind the other.
+    pub(crate) fn set_scalars(&mut self, columns: &Columns, packed: &[u8]) {
+        let mut rest = packed;
+        for place in &columns.0 {
+            let (Some((value, after)), Some(to)) =
+                (rest.split_at_checked(place.len()), self.scalars.get_mut(place.clone()))
+            else {
+                bug("scalars that are not those of their columns")
+            };
+            to.copy_from_slice(value);
+            rest = after;
+        }
+    }
+
+    /// The buffer, as long as the head before the payload of the first stored field will be if its
+    /// descriptor has `descriptor_bytes`, the values so far are all that have one, and the key is
+    /// `key`. It has room for a payload of `payload_bytes`.
+    pub(super) fn head_for_first(&mut self, descriptor_bytes: usize, key: &str, payload_bytes: usize) -> Vec<u8> {
+        let values = || self.values.iter().flatten();
+        let descriptors = values().map(|value| value.descriptor.len()).sum::<usize>() + descriptor_bytes;
+        let at = RecordBuilder::first_value_at(self.values.len(), self.scalars.len(), descriptors, key.len());
+        let beside = at + values().map(|value| value.payload.len()).sum::<usize>() + RESERVE_BYTES;
+        let mut buffer = std::mem::take(&mut self.buffer);
+        buffer.clear();
+        // Reserve the largest possible size once, because growing a large buffer means copying it.
+        // Untouched pages take no memory. If the system refuses, the encoder asks for less.
+        let _ = buffer.try_reserve(payload_bytes.saturating_add(beside));
+        buffer.resize(at, 0);
+        buffer
+    }
+
+    /// Sets the value of the first stored field, whose payload is the end of `buffer`, from `at` on.
+    pub(super) fn set_first(&mut self, buffer: Vec<u8>, at: usize, value: StoredValue<'a>) {
+        self.set(0, value);
+        (self.buffer, self.first_at) = (buffer, Some(at));
+    }
+
+    /// Lays the record out.
+    ///
+    /// # Errors
+    /// As [`RecordBuilder::new`].
+    pub(crate) fn finish(self, number: RecordNumber, key: &str) -> Result<FinishedRecord> {
+        let Self { schema, values, scalars, buffer, first_at } = self;
+        let RecordNumber { shard, sample } = number;
+        let mut fields: Vec<_> = values.iter().map(|value| value.as_ref().map(StoredValue::describe)).collect();
+        let mut record = match first_at {
+            None => RecordBuilder::new(buffer, schema, shard, sample, key, &scalars, &fields)?,
+            Some(at) => {
+                if let Some(Some(first)) = fields.first_mut() {
+                    first.stored_bytes = buffer.len().saturating_sub(at) as u64;
+                }
+                RecordBuilder::around(buffer, at, schema, shard, sample, key, &scalars, &fields)?
+            }
+        };
+        for (position, value) in values.iter().enumerate().skip(usize::from(first_at.is_some())) {
+            if let Some(value) = value {
+                record.field_mut(position).copy_from_slice(&value.payload);
+            }
+        }
+        let (record, frame) = record.finish();
+        Ok(FinishedRecord { record, frame, scalars })
+    }
+}
+
+/// Lays `record` out again under another number. No byte of its values changes.
+pub(crate) fn copy_record(
+    record: &Record<'_>,
+    schema: &Schema,
+    shard: u32,
+    sample: u64,
+    buffer: Vec<u8>,
+) -> Result<(Vec<u8>, Frame)> {
+    let mut draft = RecordDraft::new(schema, buffer);
+    draft.scalars = record.scalars.to_vec();
+    draft.values = record
+        .fields
+        .iter()
+        .map(|value| {
+            value.as_ref().map(|value| StoredValue {
+                codec: value.codec,
+                decoded_bytes: value.decoded_bytes,
+                descriptor: value.descriptor.into(),
+                payload: value.bytes.into(),
+            })
+        })
+        .collect();
+    let FinishedRecord { record, frame, .. } = draft.finish(RecordNumber { shard, sample }, record.key)?;
+    Ok((record, frame))
+}

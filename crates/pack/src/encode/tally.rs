@@ -1,0 +1,117 @@
+//! Figures of fidelity by field, added up over samples.
+
+use super::fidelity::{self, Totals};
+use super::picture_figures::{self, PictureFigures, PictureTotals};
+use super::summary::ArraySummary;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+use shardpack_format::Schema;
+use shardpack_reader::Shard;
+use shardpack_writer::Tally as _;
+use std::collections::BTreeMap;
+
+/// Whether a scalar field holds a figure that packing measured, rather than a user's value.
+#[must_use]
+pub fn is_figure(schema: &Schema, name: &str) -> bool {
+    fidelity::is_figure(schema, name) || picture_figures::is_figure(schema, name)
+}
+
+/// What was done with one field of many samples.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum FieldTotals {
+    Array(Box<Totals>),
+    Picture(PictureTotals),
+}
+
+/// Fidelity figures by field, as the writer adds them up.
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Tally(BTreeMap<String, FieldTotals>);
+
+impl Tally {
+    /// The figures of an array of one sample.
+    pub(crate) fn of_array(field: &str, totals: Totals) -> Self {
+        Self(BTreeMap::from([(field.to_owned(), FieldTotals::Array(Box::new(totals)))]))
+    }
+
+    /// The figures of a picture of one sample.
+    pub(crate) fn of_picture(field: &str, totals: PictureTotals) -> Self {
+        Self(BTreeMap::from([(field.to_owned(), FieldTotals::Picture(totals))]))
+    }
+
+    /// The figures in a record's scalars.
+    pub(crate) fn of_record(schema: &Schema, key: &str, scalars: &[u8]) -> Self {
+        Self::of_noted_record(schema, key, scalars, |_, figures| PictureTotals::of(key, figures, None))
+    }
+
+    /// Like [`of_record`](Self::of_record). `picture` adds what the columns of a picture do not
+    /// tell. Fields without a value have no figures.
+    pub(crate) fn of_noted_record(
+        schema: &Schema,
+        key: &str,
+        scalars: &[u8],
+        picture: impl Fn(&str, &PictureFigures) -> PictureTotals,
+    ) -> Self {
+        let arrays = fidelity::from_scalars(schema, scalars).into_iter().filter(|(_, figures)| figures.values > 0);
+        let arrays = arrays.map(|(field, figures)| (field, FieldTotals::Array(Box::new(Totals::of(key, figures)))));
+        let pictures = PictureFigures::from_scalars(schema, scalars).into_iter().filter(|(_, f)| f.source_bytes > 0);
+        let pictures = pictures.map(|(field, figures)| {
+            let totals = picture(&field, &figures);
+            (field, FieldTotals::Picture(totals))
+        });
+        Self(arrays.chain(pictures).collect())
+    }
+
+    fn entries(&self, array: impl Fn(&Totals) -> ArraySummary) -> Map<String, Value> {
+        let entry = |totals: &FieldTotals| match totals {
+            FieldTotals::Array(totals) => json!(array(totals)),
+            FieldTotals::Picture(totals) => json!(totals.summary()),
+        };
+        self.0.iter().map(|(field, totals)| (field.clone(), entry(totals))).collect()
+    }
+}
+
+impl shardpack_writer::Tally for Tally {
+    fn merge(&mut self, next: Self) {
+        for (field, totals) in next.0 {
+            match (self.0.get_mut(&field), totals) {
+                (Some(FieldTotals::Array(mine)), FieldTotals::Array(next)) => mine.merge(*next),
+                (Some(FieldTotals::Picture(mine)), FieldTotals::Picture(next)) => mine.merge(next),
+                // A field has the same kind in the whole dataset.
+                (_, totals) => _ = self.0.insert(field, totals),
+            }
+        }
+    }
+
+    /// Without percentiles of angles: no column of the shards holds what they are made of, so `verify`
+    /// could not check them.
+    fn fidelity(&self) -> Map<String, Value> {
+        self.entries(|totals| ArraySummary { angle_percentiles_rad: None, ..totals.summary() })
+    }
+
+    fn report(&self) -> Map<String, Value> {
+        self.entries(Totals::summary)
+    }
+}
+
+/// The figures of a shard, out of the columns of its index. The sums come out as the writer made
+/// them: sample by sample within a shard; then shard by shard.
+#[must_use]
+pub fn tally_of(shard: &Shard) -> Tally {
+    let index = shard.index();
+    let schema = &index.metadata().schema;
+    let scalars = schema.scalars().count();
+    let mut packed = Vec::new();
+    let mut tally = Tally::default();
+    for record in 0..index.len() {
+        packed.clear();
+        for position in 0..scalars {
+            let value = index.scalar(record, position);
+            debug_assert!(value.is_some(), "a column of an index that was checked has a value for each record");
+            packed.extend(value.unwrap_or_default());
+        }
+        tally.merge(Tally::of_record(schema, index.key(record).unwrap_or_default(), &packed));
+    }
+    tally
+}

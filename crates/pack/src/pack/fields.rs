@@ -1,0 +1,176 @@
+//! The fields of datasets that are packed of files: schema, classes and recipe.
+
+use super::options::PackOptions;
+use super::{tables, trials};
+use crate::bail;
+use crate::encode::{ArrayRecorder, PictureRecorder, fidelity};
+use shardpack_array::{ArrayOptions, Trial};
+use shardpack_format::{Field, FieldKind, Hinted, Metadata, Recipe, Schema};
+use shardpack_recipe::{ArrayRecipe, DatasetRecipe, FolderRecipe, LabelTable, Order, PictureOptions, Variables};
+use shardpack_sources::{LabelsFrom, Listing, SourceKind, SourceSample};
+
+/// Columns that hold labels without being named.
+const USUAL: [&str; 2] = ["label", "class"];
+
+/// The fields of a dataset of files, and how its arrays are stored: settled before the first sample is
+/// packed, and the same for all datasets of one source.
+#[derive(Debug, Clone)]
+pub(crate) struct FolderFields {
+    /// Whether there is a field for ICC profiles.
+    pub(crate) has_profiles: bool,
+    /// How `cube` is stored, if there are cubes, and `mask` if there are masks.
+    pub(crate) trials: Vec<(String, Trial)>,
+}
+
+impl FolderFields {
+    /// What the samples of a listing need. Tries codecs, on the caller's rayon pool.
+    ///
+    /// # Errors
+    /// If an option would have no effect, or a codec cannot be chosen.
+    pub(crate) fn of(listing: &Listing, options: &PackOptions) -> crate::Result<Self> {
+        match listing.kind {
+            SourceKind::Images => {
+                refuse_cube_options(listing, options)?;
+                let has_profiles = options.pictures.takes_profiles_out() && listing.samples.iter().any(has_profile);
+                let mask = trials::choose_for_masks(listing, options)?;
+                Ok(Self { has_profiles, trials: mask.into_iter().map(|trial| ("mask".to_owned(), trial)).collect() })
+            }
+            SourceKind::Cubes => {
+                refuse_picture_options(options)?;
+                Ok(Self { has_profiles: false, trials: trials::choose(listing, options)? })
+            }
+        }
+    }
+
+    /// How an array field is stored, if there is that field.
+    pub(crate) fn trial(&self, field: &str) -> Option<&Trial> {
+        self.trials.iter().find(|(name, _)| name == field).map(|(_, trial)| trial)
+    }
+
+    /// The fields in the order of the schema, without those of the table of labels.
+    pub(crate) fn declare(&self, listing: &Listing, pictures: &PictureOptions) -> Vec<Field> {
+        let is_of_pictures = listing.kind == SourceKind::Images;
+        let mut fields = vec![match is_of_pictures {
+            true => Field::stored("image", FieldKind::Image),
+            false => Field::stored("cube", FieldKind::Array),
+        }];
+        fields.extend(self.trial("mask").map(|_| Field::stored("mask", FieldKind::Array)));
+        if self.has_profiles {
+            fields.push(Field::stored(PictureRecorder::PROFILE, FieldKind::Bytes));
+        }
+        if !is_of_pictures {
+            fields.push(Field::stored("meta", FieldKind::Json));
+        }
+        fields.extend(tables::label_field(listing));
+        if is_of_pictures {
+            fields.extend(PictureRecorder::size_columns());
+            fields.extend(listing.is_of_clips().then(|| PictureRecorder::frames_column("image")));
+            fields.extend(PictureRecorder::figure_columns("image", pictures));
+        } else {
+            fields.extend(ArrayRecorder::shape_columns(3));
+            fields.extend(fidelity::fields("cube"));
+        }
+        fields
+    }
+
+    /// Schema, classes and recipe of a new dataset.
+    pub(super) fn metadata(&self, listing: &Listing, options: &PackOptions) -> crate::Result<Metadata> {
+        let recipe = DatasetRecipe::Folder(Box::new(self.recipe(listing, options))).to_map();
+        self.metadata_with(listing, options, recipe)
+    }
+
+    /// The same with this recipe.
+    pub(super) fn metadata_with(
+        &self,
+        listing: &Listing,
+        options: &PackOptions,
+        recipe: Recipe,
+    ) -> crate::Result<Metadata> {
+        let fields = self.declare(listing, &options.pictures).into_iter().chain(tables::column_fields(listing));
+        let schema = Schema::new(fields.collect()).map_err(|error| {
+            let hint = "rename the column; `image`, `icc`, `cube`, `mask`, `meta`, `height`, `width`, `channels`, \
+                        `orientation` and `gpu_jpeg` are taken";
+            Hinted::new(format!("the columns of the table of labels cannot all be fields: {error}"), hint)
+        })?;
+        let classes = (!listing.classes.is_empty()).then(|| listing.classes.clone());
+        Ok(Metadata { schema, classes, recipe, shards: None })
+    }
+
+    fn recipe(&self, listing: &Listing, options: &PackOptions) -> FolderRecipe {
+        let is_of_pictures = listing.kind == SourceKind::Images;
+        let array = |field: &str, asked: ArrayOptions| Some(ArrayRecipe::new(asked, self.trial(field)?).into());
+        let cubes = &options.source.cubes;
+        FolderRecipe {
+            shardpack: Some(env!("CARGO_PKG_VERSION").to_owned().into()),
+            kind: listing.kind,
+            order: Some(options.shuffle.map_or(Order::Keys, Order::Shuffled).into()),
+            shard_bytes: Some(options.shard_bytes.into()),
+            on_bad_input: Some(options.source.on_bad_input.into()),
+            labels: options.source.labels.as_ref().map(|_| label_table(listing, options).into()),
+            image: is_of_pictures.then(|| options.pictures.clone().into()),
+            clips: (is_of_pictures && listing.is_of_clips()).then(|| true.into()),
+            variable: Variables::of(&cubes.variable).map(Into::into),
+            spatial: cubes.spatial.map(Into::into),
+            cube: array("cube", options.arrays),
+            mask: array("mask", trials::mask_options(&options.arrays)),
+            others: serde_json::Map::new(),
+        }
+    }
+}
+
+fn label_table(listing: &Listing, options: &PackOptions) -> LabelTable {
+    let mut columns: Vec<&str> = listing.columns.iter().map(|c| c.name.as_str()).collect();
+    let label = match &listing.labels_from {
+        LabelsFrom::Column { column, .. } => Some(column.as_str()).filter(|name| !USUAL.contains(name)),
+        _ => None,
+    };
+    match label {
+        // Where the labels are numbers, the field has another name than the column.
+        Some(name) => {
+            columns.retain(|column| *column != "label" && *column != name);
+            columns.insert(0, name);
+        }
+        None if !listing.classes.is_empty() && !columns.contains(&"label") => columns.insert(0, "label"),
+        None => {}
+    }
+    LabelTable {
+        columns: columns.into_iter().map(str::to_owned).collect(),
+        label_column: label.map(str::to_owned),
+        // Where nobody named it, the tables of other weeks may call it otherwise.
+        key_column: options.source.key_column.clone(),
+    }
+}
+
+/// Whether a picture has an ICC profile.
+pub(crate) fn has_profile(entry: &SourceSample) -> bool {
+    entry.content.picture().and_then(|picture| picture.jpeg).is_some_and(|jpeg| jpeg.icc)
+}
+
+/// Refuses options that would have no effect: whoever gives them expects one.
+fn refuse_cube_options(listing: &Listing, options: &PackOptions) -> crate::Result<()> {
+    let (cubes, arrays) = (&options.source.cubes, options.arrays);
+    let has_masks = listing.samples.iter().any(|entry| entry.mask.is_some());
+    // Masks are arrays, whose codec may be chosen.
+    let allowed = match has_masks {
+        true => ArrayOptions {
+            coder: arrays.coder,
+            level: arrays.level,
+            filter: arrays.filter,
+            prefer: arrays.prefer,
+            ..ArrayOptions::default()
+        },
+        false => ArrayOptions::default(),
+    };
+    if arrays != allowed || !cubes.variable.is_empty() || cubes.spatial.is_some() {
+        let and_codecs = if has_masks { "" } else { ", codecs" };
+        bail!("the source holds pictures: options on values{and_codecs} and variables are for cubes");
+    }
+    Ok(())
+}
+
+fn refuse_picture_options(options: &PackOptions) -> crate::Result<()> {
+    if options.pictures != PictureOptions::default() {
+        bail!("the source holds cubes: options on JPEG, quality, scores and metadata are for pictures");
+    }
+    Ok(())
+}

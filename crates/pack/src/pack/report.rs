@@ -1,0 +1,122 @@
+//! What a run of packing did.
+
+use crate::encode::OddPicture;
+use shardpack_array::Trial;
+use shardpack_format::{Hint, Note, Setting};
+use shardpack_sources::words::plural;
+use shardpack_sources::{BadInput, LabelsFrom, Listing, SourceKind};
+use shardpack_writer::Report;
+
+/// What a run of [`pack`] did.
+#[derive(Debug)]
+pub struct PackReport {
+    /// What the samples are.
+    pub kind: SourceKind,
+    /// What the writer did.
+    pub report: Report,
+    /// Number of classes; 0 if there are none.
+    pub classes: u64,
+    /// Where the labels came from.
+    pub labels_from: LabelsFrom,
+    /// Files that were left out before the run began (policy: skip).
+    pub bad: Vec<BadInput>,
+    /// Pictures with oddities that decoders pass over. Covers only this
+    /// run: shards that an earlier run wrote are not checked again.
+    pub odd_pictures: Vec<OddPicture>,
+    /// Things that the user should know.
+    pub notes: Vec<Note>,
+    /// Pictures with more than 8 bits per sample, which decode to 8.
+    pub deep_pictures: u64,
+    /// For each array field, the candidates that were tried, best first.
+    pub trials: Vec<(String, Trial)>,
+    /// Bytes of samples in flight that the run could use.
+    pub memory_bytes: u64,
+}
+
+impl PackReport {
+    /// What was made of a listing.
+    pub(crate) fn of(listing: &Listing, report: Report, trials: Vec<(String, Trial)>, memory_bytes: u64) -> Self {
+        Self {
+            classes: listing.classes.len() as u64,
+            labels_from: listing.labels_from.clone(),
+            bad: listing.bad.clone(),
+            notes: listing.notes.iter().cloned().chain(report.notes.iter().cloned().map(Note::new)).collect(),
+            deep_pictures: shardpack_sources::deep(&listing.samples).count() as u64,
+            trials,
+            memory_bytes,
+            ..Self::unchanged(listing.kind, report)
+        }
+    }
+
+    /// Nothing was packed.
+    pub(crate) fn unchanged(kind: SourceKind, report: Report) -> Self {
+        Self {
+            kind,
+            report,
+            classes: 0,
+            labels_from: LabelsFrom::Nothing,
+            bad: Vec::new(),
+            odd_pictures: Vec::new(),
+            notes: Vec::new(),
+            deep_pictures: 0,
+            trials: Vec::new(),
+            memory_bytes: 0,
+        }
+    }
+
+    /// Names pictures with oddities that decoders pass over.
+    pub(crate) fn add_odd(&mut self, odd: Vec<OddPicture>) {
+        self.notes.extend(odd_note(&odd));
+        self.odd_pictures = odd;
+    }
+}
+
+/// A note that each sample is a shard, because a number was given where a unit was meant.
+pub(super) fn tiny_shards(samples: u64, shards: u32, shard_bytes: u64) -> Option<Note> {
+    const TINY: u64 = 1 << 20;
+    (samples > 1 && u64::from(shards) == samples && shard_bytes < TINY).then(|| {
+        let note =
+            format!("{samples} samples in as many shards: one of at most {shard_bytes} bytes has no room for two");
+        Note::new(note).with_hint(Hint::set([Setting::word("shard_size", "256MiB")]).then(", say, makes larger ones"))
+    })
+}
+
+/// A note that there are more parts than shards.
+pub(super) fn idle_parts(parts: u32, shards: u32) -> Option<Note> {
+    let only = plural(u64::from(shards), "shard");
+    (parts > shards).then(|| {
+        let note = Note::new(format!("{parts} parts, but only {only}: some parts have nothing to pack"));
+        note.with_hint(Hint::new("a smaller ").and([Setting::named("shard_size")]).then(" makes more shards"))
+    })
+}
+
+/// One note on pictures with oddities that decoders pass over.
+fn odd_note(pictures: &[OddPicture]) -> Option<Note> {
+    let first = pictures.first()?;
+    let (key, what) = (first.key.escape_debug(), first.what.lines().next().unwrap_or_default());
+    Some(match pictures.len() {
+        1 => format!("1 picture has an oddity that decoders pass over: `{key}`: {what}").into(),
+        n => Note::new(format!("{n} pictures have oddities that decoders pass over (first: `{key}`: {what})"))
+            .with_hint("`odd_pictures` in the JSON report names all"),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use shardpack_format::Voice;
+
+    #[test]
+    fn shards_that_hold_one_sample_each_by_mistake_are_told() {
+        let note = tiny_shards(30, 30, 10).unwrap().told(Voice::Command);
+        assert_eq!(
+            note,
+            "30 samples in as many shards: one of at most 10 bytes has no room for two\n\
+             hint: `--shard-size 256MiB`, say, makes larger ones"
+        );
+        // Samples that are large, shards of several, and a dataset of one sample.
+        for (samples, shards, bytes) in [(30, 30, 1 << 30), (30, 15, 10), (1, 1, 10)] {
+            assert!(tiny_shards(samples, shards, bytes).is_none(), "{samples} {shards} {bytes}");
+        }
+    }
+}

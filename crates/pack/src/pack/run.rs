@@ -1,0 +1,138 @@
+//! A run of packing: into a dataset of its own, or behind one that is there.
+
+use super::fields::FolderFields;
+use super::folder::FolderSource;
+use super::next_generation::NextGeneration;
+use super::options::PackOptions;
+use super::overlap::refuse_overlap;
+use super::report::{PackReport, idle_parts, tiny_shards};
+use crate::bail;
+use shardpack_array::Trial;
+use shardpack_format::{Hint, Hinted, Voice};
+use shardpack_sources::{Listing, SourceKind};
+use shardpack_writer::{Output, Progress, WriteOptions, write_dataset};
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
+
+/// Follows a run, and can stop it.
+pub struct Hooks<'a> {
+    /// Called with the plan's size once it is made, before the first sample is read.
+    pub on_plan: &'a dyn Fn(&Planned<'_>),
+    /// Called about ten times a second.
+    pub on_progress: &'a dyn Fn(&Progress),
+    /// Set it to stop.
+    pub cancel: &'a AtomicBool,
+}
+
+/// What is known before packing reads the first sample.
+#[derive(Debug, Clone, Copy)]
+pub struct Planned<'a> {
+    /// The split that is packed; `None` if the source has none.
+    pub split: Option<&'a str>,
+    /// What the samples are.
+    pub kind: SourceKind,
+    /// Number of samples.
+    pub samples: u64,
+    /// Bytes of the sources.
+    pub source_bytes: u64,
+    /// Number of shards.
+    pub shards: u32,
+    /// For each array field, the candidates that were tried, best first.
+    pub trials: &'a [(String, Trial)],
+    /// Bytes of samples in flight that the run can use.
+    pub memory_bytes: u64,
+    /// Worker threads.
+    pub threads: usize,
+}
+
+/// Packs `src` into a dataset in the folder `out`, or in a [`shardpack_writer::Bucket`].
+///
+/// # Errors
+/// If source and output overlap, if anything in the source cannot be packed (under the policy to
+/// stop), if the options do not fit the values, or if the dataset cannot be written. Finished
+/// shards stay, and the same call continues from there.
+pub fn pack(src: &Path, out: impl Into<Output>, options: &PackOptions, hooks: &Hooks<'_>) -> crate::Result<PackReport> {
+    if options.source.splits {
+        let hint = Hint::new("").only(Voice::Rust, "`pack_splits` packs one for each split");
+        bail!(Hinted::new("splits: expected a source for one dataset, found those of several", hint));
+    }
+    let out = out.into();
+    refuse_overlap(src, out.path(), &options.source.files)?;
+    refuse_overlap(src, out.folder(), &options.source.files)?;
+    options.arrays.check()?;
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(options.threads).build()?;
+    let listing = pool.install(|| shardpack_sources::enumerate(src, &options.source))?;
+    drop(pool);
+    pack_listing(&listing, &out, options, hooks)
+}
+
+/// Packs what was listed. As [`pack`], but the caller sees to it that `out` is not in the source.
+pub(crate) fn pack_listing(
+    listing: &Listing,
+    out: &Output,
+    options: &PackOptions,
+    hooks: &Hooks<'_>,
+) -> crate::Result<PackReport> {
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(options.threads).build()?;
+    let fields = pool.install(|| FolderFields::of(listing, options))?;
+    drop(pool);
+    pack_into(&Destination::New { out, split: None }, listing, fields, options, hooks)
+}
+
+/// Where samples go.
+pub(crate) enum Destination<'a> {
+    /// Into a dataset of their own, of this split of the source.
+    New { out: &'a Output, split: Option<&'a str> },
+    /// Behind the samples of a dataset.
+    Behind(NextGeneration<'a>),
+}
+
+/// Packs what was listed into a destination that is not in the source.
+pub(crate) fn pack_into(
+    destination: &Destination<'_>,
+    listing: &Listing,
+    fields: FolderFields,
+    options: &PackOptions,
+    hooks: &Hooks<'_>,
+) -> crate::Result<PackReport> {
+    // The pool looks at files; the writer has its own threads.
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(options.threads).build()?;
+    let source = pool.install(|| FolderSource::new(listing, options, fields))?;
+    drop(pool);
+    let (plan, split, tried) = match destination {
+        Destination::New { split, .. } => (source.plan(source.metadata()?)?, *split, source.fields().trials.as_slice()),
+        Destination::Behind(next) => (next.plan(source.plan(next.metadata(&source)?)?)?, None, [].as_slice()),
+    };
+    let memory_bytes = source.memory_limit();
+    (hooks.on_plan)(&Planned {
+        split,
+        kind: listing.kind,
+        samples: plan.sample_count(),
+        source_bytes: listing.source_bytes(),
+        shards: plan.shard_count(),
+        trials: tried,
+        memory_bytes,
+        threads: options.threads,
+    });
+    let write = WriteOptions {
+        threads: options.threads,
+        memory_bytes,
+        part: options.part,
+        force: options.force,
+        on_progress: Some(hooks.on_progress),
+        cancel: Some(hooks.cancel),
+    };
+    let report = match destination {
+        Destination::New { out, .. } => write_dataset((*out).clone(), &plan, &source, &write)?,
+        Destination::Behind(next) => next.write::<crate::Error>(&plan, &source, &write)?,
+    };
+    let mut packed = PackReport::of(listing, report, source.fields().trials.clone(), memory_bytes);
+    if let Destination::New { .. } = destination {
+        let idle = options.part.and_then(|part| idle_parts(part.count(), plan.shard_count()));
+        packed.notes.extend(idle);
+        packed.notes.extend(tiny_shards(plan.sample_count(), plan.shard_count(), options.shard_bytes));
+    }
+    packed.add_odd(source.odd_pictures());
+    packed.notes.extend(source.unfit_note());
+    Ok(packed)
+}
