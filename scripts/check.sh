@@ -26,6 +26,8 @@ if [[ $long == yes ]]; then
 else
   export PROPTEST_RNG_SEED=${PROPTEST_RNG_SEED-1}
 fi
+# Tests wait as well as compute: two for each core.
+export RUST_TEST_THREADS=${RUST_TEST_THREADS-$((2 * $(getconf _NPROCESSORS_ONLN)))}
 # Incremental compilation pays from the second build on, and takes a gigabyte: only where somebody builds again and again.
 [[ -d target/debug/incremental ]] || export CARGO_INCREMENTAL=0
 started_all=$SECONDS
@@ -110,8 +112,8 @@ fi
 wait "$environment"
 # It needs little more than the Rust tests have compiled.
 step "wheel"             scripts/package.sh "${wheel[@]}"
-# A process a core, each with whole classes and files of tests.
-pytest=(-m pytest --quiet -rs --numprocesses auto --maxprocesses 4 --dist loadscope -p no:cacheprovider)
+# Each process has whole classes and files of tests, which wait half of the time: for signals, stores, and rounds of a bench.
+pytest=(-m pytest --quiet -rs --numprocesses 4 --dist loadscope -p no:cacheprovider)
 [[ $long == no ]] || pytest+=(-m '')
 step "command tests"     "$python" "${pytest[@]}" tests/python
 step "package tests"     "$package" "${pytest[@]}" python/tests
