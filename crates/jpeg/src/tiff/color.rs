@@ -1,6 +1,6 @@
 //! From the samples of a row to RGB.
 
-use super::directory::{Directory, Values};
+use shardpack_base::tiff::{TiffDirectory, TiffValues};
 use shardpack_format::{Error, Result};
 
 /// What the bands of a picture stand for.
@@ -21,14 +21,14 @@ pub(super) enum Ink {
 impl Ink {
     /// What the tags say. `bands` is the number of bands, `bits` those of one sample; `is_fax` if rows are coded
     /// by CCITT.
-    pub(super) fn of(directory: &Directory<'_>, bands: usize, bits: u32, is_fax: bool) -> Result<Self> {
+    pub(super) fn of(directory: &TiffDirectory<'_, [u8]>, bands: usize, bits: u32, is_fax: bool) -> Result<Self> {
         // Some writers leave it out.
         let usual = match bands {
             1 | 2 if is_fax => 0,
             1 | 2 => 1,
             _ => 2,
         };
-        let photometric = directory.uint(262, usual)?;
+        let photometric = directory.integer_or(262, usual)?;
         let refused = |found: String| {
             let expected = "gray, RGB, a palette, CMYK or YCbCr";
             Err(Error::format("colours of a TIFF picture", expected, found))
@@ -52,7 +52,7 @@ impl Ink {
             1 => Self::Gray { is_inverted: false },
             2 => Self::Rgb,
             3 => Self::Palette(palette(directory, bits)?),
-            5 if directory.uint(332, 1)? == 1 => Self::Cmyk,
+            5 if directory.integer_or(332, 1)? == 1 => Self::Cmyk,
             5 => return refused("other inks than CMYK".to_owned()),
             _ => Self::YCbCr(YCbCr::of(directory)?),
         })
@@ -109,7 +109,7 @@ impl Depth {
 }
 
 /// The colours of a palette: the tag has first all reds, then greens, then blues.
-fn palette(directory: &Directory<'_>, bits: u32) -> Result<Vec<[u8; 3]>> {
+fn palette(directory: &TiffDirectory<'_, [u8]>, bits: u32) -> Result<Vec<[u8; 3]>> {
     let bad = |found: String| Error::format("palette of a TIFF picture", "three levels for each value", found);
     let levels = directory.values(320)?.ok_or_else(|| bad("none".to_owned()))?;
     let count = usize::from(Depth(bits).most()) + 1;
@@ -117,19 +117,19 @@ fn palette(directory: &Directory<'_>, bits: u32) -> Result<Vec<[u8; 3]>> {
         return Err(bad(format!("{} for {count} values", levels.len())));
     }
     // A few old writers have levels of 8 bits instead of 16.
-    let is_narrow = (0..3 * count).all(|at| levels.get(at).is_some_and(|level| level < 256));
+    let is_narrow = (0..3 * count).all(|at| levels.integer(at).is_some_and(|level| level < 256));
     let shift = if is_narrow { 0 } else { 8 };
-    let level = |at| levels.get(at).and_then(|level| u8::try_from(level >> shift).ok()).unwrap_or(u8::MAX);
+    let level = |at| levels.integer(at).and_then(|level| u8::try_from(level >> shift).ok()).unwrap_or(u8::MAX);
     Ok((0..count).map(|index| [0, 1, 2].map(|channel| level(channel * count + index))).collect())
 }
 
 /// The numbers of a tag, or `default` if one of them is not finite; single ones that are missing are
 /// those of `default`.
-fn floats<const N: usize>(directory: &Directory<'_>, tag: u16, default: [f64; N]) -> Result<[f64; N]> {
+fn floats<const N: usize>(directory: &TiffDirectory<'_, [u8]>, tag: u16, default: [f64; N]) -> Result<[f64; N]> {
     let values = directory.values(tag)?;
     let mut found = default;
     for (at, number) in found.iter_mut().enumerate() {
-        *number = values.and_then(|values| values.float(at)).unwrap_or(*number);
+        *number = values.as_ref().and_then(|values| values.float(at)).unwrap_or(*number);
     }
     Ok(if found.iter().all(|value| value.is_finite()) { found } else { default })
 }
@@ -146,10 +146,10 @@ pub(super) struct YCbCr {
 }
 
 impl YCbCr {
-    fn of(directory: &Directory<'_>) -> Result<Self> {
-        let factor = |values: Option<Values<'_>>, at| values.and_then(|values| values.get(at)).unwrap_or(2);
+    fn of(directory: &TiffDirectory<'_, [u8]>) -> Result<Self> {
+        let factor = |values: Option<&TiffValues<'_>>, at| values.and_then(|values| values.integer(at)).unwrap_or(2);
         let factors = directory.values(530)?;
-        let subsampling = [factor(factors, 0), factor(factors, 1)];
+        let subsampling = [factor(factors.as_ref(), 0), factor(factors.as_ref(), 1)];
         let [across, down] = subsampling.map(|factor| match factor {
             1 | 2 | 4 => usize::try_from(factor).ok(),
             _ => None,

@@ -7,13 +7,13 @@
 
 mod ccitt;
 mod color;
-mod directory;
 mod unpack;
 
 use super::turbo::{Bounds, Decompressor, Scale, Warnings};
 use color::{Depth, Ink, YCbCr};
-use directory::{Directory, Values};
+use shardpack_base::tiff::{TiffDirectory, TiffValues};
 use shardpack_format::{Error, Limits, Result};
+use std::borrow::Cow;
 use unpack::{Compression, Predictor, unpack};
 
 /// All strips or tiles together may be larger than the picture, because tiles are not cut off at its edges, but only
@@ -30,7 +30,8 @@ const MAX_BANDS: usize = 5;
 /// A picture, as its tags describe it.
 #[derive(Debug)]
 pub(crate) struct Tiff<'a> {
-    directory: Directory<'a>,
+    file: &'a [u8],
+    big_endian: bool,
     pub(crate) width: u32,
     pub(crate) height: u32,
     bands: usize,
@@ -48,10 +49,10 @@ pub(crate) struct Tiff<'a> {
     /// Strips are tiles of the picture's width, cut off at its end; tiles are not cut off.
     is_tiled: bool,
     chunk: [usize; 2],
-    offsets: Values<'a>,
-    counts: Option<Values<'a>>,
+    offsets: TiffValues<'a>,
+    counts: Option<TiffValues<'a>>,
     /// Tables that all JPEGs of the picture share.
-    jpeg_tables: &'a [u8],
+    jpeg_tables: Cow<'a, [u8]>,
     limits: Limits,
 }
 
@@ -69,13 +70,13 @@ impl<'a> Tiff<'a> {
     /// `Format` if there is none, or one of a kind that is not read; `Limit` if the picture takes more than
     /// `limits.max_decoded_bytes`.
     pub(crate) fn open(file: &'a [u8], limits: &Limits) -> Result<Self> {
-        let directory = Directory::first(file)?;
+        let directory = TiffDirectory::first(file)?;
         let side = |tag, what: &str| {
-            let side = u32::try_from(directory.uint(tag, 0)?).ok().filter(|side| *side > 0);
+            let side = u32::try_from(directory.integer_or(tag, 0)?).ok().filter(|side| *side > 0);
             side.ok_or_else(|| Error::format(what, "1 to 2^32 - 1 pixels", "another number, or none"))
         };
         let (width, height) = (side(256, "TIFF width")?, side(257, "TIFF height")?);
-        let bands = directory.uint(277, 1)?;
+        let bands = directory.integer_or(277, 1)?;
         let bands = usize::try_from(bands).ok().filter(|bands| (1..=MAX_BANDS).contains(bands));
         let bands = bands.ok_or_else(|| Error::format("TIFF bands", format!("1 to {MAX_BANDS}"), "another number"))?;
         let same = |tag, default: u64, what: &str| match directory.values(tag)? {
@@ -97,12 +98,12 @@ impl<'a> Tiff<'a> {
                 return Err(Error::format("samples of a TIFF picture", expected, found));
             }
         };
-        let compression = Compression::of(directory.uint(259, 1)?, directory.uint(292, 0)?)?;
-        let is_planar = bands > 1 && directory.uint(284, 1)? == 2;
+        let compression = Compression::of(directory.integer_or(259, 1)?, directory.integer_or(292, 0)?)?;
+        let is_planar = bands > 1 && directory.integer_or(284, 1)? == 2;
         let is_fax = matches!(compression, Compression::Fax(_));
         let ink = Ink::of(&directory, bands, bits, is_fax)?;
         let is_tiled = directory.values(322)?.is_some();
-        let rows = u32::try_from(directory.uint(278, height.into())?).unwrap_or(height).min(height);
+        let rows = u32::try_from(directory.integer_or(278, height.into())?).unwrap_or(height).min(height);
         let chunk = match is_tiled {
             true => (side(322, "width of a TIFF tile")?, side(323, "height of a TIFF tile")?),
             false if rows == 0 => return Err(Error::format("rows of a TIFF strip", "at least one", 0)),
@@ -114,14 +115,15 @@ impl<'a> Tiff<'a> {
         let offsets = directory.values(offsets)?;
         let none = || Error::format("strips or tiles of a TIFF", "their offsets", "none");
         // Without a first extra band that is said to be alpha, there is none.
-        let extra = directory.values(338)?.and_then(|values| values.get(0));
+        let extra = directory.values(338)?.and_then(|values| values.integer(0));
         let premultiplied = (extra == Some(1) && matches!(ink, Ink::Rgb | Ink::Gray { .. })).then_some(ink.bands());
         let predictor = match compression.has_predictor() {
-            true => Predictor::of(directory.uint(317, 1)?, bits)?,
+            true => Predictor::of(directory.integer_or(317, 1)?, bits)?,
             false => Predictor::None,
         };
         let tiff = Self {
-            directory,
+            file,
+            big_endian: directory.big_endian(),
             width,
             height,
             bands,
@@ -131,12 +133,12 @@ impl<'a> Tiff<'a> {
             is_planar,
             compression,
             predictor,
-            is_low_first: directory.uint(266, 1)? == 2 && compression != Compression::Jpeg,
+            is_low_first: directory.integer_or(266, 1)? == 2 && compression != Compression::Jpeg,
             is_tiled,
             chunk: [chunk.0 as usize, chunk.1 as usize],
             offsets: offsets.ok_or_else(none)?,
             counts: directory.values(counts)?,
-            jpeg_tables: directory.values(347)?.map(|values| values.bytes()).unwrap_or_default(),
+            jpeg_tables: directory.values(347)?.map(TiffValues::into_bytes).unwrap_or_default(),
             limits: limits.clone(),
         };
         tiff.check(limits)?;
@@ -179,7 +181,7 @@ impl<'a> Tiff<'a> {
         let packed = (0..chunks)
             .map(|chunk| self.packed(chunk).len().saturating_add(tables) as u64)
             .fold(0_u64, u64::saturating_add);
-        let most = self.directory.file_bytes().saturating_mul(PACKED_TIMES);
+        let most = (self.file.len() as u64).saturating_mul(PACKED_TIMES);
         // What is not compressed has no more bytes than the picture's, see `read`.
         if packed > most && self.compression != Compression::None {
             return Err(Error::format("bytes of all TIFF strips or tiles", format!("at most {most}"), packed));
@@ -284,11 +286,10 @@ impl<'a> Tiff<'a> {
 
     /// Reads samples of a row to their places.
     fn samples<'s>(&self, row: &[u8], places: impl Iterator<Item = &'s mut u16>) {
-        let big_endian = self.directory.big_endian();
         match self.bits {
             8 => places.zip(row).for_each(|(to, from)| *to = u16::from(*from)),
             16 => {
-                let of = if big_endian { u16::from_be_bytes } else { u16::from_le_bytes };
+                let of = if self.big_endian { u16::from_be_bytes } else { u16::from_le_bytes };
                 places.zip(row.as_chunks().0).for_each(|(to, from)| *to = of(*from));
             }
             bits => {
@@ -305,16 +306,18 @@ impl<'a> Tiff<'a> {
         let count = match self.compression {
             // A few writers state a wrong number of these.
             Compression::None => None,
-            _ => self.counts.and_then(|counts| counts.get(number)),
+            _ => self.counts.as_ref().and_then(|counts| counts.integer(number)),
         };
-        self.directory.range(self.offsets.get(number).unwrap_or(0), count)
+        let offset = self.offsets.integer(number).and_then(|offset| usize::try_from(offset).ok());
+        let rest = offset.and_then(|offset| self.file.get(offset..)).unwrap_or_default();
+        count.and_then(|count| rest.get(..usize::try_from(count).ok()?)).unwrap_or(rest)
     }
 
     /// Decompresses strip or tile `number`, which has `rows` rows.
     fn read(&self, number: usize, rows: usize, chunk: &mut Chunk, scratch: &mut Scratch) -> Result<()> {
         let columns = self.chunk[0];
-        let offset = self.offsets.get(number).unwrap_or(0);
-        let count = self.counts.and_then(|counts| counts.get(number));
+        let offset = self.offsets.integer(number).unwrap_or(0);
+        let count = self.counts.as_ref().and_then(|counts| counts.integer(number));
         let bad = |expected: String, found: String| {
             Error::format(format!("TIFF strip or tile {number}"), expected, found).at(offset)
         };
@@ -353,7 +356,7 @@ impl<'a> Tiff<'a> {
         unpack(self.compression, packed, columns, &mut chunk.bytes).map_err(|found| bad(expected(), found))?;
         if self.predictor != Predictor::None {
             for row in chunk.bytes.chunks_exact_mut(chunk.row_bytes.max(1)) {
-                self.predictor.undo(row, self.together(), self.bits, self.directory.big_endian());
+                self.predictor.undo(row, self.together(), self.bits, self.big_endian);
             }
         }
         if subsampling != [1, 1] {
@@ -381,7 +384,7 @@ impl<'a> Tiff<'a> {
             jpeg.extend(b"\xFF\xEE\x00\x0EAdobe\x00\x64\x00\x00\x00\x00");
             jpeg.push(transform);
         }
-        let tables = self.jpeg_tables.strip_prefix(b"\xFF\xD8").unwrap_or(self.jpeg_tables);
+        let tables = self.jpeg_tables.strip_prefix(b"\xFF\xD8").unwrap_or(&self.jpeg_tables);
         jpeg.extend(tables.strip_suffix(b"\xFF\xD9").unwrap_or(tables));
         let body = packed.strip_prefix(b"\xFF\xD8");
         jpeg.extend(body.ok_or_else(|| bad("a JPEG".to_owned(), "none".to_owned()))?);

@@ -4,13 +4,11 @@
 use super::picture::{Beside, PictureInfo};
 use crate::bad::Flaw;
 use crate::files::read_at::ReadAt;
-use shardpack_base::tiff::{TiffEntry, TiffWords, value_width};
-use shardpack_format::to_usize;
+use shardpack_base::tiff::{TiffDirectory, TiffFile};
+use std::borrow::Cow;
 
-/// Most directories that are looked at, and most entries of one. A photograph has a few directories
-/// with dozens of entries.
+/// Most directories that are looked at. A photograph has a few.
 const MAX_DIRECTORIES: u32 = 64;
-const MAX_ENTRIES: u64 = 4096;
 
 /// Facts about the first page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -77,123 +75,71 @@ pub(crate) fn picture(header: &TiffHeader) -> PictureInfo {
     PictureInfo { media_type: "image/tiff", width, height, deep, exif, beside, jpeg: None }
 }
 
+/// A file whose directories are read.
+struct PictureFile<'a, R: ?Sized>(&'a R);
+
+impl<R: ReadAt + ?Sized> TiffFile for PictureFile<'_, R> {
+    type Error = Flaw;
+
+    fn bytes(&self) -> u64 {
+        self.0.len()
+    }
+
+    fn directory(&self, offset: u64, len: u64) -> Result<Cow<'_, [u8]>, Flaw> {
+        self.0.read_at(offset, len).map_err(|error| {
+            let flaw = Flaw::from(error);
+            Flaw { detail: format!("TIFF: {}", flaw.detail), ..flaw }
+        })
+    }
+
+    fn values(&self, _: u16, offset: u64, len: u64) -> Result<Cow<'_, [u8]>, Flaw> {
+        self.directory(offset, len)
+    }
+
+    fn broken(&self, what: String, expected: String, found: String) -> Flaw {
+        Flaw::damaged(format!("{what}: expected {expected}, found {found}"))
+    }
+}
+
 /// Reads the directories of `file`, which is a TIFF by its first bytes.
 pub(crate) fn parse(file: &(impl ReadAt + ?Sized)) -> Result<TiffHeader, Flaw> {
-    let tiff = Tiff::open(file)?;
-    let mut next = tiff.first;
-    let mut page: Option<TiffHeader> = None;
-    for _ in 0..MAX_DIRECTORIES {
-        if next == 0 {
+    let file = PictureFile(file);
+    let mut directory = TiffDirectory::first(&file)?;
+    let mut page = TiffHeader::of(&directory)?;
+    for _ in 1..MAX_DIRECTORIES {
+        let Some(next) = directory.next()? else { break };
+        directory = next;
+        // Pages of lower resolution and masks are versions of another page.
+        if directory.integer_or(254, 0)? & 0b101 == 0 {
+            page.pages = 2;
             break;
         }
-        let (header, reduced, after) =
-            tiff.directory(next).map_err(|flaw| Flaw { detail: format!("TIFF: {}", flaw.detail), ..flaw })?;
-        next = after;
-        match &mut page {
-            None => page = Some(header),
-            Some(_) if reduced => {}
-            Some(first) => {
-                first.pages = 2;
-                break;
-            }
-        }
     }
-    let page = page.ok_or_else(|| Flaw::damaged("TIFF without a directory"))?;
     if page.width == 0 || page.height == 0 {
         return Err(Flaw::damaged(format!("TIFF of {} × {} pixels", page.width, page.height)));
     }
     Ok(page)
 }
 
-struct Tiff<'a, R: ReadAt + ?Sized> {
-    file: &'a R,
-    words: TiffWords,
-    first: u64,
-}
-
-impl<'a, R: ReadAt + ?Sized> Tiff<'a, R> {
-    fn open(file: &'a R) -> Result<Self, Flaw> {
-        let head = file.head(16)?;
-        let words = TiffWords::of(&head).ok_or_else(|| Flaw::damaged("no TIFF"))?;
-        let first = words.first(&head).ok_or_else(|| Flaw::damaged("TIFF without a directory"))?;
-        Ok(Self { file, words, first })
-    }
-
-    /// Facts about one directory, whether it is a reduced or mask version of another page, and the
-    /// offset of the next.
-    fn directory(&self, offset: u64) -> Result<(TiffHeader, bool, u64), Flaw> {
-        let (count_bytes, entry_bytes) = (self.words.count_bytes(), self.words.entry_bytes());
-        let count = self.words.uint(&self.file.read_at(offset, count_bytes)?);
-        if count == 0 || count > MAX_ENTRIES {
-            return Err(Flaw::damaged(format!("expected 1 to {MAX_ENTRIES} directory entries, found {count}")));
-        }
-        // The offset was read from, so it is less than the length of a file: no overflow.
-        let table_bytes = count * entry_bytes as u64;
-        let entries = self.file.read_at(offset + count_bytes, table_bytes)?;
-        let mut header = TiffHeader {
-            width: 0,
-            height: 0,
-            samples: 1,
-            bits: 1,
-            format: 1,
-            orientation: 1,
+impl TiffHeader {
+    fn of<R: ReadAt + ?Sized>(directory: &TiffDirectory<'_, PictureFile<'_, R>>) -> Result<Self, Flaw> {
+        let number = |tag, default: u32| match directory.integer(tag)? {
+            None => Ok(default),
+            Some(value) => u32::try_from(value)
+                .map_err(|_| Flaw::damaged(format!("TIFF: expected a value below 2^32, found {value}"))),
+        };
+        Ok(Self {
+            width: number(256, 0)?,
+            height: number(257, 0)?,
+            samples: number(277, 1)?,
+            bits: number(258, 1)?,
+            format: number(339, 1)?,
+            // A picture is no worse for a strange one.
+            orientation: number(274, 1).unwrap_or(1),
             pages: 1,
-            photometric: None,
-            has_alpha: false,
-        };
-        let mut reduced = false;
-        for entry in entries.chunks_exact(entry_bytes).filter_map(|bytes| self.words.entry(bytes)) {
-            let slot = match entry.tag {
-                254 => {
-                    reduced = self.value(&entry)? & 0b101 != 0;
-                    continue;
-                }
-                256 => &mut header.width,
-                257 => &mut header.height,
-                258 => &mut header.bits,
-                262 => {
-                    header.photometric = Some(self.value(&entry)?);
-                    continue;
-                }
-                274 => {
-                    // A picture is no worse for a strange one.
-                    header.orientation = self.value(&entry).unwrap_or(1);
-                    continue;
-                }
-                277 => &mut header.samples,
-                338 => {
-                    header.has_alpha = matches!(self.value(&entry), Ok(1 | 2));
-                    continue;
-                }
-                339 => &mut header.format,
-                _ => continue,
-            };
-            *slot = self.value(&entry)?;
-        }
-        let after = offset + count_bytes + table_bytes;
-        // Some writers omit the last link. The pages so far are whole.
-        let next =
-            self.file.read_at(after, self.words.offset_bytes()).map(|bytes| self.words.uint(&bytes)).unwrap_or(0);
-        Ok((header, reduced, next))
-    }
-
-    /// The first value of an entry.
-    fn value(&self, entry: &TiffEntry<'_>) -> Result<u32, Flaw> {
-        let width = match (entry.kind, value_width(entry.kind)) {
-            (1 | 3 | 4 | 16, Some(width)) => width,
-            (other, _) => {
-                return Err(Flaw::damaged(format!("expected an integer in a directory entry, found type {other}")));
-            }
-        };
-        if entry.count == 0 {
-            return Err(Flaw::damaged("a directory entry without a value"));
-        }
-        let value = if entry.count.saturating_mul(width) <= entry.field.len() as u64 {
-            self.words.uint(entry.field.get(..to_usize(width)).unwrap_or_default())
-        } else {
-            self.words.uint(&self.file.read_at(self.words.uint(entry.field), width)?)
-        };
-        u32::try_from(value).map_err(|_| Flaw::damaged(format!("expected a value below 2^32, found {value}")))
+            photometric: directory.integer(262)?.and_then(|value| u32::try_from(value).ok()),
+            has_alpha: matches!(number(338, 0), Ok(1 | 2)),
+        })
     }
 }
 

@@ -24,6 +24,7 @@ const DECODED_TIMES: u64 = 16;
 const SMALL_CHUNKS: u64 = 256 << 20;
 
 /// Bytes that directories and values may still take.
+#[derive(Debug)]
 pub(super) struct Budget {
     left: Cell<u64>,
     all: u64,

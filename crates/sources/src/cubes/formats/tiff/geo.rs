@@ -1,38 +1,40 @@
 //! Metadata: geographic tags, and GDAL's XML with wavelengths.
 
-use super::ifd::Ifd;
+use super::ifd::{Ifd, TiffSource, text};
 use crate::cubes::error::Result;
 use crate::cubes::meta;
-use crate::cubes::source::CubeFile;
 use serde_json::{Map, Value};
+use shardpack_base::tiff::TiffValues;
+use shardpack_format::to_usize;
+use std::num::ParseIntError;
 
 /// The metadata of a page with `channels` bands, and the no-data value.
-pub(super) fn read(source: &CubeFile, ifd: &Ifd, channels: u64) -> Result<(Map<String, Value>, Option<f64>)> {
+pub(super) fn read(file: &TiffSource<'_>, ifd: &Ifd<'_>, channels: u64) -> Result<(Map<String, Value>, Option<f64>)> {
     let mut out = Map::new();
     for (tag, key) in [(270, "description"), (306, "datetime")] {
-        if let Some(text) = ifd.text(source, tag)?.filter(|text| !text.is_empty()) {
+        if let Some(text) = text(ifd, tag)?.filter(|text| !text.is_empty()) {
             out.insert(key.into(), text.into());
         }
     }
     for (tag, key) in [(33550, "model_pixel_scale"), (33922, "model_tiepoint"), (34264, "model_transformation")] {
-        if let Some(values) = ifd.doubles(source, tag)? {
+        if let Some(values) = ifd.values(tag)?.as_ref().and_then(TiffValues::doubles) {
             out.insert(key.into(), meta::floats(&values));
         }
     }
-    if let Some(keys) = ifd.uints(source, 34735)? {
+    if let Some(keys) = file.integers(ifd, 34735)? {
         out.insert("geo_key_directory".into(), keys.into());
     }
-    if let Some(values) = ifd.doubles(source, 34736)? {
+    if let Some(values) = ifd.values(34736)?.as_ref().and_then(TiffValues::doubles) {
         out.insert("geo_double_params".into(), meta::floats(&values));
     }
-    if let Some(text) = ifd.text(source, 34737)? {
+    if let Some(text) = text(ifd, 34737)? {
         out.insert("geo_ascii_params".into(), text.into());
     }
-    if let Some(xml) = ifd.text(source, 42112)? {
+    if let Some(xml) = text(ifd, 42112)? {
         gdal(&xml, channels, &mut out);
     }
     let mut no_data = None;
-    if let Some(text) = ifd.text(source, 42113)? {
+    if let Some(text) = text(ifd, 42113)? {
         no_data = text.parse().ok();
         if no_data.is_none() {
             out.insert("gdal_nodata".into(), text.into());
@@ -50,7 +52,8 @@ fn gdal(xml: &str, channels: u64, out: &mut Map<String, Value>) {
     let mut bands: Map<String, Value> = Map::new();
     for item in items(xml) {
         let key = meta::snake_case(&item.name);
-        let band = item.band.and_then(|band| usize::try_from(band).ok().filter(|_| band < channels));
+        let band = item.band.as_ref().and_then(|band| band.as_ref().ok().copied());
+        let band = band.filter(|band| *band < channels).map(to_usize);
         match band {
             None if item.band.is_none() => {
                 let inner = item.value.strip_prefix('{').and_then(|inner| inner.strip_suffix('}'));
@@ -107,7 +110,8 @@ fn gdal(xml: &str, channels: u64, out: &mut Map<String, Value>) {
 
 struct Item {
     name: String,
-    band: Option<u64>,
+    /// Its band, counted from 0, or a text that is no number.
+    band: Option<Result<u64, ParseIntError>>,
     value: String,
 }
 
@@ -120,7 +124,7 @@ fn items(xml: &str) -> impl Iterator<Item = Item> {
             let (_, rest) = attributes.split_once(&format!(" {name}=\""))?;
             rest.split_once('"').map(|(value, _)| unescape(value))
         };
-        let band = attribute("sample").map(|band| band.parse().unwrap_or(u64::MAX));
+        let band = attribute("sample").map(|band| band.parse());
         // GDAL escapes its values twice.
         Some(Item { name: attribute("name")?, band, value: unescape(&unescape(value.trim())) })
     })

@@ -17,30 +17,28 @@ use crate::cubes::layout::{AxisOrder, CubeLayout};
 use crate::cubes::select::Purpose;
 use crate::cubes::source::CubeFile;
 use budget::Chunks;
-use ifd::Directories;
+use ifd::{Ifd, TiffSource};
 use page::Page;
 use shardpack_base::tiff::is_tiff;
 
 /// The full-resolution pages that form the cube, and the layout of their elements once they are
 /// joined.
 struct TiffCube {
-    tiff: Directories,
     pages: Vec<Page>,
     layout: CubeLayout,
 }
 
 impl TiffCube {
-    fn read(source: &CubeFile, max_bytes: u64) -> Result<Self> {
-        let tiff = Directories::open(source)?;
+    fn read(source: &CubeFile, file: &TiffSource<'_>, ifds: &[Ifd<'_>], max_bytes: u64) -> Result<Self> {
         let mut full = Vec::new();
-        for ifd in &tiff.ifds {
-            if !Page::is_overview_or_mask(source, ifd)? {
+        for ifd in ifds {
+            if !Page::is_overview_or_mask(ifd)? {
                 full.push(ifd);
             }
         }
         let mut pages: Vec<Page> = Vec::new();
         for (number, ifd) in full.iter().enumerate() {
-            let page = Page::read(source, ifd, full.len(), max_bytes)?;
+            let page = Page::read(source, file, ifd, full.len(), max_bytes)?;
             // Compared at once, so that no tables are read for pages that make no cube.
             if let Some(first) = pages.first()
                 && (page.shape() != first.shape()
@@ -74,7 +72,7 @@ impl TiffCube {
             page.add_chunks(source, &mut chunks)?;
         }
         chunks.check(source, layout.bytes(source, max_bytes)?)?;
-        Ok(Self { tiff, pages, layout })
+        Ok(Self { pages, layout })
     }
 }
 
@@ -99,11 +97,15 @@ impl CubeFormat for Tiff {
     }
 
     fn peek(&self, source: &CubeFile, want: &Purpose) -> Result<CubeHeader> {
-        CubeHeader::new(&TiffCube::read(source, want.max_bytes())?.layout, source, want.max_bytes())
+        let file = TiffSource::new(source);
+        let cube = TiffCube::read(source, &file, &file.directories()?, want.max_bytes())?;
+        CubeHeader::new(&cube.layout, source, want.max_bytes())
     }
 
     fn load(&self, source: &CubeFile, want: &Purpose) -> Result<LoadedCube> {
-        let TiffCube { tiff, pages, layout } = TiffCube::read(source, want.max_bytes())?;
+        let file = TiffSource::new(source);
+        let ifds = file.directories()?;
+        let TiffCube { pages, layout } = TiffCube::read(source, &file, &ifds, want.max_bytes())?;
         let bytes = layout.bytes(source, want.max_bytes())?;
         let mut stored = source.zeros("TIFF pages", bytes)?;
         let page_bytes = (stored.len() / pages.len().max(1)).max(1);
@@ -111,9 +113,9 @@ impl CubeFormat for Tiff {
             page.read_into(source, part)?;
         }
         let mut cube = LoadedCube::new(source, layout.dtype, layout.shape, layout.assemble(source, stored)?)?;
-        if let Some(ifd) = tiff.ifds.first() {
+        if let Some(ifd) = ifds.first() {
             let [_, _, channels] = layout.shape;
-            let (meta, no_data) = geo::read(source, ifd, channels)?;
+            let (meta, no_data) = geo::read(&file, ifd, channels)?;
             cube.meta = meta;
             cube.set_no_data(no_data);
         }

@@ -2,7 +2,7 @@
 
 use super::budget::Chunks;
 use super::chunk::{self, ChunkRange, Compression};
-use super::ifd::Ifd;
+use super::ifd::{Ifd, TiffSource, required};
 use super::predictor::{self, Predictor};
 use crate::cubes::error::Result;
 use crate::cubes::layout::{AxisOrder, CubeLayout};
@@ -38,16 +38,21 @@ pub(super) struct Page {
 
 impl Page {
     /// Pyramid levels and transparency masks are not pages of their own.
-    pub(super) fn is_overview_or_mask(source: &CubeFile, ifd: &Ifd) -> Result<bool> {
-        Ok(ifd.uint(source, 254, 0)? & 0b101 != 0)
+    pub(super) fn is_overview_or_mask(ifd: &Ifd<'_>) -> Result<bool> {
+        Ok(ifd.integer_or(254, 0)? & 0b101 != 0)
     }
 
-    /// Reads one of so many pages, once it is known that the cube which they make has at most
-    /// `max_bytes`.
-    pub(super) fn read(source: &CubeFile, ifd: &Ifd, pages: usize, max_bytes: u64) -> Result<Self> {
-        let width = ifd.required(source, 256, "ImageWidth")?;
-        let height = ifd.required(source, 257, "ImageLength")?;
-        let bands = ifd.uint(source, 277, 1)?;
+    /// Reads one of `pages` pages. Their cube may have at most `max_bytes`.
+    pub(super) fn read(
+        source: &CubeFile,
+        file: &TiffSource<'_>,
+        ifd: &Ifd<'_>,
+        pages: usize,
+        max_bytes: u64,
+    ) -> Result<Self> {
+        let width = required(source, ifd, 256, "ImageWidth")?;
+        let height = required(source, ifd, 257, "ImageLength")?;
+        let bands = ifd.integer_or(277, 1)?;
         if width == 0 || height == 0 || bands == 0 {
             return Err(source.format(
                 "TIFF shape",
@@ -55,26 +60,26 @@ impl Page {
                 format_args!("[{height}, {width}, {bands}]"),
             ));
         }
-        if ifd.uint(source, 32997, 1)? > 1 {
-            return Err(source.unsupported("TIFF image depth", 1, ifd.uint(source, 32997, 1)?));
+        if ifd.integer_or(32997, 1)? > 1 {
+            return Err(source.unsupported("TIFF image depth", 1, ifd.integer_or(32997, 1)?));
         }
-        let compression = Compression::from_code(source, ifd.uint(source, 259, 1)?)?;
-        let dtype = dtype(source, ifd)?;
+        let compression = Compression::from_code(source, ifd.integer_or(259, 1)?)?;
+        let dtype = dtype(source, file, ifd)?;
         let bilevel = dtype == Dtype::Bool;
         if bilevel && bands > 1 {
             return Err(source.unsupported("bands of one bit", 1, bands));
         }
-        if ifd.uint(source, 266, 1)? != 1 {
-            return Err(source.unsupported("TIFF fill order", 1, ifd.uint(source, 266, 1)?));
+        if ifd.integer_or(266, 1)? != 1 {
+            return Err(source.unsupported("TIFF fill order", 1, ifd.integer_or(266, 1)?));
         }
-        let predictor = Predictor::from_code(source, ifd.uint(source, 317, 1)?, dtype, compression)?;
-        let planar = bands > 1 && ifd.uint(source, 284, 1)? == 2;
-        let tiled = ifd.uints(source, 322)?.is_some();
+        let predictor = Predictor::from_code(source, ifd.integer_or(317, 1)?, dtype, compression)?;
+        let planar = bands > 1 && ifd.integer_or(284, 1)? == 2;
+        let tiled = ifd.integer(322)?.is_some();
         let (tile_width, tile_height) = if tiled {
-            (ifd.required(source, 322, "TileWidth")?, ifd.required(source, 323, "TileLength")?)
+            (required(source, ifd, 322, "TileWidth")?, required(source, ifd, 323, "TileLength")?)
         } else {
             // Absent or 2³² − 1: the whole picture is one strip.
-            (width, ifd.uint(source, 278, height)?.min(height))
+            (width, ifd.integer_or(278, height)?.min(height))
         };
         if tile_width == 0 || tile_height == 0 {
             return Err(source.format(
@@ -86,11 +91,11 @@ impl Page {
         let channels = if pages > 1 && bands == 1 { pages as u64 } else { bands };
         CubeLayout { dtype, big_endian: false, shape: [height, width, channels], order: AxisOrder::Bip }
             .bytes(source, max_bytes)?;
-        let of_tiles = if tiled { (ifd.uints(source, 324)?, ifd.uints(source, 325)?) } else { (None, None) };
+        let of_tiles = if tiled { (file.integers(ifd, 324)?, file.integers(ifd, 325)?) } else { (None, None) };
         // Old writers give those of tiles under the names of strips.
         let (offsets, counts) = match of_tiles {
             (Some(offsets), counts) => (offsets, counts),
-            _ => (ifd.uints(source, 273)?.unwrap_or_default(), ifd.uints(source, 279)?),
+            _ => (file.integers(ifd, 273)?.unwrap_or_default(), file.integers(ifd, 279)?),
         };
         let file_big_endian = ifd.big_endian();
         let page = Self {
@@ -279,17 +284,17 @@ fn size(length: u64) -> usize {
     to_usize(length)
 }
 
-fn dtype(source: &CubeFile, ifd: &Ifd) -> Result<Dtype> {
+fn dtype(source: &CubeFile, file: &TiffSource<'_>, ifd: &Ifd<'_>) -> Result<Dtype> {
     let one = |tag: u16, name: &str, default: u64| {
-        let values = ifd.uints(source, tag)?.unwrap_or_default();
+        let values = file.integers(ifd, tag)?.unwrap_or_default();
         let first = values.first().copied().unwrap_or(default);
         match values.iter().find(|&&value| value != first) {
             Some(other) => Err(source.unsupported(name, "the same for all bands", format_args!("{first} and {other}"))),
             None => Ok(first),
         }
     };
-    if matches!(ifd.uint(source, 262, 1)?, 6 | 8..=10) {
-        let found = format!("a colour space (photometric interpretation {})", ifd.uint(source, 262, 1)?);
+    if matches!(ifd.integer_or(262, 1)?, 6 | 8..=10) {
+        let found = format!("a colour space (photometric interpretation {})", ifd.integer_or(262, 1)?);
         return Err(source.unsupported("TIFF bands", "numbers", found));
     }
     let bits = one(258, "bits per sample", 1)?;
