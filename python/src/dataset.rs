@@ -9,7 +9,7 @@ use pyo3::types::{PyBytes, PyDict, PyList};
 use shardpack_array::ArrayDecoder;
 use shardpack_format::{Dtype, Field, to_usize};
 use shardpack_loader::order::{Attribute, Split};
-use shardpack_pack::export::{Content, content, frames};
+use shardpack_pack::export::{FileContent, content, frames};
 use shardpack_pack::pack::is_figure;
 use shardpack_reader::{DatasetOptions, Error};
 use std::path::PathBuf;
@@ -337,7 +337,7 @@ impl Files {
 }
 
 /// A file's content in one piece.
-fn bytes(content: &Content<'_>) -> Vec<u8> {
+fn bytes(content: &FileContent<'_>) -> Vec<u8> {
     let mut out = Vec::with_capacity(usize::try_from(content.len()).unwrap_or(0));
     // Writing to memory does not fail.
     content.write_to(&mut out).unwrap_or_default();

@@ -7,7 +7,7 @@ use super::{open, show};
 use crate::read_limits;
 use serde_json::{Map, Value, json};
 use shardpack_format::{ArrayDescriptor, FieldKind, Hint, Hinted, Limits, Setting};
-use shardpack_pack::export::{self, Content, Pending, Placed};
+use shardpack_pack::export::{self, FileContent, Pending, Placed};
 use shardpack_pack::{Context, bail};
 use shardpack_reader::{ArrayDecoder, Dataset, RecordView};
 use std::fs::{self, File};
@@ -42,7 +42,7 @@ pub(super) fn run(args: &CatArgs) -> crate::Result<ExitStatus> {
         bail!("field: expected one of {}, found `{}`", names.join(", "), show::plain(name));
     };
     let content = match field.kind {
-        FieldKind::Scalar => Some(Content::from(format!("{}\n", view.scalar(name)?))),
+        FieldKind::Scalar => Some(FileContent::from(format!("{}\n", view.scalar(name)?))),
         _ => export::content(&view, field, &mut ArrayDecoder::new())?,
     };
     let Some(content) = content else {
@@ -68,7 +68,7 @@ pub(super) fn run(args: &CatArgs) -> crate::Result<ExitStatus> {
 
 /// Writes a new file, whole or not at all. Writes into anything that is not a file (a device, a
 /// pipe).
-fn write(path: &Path, content: &Content<'_>) -> crate::Result<()> {
+fn write(path: &Path, content: &FileContent<'_>) -> crate::Result<()> {
     let failed = || format!("cannot write `{}`", path.display());
     match fs::metadata(path) {
         Ok(there) if there.is_file() => bail!("`{}` exists already, and is not overwritten", path.display()),

@@ -1,7 +1,7 @@
 //! From rows to a verdict: distributions, the front, deltas between ladders, the choice.
 
 use crate::data::{
-    Better, Candidate, Content, Distribution, Estimate, MEASURES, Measure, NO_NOISE, Report, Subject, Verdict,
+    Better, Candidate, Distribution, Estimate, MEASURES, Measure, NO_NOISE, Report, SampleKind, Subject, Verdict,
 };
 use crate::stats::{bjontegaard_percent, distribution, pareto_front};
 use crate::want::{COSTS_LITTLE, Want, choose, choose_careful};
@@ -9,10 +9,10 @@ use crate::words;
 
 /// The measure on which candidates are compared when one axis must do.
 #[must_use]
-pub const fn main_measure(content: Content) -> Measure {
+pub const fn main_measure(content: SampleKind) -> Measure {
     match content {
-        Content::Pictures => Measure::Ssimulacra2,
-        Content::Cubes => Measure::NoiseRatio,
+        SampleKind::Pictures => Measure::Ssimulacra2,
+        SampleKind::Cubes => Measure::NoiseRatio,
     }
 }
 
@@ -22,10 +22,10 @@ pub const fn main_measure(content: Content) -> Measure {
 /// within the noise of that band, and 99 of 100 pixels of each cube are turned by at most half a
 /// degree, a tenth of the 0.1 rad within which spectra are usually taken to be of one material.
 #[must_use]
-pub const fn default_conditions(content: Content) -> &'static [&'static str] {
+pub const fn default_conditions(content: SampleKind) -> &'static [&'static str] {
     match content {
-        Content::Pictures => &["ssimulacra2.p10>=80"],
-        Content::Cubes => &["noise_ratio<=1", "spectral_angle_p99<=0.5"],
+        SampleKind::Pictures => &["ssimulacra2.p10>=80"],
+        SampleKind::Cubes => &["noise_ratio<=1", "spectral_angle_p99<=0.5"],
     }
 }
 
@@ -38,7 +38,7 @@ pub fn conclude(report: &mut Report, wants: &[Want], want_given: bool) {
     }
     deltas(report);
     front(report);
-    let careful = report.content == Content::Cubes && !want_given;
+    let careful = report.content == SampleKind::Cubes && !want_given;
     let choice = match careful {
         true => choose_careful(&report.candidates, wants),
         false => choose(&report.candidates, wants),
@@ -62,7 +62,7 @@ fn spread(candidate: &mut Candidate) {
     candidate.scores = MEASURES
         .into_iter()
         .filter_map(|measure| {
-            let of = |row: &crate::data::Row| Some((row.sample, *row.scores.get(&measure)?));
+            let of = |row: &crate::data::StoredSample| Some((row.sample, *row.scores.get(&measure)?));
             let values: Vec<_> = candidate.rows.iter().filter_map(of).collect();
             Some((measure, distribution(&values, measure.better())?))
         })
@@ -72,9 +72,9 @@ fn spread(candidate: &mut Candidate) {
 /// Each ladder against the first one: ladders are groups of more than one candidate.
 fn deltas(report: &mut Report) {
     let measure = match report.content {
-        Content::Pictures => Measure::Ssimulacra2,
+        SampleKind::Pictures => Measure::Ssimulacra2,
         // An error has no scale on which an average over a ladder means much; decibels have.
-        Content::Cubes => Measure::Psnr,
+        SampleKind::Cubes => Measure::Psnr,
     };
     let mut ladders: Vec<(String, Vec<(f64, f64)>)> = Vec::new();
     for candidate in report.candidates.iter().filter(|candidate| !candidate.lossless) {
@@ -132,10 +132,10 @@ fn sentence(report: &Report, candidate: &Candidate) -> String {
     }
     match report.content {
         _ if candidate.lossless => sentences.push("No value is lost.".to_owned()),
-        Content::Pictures => {
+        SampleKind::Pictures => {
             sentences.extend(candidate.scores.get(&main_measure(report.content)).map(reached));
         }
-        Content::Cubes => {
+        SampleKind::Cubes => {
             sentences.extend(smaller_than_lossless(report, candidate));
             sentences.extend(cost(candidate));
         }
@@ -228,7 +228,7 @@ fn reason(report: &Report, candidate: &Candidate, verdict: &Verdict) -> String {
     let measured = report.candidates.iter().filter(|candidate| !candidate.rows.is_empty()).count();
     let meeting = report.candidates.iter().filter(|candidate| candidate.meets).count();
     let rule = verdict.want.join(" and ");
-    if report.content == Content::Cubes && !verdict.want_given && verdict.met {
+    if report.content == SampleKind::Cubes && !verdict.want_given && verdict.met {
         return careful_reason(report, candidate, measured, meeting);
     }
     match (verdict.want.is_empty(), verdict.met, candidate.lossless) {

@@ -197,7 +197,7 @@ pub fn choose_careful(candidates: &[Candidate], wants: &[Want]) -> Option<(usize
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::data::{Estimate, Failure, Row};
+    use crate::data::{Estimate, FailedSample, StoredSample};
 
     fn want(text: &str) -> Result<Want, String> {
         Want::parse(text, &|bytes| bytes.strip_suffix("GB").unwrap_or(bytes).parse().map_err(|_| "no size".to_owned()))
@@ -206,7 +206,7 @@ mod tests {
     fn candidate(bytes: f64, score: f64) -> Candidate {
         let spread = Distribution { count: 1, p10: score, worst: score - 5.0, ..Distribution::default() };
         Candidate {
-            rows: vec![Row::default()],
+            rows: vec![StoredSample::default()],
             scores: [(Measure::Ssimulacra2, spread)].into(),
             predictions: crate::data::Predictions {
                 bytes: Some(Estimate { value: bytes, low: bytes, high: bytes }),
@@ -251,7 +251,8 @@ mod tests {
         let impossible = [want("size<=1").unwrap()];
         assert_eq!(choose(&[all[0].clone(), tile], &impossible), Some((1, false)));
         // A candidate that cannot store some sample comes last.
-        let failing = Candidate { failures: vec![Failure { sample: 0, reason: "x".into() }], ..candidate(1.0, 100.0) };
+        let failing =
+            Candidate { failures: vec![FailedSample { sample: 0, reason: "x".into() }], ..candidate(1.0, 100.0) };
         assert_eq!(choose(&[failing, all[0].clone()], &p10), Some((1, true)));
     }
 

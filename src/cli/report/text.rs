@@ -1,7 +1,7 @@
 //! What the command prints: the verdict and the candidates, in a few lines.
 
 use super::super::{show, units};
-use shardpack_report::data::{Candidate, Content, Measure, Metric, NO_NOISE, Report};
+use shardpack_report::data::{Candidate, Measure, Metric, NO_NOISE, Report, SampleKind};
 use std::path::Path;
 
 /// How many sources that cannot be read are listed.
@@ -21,8 +21,8 @@ pub(super) fn of(report: &Report, page: Option<&Path>) -> String {
     let rows: Vec<Vec<String>> =
         report.candidates.iter().enumerate().map(|(i, one)| row(report, &columns, i, one)).collect();
     let what = match report.content {
-        Content::Pictures => "SSIMULACRA2 and size",
-        Content::Cubes => "largest error over the noise of its band, spectral angles in degrees, and size",
+        SampleKind::Pictures => "SSIMULACRA2 and size",
+        SampleKind::Cubes => "largest error over the noise of its band, spectral angles in degrees, and size",
     };
     out += &format!("{what} of {} of {}\n", units::plural(drawn, "sample"), units::count(report.whole.samples));
     out += &show::table(&header, &rows);
@@ -74,16 +74,16 @@ struct TextColumn {
     of: fn(&Candidate) -> Option<f64>,
 }
 
-fn columns(content: Content) -> Vec<TextColumn> {
+fn columns(content: SampleKind) -> Vec<TextColumn> {
     fn worst(candidate: &Candidate, measure: Measure) -> Option<f64> {
         candidate.scores.get(&measure).map(|spread| spread.worst)
     }
     match content {
-        Content::Pictures => vec![
+        SampleKind::Pictures => vec![
             TextColumn { name: "p10", of: |one| one.scores.get(&Measure::Ssimulacra2).map(|spread| spread.p10) },
             TextColumn { name: "worst", of: |one| worst(one, Measure::Ssimulacra2) },
         ],
-        Content::Cubes => vec![
+        SampleKind::Cubes => vec![
             TextColumn { name: "error/noise", of: |one| worst(one, Measure::NoiseRatio) },
             TextColumn { name: "99 % of pixels", of: |one| worst(one, Measure::SpectralAngleP99) },
             TextColumn { name: "worst pixel", of: |one| worst(one, Measure::SpectralAngleMax) },

@@ -3,7 +3,7 @@
 use crate::cli::show;
 use shardpack_format::{Error as FormatError, Explain, check_key};
 use shardpack_pack::Context;
-use shardpack_pack::export::{self, Content, FileField, FileNames, OutFolder, Placed};
+use shardpack_pack::export::{self, FileContent, FileField, FileNames, OutFolder, Placed};
 use shardpack_reader::{ArrayDecoder, Dataset, RecordView, Sample};
 use std::collections::BTreeMap;
 use std::io;
@@ -197,7 +197,7 @@ impl<'a> Unpacker<'a> {
     }
 
     /// Whether the file is there now.
-    fn place(&self, view: &RecordView<'_>, name: &str, content: &Content<'_>) -> crate::Result<bool> {
+    fn place(&self, view: &RecordView<'_>, name: &str, content: &FileContent<'_>) -> crate::Result<bool> {
         let path = self.dir.join(name);
         let placed = self.out.place(name, content);
         let placed = placed

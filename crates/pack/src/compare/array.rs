@@ -7,6 +7,7 @@ use shardpack_array::Array;
 use shardpack_array::F16_MIN_NORMAL;
 use shardpack_array::floats_of;
 use shardpack_format::{Error, Result};
+use std::ops::Range;
 
 /// Bands that SSIM is measured on.
 const SSIM_BANDS: usize = 32;
@@ -161,7 +162,7 @@ struct Meter {
     high: f64,
     /// Every how many pixels an angle is kept, and every how many values an error.
     keep: (usize, usize),
-    block: Block,
+    block: ErrorCorrelation,
     /// Spectra without their holes.
     spectra: (Vec<f64>, Vec<f64>),
     /// Angles of all pixels.
@@ -180,7 +181,7 @@ impl Meter {
             low: f64::INFINITY,
             high: f64::NEG_INFINITY,
             keep: (every(pixels), every(pixels.saturating_mul(bands))),
-            block: Block::new(height, width, bands, options.lags),
+            block: ErrorCorrelation::new(height, width, bands, options.lags),
             spectra: Default::default(),
             angles: Vec::new(),
         }
@@ -281,37 +282,36 @@ fn angle(u: &[f64], v: &[f64]) -> Option<f64> {
 }
 
 /// Errors of the pixels in the middle.
-struct Block {
+struct ErrorCorrelation {
     lags: usize,
-    rows: (usize, usize),
-    columns: (usize, usize),
+    rows: Range<usize>,
+    columns: Range<usize>,
     bands: usize,
     errors: Vec<f64>,
 }
 
-impl Block {
+impl ErrorCorrelation {
     fn new(height: usize, width: usize, bands: usize, lags: usize) -> Self {
         let middle = |side: usize| {
             let kept = side.min(64);
             let start = (side - kept) / 2;
-            (start, start + kept)
+            start..start + kept
         };
         Self { lags, rows: middle(height), columns: middle(width), bands, errors: Vec::new() }
     }
 
     fn take(&mut self, y: usize, x: usize, u: &[f64], v: &[f64]) {
-        let inside = |at: usize, (start, end): (usize, usize)| (start..end).contains(&at);
-        if self.lags > 0 && inside(y, self.rows) && inside(x, self.columns) {
-            let error = |(u, v): (&f64, &f64)| if (v - u).is_finite() { v - u } else { 0.0 };
-            self.errors.extend(u.iter().zip(v).map(error));
+        if self.lags > 0 && self.rows.contains(&y) && self.columns.contains(&x) {
+            let errors = u.iter().zip(v).map(|(u, v)| v - u);
+            self.errors.extend(errors.map(|error| if error.is_finite() { error } else { 0.0 }));
         }
     }
 
     /// For rows, columns and bands: Σ e(i)·e(i+k), and the mean of Σ e(i)² and Σ e(i+k)².
     fn correlation(&self) -> ([Vec<f64>; 3], [Vec<f64>; 3]) {
-        let width = self.columns.1 - self.columns.0;
+        let width = self.columns.len();
         let strides = [width * self.bands, self.bands, 1];
-        let sides = [self.rows.1 - self.rows.0, width, self.bands];
+        let sides = [self.rows.len(), width, self.bands];
         let mut sums = [const { Vec::new() }; 3];
         let mut products = [const { Vec::new() }; 3];
         for (((stride, side), sums), products) in strides.into_iter().zip(sides).zip(&mut sums).zip(&mut products) {

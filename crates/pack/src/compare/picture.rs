@@ -78,8 +78,7 @@ impl PictureReference {
         if rgb == self.rgb {
             return Ok(PictureDifference { identical: true, ssimulacra2: 100.0, psnr: None, ssim: Some(1.0) });
         }
-        let square = |(a, b): (&u8, &u8)| u64::from(a.abs_diff(*b)).pow(2);
-        let sum: u64 = self.rgb.iter().zip(rgb).map(square).sum();
+        let sum: u64 = self.rgb.iter().zip(rgb).map(|(a, b)| u64::from(a.abs_diff(*b)).pow(2)).sum();
         #[allow(clippy::cast_precision_loss, reason = "a mean")]
         let mean_square = sum as f64 / rgb.len() as f64;
         Ok(PictureDifference {

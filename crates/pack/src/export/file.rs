@@ -1,6 +1,6 @@
 //! Files that appear under their names only once they are complete, and never replace another file.
 
-use super::{Content, durable};
+use super::{FileContent, durable};
 use rustix::fs::{Mode, OFlags, mkdirat, openat};
 use rustix::io::Errno;
 use sha2::{Digest, Sha256};
@@ -51,7 +51,7 @@ impl OutFolder {
     /// # Errors
     /// If it cannot be written; of kind `NotADirectory` if a part of the name is a link or a file.
     /// Then no part of it is left.
-    pub fn place(&self, name: &str, content: &Content<'_>) -> io::Result<Placed> {
+    pub fn place(&self, name: &str, content: &FileContent<'_>) -> io::Result<Placed> {
         let (folder, name) = self.below(name)?;
         match stands_at(&folder, &name)? {
             Standing::Nothing => {}
@@ -242,12 +242,12 @@ mod tests {
     use std::fs;
     use std::sync::atomic::{AtomicBool, Ordering};
 
-    fn place(path: &Path, content: &Content<'_>) -> io::Result<Placed> {
+    fn place(path: &Path, content: &FileContent<'_>) -> io::Result<Placed> {
         OutFolder::open(path.parent().unwrap()).unwrap().place(path.file_name().unwrap().to_str().unwrap(), content)
     }
 
-    fn content(text: &str) -> Content<'_> {
-        Content { head: text.as_bytes()[..1].to_vec(), body: Cow::Borrowed(&text.as_bytes()[1..]) }
+    fn content(text: &str) -> FileContent<'_> {
+        FileContent { head: text.as_bytes()[..1].to_vec(), body: Cow::Borrowed(&text.as_bytes()[1..]) }
     }
 
     fn names(folder: &Path) -> Vec<OsString> {

@@ -17,12 +17,12 @@ use std::io::{self, Read, Write};
 
 /// The content of a file: a head that we make, and a body that may be borrowed from the record.
 #[derive(Debug)]
-pub struct Content<'a> {
+pub struct FileContent<'a> {
     head: Vec<u8>,
     body: Cow<'a, [u8]>,
 }
 
-impl Content<'_> {
+impl FileContent<'_> {
     /// Writes head and body.
     ///
     /// # Errors
@@ -61,7 +61,7 @@ impl Content<'_> {
     }
 }
 
-impl From<String> for Content<'_> {
+impl From<String> for FileContent<'_> {
     fn from(text: String) -> Self {
         Self { head: Vec::new(), body: Cow::Owned(text.into_bytes()) }
     }
@@ -72,7 +72,11 @@ impl From<String> for Content<'_> {
 ///
 /// # Errors
 /// `Format` if the value is damaged, `Limit` if it is over the limits, `Usage` for a scalar field.
-pub fn content<'a>(view: &RecordView<'a>, field: &Field, decoder: &mut ArrayDecoder) -> Result<Option<Content<'a>>> {
+pub fn content<'a>(
+    view: &RecordView<'a>,
+    field: &Field,
+    decoder: &mut ArrayDecoder,
+) -> Result<Option<FileContent<'a>>> {
     let name = field.name.as_str();
     if view.field(name)?.is_none() {
         return Ok(None);
@@ -94,14 +98,14 @@ pub fn content<'a>(view: &RecordView<'a>, field: &Field, decoder: &mut ArrayDeco
         }
         _ => (Vec::new(), Cow::Owned(view.bytes(name)?)),
     };
-    Ok(Some(Content { head, body }))
+    Ok(Some(FileContent { head, body }))
 }
 
 /// The files of a clip, by their names in its folder; `None` if it is none.
 ///
 /// # Errors
 /// As [`content`].
-pub fn frames<'a>(view: &RecordView<'a>, field: &Field) -> Result<Option<Vec<(String, Content<'a>)>>> {
+pub fn frames<'a>(view: &RecordView<'a>, field: &Field) -> Result<Option<Vec<(String, FileContent<'a>)>>> {
     if field.kind != FieldKind::Image || view.field(&field.name)?.is_none() {
         return Ok(None);
     }
@@ -111,7 +115,7 @@ pub fn frames<'a>(view: &RecordView<'a>, field: &Field) -> Result<Option<Vec<(St
     }
     let file = |(number, frame)| {
         let body = dressed(view, frames.media_type(), frame)?;
-        Ok((format!("{number:06}.jpg"), Content { head: Vec::new(), body }))
+        Ok((format!("{number:06}.jpg"), FileContent { head: Vec::new(), body }))
     };
     frames.iter().enumerate().map(file).collect::<Result<_>>().map(Some)
 }

@@ -11,8 +11,8 @@ use crate::pack::FolderSource;
 use shardpack_reader::peak_rss_bytes;
 use shardpack_report::conclude::{conclude, default_conditions};
 use shardpack_report::data::{
-    Candidate, Content, Device, Estimate, Failure, Interrupted, Provenance, Report, Row, Sample, Subject, Unreadable,
-    VERSION, Verdict, Whole,
+    Candidate, DrawnSample, Estimate, FailedSample, Interrupted, Provenance, Report, SampleKind, StoredSample, Subject,
+    TimedDevice, Unreadable, VERSION, Verdict, Whole,
 };
 use shardpack_report::stats::{Drawn, needed, predict};
 use shardpack_report::want::Want;
@@ -81,17 +81,18 @@ pub(super) fn report(
     unreadable.sort_by(|a, b| a.path.cmp(&b.path));
     // In the order of the keys.
     whole.sort_by_key(|one| one.position);
-    let samples: Vec<Sample> =
+    let samples: Vec<DrawnSample> =
         whole.iter().filter_map(|one| listing.samples.get(one.position)).map(sample_of).collect();
     let rates = rates::measure(measurement, &whole)?;
     let candidates = measurement.recipes.iter().enumerate().map(|(number, _)| {
         let own_rates = rates.get(number).copied().unwrap_or_default();
         candidate(measurement, draw, &whole, number, own_rates)
     });
-    let candidates: Vec<Candidate> = candidates.collect();
+    let numbered = candidates.zip(1_u32..).map(|(candidate, number)| Candidate { number, ..candidate });
+    let candidates: Vec<Candidate> = numbered.collect();
     let content = match listing.kind {
-        SourceKind::Images => Content::Pictures,
-        SourceKind::Cubes => Content::Cubes,
+        SourceKind::Images => SampleKind::Pictures,
+        SourceKind::Cubes => SampleKind::Cubes,
     };
     let want_given = !measurement.options.want.is_empty();
     let none = |_: &str| Err("no size".to_owned());
@@ -129,7 +130,7 @@ pub(super) fn report(
             of: draw.len(),
             confidence: 0.95,
             machine: machine(measurement.options.threads),
-            device: measurement.options.device.as_ref().map(|device| Device { name: device.name().to_owned() }),
+            device: measurement.options.device.as_ref().map(|device| TimedDevice { name: device.name().to_owned() }),
             date: today(),
             wall_s: 0.0,
             scoring_s,
@@ -163,13 +164,13 @@ fn candidate(
             Some(CandidateResult::Stored(stored)) => {
                 encode_s += stored.encode_s;
                 exact &= stored.scores.exact;
-                rows.push(Row { sample, bytes: stored.bytes, scores: stored.scores.values.clone() });
+                rows.push(StoredSample { sample, bytes: stored.bytes, scores: stored.scores.values.clone() });
             }
-            Some(CandidateResult::Failed(reason)) => failures.push(Failure { sample, reason: reason.clone() }),
+            Some(CandidateResult::Failed(reason)) => failures.push(FailedSample { sample, reason: reason.clone() }),
             None => {}
         }
     }
-    let mut made = Candidate { number: u32::try_from(number + 1).unwrap_or(u32::MAX), rates, ..Candidate::default() };
+    let mut made = Candidate { rates, ..Candidate::default() };
     if let Some(recipe) = measurement.recipes.get(number) {
         made.name.clone_from(&recipe.name);
         made.group.clone_from(&recipe.group);
@@ -222,12 +223,12 @@ fn with_shards(found: Estimate, encoder: &FolderSource<'_>, measurement: &Measur
 /// and its copy of the recipe.
 const PADDING: f64 = 4096.0;
 
-fn sample_of(entry: &SourceSample) -> Sample {
+fn sample_of(entry: &SourceSample) -> DrawnSample {
     let shape = match &entry.content {
         SampleContent::Picture(picture) => vec![u64::from(picture.height), u64::from(picture.width)],
         SampleContent::Cube(info) => info.shape.to_vec(),
     };
-    Sample { key: entry.key.clone(), class: entry.class, source_bytes: entry.source_bytes(), shape }
+    DrawnSample { key: entry.key.clone(), class: entry.class, source_bytes: entry.source_bytes(), shape }
 }
 
 fn unscored_note(whole: &[Sampled], listing: &shardpack_sources::Listing) -> Option<String> {
@@ -240,12 +241,12 @@ fn unscored_note(whole: &[Sampled], listing: &shardpack_sources::Listing) -> Opt
     Some(format!("{samples} could not be scored under some candidates (first: `{}`: {reason})", key.escape_debug()))
 }
 
-fn not_measured(content: Content, interrupted: bool, options: &ReportOptions) -> Vec<String> {
+fn not_measured(content: SampleKind, interrupted: bool, options: &ReportOptions) -> Vec<String> {
     let mut all = vec!["The disk: rates are from memory into memory, and a slow disk lowers them.".to_owned()];
     if options.device.is_none() {
         all.push("A device: decode rates are those of this machine's cores.".to_owned());
     }
-    if content == Content::Pictures {
+    if content == SampleKind::Pictures {
         all.push(
             "Pictures that are resized are scored against their source shrunk without loss: what shrinking \
              itself costs is not in the score."

@@ -15,8 +15,8 @@ use shardpack_reader::{Dataset, Shard, peak_rss_bytes};
 use shardpack_recipe::{DatasetRecipe, PictureOptions, Word};
 use shardpack_report::conclude::conclude;
 use shardpack_report::data::{
-    Candidate, Content, Estimate, Interrupted, Measure, Predictions, Provenance, Report, Row, Sample, Strata, Subject,
-    Unreadable, VERSION, Verdict, Whole,
+    Candidate, DrawnSample, Estimate, Interrupted, Measure, Predictions, Provenance, Report, SampleKind, StoredSample,
+    Strata, Subject, Unreadable, VERSION, Verdict, Whole,
 };
 use shardpack_report::want::Want;
 use std::collections::{BTreeMap, BTreeSet};
@@ -55,7 +55,7 @@ pub fn of_dataset(dataset: &Dataset, options: &ReportOptions, hooks: &Hooks<'_>)
                     let Some(found) = IndexedSample::of(&shard, record) else { continue };
                     exact &= found.exact;
                     scored += u64::from(!found.scores.is_empty());
-                    rows.push(Row { sample: samples.len(), bytes: found.bytes, scores: found.scores });
+                    rows.push(StoredSample { sample: samples.len(), bytes: found.bytes, scores: found.scores });
                     samples.push(found.sample);
                 }
             }
@@ -150,10 +150,10 @@ pub(super) fn beside_sources(report: &mut Report, dataset: &Dataset, want: &[Wan
 }
 
 /// What is reported on: the first field that holds pictures or arrays.
-pub(super) fn content(schema: &Schema) -> crate::Result<Content> {
+pub(super) fn content(schema: &Schema) -> crate::Result<SampleKind> {
     let found = schema.stored().find_map(|field| match field.kind {
-        FieldKind::Image => Some(Content::Pictures),
-        FieldKind::Array => Some(Content::Cubes),
+        FieldKind::Image => Some(SampleKind::Pictures),
+        FieldKind::Array => Some(SampleKind::Cubes),
         _ => None,
     });
     match found {
@@ -182,7 +182,7 @@ fn stretch(samples: u64, i: u64, of: u64) -> u64 {
 
 /// What the index says about one record.
 struct IndexedSample {
-    sample: Sample,
+    sample: DrawnSample,
     bytes: u64,
     scores: BTreeMap<Measure, f64>,
     /// Nothing was lost, as far as the figures say.
@@ -217,7 +217,7 @@ impl IndexedSample {
         let exact =
             array.is_none_or(|figures| figures.changed == 0) && reencoded.is_none_or(|figures| figures.quality == 0);
         let key = index.key(record)?.to_owned();
-        Some(Self { sample: Sample { key, class, source_bytes, shape }, bytes: row.length, scores, exact })
+        Some(Self { sample: DrawnSample { key, class, source_bytes, shape }, bytes: row.length, scores, exact })
     }
 }
 
@@ -245,10 +245,10 @@ fn of_fidelity(figures: &Fidelity) -> Vec<(Measure, f64)> {
 }
 
 /// How the recipe stores the values, in a few words.
-pub(super) fn recipe_name(dataset: &Dataset, content: Content) -> String {
+pub(super) fn recipe_name(dataset: &Dataset, content: SampleKind) -> String {
     let recipe = DatasetRecipe::read(dataset.recipe());
     match content {
-        Content::Pictures => match recipe.pictures("image") {
+        SampleKind::Pictures => match recipe.pictures("image") {
             Some(PictureOptions::Reencode { how, .. }) => match how.quality {
                 Quality::Ssimulacra2(score) => format!("reencode to SSIMULACRA2 {score:?}"),
                 Quality::Fixed(quality) => format!("reencode q{quality}"),
@@ -256,7 +256,7 @@ pub(super) fn recipe_name(dataset: &Dataset, content: Content) -> String {
             Some(kept) => kept.jpeg().spelled().to_owned(),
             None => "pictures".to_owned(),
         },
-        Content::Cubes => {
+        SampleKind::Cubes => {
             let asked = recipe.arrays("cube").map(|cube| cube.asked);
             let values = asked.map_or("arrays", |asked| asked.values.spelled());
             let error = asked.and_then(|asked| asked.max_error);
@@ -265,9 +265,9 @@ pub(super) fn recipe_name(dataset: &Dataset, content: Content) -> String {
     }
 }
 
-fn notes(content: Content, scored: u64, drawn: u64, all: u64, wanted: u64) -> Vec<String> {
+fn notes(content: SampleKind, scored: u64, drawn: u64, all: u64, wanted: u64) -> Vec<String> {
     let mut notes = Vec::new();
-    if content == Content::Pictures && scored == 0 {
+    if content == SampleKind::Pictures && scored == 0 {
         notes.push(
             "packing stored no scores of these pictures: they were not re-encoded, or `score` was none".to_owned(),
         );

@@ -4,6 +4,7 @@
 
 use super::maker::Maker;
 use super::measure::Measurement;
+use super::options::MetricCommand;
 use super::sampled::first_line;
 use crate::pack::{Hooks as PackHooks, PackOptions, pack_listing};
 use crate::{Context, bail};
@@ -16,45 +17,6 @@ use std::io::{Read, Seek};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
-
-/// A command that prints a number.
-///
-/// A shell runs it with two more arguments, the paths of two datasets: the samples as they are, and
-/// under a candidate. In `SHARDPACK_METRIC_RUN` is the number of the run, from 0 on, which is meant
-/// as a seed. The last line that it prints is the number.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct MetricCommand {
-    /// The user's name for the number.
-    pub name: String,
-    /// The command, as a shell takes it.
-    pub command: String,
-}
-
-impl std::str::FromStr for MetricCommand {
-    type Err = String;
-
-    /// `NAME=COMMAND`.
-    fn from_str(text: &str) -> Result<Self, String> {
-        match text.split_once('=') {
-            Some((name, command)) if !name.trim().is_empty() && !command.trim().is_empty() => {
-                Ok(Self { name: name.trim().to_owned(), command: command.trim().to_owned() })
-            }
-            _ => Err("expected NAME=COMMAND, such as `accuracy=python train.py`".to_owned()),
-        }
-    }
-}
-
-/// A device whose rate is measured.
-pub trait DecodingDevice: std::fmt::Debug + Send + Sync {
-    /// Its name, for people.
-    fn name(&self) -> &str;
-
-    /// How many samples of a dataset it decodes a second.
-    ///
-    /// # Errors
-    /// If it cannot decode them.
-    fn samples_per_s(&self, dataset: &Path) -> crate::Result<f64>;
-}
 
 /// Number of the run, in the environment of the command.
 const RUN: &str = "SHARDPACK_METRIC_RUN";

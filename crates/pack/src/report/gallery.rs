@@ -8,7 +8,9 @@ use super::pictures::{PictureScorer, resize_of};
 use super::sampled::Sampled;
 use crate::encode::{PNG, RawPicture, write_png};
 use shardpack_report::conclude::main_measure;
-use shardpack_report::data::{Better, Candidate, Distribution, GalleryItem, Measure, Picture, Rect, Report, Row, Why};
+use shardpack_report::data::{
+    Better, Candidate, Distribution, EmbeddedPicture, GalleryItem, Measure, Rect, Report, StoredSample, Why,
+};
 
 /// Longest side of a region.
 const PICTURE_SIDE: u32 = 192;
@@ -67,9 +69,9 @@ pub(super) fn shown_candidate(report: &Report) -> Option<usize> {
 }
 
 /// The worst, and random ones of the others.
-fn picks(candidate: &Candidate, measure: Measure, count: usize, seed: u64) -> Vec<(Row, Why)> {
-    let score = |row: &Row| row.scores.get(&measure).copied();
-    let mut rows: Vec<&Row> = candidate.rows.iter().filter(|row| score(row).is_some()).collect();
+fn picks(candidate: &Candidate, measure: Measure, count: usize, seed: u64) -> Vec<(StoredSample, Why)> {
+    let score = |row: &StoredSample| row.scores.get(&measure).copied();
+    let mut rows: Vec<&StoredSample> = candidate.rows.iter().filter(|row| score(row).is_some()).collect();
     rows.sort_by(|a, b| {
         let order = score(a).unwrap_or(0.0).total_cmp(&score(b).unwrap_or(0.0));
         if measure.better() == Better::Higher { order } else { order.reverse() }
@@ -103,10 +105,8 @@ fn of_picture(
     let region = most_different(&energy, size, PICTURE_SIDE);
     let cut = |pixels: &[u8]| cut(pixels, size.0, region);
     let (original, stored) = (cut(original), cut(&stored));
-    let difference = |(u, v): (&u8, &u8)| {
-        u8::try_from((128 + (i32::from(*v) - i32::from(*u)) * FACTOR).clamp(0, 255)).unwrap_or(128)
-    };
-    let differences: Vec<u8> = original.iter().zip(&stored).map(difference).collect();
+    let differences = original.iter().zip(&stored).map(|(u, v)| 128 + (i32::from(*v) - i32::from(*u)) * FACTOR);
+    let differences: Vec<u8> = differences.map(|grey| u8::try_from(grey.clamp(0, 255)).unwrap_or(128)).collect();
     item(region, f64::from(FACTOR), Vec::new(), [&original, &stored, &differences])
 }
 
@@ -125,11 +125,11 @@ fn of_cube(
     let (before, after) = (planes(&source.array, bands), planes(&stored, bands));
     let scale = stretch(&before, source.no_data);
     #[allow(clippy::cast_possible_truncation, reason = "an energy to compare")]
-    let of = |(u, v): (&[f64; 3], &[f64; 3])| {
-        let square = |((u, v), (low, high)): ((&f64, &f64), &(f64, f64))| ((v - u) / (high - low)).powi(2);
-        u.iter().zip(v).zip(&scale).map(square).filter(|value| value.is_finite()).sum::<f64>() as f32
+    let of = |u: &[f64; 3], v: &[f64; 3]| {
+        let squares = u.iter().zip(v).zip(&scale).map(|((u, v), (low, high))| ((v - u) / (high - low)).powi(2));
+        squares.filter(|value| value.is_finite()).sum::<f64>() as f32
     };
-    let energy: Vec<f32> = before.iter().zip(&after).map(of).collect();
+    let energy: Vec<f32> = before.iter().zip(&after).map(|(u, v)| of(u, v)).collect();
     let region = most_different(&energy, size, CUBE_SIDE);
     let cut_planes = |pixels: &[[f64; 3]]| -> Vec<[f64; 3]> {
         let rows = pixels.chunks_exact(size.0.max(1) as usize).skip(region.y as usize).take(region.height as usize);
@@ -157,11 +157,11 @@ fn item(region: Rect, factor: f64, bands: Vec<u64>, pictures: [&[u8]; 3]) -> Opt
     })
 }
 
-fn png(rgb: &[u8], region: Rect) -> Option<Picture> {
+fn png(rgb: &[u8], region: Rect) -> Option<EmbeddedPicture> {
     let mut bytes = Vec::new();
     let pixels = RawPicture { bytes: rgb, width: region.width, height: region.height, channels: 3 };
     write_png(pixels, &mut bytes).ok()?;
-    Some(Picture { media_type: PNG, width: region.width, height: region.height, bytes })
+    Some(EmbeddedPicture { media_type: PNG, width: region.width, height: region.height, bytes })
 }
 
 /// The region of at most `side` × `side` pixels with the most energy, on a coarse grid.

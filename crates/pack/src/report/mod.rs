@@ -29,8 +29,7 @@ mod sampled;
 
 pub use cubes::{CubeTraits, Noise};
 pub use dataset::{MOST_ROWS, of_dataset};
-pub use datasets::{DecodingDevice, MetricCommand};
-pub use options::{CandidateRecipe, Hooks, ReportOptions};
+pub use options::{CandidateRecipe, DecodingDevice, Hooks, MetricCommand, ReportOptions};
 
 use crate::bail;
 use crate::pack::FolderSource;
@@ -39,7 +38,7 @@ use maker::{DatasetRecords, Maker};
 use measure::Measurement;
 use shardpack_format::Note;
 use shardpack_reader::Dataset;
-use shardpack_report::data::{Content, Report};
+use shardpack_report::data::{Report, SampleKind};
 use shardpack_sources::{Listing, OnBadInput, SourceKind, SourceOptions};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -72,22 +71,10 @@ impl ListedSource {
         self.listing.kind
     }
 
-    /// Number of samples.
-    #[must_use]
-    pub const fn samples(&self) -> usize {
-        self.listing.samples.len()
-    }
-
     /// Notes for the user about the sources.
     #[must_use]
     pub fn notes(&self) -> &[Note] {
         &self.listing.notes
-    }
-
-    /// The folder or file of the sources.
-    #[must_use]
-    pub fn path(&self) -> &Path {
-        &self.path
     }
 
     /// Properties of the cubes that decide the ladder of candidates. Loads up to three cubes.
@@ -136,8 +123,8 @@ impl ListedSource {
     ) -> crate::Result<Report> {
         let content = dataset::content(dataset.schema())?;
         let (found, expected) = match (self.listing.kind, content) {
-            (SourceKind::Images, Content::Cubes) => ("pictures", "cubes, as in the dataset"),
-            (SourceKind::Cubes, Content::Pictures) => ("cubes", "pictures, as in the dataset"),
+            (SourceKind::Images, SampleKind::Cubes) => ("pictures", "cubes, as in the dataset"),
+            (SourceKind::Cubes, SampleKind::Pictures) => ("cubes", "pictures, as in the dataset"),
             _ => ("", ""),
         };
         if !found.is_empty() {

@@ -1,9 +1,9 @@
 //! The options of a report: the candidates, the draw, the conditions, and the hooks that follow a run.
 
-use super::datasets::{DecodingDevice, MetricCommand};
 use crate::pack::PackOptions;
 use shardpack_recipe::Value;
 use shardpack_report::want::Want;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -42,6 +42,45 @@ pub struct ReportOptions {
     pub threads: usize,
     /// Limit on the bytes of samples in flight; `None`: as packing.
     pub memory_bytes: Option<u64>,
+}
+
+/// A command that prints a number.
+///
+/// A shell runs it with two more arguments, the paths of two datasets: the samples as they are, and
+/// under a candidate. In `SHARDPACK_METRIC_RUN` is the number of the run, from 0 on, which is meant
+/// as a seed. The last line that it prints is the number.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MetricCommand {
+    /// The user's name for the number.
+    pub name: String,
+    /// The command, as a shell takes it.
+    pub command: String,
+}
+
+impl std::str::FromStr for MetricCommand {
+    type Err = String;
+
+    /// `NAME=COMMAND`.
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.split_once('=') {
+            Some((name, command)) if !name.trim().is_empty() && !command.trim().is_empty() => {
+                Ok(Self { name: name.trim().to_owned(), command: command.trim().to_owned() })
+            }
+            _ => Err("expected NAME=COMMAND, such as `accuracy=python train.py`".to_owned()),
+        }
+    }
+}
+
+/// A device whose rate is measured.
+pub trait DecodingDevice: std::fmt::Debug + Send + Sync {
+    /// Its name, for people.
+    fn name(&self) -> &str;
+
+    /// How many samples of a dataset it decodes a second.
+    ///
+    /// # Errors
+    /// If it cannot decode them.
+    fn samples_per_s(&self, dataset: &Path) -> crate::Result<f64>;
 }
 
 /// Follows a run, and can stop it.

@@ -151,12 +151,8 @@ fn pixels(all: &[(usize, &ArrayDifference)]) -> Vec<(usize, PixelAngle, Why)> {
         all.iter().flat_map(|(sample, found)| found.angles.iter().map(|pixel| (*sample, *pixel))).collect();
     kept.sort_by(|a, b| a.1.degrees.total_cmp(&b.1.degrees));
     let median = kept.get(kept.len() / 2).copied();
-    let named = |(sample, pixel): (usize, PixelAngle), why| (sample, pixel, why);
-    worst
-        .map(|found| named(found, Why::Worst))
-        .into_iter()
-        .chain(median.map(|found| named(found, Why::Median)))
-        .collect()
+    let worst = worst.map(|(sample, pixel)| (sample, pixel, Why::Worst));
+    worst.into_iter().chain(median.map(|(sample, pixel)| (sample, pixel, Why::Median))).collect()
 }
 
 /// A pixel's spectrum before and after.

@@ -22,10 +22,10 @@ pub struct Candidate {
     pub lossless: bool,
     /// What the samples became, one row for each that could be stored; in the order of
     /// [`Report::samples`](super::Report::samples).
-    pub rows: Vec<Row>,
+    pub rows: Vec<StoredSample>,
     /// Samples that this candidate cannot store.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub failures: Vec<Failure>,
+    pub failures: Vec<FailedSample>,
     /// Bytes of a stored sample. The worse end is the large one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bytes: Option<Distribution>,
@@ -50,7 +50,7 @@ pub struct Candidate {
 
 /// What one sample became.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct Row {
+pub struct StoredSample {
     /// The sample, as a position in [`Report::samples`](super::Report::samples).
     pub sample: usize,
     /// Its stored bytes, all fields and the frame around them.
@@ -62,7 +62,7 @@ pub struct Row {
 
 /// A sample that a candidate cannot store.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Failure {
+pub struct FailedSample {
     /// The sample, as a position in [`Report::samples`](super::Report::samples).
     pub sample: usize,
     /// Why.

@@ -24,13 +24,13 @@ pub struct GalleryItem {
     pub bands: Vec<u64>,
     /// The region as it was. If the candidate resizes: after resizing without loss.
     #[serde(skip)]
-    pub original: Picture,
+    pub original: EmbeddedPicture,
     /// The region as it decodes.
     #[serde(skip)]
-    pub stored: Picture,
+    pub stored: EmbeddedPicture,
     /// Their difference, times the factor, around mid grey.
     #[serde(skip)]
-    pub difference: Picture,
+    pub difference: EmbeddedPicture,
 }
 
 /// Part of a picture, in pixels.
@@ -48,7 +48,7 @@ pub struct Rect {
 
 /// An encoded picture. The page embeds it; the JSON leaves it out.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Picture {
+pub struct EmbeddedPicture {
     /// `image/png` or `image/jpeg`.
     pub media_type: &'static str,
     /// Columns.

@@ -10,12 +10,12 @@ mod measure;
 mod metric;
 mod provenance;
 
-pub use candidate::{Candidate, Distribution, Estimate, Failure, Predictions, Rates, Row};
+pub use candidate::{Candidate, Distribution, Estimate, FailedSample, Predictions, Rates, StoredSample};
 pub use cubes::{BandError, CubePanel, Histogram, SpectrumPair, Why};
-pub use gallery::{GalleryItem, Picture, Rect};
+pub use gallery::{EmbeddedPicture, GalleryItem, Rect};
 pub use measure::{Better, MEASURES, Measure, NO_NOISE, SPECTRAL_ANGLES};
 pub use metric::{Metric, MetricValue};
-pub use provenance::{Device, Interrupted, Machine, Provenance, Strata};
+pub use provenance::{Interrupted, Machine, Provenance, Strata, TimedDevice};
 
 use serde::{Deserialize, Serialize};
 
@@ -30,13 +30,13 @@ pub struct Report {
     /// What was looked at.
     pub subject: Subject,
     /// What the samples hold.
-    pub content: Content,
+    pub content: SampleKind,
     /// The path as the user gave it.
     pub source: String,
     /// The whole set, of which a sample was drawn.
     pub whole: Whole,
     /// The samples that were drawn, in the order of their keys. Rows of the candidates point here.
-    pub samples: Vec<Sample>,
+    pub samples: Vec<DrawnSample>,
     /// The candidates, in the order of the ladder. For a dataset there is one: what is stored.
     pub candidates: Vec<Candidate>,
     /// Which candidate is recommended, and why.
@@ -73,7 +73,7 @@ pub enum Subject {
 /// What the samples hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Content {
+pub enum SampleKind {
     /// Pictures.
     Pictures,
     /// Cubes.
@@ -107,7 +107,7 @@ impl Whole {
 
 /// A sample that was drawn.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Sample {
+pub struct DrawnSample {
     /// Its key: text from the user's file names, with anything in it.
     pub key: String,
     /// Its class, as a position in [`Whole::classes`].

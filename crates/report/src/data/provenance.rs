@@ -25,7 +25,7 @@ pub struct Provenance {
     pub machine: Machine,
     /// The device that decode rates were measured on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub device: Option<Device>,
+    pub device: Option<TimedDevice>,
     /// Date of the run in UTC, `2026-11-22`.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub date: String,
@@ -67,9 +67,9 @@ pub struct Machine {
     pub system: String,
 }
 
-/// A device.
+/// A device that decoding was timed on.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Device {
+pub struct TimedDevice {
     /// Its name.
     pub name: String,
 }

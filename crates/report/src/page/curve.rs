@@ -3,7 +3,7 @@
 use super::alternative::{Data, figure};
 use super::heading;
 use super::view::{Statistic, View, axis_name, plotted, said_of};
-use crate::data::{Better, Candidate, Content, Measure, Subject};
+use crate::data::{Better, Candidate, Measure, SampleKind, Subject};
 use crate::plot::scale::{Kind, Label};
 use crate::plot::scatter::{Level, Point, Scatter, Zone};
 use crate::plot::{both, mark};
@@ -24,8 +24,8 @@ pub(super) fn section(view: &View<'_>) -> Option<Markup> {
         return None;
     }
     let measures: Vec<Measure> = match view.report.content {
-        Content::Pictures => view.measure.into_iter().collect(),
-        Content::Cubes => {
+        SampleKind::Pictures => view.measure.into_iter().collect(),
+        SampleKind::Cubes => {
             let more =
                 [Measure::NoiseRatio, Measure::SpectralAngleP99, Measure::SpectralAngleMax, Measure::MaxAbsError]
                     .into_iter()

@@ -6,7 +6,7 @@ use super::heading;
 use super::view::{Statistic, View, plotted, said_of};
 use crate::data::{Better, Candidate, Distribution, Measure};
 use crate::plot::histogram::{Bins, Histogram, Note};
-use crate::plot::rows::{Row, Rows};
+use crate::plot::rows::{PlotRow, Rows};
 use crate::plot::scale::{Kind, Label};
 use crate::plot::{Size, both};
 use crate::words;
@@ -125,9 +125,9 @@ fn candidates(view: &View<'_>, measure: Measure) -> Markup {
     if with.len() < 2 {
         return html! {};
     }
-    let rows: Vec<Row> = with
+    let rows: Vec<PlotRow> = with
         .iter()
-        .map(|(c, s)| Row {
+        .map(|(c, s)| PlotRow {
             label: View::title(c),
             whole: Some((at(s.worst), at(s.best))),
             core: Some((at(s.p10), at(s.p90))),
@@ -208,9 +208,9 @@ fn classes(view: &View<'_>, chosen: &Candidate, measure: Measure) -> Markup {
     };
     let total = classes.len();
     classes.truncate(CLASSES);
-    let rows: Vec<Row> = classes
+    let rows: Vec<PlotRow> = classes
         .iter()
-        .map(|(class, values)| Row {
+        .map(|(class, values)| PlotRow {
             label: name(*class),
             dots: values
                 .iter()
@@ -221,7 +221,7 @@ fn classes(view: &View<'_>, chosen: &Candidate, measure: Measure) -> Markup {
                     (plotted(measure, *v), format!("{}: {}", view.key(*sample), words::score_and_unit(measure, *v)))
                 })
                 .collect(),
-            ..Row::default()
+            ..PlotRow::default()
         })
         .collect();
     let data = Data {

@@ -2,7 +2,7 @@
 
 use super::heading;
 use super::view::View;
-use crate::data::{GalleryItem, Picture, Why};
+use crate::data::{EmbeddedPicture, GalleryItem, Why};
 use crate::words;
 use base64::Engine;
 use maud::{Markup, html};
@@ -56,7 +56,7 @@ fn row(view: &View<'_>, item: &GalleryItem) -> Markup {
     }
 }
 
-fn pane(name: &str, picture: &Picture, alternative: &str) -> Markup {
+fn pane(name: &str, picture: &EmbeddedPicture, alternative: &str) -> Markup {
     html! {
         div class="pane" {
             @if picture.bytes.is_empty() {
@@ -70,7 +70,7 @@ fn pane(name: &str, picture: &Picture, alternative: &str) -> Markup {
 }
 
 /// The picture as a `data:` address.
-fn source(picture: &Picture) -> String {
+fn source(picture: &EmbeddedPicture) -> String {
     let bytes = base64::engine::general_purpose::STANDARD.encode(&picture.bytes);
     format!("data:{};base64,{bytes}", picture.media_type)
 }

@@ -5,7 +5,7 @@ use super::heading;
 use super::view::View;
 use crate::data::Metric;
 use crate::plot::both;
-use crate::plot::rows::{Row, Rows};
+use crate::plot::rows::{PlotRow, Rows};
 use crate::plot::scale::{Kind, Label, range};
 use crate::words;
 use maud::{Markup, html};
@@ -24,10 +24,10 @@ pub(super) fn section(view: &View<'_>) -> Option<Markup> {
 fn one(view: &View<'_>, metric: &Metric) -> Markup {
     let said = |v: f64| words::trimmed(&words::significant(v, 5));
     let spread = range(metric.baseline.iter().copied());
-    let mut rows: Vec<Row> = Vec::new();
+    let mut rows: Vec<PlotRow> = Vec::new();
     if !metric.baseline.is_empty() {
         let dots = metric.baseline.iter().map(|v| (*v, format!("original: {}", said(*v)))).collect();
-        rows.push(Row { label: "original, run by run".into(), dots, ..Row::default() });
+        rows.push(PlotRow { label: "original, run by run".into(), dots, ..PlotRow::default() });
     }
     let mut data = Data { head: ["", &metric.name, "within the spread"].map(str::to_owned).into(), rows: Vec::new() };
     data.rows.extend(metric.baseline.iter().map(|v| vec!["original".into(), said(*v), "–".into()]));
@@ -39,11 +39,11 @@ fn one(view: &View<'_>, metric: &Metric) -> Markup {
             None => "–",
         };
         data.rows.push(vec![View::title(candidate), said(value.value), within.into()]);
-        rows.push(Row {
+        rows.push(PlotRow {
             label: View::title(candidate),
             dots: vec![(value.value, format!("{}: {}", View::title(candidate), said(value.value)))],
             chosen: view.is_chosen(candidate),
-            ..Row::default()
+            ..PlotRow::default()
         });
     }
     let alternative = format!("Dots: {} on the original and on each candidate.", metric.name);

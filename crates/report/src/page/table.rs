@@ -2,7 +2,7 @@
 
 use super::heading;
 use super::view::{Statistic, View};
-use crate::data::{Candidate, Content, Measure, SPECTRAL_ANGLES, Subject};
+use crate::data::{Candidate, Measure, SPECTRAL_ANGLES, SampleKind, Subject};
 use crate::words::{self, NBSP};
 use maud::{Markup, html};
 
@@ -10,14 +10,14 @@ use maud::{Markup, html};
 type Cell = Option<(f64, String)>;
 
 /// A column: its names, and the cell of each candidate.
-struct Column<'a> {
+struct CandidateColumn<'a> {
     /// Head over neighbouring columns.
     group: String,
     name: String,
     cell: Box<dyn Fn(&Candidate) -> Cell + 'a>,
 }
 
-impl<'a> Column<'a> {
+impl<'a> CandidateColumn<'a> {
     fn new(group: impl Into<String>, name: impl Into<String>, cell: impl Fn(&Candidate) -> Cell + 'a) -> Self {
         Self { group: group.into(), name: name.into(), cell: Box::new(cell) }
     }
@@ -45,18 +45,18 @@ pub(super) fn section(view: &View<'_>) -> Markup {
     }
 }
 
-fn kept<'a>(view: &'a View<'_>) -> Vec<Column<'a>> {
+fn kept<'a>(view: &'a View<'_>) -> Vec<CandidateColumn<'a>> {
     let drawn: f64 = view.report.samples.iter().map(|s| s.source_bytes as f64).sum();
     let mean_source = drawn / view.report.samples.len().max(1) as f64;
     let mut columns = vec![
-        Column::new("Size", "a sample", |c| c.bytes.map(|b| (b.mean, words::bytes(b.mean)))),
-        Column::new("Size", "ratio", move |c| {
+        CandidateColumn::new("Size", "a sample", |c| c.bytes.map(|b| (b.mean, words::bytes(b.mean)))),
+        CandidateColumn::new("Size", "ratio", move |c| {
             c.bytes
                 .filter(|b| b.mean > 0.0)
                 .map(|b| mean_source / b.mean)
                 .map(|r| (r, format!("{}{NBSP}×", words::significant(r, 3))))
         }),
-        Column::new("Size", "against ladder 1", |c| {
+        CandidateColumn::new("Size", "against ladder 1", |c| {
             c.bjontegaard_percent
                 .map(|p| (p, format!("{}{}{NBSP}%", if p > 0.0 { "+" } else { "" }, words::fixed(p, 1))))
         }),
@@ -69,7 +69,7 @@ fn kept<'a>(view: &'a View<'_>) -> Vec<Column<'a>> {
         unit => format!("{}, {unit}", measure.title()),
     };
     for measure in crate::data::MEASURES {
-        let statistics: &[Statistic] = if Some(measure) == view.measure && view.report.content == Content::Pictures {
+        let statistics: &[Statistic] = if Some(measure) == view.measure && view.report.content == SampleKind::Pictures {
             &[Statistic::Mean, Statistic::P10, Statistic::P1, Statistic::Worst]
         } else {
             match measure {
@@ -79,47 +79,51 @@ fn kept<'a>(view: &'a View<'_>) -> Vec<Column<'a>> {
                 _ => &[Statistic::P10, Statistic::Worst],
             }
         };
-        columns.extend(statistics.iter().map(|s| Column::new(name(measure), s.name(), score(measure, *s))));
+        columns.extend(statistics.iter().map(|s| CandidateColumn::new(name(measure), s.name(), score(measure, *s))));
         if measure == Measure::SpectralAngleMax {
             let shares = ["50 %", "95 %", "99 %", "all"];
             let angles = SPECTRAL_ANGLES.into_iter().zip(shares);
             columns.extend(angles.map(|(angle, share)| {
-                Column::new("Spectral angle of so many pixels, worst sample, °", share, score(angle, Statistic::Worst))
+                CandidateColumn::new(
+                    "Spectral angle of so many pixels, worst sample, °",
+                    share,
+                    score(angle, Statistic::Worst),
+                )
             }));
         }
     }
     columns
 }
 
-fn costs<'a>(view: &'a View<'_>) -> Vec<Column<'a>> {
+fn costs<'a>(view: &'a View<'_>) -> Vec<CandidateColumn<'a>> {
     let rate = |r: Option<f64>| r.map(|r| (r, words::significant(r, 3)));
     let time = |s: Option<f64>| s.map(|s| (s, words::seconds(s)));
     let set = format!("The whole set, {}", words::plural(view.report.whole.samples, "sample"));
     vec![
-        Column::new("Samples encoded a second", "one core", move |c| rate(c.rates.encode_one_core_per_s)),
-        Column::new("Samples decoded a second", "one core", move |c| rate(c.rates.decode_one_core_per_s)),
-        Column::new("Samples decoded a second", "all cores", move |c| rate(c.rates.decode_all_cores_per_s)),
-        Column::new("Samples decoded a second", "spread", |c| {
+        CandidateColumn::new("Samples encoded a second", "one core", move |c| rate(c.rates.encode_one_core_per_s)),
+        CandidateColumn::new("Samples decoded a second", "one core", move |c| rate(c.rates.decode_one_core_per_s)),
+        CandidateColumn::new("Samples decoded a second", "all cores", move |c| rate(c.rates.decode_all_cores_per_s)),
+        CandidateColumn::new("Samples decoded a second", "spread", |c| {
             c.rates.decode_spread.map(|s| (s, format!("±{NBSP}{}{NBSP}%", words::significant(s * 100.0, 2))))
         }),
-        Column::new("Samples decoded a second", "device", move |c| rate(c.rates.decode_device_per_s)),
-        Column::new(set.clone(), "size", |c| c.predictions.bytes.map(|b| (b.value, words::bytes(b.value)))),
-        Column::new(set.clone(), "interval", |c| {
+        CandidateColumn::new("Samples decoded a second", "device", move |c| rate(c.rates.decode_device_per_s)),
+        CandidateColumn::new(set.clone(), "size", |c| c.predictions.bytes.map(|b| (b.value, words::bytes(b.value)))),
+        CandidateColumn::new(set.clone(), "interval", |c| {
             c.predictions.bytes.map(|b| {
                 let half = b.half_width() * 100.0;
                 (half, format!("±{NBSP}{}{NBSP}%", words::significant(half, 2)))
             })
         }),
-        Column::new(set.clone(), "to pack", move |c| time(c.predictions.pack_s)),
-        Column::new(set.clone(), "samples a second", move |c| rate(c.predictions.load_per_s)),
-        Column::new(set, "an epoch", move |c| time(c.predictions.epoch_s)),
+        CandidateColumn::new(set.clone(), "to pack", move |c| time(c.predictions.pack_s)),
+        CandidateColumn::new(set.clone(), "samples a second", move |c| rate(c.predictions.load_per_s)),
+        CandidateColumn::new(set, "an epoch", move |c| time(c.predictions.epoch_s)),
     ]
 }
 
 /// The table of the columns for which any candidate has a value.
-fn table(title: &str, caption: &str, view: &View<'_>, columns: Vec<Column<'_>>) -> Markup {
+fn table(title: &str, caption: &str, view: &View<'_>, columns: Vec<CandidateColumn<'_>>) -> Markup {
     let candidates = &view.report.candidates;
-    let columns: Vec<Column<'_>> =
+    let columns: Vec<CandidateColumn<'_>> =
         columns.into_iter().filter(|column| candidates.iter().any(|c| (column.cell)(c).is_some())).collect();
     if columns.is_empty() {
         return html! {};
@@ -155,7 +159,7 @@ fn table(title: &str, caption: &str, view: &View<'_>, columns: Vec<Column<'_>>) 
     }
 }
 
-fn row(view: &View<'_>, candidate: &Candidate, columns: &[Column<'_>]) -> Markup {
+fn row(view: &View<'_>, candidate: &Candidate, columns: &[CandidateColumn<'_>]) -> Markup {
     html! {
         tr class=[view.is_chosen(candidate).then_some("chosen")] {
             th scope="row" data-value=(candidate.number) {

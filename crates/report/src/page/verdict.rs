@@ -2,7 +2,7 @@
 
 use super::view::{Statistic, View, said_of};
 use crate::conclude::{speed, spread_of};
-use crate::data::{Better, Candidate, Content, Measure, Subject};
+use crate::data::{Better, Candidate, Measure, SampleKind, Subject};
 use crate::words::{self, NBSP};
 use maud::{Markup, html};
 
@@ -80,7 +80,7 @@ fn tiles(view: &View<'_>, chosen: &Candidate) -> Markup {
     }
     if chosen.lossless {
         tiles.push(("Values".into(), "unchanged".into(), "every sample decodes to its source".into()));
-    } else if view.report.content == Content::Cubes {
+    } else if view.report.content == SampleKind::Cubes {
         tiles.extend(errors(view, chosen));
     } else if let Some((measure, spread)) = view.measure.and_then(|m| Some((m, chosen.scores.get(&m)?))) {
         let shown = match view.statistic(measure) {
@@ -156,7 +156,7 @@ fn rule(view: &View<'_>) -> Markup {
                     @if i > 0 { " and " }
                     code { (want) }
                 }
-                @if verdict.want_given || view.report.content == Content::Pictures { ", the smallest is taken. " }
+                @if verdict.want_given || view.report.content == SampleKind::Pictures { ", the smallest is taken. " }
                 @else {
                     ", one that loses nothing is taken, unless a lossy one is less than half as large; "
                     "then float16, unless fixed point is less than half as large again. "

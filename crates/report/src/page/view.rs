@@ -1,6 +1,6 @@
 //! What several sections of the page ask of a report.
 
-use crate::data::{Candidate, Content, Distribution, MEASURES, Measure, Report};
+use crate::data::{Candidate, Distribution, MEASURES, Measure, Report, SampleKind};
 use crate::words;
 
 /// A report, and what follows from it for the whole page.
@@ -50,8 +50,8 @@ impl<'a> View<'a> {
         let taken = |measure: &Measure| report.candidates.iter().any(|c| c.scores.contains_key(measure));
         let wanted = report.verdict.want.iter().filter_map(|want| Some(condition(want)?.0));
         let usual = match report.content {
-            Content::Pictures => Measure::Ssimulacra2,
-            Content::Cubes => Measure::NoiseRatio,
+            SampleKind::Pictures => Measure::Ssimulacra2,
+            SampleKind::Cubes => Measure::NoiseRatio,
         };
         let mut groups: Vec<&str> = Vec::new();
         for candidate in &report.candidates {

@@ -7,7 +7,7 @@ use maud::{Markup, html};
 
 /// One row.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(crate) struct Row {
+pub(crate) struct PlotRow {
     pub(crate) label: String,
     /// Thin line from end to end.
     pub(crate) whole: Option<(f64, f64)>,
@@ -25,7 +25,7 @@ pub(crate) struct Row {
 /// The whole plot.
 #[derive(Debug, Clone)]
 pub(crate) struct Rows<'a> {
-    pub(crate) rows: &'a [Row],
+    pub(crate) rows: &'a [PlotRow],
     pub(crate) x: (Kind, Label, &'a str),
     /// Range of x behind all rows, and its name.
     pub(crate) zone: Option<(f64, f64, &'a str)>,
@@ -102,7 +102,7 @@ mod tests {
 
     #[test]
     fn the_drawing_grows_with_its_rows_and_cuts_long_names() {
-        let row = Row { label: "<b>".repeat(40), dots: vec![(1.0, "x".into())], ..Row::default() };
+        let row = PlotRow { label: "<b>".repeat(40), dots: vec![(1.0, "x".into())], ..PlotRow::default() };
         let rows = vec![row; 3];
         let plot = Rows {
             rows: &rows,

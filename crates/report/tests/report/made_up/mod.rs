@@ -39,11 +39,11 @@ const CLASSES: [&str; 8] = [
 /// Photos under two ladders, the lossless one, and a target.
 pub(crate) fn pictures() -> Report {
     let mut numbers = Numbers::new(1);
-    let samples: Vec<Sample> = (0..100)
+    let samples: Vec<DrawnSample> = (0..100)
         .map(|i| {
             let class = i % CLASSES.len();
             let bytes = 110_000.0 * (numbers.bell() * 0.35).exp();
-            Sample {
+            DrawnSample {
                 key: format!("{0}/{0}_{i:04}.JPEG", CLASSES[class]),
                 class: Some(class as u32),
                 source_bytes: bytes as u64,
@@ -66,7 +66,7 @@ pub(crate) fn pictures() -> Report {
         .iter()
         .enumerate()
         .map(|(i, (name, group, ratio, score, spread))| {
-            let rows: Vec<Row> = samples
+            let rows: Vec<StoredSample> = samples
                 .iter()
                 .enumerate()
                 .map(|(s, sample)| {
@@ -74,7 +74,7 @@ pub(crate) fn pictures() -> Report {
                     let own = Numbers::new(s as u64 + 7).bell() + 0.3 * numbers.bell();
                     let value = (score + own * spread - f64::from(u8::from(s == 41)) * spread * 3.0).min(100.0);
                     let noise = 1.0 + 0.08 * numbers.bell();
-                    Row {
+                    StoredSample {
                         sample: s,
                         bytes: (sample.source_bytes as f64 * ratio * noise) as u64,
                         scores: [(Measure::Ssimulacra2, value), (Measure::Psnr, value * 0.36 + 8.0 + own * 0.5)].into(),
@@ -92,7 +92,7 @@ pub(crate) fn pictures() -> Report {
     candidates[2].bjontegaard_percent = Some(-28.4);
     candidates[3].notes.push("12 pictures were smaller than their re-encoding and are kept as they were".into());
     candidates[6].bjontegaard_percent = Some(4.1);
-    candidates[7].failures = vec![Failure { sample: 3, reason: "arithmetic coding is not supported".into() }];
+    candidates[7].failures = vec![FailedSample { sample: 3, reason: "arithmetic coding is not supported".into() }];
     front(&mut candidates, Measure::Ssimulacra2);
     candidates[3].meets = true;
     let gallery = [(Why::Worst, 41), (Why::Worst, 12), (Why::Random, 5)]
@@ -101,7 +101,7 @@ pub(crate) fn pictures() -> Report {
     Report {
         shardpack_report: VERSION,
         subject: Subject::Sources,
-        content: Content::Pictures,
+        content: SampleKind::Pictures,
         source: "imagenet/train".into(),
         whole: Whole {
             samples: 1_281_167,
@@ -136,8 +136,8 @@ pub(crate) fn pictures() -> Report {
 /// Cubes with a panel for one candidate.
 pub(crate) fn cubes() -> Report {
     let mut numbers = Numbers::new(2);
-    let samples: Vec<Sample> = (0..24)
-        .map(|i| Sample {
+    let samples: Vec<DrawnSample> = (0..24)
+        .map(|i| DrawnSample {
             key: format!("subject_{:02}/2021_04_{:02}#SpecCube.dat", i / 4, i % 4 + 1),
             class: None,
             source_bytes: 61_440_012 * 2,
@@ -175,7 +175,7 @@ pub(crate) fn cubes() -> Report {
                     if *error > 0.0 {
                         scores.insert(Measure::Psnr, -20.0 * error.log10() + numbers.bell());
                     }
-                    Row { sample: s, bytes: (122_880_024.0 * ratio * own) as u64, scores }
+                    StoredSample { sample: s, bytes: (122_880_024.0 * ratio * own) as u64, scores }
                 })
                 .collect();
             candidate(
@@ -240,7 +240,7 @@ pub(crate) fn cubes() -> Report {
         })
         .into();
     Report {
-        content: Content::Cubes,
+        content: SampleKind::Cubes,
         source: "heiporspectral".into(),
         whole: Whole { samples: 5756, source_bytes: 707_000_000_000, classes: Vec::new(), recipe: None },
         samples,
@@ -280,7 +280,7 @@ pub(crate) fn hostile() -> Report {
         candidate.group = HOSTILE.into();
         candidate.arguments = vec![HOSTILE.into()];
         candidate.notes = vec![HOSTILE.into()];
-        candidate.failures = vec![Failure { sample: 0, reason: HOSTILE.into() }];
+        candidate.failures = vec![FailedSample { sample: 0, reason: HOSTILE.into() }];
     }
     let verdict = &mut report.verdict;
     for text in [&mut verdict.sentence, &mut verdict.reason, &mut verdict.command] {
@@ -300,7 +300,7 @@ pub(crate) fn hostile() -> Report {
     {
         *text = HOSTILE.into();
     }
-    provenance.device = Some(Device { name: HOSTILE.into() });
+    provenance.device = Some(TimedDevice { name: HOSTILE.into() });
     provenance.not_measured = vec![HOSTILE.into()];
     report.cubes = cubes().cubes;
     report.cubes.iter_mut().for_each(|panel| panel.wavelength_unit = HOSTILE.into());
@@ -311,9 +311,9 @@ pub(crate) fn hostile() -> Report {
 pub(crate) fn equal(samples: usize) -> Report {
     let mut report = pictures();
     report.samples = (0..samples)
-        .map(|i| Sample { key: format!("{i}.png"), class: Some(0), source_bytes: 70, shape: vec![1, 1] })
+        .map(|i| DrawnSample { key: format!("{i}.png"), class: Some(0), source_bytes: 70, shape: vec![1, 1] })
         .collect();
-    let row = |sample| Row { sample, bytes: 400, scores: [(Measure::Ssimulacra2, 100.0)].into() };
+    let row = |sample| StoredSample { sample, bytes: 400, scores: [(Measure::Ssimulacra2, 100.0)].into() };
     report.candidates =
         vec![candidate(0, "tile", "tile", (0..samples).map(row).collect(), Vec::new(), 9.0, samples as u64)];
     report.candidates[0].lossless = true;
@@ -344,7 +344,7 @@ fn candidate(
     i: usize,
     name: &str,
     group: &str,
-    rows: Vec<Row>,
+    rows: Vec<StoredSample>,
     arguments: Vec<String>,
     rate: f64,
     samples: u64,
@@ -439,7 +439,7 @@ fn item(
     }
 }
 
-fn picture(width: u32, height: u32, pixel: impl Fn(u32, u32) -> [f64; 3]) -> Picture {
+fn picture(width: u32, height: u32, pixel: impl Fn(u32, u32) -> [f64; 3]) -> EmbeddedPicture {
     let values: Vec<u8> = (0..height)
         .flat_map(|y| (0..width).map(move |x| (x, y)))
         .flat_map(|(x, y)| pixel(x, y).map(|v| v as u8))
@@ -448,7 +448,7 @@ fn picture(width: u32, height: u32, pixel: impl Fn(u32, u32) -> [f64; 3]) -> Pic
     let mut encoder = png::Encoder::new(&mut bytes, width, height);
     encoder.set_color(png::ColorType::Rgb);
     encoder.write_header().unwrap().write_image_data(&values).unwrap();
-    Picture { media_type: "image/png", width, height, bytes }
+    EmbeddedPicture { media_type: "image/png", width, height, bytes }
 }
 
 fn provenance(drawn: u64, of: u64) -> Provenance {

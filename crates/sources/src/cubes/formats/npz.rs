@@ -129,10 +129,8 @@ fn elements(source: &CubeFile, archive: &mut Archive, member: &Member, bytes: u6
 /// A short list of numbers stored next to the cube.
 fn vector(source: &CubeFile, archive: &mut Archive, member: &Member) -> Result<Option<Vec<f64>>> {
     let npy::Header { dtype, big_endian, .. } = member.header;
-    let bytes = dtype.array_bytes(&member.header.dims).unwrap_or(u64::MAX);
-    if bytes > 1 << 20 {
-        return Ok(None);
-    }
+    let bytes = dtype.array_bytes(&member.header.dims).ok().filter(|bytes| *bytes <= 1 << 20);
+    let Some(bytes) = bytes else { return Ok(None) };
     let mut stored = elements(source, archive, member, bytes)?;
     if big_endian {
         crate::cubes::gather::swap_in_place(&mut stored, dtype.bytes());

@@ -46,7 +46,7 @@ impl<'a> PngReader<'a> {
     fn read(mut self, what: &'static str, max_bytes: u64) -> Result<Vec<u8>> {
         let (source, layout) = (self.source, self.layout());
         let [height, width, channels] = layout.shape;
-        let bytes = layout.dtype.array_bytes(&layout.shape).unwrap_or(u64::MAX);
+        let bytes = layout.bytes(source, u64::MAX)?;
         if bytes > max_bytes {
             return Err(source.limit(what, max_bytes, bytes));
         }

@@ -8,16 +8,17 @@ use std::path::{Path, PathBuf};
 /// Extensions in use, besides none; upper case is also tried.
 const EXTENSIONS: &[&str] = &["img", "dat", "raw", "bsq", "bil", "bip", "hyspex", "sli", "bin", "envi"];
 
-/// The data file for `header`, which needs `end` bytes. Of the usual names it is the file with
+/// The data file for `header`, which needs `end` bytes if that is known. Of the usual names it is the file with
 /// exactly that size, else the first that is long enough, else the first. If none of these exists,
 /// it is the only file with the header's stem, any extension, and exactly that size.
-pub(super) fn find(header: &CubeFile, end: u64) -> Result<CubeFile> {
+pub(super) fn find(header: &CubeFile, end: Option<u64>) -> Result<CubeFile> {
     let present: Vec<_> = usual_names(header.path())
         .into_iter()
         .filter_map(|path| Some((header.run().files().size(&path)?, path)))
         .collect();
-    let exact = present.iter().find(|(size, _)| *size == end);
-    let best = exact.or_else(|| present.iter().find(|(size, _)| *size >= end)).or(present.first());
+    let exact = present.iter().find(|(size, _)| Some(*size) == end);
+    let long_enough = || present.iter().find(|(size, _)| end.is_some_and(|end| *size >= end));
+    let best = exact.or_else(long_enough).or(present.first());
     if let Some((_, path)) = best {
         return CubeFile::open(path, header.run());
     }
@@ -50,10 +51,13 @@ fn usual_names(header: &Path) -> Vec<PathBuf> {
     names
 }
 
-fn same_stem(header: &CubeFile, end: u64) -> Vec<PathBuf> {
+fn same_stem(header: &CubeFile, end: Option<u64>) -> Vec<PathBuf> {
     let path = header.path();
     let folder = path.parent().filter(|folder| *folder != Path::new("")).unwrap_or(Path::new("."));
     let names = header.run().same_stem(folder, path.file_stem().unwrap_or(OsStr::new("")));
     let others = names.into_iter().filter(|name| Some(name.as_os_str()) != path.file_name());
-    others.map(|name| folder.join(name)).filter(|path| header.run().files().size(path) == Some(end)).collect()
+    others
+        .map(|name| folder.join(name))
+        .filter(|path| end.is_some() && header.run().files().size(path) == end)
+        .collect()
 }

@@ -95,7 +95,7 @@ impl EnviCube {
         let end = bytes.checked_add(self.offset).ok_or_else(|| {
             source.format("`header offset` in the ENVI header", "an offset in the data file", self.offset)
         })?;
-        let data = data::find(source, end)?;
+        let data = data::find(source, Some(end))?;
         if data.len() < end {
             let CubeLayout { dtype, shape: [lines, samples, bands], .. } = self.layout;
             let expected = format!(
@@ -204,7 +204,7 @@ impl CubeFormat for Envi {
         let end = EnviCube::read(source)
             .and_then(|plan| Ok(plan.layout.bytes(source, u64::MAX)?.saturating_add(plan.offset)));
         // An unusable header still claims the file of its name, or that file would be reported too.
-        data::find(source, end.unwrap_or(u64::MAX)).ok().map(|data| data.path().to_owned())
+        data::find(source, end.ok()).ok().map(|data| data.path().to_owned())
     }
 
     fn peek(&self, source: &CubeFile, want: &Purpose) -> Result<CubeHeader> {

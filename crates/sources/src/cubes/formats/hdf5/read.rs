@@ -33,7 +33,7 @@ const SMALL_CHUNKS: u64 = 64 << 20;
 const MAX_VECTOR: u64 = 1 << 20;
 
 /// A numeric dataset.
-struct Dataset {
+struct Hdf5Dataset {
     /// Path from the root, without the leading slash.
     name: String,
     dtype: Dtype,
@@ -103,7 +103,7 @@ fn open(source: &CubeFile) -> Result<(File, Arc<Allowance>)> {
 
 /// The numeric datasets of the file, in the order of its groups, without MATLAB's own bookkeeping. Of a
 /// file whose groups cannot all be listed, the first of those that the caller names by their paths.
-fn list(source: &CubeFile, want: &Purpose, opened: &(File, Arc<Allowance>)) -> Result<Vec<Dataset>> {
+fn list(source: &CubeFile, want: &Purpose, opened: &(File, Arc<Allowance>)) -> Result<Vec<Hdf5Dataset>> {
     let (file, allowance) = opened;
     let mut walk = GroupWalk { source, found: Vec::new(), groups: 0 };
     let Err(error) = walk.group(&file.root(), "", 0) else { return Ok(walk.found) };
@@ -123,7 +123,7 @@ fn list(source: &CubeFile, want: &Purpose, opened: &(File, Arc<Allowance>)) -> R
 
 struct GroupWalk<'a> {
     source: &'a CubeFile,
-    found: Vec<Dataset>,
+    found: Vec<Hdf5Dataset>,
     groups: usize,
 }
 
@@ -170,7 +170,7 @@ impl GroupWalk<'_> {
 }
 
 /// A dataset as a candidate; `None` if it holds no numbers.
-fn described(name: String, dataset: &hdf5_pure::Dataset) -> Option<Dataset> {
+fn described(name: String, dataset: &hdf5_pure::Dataset) -> Option<Hdf5Dataset> {
     let (mut dtype, big_endian) = dataset.datatype().ok().and_then(|datatype| numeric(&datatype))?;
     let mut dims = dataset.shape().ok()?;
     let attrs = dataset.attrs().unwrap_or_default();
@@ -183,7 +183,7 @@ fn described(name: String, dataset: &hdf5_pure::Dataset) -> Option<Dataset> {
     if class.is_some() {
         dims.reverse();
     }
-    Some(Dataset { name, dtype, big_endian, dims, matlab: class.is_some() })
+    Some(Hdf5Dataset { name, dtype, big_endian, dims, matlab: class.is_some() })
 }
 
 /// Element type and byte order. h5py stores booleans as an enumeration of two values.
@@ -226,7 +226,7 @@ fn numeric(datatype: &Datatype) -> Option<(Dtype, bool)> {
     }
 }
 
-fn choose<'d>(source: &CubeFile, want: &Purpose, datasets: &'d [Dataset]) -> Result<ChosenArray<'d, Dataset>> {
+fn choose<'d>(source: &CubeFile, want: &Purpose, datasets: &'d [Hdf5Dataset]) -> Result<ChosenArray<'d, Hdf5Dataset>> {
     let candidates: Vec<_> = datasets
         .iter()
         .map(|dataset| Candidate { name: &dataset.name, dtype: dataset.dtype.to_string(), dims: &dataset.dims })
@@ -245,7 +245,7 @@ fn choose<'d>(source: &CubeFile, want: &Purpose, datasets: &'d [Dataset]) -> Res
 }
 
 /// The elements of a dataset of `bytes`, which is within the limits.
-fn elements(source: &CubeFile, opened: &(File, Arc<Allowance>), dataset: &Dataset, bytes: u64) -> Result<Vec<u8>> {
+fn elements(source: &CubeFile, opened: &(File, Arc<Allowance>), dataset: &Hdf5Dataset, bytes: u64) -> Result<Vec<u8>> {
     let (file, allowance) = opened;
     let from = file.dataset(&dataset.name).map_err(|error| broken(source, error))?;
     let stored = check_chunks(source, &from, dataset, bytes)?;
@@ -255,7 +255,7 @@ fn elements(source: &CubeFile, opened: &(File, Arc<Allowance>), dataset: &Datase
 
 /// Compares the chunks of a dataset of `bytes` with its size and with the file, before allocating
 /// memory for any. Returns the bytes that they take in the file.
-fn check_chunks(source: &CubeFile, from: &hdf5_pure::Dataset, dataset: &Dataset, bytes: u64) -> Result<u64> {
+fn check_chunks(source: &CubeFile, from: &hdf5_pure::Dataset, dataset: &Hdf5Dataset, bytes: u64) -> Result<u64> {
     let what = || format!("chunks of the HDF5 dataset `{}`", dataset.name.escape_debug());
     let Some(shape) = from.chunk_shape().map_err(|error| broken(source, error))? else { return Ok(bytes) };
     let chunk = shape.iter().try_fold(dataset.dtype.bytes(), |product, &axis| product.checked_mul(axis));

@@ -90,7 +90,7 @@ impl Variable {
                 return Ok(elements);
             }
         };
-        let count = self.dims.iter().try_fold(1u64, |acc, &axis| acc.checked_mul(axis)).unwrap_or(u64::MAX);
+        let count = self.dims.iter().fold(1, |count: u64, &axis| count.saturating_mul(axis));
         let most = place.bytes.saturating_mul(if place.compressed { MAX_DEFLATE_RATIO } else { 1 });
         if count > most {
             let what = format!("variable `{}`", self.name.escape_debug());
