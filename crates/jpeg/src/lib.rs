@@ -89,6 +89,7 @@ pub use score::{Reference, SCORE_BYTES_PER_PIXEL, SCORE_MAX_PIXELS};
 pub use shardpack_base::{DrawKey, Draws};
 pub(crate) use shared::{grown, trim};
 pub use tidy::tidied;
+pub use tiff::{TiffCoding, Unpacker};
 pub use tile::{JpegTiler, TileOptions, TileOutcome, Tiled};
 pub(crate) use turbo::{Bounds, Decompressor, Scale, Warnings};
 #[cfg(test)]

@@ -6,8 +6,11 @@
 #![deny(clippy::indexing_slicing)]
 
 mod ccitt;
+mod coding;
 mod color;
 mod unpack;
+
+pub use coding::{TiffCoding, Unpacker};
 
 use super::turbo::{Bounds, Decompressor, Scale, Warnings};
 use color::{Depth, Ink, YCbCr};
@@ -352,7 +355,10 @@ impl<'a> Tiff<'a> {
         };
         chunk.bytes.clear();
         chunk.bytes.resize(length, 0);
-        let expected = || format!("{length} bytes, compressed by {:?}", self.compression);
+        let expected = || match self.compression {
+            Compression::Coded(coding) => format!("{length} bytes, compressed by {coding:?}"),
+            other => format!("{length} bytes, compressed by {other:?}"),
+        };
         unpack(self.compression, packed, columns, &mut chunk.bytes).map_err(|found| bad(expected(), found))?;
         if self.predictor != Predictor::None {
             for row in chunk.bytes.chunks_exact_mut(chunk.row_bytes.max(1)) {

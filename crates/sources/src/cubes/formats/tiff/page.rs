@@ -165,7 +165,7 @@ impl Page {
                     if count.saturating_mul(self.compression.max_ratio()) < needed {
                         let found = match self.compression {
                             Compression::None => count.to_string(),
-                            packed => format!("{count}, {packed:?}-compressed"),
+                            Compression::Coded(coding) => format!("{count}, {coding:?}-compressed"),
                         };
                         return Err(source.format(
                             format_args!("TIFF strip or tile {number} at offset {offset}"),

@@ -6,6 +6,7 @@ use crate::cubes::error::Result;
 use crate::cubes::gather::swap_in_place;
 use crate::cubes::source::CubeFile;
 use shardpack_format::Dtype;
+use shardpack_jpeg::TiffCoding;
 
 /// What was done to each row before compression.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,7 +31,7 @@ impl Predictor {
             }
         };
         // libtiff ignores the tag here and others obey it, so the file is ambiguous.
-        if matches!(compression, Compression::None | Compression::PackBits) {
+        if matches!(compression, Compression::None | Compression::Coded(TiffCoding::PackBits)) {
             return Err(source.format("TIFF predictor", "1 without LZW, deflate or zstd", code));
         }
         Ok(predictor)

@@ -1,0 +1,195 @@
+//! The lossless codings of strips and tiles, decoded piece by piece: pictures and cubes share them.
+
+use std::fmt;
+use std::io::Read;
+use weezl::decode::Decoder;
+use weezl::{BitOrder, LzwStatus};
+
+/// A lossless coding of a strip or tile.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TiffCoding {
+    /// LZW, of TIFF 6.0 or of earlier writers.
+    Lzw,
+    /// Deflate.
+    Deflate,
+    /// PackBits.
+    PackBits,
+    /// Zstandard.
+    Zstd,
+}
+
+impl TiffCoding {
+    /// The coding of this number; `None` for other compressions.
+    ///
+    /// ```
+    /// use shardpack_jpeg::TiffCoding;
+    /// assert_eq!((TiffCoding::of(5), TiffCoding::of(7)), (Some(TiffCoding::Lzw), None));
+    /// ```
+    #[must_use]
+    pub const fn of(code: u64) -> Option<Self> {
+        Some(match code {
+            5 => Self::Lzw,
+            8 | 32946 => Self::Deflate,
+            32773 => Self::PackBits,
+            // 34926 was used before libtiff registered the other number.
+            50000 | 34926 => Self::Zstd,
+            _ => return None,
+        })
+    }
+
+    /// Decoded bytes for one coded byte, at most. A larger claim is false, and no reason to allocate memory.
+    #[must_use]
+    pub const fn max_ratio(self) -> u64 {
+        match self {
+            // A code of 12 bits stands for at most 4,096 bytes.
+            Self::Lzw => 4096,
+            // A match of 258 bytes takes two bits.
+            Self::Deflate => 1032,
+            // Two bytes for a run of 128.
+            Self::PackBits => 64,
+            // Four bytes for a block of 128 KiB.
+            Self::Zstd => 32 << 10,
+        }
+    }
+}
+
+/// Decodes one strip or tile.
+pub struct Unpacker<'a> {
+    stream: Stream<'a>,
+    /// Bytes of the strip or tile that are still to come.
+    left: usize,
+}
+
+enum Stream<'a> {
+    Lzw(Box<Decoder>, &'a [u8]),
+    Read(Box<dyn Read + 'a>),
+    PackBits(PackedRun<'a>, &'a [u8]),
+}
+
+/// The rest of a run of PackBits.
+enum PackedRun<'a> {
+    Literal(&'a [u8]),
+    Repeated(u8, usize),
+}
+
+impl fmt::Debug for Unpacker<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Unpacker").field("left", &self.left).finish_non_exhaustive()
+    }
+}
+
+impl<'a> Unpacker<'a> {
+    /// For a strip or tile of `bytes`, out of its coded bytes.
+    ///
+    /// # Errors
+    /// The reason if memory for the decoder is missing.
+    pub fn new(coding: TiffCoding, packed: &'a [u8], bytes: usize) -> Result<Self, String> {
+        let stream = match coding {
+            TiffCoding::Lzw => {
+                // Before TIFF 6.0 codes began at the lowest bit, and became longer one code later. Such a stream
+                // begins with the code 256 in that order.
+                let is_old = matches!(packed, [0, second, ..] if second & 1 == 1);
+                let decoder = match is_old {
+                    true => Decoder::new(BitOrder::Lsb, 8),
+                    false => Decoder::with_tiff_size_switch(BitOrder::Msb, 8),
+                };
+                Stream::Lzw(Box::new(decoder), packed)
+            }
+            TiffCoding::Deflate => Stream::Read(Box::new(flate2::read::ZlibDecoder::new(packed))),
+            TiffCoding::PackBits => Stream::PackBits(PackedRun::Literal(&[]), packed),
+            TiffCoding::Zstd => {
+                let decoder = zstd::stream::read::Decoder::with_buffer(packed).map_err(|error| error.to_string())?;
+                Stream::Read(Box::new(decoder))
+            }
+        };
+        Ok(Self { stream, left: bytes })
+    }
+
+    /// Fills the next piece. All pieces together are as long as the strip or tile.
+    ///
+    /// # Errors
+    /// The reason if the coded bytes are damaged, or end early.
+    pub fn fill(&mut self, piece: &mut [u8]) -> Result<(), String> {
+        match &mut self.stream {
+            Stream::Lzw(decoder, packed) => lzw(decoder, packed, piece, self.left)?,
+            Stream::Read(stream) => stream.read_exact(piece).map_err(|error| error.to_string())?,
+            Stream::PackBits(run, packed) => pack_bits(run, packed, piece, self.left)?,
+        }
+        self.left = self.left.saturating_sub(piece.len());
+        Ok(())
+    }
+}
+
+/// Fills `to`, which begins `left` bytes before the end of the strip or tile.
+fn lzw(decoder: &mut Decoder, packed: &mut &[u8], mut to: &mut [u8], mut left: usize) -> Result<(), String> {
+    while !to.is_empty() {
+        let step = decoder.decode_bytes(packed, to);
+        left = left.saturating_sub(step.consumed_out);
+        *packed = packed.get(step.consumed_in..).unwrap_or_default();
+        to = to.get_mut(step.consumed_out..).unwrap_or_default();
+        match step.status {
+            Ok(LzwStatus::Ok) if step.consumed_in + step.consumed_out > 0 => {}
+            Ok(LzwStatus::Done) if left == 0 => {}
+            Ok(_) => return Err(format!("an end {left} bytes early")),
+            Err(error) => return Err(error.to_string()),
+        }
+    }
+    Ok(())
+}
+
+/// Fills `to`, which begins `left` bytes before the end of the strip or tile.
+fn pack_bits<'a>(
+    run: &mut PackedRun<'a>,
+    packed: &mut &'a [u8],
+    mut to: &mut [u8],
+    mut left: usize,
+) -> Result<(), String> {
+    loop {
+        let length = match run {
+            PackedRun::Literal(bytes) => bytes.len().min(to.len()),
+            PackedRun::Repeated(_, count) => (*count).min(to.len()),
+        };
+        let (now, later) = std::mem::take(&mut to).split_at_mut(length);
+        match run {
+            PackedRun::Literal(bytes) => {
+                let (first, rest) = bytes.split_at(now.len());
+                now.copy_from_slice(first);
+                *bytes = rest;
+            }
+            PackedRun::Repeated(byte, count) => {
+                now.fill(*byte);
+                *count -= now.len();
+            }
+        }
+        left = left.saturating_sub(now.len());
+        to = later;
+        if to.is_empty() {
+            return Ok(());
+        }
+        *run = next_run(packed, left)?;
+    }
+}
+
+/// The next run of a strip or tile of which `left` bytes are to come.
+fn next_run<'a>(packed: &mut &'a [u8], left: usize) -> Result<PackedRun<'a>, String> {
+    let early = || format!("an end {left} bytes early");
+    loop {
+        let (&control, rest) = packed.split_first().ok_or_else(early)?;
+        *packed = rest;
+        // Some writers let the last run go past the end.
+        match control {
+            0..=127 => {
+                let length = (usize::from(control) + 1).min(left);
+                let (literal, rest) = packed.split_at_checked(length).ok_or_else(early)?;
+                *packed = rest;
+                return Ok(PackedRun::Literal(literal));
+            }
+            128 => {}
+            129..=255 => {
+                let (&byte, rest) = packed.split_first().ok_or_else(early)?;
+                *packed = rest;
+                return Ok(PackedRun::Repeated(byte, 257 - usize::from(control)));
+            }
+        }
+    }
+}
