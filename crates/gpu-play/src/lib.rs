@@ -73,7 +73,7 @@ impl Device {
         self.bytes(id).as_ptr().expose_provenance() as u64
     }
 
-    /// What a buffer holds; nothing if there is no such buffer.
+    /// The content of a buffer; nothing if there is no such buffer.
     #[must_use]
     pub fn bytes(&self, id: BufferId) -> &[u8] {
         self.buffers.get(id.0).and_then(|b| b.room.get(b.start..b.start + b.len)).unwrap_or_default()
@@ -88,7 +88,7 @@ impl Device {
     /// struct.
     ///
     /// # Errors
-    /// What the kernel did that it must not, or that there is no such kernel with such parameters.
+    /// The forbidden access of the kernel, or that there is no such kernel with such parameters.
     pub fn launch(&mut self, kernel: &str, grid: [u32; 3], block: [u32; 3], params: &[u8]) -> Result<(), String> {
         let buffers = self.buffers.iter_mut().filter_map(|b| b.room.get_mut(b.start..b.start + b.len));
         ffi::launch(kernel, grid, block, params, buffers, self.manner)

@@ -167,7 +167,7 @@ fn reached(spread: &Distribution) -> String {
     }
 }
 
-/// How much is won over the smallest candidate that loses nothing.
+/// The gain over the smallest candidate that loses nothing.
 fn smaller_than_lossless(report: &Report, candidate: &Candidate) -> Option<String> {
     let size = |candidate: &Candidate| candidate.predictions.bytes.map(|bytes| bytes.value);
     let lossless = report.candidates.iter().filter(|other| other.lossless && other.number != candidate.number);
@@ -181,7 +181,7 @@ fn smaller_than_lossless(report: &Report, candidate: &Candidate) -> Option<Strin
     })
 }
 
-/// What a lossy candidate does to bands and to spectra.
+/// The effect of a lossy candidate on bands and on spectra.
 fn cost(candidate: &Candidate) -> Option<String> {
     let worst = |measure: Measure| candidate.scores.get(&measure).map(|spread| spread.worst);
     let said = |measure: Measure| worst(measure).map(|value| words::score_and_unit(measure, value));

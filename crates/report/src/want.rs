@@ -56,7 +56,7 @@ impl Want {
     /// ```
     ///
     /// # Errors
-    /// What was expected, and what was found.
+    /// The expected and the found text.
     pub fn parse(text: &str, size_of: &dyn Fn(&str) -> Result<u64, String>) -> Result<Self, String> {
         let fail = || {
             let found = text.escape_debug();
@@ -107,7 +107,7 @@ impl Want {
         Ok(Self { subject: Subject::Score(measure, statistic), at_least, value, text: normal })
     }
 
-    /// Whether a candidate meets it. One that lost nothing meets every condition on a measure; one
+    /// True if a candidate meets it. One that lost nothing meets every condition on a measure; one
     /// on which the measure was not taken does not.
     #[must_use]
     pub fn is_met(&self, candidate: &Candidate) -> bool {

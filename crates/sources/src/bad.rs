@@ -7,7 +7,7 @@ pub use shardpack_recipe::OnBadInput;
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// What is wrong with a file, as a word to count by.
+/// The problem of a file, as a word to count by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum BadKind {
@@ -40,7 +40,7 @@ pub enum BadKind {
 }
 
 impl BadKind {
-    /// What to call it in a list of counts.
+    /// Its name in a list of counts.
     #[must_use]
     pub const fn title(self) -> &'static str {
         match self {
@@ -61,12 +61,12 @@ impl BadKind {
     }
 }
 
-/// What is wrong with some content, wherever it came from.
+/// The problem of some content, wherever it came from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Flaw {
     /// The word to count by.
     pub kind: BadKind,
-    /// What was expected and found.
+    /// The expected and the found content.
     pub detail: String,
     /// A next step.
     pub hint: Option<Hint>,
@@ -110,7 +110,7 @@ pub struct BadInput {
     pub key: String,
     /// The word to count by.
     pub kind: BadKind,
-    /// What was expected and found.
+    /// The expected and the found content.
     pub detail: String,
     /// A next step.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -123,7 +123,7 @@ impl fmt::Display for BadInput {
     }
 }
 
-/// How many files, and how many hints, the text of [`BadInputs`] names.
+/// Most files, and most hints, that the text of [`BadInputs`] names.
 const NAMED: usize = 20;
 const HINTS: usize = 3;
 
@@ -138,7 +138,7 @@ pub struct BadInputs {
 }
 
 impl BadInputs {
-    /// How many there are of each kind, most frequent first.
+    /// Number of files of each kind, most frequent first.
     #[must_use]
     pub fn counts(&self) -> Vec<(BadKind, u64)> {
         let mut counts = BTreeMap::new();

@@ -41,13 +41,13 @@ impl Texts {
         self.buffer.get(start..end)
     }
 
-    /// How many there are.
+    /// Number of values.
     #[must_use]
     pub fn len(&self) -> usize {
         self.ends.len()
     }
 
-    /// Whether there are none.
+    /// True if there are none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.ends.is_empty()
@@ -87,7 +87,7 @@ pub enum ColumnValues {
 }
 
 impl ColumnValues {
-    /// How many there are.
+    /// Number of values.
     #[must_use]
     pub fn len(&self) -> usize {
         match self {
@@ -98,7 +98,7 @@ impl ColumnValues {
         }
     }
 
-    /// Whether there is a value for each of `samples`, and no other: of texts also where each ends.
+    /// True if there is a value for each of `samples`, and no other: of texts also where each ends.
     pub(crate) fn are_of(&self, samples: usize) -> bool {
         let is_whole = match self {
             Self::Text(texts) | Self::Json(texts) => (0..samples).all(|sample| texts.get(sample).is_some()),
@@ -107,13 +107,13 @@ impl ColumnValues {
         self.len() == samples && is_whole
     }
 
-    /// Whether there are none.
+    /// True if there are none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// What they are, in words.
+    /// Their type, in words.
     #[must_use]
     pub const fn type_name(&self) -> &'static str {
         match self {

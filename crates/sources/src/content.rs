@@ -1,11 +1,11 @@
-//! What the samples of a source are: pictures or cubes.
+//! The content of samples: pictures or cubes.
 
 use crate::cubes::CubeInfo;
 use crate::pictures::PictureInfo;
 use serde::{Deserialize, Serialize};
 pub use shardpack_recipe::SourceKind;
 
-/// What one sample holds.
+/// The content of one sample.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum SampleContent {
     /// A picture.

@@ -51,7 +51,7 @@ pub fn enumerate(src: &Path, options: &SourceOptions) -> Result<Listing> {
 pub(crate) struct Levels {
     pub(crate) first: Vec<String>,
     pub(crate) second: Vec<String>,
-    /// Whether their names are labels, if nothing else gives any.
+    /// True if their names are labels, if nothing else gives any.
     pub(crate) by_folder: bool,
 }
 

@@ -1,4 +1,4 @@
-//! What can be wrong with a source as a whole. An error in a single file is a
+//! Errors of a source as a whole. An error in a single file is a
 //! [`BadInput`](crate::BadInput).
 
 use crate::bad::BadInputs;
@@ -18,7 +18,7 @@ pub enum SourceError {
     /// The operating system refused.
     #[error("cannot {action} `{}`: {source}", visible_path(path))]
     Io {
-        /// What was tried.
+        /// The action.
         action: &'static str,
         /// On which path.
         path: PathBuf,
@@ -30,9 +30,9 @@ pub enum SourceError {
     NotASource {
         /// The path.
         path: PathBuf,
-        /// What it should be.
+        /// The accepted kinds.
         expected: &'static str,
-        /// What it is.
+        /// The kind found.
         found: &'static str,
     },
     /// There is nothing to pack.
@@ -47,7 +47,7 @@ pub enum SourceError {
         src: PathBuf,
         /// Files that were looked at.
         files: u64,
-        /// Those that cannot be packed.
+        /// Files that cannot be packed.
         bad: u64,
         /// HiddenFiles and side files.
         ignored: u64,
@@ -82,7 +82,7 @@ pub enum SourceError {
         file: PathBuf,
         /// Line, from 1, if the error is in one line.
         line: Option<u64>,
-        /// What was expected and found.
+        /// The expected and the found content.
         message: String,
         /// A next step, or empty.
         hint: Hint,
@@ -98,11 +98,11 @@ pub enum SourceError {
     Listing {
         /// The file.
         file: PathBuf,
-        /// What of it.
+        /// The part of it.
         what: String,
-        /// What was expected.
+        /// The expected content.
         expected: String,
-        /// What was found.
+        /// The content found.
         found: String,
         /// A next step, or empty.
         hint: Hint,

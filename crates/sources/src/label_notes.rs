@@ -15,17 +15,17 @@ const SPLITS: &[&str] =
 const INPUTS: &[&str] =
     &["image", "images", "img", "imgs", "picture", "pictures", "photos", "jpegimages", "cube", "cubes", "data"];
 
-/// How many names are listed.
+/// Most names that are listed.
 const NAMED: usize = 8;
 
-/// Whether a folder's name says that it holds parts of samples which are no samples of their own.
+/// True if a folder's name says that it holds parts of samples which are no samples of their own.
 fn is_truth(name: &str) -> bool {
     // Pictures of a field `target` are what a model makes as often as they are masks; a folder is
     // not refused, but told.
     mask_names::is_whole(name) || is_one_of(&["target", "targets"], name)
 }
 
-/// Whether a folder is called like a split: `train`, `Val`, `test2017`.
+/// True if a folder is called like a split: `train`, `Val`, `test2017`.
 pub(super) fn is_split(name: &str) -> bool {
     is_one_of(SPLITS, name.trim_end_matches(|c: char| c.is_ascii_digit()))
 }
@@ -34,7 +34,7 @@ fn is_one_of(words: &[&str], name: &str) -> bool {
     words.iter().any(|word| word.eq_ignore_ascii_case(name))
 }
 
-/// What is known of the folders of a source.
+/// The folders of a source.
 pub(super) struct Folders<'a> {
     pub(super) kind: SourceKind,
     /// First-level folders with samples; all of them if each is a class.
@@ -42,14 +42,14 @@ pub(super) struct Folders<'a> {
     /// Keys of the samples.
     pub(super) keys: &'a [&'a str],
     pub(super) labels: &'a LabelsFrom,
-    /// Whether the user has said if folders are classes.
+    /// True if the user has said whether folders are classes.
     pub(super) chosen: bool,
-    /// What the source is called in a hint.
+    /// Name of the source in a hint.
     pub(super) src: &'a str,
 }
 
 impl Folders<'_> {
-    /// What the user should know about the names of the folders.
+    /// Notes for the user on the names of the folders.
     pub(super) fn notes(&self) -> Vec<Note> {
         let known = |is_known: &dyn Fn(&str) -> bool| -> Vec<&str> {
             self.names.iter().map(String::as_str).filter(|name| is_known(name)).collect()

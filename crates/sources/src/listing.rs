@@ -24,7 +24,7 @@ pub struct SourceSample {
     pub mtime_ns: i64,
     /// Label: index into [`Listing::classes`].
     pub class: Option<u32>,
-    /// What the file holds; the first frame of a clip.
+    /// The content of the file; of a clip, of its first frame.
     pub content: SampleContent,
     /// The data file of an ENVI header.
     pub data: Option<Box<SideFile>>,
@@ -118,7 +118,7 @@ pub struct Listing {
     pub root: PathBuf,
     /// The stores that `root` and the paths of the samples may lead to.
     pub files: Files,
-    /// What all samples are.
+    /// The kind of all samples.
     pub kind: SourceKind,
     /// Sorted by the bytes of the key. Never empty.
     pub samples: Vec<SourceSample>,
@@ -129,11 +129,11 @@ pub struct Listing {
     pub columns: Vec<TableColumn>,
     /// Where the labels came from.
     pub labels_from: LabelsFrom,
-    /// What cannot be packed, sorted by key. Empty unless the policy is to skip.
+    /// Files that cannot be packed, sorted by key. Empty unless the policy is to skip.
     pub bad: Vec<BadInput>,
     /// Number of hidden and side files that were skipped.
     pub ignored: u64,
-    /// What the user should know: class folders without samples, masks without a sample, ….
+    /// Notes for the user: class folders without samples, masks without a sample, ….
     pub notes: Vec<Note>,
 }
 
@@ -177,7 +177,7 @@ impl Listing {
         }
     }
 
-    /// Whether the samples are clips.
+    /// True if the samples are clips.
     pub fn is_of_clips(&self) -> bool {
         self.samples.first().is_some_and(|entry| !entry.frames.is_empty())
     }

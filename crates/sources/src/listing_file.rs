@@ -2,7 +2,7 @@
 //!
 //! JSON lines: a head that says of which source and under which options, a line for each class,
 //! column, file that was left out and sample, and a last line with the SHA-256 of all before it.
-//! Whether a sample is still the file that was listed is checked when it is read.
+//! A read checks that a sample is still the file that was listed.
 
 use crate::bad::{BadInput, OnBadInput};
 use crate::columns::TableColumn;
@@ -179,7 +179,7 @@ pub fn read(file: &Path, src: &Path, options: &SourceOptions) -> Result<Listing>
     Ok(listing)
 }
 
-/// Whether the head is of this source, these options and this table of labels.
+/// True if the head is of this source, these options and this table of labels.
 fn check_source(file: &Path, src: &Path, options: &SourceOptions, head: &Head) -> Result<()> {
     options.files.check(src)?;
     let real = match options.files.has(src) {
@@ -218,7 +218,7 @@ fn check_source(file: &Path, src: &Path, options: &SourceOptions, head: &Head) -
     Ok(())
 }
 
-/// What decides which samples are listed.
+/// The inputs that decide which samples are listed.
 fn of_options(options: &SourceOptions) -> Value {
     let path = |path: &Option<PathBuf>| {
         path.as_ref().map(|path| fs::canonicalize(path).unwrap_or_else(|_| path.clone()).display().to_string())
@@ -252,7 +252,7 @@ fn side_file(path: &Path, files: &Files) -> io::Result<SideFile> {
     Ok(SideFile { path: fs::canonicalize(path)?, bytes: metadata.len(), mtime_ns: mtime_ns(&metadata)? })
 }
 
-/// How to have a listing that can be used.
+/// The way to a listing that can be used.
 fn again() -> Hint {
     Hint::new("write it again: plan with ").and([Setting::any("listing", "FILE")])
 }

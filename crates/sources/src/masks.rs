@@ -94,7 +94,7 @@ fn fits(sample: &SourceSample, mask: &SideFile, options: &CubeOptions) -> Result
     )))
 }
 
-/// How many masks whose names begin with that of a sample are looked at for what they have more.
+/// Most masks, with names that begin with the sample's name, that are searched for a common ending.
 const NEAR: usize = 64;
 
 /// The key of a sample, and the path of its data file below the source if that is a different file.
@@ -254,7 +254,7 @@ impl Masks {
         MaskPairs { masks, note: self.unused(&used) }
     }
 
-    /// What the names of the masks have more than those of the samples, if it is the same for all
+    /// The common ending of the masks' names after the samples' names, if it is the same for all
     /// that can be told: `_mask`.
     fn affix(&self, samples: &[MaskedSample<'_>]) -> Option<String> {
         let mut masks: Vec<&str> = self.tree.files.iter().map(|file| bare(stem(&file.key))).collect();
@@ -296,7 +296,7 @@ pub(crate) fn flaw(detail: String) -> Flaw {
 /// First bytes that tell what a mask is: the header of a matrix and its name.
 const MASK_HEAD: u64 = 20 + 256;
 
-/// Whether a file looks like NumPy, PNG, TIFF or MATLAB. Others, such as a text file among the
+/// True if a file looks like NumPy, PNG, TIFF or MATLAB. Others, such as a text file among the
 /// masks, are skipped.
 fn is_mask(files: &Files, path: &Path, bytes: u64) -> bool {
     let Ok(file) = FileAt::open(files, path, bytes) else { return false };

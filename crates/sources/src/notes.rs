@@ -1,4 +1,4 @@
-//! What the user should know about samples that are packed, each note once for the whole source.
+//! Notes for the user on samples that are packed, each note once for the whole source.
 
 use crate::content::SampleContent;
 use crate::cubes::CubeKind;
@@ -8,7 +8,7 @@ use crate::tree::HiddenFiles;
 use crate::words::{list, plural, verb};
 use shardpack_format::{Hint, Note, Setting};
 
-/// How many arrays are named.
+/// Most arrays that are named.
 const NAMED: usize = 8;
 
 /// All notes on `samples`.

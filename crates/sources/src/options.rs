@@ -1,4 +1,4 @@
-//! How to read a source.
+//! Options for reading a source.
 
 use crate::bad::OnBadInput;
 use crate::content::SourceKind;
@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-/// How to read a source.
+/// Options for reading a source.
 ///
 /// ```
 /// use shardpack_sources::{SourceKind, SourceOptions};
@@ -17,7 +17,7 @@ use std::sync::atomic::AtomicBool;
 /// ```
 #[derive(Debug, Clone, Default)]
 pub struct SourceOptions {
-    /// What the samples are. Default: detected from their contents.
+    /// The kind of the samples. Default: detected from their contents.
     pub kind: Option<SourceKind>,
     /// Table of labels. Default: none.
     pub labels: Option<PathBuf>,
@@ -31,26 +31,26 @@ pub struct SourceOptions {
     pub text_columns: Vec<String>,
     /// Folder of masks. Each is looked at to check that it fits its sample. Default: none.
     pub masks: Option<PathBuf>,
-    /// Whether first-level folders are classes. Default: for images, if every sample is in one and
+    /// True if first-level folders are classes. Default: for images, if every sample is in one and
     /// no table gives labels. Where most are in several folders, one beside them is bad input.
     /// `Some(true)` does the same for cubes, whose folders are often patients or flights instead.
     pub class_folders: Option<bool>,
-    /// Whether the first-level folders are splits, each a dataset of its own: for
+    /// True if the first-level folders are splits, each a dataset of its own: for
     /// [`splits::enumerate`](crate::splits::enumerate), which sets it. Default: false.
     pub splits: bool,
-    /// Whether each folder that holds pictures is one sample, a clip, of which they are the frames:
+    /// True if each folder that holds pictures is one sample, a clip, of which they are the frames:
     /// JPEGs, in the order of their names, with numbers in them as numbers. The key is the path of
     /// the folder. Default: false, each picture is a sample.
     pub clips: bool,
-    /// Whether symbolic links are followed out of the source. Those that lead in a circle are bad
+    /// True if symbolic links are followed out of the source. Those that lead in a circle are bad
     /// input. Default: false, and such links are bad input too.
     pub follow_links: bool,
-    /// What to do about files that cannot be packed. Default: stop.
+    /// The policy for files that cannot be packed. Default: stop.
     pub on_bad_input: OnBadInput,
-    /// What to leave out if it is inside the source: the output. The label table and the folder of
+    /// A path to leave out if it is inside the source: the output. The label table and the folder of
     /// masks are always left out.
     pub exclude: Option<PathBuf>,
-    /// How to read cubes.
+    /// Options for reading cubes.
     pub cubes: CubeOptions,
     /// A listing of this source that [`listing_file::write`](crate::listing_file::write) wrote: nothing is listed anew. Default:
     /// none.

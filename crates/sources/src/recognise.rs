@@ -11,7 +11,7 @@ use crate::pictures::{self, Sniffed, tiff};
 use shardpack_format::{Hint, Voice};
 use std::path::{Path, PathBuf};
 
-/// What was found in one file.
+/// The content of one file.
 #[derive(Debug)]
 pub(crate) enum Recognised {
     /// A sample, and the path of its data file if that is a different file.
@@ -107,7 +107,7 @@ fn cube_flaw(error: &CubeError) -> Flaw {
     Flaw::new(kind, error.reason()).with_hint(error.hint())
 }
 
-/// What the content looks like, and its first bytes for the message.
+/// The kind of the content, and its first bytes for the message.
 fn sniff(path: &Path, file: &SourceFile, files: &Files) -> Result<(Option<Sniffed>, String), Flaw> {
     let file = FileAt::open(files, path, file.bytes)?;
     let sniffed = pictures::probe(&file)?;
@@ -115,7 +115,7 @@ fn sniff(path: &Path, file: &SourceFile, files: &Files) -> Result<(Option<Sniffe
     Ok((sniffed, start))
 }
 
-/// Whether all samples are PNGs of 16 bits, which are taken for pictures at first, or such PNGs and
+/// True if all samples are PNGs of 16 bits, which are taken for pictures at first, or such PNGs and
 /// TIFFs, which are cubes anyway. Beside other cubes they may be masks.
 pub(crate) fn all_deep(found: &[Recognised]) -> bool {
     let mut pngs = false;

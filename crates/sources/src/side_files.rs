@@ -9,7 +9,7 @@ use shardpack_format::{Hint, Note, Setting};
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// What GDAL, QGIS and ArcGIS write next to a raster, as a suffix to its name: statistics, and
+/// Files that GDAL, QGIS and ArcGIS write next to a raster, as a suffix to its name: statistics, and
 /// overviews, which are TIFFs themselves.
 const ADDED: &[&str] = &[".aux.xml", ".ovr", ".msk"];
 
@@ -26,7 +26,7 @@ pub(crate) fn drop(tree: &mut Tree) {
     tree.ignored += (before - tree.files.len()) as u64;
 }
 
-/// What lies beside pictures and cubes to be read by people, or by other tools: annotations of COCO
+/// Files beside pictures and cubes for people, or for other tools: annotations of COCO
 /// (`.json`), YOLO (`.txt`) and Pascal VOC (`.xml`), tables, and pages.
 const BESIDE: &[&str] = &[
     "cfg", "csv", "htm", "html", "ini", "json", "jsonl", "log", "md", "pdf", "rst", "sh", "toml", "tsv", "txt", "xml",

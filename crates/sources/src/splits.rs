@@ -16,7 +16,7 @@ use shardpack_format::{Hint, Note, Setting};
 use std::collections::BTreeSet;
 use std::path::Path;
 
-/// How many folders a note names.
+/// Most folders that a note names.
 const NAMED: usize = 8;
 
 /// The splits of a source.
@@ -27,9 +27,9 @@ pub struct Splits {
     pub whole: Listing,
     /// Sorted by name. Never empty.
     pub splits: Vec<Split>,
-    /// What cannot be packed and is in no split. Empty unless the policy is to skip.
+    /// Files that cannot be packed and are in no split. Empty unless the policy is to skip.
     pub bad: Vec<BadInput>,
-    /// What the user should know about the splits together.
+    /// Notes for the user on the splits together.
     pub notes: Vec<Note>,
 }
 
@@ -38,7 +38,7 @@ pub struct Splits {
 pub struct Split {
     /// Name of its folder.
     pub name: String,
-    /// What [`enumerate`](crate::enumerate()) would find in the folder, but with the classes of all
+    /// The listing that [`enumerate`](crate::enumerate()) makes of the folder, but with the classes of all
     /// splits.
     pub listing: Listing,
 }
@@ -96,7 +96,7 @@ fn split_of(key: &str) -> Option<(&str, &str)> {
     key.split_once('/')
 }
 
-/// What there is to say about the names of splits, and of folders that are none.
+/// Notes on the names of splits, and of folders that are none.
 fn of_names(names: &[String], folders: &[String], bad: &[BadInput]) -> Vec<Note> {
     let mut notes = Vec::new();
     let of_bad: BTreeSet<&str> = bad.iter().filter_map(|bad| Some(split_of(&bad.key)?.0)).collect();
@@ -169,7 +169,7 @@ fn label(splits: &mut [Split], folders: &[String]) -> Vec<Note> {
     notes
 }
 
-/// What the names of the folders in a split suggest.
+/// Notes on the names of the folders in a split.
 fn of_folders(split: &Split, chosen: bool) -> Vec<Note> {
     let listing = &split.listing;
     let keys: Vec<&str> = listing.samples.iter().map(|sample| sample.key.as_str()).collect();

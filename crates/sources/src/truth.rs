@@ -13,13 +13,13 @@ use shardpack_format::{Hint, Note, Setting};
 use shardpack_reader::mask_names;
 use std::path::Path;
 
-/// What the name of a cube may have more than that of its scene, whose ground truth is the same.
+/// Words that the name of a cube may have beyond the name of its scene, whose ground truth is the same.
 const VERSIONS: &[&str] = &["corrected"];
 
-/// How many cubes a note names.
+/// Most cubes that a note names.
 const NAMED: usize = 4;
 
-/// What separates the words of a file name.
+/// Separators of the words of a file name.
 const SEPARATORS: [char; 4] = ['_', '-', '.', ' '];
 
 /// The path of a file without its extension.
@@ -93,7 +93,7 @@ fn sorted<'a>(keys: impl Iterator<Item = &'a str>) -> Vec<(&'a str, usize)> {
     stems
 }
 
-/// What was found among the samples of a source.
+/// Ground truth among the samples of a source.
 #[derive(Default)]
 pub(super) struct Beside {
     /// Keys of samples, and the file that holds the mask of each.

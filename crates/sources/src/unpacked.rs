@@ -1,4 +1,4 @@
-//! What `shardpack unpack` writes beside a cube `a.npy`: its mask `a.mask.npy` and its metadata
+//! Files that `shardpack unpack` writes beside a cube `a.npy`: its mask `a.mask.npy` and its metadata
 //! `a.meta.json`; beside a picture `a.jpg` its mask `a.jpg.mask.npy`. Packed again they belong to
 //! that sample.
 

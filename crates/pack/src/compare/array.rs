@@ -11,7 +11,7 @@ use std::ops::Range;
 
 /// Bands that SSIM is measured on.
 const SSIM_BANDS: usize = 32;
-/// What to measure beside the figures.
+/// Measures beside the figures.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct DifferenceOptions {
     /// Longest distance of the autocorrelation of the error; 0 leaves it out.
@@ -71,7 +71,7 @@ impl SpectralAngles {
     }
 }
 
-/// How one cube differs from another. Values that are NaN, infinite or no-data in the source count
+/// The difference of two cubes. Values that are NaN, infinite or no-data in the source count
 /// only in `altered`.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ArrayDifference {

@@ -1,4 +1,4 @@
-//! How much decoded samples differ from their sources: for whoever weighs fidelity against bytes.
+//! The difference of decoded samples and their sources, to weigh fidelity against bytes.
 //!
 //! Packing measures its own figures while it encodes ([`Fidelity`](shardpack_array::Fidelity), and a score
 //! for pictures). This module compares any two pictures or arrays afterwards, and takes more time

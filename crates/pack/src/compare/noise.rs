@@ -93,7 +93,7 @@ fn noise_of(planes: &[Vec<f64>], band: usize, width: usize) -> f64 {
     if smallest.is_finite() && smallest > size * f64::from(f32::EPSILON) { smallest } else { 0.0 }
 }
 
-/// What a linear regression of a band on two others and on the pixel to the left leaves.
+/// Residuals of a linear regression of a band on two others and on the pixel to the left.
 fn residuals(own: &[f64], near: [&[f64]; 2], width: usize) -> Vec<f64> {
     let [first, second] = near;
     let pixels = own.windows(2).zip(first.iter().zip(second).skip(1)).enumerate();

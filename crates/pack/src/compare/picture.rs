@@ -7,7 +7,7 @@ use shardpack_format::{Error, Result};
 use shardpack_jpeg::Reference;
 use shardpack_jpeg::{JpegReencoder, Resize};
 
-/// How one picture differs from another.
+/// The difference of two pictures.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct PictureDifference {
     /// All pixels are equal.
@@ -17,7 +17,7 @@ pub struct PictureDifference {
     pub ssimulacra2: f64,
     /// Over red, green and blue together, with a peak of 255, dB. `None` if all pixels are equal.
     pub psnr: Option<f64>,
-    /// Of the luma (BT.601). `None` if a side is shorter than seven pixels.
+    /// Similarity of the luma (BT.601). `None` if a side is shorter than seven pixels.
     pub ssim: Option<f64>,
 }
 

@@ -114,7 +114,7 @@ fn keep_by(
     Err(io::Error::new(ErrorKind::AlreadyExists, text))
 }
 
-/// Whether a regular file, and no link to one, has this name.
+/// True if a regular file, and no link to one, has this name.
 pub(crate) fn is_regular(folder: impl AsFd, name: &Path) -> io::Result<bool> {
     let stat = statat(folder, name, AtFlags::SYMLINK_NOFOLLOW)?;
     Ok(rustix::fs::FileType::from_raw_mode(stat.st_mode).is_file())

@@ -19,7 +19,7 @@ const DIGEST_SUFFIX: &str = ".shardpack-long-tmp";
 /// Longest file name that file systems take.
 const MAX_NAME_BYTES: usize = 255;
 
-/// What happened to a file that was to be written.
+/// The outcome of writing a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Placed {
     /// It was written.
@@ -223,7 +223,7 @@ fn temporary_of(path: &Path) -> PathBuf {
     path.with_file_name(out)
 }
 
-/// Whether a file of this name could be taken for one that is not complete: no file is unpacked
+/// True if a file of this name could be taken for one that is not complete: no file is unpacked
 /// under such a name, or one would be written over the other.
 pub(super) fn is_temporary(path: &str) -> bool {
     let name = path.rsplit('/').next().unwrap_or_default();

@@ -37,7 +37,7 @@ impl FileContent<'_> {
         self.head.as_slice().chain(&*self.body)
     }
 
-    /// Whether there are characters in it that a terminal would act on, beside line ends and
+    /// True if there are characters in it that a terminal would act on, beside line ends and
     /// tabulators, or bytes that are no UTF-8.
     #[must_use]
     pub fn is_hidden_text(&self) -> bool {
@@ -54,7 +54,7 @@ impl FileContent<'_> {
         self.head.len() as u64 + self.body.len() as u64
     }
 
-    /// Whether there are no bytes.
+    /// True if there are no bytes.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0

@@ -19,7 +19,7 @@ use shardpack_report::want::Want;
 use shardpack_sources::{SampleContent, SourceKind, SourceSample};
 use std::time::Instant;
 
-/// How many samples it takes until the prediction of every candidate is as narrow as it should be.
+/// Number of samples until the prediction of every candidate is as narrow as it should be.
 pub(super) fn wanted_samples(measurement: &Measurement<'_>, draw: &Draw, sampled: &[Sampled]) -> u64 {
     let drawn = sampled.len() as u64;
     measurement

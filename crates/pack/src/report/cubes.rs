@@ -29,7 +29,7 @@ pub(super) struct CubeScorer<'a> {
     noise: Option<Arc<[f64]>>,
 }
 
-/// What the ladder of candidates depends on.
+/// Properties of cubes that decide the ladder of candidates.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct CubeTraits {
     /// Some cubes hold floats, so values can be lost.
@@ -43,9 +43,9 @@ pub struct CubeTraits {
 /// The noise of the bands of some cubes, of those that have any.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Noise {
-    /// That of the quietest band.
+    /// Noise of the quietest band.
     pub quietest: f64,
-    /// That of a typical band.
+    /// Noise of a typical band.
     pub typical: f64,
 }
 

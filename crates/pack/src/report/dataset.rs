@@ -1,4 +1,4 @@
-//! What a packed dataset is: out of its indexes, without reading a record.
+//! The report on a packed dataset: out of its indexes, without reading a record.
 
 use super::draw::random;
 use super::options::{Hooks, ReportOptions};
@@ -149,7 +149,7 @@ pub(super) fn beside_sources(report: &mut Report, dataset: &Dataset, want: &[Wan
     conclude(report, want, !want.is_empty());
 }
 
-/// What is reported on: the first field that holds pictures or arrays.
+/// The kind of the reported field: the first that holds pictures or arrays.
 pub(super) fn content(schema: &Schema) -> crate::Result<SampleKind> {
     let found = schema.stored().find_map(|field| match field.kind {
         FieldKind::Image => Some(SampleKind::Pictures),
@@ -180,7 +180,7 @@ fn stretch(samples: u64, i: u64, of: u64) -> u64 {
     u64::try_from(u128::from(samples) * u128::from(i) / u128::from(of.max(1))).unwrap_or(samples)
 }
 
-/// What the index says about one record.
+/// One record, as the index describes it.
 struct IndexedSample {
     sample: DrawnSample,
     bytes: u64,
@@ -244,7 +244,7 @@ fn of_fidelity(figures: &Fidelity) -> Vec<(Measure, f64)> {
     out.into_iter().filter(|(_, value)| value.is_finite()).collect()
 }
 
-/// How the recipe stores the values, in a few words.
+/// The recipe's way to store the values, in a few words.
 pub(super) fn recipe_name(dataset: &Dataset, content: SampleKind) -> String {
     let recipe = DatasetRecipe::read(dataset.recipe());
     match content {

@@ -1,4 +1,4 @@
-//! What is measured on whole datasets: the user's own metrics, and how fast a device decodes.
+//! Measures of whole datasets: the user's own metrics, and the decode rate of a device.
 //!
 //! The samples that the report drew are packed once as they are, and once for each candidate.
 
@@ -20,7 +20,7 @@ use std::time::Duration;
 
 /// Number of the run, in the environment of the command.
 const RUN: &str = "SHARDPACK_METRIC_RUN";
-/// How often a command is looked at.
+/// Interval between two checks of a running command.
 const PAUSE: Duration = Duration::from_millis(20);
 
 /// Measures the candidates on the samples at `positions` of the listing. What goes wrong with the
@@ -172,7 +172,7 @@ fn pack(measurement: &Measurement<'_>, listing: &Listing, out: &Path, options: &
     pack_listing(listing, &out.into(), &options, &hooks).map(drop)
 }
 
-/// Whether a number lies among those of the original; nobody can tell from fewer than two.
+/// True if a number lies among those of the original; nobody can tell from fewer than two.
 fn within(baseline: &[f64], value: f64) -> Option<bool> {
     let low = baseline.iter().copied().reduce(f64::min)?;
     let high = baseline.iter().copied().reduce(f64::max)?;

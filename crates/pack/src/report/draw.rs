@@ -22,7 +22,7 @@ const MOST_STRATA: usize = 16;
 pub(super) struct Draw {
     /// Positions in the listing.
     order: Vec<usize>,
-    /// Of each sample of the listing.
+    /// The stratum of each sample of the listing.
     stratum_of: Vec<usize>,
     pub(super) strata: Vec<Stratum>,
     pub(super) over: Strata,
@@ -71,7 +71,7 @@ impl Draw {
         Self { order: placed.into_iter().map(|(_, position)| position).collect(), stratum_of, strata, over }
     }
 
-    /// How many there are to draw.
+    /// Number of samples to draw from.
     pub(super) fn len(&self) -> u64 {
         self.order.len() as u64
     }
@@ -93,7 +93,7 @@ impl Draw {
     }
 }
 
-/// What is known of a sample without encoding it: bytes of its source, and pixels, or bytes of the
+/// Sizes of a sample that are known without encoding it: bytes of its source, and pixels, or bytes of the
 /// decoded cube.
 #[allow(clippy::cast_precision_loss, reason = "sizes for an estimate")]
 pub(super) fn known(entry: &SourceSample) -> [f64; 2] {

@@ -69,7 +69,7 @@ impl<'a> Maker<'a> {
 /// Why a sample has no record.
 pub(super) struct NoRecord {
     pub(super) reason: String,
-    /// Whether it would have none however it were stored.
+    /// True if it would have none however it were stored.
     pub(super) of_source: bool,
 }
 

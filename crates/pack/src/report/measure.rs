@@ -13,7 +13,7 @@ use shardpack_writer::EncodedSample;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-/// What all rounds of a run share.
+/// State that all rounds of a run share.
 pub(super) struct Measurement<'a> {
     pub(super) listing: &'a Listing,
     pub(super) recipes: &'a [CandidateRecipe],
@@ -53,7 +53,7 @@ impl<'a> Measurement<'a> {
         pairs.filter_map(|(number, (recipe, prepared))| Some((number, recipe, prepared.as_ref().ok()?)))
     }
 
-    /// What a sample takes while it is measured.
+    /// Bytes that a sample takes while it is measured.
     fn memory_bytes(&self, position: usize) -> u64 {
         let encoding = self.makers().map(|(_, _, maker)| maker.memory_bytes(position as u64)).max().unwrap_or(0);
         let scoring = self.listing.samples.get(position).map_or(0, |entry| match self.listing.kind {
@@ -148,7 +148,7 @@ impl<'a> Measurement<'a> {
         Some(Sampled { position, results, unreadable: None, scoring_s })
     }
 
-    /// How many errors and angles are kept of one cube, so that all together are bounded.
+    /// Number of errors and angles kept of one cube, so that all together are bounded.
     fn kept_values(&self) -> usize {
         let samples =
             self.options.samples.unwrap_or(super::draw::MOST).clamp(1, self.listing.samples.len().max(1) as u64);

@@ -76,7 +76,7 @@ pub trait DecodingDevice: std::fmt::Debug + Send + Sync {
     /// Its name, for people.
     fn name(&self) -> &str;
 
-    /// How many samples of a dataset it decodes a second.
+    /// Samples of a dataset that it decodes a second.
     ///
     /// # Errors
     /// If it cannot decode them.

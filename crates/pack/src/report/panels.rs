@@ -1,4 +1,4 @@
-//! What is shown of cubes: the error in each band, spectra before and after, the shape of the error.
+//! Panels of cubes: the error in each band, spectra before and after, the shape of the error.
 
 use super::cubes::{CubeScorer, noise_ratio};
 use super::false_colour::wavelengths;
@@ -31,14 +31,14 @@ pub(super) fn add(report: &mut Report, measurement: &Measurement<'_>, whole: &[S
     }
 }
 
-/// What the source says about its bands.
+/// The bands, as the source describes them.
 #[derive(Default)]
 struct Facts {
     wavelengths: Vec<f64>,
     unit: String,
 }
 
-/// Of the first sample that can be read: the others are taken to be alike.
+/// Reads the first readable sample: the others are taken to be alike.
 fn facts(scorer: &mut CubeScorer<'_>, whole: &[Sampled]) -> Facts {
     let Some(first) = whole.first() else { return Facts::default() };
     scorer.begin(first.position);

@@ -36,7 +36,7 @@ pub(super) fn memory_bytes(entry: &SourceSample) -> u64 {
     pixels.saturating_mul(9 + 8).saturating_add(pixels.min(SCORE_MAX_PIXELS) * SCORE_BYTES_PER_PIXEL)
 }
 
-/// How the options resize.
+/// The resizing that the options ask for.
 pub(super) const fn resize_of(options: &PackOptions) -> Resize {
     options.pictures.resize()
 }

@@ -1,4 +1,4 @@
-//! How fast the candidates decode: on one core, and on all.
+//! Decode rates of the candidates: on one core, and on all.
 
 use super::measure::{Measurement, Scorer};
 use super::sampled::Sampled;

@@ -40,7 +40,7 @@ pub(super) struct RecordScores {
     pub(super) values: BTreeMap<Measure, f64>,
     /// Decodes to the very values of its source.
     pub(super) exact: bool,
-    /// Of cubes that differ.
+    /// The differences of a cube that is not exact.
     pub(super) cube: Option<ArrayDifference>,
     /// The noise of each band of their source.
     pub(super) noise: Option<Arc<[f64]>>,

@@ -23,7 +23,7 @@ pub(super) fn taken_from(newest: &Newest) -> Option<Note> {
 pub(super) struct DamagedFolder {
     pub(super) shards: Vec<PathBuf>,
     pub(super) manifest: Option<Manifest>,
-    /// What is wrong with manifests.
+    /// Damage of manifests.
     pub(super) damage: Vec<String>,
     /// Notes for the user.
     pub(super) notes: Vec<Note>,
@@ -93,7 +93,7 @@ impl DamagedFolder {
         }
     }
 
-    /// Whether the manifest is that of a later generation, which does not have this shard.
+    /// True if the manifest is that of a later generation, which does not have this shard.
     pub(super) fn is_older(&self, shard: &Path) -> bool {
         self.manifest.as_ref().is_some_and(|manifest| manifest.generation() > 1) && self.samples(shard).is_none()
     }

@@ -2,7 +2,7 @@
 
 use shardpack_format::Limits;
 
-/// How a damaged dataset is salvaged.
+/// The options of a salvage.
 ///
 /// ```
 /// assert!(!shardpack_pack::salvage::SalvageOptions::default().all_generations);

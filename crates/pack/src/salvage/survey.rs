@@ -21,11 +21,11 @@ pub struct Survey {
     pub(super) metadata: Option<Metadata>,
     /// Records that are there once more, as shards that were written anew have them.
     copies: u64,
-    /// What cannot be saved: place, sample and reason. The first 10,000.
+    /// Places that cannot be saved: place, sample and reason. The first 10,000.
     pub lost: Vec<String>,
-    /// How many more places cannot be saved.
+    /// Number of further places that cannot be saved.
     pub lost_unlisted: u64,
-    /// What is wrong with headers, footers and indexes. No sample is lost by it.
+    /// Damage of headers, footers and indexes. No sample is lost by it.
     pub damage: Vec<String>,
     /// Things that the user should know.
     pub notes: Vec<Note>,

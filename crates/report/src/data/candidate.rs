@@ -20,7 +20,7 @@ pub struct Candidate {
     pub group: String,
     /// Every sample that was drawn decodes to the very values of its source.
     pub lossless: bool,
-    /// What the samples became, one row for each that could be stored; in the order of
+    /// The stored samples, one row for each that could be stored; in the order of
     /// [`Report::samples`](super::Report::samples).
     pub rows: Vec<StoredSample>,
     /// Samples that this candidate cannot store.
@@ -31,9 +31,9 @@ pub struct Candidate {
     pub bytes: Option<Distribution>,
     /// Each measure over the samples.
     pub scores: BTreeMap<Measure, Distribution>,
-    /// How fast it was.
+    /// Its rates.
     pub rates: Rates,
-    /// What it would be for the whole set.
+    /// Predictions for the whole set.
     pub predictions: Predictions,
     /// Bjøntegaard delta: by how many per cent its ladder needs more bytes (negative: fewer) than
     /// the first ladder, at equal score. `None` where the ladders do not overlap.
@@ -41,14 +41,14 @@ pub struct Candidate {
     pub bjontegaard_percent: Option<f64>,
     /// No other candidate is at once smaller and better.
     pub on_front: bool,
-    /// Whether it meets the conditions of the verdict.
+    /// True if it meets the conditions of the verdict.
     pub meets: bool,
-    /// What the user should know about it.
+    /// Notes for the user.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
 }
 
-/// What one sample became.
+/// One stored sample.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct StoredSample {
     /// The sample, as a position in [`Report::samples`](super::Report::samples).
@@ -69,7 +69,7 @@ pub struct FailedSample {
     pub reason: String,
 }
 
-/// How a value is spread over the samples, from its worse end.
+/// The distribution of a value over the samples, from its worse end.
 ///
 /// For a score, p10 is the value that a tenth of the samples do not reach; for an error or a number
 /// of bytes, the value that a tenth exceed.
@@ -104,7 +104,7 @@ impl Distribution {
     }
 }
 
-/// How fast samples were encoded and decoded, each from memory into memory.
+/// Rates of encoding and decoding, each from memory into memory.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Rates {
     /// Samples encoded a second on one core.
@@ -125,7 +125,7 @@ pub struct Rates {
     pub decode_device_per_s: Option<f64>,
 }
 
-/// What is predicted for the whole set.
+/// Predictions for the whole set.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Predictions {
     /// Bytes of all records.

@@ -1,8 +1,8 @@
-//! What is measured on cubes only: where in the spectrum and in the picture the error is.
+//! Measures of cubes only: the place of the error in the spectrum and in the picture.
 
 use serde::{Deserialize, Serialize};
 
-/// What one candidate does to cubes, band by band and pixel by pixel.
+/// The effect of one candidate on cubes, band by band and pixel by pixel.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct CubePanel {
     /// The candidate, as a position in [`Report::candidates`](super::Report::candidates).

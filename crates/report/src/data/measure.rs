@@ -1,4 +1,4 @@
-//! What is measured on a sample: names, units, and which end is the good one.
+//! The measures of a sample: names, units, and which end is the good one.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -121,7 +121,7 @@ impl Measure {
         }
     }
 
-    /// Whether the value is a share, from 0 to 1 where it has an end.
+    /// True if the value is a share, from 0 to 1 where it has an end.
     #[must_use]
     pub const fn is_share(self) -> bool {
         matches!(self, Self::MaxRelError | Self::Altered)

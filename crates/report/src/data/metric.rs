@@ -9,23 +9,23 @@ pub struct Metric {
     pub name: String,
     /// The command.
     pub command: String,
-    /// What it printed on the original, run by run: the spread from seed to seed.
+    /// Its numbers on the original, run by run: the spread from seed to seed.
     pub baseline: Vec<f64>,
-    /// What it printed on the candidates.
+    /// Its numbers on the candidates.
     pub values: Vec<MetricValue>,
     /// Runs that failed, and why.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub failures: Vec<String>,
 }
 
-/// What the command printed on one candidate.
+/// The number of the command on one candidate.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct MetricValue {
     /// The candidate, as a position in [`Report::candidates`](super::Report::candidates).
     pub candidate: usize,
     /// The number.
     pub value: f64,
-    /// Whether it lies within the spread of the baseline; `None` with fewer than two runs of that.
+    /// True if it lies within the spread of the baseline; `None` with fewer than two runs of that.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub within_spread: Option<bool>,
 }

@@ -1,4 +1,4 @@
-//! What a report knows: the types behind `shardpack report --json` and behind the page.
+//! The data of a report: the types behind `shardpack report --json` and behind the page.
 //!
 //! A value that was not measured is `None`, and not in the JSON. Floats are finite: what is infinite
 //! or has no meaning is `None`, too. Names end in their unit.
@@ -27,9 +27,9 @@ pub const VERSION: u32 = 1;
 pub struct Report {
     /// [`VERSION`].
     pub shardpack_report: u32,
-    /// What was looked at.
+    /// The subject of a report.
     pub subject: Subject,
-    /// What the samples hold.
+    /// The kind of the samples.
     pub content: SampleKind,
     /// The path as the user gave it.
     pub source: String,
@@ -44,7 +44,7 @@ pub struct Report {
     /// Pictures to look at: the worst and a random few.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub gallery: Vec<GalleryItem>,
-    /// What was measured on cubes only, for the candidates where there is an error to look at.
+    /// Measures of cubes only, for the candidates where there is an error to look at.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub cubes: Vec<CubePanel>,
     /// The user's own metrics.
@@ -53,14 +53,14 @@ pub struct Report {
     /// Sources that could not be read, and why.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unreadable: Vec<Unreadable>,
-    /// What the user should know, one sentence each.
+    /// Notes for the user, one sentence each.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
-    /// How all this was found.
+    /// The origin of the figures.
     pub provenance: Provenance,
 }
 
-/// What was looked at.
+/// The subject of a report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Subject {
@@ -70,7 +70,7 @@ pub enum Subject {
     Dataset,
 }
 
-/// What the samples hold.
+/// The kind of the samples.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SampleKind {
@@ -96,7 +96,7 @@ pub struct Whole {
 }
 
 impl Whole {
-    /// Whether nothing is known of what was there before `stored` bytes were: of a dataset without its
+    /// True if nothing is known of what was there before `stored` bytes were: of a dataset without its
     /// sources.
     #[must_use]
     #[allow(clippy::float_cmp, clippy::cast_precision_loss, reason = "the same number, or another")]
@@ -135,11 +135,11 @@ pub struct Verdict {
     /// The conditions, as the user would write them: `ssimulacra2.p10>=80`. All must hold, and of
     /// the candidates for which they do the smallest is chosen.
     pub want: Vec<String>,
-    /// Whether the user gave the conditions; if not, they are the defaults.
+    /// True if the user gave the conditions; if not, they are the defaults.
     pub want_given: bool,
     /// The chosen one, as a position in [`Report::candidates`]; `None` if no candidate was measured.
     pub chosen: Option<usize>,
-    /// Whether the chosen one meets all conditions. If none does, the one that loses nothing is
+    /// True if the chosen one meets all conditions. If none does, the one that loses nothing is
     /// chosen, or the one that comes closest.
     pub met: bool,
     /// The recommendation in one sentence.

@@ -1,8 +1,8 @@
-//! How a report was made: enough to make it again, and to know what it does not say.
+//! The origin of a report: enough to make it again, and to know what it does not say.
 
 use serde::{Deserialize, Serialize};
 
-/// How the report was made.
+/// The origin of a report.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Provenance {
     /// The command that repeats it.
@@ -11,7 +11,7 @@ pub struct Provenance {
     pub version: String,
     /// Seed of the draw.
     pub seed: u64,
-    /// What the draw was stratified over.
+    /// The strata of the draw.
     pub strata: Strata,
     /// Number of strata.
     pub strata_count: u64,
@@ -39,11 +39,11 @@ pub struct Provenance {
     /// Set if the run was interrupted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interrupted: Option<Interrupted>,
-    /// What was not measured, one sentence each.
+    /// Things that were not measured, one sentence each.
     pub not_measured: Vec<String>,
 }
 
-/// What the draw was stratified over.
+/// The strata of the draw.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Strata {
@@ -74,7 +74,7 @@ pub struct TimedDevice {
     pub name: String,
 }
 
-/// How far an interrupted run got.
+/// Progress of an interrupted run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Interrupted {
     /// Samples that were measured under every candidate.

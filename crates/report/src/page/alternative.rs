@@ -2,7 +2,7 @@
 
 use maud::{Markup, html};
 
-/// What a plot shows, as a table.
+/// The content of a plot, as a table.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Data {
     pub(super) head: Vec<String>,

@@ -59,7 +59,7 @@ fn percentiles(view: &View<'_>, panel: &CubePanel) -> Option<String> {
     ))
 }
 
-/// Whether every band has a wavelength.
+/// True if every band has a wavelength.
 fn has_wavelengths(panel: &CubePanel) -> bool {
     !panel.bands.is_empty() && panel.bands.iter().all(|band| band.wavelength.is_some())
 }

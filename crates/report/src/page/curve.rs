@@ -10,7 +10,7 @@ use crate::plot::{both, mark};
 use crate::words;
 use maud::{Markup, html};
 
-/// What SSIMULACRA2's authors call its ranges.
+/// Names of the ranges of SSIMULACRA2, by its authors.
 const BANDS: &[Zone] = &[
     Zone { low: 50.0, high: 70.0, name: "medium" },
     Zone { low: 70.0, high: 80.0, name: "high" },

@@ -181,7 +181,7 @@ fn row(view: &View<'_>, candidate: &Candidate, columns: &[CandidateColumn<'_>]) 
     }
 }
 
-/// What is to be known about single candidates, and the samples that they cannot store.
+/// Notes on single candidates, and the samples that they cannot store.
 fn notes(view: &View<'_>) -> Markup {
     let said: Vec<&Candidate> =
         view.report.candidates.iter().filter(|c| !c.notes.is_empty() || !c.failures.is_empty()).collect();

@@ -40,7 +40,7 @@ fn headline(view: &View<'_>) -> Markup {
     }
 }
 
-/// What the reader must know before anything else.
+/// Warnings that come before anything else.
 fn alarms(view: &View<'_>) -> Markup {
     let report = view.report;
     let provenance = &report.provenance;
@@ -116,7 +116,7 @@ fn tiles(view: &View<'_>, chosen: &Candidate) -> Markup {
     }
 }
 
-/// What a lossy candidate does to bands and to pixels, where it does most.
+/// The largest effect of a lossy candidate on bands and on pixels.
 fn errors(view: &View<'_>, chosen: &Candidate) -> Vec<(String, String, String)> {
     let tile = |measure: Measure, name: &str, hint: &str| {
         let spread = chosen.scores.get(&measure)?;
@@ -134,7 +134,7 @@ fn errors(view: &View<'_>, chosen: &Candidate) -> Vec<(String, String, String)> 
     .collect()
 }
 
-/// How much faster an epoch is than with the first candidate.
+/// Speed of an epoch over that of the first candidate.
 fn times_faster(view: &View<'_>, chosen: &Candidate, epoch_s: f64) -> String {
     let first = view.report.candidates.first().filter(|first| !std::ptr::eq(*first, chosen));
     first.and_then(|first| Some((first, first.predictions.epoch_s?))).map_or_else(String::new, |(first, s)| {

@@ -1,4 +1,4 @@
-//! What several sections of the page ask of a report.
+//! Views of a report that several sections of the page need.
 
 use crate::data::{Candidate, Distribution, MEASURES, Measure, Report, SampleKind};
 use crate::words;

@@ -9,7 +9,7 @@ use maud::{Markup, html};
 pub(crate) struct Axis<'a> {
     pub(crate) scale: Scale,
     pub(crate) label: Label,
-    /// What it measures, with its unit.
+    /// The quantity, with its unit.
     pub(crate) name: &'a str,
 }
 

@@ -1,4 +1,4 @@
-//! How often a value occurs: bars, with lines and marks at values of note.
+//! A histogram: bars, with lines and marks at values of note.
 
 use super::axes::{Axis, Margins, horizontal, vertical};
 use super::scale::{Kind, Label, Scale, range};
@@ -60,7 +60,7 @@ impl Bins {
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Note {
     pub(crate) at: f64,
-    /// What stands beside a line; empty for a mark below the bars.
+    /// Text beside a line; empty for a mark below the bars.
     pub(crate) label: String,
     pub(crate) tip: String,
 }
@@ -71,7 +71,7 @@ pub(crate) struct Histogram<'a> {
     pub(crate) bins: &'a Bins,
     pub(crate) label: Label,
     pub(crate) name: &'a str,
-    /// What is counted, in the plural.
+    /// Name of the things counted, in the plural.
     pub(crate) counted: &'a str,
     /// A few bins hold nearly everything: show counts by their logarithm.
     pub(crate) log_counts: bool,

@@ -14,7 +14,7 @@ pub(crate) struct Line {
     pub(crate) style: Style,
 }
 
-/// How a line is drawn.
+/// The style of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Style {
     /// In a series' colour.

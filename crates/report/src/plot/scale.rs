@@ -2,7 +2,7 @@
 
 use crate::words;
 
-/// How values are spread along an axis.
+/// The spacing of values along an axis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// Evenly.
@@ -98,7 +98,7 @@ impl Scale {
         }
     }
 
-    /// How many steps from its low end to its high end.
+    /// Number of steps from its low end to its high end.
     pub(crate) fn steps(&self) -> usize {
         self.linear_ticks().len().saturating_sub(1)
     }
@@ -121,7 +121,7 @@ impl Scale {
         (self.low, self.high)
     }
 
-    /// Whether a value lies within.
+    /// True if a value lies within.
     pub(crate) fn holds(&self, value: f64) -> bool {
         (self.low..=self.high).contains(&value) || (self.log && value <= 0.0 && self.zero.is_some())
     }
@@ -161,7 +161,7 @@ impl Scale {
     }
 }
 
-/// What is written at a tick.
+/// The text at a tick.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Label {
     /// The number.

@@ -14,9 +14,9 @@ pub(crate) struct Point {
     pub(crate) to: Option<f64>,
     /// Points of a series are joined in the order of x.
     pub(crate) series: usize,
-    /// What stands beside it.
+    /// Text beside it.
     pub(crate) label: String,
-    /// What is said about it.
+    /// Its tooltip.
     pub(crate) tip: String,
     /// It is the one to look at.
     pub(crate) chosen: bool,

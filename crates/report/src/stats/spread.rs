@@ -1,4 +1,4 @@
-//! How values are spread over the samples.
+//! The distribution of values over the samples.
 
 use crate::data::{Better, Distribution, Histogram};
 

@@ -90,7 +90,7 @@ fn fit(drawn: &[Drawn]) -> Option<[f64; 2]> {
     Some([(ay * bb - by * ab) / determinant, (by * aa - ay * ab) / determinant])
 }
 
-/// How many samples it takes until the interval's half width is `goal` of the value, guessed from an
+/// Number of samples until the interval's half width is `goal` of the value, guessed from an
 /// interval found with `drawn` samples of `all`.
 #[must_use]
 pub fn needed(found: &Estimate, drawn: u64, all: u64, goal: f64) -> u64 {

@@ -1,4 +1,4 @@
-//! What a format finds in a file: a header, a cube, a mask.
+//! The results of a format: a header, a cube, a mask.
 
 use super::error::Result;
 use super::layout::CubeLayout;
@@ -7,14 +7,14 @@ use serde_json::{Map, Value};
 use shardpack_array::Array;
 use shardpack_format::Dtype;
 
-/// What the headers of a file say about its cube.
+/// A cube, as the headers of its file describe it.
 #[derive(Debug)]
 pub(super) struct CubeHeader {
     pub(super) shape: [u64; 3],
     pub(super) dtype: Dtype,
     /// Bytes of the cube in memory.
     pub(super) array_bytes: u64,
-    /// Whether the values can be left in the file.
+    /// True if the values can be left in the file.
     pub(super) in_file: bool,
     /// Bytes of all files of the cube.
     pub(super) source_bytes: u64,

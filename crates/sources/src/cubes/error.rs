@@ -1,4 +1,4 @@
-//! What can go wrong with a cube file: one error type, which always names the file.
+//! Errors of a cube file: one type, which always names the file.
 
 use shardpack_format::{ErrorKind, Explain, Hint, Setting, SystemError};
 use std::fmt;
@@ -22,9 +22,9 @@ pub enum CubeError {
     Io {
         /// The file.
         path: Box<Path>,
-        /// What was attempted.
+        /// The action.
         what: &'static str,
-        /// What the operating system said.
+        /// The answer of the operating system.
         error: io::Error,
     },
     /// The file breaks its format, or is cut off.
@@ -33,11 +33,11 @@ pub enum CubeError {
         path: Box<Path>,
         /// The part of the file, in the words of its format.
         what: Box<str>,
-        /// What is accepted there.
+        /// The accepted content.
         expected: Box<str>,
-        /// What was found there.
+        /// The content found.
         found: Box<str>,
-        /// What to do next.
+        /// The next step.
         hint: Option<Box<Hint>>,
     },
     /// The file may be whole, but its content cannot become a cube here: complex numbers, four
@@ -47,11 +47,11 @@ pub enum CubeError {
         path: Box<Path>,
         /// The part of the file, in the words of its format.
         what: Box<str>,
-        /// What is accepted there.
+        /// The accepted content.
         expected: Box<str>,
-        /// What was found there.
+        /// The content found.
         found: Box<str>,
-        /// What to do next.
+        /// The next step.
         hint: Option<Box<Hint>>,
     },
     /// The options do not fit this file.
@@ -60,11 +60,11 @@ pub enum CubeError {
         path: Box<Path>,
         /// The option.
         what: Box<str>,
-        /// What it may be for this file.
+        /// The accepted values for this file.
         expected: Box<str>,
-        /// What it was.
+        /// Its value.
         found: Box<str>,
-        /// What to do next.
+        /// The next step.
         hint: Option<Box<Hint>>,
     },
     /// The file may be valid, but it needs more memory than
@@ -76,7 +76,7 @@ pub enum CubeError {
         what: Box<str>,
         /// The limit, in bytes.
         limit: u64,
-        /// What the file needs, in bytes.
+        /// Need of the file, in bytes.
         found: u64,
     },
     /// The flag of the run was raised: see [`CubeRun`](super::CubeRun).
@@ -100,7 +100,7 @@ impl CubeError {
         }
     }
 
-    /// What is wrong with the file, without its path.
+    /// The problem, without the path of the file.
     #[must_use]
     pub fn reason(&self) -> String {
         match self {
@@ -113,7 +113,7 @@ impl CubeError {
         }
     }
 
-    /// What to do next. It is no part of the text.
+    /// The next step. It is no part of the text.
     #[must_use]
     pub fn hint(&self) -> Option<Hint> {
         match self {

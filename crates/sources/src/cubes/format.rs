@@ -16,13 +16,13 @@ pub(super) trait CubeFormat: Sync {
     /// Usual extensions, in lower case, of the file and of those beside it.
     fn extensions(&self) -> &'static [&'static str];
 
-    /// Whether the file, which begins with `head`, has this format.
+    /// True if the file, which begins with `head`, has this format.
     ///
     /// # Errors
     /// `Io` if more than `head` has to be read, and cannot be.
     fn recognises(&self, source: &CubeFile, head: &[u8]) -> Result<bool>;
 
-    /// Whether a file of `bytes` among masks that begins with `head` is taken for a mask.
+    /// True if a file of `bytes` among masks that begins with `head` is taken for a mask.
     fn may_be_mask(&self, _head: &[u8], _bytes: u64) -> bool {
         false
     }

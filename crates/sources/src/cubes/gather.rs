@@ -17,7 +17,7 @@ pub(super) struct GatherPlan {
     dims: [usize; 3],
     start: usize,
     strides: [usize; 3],
-    /// Whether the first axis is walked downwards.
+    /// True if the first axis is walked downwards.
     flip: bool,
 }
 

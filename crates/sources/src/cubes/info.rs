@@ -5,7 +5,7 @@ use super::formats::CubeKind;
 use serde::{Deserialize, Serialize};
 use shardpack_format::Dtype;
 
-/// What [`peek`](super::peek) finds out.
+/// The result of [`peek`](super::peek).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CubeInfo {
     /// File format.
@@ -16,7 +16,7 @@ pub struct CubeInfo {
     pub dtype: Dtype,
     /// Bytes of the cube in memory.
     pub array_bytes: u64,
-    /// Whether [`open`](super::open) leaves the values in the file, to be read as needed.
+    /// True if [`open`](super::open) leaves the values in the file, to be read as needed.
     pub in_file: bool,
     /// Bytes of the source on disk: the file, or header and data file together.
     pub source_bytes: u64,

@@ -1,4 +1,4 @@
-//! How a cube's elements are laid out in the bytes of its file, and how they become
+//! The layout of a cube's elements in the bytes of its file, and their way to
 //! `[height, width, channels]` in C order.
 
 use super::error::Result;
@@ -80,7 +80,7 @@ impl CubeLayout {
         Ok(cube)
     }
 
-    /// Whether the stored elements, apart from byte order, are in the cube's order without gaps.
+    /// True if the stored elements, apart from byte order, are in the cube's order without gaps.
     pub(super) fn is_stored_order(&self) -> bool {
         self.dtype != Dtype::Bool && self.plan().is_none()
     }

@@ -86,7 +86,7 @@ fn load_as(format: &dyn CubeFormat, source: &CubeFile, options: &CubeOptions) ->
     Ok(LoadedMask { array: LoadedMask::array(source, label, [height, width], bytes)?, no_data: cube.no_data })
 }
 
-/// Whether a file of `bytes` among masks that begins with `head` is a mask by its signature.
+/// True if a file of `bytes` among masks that begins with `head` is a mask by its signature.
 pub(crate) fn may_be_mask(head: &[u8], bytes: u64) -> bool {
     CubeKind::ALL.iter().any(|kind| kind.format().may_be_mask(head, bytes))
 }

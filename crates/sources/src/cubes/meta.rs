@@ -60,7 +60,7 @@ pub(super) fn per_channel_key(name: &str) -> Option<&'static str> {
     }
 }
 
-/// Whether an array of this shape has one number per channel.
+/// True if an array of this shape has one number per channel.
 pub(super) fn is_vector(dims: &[u64], channels: u64) -> bool {
     dims == [channels] || dims == [1, channels] || dims == [channels, 1]
 }

@@ -1,9 +1,9 @@
-//! How to read a cube.
+//! Options for reading a cube.
 
 use super::run::CubeRun;
 use shardpack_format::Limits;
 
-/// How to read a cube.
+/// Options for reading a cube.
 ///
 /// ```
 /// use shardpack_sources::cubes::CubeOptions;
@@ -24,7 +24,7 @@ pub struct CubeOptions {
     /// Largest cube, in bytes as decoded. Default 1 GiB, which is also what a reader of a dataset
     /// accepts by default.
     pub max_bytes: u64,
-    /// What all cubes of the run share. Default: nothing yet, and no flag to stop it.
+    /// State that all cubes of the run share. Default: nothing yet, and no flag to stop it.
     pub run: CubeRun,
 }
 

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 /// First bytes that formats are recognised by, but for HDF5 behind a long user block.
 const HEAD_BYTES: u64 = 520;
 
-/// Whether files with this extension, in lower case, are usually cubes.
+/// True if files with this extension, in lower case, are usually cubes.
 pub(crate) fn has_extension(extension: &str) -> bool {
     CubeKind::ALL.iter().any(|kind| kind.format().extensions().contains(&extension))
 }

@@ -1,4 +1,4 @@
-//! What the cubes of one run share: the flag that stops it, and folder listings.
+//! State that the cubes of one run share: the flag that stops it, and folder listings.
 
 use super::error::{CubeError, Result};
 #[cfg(test)]
@@ -16,7 +16,7 @@ use std::time::SystemTime;
 /// Most names in the listings that are kept.
 const MAX_NAMES: usize = 1 << 20;
 
-/// What the cubes of one run share. Clones share it too.
+/// State that the cubes of one run share. Clones share it too.
 ///
 /// It is not an option: any two compare as equal.
 ///
@@ -76,7 +76,7 @@ impl CubeRun {
         &self.0.files
     }
 
-    /// Whether the flag is raised.
+    /// True if the flag is raised.
     #[must_use]
     pub fn is_cancelled(&self) -> bool {
         #[cfg(test)]
@@ -125,7 +125,7 @@ impl CubeRun {
         Self(Arc::new(RunState { polls: Polls::raised_at(at), ..RunState::default() }))
     }
 
-    /// How often the flag was looked at.
+    /// Number of checks of the flag.
     pub(crate) fn polls(&self) -> u64 {
         self.0.polls.made()
     }

@@ -7,10 +7,10 @@ use super::source::CubeFile;
 use crate::words::{first, list, short};
 use shardpack_format::{Hint, Setting};
 
-/// How many of the names that were asked for a message has.
+/// Most requested names that a message lists.
 const NAMED: usize = 8;
 
-/// What the caller wants, and its options.
+/// The caller's purpose, and its options.
 #[derive(Clone, Copy)]
 pub(super) enum Purpose<'a> {
     /// Three axes, else two.
@@ -146,7 +146,7 @@ fn name_one() -> Hint {
     Hint::new("name one with ").and([Setting::any("variable", "NAME")])
 }
 
-/// Whether a name fits a pattern, in which `*` stands for any characters.
+/// True if a name fits a pattern, in which `*` stands for any characters.
 fn matches(pattern: &str, name: &str) -> bool {
     let mut parts = pattern.split('*');
     let start = parts.next().unwrap_or_default();
@@ -158,7 +158,7 @@ fn matches(pattern: &str, name: &str) -> bool {
     })
 }
 
-/// Whether `other` is a matrix with more elements than `cube`.
+/// True if `other` is a matrix with more elements than `cube`.
 fn is_larger_matrix(other: &Candidate, cube: Option<&Candidate>) -> bool {
     let elements = |dims: &[u64]| dims.iter().fold(1u64, |product, &axis| product.saturating_mul(axis));
     other.dims.len() == 2 && cube.is_some_and(|cube| elements(other.dims) > elements(cube.dims))

@@ -27,7 +27,7 @@ impl fmt::Debug for CubeFile {
 /// Pieces smaller than this are not worth the spare memory.
 const LARGE_BYTES: usize = 1 << 20;
 
-/// How much is read or decoded between two checks of the flag that stops a run. Small in tests, so
+/// Bytes read or decoded between two checks of the flag that stops a run. Small in tests, so
 /// that a small file has many pieces.
 pub(super) const PIECE_BYTES: usize = if cfg!(test) { 64 << 10 } else { 8 << 20 };
 
@@ -169,7 +169,7 @@ impl CubeFile {
         &self.file
     }
 
-    /// What the cubes of the run share.
+    /// State that the cubes of the run share.
     pub(super) const fn run(&self) -> &CubeRun {
         &self.run
     }

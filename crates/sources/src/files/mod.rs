@@ -23,7 +23,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// An object of at most this size is announced whole when it is listed; of a larger one the ends.
 const WHOLE_BYTES: u64 = 256 << 10;
-/// What is read of the ends of an object.
+/// Bytes read of the ends of an object.
 const END_BYTES: u64 = 16 << 10;
 /// The stores that paths of a source may lead to. By default there are none, and all paths are of
 /// this machine.
@@ -51,7 +51,7 @@ struct Store {
 
 #[derive(Debug, Default)]
 struct StoreState {
-    /// What the listing says, by the path below the root.
+    /// The listed objects, by the path below the root.
     listed: HashMap<String, Listed>,
     /// Announced, and not released yet.
     ready: HashMap<String, Arc<OpenObject>>,
@@ -103,12 +103,12 @@ impl Files {
         })
     }
 
-    /// Whether there are any stores.
+    /// True if there are any stores.
     pub(crate) fn has_stores(&self) -> bool {
         !self.stores.is_empty()
     }
 
-    /// Whether the path leads to one of the stores.
+    /// True if the path leads to one of the stores.
     pub fn has(&self, path: &Path) -> bool {
         self.place(path).is_some()
     }
@@ -134,7 +134,7 @@ impl Files {
         Ok(found)
     }
 
-    /// What is known of files of stores, for the file of a listing.
+    /// The files of stores, for the file of a listing.
     pub(crate) fn listed(&self, paths: impl Iterator<Item = PathBuf>) -> Vec<Listed> {
         let known = paths.filter_map(|path| {
             let (store, key) = self.place(&path)?;

@@ -1,4 +1,4 @@
-//! How the text of a cell may be read without changing its meaning.
+//! Readings of the text of a cell that do not change its meaning.
 
 /// Integers up to this one are exact in float64.
 const MAX_EXACT: u64 = 1 << 53;

@@ -11,7 +11,7 @@ use std::io::{self, Read};
 /// an empty one stands for one byte of the file.
 const MAX_ROW: u64 = 16 << 20;
 
-/// How much the CSV reader takes from the file at a time. It may hold that much of the next row.
+/// Bytes that the CSV reader takes from the file at a time. It may hold that much of the next row.
 const BUFFER: usize = 8 << 10;
 
 /// The file, of which only so much may be read before the row ends. An open quote would otherwise

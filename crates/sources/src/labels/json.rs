@@ -40,7 +40,7 @@ enum Unfit {
 }
 
 impl Unfit {
-    /// What is wrong, and what to do.
+    /// The problem, and the next step.
     const fn reason(self) -> (&'static str, &'static str) {
         match self {
             Self::Null => ("expected a value, found null", "fill in the missing value, or leave the column out"),
@@ -159,7 +159,7 @@ pub(super) fn read(mut input: impl BufRead, rows: &mut TableRows<'_>) -> Result<
     Ok(table.finish(rows))
 }
 
-/// Whether a table that starts so is one list of objects.
+/// True if a table that starts so is one list of objects.
 pub(super) fn is_list(start: &[u8]) -> bool {
     let within = start.trim_ascii_start().strip_prefix(b"[").map(<[u8]>::trim_ascii_start);
     within.is_some_and(|within| within.starts_with(b"{") || within.starts_with(b"]"))
@@ -372,7 +372,7 @@ fn push(column: &mut Option<ColumnValues>, cell: Cell) -> Result<(), (String, &'
     Ok(())
 }
 
-/// What is wrong with a line that is no object, and what to do.
+/// The problem of a line that is no object, and the next step.
 fn no_object(error: &serde_json::Error) -> (String, &'static str) {
     let message = without_place(error);
     match error.classify() {

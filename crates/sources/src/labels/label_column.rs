@@ -93,18 +93,18 @@ const FEW: usize = 20;
 /// Columns of text that repeat, and say nothing of what a sample shows.
 const NO_LABELS: [&str; 7] = ["split", "subset", "set", "fold", "partition", "licence", "license"];
 
-/// Whether a column of this name holds no labels, unless the user says that it does.
+/// True if a column of this name holds no labels, unless the user says that it does.
 fn is_no_label(name: &str) -> bool {
     NO_LABELS.iter().any(|known| name.trim().eq_ignore_ascii_case(known))
 }
 
-/// Whether somebody may have meant a column for the classes.
+/// True if somebody may have meant a column for the classes.
 fn may_be_classes(column: &TableColumn) -> bool {
     !is_no_label(&column.name)
         && matches!(&column.values, ColumnValues::Text(texts) if texts.len() <= FEW || repeats(texts))
 }
 
-/// Whether texts look like classes: none is empty, and half of them or more repeat others.
+/// True if texts look like classes: none is empty, and half of them or more repeat others.
 fn repeats(texts: &Texts) -> bool {
     let different: HashSet<&str> = texts.iter().map(str::trim).collect();
     !different.contains("") && different.len() < texts.len() && different.len() <= texts.len().div_ceil(2)

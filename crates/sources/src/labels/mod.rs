@@ -30,7 +30,7 @@ const KEY_NAMES: &[&str] =
 /// Most columns of a table: the most fields that readers with default limits accept in a dataset.
 const MAX_COLUMNS: usize = 1024;
 
-/// How many columns an error names.
+/// Most columns that an error names.
 const LISTED_COLUMNS: usize = 20;
 
 /// Longest line of a table, in bytes.
@@ -43,7 +43,7 @@ const MAX_LIST: u64 = 1 << 30;
 const RESERVED_NAMES: &[&str] =
     &["key", "image", "icc", "cube", "mask", "meta", "media_type", "height", "width", "orientation", "gpu_jpeg"];
 
-/// What a table holds, in the order of the samples.
+/// The columns of a table, in the order of the samples.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Labels {
     pub(crate) columns: Vec<TableColumn>,
@@ -132,7 +132,7 @@ impl TableRows<'_> {
         SourceError::Labels { file: self.file.to_owned(), line, message: message.into(), hint: hint.into() }
     }
 
-    /// Whether the column `name` is said to be text.
+    /// True if the column `name` is said to be text.
     fn is_text(&self, name: &str) -> bool {
         self.text_columns.iter().any(|column| column == name)
     }
@@ -152,7 +152,7 @@ impl TableRows<'_> {
         Ok(true)
     }
 
-    /// What to do where a sample has several rows: one row in JSON Lines, with a list.
+    /// The next step where a sample has several rows: one row in JSON Lines, with a list.
     fn one_row(&self, sample: &str) -> String {
         let [key, other] = &self.names_of;
         let [key, sample, other] = [key.as_str(), sample, other.as_str()].map(serde_json::Value::from);

@@ -5,7 +5,7 @@
 
 use std::cell::OnceCell;
 
-/// What may be left out of a key, least first.
+/// Parts that a name may leave out of a key, least first.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Omission {
     Extension,
@@ -17,7 +17,7 @@ pub(super) enum Omission {
 pub(super) const OMISSIONS: &[Omission] = &[Omission::Extension, Omission::Folders, Omission::Both];
 
 impl Omission {
-    /// What is left of a key.
+    /// The rest of a key.
     fn of(self, key: &str) -> &str {
         match self {
             Self::Extension => stem(key),
@@ -50,7 +50,7 @@ pub(super) struct KeyIndex<'a> {
 }
 
 impl<'a> KeyIndex<'a> {
-    /// Of sorted keys.
+    /// An index of sorted keys.
     pub(super) const fn new(keys: &'a [&'a str]) -> Self {
         Self { keys, orders: [const { OnceCell::new() }; 3] }
     }

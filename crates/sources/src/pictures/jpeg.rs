@@ -82,7 +82,7 @@ fn hierarchical(file: &(impl ReadAt + ?Sized), offset: u64) -> Result<PictureInf
     })
 }
 
-/// What comes first after the tables and the metadata.
+/// The first segment after the tables and the metadata.
 enum JpegStart {
     Frame(JpegHeader),
     /// The segment that begins a hierarchy of frames.

@@ -21,7 +21,7 @@ use tiff::TiffHeader;
 /// Extensions of their files.
 const EXTENSIONS: &[&str] = &["jpg", "jpeg", "png", "webp", "bmp", "tif", "tiff"];
 
-/// Whether files with this extension, in lower case, are usually pictures.
+/// True if files with this extension, in lower case, are usually pictures.
 pub(crate) fn has_extension(extension: &str) -> bool {
     EXTENSIONS.contains(&extension)
 }
@@ -45,7 +45,7 @@ pub fn probe_picture(bytes: &[u8]) -> Result<Option<PictureInfo>, Flaw> {
     }
 }
 
-/// What the content of a file looks like.
+/// The kind of a file, by its content.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Sniffed {
     Picture(PictureInfo),

@@ -17,20 +17,20 @@ pub struct PictureInfo {
     pub width: u32,
     /// Height in pixels as stored, before any Exif orientation.
     pub height: u32,
-    /// Whether it is not a JPEG and has more than 8 bits per sample. It is kept byte for byte, and
+    /// True if it is not a JPEG and has more than 8 bits per sample. It is kept byte for byte, and
     /// decodes to 8.
     pub deep: bool,
     /// Exif orientation, 1..=8, if there is one; not of JPEGs.
     #[serde(default)]
     pub exif: Option<u8>,
-    /// What it has beside its colours, which is kept to the byte, and not decoded.
+    /// A band beside its colours, which is kept to the byte, and not decoded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub beside: Option<Beside>,
     /// More about a JPEG.
     pub jpeg: Option<JpegFacts>,
 }
 
-/// What a picture has beside its colours.
+/// A band beside the colours of a picture.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Beside {
     /// Transparency.
@@ -61,10 +61,10 @@ impl PictureInfo {
     }
 }
 
-/// What the rest of the program needs to know about a JPEG.
+/// Facts about a JPEG for the rest of the program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JpegFacts {
-    /// Whether a GPU decodes it: see
+    /// True if a GPU decodes it: see
     /// [`device_decodable`](shardpack_jpeg::JpegHeader::device_decodable).
     pub gpu_jpeg: bool,
     /// The feature that few decoders read, if there is one: the lossless or the hierarchical
@@ -72,7 +72,7 @@ pub struct JpegFacts {
     /// `gpu_jpeg` is false.
     #[serde(deserialize_with = "rare")]
     pub rare: Option<Word>,
-    /// Whether it is progressive.
+    /// True if it is progressive.
     pub progressive: bool,
     /// Components: 1 to 4.
     pub components: u8,
@@ -80,7 +80,7 @@ pub struct JpegFacts {
     pub restart_interval: u16,
     /// Exif orientation, 1..=8, if there is one. Not searched for in a hierarchical JPEG.
     pub orientation: Option<u8>,
-    /// Whether there is an ICC profile. Not searched for in a hierarchical JPEG.
+    /// True if there is an ICC profile. Not searched for in a hierarchical JPEG.
     pub icc: bool,
     /// Bytes after EOI, kept like everything else. Also 0 if a second whole JPEG fills them to the
     /// end: only the last bytes are read.

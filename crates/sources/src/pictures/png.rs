@@ -29,7 +29,7 @@ pub(super) fn probe(file: &(impl ReadAt + ?Sized)) -> Result<PictureInfo, Flaw> 
     Ok(PictureInfo { media_type: "image/png", width, height, deep, exif, beside, jpeg: None })
 }
 
-/// What stands before the pixels of a PNG: the orientation in its Exif chunk, as decoders read it, and
+/// Chunks before the pixels of a PNG: the orientation in its Exif chunk, as decoders read it, and
 /// whether there is a chunk of transparency.
 fn png_chunks(file: &(impl ReadAt + ?Sized)) -> (Option<u8>, bool) {
     let (mut exif, mut is_clear) = (None, false);

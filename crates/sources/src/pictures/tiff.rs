@@ -27,18 +27,18 @@ pub(crate) struct TiffHeader {
     pub(crate) pages: u32,
     /// 0 and 1 = gray, 2 = RGB, 3 = a palette, 5 = CMYK, others are other colours; `None` if it is not said.
     pub(crate) photometric: Option<u32>,
-    /// Whether the first band beside the colours is said to be alpha.
+    /// True if the first band beside the colours is said to be alpha.
     pub(crate) has_alpha: bool,
 }
 
 impl TiffHeader {
-    /// Whether this looks like a picture: one page, unsigned, up to eight bits, gray, RGB or a palette, perhaps
+    /// True if this looks like a picture: one page, unsigned, up to eight bits, gray, RGB or a palette, perhaps
     /// with alpha, or CMYK. A band that is said to be nothing may be near infrared: that is a cube.
     pub(crate) const fn is_picture(&self) -> bool {
         self.may_be_picture() && self.bits <= 8 && !self.has_unknown_band()
     }
 
-    /// Whether it can be kept as a picture if the user says that it is one: this also allows
+    /// True if it can be kept as a picture if the user says that it is one: this also allows
     /// sixteen bits, and a band beside the colours.
     pub(crate) const fn may_be_picture(&self) -> bool {
         let has_bits = matches!((self.bits, self.samples), (8 | 16, _) | (1 | 2 | 4, 1));
@@ -57,7 +57,7 @@ impl TiffHeader {
         }
     }
 
-    /// Whether there is a band that is neither colour nor alpha.
+    /// True if there is a band that is neither colour nor alpha.
     pub(crate) const fn has_unknown_band(&self) -> bool {
         self.samples > self.colors() + if self.has_alpha { 1 } else { 0 }
     }

@@ -14,12 +14,12 @@ use std::path::PathBuf;
 const RUBBISH: &[&str] =
     &["Thumbs.db", "ehthumbs.db", "desktop.ini", "Desktop.ini", "Icon\r", "__MACOSX", "@eaDir", "$RECYCLE.BIN"];
 
-/// What is below a source.
+/// The files below a source.
 #[derive(Debug)]
 pub(crate) struct Tree {
     /// The folder that keys are relative to: absolute, with links resolved.
     pub(crate) root: PathBuf,
-    /// Whether the source is a single file; `files` then does not have the files next to it.
+    /// True if the source is a single file; `files` then does not have the files next to it.
     pub(crate) single: bool,
     /// Sorted by the bytes of the key.
     pub(crate) files: Vec<SourceFile>,
@@ -27,7 +27,7 @@ pub(crate) struct Tree {
     pub(crate) folders: Vec<String>,
     /// Keys of second-level folders, sorted.
     pub(crate) inner: Vec<String>,
-    /// What cannot be a sample because of its name or type, sorted.
+    /// Files that cannot be samples because of their names or types, sorted.
     pub(crate) bad: Vec<BadInput>,
     /// Number of hidden files and rubbish; a folder of it counts as one.
     pub(crate) ignored: u64,
@@ -43,7 +43,7 @@ pub(crate) struct HiddenFiles {
     pub(crate) count: u64,
     /// The key of one of them: the first in the order of keys that was seen.
     pub(crate) first: Option<String>,
-    /// Whether there may be more: a folder has too many to look at all.
+    /// True if there may be more: a folder has too many to look at all.
     pub(crate) is_at_least: bool,
 }
 
@@ -85,7 +85,7 @@ impl Tree {
     }
 }
 
-/// Whether a file or folder of this name is passed over.
+/// True if a file or folder of this name is passed over.
 pub(super) fn is_ignored(name: &OsStr) -> bool {
     name.as_encoded_bytes().starts_with(b".") || RUBBISH.iter().any(|rubbish| name == *rubbish)
 }

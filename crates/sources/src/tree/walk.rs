@@ -30,7 +30,7 @@ const MAX_TIMES: u32 = 100;
 /// Most names that are looked at in all hidden folders of a folder.
 const MAX_HIDDEN: usize = 10_000;
 
-/// What could be samples in a hidden file or folder of this key.
+/// Possible samples in a hidden file or folder of this key.
 fn hidden(key: &str, path: &Path, is_folder: bool) -> HiddenFiles {
     let mut found = HiddenFiles::default();
     if !is_folder {
@@ -62,7 +62,7 @@ fn hidden(key: &str, path: &Path, is_folder: bool) -> HiddenFiles {
 /// Which symbolic links are followed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Follow {
-    /// Those that lead to what is in the source anyway.
+    /// Links to files that are in the source anyway.
     Inside,
     /// All but those that lead in a circle.
     Everywhere,
@@ -153,7 +153,7 @@ struct Link {
 }
 
 impl Folder {
-    /// Whether entering `target` from here would lead back here: it contains this folder, or the
+    /// True if entering `target` from here would lead back here: it contains this folder, or the
     /// folder of a link on the path to here.
     fn is_loop(&self, target: &Path) -> bool {
         let mut link = self.entered_by.as_deref();
@@ -174,7 +174,7 @@ impl Folder {
 enum Node {
     File(SourceFile),
     Folder(Folder),
-    /// What a link leads to that leads out of the source, and the key of the link.
+    /// Targets of links that lead out of the source, and the keys of the links.
     Outside(Box<Self>, String),
     Bad(BadInput),
     Ignored(HiddenFiles),
@@ -187,7 +187,7 @@ struct TreeWalk<'a> {
     follow: Follow,
     tree: Tree,
     linked: usize,
-    /// How often each folder was entered through links.
+    /// Number of times that each folder was entered through links.
     times: HashMap<PathBuf, u32>,
     cancel: Cancel<'a>,
 }

@@ -28,7 +28,7 @@ struct Member {
     header: Header,
 }
 
-/// Whether a zip file, which begins with `head`, holds NumPy arrays.
+/// True if a zip file, which begins with `head`, holds NumPy arrays.
 fn is_npz(source: &CubeFile, head: &[u8]) -> Result<bool> {
     // The name of the first member is enough for every file that NumPy wrote, damaged ones
     // included.

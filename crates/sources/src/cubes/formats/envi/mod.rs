@@ -39,7 +39,7 @@ fn is_envi(head: &[u8]) -> bool {
     line.trim_ascii() == b"ENVI" && line.len() < head.len()
 }
 
-/// What the header says about the elements.
+/// The elements, as the header describes them.
 struct EnviCube {
     header: Header,
     layout: CubeLayout,

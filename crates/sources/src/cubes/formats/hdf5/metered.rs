@@ -23,7 +23,7 @@ const UNDEFINED: u64 = u64::MAX;
 /// Bytes that may still be read.
 pub(super) struct Allowance {
     left: AtomicU64,
-    /// Whether the library wanted to read at no address.
+    /// True if the library wanted to read at no address.
     met_undefined: AtomicBool,
 }
 
@@ -34,7 +34,7 @@ impl Allowance {
         let _ = self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
     }
 
-    /// Whether the library wanted to read where there is nothing: it takes the soft links of groups of
+    /// True if the library wanted to read where there is nothing: it takes the soft links of groups of
     /// the old layout for objects.
     pub(super) fn has_met_undefined(&self) -> bool {
         self.met_undefined.load(Ordering::Relaxed)

@@ -149,7 +149,7 @@ fn ended(source: &CubeFile) -> CubeError {
     source.format("MATLAB elements", "a whole file", "its end")
 }
 
-/// What a failed read means: the stream ended, zlib refused it, or the disk failed.
+/// The cause of a failed read: the stream ended, zlib refused it, or the disk failed.
 fn damaged(source: &CubeFile, error: std::io::Error) -> CubeError {
     match error.kind() {
         ErrorKind::UnexpectedEof => ended(source),

@@ -17,7 +17,7 @@ const MAX_NAME: u64 = 256;
 /// Most matrices that are looked at.
 const MAX_MATRICES: usize = 10_000;
 
-/// What the thousands, tens and ones of MOPT say.
+/// The meanings of the thousands, tens and ones of MOPT.
 struct Header {
     big_endian: bool,
     /// Type of the elements as stored.
@@ -35,7 +35,7 @@ enum Form {
     Sparse,
 }
 
-/// Whether a file of `len` bytes that begins with `head` is one of version 4.
+/// True if a file of `len` bytes that begins with `head` is one of version 4.
 pub(super) fn is_v4(head: &[u8], len: u64) -> bool {
     let Some(header) = Header::parse(head) else { return false };
     let name = usize::try_from(header.name_bytes).ok().and_then(|bytes| head.get(HEADER_LEN..)?.get(..bytes));

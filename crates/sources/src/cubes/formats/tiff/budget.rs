@@ -1,4 +1,4 @@
-//! What a whole file may ask for. Directories, tables and chunks may overlap, so a few bytes can
+//! Limits of a whole file. Directories, tables and chunks may overlap, so a few bytes can
 //! ask for any amount of work. Each of these sums is therefore bounded by the file or by the cube.
 
 use crate::cubes::error::Result;

@@ -99,7 +99,7 @@ pub(super) fn text(ifd: &Ifd<'_>, tag: u16) -> Result<Option<String>> {
     Ok(ifd.values(tag)?.as_ref().and_then(TiffValues::text))
 }
 
-/// Whether a tag describes the picture, and not where its bytes are.
+/// True if a tag describes the picture, and not where its bytes are.
 const fn is_meta(tag: u16) -> bool {
     matches!(tag, 270 | 306 | 33550 | 33922 | 34264 | 34735..=34737 | 42112 | 42113)
 }

@@ -20,7 +20,7 @@ pub(super) struct Page {
     height: u64,
     bands: u64,
     pub(super) dtype: Dtype,
-    /// Whether each band is stored separately.
+    /// True if each band is stored separately.
     pub(super) planar: bool,
     /// One bit per element, packed: bilevel masks.
     bilevel: bool,

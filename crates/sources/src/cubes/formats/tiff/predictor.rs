@@ -8,7 +8,7 @@ use crate::cubes::source::CubeFile;
 use shardpack_format::Dtype;
 use shardpack_jpeg::TiffCoding;
 
-/// What was done to each row before compression.
+/// The transform of each row before compression.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Predictor {
     None,
