@@ -148,9 +148,6 @@ const NEVER_IN_FORMAT: &[(&str, &str)] = &[
     ("rayon", "format has no threads"),
 ];
 
-/// Sources in which files still use each other in a circle. Take one off the list with its last circle.
-const CIRCLES_LEFT: &[&str] = &["crates/pack"];
-
 /// The only variables of a whole process, and why each is one.
 const GLOBALS_ALLOWED: &[(&str, &str)] = &[
     ("crates/gpu/src/stage/kernels.rs", "a driver compiles kernels for seconds: loaders of one process share them"),
@@ -479,9 +476,7 @@ fn files_use_each_other_in_no_circle() {
         };
         let files: Vec<_> = sources(&src).iter().filter(|path| !is_test_file(path)).map(module).collect();
         let found = in_circles(&uses_of(&files));
-        let is_left = CIRCLES_LEFT.contains(&package.as_str());
-        assert!(!found.is_empty() || !is_left, "`{package}`: no file is in a circle: take it off CIRCLES_LEFT");
-        assert!(found.is_empty() || is_left, "`{package}`: files in circles, sink what they share: {found:?}");
+        assert!(found.is_empty(), "`{package}`: files in circles, sink what they share: {found:?}");
     }
 }
 

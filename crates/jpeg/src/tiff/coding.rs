@@ -55,12 +55,12 @@ impl TiffCoding {
 
 /// Decodes one strip or tile.
 pub struct Unpacker<'a> {
-    stream: Stream<'a>,
+    stream: CodedStream<'a>,
     /// Bytes of the strip or tile that are still to come.
     left: usize,
 }
 
-enum Stream<'a> {
+enum CodedStream<'a> {
     Lzw(Box<Decoder>, &'a [u8]),
     Read(Box<dyn Read + 'a>),
     PackBits(PackedRun<'a>, &'a [u8]),
@@ -93,13 +93,13 @@ impl<'a> Unpacker<'a> {
                     true => Decoder::new(BitOrder::Lsb, 8),
                     false => Decoder::with_tiff_size_switch(BitOrder::Msb, 8),
                 };
-                Stream::Lzw(Box::new(decoder), packed)
+                CodedStream::Lzw(Box::new(decoder), packed)
             }
-            TiffCoding::Deflate => Stream::Read(Box::new(flate2::read::ZlibDecoder::new(packed))),
-            TiffCoding::PackBits => Stream::PackBits(PackedRun::Literal(&[]), packed),
+            TiffCoding::Deflate => CodedStream::Read(Box::new(flate2::read::ZlibDecoder::new(packed))),
+            TiffCoding::PackBits => CodedStream::PackBits(PackedRun::Literal(&[]), packed),
             TiffCoding::Zstd => {
                 let decoder = zstd::stream::read::Decoder::with_buffer(packed).map_err(|error| error.to_string())?;
-                Stream::Read(Box::new(decoder))
+                CodedStream::Read(Box::new(decoder))
             }
         };
         Ok(Self { stream, left: bytes })
@@ -111,9 +111,9 @@ impl<'a> Unpacker<'a> {
     /// The reason if the coded bytes are damaged, or end early.
     pub fn fill(&mut self, piece: &mut [u8]) -> Result<(), String> {
         match &mut self.stream {
-            Stream::Lzw(decoder, packed) => lzw(decoder, packed, piece, self.left)?,
-            Stream::Read(stream) => stream.read_exact(piece).map_err(|error| error.to_string())?,
-            Stream::PackBits(run, packed) => pack_bits(run, packed, piece, self.left)?,
+            CodedStream::Lzw(decoder, packed) => lzw(decoder, packed, piece, self.left)?,
+            CodedStream::Read(stream) => stream.read_exact(piece).map_err(|error| error.to_string())?,
+            CodedStream::PackBits(run, packed) => pack_bits(run, packed, piece, self.left)?,
         }
         self.left = self.left.saturating_sub(piece.len());
         Ok(())
