@@ -25,12 +25,12 @@ pub(crate) struct Claims {
     pub(crate) objects: Arc<dyn Objects>,
     pub(crate) spool: PathBuf,
     pub(crate) take_over: bool,
-    held: Mutex<Vec<Claim>>,
+    held: Mutex<Vec<HeldClaim>>,
 }
 
 /// An object that says who writes.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Claim {
+struct HeldClaim {
     name: String,
     text: String,
 }
@@ -40,7 +40,7 @@ impl Claims {
         Self { objects, spool, take_over, held: Mutex::default() }
     }
 
-    fn held(&self) -> MutexGuard<'_, Vec<Claim>> {
+    fn held(&self) -> MutexGuard<'_, Vec<HeldClaim>> {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -100,7 +100,7 @@ impl Claims {
             lock.claim = ClaimState::Refused;
             return Ok(None);
         }
-        self.held().push(Claim { name: name.to_owned(), text: text.clone() });
+        self.held().push(HeldClaim { name: name.to_owned(), text: text.clone() });
         lock.claim = ClaimState::Held(text);
         Ok(Some(lock))
     }

@@ -1,8 +1,8 @@
 //! The commit thread: makes finished shards durable while the next one is being written.
 
 use crate::error::Error;
-use crate::gate::{Failure, Gate};
-use crate::journal::{Entry, OpenJournal};
+use crate::gate::{Gate, StopReason};
+use crate::journal::{JournalEntry, OpenJournal};
 use crate::target::Target;
 use crossbeam_channel::Receiver;
 use shardpack_io::GrowingFile;
@@ -26,11 +26,11 @@ pub(crate) struct Finished {
     /// The digest, once the hash thread has finished.
     pub(crate) sha256: Receiver<[u8; 32]>,
     /// Everything except the digest.
-    pub(crate) entry: Entry,
+    pub(crate) entry: JournalEntry,
 }
 
 /// Finished shards, by number.
-pub(crate) type Done = Mutex<BTreeMap<u32, Entry>>;
+pub(crate) type Done = Mutex<BTreeMap<u32, JournalEntry>>;
 
 pub(crate) struct Committer<'a, T> {
     pub(crate) target: &'a Target<'a>,
@@ -63,7 +63,7 @@ impl<T> Committer<'_, T> {
     /// Sync, rename, sync the folder, write the journal: in this order. After a crash at any moment
     /// the final name then holds the whole shard or nothing, and the journal names only shards that
     /// exist.
-    fn commit(&self, finished: Finished) -> Result<(), Failure> {
+    fn commit(&self, finished: Finished) -> Result<(), StopReason> {
         let Finished { temporary, file, sha256, mut entry } = finished;
         let number = entry.number;
         let path = self.target.scratch_file(&temporary);
@@ -75,13 +75,13 @@ impl<T> Committer<'_, T> {
             self.target.commit(&temporary, &entry.file.name)?;
             Ok(())
         };
-        let placed: Result<(), Failure> = place();
+        let placed: Result<(), StopReason> = place();
         drop(file);
         if let Err(failure) = placed {
             let _ = self.target.remove_scratch(&temporary);
             return Err(failure);
         }
-        self.target.sync().map_err(|error| Failure::Sync { shard: number, error })?;
+        self.target.sync().map_err(|error| StopReason::Sync { shard: number, error })?;
         self.journal.add(&entry)?;
         self.done.lock().unwrap_or_else(PoisonError::into_inner).insert(number, entry);
         Ok(())
@@ -94,13 +94,13 @@ impl<T> Committer<'_, T> {
     }
 }
 
-fn sync(file: &dyn GrowingFile, path: &Path, shard: u32) -> Result<(), Failure> {
+fn sync(file: &dyn GrowingFile, path: &Path, shard: u32) -> Result<(), StopReason> {
     file.sync().map_err(|e| match e.kind() {
         // With delayed allocation a full disk may only show here; writing the shard again would not
         // help.
         std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded => {
-            Failure::Fatal(Error::io("sync", path, e))
+            StopReason::Fatal(Error::io("sync", path, e))
         }
-        _ => Failure::Sync { shard, error: Error::io("sync", path, e) },
+        _ => StopReason::Sync { shard, error: Error::io("sync", path, e) },
     })
 }

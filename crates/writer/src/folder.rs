@@ -2,7 +2,7 @@
 //! or removed.
 
 use crate::error::{Error, Result, start_over};
-use crate::journal::{Entry, Journal};
+use crate::journal::{Journal, JournalEntry};
 use crate::names::{
     MANIFEST_TEMPORARY, NEXT, RETIRED_NAME, SET_ASIDE_NAME, is_journal_name, is_journal_temporary, is_shard_temporary,
     is_written_anew, shard_number,
@@ -341,19 +341,14 @@ pub(crate) fn check_shard(
 pub(crate) fn keep_present(
     target: &Target<'_>,
     id: DatasetId,
-    entries: BTreeMap<u32, Entry>,
-) -> Result<BTreeMap<u32, Entry>> {
-    let named: Vec<_> =
-        entries.iter().filter(|(number, entry)| entry.file.name == shard_name(**number)).map(of_entry).collect();
+    entries: BTreeMap<u32, JournalEntry>,
+) -> Result<BTreeMap<u32, JournalEntry>> {
+    let is_named = |entry: &&JournalEntry| entry.file.name == shard_name(entry.number);
+    let named: Vec<_> = entries.values().filter(is_named).map(JournalEntry::shard).collect();
     let checked = check_shards(target, id, &named)?;
     let whole: BTreeSet<u32> =
         named.iter().zip(checked).filter(|(_, checked)| checked.is_ok()).map(|((number, _), _)| *number).collect();
     Ok(entries.into_iter().filter(|(number, _)| whole.contains(number)).collect())
-}
-
-/// What [`check_shards`] takes.
-pub(crate) fn of_entry<'a>((&number, entry): (&u32, &'a Entry)) -> (u32, &'a ShardEntry) {
-    (number, &entry.file)
 }
 
 /// As [`check_shard`], for each of these in their order. In a store many are asked for at a time: one

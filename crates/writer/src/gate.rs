@@ -17,7 +17,7 @@ const LOOKAHEAD_BYTES: u64 = 64 << 20;
 const LOOKAHEAD_SAMPLES: u64 = 8192;
 
 /// The result of one sample, and the bytes charged for it until [`Gate::release`].
-pub(crate) struct Outcome<T> {
+pub(crate) struct SampleResult<T> {
     pub(crate) sample: u64,
     pub(crate) key: String,
     pub(crate) result: Result<Encoded<T>, Error>,
@@ -26,7 +26,7 @@ pub(crate) struct Outcome<T> {
 
 /// Why a run stops early.
 #[derive(Debug)]
-pub(crate) enum Failure {
+pub(crate) enum StopReason {
     Fatal(Error),
     /// A shard could not be synced. It may be tried again from the start.
     Sync {
@@ -35,7 +35,7 @@ pub(crate) enum Failure {
     },
 }
 
-impl From<Error> for Failure {
+impl From<Error> for StopReason {
     fn from(error: Error) -> Self {
         Self::Fatal(error)
     }
@@ -52,7 +52,7 @@ pub(crate) struct Admitted {
 }
 
 pub(crate) struct Gate<T> {
-    state: Mutex<State<T>>,
+    state: Mutex<InFlight<T>>,
     /// Workers wait here for memory.
     room: Condvar,
     /// The writer waits here for the next sample.
@@ -61,25 +61,26 @@ pub(crate) struct Gate<T> {
     threads: u64,
 }
 
-struct State<T> {
+/// The samples between their admission and their writing.
+struct InFlight<T> {
     /// Results of the slots from `first` on; `None` while being encoded.
-    window: VecDeque<Option<Outcome<T>>>,
+    window: VecDeque<Option<SampleResult<T>>>,
     first: u64,
     in_flight: u64,
     in_flight_bytes: u64,
     stopped: bool,
-    failure: Option<Failure>,
+    reason: Option<StopReason>,
 }
 
 impl<T> Gate<T> {
     pub(crate) fn new(budget_bytes: u64, threads: usize) -> Self {
-        let state = State {
+        let state = InFlight {
             window: VecDeque::new(),
             first: 0,
             in_flight: 0,
             in_flight_bytes: 0,
             stopped: false,
-            failure: None,
+            reason: None,
         };
         Self {
             state: Mutex::new(state),
@@ -107,7 +108,7 @@ impl<T> Gate<T> {
         Some(Admitted { slot, charge: memory_bytes })
     }
 
-    fn has_room(&self, state: &State<T>, memory_bytes: u64) -> bool {
+    fn has_room(&self, state: &InFlight<T>, memory_bytes: u64) -> bool {
         let with_it = state.in_flight_bytes.saturating_add(memory_bytes);
         let few = state.in_flight < 2 * self.threads || with_it <= LOOKAHEAD_BYTES;
         state.in_flight == 0 || (few && state.in_flight < LOOKAHEAD_SAMPLES && with_it <= self.budget_bytes)
@@ -124,7 +125,7 @@ impl<T> Gate<T> {
         let offset = place.slot.checked_sub(state.first).and_then(|offset| usize::try_from(offset).ok());
         let waiting = state.window.len();
         match offset.and_then(|offset| state.window.get_mut(offset)) {
-            Some(entry @ None) => *entry = Some(Outcome { sample, key, result, charge }),
+            Some(entry @ None) => *entry = Some(SampleResult { sample, key, result, charge }),
             // Without its result the writer would wait for ever.
             _ => {
                 drop(state);
@@ -142,7 +143,7 @@ impl<T> Gate<T> {
 
     /// Moves all results that are next in order into `run`. If there is none, waits for at most
     /// `patience`. False if the run has stopped.
-    pub(crate) fn take_ready(&self, run: &mut VecDeque<Outcome<T>>, patience: Duration) -> bool {
+    pub(crate) fn take_ready(&self, run: &mut VecDeque<SampleResult<T>>, patience: Duration) -> bool {
         let mut state = self.lock();
         if !state.stopped && !matches!(state.window.front(), Some(Some(_))) {
             state = self.ready.wait_timeout(state, patience).unwrap_or_else(PoisonError::into_inner).0;
@@ -171,13 +172,13 @@ impl<T> Gate<T> {
     }
 
     /// Stops the run for a reason. The first reason counts.
-    pub(crate) fn fail(&self, failure: Failure) {
-        self.lock().failure.get_or_insert(failure);
+    pub(crate) fn fail(&self, reason: StopReason) {
+        self.lock().reason.get_or_insert(reason);
         self.stop();
     }
 
     /// Passes a value on, or stops the run.
-    pub(crate) fn check<V, E: Into<Failure>>(&self, result: Result<V, E>) -> Result<V, Stopped> {
+    pub(crate) fn check<V, E: Into<StopReason>>(&self, result: Result<V, E>) -> Result<V, Stopped> {
         result.map_err(|e| {
             self.fail(e.into());
             Stopped
@@ -188,13 +189,13 @@ impl<T> Gate<T> {
         self.lock().stopped
     }
 
-    pub(crate) fn into_failure(self) -> Option<Failure> {
-        self.state.into_inner().unwrap_or_else(PoisonError::into_inner).failure
+    pub(crate) fn into_reason(self) -> Option<StopReason> {
+        self.state.into_inner().unwrap_or_else(PoisonError::into_inner).reason
     }
 
     /// A panic elsewhere must not cause a second one here: the state is valid after every
     /// statement.
-    fn lock(&self) -> MutexGuard<'_, State<T>> {
+    fn lock(&self) -> MutexGuard<'_, InFlight<T>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

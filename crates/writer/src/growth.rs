@@ -8,11 +8,11 @@
 
 use crate::error::{Error, Result};
 use crate::folder::{Survey, check_shard};
-use crate::journal::{Entry, Head};
+use crate::journal::{JournalEntry, JournalHead};
 use crate::lock::RunLock;
 use crate::names::NEXT;
 use crate::options::WriteOptions;
-use crate::pipeline::Run;
+use crate::pipeline::Pipeline;
 use crate::plan::Plan;
 use crate::prepare::{Prepared, prepare_or};
 use crate::report::{Outcome, Report};
@@ -45,7 +45,7 @@ pub struct Growth<'a> {
     pub(crate) manifest: Manifest,
     /// What [`write`](Self::write) has made, from when the generation may be ready: putting it in place
     /// can fail, and then the same call ends it.
-    ready: Mutex<Option<(Head, Report)>>,
+    ready: Mutex<Option<(JournalHead, Report)>>,
 }
 
 impl std::fmt::Debug for Growth<'_> {
@@ -143,7 +143,7 @@ impl<'a> Growth<'a> {
             return Err(Error::usage("options of a generation", "at least 1 thread, no part", "others", ""));
         }
         let folder = self.target.below(NEXT);
-        let head = Head::new(plan, None);
+        let head = JournalHead::new(plan, None);
         if let Some(report) = self.end(&head)? {
             return Ok(report);
         }
@@ -162,9 +162,9 @@ impl<'a> Growth<'a> {
             Prepared::Complete(_) => return Err(Error::internal("next generation", "unfinished", "a manifest")),
         };
         let metadata = plan.metadata().encode()?;
-        let run = Run { target: &folder, plan, metadata: &metadata, source, options };
+        let pipeline = Pipeline { target: &folder, plan, metadata: &metadata, source, options };
         let reused = Figures::of(&journal.entries);
-        let entries = run_all(&run, plan.numbers().collect(), journal, reused)?;
+        let entries = run_all(&pipeline, plan.numbers().collect(), journal, reused)?;
         let manifest = self.manifest_of(generation, plan, &entries, next)?;
         let encoded = manifest.encode()?;
         let report = report(Outcome::Complete, plan.dataset_id(), &entries, reused, manifest.fidelity, started);
@@ -176,7 +176,7 @@ impl<'a> Growth<'a> {
     }
 
     /// Puts the generation in place that an earlier call had ready. `None` if there was none.
-    fn end(&self, head: &Head) -> Result<Option<Report>> {
+    fn end(&self, head: &JournalHead) -> Result<Option<Report>> {
         let ready = self.ready();
         let Some((written, report)) = &*ready else { return Ok(None) };
         settle(&self.target)?;
@@ -196,7 +196,7 @@ impl<'a> Growth<'a> {
         Ok(Some(self.noted(report.clone())))
     }
 
-    fn ready(&self) -> MutexGuard<'_, Option<(Head, Report)>> {
+    fn ready(&self) -> MutexGuard<'_, Option<(JournalHead, Report)>> {
         self.ready.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -208,7 +208,7 @@ impl<'a> Growth<'a> {
         &self,
         generation: u32,
         plan: &Plan,
-        entries: &BTreeMap<u32, Entry>,
+        entries: &BTreeMap<u32, JournalEntry>,
         mut next: Next<'_, T>,
     ) -> Result<Manifest> {
         let taken: HashSet<String> = self.target.names()?.into_iter().collect();

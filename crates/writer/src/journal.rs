@@ -31,7 +31,7 @@ const MAX_LINE_BYTES: u64 = 128 << 20;
 /// except the modification times must be the same.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Head {
+pub(crate) struct JournalHead {
     /// Version of the packer. Another version may encode the same sample differently.
     packer: String,
     pub(crate) dataset_id: String,
@@ -47,7 +47,7 @@ pub(crate) struct Head {
 /// A finished shard.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Entry {
+pub(crate) struct JournalEntry {
     pub(crate) number: u32,
     pub(crate) file: ShardEntry,
     pub(crate) source_bytes: u64,
@@ -57,7 +57,14 @@ pub(crate) struct Entry {
     pub(crate) skipped: Vec<SkippedSample>,
 }
 
-impl Head {
+impl JournalEntry {
+    /// The shard's number, and what the manifest will say of it.
+    pub(crate) const fn shard(&self) -> (u32, &ShardEntry) {
+        (self.number, &self.file)
+    }
+}
+
+impl JournalHead {
     /// Number of shards of the whole dataset.
     pub(crate) fn shards(&self) -> Result<u32> {
         let missing = || shardpack_format::Error::format("shards of a journal", "their number", "none");
@@ -169,8 +176,8 @@ pub(crate) struct Difference {
 /// The content of a journal.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Journal {
-    pub(crate) head: Head,
-    pub(crate) entries: BTreeMap<u32, Entry>,
+    pub(crate) head: JournalHead,
+    pub(crate) entries: BTreeMap<u32, JournalEntry>,
 }
 
 impl Journal {
@@ -180,13 +187,13 @@ impl Journal {
         let path = &target.file(name);
         let file = BufReader::new(target.open_shared(name)?.take(MAX_BYTES.saturating_add(1)));
         let mut lines = Lines { path, file, line: Vec::new(), bytes: 0 };
-        let Some(head) = lines.next::<Head>()? else { return Ok(None) };
+        let Some(head) = lines.next::<JournalHead>()? else { return Ok(None) };
         let limit = Limits::default().max_shards;
         if let Some(found) = head.metadata.shards.map(u64::from).filter(|&found| found > limit) {
             return Err(lines.over("shards", limit, found));
         }
         let mut entries = BTreeMap::new();
-        while let Some(entry) = lines.next::<Entry>()? {
+        while let Some(entry) = lines.next::<JournalEntry>()? {
             entries.insert(entry.number, entry);
         }
         Ok(Some(Self { head, entries }))
@@ -250,12 +257,12 @@ impl<R: BufRead> Lines<'_, R> {
 pub(crate) struct OpenJournal {
     file: Arc<dyn GrowingFile>,
     path: PathBuf,
-    not_noted: Mutex<Vec<Entry>>,
+    not_noted: Mutex<Vec<JournalEntry>>,
 }
 
 impl OpenJournal {
     /// Adds a finished shard, durably.
-    pub(crate) fn add(&self, entry: &Entry) -> Result<()> {
+    pub(crate) fn add(&self, entry: &JournalEntry) -> Result<()> {
         let add = || {
             self.file.append(&line(entry)?).map_err(|e| Error::io("write", &self.path, e))?;
             self.file.sync().map_err(|e| Error::io("sync", &self.path, e))
@@ -266,7 +273,7 @@ impl OpenJournal {
     }
 
     /// Finished shards whose line could not be written.
-    pub(crate) fn not_noted(self) -> Vec<Entry> {
+    pub(crate) fn not_noted(self) -> Vec<JournalEntry> {
         self.not_noted.into_inner().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,9 +1,10 @@
 //! Joining the parts that several machines wrote into one folder.
 
 use crate::error::{Error, Result};
-use crate::folder::{Survey, check_shards, of_entry};
-use crate::journal::{Difference, Entry, Head, Journal};
+use crate::folder::{Survey, check_shards};
+use crate::journal::{Difference, Journal, JournalEntry, JournalHead};
 use crate::lock::RunLock;
+use crate::names::shard_count;
 use crate::output::Output;
 use crate::part::Part;
 use crate::report::{Outcome, Report};
@@ -64,7 +65,7 @@ fn merge_locked<T: Tally>(target: &Target<'_>) -> Result<Report> {
     refuse_mixture(&journals, &what())?;
     let head = &first.head;
     let id: DatasetId = head.dataset_id.parse()?;
-    let entries: BTreeMap<u32, Entry> = journals.iter().flat_map(|j| j.entries.clone()).collect();
+    let entries: BTreeMap<u32, JournalEntry> = journals.iter().flat_map(|j| j.entries.clone()).collect();
     refuse_unfinished(target, head, id, &journals, &entries)?;
     let fidelity = end_dataset::<T>(target, id, &head.metadata, &entries)?;
     survey.remove_temporaries(target)?;
@@ -109,15 +110,15 @@ fn refuse_mixture(journals: &[&Journal], what: &str) -> Result<()> {
 /// Refuses parts of which a shard is missing, or is not the one that was finished.
 fn refuse_unfinished(
     target: &Target<'_>,
-    head: &Head,
+    head: &JournalHead,
     id: DatasetId,
     journals: &[&Journal],
-    entries: &BTreeMap<u32, Entry>,
+    entries: &BTreeMap<u32, JournalEntry>,
 ) -> Result<()> {
     let (shards, parts) = (head.shards()?, head.part.map(Part::count));
     let begun: BTreeSet<Part> = journals.iter().filter_map(|journal| journal.head.part).collect();
     let mut unfinished: Vec<UnfinishedPart> = Vec::new();
-    let noted: Vec<_> = entries.range(..shards).map(of_entry).collect();
+    let noted: Vec<_> = entries.range(..shards).map(|(_, entry)| entry.shard()).collect();
     let checked = check_shards(target, id, &noted)?;
     let mut checked: BTreeMap<u32, _> = noted.iter().map(|(number, _)| *number).zip(checked).collect();
     // A step for each shard, however many parts there are: a part may have no shard at all.
@@ -134,7 +135,7 @@ fn refuse_unfinished(
                 last.damage = last.damage.take().or(damage);
             }
             _ => {
-                let count = u32::try_from(part.shards(shards).len()).unwrap_or(u32::MAX);
+                let count = shard_count(part.shards(shards).len());
                 let begun = parts.is_none() || begun.contains(&part);
                 unfinished.push(UnfinishedPart {
                     part,

@@ -2,7 +2,7 @@
 //! removed, and it knows them by their names.
 
 use crate::part::Part;
-use shardpack_format::{shard_name, shard_name_of};
+use shardpack_format::{bug, shard_name, shard_name_of};
 
 /// Temporary name of the manifest.
 pub(crate) const MANIFEST_TEMPORARY: &str = ".manifest.json.tmp";
@@ -20,6 +20,11 @@ pub(crate) const TOKEN_NAME: &str = ".shardpack-spool";
 
 const JOURNAL_PREFIX: &str = ".shardpack-journal";
 const JOURNAL_SUFFIX: &str = ".jsonl";
+
+/// A number of shards. Each has a number of 32 bits.
+pub(crate) fn shard_count(shards: usize) -> u32 {
+    u32::try_from(shards).unwrap_or_else(|_| bug("more shards than numbers of shards"))
+}
 
 /// Temporary name of a shard.
 pub(crate) fn shard_temporary(number: u32) -> String {

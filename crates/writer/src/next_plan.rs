@@ -1,6 +1,7 @@
 //! Plans of a later generation: shards behind those of a dataset, or some of its shards anew.
 
 use crate::error::{Error, Result};
+use crate::names::shard_count;
 use crate::plan::{Fingerprint, Ids, Plan, PlanOptions, PlannedShard, refuse_too_many, room_for_shards};
 use sha2::{Digest, Sha256};
 use shardpack_format::{Manifest, Metadata};
@@ -34,12 +35,10 @@ impl Plan {
                 "",
             ));
         }
-        let internal = || Error::internal("shards of a dataset", u32::MAX, count);
-        let first = u32::try_from(manifest.shards.len()).map_err(|_| internal())?;
         for shard in &mut self.shards {
-            shard.number = shard.number.checked_add(first).ok_or_else(internal)?;
+            shard.number += shard_count(manifest.shards.len());
         }
-        self.metadata.shards = Some(u32::try_from(count).map_err(|_| internal())?);
+        self.metadata.shards = Some(shard_count(manifest.shards.len() + self.shards.len()));
         self.ids = Ids::From(first_id);
         self.identity.inputs = follow(&self.identity.inputs, manifest, first_id)?;
         self.identity.dataset_id = manifest.dataset_id;
@@ -78,8 +77,6 @@ impl Plan {
             first = end;
         }
         let inputs = follow(&inputs.finalize().into(), manifest, 0)?;
-        let shards = u32::try_from(manifest.shards.len())
-            .map_err(|_| Error::internal("shards of a dataset", u32::MAX, manifest.shards.len()))?;
         let identity = Fingerprint {
             dataset_id: manifest.dataset_id,
             options: PlanOptions { shuffle: None, ..PlanOptions::default() },
@@ -87,7 +84,7 @@ impl Plan {
             inputs,
             mtimes: [0; 32],
         };
-        let metadata = Metadata { shards: Some(shards), ..metadata };
+        let metadata = Metadata { shards: Some(shard_count(manifest.shards.len())), ..metadata };
         Ok(Self { identity, metadata, order, shards: planned, ids: Ids::Listed(ids) })
     }
 }

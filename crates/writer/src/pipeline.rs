@@ -3,9 +3,9 @@
 
 use crate::commit::{CommitMessage, Committer, Done};
 use crate::error::{Error, Result};
-use crate::gate::{Failure, Gate, Outcome, StopOnDrop, Stopped};
+use crate::gate::{Gate, SampleResult, StopOnDrop, StopReason, Stopped};
 use crate::journal::OpenJournal;
-use crate::names::shard_temporary;
+use crate::names::{shard_count, shard_temporary};
 use crate::options::WriteOptions;
 use crate::plan::Plan;
 use crate::record_buffers::RecordBuffers;
@@ -29,8 +29,8 @@ const PATIENCE: Duration = Duration::from_millis(50);
 /// the time that it takes without this; 256 MiB took as long as 64.
 const SYNC_AHEAD_BYTES: u64 = 64 << 20;
 
-/// What stays the same in a run.
-pub(crate) struct Run<'a, S> {
+/// The shards of a plan, on their way from a source to a target.
+pub(crate) struct Pipeline<'a, S> {
     pub(crate) target: &'a Target<'a>,
     pub(crate) plan: &'a Plan,
     /// The encoded metadata that every shard repeats.
@@ -39,7 +39,7 @@ pub(crate) struct Run<'a, S> {
     pub(crate) options: &'a WriteOptions<'a>,
 }
 
-impl<S: SampleSource> Run<'_, S> {
+impl<S: SampleSource> Pipeline<'_, S> {
     /// Writes the shards `todo`. Finished shards are in `done` and in the journal, even after a
     /// failure.
     pub(crate) fn shards(
@@ -48,7 +48,7 @@ impl<S: SampleSource> Run<'_, S> {
         journal: &OpenJournal,
         done: &Done,
         progress: Progress,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), StopReason> {
         let gate = Gate::new(self.options.memory_bytes, self.options.threads);
         let buffers = RecordBuffers::new(self.options.threads.saturating_add(1));
         let samples = todo.iter().flat_map(|&n| self.plan.samples(n).iter().map(move |&s| (n, u64::from(s))));
@@ -79,7 +79,7 @@ impl<S: SampleSource> Run<'_, S> {
             spawned(name.spawn_scoped(scope, commit))?;
             let hash_line = HashLine { messages: hash_sender, free };
             let mut writer = Writer {
-                run: self,
+                pipeline: self,
                 gate,
                 buffers,
                 hash: &hash_line,
@@ -106,12 +106,12 @@ impl<S: SampleSource> Run<'_, S> {
             self.report(Progress { shards: finished(done), ..progress });
             Ok::<(), Error>(())
         })?;
-        match gate.into_failure() {
+        match gate.into_reason() {
             // What was on its way to a store was given up.
-            Some(Failure::Fatal(Error::Io { .. })) if self.target.is_store() && self.is_cancelled() => {
+            Some(StopReason::Fatal(Error::Io { .. })) if self.target.is_store() && self.is_cancelled() => {
                 Err(Error::Cancelled.into())
             }
-            Some(failure) => Err(failure),
+            Some(reason) => Err(reason),
             None => Ok(()),
         }
     }
@@ -216,17 +216,17 @@ fn guard<R>(f: impl FnOnce() -> R) -> Result<R, Arc<dyn Explain + Send + Sync>> 
 }
 
 fn finished(done: &Done) -> u32 {
-    u32::try_from(done.lock().unwrap_or_else(PoisonError::into_inner).len()).unwrap_or(u32::MAX)
+    shard_count(done.lock().unwrap_or_else(PoisonError::into_inner).len())
 }
 
 /// The writer: takes the results in order and appends them.
 struct Writer<'a, S: SampleSource> {
-    run: &'a Run<'a, S>,
+    pipeline: &'a Pipeline<'a, S>,
     gate: &'a Gate<S::Tally>,
     buffers: &'a RecordBuffers,
     hash: &'a HashLine,
     commits: Sender<CommitMessage>,
-    ready: VecDeque<Outcome<S::Tally>>,
+    ready: VecDeque<SampleResult<S::Tally>>,
     done: &'a Done,
     progress: Progress,
     reported: Instant,
@@ -239,21 +239,21 @@ impl<S: SampleSource> Writer<'_, S> {
         let result = self.fill(number);
         if result.is_err() {
             // If it cannot be removed now, the next run removes it.
-            let _ = self.run.target.remove_scratch(&temporary);
+            let _ = self.pipeline.target.remove_scratch(&temporary);
         }
         let finished = result?;
         self.commits.send(CommitMessage::Shard(Box::new(finished))).map_err(|_| Stopped)
     }
 
     fn fill(&mut self, number: u32) -> Result<crate::commit::Finished, Stopped> {
-        let Run { target, plan, .. } = *self.run;
+        let Pipeline { target, plan, .. } = *self.pipeline;
         let identity = Identity::new(plan.dataset_id(), number);
         let temporary = shard_temporary(number);
         let mut shard = self.gate.check(ShardFile::create(target, temporary, identity, plan.metadata(), self.hash))?;
         let written_before = self.progress.bytes_out;
         let mut sync_at = SYNC_AHEAD_BYTES;
         for _ in plan.samples(number) {
-            let Outcome { sample, key, result, charge } = self.next()?;
+            let SampleResult { sample, key, result, charge } = self.next()?;
             match self.gate.check(result)? {
                 Encoded::Skipped { reason } => {
                     shard.skip(key, reason);
@@ -273,26 +273,26 @@ impl<S: SampleSource> Writer<'_, S> {
             self.progress.bytes_out = written_before + shard.written();
             if shard.written() >= sync_at {
                 sync_at = shard.written() + SYNC_AHEAD_BYTES;
-                let temporary = self.run.target.scratch_file(&shard.temporary);
+                let temporary = self.pipeline.target.scratch_file(&shard.temporary);
                 // A busy commit thread means a busy disk.
                 let _ = self.commits.try_send(CommitMessage::Ahead { number, temporary, file: shard.handle() });
             }
         }
-        let finished = self.gate.check(shard.finish(self.run.metadata))?;
+        let finished = self.gate.check(shard.finish(self.pipeline.metadata))?;
         self.progress.bytes_out = written_before + shard.written();
         Ok(finished)
     }
 
     /// The next result in order.
-    fn next(&mut self) -> Result<Outcome<S::Tally>, Stopped> {
+    fn next(&mut self) -> Result<SampleResult<S::Tally>, Stopped> {
         loop {
-            if self.run.is_cancelled() {
+            if self.pipeline.is_cancelled() {
                 self.gate.fail(Error::Cancelled.into());
                 return Err(Stopped);
             }
             if self.reported.elapsed() >= 2 * PATIENCE {
                 self.progress.shards = finished(self.done);
-                self.run.report(self.progress);
+                self.pipeline.report(self.progress);
                 self.reported = Instant::now();
             }
             if let Some(outcome) = self.ready.pop_front() {

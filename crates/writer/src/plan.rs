@@ -1,6 +1,7 @@
 //! The plan: which sample goes where. A pure function of the samples and the options.
 
 use crate::error::{Error, Result};
+use crate::names::shard_count;
 use crate::permutation::shuffle;
 use sha2::{Digest, Sha256};
 use shardpack_format::{DatasetId, IndexBuilder, Limits, Manifest, Metadata, VERSION, check_key};
@@ -159,9 +160,7 @@ impl Plan {
         refuse_large_indexes(&shards, &order, &sizes, &metadata)?;
         let inputs: [u8; 32] = inputs.finalize().into();
         let dataset_id = name_dataset(&metadata, options, sizes.len() as u64, &inputs)?;
-        let shard_count = u32::try_from(shards.len());
-        let shard_count = shard_count.map_err(|_| Error::internal("shards", u32::MAX, shards.len()))?;
-        let metadata = Metadata { shards: Some(shard_count), ..metadata };
+        let metadata = Metadata { shards: Some(shard_count(shards.len())), ..metadata };
         let mtimes = mtimes.finalize().into();
         let identity = Fingerprint { dataset_id, options, samples: u64::from(count), inputs, mtimes };
         Ok(Self { identity, metadata, order, shards, ids: Ids::From(0) })
@@ -196,8 +195,7 @@ impl Plan {
     /// Number of shards that are to be written, at least 1.
     #[must_use]
     pub fn shard_count(&self) -> u32 {
-        // Fits: `Plan::new` has put the same number into the metadata.
-        u32::try_from(self.shards.len()).unwrap_or(u32::MAX)
+        shard_count(self.shards.len())
     }
 
     /// The samples of a shard, as numbers in the order given, sorted as they are stored; empty past

@@ -2,7 +2,7 @@
 
 use crate::error::{Error, Result, samples};
 use crate::folder::{Survey, keep_present};
-use crate::journal::{Difference, Head, Journal, recipe_difference};
+use crate::journal::{Difference, Journal, JournalHead, recipe_difference};
 use crate::names::journal_name;
 use crate::options::WriteOptions;
 use crate::plan::Plan;
@@ -33,7 +33,7 @@ pub(crate) fn prepare_or(
     other_run: impl Fn(Difference) -> Error,
 ) -> Result<Prepared> {
     let refuse_difference = |difference: Option<Difference>| difference.map(&other_run).map_or(Ok(()), Err);
-    let head = Head::new(plan, options.part);
+    let head = JournalHead::new(plan, options.part);
     let fresh = Journal { head, entries: BTreeMap::new() };
     let what = || format!("output folder `{}`", target.path().display());
     let mut survey = Survey::take(target)?;
@@ -144,12 +144,12 @@ fn other_run(difference: Difference, out: &Path) -> Error {
 }
 
 /// Refuses to continue what was begun in other parts.
-fn refuse_other_cut(wanted: &Head, begun: &Head, what: &str) -> Result<()> {
-    let count = |head: &Head| head.part.map(|p| p.count());
+fn refuse_other_cut(wanted: &JournalHead, begun: &JournalHead, what: &str) -> Result<()> {
+    let count = |head: &JournalHead| head.part.map(|p| p.count());
     if count(wanted) == count(begun) {
         return Ok(());
     }
-    let words = |head: &Head| count(head).map_or_else(|| "the whole".to_owned(), |n| format!("{n} parts"));
+    let words = |head: &JournalHead| count(head).map_or_else(|| "the whole".to_owned(), |n| format!("{n} parts"));
     let hint = Hint::new("pack the missing parts and merge them, or use ")
         .and([Setting::on("force")])
         .then(" without a part to start over");

@@ -4,7 +4,7 @@
 use crate::commit::Finished;
 use crate::error::{Error, Result};
 use crate::gate::Gate;
-use crate::journal::Entry;
+use crate::journal::JournalEntry;
 use crate::record_buffers::RecordBuffers;
 use crate::report::SkippedSample;
 use crate::source::{EncodedSample, Tally};
@@ -205,7 +205,7 @@ impl<'a, T: Tally> ShardFile<'a, T> {
             sha256: [0; 32],
         };
         let skipped = std::mem::take(&mut self.skipped);
-        let entry = Entry { number: self.number, file, source_bytes: self.source_bytes, tally, skipped };
+        let entry = JournalEntry { number: self.number, file, source_bytes: self.source_bytes, tally, skipped };
         Ok(Finished { temporary: self.temporary.clone(), file: self.handle(), sha256, entry })
     }
 

@@ -107,6 +107,9 @@ pub fn array_expression(numbers: impl IntoIterator<Item = u32>) -> String {
             _ => runs.push((number, number)),
         }
     }
-    let text = |(first, last): (u32, u32)| if first == last { first.to_string() } else { format!("{first}-{last}") };
-    runs.into_iter().map(text).collect::<Vec<_>>().join(",")
+    let texts = runs.into_iter().map(|(first, last)| match last - first {
+        0 => first.to_string(),
+        _ => format!("{first}-{last}"),
+    });
+    texts.collect::<Vec<_>>().join(",")
 }

@@ -4,13 +4,13 @@
 use crate::commit::Done;
 use crate::error::{Error, Result};
 use crate::folder::{Survey, check_shards};
-use crate::gate::Failure;
-use crate::journal::{Entry, Journal};
+use crate::gate::StopReason;
+use crate::journal::{Journal, JournalEntry};
 use crate::lock::RunLock;
-use crate::names::journal_name;
+use crate::names::{journal_name, shard_count};
 use crate::options::WriteOptions;
 use crate::output::Output;
-use crate::pipeline::Run;
+use crate::pipeline::Pipeline;
 use crate::plan::Plan;
 use crate::prepare::{Prepared, prepare};
 use crate::report::{Outcome, Progress, Report};
@@ -142,10 +142,10 @@ fn write_prepared<S: SampleSource>(
         Prepared::Begin(journal) => journal,
     };
     let metadata = plan.metadata().encode()?;
-    let run = Run { target, plan, metadata: &metadata, source, options };
+    let pipeline = Pipeline { target, plan, metadata: &metadata, source, options };
     let shards = options.part.map_or(0..plan.shard_count(), |part| part.shards(plan.shard_count()));
     let reused = Figures::of(&journal.entries);
-    let entries = run_all(&run, shards.collect(), journal, reused)?;
+    let entries = run_all(&pipeline, shards.collect(), journal, reused)?;
     let fidelity;
     let outcome = if options.part.is_some() {
         fidelity = total::<S::Tally>(target.path(), &entries)?.report();
@@ -162,24 +162,24 @@ fn write_prepared<S: SampleSource>(
 /// Writes what is missing. A shard that could not be synced is written once more: its state on the
 /// disk is unknown, but the sources are still there.
 pub(crate) fn run_all<S: SampleSource>(
-    run: &Run<'_, S>,
+    pipeline: &Pipeline<'_, S>,
     shards: Vec<u32>,
     mut journal: Journal,
     reused: Figures,
-) -> Result<BTreeMap<u32, Entry>> {
+) -> Result<BTreeMap<u32, JournalEntry>> {
     let mut tried_again = BTreeSet::new();
     loop {
         let todo: Vec<u32> = shards.iter().copied().filter(|n| !journal.entries.contains_key(n)).collect();
-        let no_space = |error: Error, entries: &BTreeMap<u32, Entry>| {
-            let missing = todo.iter().filter(|n| !entries.contains_key(n)).map(|&n| run.plan.stored_bytes(n));
+        let no_space = |error: Error, entries: &BTreeMap<u32, JournalEntry>| {
+            let missing = todo.iter().filter(|n| !entries.contains_key(n)).map(|&n| pipeline.plan.stored_bytes(n));
             // Of a dataset that goes to a store, the disk holds three shards at a time.
-            let missing: u64 = if run.target.is_store() { missing.take(3).sum() } else { missing.sum() };
-            error.with_space(missing, || run.target.free_bytes())
+            let missing: u64 = if pipeline.target.is_store() { missing.take(3).sum() } else { missing.sum() };
+            error.with_space(missing, || pipeline.target.free_bytes())
         };
-        let open = journal.begin(run.target).map_err(|e| no_space(e, &journal.entries))?;
-        let progress = progress(run.plan, &shards, &journal.entries, reused);
+        let open = journal.begin(pipeline.target).map_err(|e| no_space(e, &journal.entries))?;
+        let progress = progress(pipeline.plan, &shards, &journal.entries, reused);
         let done = Done::new(std::mem::take(&mut journal.entries));
-        let result = run.shards(&todo, &open, &done, progress);
+        let result = pipeline.shards(&todo, &open, &done, progress);
         journal.entries = done.into_inner().unwrap_or_else(PoisonError::into_inner);
         // A shard was finished while the disk became full. There is room for its journal line once
         // the temporary file is removed.
@@ -188,18 +188,18 @@ pub(crate) fn run_all<S: SampleSource>(
         journal.entries.extend(not_noted.into_iter().map(|entry| (entry.number, entry)));
         let error = match result {
             Ok(()) => return Ok(journal.entries),
-            Err(Failure::Sync { shard, .. }) if tried_again.insert(shard) => continue,
-            Err(Failure::Sync { error, .. } | Failure::Fatal(error)) => error,
+            Err(StopReason::Sync { shard, .. }) if tried_again.insert(shard) => continue,
+            Err(StopReason::Sync { error, .. } | StopReason::Fatal(error)) => error,
         };
         if !is_noted {
             // Report the first error. If this fails too, the shard is packed again.
-            let _ = journal.begin(run.target);
+            let _ = journal.begin(pipeline.target);
         }
         return Err(no_space(error, &journal.entries));
     }
 }
 
-fn progress(plan: &Plan, shards: &[u32], entries: &BTreeMap<u32, Entry>, reused: Figures) -> Progress {
+fn progress(plan: &Plan, shards: &[u32], entries: &BTreeMap<u32, JournalEntry>, reused: Figures) -> Progress {
     let done = Figures::of(entries);
     Progress {
         samples: done.samples + done.skipped,
@@ -211,7 +211,7 @@ fn progress(plan: &Plan, shards: &[u32], entries: &BTreeMap<u32, Entry>, reused:
         bytes_in_total: shards.iter().map(|&n| plan.source_bytes(n)).sum(),
         bytes_out: entries.values().map(|e| e.file.bytes).sum(),
         shards: done.shards,
-        shards_total: u32::try_from(shards.len()).unwrap_or(u32::MAX),
+        shards_total: shard_count(shards.len()),
     }
 }
 
@@ -226,9 +226,9 @@ pub(crate) struct Figures {
 }
 
 impl Figures {
-    pub(crate) fn of(entries: &BTreeMap<u32, Entry>) -> Self {
+    pub(crate) fn of(entries: &BTreeMap<u32, JournalEntry>) -> Self {
         Self {
-            shards: u32::try_from(entries.len()).unwrap_or(u32::MAX),
+            shards: shard_count(entries.len()),
             samples: entries.values().map(|e| e.file.samples).sum(),
             skipped: entries.values().map(|e| e.skipped.len() as u64).sum(),
             bytes_in: entries.values().map(|e| e.source_bytes).sum(),
@@ -252,7 +252,7 @@ pub(crate) fn already_complete(target: &Target<'_>, manifest: &Manifest, started
     // the manifest.
     let id = manifest.dataset_id.to_string();
     let journals = survey.journals.into_values().flatten().filter(|journal| journal.head.dataset_id == id);
-    let entries: BTreeMap<u32, Entry> = journals.flat_map(|journal| journal.entries).collect();
+    let entries: BTreeMap<u32, JournalEntry> = journals.flat_map(|journal| journal.entries).collect();
     if entries.values().map(|entry| &entry.file).eq(&manifest.shards) {
         let (reused, fidelity) = (Figures::of(&entries), manifest.fidelity.clone());
         return Ok(report(Outcome::AlreadyComplete, manifest.dataset_id, &entries, reused, fidelity, started));
@@ -265,8 +265,8 @@ pub(crate) fn already_complete(target: &Target<'_>, manifest: &Manifest, started
         bytes_in: None,
         bytes_in_reused: None,
         bytes_out: manifest.shards.iter().map(|s| s.bytes).sum(),
-        shards: u32::try_from(manifest.shards.len()).unwrap_or(u32::MAX),
-        shards_reused: u32::try_from(manifest.shards.len()).unwrap_or(u32::MAX),
+        shards: shard_count(manifest.shards.len()),
+        shards_reused: shard_count(manifest.shards.len()),
         skipped: Vec::new(),
         notes: Vec::new(),
         fidelity: manifest.fidelity.clone(),
@@ -275,7 +275,7 @@ pub(crate) fn already_complete(target: &Target<'_>, manifest: &Manifest, started
 }
 
 /// Adds up the figures of the shards, in order.
-pub(crate) fn total<T: Tally>(out: &Path, entries: &BTreeMap<u32, Entry>) -> Result<T> {
+pub(crate) fn total<T: Tally>(out: &Path, entries: &BTreeMap<u32, JournalEntry>) -> Result<T> {
     let mut total = T::default();
     for entry in entries.values() {
         total.merge(tally_of(out, entry)?);
@@ -284,7 +284,7 @@ pub(crate) fn total<T: Tally>(out: &Path, entries: &BTreeMap<u32, Entry>) -> Res
 }
 
 /// The figures of one shard.
-pub(crate) fn tally_of<T: Tally>(out: &Path, entry: &Entry) -> Result<T> {
+pub(crate) fn tally_of<T: Tally>(out: &Path, entry: &JournalEntry) -> Result<T> {
     T::deserialize(&entry.tally).map_err(|e| {
         let what = format!("tally of shard {} of `{}`", entry.number, out.display());
         Error::usage(what, "one that this program wrote, without NaN or infinity", e.to_string(), "")
@@ -296,7 +296,7 @@ pub(crate) fn end_dataset<T: Tally>(
     target: &Target<'_>,
     id: DatasetId,
     metadata: &Metadata,
-    entries: &BTreeMap<u32, Entry>,
+    entries: &BTreeMap<u32, JournalEntry>,
 ) -> Result<serde_json::Map<String, serde_json::Value>> {
     let mut manifest = Manifest::new(id, metadata.clone());
     let total = total::<T>(target.path(), entries)?;
@@ -309,7 +309,7 @@ pub(crate) fn end_dataset<T: Tally>(
 pub(crate) fn report(
     outcome: Outcome,
     dataset_id: DatasetId,
-    entries: &BTreeMap<u32, Entry>,
+    entries: &BTreeMap<u32, JournalEntry>,
     reused: Figures,
     fidelity: serde_json::Map<String, serde_json::Value>,
     started: Instant,

@@ -7,7 +7,7 @@ use super::source::Numbers;
 use crate::names::LOCK_NAME;
 use crate::{Bucket, Outcome, WriteOptions, write_dataset};
 use shardpack_format::shard_name_of;
-use shardpack_io::{Error, Memory, Objects, ReadAt, Result, Storage};
+use shardpack_io::{Error, MemoryStorage, Objects, ReadAt, Result, Storage};
 use std::collections::BTreeMap;
 use std::io::{ErrorKind, Read};
 use std::path::Path;
@@ -17,7 +17,7 @@ const NAME: &str = "s3://bucket/train";
 
 #[derive(Debug)]
 struct Unsure {
-    memory: Memory,
+    memory: MemoryStorage,
     /// Each object that is sent arrives, and the answer is that there is no such upload: what some
     /// stores say when the answer to its end was lost, and the end is asked for once more.
     loses_answers: bool,
@@ -27,7 +27,7 @@ struct Unsure {
 
 impl Unsure {
     fn new(loses_answers: bool, is_taken_over: bool) -> Arc<Self> {
-        Arc::new(Self { memory: Memory::new(NAME, []), loses_answers, is_taken_over })
+        Arc::new(Self { memory: MemoryStorage::new(NAME, []), loses_answers, is_taken_over })
     }
 }
 
@@ -109,8 +109,8 @@ fn force_leaves_nothing_of_a_dataset_that_had_grown() {
     let mut objects = expected(&old);
     objects.insert("manifest-0001.json".into(), objects["manifest.json"].clone());
     objects.insert(shard_name_of(0, 2), objects["shard-00000.shard"].clone());
-    let memory = Arc::new(Memory::new(NAME, objects));
-    let place = Bucket::new(Arc::<Memory>::clone(&memory), spools.path());
+    let memory = Arc::new(MemoryStorage::new(NAME, objects));
+    let place = Bucket::new(Arc::<MemoryStorage>::clone(&memory), spools.path());
     let force = WriteOptions { force: true, ..options(1) };
     write_dataset(place, &new.plan(20_000), &new, &force).unwrap();
     assert!(*memory.objects() == expected(&new), "{:?}", memory.objects().keys());
