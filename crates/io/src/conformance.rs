@@ -90,7 +90,9 @@ fn check_file(file: &dyn ReadAt, bytes: &[u8]) {
     for (start, end) in [(0, bytes.len()), (middle, bytes.len()), (0, middle), (middle, middle), (0, bytes.len())] {
         read(start, end);
     }
-    let _ = file.is_cached(0);
+    if len > 0 {
+        let _ = file.is_cached(len - 1);
+    }
     file.drop_cached();
     std::thread::scope(|scope| {
         for part in 0..4 {
@@ -229,7 +231,7 @@ pub fn check_file_system(files: &dyn FileSystem, folder: &Path) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Disk, Folder, Memory};
+    use crate::{Disk, Fault, Faults, Folder, MemoryStorage, RiggedStorage};
 
     #[test]
     fn a_folder_of_this_machine() {
@@ -246,8 +248,21 @@ mod tests {
 
     #[test]
     fn memory() {
-        check_storage(&Memory::new("memory", files().into_iter().map(|(name, bytes)| (name.to_owned(), bytes))));
-        check_objects(&Memory::new("memory", []));
+        check_storage(&with_files());
+        check_objects(&MemoryStorage::new("memory", []));
+    }
+
+    #[test]
+    fn a_rigged_storage_that_fails_for_good_nowhere() {
+        for fault in [Fault::None, Fault::OneByte, Fault::Pieces] {
+            let rigged = RiggedStorage::new(with_files(), Faults::new(fault));
+            check_storage(&rigged);
+            assert_eq!(rigged.rig.open.load(std::sync::atomic::Ordering::SeqCst), 0, "all files are closed");
+        }
+    }
+
+    fn with_files() -> MemoryStorage {
+        MemoryStorage::new("memory", files().into_iter().map(|(name, bytes)| (name.to_owned(), bytes)))
     }
 
     #[test]

@@ -9,7 +9,8 @@
 //! `shardpack-store` has the storages behind URLs. Nothing here knows what a shard is.
 //!
 //! `conformance`, behind the feature of that name, holds the suite that every implementation
-//! passes, those of the tests included.
+//! passes, those of the tests included: `MemoryStorage`, and `RiggedStorage`, which fails, delays
+//! and counts as a test says.
 #![forbid(unsafe_code)]
 #![deny(clippy::indexing_slicing)]
 
@@ -28,6 +29,8 @@ mod lock_name;
 mod memory;
 mod objects;
 mod read_at;
+#[cfg(any(test, feature = "conformance"))]
+mod rigged;
 mod storage;
 mod traffic;
 mod url;
@@ -40,9 +43,11 @@ pub use file_system::{FileLock, FileSystem, GrowingFile, LockMode, is_unsupporte
 pub use folder::Folder;
 pub use holder::Holder;
 #[cfg(any(test, feature = "conformance"))]
-pub use memory::Memory;
+pub use memory::MemoryStorage;
 pub use objects::Objects;
 pub use read_at::{Ends, ReadAt, Reader, read_ends, read_exact_at, read_whole};
+#[cfg(any(test, feature = "conformance"))]
+pub use rigged::{Fault, Faults, Rig, RiggedStorage};
 pub use storage::{Listed, Storage};
 pub use traffic::{CacheStats, Traffic};
 pub use url::is_url;

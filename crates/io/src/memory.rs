@@ -12,15 +12,28 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 /// Objects in memory, by their names.
 #[derive(Debug)]
-pub struct Memory {
+pub struct MemoryStorage {
     path: PathBuf,
     objects: Mutex<BTreeMap<String, Vec<u8>>>,
 }
 
-impl Memory {
+impl MemoryStorage {
     /// A storage that messages call `path`, with these objects.
     pub fn new(path: impl Into<PathBuf>, objects: impl IntoIterator<Item = (String, Vec<u8>)>) -> Self {
         Self { path: path.into(), objects: Mutex::new(objects.into_iter().collect()) }
+    }
+
+    /// The files directly in a folder.
+    ///
+    /// # Panics
+    /// If one cannot be read.
+    #[must_use]
+    pub fn of_folder(folder: &Path) -> Self {
+        let read = |entry: io::Result<std::fs::DirEntry>| {
+            let path = entry.unwrap().path();
+            (path.file_name().unwrap().to_string_lossy().into_owned(), std::fs::read(&path).unwrap())
+        };
+        Self::new("memory", std::fs::read_dir(folder).unwrap().map(read))
     }
 
     /// The objects.
@@ -33,7 +46,7 @@ impl Memory {
     }
 }
 
-impl Storage for Memory {
+impl Storage for MemoryStorage {
     fn path(&self) -> &Path {
         &self.path
     }
@@ -52,17 +65,18 @@ impl Storage for Memory {
     }
 
     fn list(&self) -> Result<Vec<Listed>> {
-        let listed = |(name, bytes): (&String, &Vec<u8>)| Listed {
+        let objects = self.objects();
+        let listed = objects.iter().map(|(name, bytes)| Listed {
             name: name.clone(),
             bytes: ReadAt::len(bytes),
             modified_ns: 0,
             e_tag: None,
-        };
-        Ok(self.objects().iter().map(listed).collect())
+        });
+        Ok(listed.collect())
     }
 }
 
-impl Objects for Memory {
+impl Objects for MemoryStorage {
     fn send(&self, name: &str, source: &mut dyn Read) -> Result<u64> {
         let mut bytes = Vec::new();
         let count = source.read_to_end(&mut bytes).map_err(|e| self.failed(name, "write", e))?;

@@ -107,7 +107,7 @@ impl Upload {
             self.attempts(async move || self.store.put_part(key, id, number, part.clone().into()).await)
         };
         let ids = self.wait(async {
-            let (mut ids, mut under_way, mut number): (Vec<PartId>, _, _) = (Vec::new(), FuturesOrdered::new(), 0);
+            let (mut ids, mut under_way, mut number) = (Vec::<PartId>::new(), FuturesOrdered::new(), 0);
             let mut next = first;
             loop {
                 if !next.is_empty() {

@@ -3,13 +3,13 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
 use crate::loader_support::{Disk, epoch};
-use shardpack_io::{Folder, ReadAt, Storage};
+use shardpack_io::{Folder, Rig, RiggedStorage};
 use shardpack_loader::order::Mode;
 use shardpack_loader::{Loader, LoaderOptions};
 use shardpack_reader::{Dataset, DatasetOptions, VerifyOptions, verify_in};
 use std::collections::BTreeSet;
 use std::io;
-use std::path::Path;
+use std::ops::Range;
 use std::sync::{Arc, Mutex};
 
 /// In this unit bytes are counted as announced or read: every record of the tests is as long.
@@ -24,18 +24,10 @@ struct Seen {
     most_ahead: usize,
 }
 
-/// A folder that claims to be far away, and notes what it hears.
+/// Claims to be far away, and notes what it hears.
 #[derive(Debug)]
 struct Far {
-    folder: Folder,
     window: u64,
-    seen: Arc<Mutex<Seen>>,
-}
-
-#[derive(Debug)]
-struct FarFile {
-    name: String,
-    file: Arc<dyn ReadAt>,
     seen: Arc<Mutex<Seen>>,
 }
 
@@ -43,51 +35,33 @@ fn units(name: &str, offset: u64, bytes: u64) -> impl Iterator<Item = (String, u
     (offset / UNIT..(offset + bytes).div_ceil(UNIT)).map(move |unit| (name.to_owned(), unit))
 }
 
-impl ReadAt for FarFile {
-    fn len(&self) -> u64 {
-        self.file.len()
-    }
-
-    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
-        let bytes = self.file.read_at(buffer, offset)?;
-        self.seen.lock().unwrap().read.extend(units(&self.name, offset, bytes as u64));
+impl Rig for Far {
+    fn read(&self, name: &str, range: Range<u64>) -> io::Result<u64> {
+        let bytes = range.end - range.start;
+        self.seen.lock().unwrap().read.extend(units(name, range.start, bytes));
         Ok(bytes)
     }
 
-    fn advise_soon(&self, offset: u64, bytes: u64) {
+    fn announce(&self, name: &str, range: Range<u64>) {
         let mut seen = self.seen.lock().unwrap();
-        seen.announced.extend(units(&self.name, offset, bytes));
+        seen.announced.extend(units(name, range.start, range.end - range.start));
         let ahead = seen.announced.difference(&seen.read).count();
         seen.most_ahead = seen.most_ahead.max(ahead);
     }
-}
 
-impl Storage for Far {
-    fn path(&self) -> &Path {
-        self.folder.path()
-    }
-
-    fn open(&self, name: &str) -> shardpack_io::Result<Arc<dyn ReadAt>> {
-        let file = self.folder.open(name)?;
-        Ok(Arc::new(FarFile { name: name.to_owned(), file, seen: Arc::clone(&self.seen) }))
-    }
-
-    fn names(&self) -> shardpack_io::Result<Vec<String>> {
-        self.folder.names()
+    fn announce_open(&self, name: &str) {
+        self.seen.lock().unwrap().opens_announced.insert(name.to_owned());
     }
 
     fn read_ahead_bytes(&self) -> u64 {
         self.window
     }
-
-    fn advise_open(&self, name: &str) {
-        self.seen.lock().unwrap().opens_announced.insert(name.to_owned());
-    }
 }
 
-fn far(disk: &Disk, window: u64) -> (Arc<Far>, Arc<Mutex<Seen>>) {
+fn far(disk: &Disk, window: u64) -> (Arc<RiggedStorage<Far>>, Arc<Mutex<Seen>>) {
     let seen = Arc::new(Mutex::default());
-    let storage = Far { folder: Folder::open(disk.path(), false).unwrap(), window, seen: Arc::clone(&seen) };
+    let far = Far { window, seen: Arc::clone(&seen) };
+    let storage = RiggedStorage::new(Folder::open(disk.path(), false).unwrap(), far);
     (Arc::new(storage), seen)
 }
 

@@ -3,13 +3,12 @@
 #![allow(clippy::indexing_slicing, clippy::cast_possible_truncation)]
 
 use crate::loader_support::{Disk, base, in_the_end};
-use crate::support::faults::{Fault, FaultyStorage};
-use shardpack_io::{ReadAt, Storage};
+use shardpack_io::{Fault, Faults, Rig, RiggedStorage};
 use shardpack_loader::order::{End, Mode};
 use shardpack_loader::{Loader, LoaderOptions, OnCorrupt};
 use shardpack_reader::{Dataset, DatasetOptions, Error};
 use std::io;
-use std::path::Path;
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
@@ -18,15 +17,9 @@ fn options(batch_size: u32) -> LoaderOptions {
     base().batch_size(batch_size).threads(2).mode(Mode::Stored).end(End::Uneven)
 }
 
-/// Bytes that come when they are let, or never, or with a panic.
-#[derive(Debug)]
-struct Gate {
-    inner: FaultyStorage,
-    gate: Arc<Hold>,
-}
-
+/// Lets reads through when it is open, or never, or with a panic.
 #[derive(Debug, Default)]
-struct Hold {
+struct Gate {
     closed: Mutex<bool>,
     opened: Condvar,
     waiting: AtomicU64,
@@ -35,53 +28,32 @@ struct Hold {
     refused: AtomicU64,
 }
 
-impl Hold {
+impl Gate {
     fn set(&self, closed: bool) {
         *self.closed.lock().unwrap() = closed;
         self.opened.notify_all();
     }
 }
 
-#[derive(Debug)]
-struct GatedFile(Arc<dyn ReadAt>, Arc<Hold>);
-
-impl ReadAt for GatedFile {
-    fn len(&self) -> u64 {
-        self.0.len()
-    }
-
-    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
-        let closed = self.1.closed.lock().unwrap();
+impl Rig for Gate {
+    fn read(&self, _: &str, range: Range<u64>) -> io::Result<u64> {
+        let closed = self.closed.lock().unwrap();
         if *closed {
-            self.1.waiting.fetch_add(1, Ordering::SeqCst);
+            self.waiting.fetch_add(1, Ordering::SeqCst);
         }
-        drop(self.1.opened.wait_while(closed, |closed| *closed).unwrap());
-        if self.1.gone.load(Ordering::SeqCst) {
-            self.1.refused.fetch_add(1, Ordering::SeqCst);
+        drop(self.opened.wait_while(closed, |closed| *closed).unwrap());
+        if self.gone.load(Ordering::SeqCst) {
+            self.refused.fetch_add(1, Ordering::SeqCst);
             return Err(io::ErrorKind::StaleNetworkFileHandle.into());
         }
-        assert!(!self.1.panics.load(Ordering::SeqCst), "a storage that panics");
-        self.0.read_at(buffer, offset)
+        assert!(!self.panics.load(Ordering::SeqCst), "a storage that panics");
+        Ok(range.end - range.start)
     }
 }
 
-impl Storage for Gate {
-    fn path(&self) -> &Path {
-        self.inner.path()
-    }
-
-    fn open(&self, name: &str) -> shardpack_io::Result<Arc<dyn ReadAt>> {
-        Ok(Arc::new(GatedFile(self.inner.open(name)?, Arc::clone(&self.gate))))
-    }
-
-    fn names(&self) -> shardpack_io::Result<Vec<String>> {
-        self.inner.names()
-    }
-}
-
-fn gated(disk: &Disk) -> (Loader, Arc<Hold>) {
-    let gate = Arc::new(Hold::default());
-    let storage = Gate { inner: FaultyStorage::of(disk.path(), Fault::None), gate: Arc::clone(&gate) };
+fn gated(disk: &Disk) -> (Loader, Arc<Gate>) {
+    let storage = RiggedStorage::of_folder(disk.path(), Gate::default());
+    let gate = Arc::clone(&storage.rig);
     let dataset = DatasetOptions::new().open_in(Arc::new(storage)).unwrap();
     let on_corrupt = OnCorrupt::Skip { max: 100 };
     let loader = Loader::open(&dataset, options(4).mode(Mode::Full).on_corrupt(on_corrupt)).unwrap();
@@ -161,10 +133,10 @@ fn a_slow_consumer_stops_the_pool() {
 }
 
 /// A loader of many shards, most of which nobody has opened yet.
-fn gated_shards(samples: u64, threads: usize) -> (Dataset, Loader, Arc<Hold>) {
+fn gated_shards(samples: u64, threads: usize) -> (Dataset, Loader, Arc<Gate>) {
     let disk = Disk::alike(&[samples; 520]);
-    let gate = Arc::new(Hold::default());
-    let storage = Gate { inner: FaultyStorage::of(disk.path(), Fault::None), gate: Arc::clone(&gate) };
+    let storage = RiggedStorage::of_folder(disk.path(), Gate::default());
+    let gate = Arc::clone(&storage.rig);
     let dataset = DatasetOptions::new().open_in(Arc::new(storage)).unwrap();
     // Fields of one shape: nothing of other shards has to be known.
     let loader = Loader::open(&dataset, options(32).threads(threads).fields(["label"])).unwrap();
@@ -216,7 +188,7 @@ fn a_read_that_fails_once_is_tried_again() {
     let disk = Disk::alike(&[16]);
     let mut opened = 0;
     for k in 0..40 {
-        let storage = Arc::new(FaultyStorage::of(disk.path(), Fault::FailAt(k)));
+        let storage = Arc::new(RiggedStorage::of_folder(disk.path(), Faults::new(Fault::FailAt(k))));
         let Ok(dataset) = DatasetOptions::new().open_in(storage) else { continue };
         let Ok(mut loader) = Loader::open(&dataset, options(4).mode(Mode::Full)) else { continue };
         opened += 1;

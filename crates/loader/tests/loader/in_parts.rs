@@ -4,9 +4,9 @@
 #![allow(clippy::indexing_slicing, clippy::cast_possible_truncation)]
 
 use crate::loader_support::{Disk, Made, Seen, Way, epoch, record, seen, write};
-use crate::support::faults::{Fault, FaultyStorage};
 use shardpack_array::{Array, ArrayEncoder, ArrayLayout, ArraySettings, Coder, Filter, ValueRule};
 use shardpack_format::{Dtype, ElementType, Field, FieldKind, Schema, shard_name};
+use shardpack_io::{Fault, Faults, RiggedStorage};
 use shardpack_jpeg::PixelLayout;
 use shardpack_loader::order::{End, Mode};
 use shardpack_loader::{
@@ -246,7 +246,7 @@ fn reads_of_parts_that_fail_are_tried_again() {
     let expected = by_one(&disk.open(), &options);
     let mut opened = 0;
     for k in 0..60 {
-        let storage = std::sync::Arc::new(FaultyStorage::of(disk.path(), Fault::FailAt(k)));
+        let storage = std::sync::Arc::new(RiggedStorage::of_folder(disk.path(), Faults::new(Fault::FailAt(k))));
         let Ok(dataset) = DatasetOptions::new().open_in(storage) else { continue };
         let Ok(mut loader) = Loader::open(&dataset, options.clone()) else { continue };
         opened += 1;

@@ -5,14 +5,14 @@
 
 use crate::bounded::within;
 use crate::loader_support::Disk;
-use crate::support::faults::{Fault, FaultyStorage};
 use crate::support::{ID, OnDisk, entry, finish, fix_footer, scratch, small_shard};
 use shardpack_format::*;
-use shardpack_io::{Folder, ReadAt, Storage};
+use shardpack_io::{Fault, Faults, Folder, Rig, RiggedStorage, Storage};
 use shardpack_loader::order::{End, Mode};
 use shardpack_loader::{Loader, LoaderOptions, OnCorrupt};
 use shardpack_reader::{Dataset, DatasetOptions, Error, SalvageFolder, SalvageScan, VerifyOptions, verify};
 use std::io;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
@@ -177,36 +177,19 @@ fn what_is_no_file_of_the_dataset_is_never_opened_for_one() {
     });
 }
 
-/// A storage whose reads panic from some moment on.
-#[derive(Debug)]
-struct Panics(FaultyStorage, Arc<AtomicBool>, bool);
+/// Panics in opens and reads from some moment on.
+#[derive(Debug, Default)]
+struct Panics(AtomicBool);
 
-#[derive(Debug)]
-struct PanicFile(Arc<dyn ReadAt>, Arc<AtomicBool>);
-
-impl ReadAt for PanicFile {
-    fn len(&self) -> u64 {
-        self.0.len()
+impl Rig for Panics {
+    fn open(&self, _: &str) -> io::Result<()> {
+        assert!(!self.0.load(Ordering::SeqCst), "an open that panics");
+        Ok(())
     }
 
-    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
-        assert!(!self.1.load(Ordering::SeqCst), "a read that panics");
-        self.0.read_at(buffer, offset)
-    }
-}
-
-impl Storage for Panics {
-    fn path(&self) -> &Path {
-        self.0.path()
-    }
-
-    fn open(&self, name: &str) -> shardpack_io::Result<Arc<dyn ReadAt>> {
-        assert!(!(self.2 && self.1.load(Ordering::SeqCst)), "an open that panics");
-        Ok(Arc::new(PanicFile(self.0.open(name)?, Arc::clone(&self.1))))
-    }
-
-    fn names(&self) -> shardpack_io::Result<Vec<String>> {
-        self.0.names()
+    fn read(&self, _: &str, range: Range<u64>) -> io::Result<u64> {
+        assert!(!self.0.load(Ordering::SeqCst), "a read that panics");
+        Ok(range.end - range.start)
     }
 }
 
@@ -220,13 +203,13 @@ fn a_panic_in_a_thread_that_reads_is_an_error_of_the_stream() {
             let disk = OnDisk::new(&[40, 40, 40]);
             // While a shard is opened, and while a run of one that is open already is read.
             for opened_before in [false, true] {
-                let panics = Arc::new(AtomicBool::new(false));
-                let storage = Panics(FaultyStorage::of(disk.path(), Fault::None), Arc::clone(&panics), true);
+                let storage = RiggedStorage::of_folder(disk.path(), Panics::default());
+                let panics = Arc::clone(&storage.rig);
                 let dataset = DatasetOptions::new().open_in(Arc::new(storage)).unwrap();
                 if opened_before {
                     (0..3).for_each(|number| drop(dataset.shard(number).unwrap()));
                 }
-                panics.store(true, Ordering::SeqCst);
+                panics.0.store(true, Ordering::SeqCst);
                 let mut errors = 0;
                 for sample in dataset.iter().unwrap() {
                     let error = sample.unwrap_err();
@@ -236,7 +219,7 @@ fn a_panic_in_a_thread_that_reads_is_an_error_of_the_stream() {
                 }
                 assert_eq!(errors, if opened_before { 3 } else { 1 });
                 // The dataset can be used again.
-                panics.store(false, Ordering::SeqCst);
+                panics.0.store(false, Ordering::SeqCst);
                 assert_eq!(dataset.iter().unwrap().filter(std::result::Result::is_ok).count(), 120);
             }
         },
@@ -272,7 +255,7 @@ fn a_damaged_index_costs_its_own_shard_and_is_read_once() {
     let disk = Disk::alike(&[16, 12, 20]);
     hurt_index(&disk.path().join(shard_name(1)));
     for mode in [Mode::Stored, Mode::Full] {
-        let storage = Arc::new(FaultyStorage::of(disk.path(), Fault::None));
+        let storage = Arc::new(RiggedStorage::of_folder(disk.path(), Faults::new(Fault::None)));
         let dataset = DatasetOptions::new().open_in(Arc::clone(&storage) as Arc<dyn Storage>).unwrap();
         let (batch_size, threads) = (4, 2);
         let base = LoaderOptions::default().mode(mode).end(End::Uneven).batch_size(batch_size).threads(threads);
@@ -293,11 +276,11 @@ fn a_damaged_index_costs_its_own_shard_and_is_read_once() {
         let (good, bad): (Vec<_>, Vec<_>) = results.partition(|batch| batch.is_ok());
         assert!(bad.iter().all(|e| matches!(e, Err(Error::Format(_)))) && good.len() + bad.len() == 12);
         assert!(!bad.is_empty() && (mode == Mode::Full || bad.len() == 3));
-        let before = storage.operations.load(Ordering::SeqCst);
+        let before = storage.rig.operations.load(Ordering::SeqCst);
         for sample in 16..28 {
             assert!(dataset.get(sample).unwrap_err().to_string().contains("index CRC32"));
         }
-        assert_eq!(storage.operations.load(Ordering::SeqCst), before, "it is read anew");
+        assert_eq!(storage.rig.operations.load(Ordering::SeqCst), before, "it is read anew");
     }
 }
 

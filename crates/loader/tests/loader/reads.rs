@@ -3,59 +3,29 @@
 #![allow(clippy::indexing_slicing, clippy::cast_possible_truncation)]
 
 use crate::loader_support::{Disk, Made, base};
-use crate::support::faults::{Fault, FaultyStorage};
-use shardpack_io::{ReadAt, Storage};
+use shardpack_io::{Rig, RiggedStorage};
 use shardpack_loader::order::{End, Mode, Order, Runs};
 use shardpack_loader::{CubeMode, ImageMode, Loader, LoaderOptions, OnCorrupt};
 use shardpack_reader::{Dataset, DatasetOptions, Error, Limits};
 use std::io;
 use std::ops::Range;
-use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 /// Notes every read; those that touch a bad place of the first shard fail with EIO, every time.
-#[derive(Debug)]
-struct Watched {
-    inner: FaultyStorage,
+#[derive(Debug, Default)]
+struct Watch {
     seen: Arc<Mutex<Vec<Range<u64>>>>,
     bad: Arc<Mutex<Option<Range<u64>>>>,
 }
 
-#[derive(Debug)]
-struct WatchedFile {
-    inner: Arc<dyn ReadAt>,
-    seen: Arc<Mutex<Vec<Range<u64>>>>,
-    bad: Option<Arc<Mutex<Option<Range<u64>>>>>,
-}
-
-impl ReadAt for WatchedFile {
-    fn len(&self) -> u64 {
-        self.inner.len()
-    }
-
-    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
-        let read = offset..offset + buffer.len() as u64;
-        self.seen.lock().unwrap().push(read.clone());
-        let bad = self.bad.as_ref().and_then(|bad| bad.lock().unwrap().clone());
-        if bad.is_some_and(|bad| read.start < bad.end && bad.start < read.end) {
+impl Rig for Watch {
+    fn read(&self, name: &str, range: Range<u64>) -> io::Result<u64> {
+        self.seen.lock().unwrap().push(range.clone());
+        let bad = self.bad.lock().unwrap().clone().filter(|_| name.contains("00000"));
+        if bad.is_some_and(|bad| range.start < bad.end && bad.start < range.end) {
             return Err(io::Error::from_raw_os_error(5));
         }
-        self.inner.read_at(buffer, offset)
-    }
-}
-
-impl Storage for Watched {
-    fn path(&self) -> &Path {
-        self.inner.path()
-    }
-
-    fn open(&self, name: &str) -> shardpack_io::Result<Arc<dyn ReadAt>> {
-        let bad = name.contains("00000").then(|| Arc::clone(&self.bad));
-        Ok(Arc::new(WatchedFile { inner: self.inner.open(name)?, seen: Arc::clone(&self.seen), bad }))
-    }
-
-    fn names(&self) -> shardpack_io::Result<Vec<String>> {
-        self.inner.names()
+        Ok(range.end - range.start)
     }
 }
 
@@ -66,9 +36,9 @@ struct Opened {
 }
 
 fn watch(disk: &Disk) -> Opened {
-    let (seen, bad) = (Arc::default(), Arc::default());
-    let storage =
-        Watched { inner: FaultyStorage::of(disk.path(), Fault::None), seen: Arc::clone(&seen), bad: Arc::clone(&bad) };
+    let watch = Watch::default();
+    let (seen, bad) = (Arc::clone(&watch.seen), Arc::clone(&watch.bad));
+    let storage = RiggedStorage::of_folder(disk.path(), watch);
     Opened { dataset: DatasetOptions::new().open_in(Arc::new(storage)).unwrap(), seen, bad }
 }
 

@@ -5,7 +5,7 @@
 
 use crate::loader_support::cubes::{ALIKE, Cubes, Shape, crop, list, varied};
 use crate::loader_support::{RowOf, base};
-use crate::support::faults::{Fault, FaultyStorage};
+use shardpack_io::{Fault, Faults, RiggedStorage};
 use shardpack_jpeg::PixelLayout;
 use shardpack_loader::order::{End, Members, Mode, Order, OrderState, Runs, Unit, Weighted};
 use shardpack_loader::{
@@ -419,11 +419,11 @@ fn a_shard_that_cannot_be_opened_once_holds_up_nothing() {
     let made = Cubes::packed(&[1; 300], |_| Shape { height: 20, width: 15, ..ALIKE });
     let options = options(Patches::PerSample(20)).batch_size(2);
     let run = |fault| {
-        let storage = Arc::new(FaultyStorage::of(made.dir.path(), fault));
-        let operations = Arc::clone(&storage.operations);
+        let storage = Arc::new(RiggedStorage::of_folder(made.dir.path(), Faults::new(fault)));
+        let faults = Arc::clone(&storage.rig);
         let dataset = DatasetOptions::new().open_in(storage).unwrap();
         let mut loader = Loader::open(&dataset, options.clone()).unwrap();
-        let opened = operations.load(Ordering::SeqCst);
+        let opened = faults.operations.load(Ordering::SeqCst);
         // In a thread of its own: one that hangs fails the test. Ten minutes are no bound on its speed.
         let (send, receive) = channel();
         std::thread::spawn(move || {
@@ -431,7 +431,7 @@ fn a_shard_that_cannot_be_opened_once_holds_up_nothing() {
             send.send(failed).unwrap();
         });
         let failed = receive.recv_timeout(Duration::from_secs(600)).expect("an end");
-        (failed, opened..operations.load(Ordering::SeqCst))
+        (failed, opened..faults.operations.load(Ordering::SeqCst))
     };
     let (failed, all) = run(Fault::None);
     assert_eq!(failed, 0);

@@ -5,11 +5,11 @@
 
 use crate::loader_support::fake_stage::{FakeStage, Trouble};
 use crate::loader_support::{Disk, Made, Seen, Way, epoch, record, seen, write};
-use crate::support::faults::{Fault, FaultyStorage};
 use proptest::prelude::*;
 use proptest::sample::select;
 use shardpack_array::Bands;
 use shardpack_format::{ArrayDescriptor, Codec, Dtype, Field, FieldKind, Schema, shard_name};
+use shardpack_io::{Fault, Faults, RiggedStorage};
 use shardpack_jpeg::PixelLayout;
 use shardpack_loader::order::{End, Mode};
 use shardpack_loader::{ArrayDtype, CubeMode, ImageMode, Loader, LoaderOptions, OnCorrupt, Place, Window};
@@ -179,7 +179,7 @@ fn reads_of_parts_that_fail_are_tried_again() {
     let expected = epochs(&disk.open(), by_host(&staged));
     let mut opened = 0;
     for k in 0..60 {
-        let storage = Arc::new(FaultyStorage::of(disk.path(), Fault::FailAt(k)));
+        let storage = Arc::new(RiggedStorage::of_folder(disk.path(), Faults::new(Fault::FailAt(k))));
         let Ok(dataset) = DatasetOptions::new().open_in(storage) else { continue };
         let (staged, _) = options(Trouble::None);
         let Ok(mut loader) = Loader::open(&dataset, staged) else { continue };

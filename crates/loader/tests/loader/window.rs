@@ -3,24 +3,17 @@
 #![allow(clippy::indexing_slicing, clippy::cast_possible_truncation)]
 
 use crate::loader_support::{Disk, Made, Seen, epoch};
-use shardpack_io::{Folder, ReadAt, Storage};
+use shardpack_io::{Folder, Rig, RiggedStorage};
 use shardpack_jpeg::View;
 use shardpack_loader::order::{End, Mode, Order, OrderState, Runs};
 use shardpack_loader::{ImageMode, Loader, LoaderOptions, OnCorrupt, Window};
 use shardpack_reader::{Dataset, DatasetOptions, Error};
 use std::io;
-use std::path::Path;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
-/// A folder of which a test says whether the page cache holds it, and that counts what is read and
-/// what is announced.
-#[derive(Debug)]
-struct Cached {
-    folder: Folder,
-    told: Arc<Told>,
-}
-
+/// Says whether the page cache holds a folder, and counts what is read and what is announced.
 #[derive(Debug, Default)]
 struct Told {
     /// 0: nobody knows; 1: no; 2: yes.
@@ -30,51 +23,26 @@ struct Told {
     announced: AtomicU64,
 }
 
-#[derive(Debug)]
-struct CachedFile {
-    file: Arc<dyn ReadAt>,
-    told: Arc<Told>,
-}
-
-impl Storage for Cached {
-    fn path(&self) -> &Path {
-        self.folder.path()
+impl Rig for Told {
+    fn read(&self, _: &str, range: Range<u64>) -> io::Result<u64> {
+        self.reads.fetch_add(1, Ordering::Relaxed);
+        Ok(range.end - range.start)
     }
 
-    fn open(&self, name: &str) -> shardpack_io::Result<Arc<dyn ReadAt>> {
-        Ok(Arc::new(CachedFile { file: self.folder.open(name)?, told: Arc::clone(&self.told) }))
+    fn announce(&self, _: &str, range: Range<u64>) {
+        self.announced.fetch_add(range.end - range.start, Ordering::Relaxed);
     }
 
-    fn names(&self) -> shardpack_io::Result<Vec<String>> {
-        self.folder.names()
-    }
-}
-
-impl ReadAt for CachedFile {
-    fn len(&self) -> u64 {
-        self.file.len()
-    }
-
-    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
-        self.told.reads.fetch_add(1, Ordering::Relaxed);
-        self.file.read_at(buffer, offset)
-    }
-
-    fn advise_soon(&self, _: u64, bytes: u64) {
-        self.told.announced.fetch_add(bytes, Ordering::Relaxed);
-    }
-
-    fn is_cached(&self, offset: u64) -> Option<bool> {
-        assert!(offset < self.len());
-        self.told.asked.fetch_add(1, Ordering::Relaxed);
-        [None, Some(false), Some(true)][usize::from(self.told.is_cached.load(Ordering::Relaxed))]
+    fn is_cached(&self, _: &str, _: u64) -> Option<bool> {
+        self.asked.fetch_add(1, Ordering::Relaxed);
+        [None, Some(false), Some(true)][usize::from(self.is_cached.load(Ordering::Relaxed))]
     }
 }
 
 fn told(disk: &Disk, is_cached: Option<bool>) -> (Dataset, Arc<Told>) {
-    let told = Arc::new(Told::default());
+    let storage = RiggedStorage::new(Folder::open(disk.path(), false).unwrap(), Told::default());
+    let told = Arc::clone(&storage.rig);
     told.is_cached.store(is_cached.map_or(0, |is_cached| 1 + u8::from(is_cached)), Ordering::Relaxed);
-    let storage = Cached { folder: Folder::open(disk.path(), false).unwrap(), told: Arc::clone(&told) };
     (DatasetOptions::new().open_in(Arc::new(storage)).unwrap(), told)
 }
 

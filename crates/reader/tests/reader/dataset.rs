@@ -2,9 +2,9 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![allow(clippy::indexing_slicing, clippy::cast_possible_truncation)]
 
-use crate::support::faults::{Fault, FaultyStorage};
 use crate::support::{ID, OnDisk, TestSample};
 use shardpack_format::Limits;
+use shardpack_io::{Fault, Faults, RiggedStorage};
 use shardpack_reader::{ArrayDecoder, Dataset, DatasetOptions, Error, RecordView, Scalar, Shard, ShardOptions};
 use std::sync::Arc;
 
@@ -93,13 +93,13 @@ fn samples_by_index_by_key_and_many_at_once() {
 #[test]
 fn get_many_reads_neighbours_together() {
     let disk = OnDisk::new(&[50]);
-    let storage = FaultyStorage::of(disk.path(), Fault::None);
-    let operations = Arc::clone(&storage.operations);
+    let storage = RiggedStorage::of_folder(disk.path(), Faults::new(Fault::None));
+    let faults = Arc::clone(&storage.rig);
     let dataset = DatasetOptions::new().open_in(Arc::new(storage)).unwrap();
     dataset.get(0).unwrap();
-    let before = operations.load(std::sync::atomic::Ordering::SeqCst);
+    let before = faults.operations.load(std::sync::atomic::Ordering::SeqCst);
     dataset.get_many(&(0..50).rev().collect::<Vec<u64>>()).unwrap();
-    assert_eq!(operations.load(std::sync::atomic::Ordering::SeqCst) - before, 1);
+    assert_eq!(faults.operations.load(std::sync::atomic::Ordering::SeqCst) - before, 1);
 }
 
 #[test]
@@ -167,9 +167,8 @@ fn crc_checks_can_be_turned_off() {
 #[test]
 fn r09_more_shards_than_open_files() {
     let disk = OnDisk::new(&[2; 40]);
-    let mut storage = FaultyStorage::of(disk.path(), Fault::None);
-    storage.max_open = 8;
-    let open = Arc::clone(&storage.open);
+    let storage = RiggedStorage::of_folder(disk.path(), Faults { max_open: 8, ..Faults::new(Fault::None) });
+    let faults = Arc::clone(&storage.rig);
     // The library believes in 256 and finds out that there are 8.
     let dataset = DatasetOptions::new().open_in(Arc::new(storage)).unwrap();
     for round in 0..3 {
@@ -178,7 +177,7 @@ fn r09_more_shards_than_open_files() {
             assert_same(&dataset.get(i).unwrap().view(), i, &disk.samples[i as usize]);
         }
     }
-    assert!(open.load(std::sync::atomic::Ordering::SeqCst) <= 8);
+    assert!(faults.open.load(std::sync::atomic::Ordering::SeqCst) <= 8);
 }
 
 #[test]

@@ -3,7 +3,7 @@
 #![allow(clippy::indexing_slicing, clippy::cast_possible_truncation)]
 
 use crate::support::OnDisk;
-use crate::support::faults::{Fault, FaultyStorage};
+use shardpack_io::{Fault, Faults, RiggedStorage};
 use shardpack_reader::{Dataset, DatasetOptions, Error, Sample};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -32,7 +32,7 @@ fn r01_short_reads_give_the_same_bytes() {
     let expected = read_everything(&Dataset::open(disk.path()).unwrap()).unwrap();
     assert_eq!(expected.len(), 19);
     for fault in [Fault::None, Fault::OneByte, Fault::Pieces] {
-        let storage = Arc::new(FaultyStorage::of(disk.path(), fault));
+        let storage = Arc::new(RiggedStorage::of_folder(disk.path(), Faults::new(fault)));
         let dataset = DatasetOptions::new().open_in(storage).unwrap();
         assert_eq!(read_everything(&dataset).unwrap(), expected, "{fault:?}");
     }
@@ -45,9 +45,8 @@ fn r02_an_error_at_every_operation() {
     let mut failures = 0;
     for k in 0.. {
         assert!(k < 10_000, "no end");
-        let storage = FaultyStorage::of(disk.path(), Fault::FailAt(k));
-        let operations = Arc::clone(&storage.operations);
-        let open = Arc::clone(&storage.open);
+        let storage = RiggedStorage::of_folder(disk.path(), Faults::new(Fault::FailAt(k)));
+        let faults = Arc::clone(&storage.rig);
         let dataset = DatasetOptions::new().open_in(Arc::new(storage));
         let result = dataset.as_ref().map_err(|e| e.to_string()).and_then(|d| {
             let result = read_everything(d);
@@ -60,15 +59,15 @@ fn r02_an_error_at_every_operation() {
                 e.to_string()
             })
         });
-        if operations.load(Ordering::SeqCst) <= k {
+        if faults.operations.load(Ordering::SeqCst) <= k {
             assert_eq!(result.unwrap(), expected);
             break;
         }
         failures += 1;
         let error = result.expect_err("the failed operation was needed");
-        assert!(error.contains("faulty/") && error.contains("os error 5"), "{error}");
+        assert!(error.contains("memory/") && error.contains("os error 5"), "{error}");
         drop(dataset);
-        assert_eq!(open.load(Ordering::SeqCst), 0, "files left open after operation {k}");
+        assert_eq!(faults.open.load(Ordering::SeqCst), 0, "files left open after operation {k}");
     }
     assert!(failures > 5, "{failures}");
 }

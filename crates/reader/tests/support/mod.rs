@@ -1,4 +1,4 @@
-//! Small datasets made with the layout crate alone, and a storage that fails on purpose.
+//! Small datasets made with the layout crate alone.
 #![allow(dead_code, missing_docs, unreachable_pub)]
 #![allow(
     clippy::unwrap_used,
@@ -7,8 +7,6 @@
     clippy::indexing_slicing,
     clippy::cast_possible_truncation
 )]
-
-pub mod faults;
 
 use sha2::{Digest, Sha256};
 use shardpack_format::*;

@@ -86,25 +86,6 @@ enum Inner {
     Object { object: Arc<OpenObject>, position: AtomicU64, failure: FirstFailure },
 }
 
-/// The bytes of a file that came from elsewhere: out of an archive, say.
-#[derive(Debug)]
-struct Held(Vec<u8>);
-
-impl ReadAt for Held {
-    fn len(&self) -> u64 {
-        self.0.len() as u64
-    }
-
-    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
-        let left = usize::try_from(offset).ok().and_then(|at| self.0.get(at..)).unwrap_or_default();
-        let count = left.len().min(buffer.len());
-        if let (Some(to), Some(from)) = (buffer.get_mut(..count), left.get(..count)) {
-            to.copy_from_slice(from);
-        }
-        Ok(count)
-    }
-}
-
 impl OpenFile {
     /// A file of this machine.
     pub(super) fn of_file(path: &Path, file: File, bytes: u64) -> Self {
@@ -118,7 +99,7 @@ impl OpenFile {
 
     /// Bytes in memory, read as the file `path` would be.
     pub(crate) fn held(path: &Path, bytes: Vec<u8>) -> Self {
-        let object = OpenObject::new(Arc::new(Held(bytes)));
+        let object = OpenObject::new(Arc::new(bytes));
         let inner = Inner::Object { object, position: AtomicU64::new(0), failure: FirstFailure::default() };
         Self { inner, path: path.to_owned() }
     }

@@ -11,7 +11,7 @@
 //! | | the pages; the last one of an object may be shorter |
 
 use sha2::{Digest, Sha256};
-use shardpack_format::to_usize;
+use shardpack_format::{bug, to_usize};
 use std::fs::File;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
@@ -90,7 +90,8 @@ impl PageSpan {
         let identity = self.identity(object);
         let sums: Vec<u8> = bytes.chunks(usize_of(PAGE)).flat_map(|page| crc32fast::hash(page).to_le_bytes()).collect();
         let mut head = MAGIC.to_vec();
-        head.extend_from_slice(&u32::try_from(identity.len()).unwrap_or(u32::MAX).to_le_bytes());
+        let identity_len = u32::try_from(identity.len()).unwrap_or_else(|_| bug("a name of an object of 4 GiB"));
+        head.extend_from_slice(&identity_len.to_le_bytes());
         head.extend_from_slice(&sum_of(&identity, &sums).to_le_bytes());
         head.extend_from_slice(identity.as_bytes());
         head.extend_from_slice(&sums);
