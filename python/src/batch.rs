@@ -134,7 +134,7 @@ impl PyBatch {
     fn rows<'py>(&self, py: Python<'py>, field: &str) -> PyResult<Rows<'py>> {
         let tensor = self.field(field)?;
         let width = usize::try_from(tensor.dtype().bytes()).unwrap_or(1);
-        let integer = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
+        let integer = shardpack_format::saturating_i64::<u64>;
         let starts = tensor.offsets().map(|offset| integer((offset / width) as u64)).collect();
         let rows = (0..self.inner.len()).filter_map(|row| tensor.row_shape(row));
         let shapes = rows.flat_map(|shape| shape.iter().map(|&axis| integer(axis))).collect();

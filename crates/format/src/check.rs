@@ -7,7 +7,7 @@
 use crate::codec_id::Codec;
 use crate::descriptor::ArrayDescriptor;
 use crate::dtype::Dtype;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, bug};
 use crate::footer::Footer;
 use crate::index::Index;
 use crate::limits::Limits;
@@ -47,7 +47,7 @@ impl Index {
     /// `Format` if they disagree; `Limit` if an array is over the limits.
     pub fn check_record(&self, i: u64, shard_number: u32, record: &Record<'_>, limits: &Limits) -> Result<()> {
         self.check_frame(i, shard_number, &record.frame)?;
-        let (row, key) = self.row(i).zip(self.key(i)).ok_or_else(|| Error::internal("key of a row", "one", i))?;
+        let (row, key) = self.row(i).zip(self.key(i)).unwrap_or_else(|| bug("a key for every row"));
         let offset = row.offset;
         if key != record.key {
             let found = format!("{:?} in the record", record.key);
@@ -116,9 +116,8 @@ impl Record<'_> {
         }
         let mut rest = self.scalars;
         for (name, dtype) in schema.scalars() {
-            let Some((value, tail)) = rest.split_at_checked(dtype.size()) else {
-                return Err(Error::internal("scalar bytes that were compared", dtype.bytes(), rest.len()));
-            };
+            let (value, tail) =
+                rest.split_at_checked(dtype.size()).unwrap_or_else(|| bug("scalars whose length was compared"));
             if dtype == Dtype::Bool && value != [0] && value != [1] {
                 let what = format!("bool scalar {name:?}");
                 return Err(Error::format(what, "0 or 1", format!("{value:?}")).in_sample(self.key));

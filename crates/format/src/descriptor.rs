@@ -2,7 +2,7 @@
 
 use crate::bytes::Cursor;
 use crate::dtype::Dtype;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, bug};
 use crate::limits::Limits;
 
 /// Most axes of an array.
@@ -176,8 +176,7 @@ impl ArrayDescriptor {
     /// `Usage` if the parts contradict each other (see [`ArrayDescriptor::parse`]).
     pub fn encode(&self) -> Result<Vec<u8>> {
         self.check().map_err(|(what, expected, found)| Error::usage(what, expected, found))?;
-        let rank = self.shape.len();
-        let rank = u8::try_from(rank).map_err(|_| Error::internal("array rank that was checked", MAX_RANK, rank))?;
+        let rank = u8::try_from(self.shape.len()).unwrap_or_else(|_| bug("a rank that was checked"));
         let mut out = Vec::with_capacity(40 + 8 * self.shape.len());
         let bits = match &self.transform {
             Transform::Fixed { bits, .. } => *bits,

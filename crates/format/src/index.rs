@@ -3,11 +3,12 @@
 
 use crate::bytes::{Cursor, align_up, pad_to_alignment};
 use crate::dtype::Dtype;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, bug};
 use crate::footer::Footer;
 use crate::header::HEADER_BYTES;
 use crate::limits::Limits;
 use crate::name::check_key;
+use crate::number::to_usize;
 use crate::record::{FRAME_BYTES, Frame};
 use crate::schema::{Metadata, SharedMetadata};
 use std::ops::Range;
@@ -257,12 +258,11 @@ impl Index {
         let sample_ids = section(&mut cur, 8)?;
         let scalars = types.iter().map(|d| section(&mut cur, d.bytes())).collect::<Result<Vec<_>>>()?;
         let key_ends = section(&mut cur, 8)?;
-        let within = |at: u64| usize::try_from(at).map_err(|_| Error::internal("place in an index", bytes.len(), at));
-        let keys_start = within(cur.pos() - columns_at)?;
+        let keys_start = to_usize(cur.pos() - columns_at);
         let keys = keys_start..keys_start + cur.take(keys_bytes)?.len();
         cur.pad()?;
         cur.finish()?;
-        let columns_at = within(columns_at)?;
+        let columns_at = to_usize(columns_at);
         bytes.drain(..columns_at);
         bytes.shrink_to_fit();
         let index = Self { metadata, records, offsets, lengths, crcs, sample_ids, scalars, key_ends, keys, bytes };
@@ -277,7 +277,7 @@ impl Index {
         let mut expected = HEADER_BYTES;
         let mut key_end = 0;
         for i in 0..self.records {
-            let row = self.row(i).ok_or_else(|| Error::internal("index row", "present", "missing"))?;
+            let row = self.row(i).unwrap_or_else(|| bug("a row for every record"));
             if row.offset != expected || row.length < FRAME_BYTES {
                 let found = format!("{} + {}", row.offset, row.length);
                 return Err(Error::format("record range", format!("{expected} + at least 64"), found).in_record(i));
@@ -289,7 +289,7 @@ impl Index {
                     .in_record(i)
             })?;
             let next_end = self.u64_at(&self.key_ends, i);
-            let next_end = next_end.ok_or_else(|| Error::internal("key end of a row", self.records, i))?;
+            let next_end = next_end.unwrap_or_else(|| bug("a key for every record"));
             if next_end < key_end || next_end > self.keys.len() as u64 {
                 let expected = format!("{key_end}..={}", self.keys.len());
                 return Err(Error::format("key end", expected, next_end).in_record(i));
@@ -315,9 +315,7 @@ impl Index {
             if dtype != Dtype::Bool {
                 continue;
             }
-            let Some(column) = self.column(position) else {
-                return Err(Error::internal("columns of an index", position + 1, self.scalars.len()));
-            };
+            let column = self.column(position).unwrap_or_else(|| bug("a column for every scalar field"));
             if let Some(i) = column.iter().position(|&b| b > 1) {
                 return Err(
                     Error::format(format!("bool scalar {name:?}"), "0 or 1", "another byte").in_record(i as u64)

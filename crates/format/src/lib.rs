@@ -47,7 +47,7 @@ pub use name::{
     MAX_KEY_BYTES, check_key, check_shard_name, generation_name, generation_of_name, generation_of_shard_name,
     shard_name, shard_name_of,
 };
-pub use number::to_usize;
+pub use number::{saturating_i64, saturating_u32, saturating_u64, to_usize};
 pub use plain_url::plain_urls;
 pub use record::{FRAME_BYTES, FieldPlace, FieldValue, Frame, RECORD_MAGIC, Record};
 pub use record_builder::{RecordBuilder, StoredField};

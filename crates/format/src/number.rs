@@ -13,3 +13,34 @@ const _: () = assert!(usize::BITS == 64, "shardpack needs a platform with 64-bit
 pub fn to_usize(number: impl Into<u64>) -> usize {
     number.into() as usize
 }
+
+/// A count or a width as 32 bits; the largest number if it is larger.
+///
+/// ```
+/// assert_eq!(shardpack_format::saturating_u32(7_usize), 7);
+/// assert_eq!(shardpack_format::saturating_u32(1_usize << 32), u32::MAX);
+/// ```
+#[must_use]
+pub fn saturating_u32<N: TryInto<u32>>(number: N) -> u32 {
+    number.try_into().unwrap_or(u32::MAX)
+}
+
+/// A size in bytes, or a time in nanoseconds, as 64 bits; the largest number if it is larger.
+///
+/// ```
+/// assert_eq!(shardpack_format::saturating_u64(1_u128 << 64), u64::MAX);
+/// ```
+#[must_use]
+pub fn saturating_u64<N: TryInto<u64>>(number: N) -> u64 {
+    number.try_into().unwrap_or(u64::MAX)
+}
+
+/// A size, or a time in nanoseconds, as 64 bits with a sign; the largest number if it is larger.
+///
+/// ```
+/// assert_eq!(shardpack_format::saturating_i64(u64::MAX), i64::MAX);
+/// ```
+#[must_use]
+pub fn saturating_i64<N: TryInto<i64>>(number: N) -> i64 {
+    number.try_into().unwrap_or(i64::MAX)
+}

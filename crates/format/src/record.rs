@@ -103,10 +103,10 @@ impl Frame {
     /// changes, nor does the CRC32 of its body.
     ///
     /// # Errors
-    /// `Internal` if `bytes` are shorter than a frame.
+    /// `Usage` if `bytes` are shorter than a frame.
     pub fn renumber(&mut self, bytes: &mut [u8], sample_id: u64) -> Result<()> {
         let found = bytes.len();
-        let frame = bytes.get_mut(..FRAME_LEN).ok_or_else(|| Error::internal("record", "a frame", found))?;
+        let frame = bytes.get_mut(..FRAME_LEN).ok_or_else(|| Error::usage("record", "a frame", found))?;
         self.sample_id = sample_id;
         let mut anew = Vec::with_capacity(FRAME_LEN);
         self.encode(&mut anew);

@@ -2,7 +2,7 @@
 
 use crate::bytes::align_up;
 use crate::codec_id::Codec;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, bug};
 use crate::name::check_key;
 use crate::record::{FIELD_ENTRY_LEN, FRAME_BYTES, FRAME_LEN, Frame};
 use crate::schema::Schema;
@@ -194,13 +194,12 @@ impl RecordBuilder {
         }
         bytes.truncate(place.end);
         let (head_place, frame_place) = (FRAME_LEN..place.start, 0..FRAME_LEN);
-        let room = bytes.len();
-        let frame_bytes = bytes.get_mut(frame_place).ok_or_else(|| Error::internal("record", "a frame", room))?;
+        let frame_bytes = bytes.get_mut(frame_place).unwrap_or_else(|| bug("a frame before the first value"));
         frame_bytes.fill(0);
         match bytes.get_mut(head_place) {
             Some(to) if to.len() == head.len() => to.copy_from_slice(&head),
             // The head is a multiple of 64 bytes, and the first value follows immediately.
-            _ => return Err(Error::internal("head of a record", head.len(), place.start)),
+            _ => bug("a head that ends at the first value"),
         }
         bytes.resize(padded, 0);
         Ok(Self { bytes, fields, frame, body_bytes })

@@ -27,7 +27,7 @@ impl Bounds {
         let max_pixels = limits.max_decoded_bytes / PIXEL_BYTES;
         // Coefficients of three components without subsampling: 6 bytes for each pixel, and
         // libjpeg's own buffers.
-        let max_memory_mib = u32::try_from((max_pixels.saturating_mul(6) >> 20) + 64).unwrap_or(u32::MAX);
+        let max_memory_mib = shardpack_format::saturating_u32((max_pixels.saturating_mul(6) >> 20) + 64);
         Self { max_pixels, max_scans: 500, max_memory_mib }
     }
 

@@ -90,7 +90,7 @@ pub(crate) fn add_since(counter: &AtomicU64, start: Instant) {
 }
 
 pub(crate) fn nanoseconds(duration: Duration) -> u64 {
-    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+    shardpack_format::saturating_u64(duration.as_nanos())
 }
 
 pub(crate) fn seconds(counter: &AtomicU64) -> f64 {

@@ -1,12 +1,12 @@
 //! The parts of a shard around its records, each read on its own: an intact shard has all of them,
 //! `salvage` takes what there is.
 
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::handles::ShardFile;
 use crate::scratch::room;
 use shardpack_format::{
     Error as FormatError, FOOTER_BYTES, Footer, HEADER_BYTES, HEADER_MAGIC, Identity, Index, Limits, SharedMetadata,
-    TAIL_BYTES,
+    TAIL_BYTES, bug,
 };
 
 /// What stands in the header, the footer and the index; every error names its offset in the file.
@@ -57,8 +57,7 @@ impl Anatomy {
                 let bytes = match footer.index_offset.checked_sub(tail_start) {
                     Some(at) => {
                         let index = usize::try_from(at).ok().and_then(|at| before_footer.get(at..));
-                        let missing = || Error::internal("index in the tail of a shard", footer_at, at);
-                        index.ok_or_else(missing)?.to_vec()
+                        index.unwrap_or_else(|| bug("an index that ends before its footer")).to_vec()
                     }
                     None => read(footer.index_offset, footer.index_bytes)?,
                 };

@@ -1,7 +1,7 @@
 //! What must hold of a record's bytes before anybody sees them. The rules are those of
 //! `shardpack_format`; here stands their order, and the file's part in them.
 
-use shardpack_format::{Error, FRAME_BYTES, Frame, Index, Limits, Record, to_usize};
+use shardpack_format::{Error, FRAME_BYTES, Frame, Index, Limits, Record, bug, to_usize};
 
 /// Where a record's CRC32 comes from.
 #[derive(Debug, Clone, Copy)]
@@ -64,9 +64,7 @@ fn check_crc(frame: &Frame, bytes: &[u8], end: usize, crc: Crc) -> Result<(), Er
 }
 
 fn check_padding(bytes: &[u8], end: usize) -> Result<(), Error> {
-    let Some(padding) = bytes.get(end..) else {
-        return Err(Error::internal("bytes of a record that was parsed", end, bytes.len()));
-    };
+    let padding = bytes.get(end..).unwrap_or_else(|| bug("a record that was parsed out of these bytes"));
     match padding.iter().position(|&b| b != 0) {
         None => Ok(()),
         Some(i) => Err(Error::format("padding after the record", "zero", "a non-zero byte").at((end + i) as u64)),

@@ -337,7 +337,7 @@ impl Dataset {
     fn open_shard(&self, source: &FromManifest, entry: &ShardEntry, number: usize) -> Result<Shard> {
         let file = ShardFile::pooled(&source.handles, &entry.name)?;
         let shard = Shard::from_file(file, self.0.options.clone(), self.0.known.get())?;
-        let number = u32::try_from(number).unwrap_or(u32::MAX);
+        let number = shardpack_format::saturating_u32(number);
         let same = source.manifest.check_shard(number, shard.footer(), shard.index().metadata());
         same.map_err(|e| e.in_file(shard.path().to_string_lossy()))?;
         self.0.known.get_or_init(|| shard.index().shared_metadata().clone());
@@ -374,7 +374,7 @@ impl Dataset {
             let shard = self.shard(number)?;
             // One shard left out would give every label after it to another sample.
             let of_shard = shard.column_bytes(position);
-            column.extend(of_shard.ok_or_else(|| Error::internal("columns of a shard", position + 1, position))?);
+            column.extend(of_shard.ok_or_else(|| FormatError::format("columns of a shard", position + 1, position))?);
         }
         Ok(column)
     }

@@ -5,6 +5,7 @@ use crate::error::{Error, Result};
 use crate::sample::{Parts, Sample};
 use crate::scratch::room;
 use crate::shard::Shard;
+use shardpack_format::bug;
 use std::sync::Arc;
 
 /// Neighbours are read together up to this size…
@@ -17,6 +18,7 @@ const MAX_GAP_BYTES: u64 = 64 << 10;
 struct Wanted {
     shard: usize,
     record: u64,
+    index: u64,
     /// Place in the answer.
     position: usize,
 }
@@ -43,77 +45,64 @@ impl Dataset {
         let mut wanted = Vec::with_capacity(indices.len());
         for (position, &index) in indices.iter().enumerate() {
             let (shard, record) = self.locate(index)?;
-            wanted.push(Wanted { shard, record, position });
+            wanted.push(Wanted { shard, record, index, position });
         }
         wanted.sort_unstable();
-        let mut out: Vec<Option<Sample>> = indices.iter().map(|_| None).collect();
+        let mut out: Vec<(usize, Sample)> = Vec::with_capacity(indices.len());
         let mut buffer = Vec::new();
         let mut rest = wanted.as_slice();
         while let Some(first) = rest.first() {
             let shard = self.shard(first.shard)?;
-            let (run, tail) = rest.split_at(run_length(&shard, rest)?);
+            let (run, tail) = rest.split_at(run_length(&shard, first, rest)?);
             rest = tail;
-            self.get_run(&shard, run, &mut buffer, &mut out)?;
+            read_run(&shard, first, run, &mut buffer, &mut out)?;
         }
-        // Every position was filled by exactly one run.
-        out.into_iter().map(|s| s.ok_or_else(|| Error::internal("sample", "read", "left out"))).collect()
+        // Each position was read by exactly one run.
+        out.sort_unstable_by_key(|(position, _)| *position);
+        Ok(out.into_iter().map(|(_, sample)| sample).collect())
     }
+}
 
-    fn get_run(
-        &self,
-        shard: &Arc<Shard>,
-        run: &[Wanted],
-        buffer: &mut Vec<u8>,
-        out: &mut [Option<Sample>],
-    ) -> Result<()> {
-        let (Some(first), Some(last)) = (run.first(), run.last()) else {
-            return Err(Error::internal("records of a run", "one or more", 0));
-        };
-        let slots = &self.0.slots;
-        let slot = slots.get(first.shard).ok_or_else(|| Error::internal("shard", slots.len(), first.shard))?;
-        let base = slot.first;
-        let places = out.len();
-        let mut put = |position: usize, sample| -> Result<()> {
-            let place = out.get_mut(position).ok_or_else(|| Error::internal("place of a sample", places, position))?;
-            *place = Some(sample);
-            Ok(())
-        };
-        if first.record == last.record {
-            // A record on its own is read to where it stays.
-            let sample = sample_at(shard, base + first.record, first.record)?;
-            for wanted in run {
-                put(wanted.position, sample.clone())?;
-            }
-            return Ok(());
-        }
-        let span = shard.span(&(first.record..last.record + 1))?;
-        let bytes = room(buffer, span.end - span.start)?;
-        shard.file().read_exact_at(bytes, span.start)?;
-        for wanted in run {
-            let bytes = slice(shard, wanted.record, span.start, bytes)?;
-            let record = shard.check(wanted.record, bytes, shard.crc())?;
-            let parts = Parts::of(&record, bytes)?;
-            let own = whole(bytes, parts.record_bytes())?.to_vec();
-            let index = base + wanted.record;
-            put(wanted.position, Sample::new(index, wanted.record, Arc::clone(shard), parts, own))?;
-        }
-        Ok(())
+/// Reads neighbours, of which `first` is the first, and puts each with its place in the answer.
+fn read_run(
+    shard: &Arc<Shard>,
+    first: &Wanted,
+    run: &[Wanted],
+    buffer: &mut Vec<u8>,
+    out: &mut Vec<(usize, Sample)>,
+) -> Result<()> {
+    let last = run.last().unwrap_or(first);
+    if first.record == last.record {
+        // A record on its own is read to where it stays.
+        let sample = sample_at(shard, first.index, first.record)?;
+        out.extend(run.iter().map(|wanted| (wanted.position, sample.clone())));
+        return Ok(());
     }
+    let span = shard.span(&(first.record..last.record + 1))?;
+    let bytes = room(buffer, span.end - span.start)?;
+    shard.file().read_exact_at(bytes, span.start)?;
+    for wanted in run {
+        let bytes = slice(shard, wanted.record, span.start, bytes)?;
+        let record = shard.check(wanted.record, bytes, shard.crc())?;
+        let parts = Parts::of(&record, bytes);
+        let own = whole(bytes, parts.record_bytes()).to_vec();
+        out.push((wanted.position, Sample::new(wanted.index, wanted.record, Arc::clone(shard), parts, own)));
+    }
+    Ok(())
 }
 
 fn sample_at(shard: &Arc<Shard>, index: u64, number: u64) -> Result<Sample> {
     let mut bytes = Vec::new();
     let parts = {
         let (padded, crc) = shard.read_with_crc(number, &mut bytes)?;
-        Parts::of(&shard.check(number, padded, crc)?, padded)?
+        Parts::of(&shard.check(number, padded, crc)?, padded)
     };
     bytes.truncate(parts.record_bytes());
     Ok(Sample::new(index, number, Arc::clone(shard), parts, bytes))
 }
 
 /// How many of the wanted records, which are sorted, one read should fetch.
-fn run_length(shard: &Shard, wanted: &[Wanted]) -> Result<usize> {
-    let first = wanted.first().ok_or_else(|| Error::internal("records to read", "one or more", 0))?;
+fn run_length(shard: &Shard, first: &Wanted, wanted: &[Wanted]) -> Result<usize> {
     shard.check_length(first.record)?;
     let mut span = shard.span(&(first.record..first.record + 1))?;
     let mut count = 1;
@@ -132,18 +121,16 @@ fn run_length(shard: &Shard, wanted: &[Wanted]) -> Result<usize> {
 /// The bytes of a record, padding included, out of a buffer that begins at `start` of the file.
 ///
 /// # Errors
-/// `Internal` if the buffer does not hold the record; `Usage` if there is no such record.
+/// `Usage` if the buffer does not hold the record, or there is no such record.
 pub fn slice<'b>(shard: &Shard, record: u64, start: u64, buffer: &'b [u8]) -> Result<&'b [u8]> {
     let span = shard.span(&(record..record + 1))?;
     let within = |at: u64| usize::try_from(at.checked_sub(start)?).ok();
     let range = within(span.start).zip(within(span.end));
     let bytes = range.and_then(|(start, end)| buffer.get(start..end));
-    bytes.ok_or_else(|| Error::internal("record", "inside the run", record))
+    bytes.ok_or_else(|| Error::usage("buffer of a run", format!("record {record} in it"), buffer.len()))
 }
 
 /// A record that was checked, without its padding.
-pub(crate) fn whole(padded: &[u8], length: usize) -> Result<&[u8]> {
-    padded
-        .get(..length)
-        .ok_or_else(|| Error::internal("record that was checked", format!("{length} bytes"), padded.len()))
+pub(crate) fn whole(padded: &[u8], length: usize) -> &[u8] {
+    padded.get(..length).unwrap_or_else(|| bug("a record that is whole"))
 }

@@ -3,20 +3,21 @@
 use crate::dataset::Dataset;
 use crate::error::{Error, Result};
 use crate::key_table::KeyTable;
-use shardpack_format::Error as FormatError;
+use crate::shard::Shard;
+use shardpack_format::{Error as FormatError, bug};
 use std::hash::{BuildHasher, RandomState};
+
+/// The key of a record of the shard: its index was checked when it was opened.
+fn key_of(shard: &Shard, record: u64) -> &str {
+    shard.index().key(record).unwrap_or_else(|| bug("a key for every record of a shard"))
+}
 
 fn key_table(dataset: &Dataset) -> Result<KeyTable> {
     let hasher = RandomState::new();
     let mut entries = Vec::new();
     for (number, slot) in dataset.shard_numbers().zip(&dataset.0.slots) {
         let shard = dataset.shard(number)?;
-        let before = entries.len();
-        let keys = (0..shard.len()).filter_map(|record| shard.index().key(record).map(|key| (record, key)));
-        entries.extend(keys.map(|(record, key)| (hasher.hash_one(key), slot.first + record)));
-        if (entries.len() - before) as u64 != shard.len() {
-            return Err(Error::internal("keys of a shard", shard.len(), entries.len() - before));
-        }
+        entries.extend((0..shard.len()).map(|record| (hasher.hash_one(key_of(&shard, record)), slot.first + record)));
     }
     entries.sort_unstable();
     let table = KeyTable { hasher, entries };
@@ -57,8 +58,7 @@ impl Dataset {
     pub fn key(&self, index: u64) -> Result<String> {
         let (number, record) = self.locate(index)?;
         let shard = self.shard(number)?;
-        let key = shard.index().key(record).map(str::to_owned);
-        key.ok_or_else(|| Error::internal("key of a record", format!("one below {}", shard.len()), record))
+        Ok(key_of(&shard, record).to_owned())
     }
 
     /// The index of the sample with this key; `None` if there is none. The first call opens every

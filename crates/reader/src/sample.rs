@@ -3,7 +3,7 @@
 use crate::error::{Error, Result};
 use crate::scalar::Scalar;
 use crate::shard::Shard;
-use shardpack_format::{Codec, FieldKind, FieldValue, Frame, Limits, Record, Schema, to_usize};
+use shardpack_format::{Codec, FieldKind, FieldValue, Frame, Limits, Record, Schema, bug, to_usize};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -188,23 +188,23 @@ struct Part {
 }
 
 impl Parts {
-    /// `Internal` unless `record` was parsed out of `base`.
-    pub(crate) fn of(record: &Record<'_>, base: &[u8]) -> Result<Self> {
+    /// The parts of `record`, which was parsed out of `base`.
+    pub(crate) fn of(record: &Record<'_>, base: &[u8]) -> Self {
         let range = |part: &[u8]| {
             let start = part.as_ptr().addr().checked_sub(base.as_ptr().addr());
             let range = start.map(|start| start..start + part.len()).filter(|range| range.end <= base.len());
-            range.ok_or_else(|| Error::internal("part of a record", "within its bytes", part.len()))
+            range.unwrap_or_else(|| bug("a record parsed out of these bytes"))
         };
         let part = |f: FieldValue<'_>| {
-            let (descriptor, bytes) = (range(f.descriptor)?, range(f.bytes)?);
-            Ok(Part { codec: f.codec, decoded_bytes: f.decoded_bytes, descriptor, bytes })
+            let (descriptor, bytes) = (range(f.descriptor), range(f.bytes));
+            Part { codec: f.codec, decoded_bytes: f.decoded_bytes, descriptor, bytes }
         };
-        Ok(Self {
+        Self {
             frame: record.frame,
-            key: range(record.key.as_bytes())?,
-            scalars: range(record.scalars)?,
-            fields: record.fields.iter().map(|field| field.map(part).transpose()).collect::<Result<_>>()?,
-        })
+            key: range(record.key.as_bytes()),
+            scalars: range(record.scalars),
+            fields: record.fields.iter().map(|field| field.map(part)).collect(),
+        }
     }
 
     /// Length of the record without padding.

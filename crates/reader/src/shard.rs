@@ -9,7 +9,7 @@ use crate::scratch::{STEP_BYTES, room};
 use crate::union_columns::{UnionColumn, UnionColumns};
 use shardpack_format::{
     Error as FormatError, FRAME_BYTES, Footer, Identity, Index, Limits, Record, Row, Schema, SharedMetadata, align_up,
-    to_usize,
+    bug, to_usize,
 };
 use shardpack_io::open_regular;
 use std::ops::Range;
@@ -72,9 +72,7 @@ impl Shard {
             let header = anatomy.header?;
             let footer = anatomy.footer?;
             footer.check_header(&header)?;
-            let index = anatomy
-                .index
-                .unwrap_or_else(|| Err(FormatError::internal("index", "one where there is a footer", "none")))?;
+            let index = anatomy.index.unwrap_or_else(|| bug("an index where there is a footer"))?;
             Ok((footer, index))
         };
         let (footer, index) = parts(anatomy).map_err(|e: FormatError| e.in_file(file.path().to_string_lossy()))?;
@@ -251,8 +249,7 @@ impl Shard {
             self.file.read_exact_at(step, row.offset.saturating_add(at as u64))?;
             let start = to_usize(FRAME_BYTES).saturating_sub(at).min(step.len());
             let end = length.saturating_sub(at).min(step.len());
-            let body = step.get(start..end);
-            crc.update(body.ok_or_else(|| Error::internal("body of a record", start, end))?);
+            crc.update(step.get(start..end).unwrap_or_else(|| bug("a row that is no shorter than a frame")));
             at += step.len();
         }
         Ok(Crc::Known(crc.finalize()))
@@ -305,7 +302,7 @@ impl Shard {
         let (first, last) = (self.row(records.start)?, self.row(last)?);
         // The index was checked: no sum overflows, and every end is inside the file.
         let end = last.offset.checked_add(last.length).and_then(align_up);
-        let end = end.ok_or_else(|| Error::internal("end of a record", "below 2^64", last.length))?;
+        let end = end.unwrap_or_else(|| bug("a record that ends inside the file"));
         Ok(first.offset..end)
     }
 

@@ -10,7 +10,7 @@ use crate::fetch::{slice, whole};
 use crate::sample::{Parts, RecordView, Sample};
 use crate::scratch::room;
 use crate::shard::Shard;
-use shardpack_format::{Error as FormatError, FRAME_BYTES, to_usize};
+use shardpack_format::{Error as FormatError, FRAME_BYTES, bug, to_usize};
 use std::any::Any;
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -271,8 +271,7 @@ fn body_crc(shard: &Shard, record: u64, start: u64, run: &[u8]) -> Result<u32> {
     let frame = to_usize(FRAME_BYTES);
     let body = padded.get(frame..length);
     // The index was checked: no row is shorter than a frame, or longer than its place.
-    body.map(crc32fast::hash)
-        .ok_or_else(|| Error::internal("body of a record", format!("{length} bytes"), padded.len()))
+    Ok(crc32fast::hash(body.unwrap_or_else(|| bug("a row that is no shorter than a frame"))))
 }
 
 impl Stream {
@@ -310,7 +309,7 @@ impl Stream {
             let record = current.run.place.records.next()?;
             Some((&*current, record))
         });
-        Some(next.ok_or_else(|| Error::internal("run of a stream", "a record", "none")))
+        Some(Ok(next.unwrap_or_else(|| bug("a run with a record left"))))
     }
 
     /// The delivery whose turn it is; `None` once the threads are done.
@@ -341,15 +340,15 @@ impl Current {
         let padded = self.padded(record)?;
         let parsed = shard.check(record, padded, self.crc(record))?;
         let length = to_usize(parsed.frame.record_bytes);
-        let bytes = whole(padded, length)?;
+        let bytes = whole(padded, length);
         Ok(RecordView::new(self.index(record), record, parsed, bytes, shard))
     }
 
     fn sample(&self, record: u64) -> Result<Sample> {
         let shard = &self.run.place.shard;
         let padded = self.padded(record)?;
-        let parts = Parts::of(&shard.check(record, padded, self.crc(record))?, padded)?;
-        let own = whole(padded, parts.record_bytes())?.to_vec();
+        let parts = Parts::of(&shard.check(record, padded, self.crc(record))?, padded);
+        let own = whole(padded, parts.record_bytes()).to_vec();
         Ok(Sample::new(self.index(record), record, Arc::clone(shard), parts, own))
     }
 

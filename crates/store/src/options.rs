@@ -125,7 +125,7 @@ impl StoreOptions {
             "min_rate" => self.min_rate = value.parse().map_err(|_| wrong("a number of bytes a second"))?,
             "retry_timeout" => self.retry_timeout = time()?,
             "backoff" => self.backoff = time()?,
-            "max_attempts" => self.max_attempts = u32::try_from(number()?).unwrap_or(u32::MAX),
+            "max_attempts" => self.max_attempts = shardpack_format::saturating_u32(number()?),
             "read_ahead_bytes" => self.read_ahead_bytes = number()?,
             "max_in_flight" => {
                 let most = to_usize(number()?);

@@ -22,7 +22,7 @@ use crate::write::{Figures, already_complete, report, run_all, tally_of, weaknes
 use serde_json::{Map, Value};
 use shardpack_format::{
     Hint, Limits, MANIFEST_NAME, Manifest, Setting, generation_name, generation_of_name, shard_name, shard_name_of,
-    to_usize,
+    to_usize, visible_path,
 };
 use shardpack_io::{Disk, Holder};
 use std::collections::{BTreeMap, HashSet};
@@ -121,7 +121,12 @@ impl<'a> Growth<'a> {
         let names = self.target.names()?;
         let newest = names.iter().filter_map(|name| generation_of_name(name)).max();
         let newest = newest.unwrap_or(1).max(self.manifest.generation());
-        newest.checked_add(1).ok_or_else(|| Error::internal("generation", "below 2^32", newest))
+        newest.checked_add(1).ok_or_else(|| Error::Limit {
+            what: "generations".into(),
+            limit: u64::from(u32::MAX),
+            found: u64::from(newest) + 1,
+            hint: "".into(),
+        })
     }
 
     /// Writes the shards of `plan` (of [`Plan::behind`] or [`Plan::anew`]), and with them the next
@@ -158,8 +163,11 @@ impl<'a> Growth<'a> {
         });
         let journal = match prepared? {
             Prepared::Begin(journal) => journal,
-            // Settled when the dataset was taken, or above.
-            Prepared::Complete(_) => return Err(Error::internal("next generation", "unfinished", "a manifest")),
+            Prepared::Complete(_) => {
+                let what =
+                    format!("`{}`: the next generation has appeared meanwhile", visible_path(self.target.path()));
+                return Err(Error::refused(what, "run the command again"));
+            }
         };
         let metadata = plan.metadata().encode()?;
         let pipeline = Pipeline { target: &folder, plan, metadata: &metadata, source, options };

@@ -14,7 +14,7 @@ use crate::report::SkippedSample;
 use crate::target::Target;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-use shardpack_format::{Hint, Limits, Metadata, Recipe, Setting, ShardEntry, check_json};
+use shardpack_format::{Hint, Limits, Metadata, Recipe, Setting, ShardEntry, bug, check_json};
 use shardpack_io::GrowingFile;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -281,7 +281,7 @@ impl OpenJournal {
 fn line<T: Serialize>(value: &T) -> Result<Vec<u8>> {
     let json = serde_json::to_string(value)
         .map_err(|e| Error::usage("tally", "something that JSON can hold", e.to_string(), ""))?;
-    let rest = json.strip_prefix('{').ok_or_else(|| Error::internal("line of a journal", "a JSON object", &json))?;
+    let rest = json.strip_prefix('{').unwrap_or_else(|| bug("a line that is a JSON object"));
     Ok(format!("{{\"crc32\":\"{:08x}\",{rest}\n", crc32fast::hash(rest.as_bytes())).into_bytes())
 }
 

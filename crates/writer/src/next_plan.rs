@@ -55,7 +55,12 @@ impl Plan {
             return Err(Error::usage("shards to write anew", "in the order of their numbers", "another order", ""));
         }
         let count = shards.iter().map(|(_, samples)| samples.len()).sum::<usize>();
-        let too_many = |_| Error::internal("samples to write anew", u32::MAX, count);
+        let too_many = |_| Error::Limit {
+            what: "samples to write anew".into(),
+            limit: u64::from(u32::MAX),
+            found: count as u64,
+            hint: "".into(),
+        };
         let order: Vec<u32> = (0..u32::try_from(count).map_err(too_many)?).collect();
         let (mut planned, mut ids, mut inputs, mut first) = (Vec::new(), Vec::new(), Sha256::new(), 0);
         for (number, samples) in shards {

@@ -1,7 +1,7 @@
 //! One of several slices of a plan, each written by a machine of its own.
 
 use serde::{Deserialize, Serialize};
-use shardpack_format::{Error, Result};
+use shardpack_format::{Error, Result, saturating_u32};
 use std::fmt;
 use std::ops::Range;
 
@@ -86,7 +86,7 @@ impl Part {
         // The largest index with ⌊shards · index / count⌋ ≤ number.
         let above = (u64::from(number) + 1) * u64::from(count);
         let index = above.div_ceil(u64::from(shards).max(1)).saturating_sub(1);
-        Self { index: u32::try_from(index).unwrap_or(u32::MAX).min(count.saturating_sub(1)), count }
+        Self { index: saturating_u32(index).min(count.saturating_sub(1)), count }
     }
 }
 

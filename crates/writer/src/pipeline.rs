@@ -188,7 +188,7 @@ fn renumber<T>(mut encoded: Encoded<T>, plan: &Plan, sample: u64) -> Result<Enco
     if let Encoded::Record(record) = &mut encoded
         && record.frame.sample_id == sample
     {
-        record.frame.renumber(&mut record.record, plan.id(sample)?)?;
+        record.frame.renumber(&mut record.record, plan.id(sample))?;
     }
     Ok(encoded)
 }
@@ -262,8 +262,7 @@ impl<S: SampleSource> Writer<'_, S> {
                 }
                 Encoded::Record(encoded) => {
                     self.progress.bytes_in = self.progress.bytes_in.saturating_add(encoded.source_bytes);
-                    let id = self.gate.check(plan.id(sample))?;
-                    if let Some(buffer) = self.gate.check(shard.append(id, &key, encoded, charge))? {
+                    if let Some(buffer) = self.gate.check(shard.append(plan.id(sample), &key, encoded, charge))? {
                         self.buffers.give_back(buffer);
                         self.gate.release(charge);
                     }

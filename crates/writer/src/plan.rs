@@ -4,7 +4,9 @@ use crate::error::{Error, Result};
 use crate::names::shard_count;
 use crate::permutation::shuffle;
 use sha2::{Digest, Sha256};
-use shardpack_format::{DatasetId, IndexBuilder, Limits, Manifest, Metadata, VERSION, check_key};
+use shardpack_format::{
+    DatasetId, IndexBuilder, Limits, Manifest, Metadata, VERSION, bug, check_key, saturating_u32, to_usize,
+};
 use std::collections::{HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::ops::Range;
@@ -135,10 +137,8 @@ impl Plan {
             inputs.update(sample.stored_bytes.to_le_bytes());
             inputs.update(sample.extra_digest);
             mtimes.update(sample.mtime_ns.to_le_bytes());
-            // Checked above: a key has at most 4096 bytes.
-            let length = sample.key.len();
-            let key_bytes = u32::try_from(length).map_err(|_| Error::internal("key bytes", "at most 4096", length))?;
-            sizes.push(Size { source: sample.source_bytes, stored: sample.stored_bytes, key: key_bytes });
+            let key = saturating_u32(sample.key.len());
+            sizes.push(Size { source: sample.source_bytes, stored: sample.stored_bytes, key });
             key_hashes.push(hash_key(sample.key));
         }
         refuse_duplicates(samples.map(|s| s.key), key_hashes)?;
@@ -226,12 +226,11 @@ impl Plan {
     }
 
     /// The id of a sample.
-    pub(crate) fn id(&self, sample: u64) -> Result<u64> {
-        let missing = || Error::internal("id of a sample", "one that is planned", sample);
+    pub(crate) fn id(&self, sample: u64) -> u64 {
         match &self.ids {
-            Ids::From(first) => first.checked_add(sample).ok_or_else(missing),
+            Ids::From(first) => first.saturating_add(sample),
             Ids::Listed(ids) => {
-                usize::try_from(sample).ok().and_then(|sample| ids.get(sample)).copied().ok_or_else(missing)
+                ids.get(to_usize(sample)).copied().unwrap_or_else(|| bug("an id for every planned sample"))
             }
         }
     }
@@ -249,9 +248,8 @@ struct Size {
     key: u32,
 }
 
-fn size_of(sizes: &[Size], sample: u32) -> Result<Size> {
-    let size = usize::try_from(sample).ok().and_then(|sample| sizes.get(sample));
-    size.copied().ok_or_else(|| Error::internal("sample of an order", format!("below {}", sizes.len()), sample))
+fn size_of(sizes: &[Size], sample: u32) -> Size {
+    sizes.get(to_usize(sample)).copied().unwrap_or_else(|| bug("a size for every sample of the order"))
 }
 
 /// Cuts the order into runs of at most `shard_bytes` stored bytes, and at least one sample.
@@ -259,7 +257,7 @@ fn cut(order: &[u32], sizes: &[Size], shard_bytes: u64) -> Result<Vec<PlannedSha
     let mut shards = Vec::new();
     let mut open = PlannedShard { number: 0, samples: 0..0, source_bytes: 0, stored_bytes: 0 };
     for (position, &sample) in order.iter().enumerate() {
-        let Size { source, stored, .. } = size_of(sizes, sample)?;
+        let Size { source, stored, .. } = size_of(sizes, sample);
         if !open.samples.is_empty() && open.stored_bytes.saturating_add(stored) > shard_bytes {
             // More than there are numbers for are refused below.
             let number = open.number.saturating_add(1);
@@ -301,11 +299,10 @@ fn refuse_large_indexes(shards: &[PlannedShard], order: &[u32], sizes: &[Size], 
     let limits = Limits::default();
     let fixed = metadata.encode()?.len() as u64 + 64;
     for (number, shard) in shards.iter().enumerate() {
-        let samples = order.get(shard.samples.clone());
-        let samples = samples.ok_or_else(|| Error::internal("samples of a shard", order.len(), shard.samples.end))?;
+        let samples = order.get(shard.samples.clone()).unwrap_or_else(|| bug("shards cut out of the order"));
         let mut keys = 0;
         for &sample in samples {
-            keys += u64::from(size_of(sizes, sample)?.key);
+            keys += u64::from(size_of(sizes, sample).key);
         }
         let records = samples.len() as u64;
         let bytes = fixed.saturating_add(IndexBuilder::bytes_for(&metadata.schema, records, keys));

@@ -88,7 +88,7 @@ pub(super) fn setup(args: &BenchArgs) -> crate::Result<Setup> {
         None => default_batch_size(&dataset, &arrays, &cube, &bands, &dtype),
     };
     // A batch larger than the dataset would only waste memory.
-    let batch_size = batch_size.min(u32::try_from(dataset.len()).unwrap_or(u32::MAX));
+    let batch_size = batch_size.min(shardpack_format::saturating_u32(dataset.len()));
     let threads = args.threads.unwrap_or_else(open::all_cores);
     let stage = device::stage(args.device)?;
     let mut options = LoaderOptions::default()

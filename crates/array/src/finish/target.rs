@@ -167,7 +167,7 @@ impl Target {
         let [y, x] = &self.window;
         let (high, wide) = (y.len(), x.len());
         let turn = &self.turn;
-        let number = |n: usize| i64::try_from(n).unwrap_or(i64::MAX);
+        let number = shardpack_format::saturating_i64::<usize>;
         let [rows, columns] = self.size;
         let (columns, area) = (number(columns), number(rows).saturating_mul(number(columns)));
         // Steps in the array for one line, and for one pixel, of the row.

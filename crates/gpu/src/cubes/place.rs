@@ -177,7 +177,7 @@ impl<'a> Placer<'a, '_> {
                     match self.needs_next() {
                         true => self.block(chunk, *filters, &streams.list(), bytes / self.width)?,
                         false => {
-                            self.number += u32::try_from(streams.len()).unwrap_or(u32::MAX);
+                            self.number += shardpack_format::saturating_u32(streams.len());
                             self.constant(0);
                         }
                     }
@@ -291,7 +291,7 @@ impl<'a> Placer<'a, '_> {
             DecodedBytes::At(at, own) => (at, own),
             DecodedBytes::Run(value) => {
                 let to = self.room.scratch(bytes);
-                let out_bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
+                let out_bytes = shardpack_format::saturating_u32(bytes);
                 let (source, row, number) = (StreamSource::Run(value), 0, self.number);
                 self.tasks.streams.push(StreamTask { source, to, bytes: 0, out_bytes, row, number });
                 (to, true)

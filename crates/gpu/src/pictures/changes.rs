@@ -73,7 +73,7 @@ impl TableWriter<'_> {
     /// returns that of the next blur's.
     pub(super) fn change(&mut self, operation: &Operation, [height, width]: [u32; 2], weight: u32) -> u32 {
         let (mut number, mut place, mut factors, mut map, mut next) = (0, [0; 4], [0.0; 2], [0.0; 6], weight);
-        let side = |side: usize| u32::try_from(side).unwrap_or(u32::MAX);
+        let side = shardpack_format::saturating_u32::<usize>;
         let kind = match *operation {
             Operation::Brightness(factor) => {
                 factors = [factor, 0.0];

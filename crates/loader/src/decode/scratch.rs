@@ -71,7 +71,7 @@ pub(crate) fn patches_bytes(stored: &StoredArray, cut: &Cut, count: u64, finishe
 /// `bytes`, as much more as `wanted` is more than `example`.
 fn scaled(bytes: u64, wanted: u64, example: u64) -> u64 {
     let product = u128::from(bytes) * u128::from(wanted) / u128::from(example.max(1));
-    u64::try_from(product).unwrap_or(u64::MAX)
+    shardpack_format::saturating_u64(product)
 }
 
 /// Whether large records of arrays like this one are cut into parts, and most bytes of a part that

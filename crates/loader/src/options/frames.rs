@@ -78,7 +78,7 @@ impl FrameMode {
                 Self::Even { .. } => (2 * i + 1) * total / (2 * count),
                 Self::Window { every, .. } => first + i * u64::from(every),
             };
-            u32::try_from(frame.min(last)).unwrap_or(u32::MAX)
+            shardpack_format::saturating_u32(frame.min(last))
         })
     }
 }

@@ -343,7 +343,7 @@ impl Positions for PatchedEpoch {
 
     fn patches(&self, position: u64, own: &Own) -> Option<Vec<u32>> {
         let (round, turn) = self.at(position)?;
-        let number = |t| u32::try_from(self.number(round.first + turn.lane, &turn, t)).unwrap_or(u32::MAX);
+        let number = |t| shardpack_format::saturating_u32(self.number(round.first + turn.lane, &turn, t));
         Some(self.own(&round, &turn, own).map(number).collect())
     }
 

@@ -48,7 +48,7 @@ impl<'a> PictureSizes<'a> {
             }
             _ => bytes,
         };
-        u64::try_from(bytes).unwrap_or(u64::MAX).saturating_add(OVERHEAD_BYTES)
+        shardpack_format::saturating_u64(bytes).saturating_add(OVERHEAD_BYTES)
     }
 
     /// The memory that packing a picture takes: its source and the record. If a JPEG is made anew, also

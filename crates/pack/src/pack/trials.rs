@@ -97,7 +97,7 @@ pub(super) fn choose_for_masks(listing: &Listing, options: &PackOptions) -> crat
 pub(super) fn stored_bytes(bytes: u64, trial: Option<&Trial>) -> u64 {
     let best = trial.and_then(|trial| trial.table.first());
     let (stored, source) = best.map_or((1, 1), |best| (best.payload_bytes.max(1), best.source_bytes.max(1)));
-    u64::try_from(u128::from(bytes) * u128::from(stored) / u128::from(source)).unwrap_or(u64::MAX)
+    shardpack_format::saturating_u64(u128::from(bytes) * u128::from(stored) / u128::from(source))
 }
 
 /// Tries the codecs. An error names the sample that it is about, and the place in its whole array.

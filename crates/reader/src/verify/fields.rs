@@ -8,7 +8,7 @@ use crate::scalar::Scalar;
 use crate::scratch::room;
 use crate::shard::Shard;
 use shardpack_array::{ArrayDecoder, decode_bytes};
-use shardpack_format::{ArrayDescriptor, Dtype, Error, FieldKind, FieldValue, Limits, Record, check_json};
+use shardpack_format::{ArrayDescriptor, Dtype, Error, FieldKind, FieldValue, Limits, Record, bug, check_json};
 
 /// Checks the fields of records; keeps its scratch memory between them.
 #[derive(Default)]
@@ -72,13 +72,13 @@ impl FieldChecker {
 fn check_label(shard: &Shard, record: &Record<'_>, classes: u64) -> Option<Error> {
     let mut rest = record.scalars;
     for (name, dtype) in shard.index().metadata().schema.scalars() {
-        let missing = || Error::internal("scalars of a record", format!("`{name}` among them"), rest.len());
-        let Some((value, tail)) = rest.split_at_checked(dtype.size()) else { return Some(missing()) };
+        let (value, tail) =
+            rest.split_at_checked(dtype.size()).unwrap_or_else(|| bug("scalars whose length was compared"));
         if name == "label" {
             if matches!(dtype, Dtype::Bool | Dtype::F16 | Dtype::F32 | Dtype::F64) {
                 return None;
             }
-            let Some(value) = Scalar::from_bytes(dtype, value) else { return Some(missing()) };
+            let value = Scalar::from_bytes(dtype, value).unwrap_or_else(|| bug("one element of this type"));
             let fits = value.as_i64().and_then(|v| u64::try_from(v).ok()).is_some_and(|v| v < classes);
             return (!fits).then(|| Error::format("label", format!("a class below {classes}"), value));
         }

@@ -235,7 +235,7 @@ impl Run<'_> {
         };
         let options = ShardOptions { limits: self.options.limits.clone(), check_crc: true };
         let shard = Arc::new(Shard::from_parts(file, footer, index, options));
-        let number = u32::try_from(target).unwrap_or(u32::MAX);
+        let number = shardpack_format::saturating_u32(target);
         if let Some(manifest) = self.manifest
             && let Err(e) = manifest.check_shard(number, shard.footer(), shard.index().metadata())
         {

@@ -30,6 +30,6 @@ pub struct SideFile {
 /// Time of modification in ns since 1970.
 pub(crate) fn mtime_ns(metadata: &Metadata) -> io::Result<i64> {
     let time = metadata.modified()?;
-    let ns = |duration: std::time::Duration| i64::try_from(duration.as_nanos()).unwrap_or(i64::MAX);
+    let ns = |duration: std::time::Duration| shardpack_format::saturating_i64(duration.as_nanos());
     Ok(time.duration_since(UNIX_EPOCH).map_or_else(|before| -ns(before.duration()), ns))
 }

@@ -87,7 +87,7 @@ impl PictureFieldDecoder {
         dims: &mut [u64],
     ) -> Result<()> {
         let Clip { mode, frames } = clip;
-        let total = u32::try_from(frames.len()).unwrap_or(u32::MAX);
+        let total = shardpack_format::saturating_u32(frames.len());
         let count = mode.count().unwrap_or(total);
         // Of a ragged row the first axis was made by what the index says.
         if let Some(&promised) = dims.first()
