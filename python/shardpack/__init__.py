@@ -25,7 +25,7 @@ from shardpack._index import Indices
 from shardpack._loader import Loader, Shuffle, Weights
 from shardpack._pack import PackOptions, StorageOptions, merge, pack, plan, verify
 from shardpack._report import Report, ReportOptions, report
-from shardpack._shardpack import FormatError, LimitError, UsageError, __version__
+from shardpack._shardpack import FormatError, KnownKeyError, LimitError, RepeatedKeyError, UsageError, __version__
 from shardpack._stitch import Scene, Stitcher, stitch
 from shardpack._transform import Row
 from shardpack._views import Views
@@ -41,10 +41,12 @@ __all__ = [
     "Field",
     "FormatError",
     "Indices",
+    "KnownKeyError",
     "LimitError",
     "Loader",
     "PackOptions",
     "Ragged",
+    "RepeatedKeyError",
     "Report",
     "ReportOptions",
     "Row",

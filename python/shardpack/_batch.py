@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, ItemsView, Iterable, Iterator, KeysView, Mapping, MutableMapping, Sequence, ValuesView
+from dataclasses import dataclass
 from typing import Any, NoReturn
 
 import numpy as np
@@ -15,6 +16,24 @@ from shardpack._device import stream_of
 
 Objects = Callable[["_shardpack.Batch", "Sequence[str]"], "dict[str, list[Any]]"]
 """Reads the fields of a batch that are no tensors: from the name to a value for each row."""
+
+
+@dataclass(frozen=True)
+class BatchFormat:
+    """How a loader hands out its batches."""
+
+    convert: Convert
+    """Makes a framework's tensor of a field."""
+    fields: Sequence[str]
+    """Names of the fields."""
+    objects: Objects
+    """Reads those that are no tensors."""
+    pictures: frozenset[str]
+    """Those that are pictures."""
+    unpacks: bool
+    """Whether the program has named the fields, so that a batch can be unpacked in their order."""
+    members: NDArray[np.uint64] | None
+    """Of a subset: the numbers of its samples in the whole dataset, ascending."""
 
 
 class Ragged:
@@ -107,34 +126,30 @@ class Batch(MutableMapping[str, Any]):
 
     # fmt: off
     __slots__ = (
-        "_convert", "_core", "_indices", "_is_collated", "_is_lent", "_keys", "_mask", "_members", "_names",
-        "_objects", "_patches", "_pictures", "_rows", "_unpacks", "_values",
+        "_core", "_format", "_indices", "_is_collated", "_is_lent", "_keys", "_mask", "_names", "_patches", "_rows",
+        "_unpacks", "_values",
     )
     # fmt: on
 
     _core: _shardpack.Batch | None
-    _convert: Convert | None
-    _objects: Objects | None
+    _format: BatchFormat | None
     _names: list[str]
     _rows: int
     _values: dict[str, Any]
     _keys: list[str] | None
     _mask: Any
     _patches: tuple[NDArray[np.int64], NDArray[np.int64]] | None
-    _pictures: frozenset[str]
-    _members: NDArray[np.uint64] | None
     _indices: Any
     _is_lent: bool
     _unpacks: bool
     _is_collated: bool
 
     def __init__(self, fields: Mapping[str, Any]) -> None:
-        self._core = self._convert = self._objects = self._members = None
+        self._core = self._format = None
         self._values = dict(fields)
         self._names = list(self._values)
         self._rows = next((len(value) for value in self._values.values() if hasattr(value, "__len__")), 0)
         self._keys = self._mask = self._indices = self._patches = None
-        self._pictures = frozenset()
         self._is_lent = self._unpacks = self._is_collated = False
 
     # Two batches are one and the same, or not equal: arrays have no single answer.
@@ -201,21 +216,20 @@ class Batch(MutableMapping[str, Any]):
         return KeyError(f"field: expected one of {', '.join(self._names)}, found {field}")
 
     def _make(self, field: str) -> Any:
-        core, convert = self._core, self._convert
+        core, form = self._core, self._format
         if field not in self._names:
             raise self._unknown(field)
         if field in self._values:
             return self._values[field]
         # What belongs to no loader has all its values.
-        assert core is not None and convert is not None
+        assert core is not None and form is not None
         tensors = core.names()
         if field not in tensors:
-            assert self._objects is not None
             missing = [name for name in self._names if name not in tensors and name not in self._values]
-            for name, value in self._objects(core, missing).items():
+            for name, value in form.objects(core, missing).items():
                 self._values.setdefault(name, value)
             return self._values[field]
-        tensor = convert(core.tensor(field))
+        tensor = form.convert(core.tensor(field))
         if not core.is_ragged(field):
             return tensor
         offsets, shapes = core.rows(field)
@@ -259,8 +273,8 @@ class Batch(MutableMapping[str, Any]):
         if not self._is_lent:
             raise AttributeError(_UNKNOWN.format("mask"))
         if self._mask is None:
-            assert self._core is not None and self._convert is not None
-            self._mask = self._convert(self._core.mask())
+            assert self._core is not None and self._format is not None
+            self._mask = self._format.convert(self._core.mask())
         return self._mask
 
     def present(self, field: str) -> Any:
@@ -269,12 +283,12 @@ class Batch(MutableMapping[str, Any]):
         """
         if not self._is_lent or self._core is None:
             raise RuntimeError("present: expected a batch as the loader gave it, found a copy of it")
-        assert self._convert is not None
+        assert self._format is not None
         if field not in self._names:
             raise self._unknown(field)
         if field in self._core.names():
-            return self._convert(self._core.present(field))
-        return self._convert(np.array([value is not None for value in self[field]], np.bool_))
+            return self._format.convert(self._core.present(field))
+        return self._format.convert(np.array([value is not None for value in self[field]], np.bool_))
 
     def views(self, field: str | None = None) -> Views:
         """What each row shows of its picture: the part, in pixels of the whole picture, its size in the batch, and
@@ -293,7 +307,7 @@ class Batch(MutableMapping[str, Any]):
         if not self._is_lent or self._core is None:
             raise RuntimeError("views: expected a batch as the loader gave it, found a copy of it")
         if field is None:
-            pictures = [name for name in self._core.names() if name in self._pictures]
+            pictures = [name for name in self._core.names() if self._format is not None and name in self._format.pictures]
             if len(pictures) != 1:
                 found = ", ".join(pictures) or "none"
                 raise ValueError(f"views: expected the name of a field in a batch with several or no pictures, found {found}")
@@ -340,12 +354,13 @@ class Batch(MutableMapping[str, Any]):
         if not self._is_lent:
             raise AttributeError(_UNKNOWN.format("indices"))
         if self._indices is None:
-            assert self._core is not None and self._convert is not None
+            assert self._core is not None and self._format is not None
             numbers = self._core.indices()
-            if self._members is not None:
+            members = self._format.members
+            if members is not None:
                 # As int64, too: numbers and -1 beside uint64 would become floats.
-                numbers = np.where(numbers < 0, -1, np.searchsorted(self._members.view(np.int64), numbers))
-            self._indices = self._convert(numbers)
+                numbers = np.where(numbers < 0, -1, np.searchsorted(members.view(np.int64), numbers))
+            self._indices = self._format.convert(numbers)
         return self._indices
 
     def __repr__(self) -> str:
@@ -408,21 +423,11 @@ class Batch(MutableMapping[str, Any]):
         return _loose, (self._rows, values, self.sample_keys, self.mask, self.indices, self._unpacks, patches)
 
 
-def lend(
-    core: _shardpack.Batch,
-    convert: Convert,
-    names: Sequence[str],
-    objects: Objects,
-    pictures: frozenset[str],
-    unpacks: bool,
-    members: NDArray[np.uint64] | None,
-) -> Batch:
-    """A batch of a loader, with these fields. ``pictures``: which of them are pictures. ``unpacks``: whether the program has named them. ``members``: of a subset, the numbers of its samples in the whole, ascending.
-    """
+def lend(core: _shardpack.Batch, form: BatchFormat) -> Batch:
+    """A batch of a loader."""
     batch = Batch({})
-    batch._core, batch._convert, batch._objects, batch._members = core, convert, objects, members
-    batch._names, batch._rows, batch._pictures, batch._is_lent = list(names), len(core), pictures, True
-    batch._unpacks = unpacks
+    batch._core, batch._format, batch._is_lent = core, form, True
+    batch._names, batch._rows, batch._unpacks = list(form.fields), len(core), form.unpacks
     return batch
 
 

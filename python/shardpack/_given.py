@@ -1,4 +1,4 @@
-"""What a writer is given, as the compiled part takes it: see ``Given`` in python/src/writer.rs."""
+"""What a writer is given, as the compiled part takes it: see ``WriterValue`` in python/src/writer.rs."""
 
 from __future__ import annotations
 

@@ -2,42 +2,30 @@
 
 from __future__ import annotations
 
-import os
-import threading
-import weakref
-from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from types import TracebackType
-from typing import Any, NoReturn
+from typing import Any, Literal, NoReturn
 
-from shardpack import _shardpack, _warn
-from shardpack._arguments import Shuffle, Weights, _number, _place
+from numpy.typing import DTypeLike
+
+from shardpack import _warn
+from shardpack._arguments import Numbered, Shuffle, Weights, _expect_dataset, _known, _number, _place
 from shardpack._batch import Batch, lend
-from shardpack._configured import Configured
-from shardpack._convert import finish
+from shardpack._convert import Framework, finish
+from shardpack._core import Core
 from shardpack._dataset import Dataset
-from shardpack._device import check_process
 from shardpack._iteration import Iteration, changed
-from shardpack._options import State
+from shardpack._prepared import LoaderKeywords, Prepared
+from shardpack._size import Size
 from shardpack._state import checked
-from shardpack._workers import Workers
+from shardpack._transform import Transform
+from shardpack._travel import travelling
 
 __all__ = ["Loader", "Shuffle", "Weights"]
 
-_changing = threading.RLock()
-"""Held while a loader takes another core, or is closed."""
 
-
-def _unlock_in_child() -> None:
-    # A thread that is not there may hold it.
-    global _changing
-    _changing = threading.RLock()
-
-
-os.register_at_fork(after_in_child=_unlock_in_child)
-
-
-class Loader(Configured):
+class Loader:
     """Batches of a dataset for a training loop: read, checked and decoded by a pool of threads, straight into the
     memory that you get.
 
@@ -242,94 +230,157 @@ class Loader(Configured):
     ...     loss = criterion(model(images.float() / 255), labels)
     """
 
-    def _begin(self) -> None:
+    def __init__(
+        self,
+        dataset: Dataset,
+        batch_size: int = 32,
+        *,
+        shuffle: Shuffle = True,
+        lanes: int | None = None,
+        seed: int = 0,
+        epoch: int = 0,
+        rank: int | None = None,
+        world_size: int | None = None,
+        image: str = "full",
+        frames: int | str = "all",
+        cube: str = "whole",
+        patches_per_sample: int = 1,
+        patches: Literal["random", "grid", "balanced"] | Mapping[int, float] = "random",
+        overlap: int | Sequence[int] = 0,
+        open_scenes: int | None = None,
+        bands: slice | Sequence[int] | str | None = None,
+        layout: Literal["hwc", "chw"] = "hwc",
+        dtype: DTypeLike | Mapping[str, DTypeLike] | None = None,
+        fields: Sequence[str] | None = None,
+        align: Mapping[str, str | None] | None = None,
+        weights: Weights | None = None,
+        mix: Sequence[float] | None = None,
+        threads: int | None = None,
+        prefetch: int | None = None,
+        window: Literal["auto", "memory", "page-cache"] = "auto",
+        max_batch: Size = "8GiB",
+        end: Literal["drop", "pad", "uneven"] = "drop",
+        skip_corrupt: int = 0,
+        to: Framework | None = None,
+        device: str = "cpu",
+        decode: Literal["auto", "device", "host"] = "auto",
+        resident: bool = False,
+        mean: Numbered = None,
+        std: Numbered = None,
+        no_data: float | Mapping[str, float] | None = None,
+        augment: str | Sequence[str] | None = None,
+        augment_batch: str | Sequence[str] | None = None,
+        num_classes: int | None = None,
+        transform: Transform | None = None,
+        transform_workers: int = 0,
+        transform_batch: Callable[[Batch], Batch | None] | None = None,
+        **unknown: NoReturn,
+    ) -> None:
+        _known(unknown, ("batch_size", *(Loader.__init__.__kwdefaults__ or ())))
+        _expect_dataset(dataset)
+        asks = rank is None and world_size is None
+        rank, world_size = _place(rank, world_size)
+        # fmt: off
+        self._keywords = LoaderKeywords(
+            batch_size=batch_size, shuffle=shuffle, lanes=lanes, seed=seed, epoch=epoch, rank=rank,
+            world_size=world_size, image=image, frames=frames, cube=cube, patches_per_sample=patches_per_sample,
+            patches=patches, overlap=overlap, open_scenes=open_scenes, bands=bands, layout=layout, dtype=dtype,
+            fields=fields, align=align, weights=weights, mix=mix, threads=threads, prefetch=prefetch, window=window,
+            max_batch=max_batch, end=end, skip_corrupt=skip_corrupt, to=to, device=device, decode=decode,
+            resident=resident, mean=mean, std=std, no_data=no_data, augment=augment, augment_batch=augment_batch,
+            num_classes=num_classes, transform=transform, transform_workers=transform_workers,
+            transform_batch=transform_batch,
+        )
+        # fmt: on
+        self._dataset = dataset
+        prepared = Prepared.of(dataset, self._keywords)
+        self._batches, self._change_batch = prepared.batches, prepared.change_batch
         # Whether it was said that pictures lose bits.
         self._told = False
-        self._closed = False
-        self._resume: State | None = None
-        self._pid = os.getpid()
-        # Ends the threads of a loader that decodes on a device before the driver goes, at the end of the program; and
-        # those that call a transform before the interpreter goes.
-        self._ending: weakref.finalize[..., Loader] | None = None
-        self._core = self._open()
+        self._core = Core(dataset._core, prepared.options, prepared.workers, asks)
 
-    def _open(self) -> _shardpack.Loader:
-        if self._stage is not None:
-            check_process(self._pid)
-        core = _shardpack.Loader(self._dataset._core, self._options)
-        self._pid = os.getpid()
-        if self._stage is not None or self._options.transform is not None:
-            if self._ending is not None:
-                self._ending.detach()
-            self._ending = weakref.finalize(self, _end, core, self._workers, self._pid)
-        if core.positions() == 0:
-            _warn.warn("the dataset has no samples: there will be no batch")
-        if self._resume is not None:
-            core.restore(*self._resume)
-        return core
+    # Facts about it
 
-    def _ask(self) -> None:
-        """Takes the place among the ranks that there is by now."""
-        if not self._may_change():
-            return
-        with _changing:
-            if not self._may_change():
-                return
-            rank, world_size = _place(None, None)
-            before = self._options
-            if world_size == 1 or (rank, world_size) == (before.rank, before.world_size):
-                return
-            self._options = replace(before, rank=rank, world_size=world_size)
-            if self._stage is not None:
-                # Its memory on the device: there may not be room for two loaders.
-                self._core.close(None)
-            try:
-                self._change()
-            except BaseException:
-                self._options = before
-                if self._stage is not None:
-                    self._change()
-                raise
+    @property
+    def dataset(self) -> Dataset:
+        """The dataset."""
+        return self._dataset
 
-    def _may_change(self) -> bool:
-        return self._asks and not self._core.has_threads and not self._closed
+    @property
+    def batch_size(self) -> int:
+        """Rows in a batch, on this rank."""
+        return self._core.options.batch_size
 
-    def _change(self) -> None:
-        """Takes another core: an iteration goes on there."""
-        core = self._open()
-        core.follow(self._core)
-        self._core = core
+    @property
+    def rank(self) -> int:
+        """This rank."""
+        self._core.find_place()
+        return self._core.options.rank
 
-    def _ready(self) -> _shardpack.Loader:
-        """The core, in this process."""
-        if not self._closed and self._core.has_threads:
-            # From now on it stays; in a fork the core itself says that it cannot be used there.
-            return self._core
-        with _changing:
-            if self._closed:
-                raise RuntimeError("loader: expected an open one, found one that was closed")
-            # What has no threads yet can be made anew in a fork.
-            if os.getpid() != self._pid and not self._core.has_threads:
-                self._change()
-            self._ask()
-            return self._core
+    @property
+    def world_size(self) -> int:
+        """Number of ranks."""
+        self._core.find_place()
+        return self._core.options.world_size
+
+    @property
+    def predicted_bytes(self) -> int:
+        """The most memory that the loader takes, in bytes. Indexes of the dataset and batches that you keep are not
+        counted.
+        """
+        return self._core.ready().predicted_bytes()
+
+    @property
+    def predicted_device_bytes(self) -> int:
+        """Memory of the slots on the device, of what stays there, and about that of scenes that lie there while their
+        patches come, in bytes; 0 if the host decodes. Batches that you keep, and slots that grow for a larger batch, are
+        not counted.
+        """
+        return self._core.ready().predicted_device_bytes()
+
+    def stats(self) -> dict[str, Any]:
+        """Figures since the loader was made. Seconds are summed over its threads.
+
+        ``consumer_wait_s`` is what the loop waited for batches. If it is small, the model is the limit; else
+        ``decode_s`` beside ``idle_for_data_s`` says whether cores or disk are. ``extra_slots`` counts batches beyond
+        ``prefetch`` that were made because you kept the others, ``skipped`` damaged samples, ``narrowed_pictures`` those
+        of more than 8 bits a sample, of which 8 are left. ``window_in_page_cache``
+        is 1 where ``window`` came to that in the epoch at hand.
+
+        Of a dataset behind a URL, ``requests`` counts what its store was asked since the dataset was opened, by this
+        loader or by others, ``retried_requests`` what was asked again after an error or a time-out,
+        ``fetched_bytes`` what arrived. ``peak_requests_in_flight`` and ``peak_fetched_bytes_held`` are the most of
+        both at a time. ``cache_hits``, ``cache_misses``, ``cache_hit_bytes``, ``cache_evicted``, ``cache_dropped`` and
+        ``cache_failed_writes`` count what a cache on the local disk did (``storage_options={"cache": …}``).
+
+        If a device decodes, ``device_rows`` counts what it has decoded, each field of a sample on its own. ``refused``
+        counts the rows that the host decoded in its place, by reason, and ``refused_first`` has up to three keys for
+        each reason. ``grown_slots`` counts slots that needed more memory than was predicted, ``resident_values`` what
+        stays on the device.
+        """
+        core = self._core.ready()
+        refusals = core.refusals()
+        return core.stats() | {
+            "predicted_device_bytes": core.predicted_device_bytes(),
+            "refused": {reason: rows for reason, rows, _ in refusals},
+            "refused_first": {reason: keys for reason, _, keys in refusals},
+        }
 
     # Iterating
 
     def __iter__(self) -> Iterator[Batch]:
         """Begins an epoch: see the class."""
-        return Iteration(self, self._ready().begin())
+        return Iteration(self, self._core.ready().begin())
 
     def _next(self, turn: int) -> Batch:
-        core = self._ready()
+        core = self._core.ready()
         batch = core.next(turn)
         if batch is None:
             raise StopIteration
         if not self._told and core.narrowed_pictures() > 0:
             self._told = True
-            _warn.of_lost_bits(name for name in self._fields if name in self._pictures)
-        members = self._dataset._members
-        lent = lend(batch, self._convert, self._fields, self._objects, self._pictures, self._unpacks, members)
+            _warn.of_lost_bits(name for name in self._batches.fields if name in self._batches.pictures)
+        lent = lend(batch, self._batches)
         return lent if self._change_batch is None else changed(self._change_batch, lent)
 
     def __len__(self) -> int:
@@ -338,12 +389,12 @@ class Loader(Configured):
         that goes on from the state has only those that are left of it. Epochs have one length, but for grids of patches
         whose scenes are drawn by weights or from several datasets.
         """
-        return len(self._ready())
+        return len(self._core.ready())
 
     @property
     def epoch(self) -> int:
         """The epoch of the running iteration, or, between two iterations, of the next one."""
-        (_, _, epoch, _, _), phase = self._ready().state()
+        (_, _, epoch, _, _), phase = self._core.ready().state()
         return epoch + (phase == "ended")
 
     def set_epoch(self, epoch: int) -> None:
@@ -352,11 +403,7 @@ class Loader(Configured):
         ``for epoch in range(loader.epoch, 90): loader.set_epoch(epoch)``. An iteration that is running cannot continue
         after this call.
         """
-        core = self._ready()
-        core.set_epoch(_number("epoch", epoch, 0, 2**32 - 1))
-        if not core.has_threads:
-            # For a fork that makes the core anew.
-            self._resume, _ = core.state()
+        self._core.set_epoch(_number("epoch", epoch, 0, 2**32 - 1))
 
     # Resuming
 
@@ -371,7 +418,7 @@ class Loader(Configured):
 
     def _state(self) -> tuple[dict[str, int | str], str]:
         """The state, and how far its epoch is."""
-        (fingerprint, seed, epoch, consumed, unit), phase = self._ready().state()
+        (fingerprint, seed, epoch, consumed, unit), phase = self._core.ready().state()
         # Then every rank is at the end, or will be without another batch.
         if phase == "ended":
             epoch, consumed = epoch + 1, 0
@@ -393,10 +440,7 @@ class Loader(Configured):
         ValueError
             It is not a state of a loader.
         """
-        resume = checked(state, self._dataset.generation)
-        core = self._ready()
-        core.restore(*resume)
-        self._resume = None if core.has_threads else resume
+        self._core.restore(checked(state, self._dataset.generation))
 
     def __getitem__(self, index: object) -> NoReturn:
         # A DataLoader that is given a loader takes it for a map-style dataset.
@@ -406,20 +450,14 @@ class Loader(Configured):
         )
 
     def __repr__(self) -> str:
-        state = " (closed)" if self._closed else ""
+        state = " (closed)" if self._core.is_closed else ""
         return f"Loader({self._dataset!r}, batch_size={self.batch_size}, rank {self.rank} of {self.world_size}){state}"
 
     # Ending
 
     def close(self) -> None:
         """Ends the threads; the loader cannot be used any more. Batches that you hold stay valid."""
-        with _changing:
-            was_closed, self._closed = self._closed, True
-        if not was_closed and os.getpid() == self._pid:
-            finish(self._convert)
-            _end(self._core, self._workers, self._pid)
-        # The last batch takes the device with it.
-        self._stage, self._options = None, replace(self._options, stage=None)
+        self._core.close(partial(finish, self._batches.convert))
 
     def __enter__(self) -> Loader:
         return self
@@ -429,54 +467,7 @@ class Loader(Configured):
     ) -> None:
         self.close()
 
-    # Elsewhere
+    # In another process
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # What travels is how it was made and where it stands; no threads, no batches.
-        return self._travelling(self.state_dict())
-
-    def _travelling(self, state: dict[str, int | str]) -> tuple[Any, ...]:
-        # A place that was found travels: a worker of a DataLoader cannot ask for it. Where there was none yet, the copy
-        # asks again: it may be on its way to the processes that become the ranks.
-        asks = self._asks and self.world_size == 1
-        place = {"rank": None, "world_size": None} if asks else {"rank": self.rank, "world_size": self.world_size}
-        return _made, (self._dataset, self._arguments | place, state)
-
-    def _next_state(self) -> dict[str, int | str]:
-        """The state at which the next iteration begins; after a broken-off epoch, the start of the next epoch."""
-        state, phase = self._state()
-        if phase in ("running", "broken"):
-            return state | {"epoch": int(state["epoch"]) + 1, "samples_consumed": 0}
-        return state
-
-    def _refuse_workers(self) -> None:
-        if self._stage is not None:
-            raise RuntimeError(
-                "workers of a DataLoader: expected a loader that decodes on the host, found one that decodes on a device: "
-                "one process does that for each device\n"
-                'hint: iterate over the loader itself, or use num_workers=0; decode="host" lets workers decode'
-            )
-        if self._workers is not None:
-            raise RuntimeError(
-                f"workers of a DataLoader: expected transform_workers=0, found {self._workers.count}: a worker may not start processes\n"
-                "hint: iterate over the loader itself, which has its own workers, or leave transform_workers out"
-            )
-
-    def _for_worker(self, worker: int, workers: int) -> Loader:
-        """A loader for one of several workers of this rank."""
-        self._refuse_workers()
-        # First the state, which asks for the place among the ranks.
-        state = self._next_state()
-        place = {"rank": self.rank * workers + worker, "world_size": self.world_size * workers}
-        return _made(self._dataset, self._arguments | place, state)
-
-
-def _end(core: _shardpack.Loader, workers: Workers | None, pid: int) -> None:
-    if os.getpid() == pid:
-        core.close(workers)
-
-
-def _made(dataset: Dataset, arguments: dict[str, Any], state: dict[str, Any]) -> Loader:
-    loader = Loader(dataset, **arguments)
-    loader.load_state_dict(state)
-    return loader
+        return travelling(self, self.state_dict())

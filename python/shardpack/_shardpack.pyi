@@ -27,6 +27,8 @@ __all__ = [
     "Objects",
     "Stage",
     "Tensor",
+    "KnownKeyError",
+    "RepeatedKeyError",
     "UsageError",
     "Writer",
     "__version__",
@@ -60,6 +62,12 @@ class NoDeviceError(RuntimeError):
 
 class UsageError(ValueError):
     """An argument does not fit the dataset, or another argument."""
+
+class RepeatedKeyError(UsageError):
+    """Two samples have one key."""
+
+class KnownKeyError(UsageError):
+    """The dataset that is added to has a sample with this key."""
 
 @final
 class Dataset:

@@ -98,7 +98,7 @@ class Stitcher:
     def __init__(self, loader: Loader, window: str = "uniform", dtype: str = "float64") -> None:
         if not isinstance(loader, Loader):
             raise TypeError(f"stitch: expected a Loader, found {type(loader).__name__}")
-        options = loader._options
+        options = loader._core.options
         sides = options.cube.removeprefix("patch").split("x")
         if options.patches != 0:
             raise _shardpack.UsageError('stitch: expected a loader with patches="grid", found one of other patches')

@@ -136,9 +136,9 @@ class Writer:
         **options: Unpack[StorageOptions],
     ) -> None:
         stored = keywords("Writer", options, StorageOptions)
-        if not shuffle:
-            if options.get("seed") is not None:
-                raise TypeError("Writer(): seed: has a meaning with shuffle=True only")
+        if not shuffle and options.get("seed") is not None:
+            raise TypeError("Writer(): seed: has a meaning with shuffle=True only")
+        if not shuffle and not append:
             stored["no_shuffle"] = True
         if append:
             refuse("append", hint=COPY_AND_SEND, path=path)
@@ -159,16 +159,13 @@ class Writer:
         self._pid = os.getpid()
         # Where it is, also if the program goes to another folder before the end.
         named = None if classes is None else list(classes)
-        try:
-            self._inner = _shardpack.Writer(
-                absolute(self._path), fields, named, stored, settings(storage_options), on_known_key if append else None
-            )
-        except _shardpack.UsageError as error:
-            # Here the option has another name, and says the opposite.
-            if not str(error).startswith("no_shuffle: "):
-                raise
+        self._inner = _shardpack.Writer(
+            absolute(self._path), fields, named, stored, settings(storage_options), on_known_key if append else None
+        )
+        if append and not shuffle and not self._inner.keeps_order():
+            self._inner.abort()
             hint = "leave the option out: the dataset says it"
-            raise _shardpack.UsageError(f"shuffle: expected True, as in the dataset, found False\nhint: {hint}") from None
+            raise _shardpack.UsageError(f"shuffle: expected True, as in the dataset, found False\nhint: {hint}")
         self._classes = self._inner.classes()
         if append:
             # What a list or a tensor becomes, the dataset says.
@@ -190,8 +187,8 @@ class Writer:
         Raises
         ------
         UsageError
-            A value does not fit its field, or cannot be stored as the options say, or the key is already taken. The
-            message names sample and field. This sample is then not in the dataset. The others are, and you can write
+            A value does not fit its field, or cannot be stored as the options say, or the key is already taken
+            (``RepeatedKeyError``, or, with ``append``, ``KnownKeyError``). The message names sample and field. This sample is then not in the dataset. The others are, and you can write
             more.
         FormatError
             A picture is damaged.

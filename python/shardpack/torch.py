@@ -14,6 +14,7 @@ import torch.utils.data
 from shardpack._batch import Batch, collated
 from shardpack._dataset import Dataset, Sample
 from shardpack._loader import Loader
+from shardpack._travel import for_worker, next_state, refuse_workers, travelling
 
 if TYPE_CHECKING:
     _Base = torch.utils.data.IterableDataset[Batch]
@@ -111,7 +112,7 @@ class IterableDataset(_Base):
         if worker is None:
             return self.loader
         if self._own is None:
-            self._own = self.loader._for_worker(worker.id, worker.num_workers)
+            self._own = for_worker(self.loader, worker.id, worker.num_workers)
         return self._own
 
     def __iter__(self) -> Iterator[Batch]:
@@ -128,8 +129,8 @@ class IterableDataset(_Base):
 
     def __reduce__(self) -> tuple[Any, ...]:
         # To a worker that is spawned, which begins where the next iteration would.
-        self.loader._refuse_workers()
-        return _wrapped, self.loader._travelling(self.loader._next_state())
+        refuse_workers(self.loader)
+        return _wrapped, travelling(self.loader, next_state(self.loader))
 
     def __repr__(self) -> str:
         return f"IterableDataset({self.loader!r})"

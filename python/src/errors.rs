@@ -6,6 +6,7 @@ use pyo3::prelude::*;
 use shardpack::explain::explain_where;
 use shardpack::{ErrorKind, Explain};
 use shardpack_format::{Hint, Voice, told};
+use shardpack_pack::collect::CollectError;
 
 create_exception!(
     shardpack,
@@ -27,6 +28,9 @@ create_exception!(
 );
 create_exception!(shardpack, UsageError, PyValueError, "An argument does not fit the dataset, or another argument.");
 
+create_exception!(shardpack, RepeatedKeyError, UsageError, "Two samples have one key.");
+create_exception!(shardpack, KnownKeyError, UsageError, "The dataset that is added to has a sample with this key.");
+
 /// The exception for an error.
 pub(crate) fn raise(error: impl Into<shardpack::Error>) -> PyErr {
     raise_where(error, |_| true)
@@ -44,6 +48,16 @@ pub(crate) fn raise_where(error: impl Into<shardpack::Error>, can_follow: impl F
         ErrorKind::Internal => PyRuntimeError::new_err(text),
         _ => UsageError::new_err(text),
     }
+}
+
+/// The exception for a sample that was refused.
+pub(crate) fn raise_of_sample(error: CollectError) -> PyErr {
+    let raised = match error {
+        CollectError::RepeatedKey { .. } => RepeatedKeyError::new_err,
+        CollectError::KnownKey { .. } => KnownKeyError::new_err,
+        other => return raise(other),
+    };
+    raised(explain_where(&shardpack::Error::from(error), Voice::Python, |_| true))
 }
 
 fn os_error(error: &shardpack::Error, text: String, can_follow: impl Fn(&Hint) -> bool) -> PyErr {

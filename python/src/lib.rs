@@ -43,7 +43,7 @@ mod _shardpack {
     #[pymodule_export]
     use crate::errors::plain_urls;
     #[pymodule_export]
-    use crate::errors::{FormatError, LimitError, NoDeviceError, UsageError};
+    use crate::errors::{FormatError, KnownKeyError, LimitError, NoDeviceError, RepeatedKeyError, UsageError};
     #[pymodule_export]
     use crate::loader::PyLoader;
     #[pymodule_export]

@@ -2,7 +2,7 @@
 //! interpreter.
 
 use crate::arguments::{Packing, appending};
-use crate::errors::{LimitError, raise};
+use crate::errors::{LimitError, raise, raise_of_sample};
 use crate::values::ndarray;
 use crate::watch::{detached, heard, watch_with};
 use numpy::{PyArray1, PyArrayMethods};
@@ -193,7 +193,7 @@ impl PyWriter {
             |(name, value): (String, Option<WriterValue<'_>>)| Ok((name, value.map(WriterValue::value).transpose()?));
         let values = values.into_iter().map(value).collect::<PyResult<_>>()?;
         let sample = Sample { key, order, values };
-        detached(py, || collector.add(sample))?.map_err(raise)
+        detached(py, || collector.add(sample))?.map_err(raise_of_sample)
     }
 
     /// Number of samples so far.
@@ -251,7 +251,8 @@ impl PyWriter {
     fn collector(&self) -> PyResult<Arc<Collector>> {
         if self.pid != std::process::id() {
             return Err(PyRuntimeError::new_err(
-                "a writer belongs to the process that made it\nhint: let workers hand their samples back, or use threads",
+                "a writer belongs to the process that made it\n\
+                 hint: let workers hand their samples back, or use threads",
             ));
         }
         let inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);

@@ -6,6 +6,7 @@ import pickle
 import sys
 import warnings
 from collections.abc import Callable
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from types import SimpleNamespace
@@ -17,6 +18,7 @@ import shardpack as sp
 from numpy.typing import NDArray
 from shardpack import _convert, _shardpack
 from shardpack._device import stream_of
+from shardpack._travel import for_worker
 
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
@@ -216,7 +218,7 @@ def test_a_loader_travels_with_its_device(photos: Path) -> None:
     options: dict[str, Any] = {"image": "center32", "dtype": "float16", "mean": MEAN, "std": STD}
     with sp.Loader(sp.Dataset(photos), 20, to="torch", device="cuda:1", decode="host", **options) as loader:
         with pickle.loads(pickle.dumps(loader)) as copy:
-            assert {copy._arguments[name] for name in ("device", "decode")} == {"cuda:1", "host"}
+            assert {copy._keywords.device, copy._keywords.decode} == {"cuda:1", "host"}
             assert np.array_equal(next(iter(copy))["image"], next(iter(loader))["image"])
 
 
@@ -263,7 +265,7 @@ def test_tensors_on_the_host_know_no_streams_and_no_device(photos: Path) -> None
 
 def test_workers_are_refused_a_loader_that_decodes_on_a_device(photos: Path) -> None:
     with sp.Loader(sp.Dataset(photos), 20) as loader:
-        loader._for_worker(0, 2).close()
-        loader._stage = object()  # type: ignore[assignment]
+        for_worker(loader, 0, 2).close()
+        loader._core.options = replace(loader._core.options, stage=object())  # type: ignore[arg-type]
         with pytest.raises(RuntimeError, match='expected a loader that decodes on the host.*\nhint: .*decode="host"'):
-            loader._for_worker(0, 2)
+            for_worker(loader, 0, 2)

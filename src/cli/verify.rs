@@ -79,7 +79,11 @@ fn to_text(report: &VerifyReport, args: &VerifyArgs, undecodable: u64, seconds: 
             }
         }
         (false, n) => {
-            hints.insert("`shardpack salvage` copies what is undamaged, and rebuilds a manifest; without a whole one, samples that were removed may come back".into());
+            hints.insert(
+                "`shardpack salvage` copies what is undamaged, and rebuilds a manifest; without a whole one, \
+                 samples that were removed may come back"
+                    .into(),
+            );
             format!(
                 "`{name}` is damaged: {}, {} damaged{}{}: {read}",
                 units::plural(n, "problem"),

@@ -124,7 +124,8 @@ fn lists_of_schemes_are_complete() {
 
 #[test]
 fn a_list_is_read_as_it_stands() {
-    let text = "# Code\n\n### To add a view\n\n`Pad` is one:\n\n- `a.rs`: the name\n- `b.rs`: the other\n\n## Tests\n\n- `c.rs`\n";
+    let text = "# Code\n\n### To add a view\n\n`Pad` is one:\n\n- `a.rs`: the name\n- `b.rs`: the other\n\n\
+                ## Tests\n\n- `c.rs`\n";
     let [list] = &lists(text)[..] else { panic!("one list") };
     assert_eq!((list.title.as_str(), list.example.as_str()), ("To add a view", "Pad"));
     assert_eq!(list.files, ["a.rs", "b.rs"].map(str::to_owned).into());

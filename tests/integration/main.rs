@@ -11,6 +11,7 @@ mod fixtures;
 mod hints;
 #[path = "../../fuzz/src/jpeg.rs"]
 mod jpeg;
+mod keywords;
 mod layers;
 mod lists;
 #[path = "../../fixtures/make/mod.rs"]

@@ -13,12 +13,11 @@ from typing import Any, Union
 import numpy as np
 
 from .. import _warn
+from .._shardpack import KnownKeyError, RepeatedKeyError
 from ._fields import Fields
 from ._source import RAW, Item, Problem, Sample, Source, SourceError, bounded, did_you_mean, dropped_nothing, printable
 
 _LISTED = 1000
-_KNOWN = "key: expected one that the dataset does not hold yet"
-"""How the writer begins to say that a key is there already."""
 _SECONDS_BETWEEN_REPORTS = 0.1
 
 
@@ -222,8 +221,9 @@ class Run:
         hint = self.source.repeated_keys
         # The source's name for the sample says more than the writer's.
         text = str(error).removeprefix(f"sample `{sample.key}`: ")
-        text = f"{text}\nhint: {hint}" if hint and "key: expected each once" in text else text
-        if _KNOWN in text:
+        if hint and isinstance(error, RepeatedKeyError):
+            text = f"{text}\nhint: {hint}"
+        if isinstance(error, KnownKeyError):
             # No bad input: whoever skips that has not said what is to become of these.
             raise SourceError(f"{sample.where}: {text}") from error
         self._problem(f"{sample.where}: {text}", sample.key, error)

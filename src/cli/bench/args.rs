@@ -112,7 +112,13 @@ pub(crate) struct BenchArgs {
     pub max_batch: u64,
     /// Where to hold the window of the order: auto (in the page cache, if it fits there), memory,
     /// or page-cache
-    #[arg(long, value_name = "WHERE", default_value = "auto", value_parser = Argument::<Window>::parse, help_heading = "Run")]
+    #[arg(
+        long,
+        value_name = "WHERE",
+        default_value = "auto",
+        value_parser = Argument::<Window>::parse,
+        help_heading = "Run",
+    )]
     pub window: Argument<Window>,
     /// Where to decode, and to leave the batches: `cpu`, `cuda` or `cuda:N`
     #[arg(long, value_name = "DEVICE", default_value = "cpu", help_heading = "Run")]

@@ -114,7 +114,8 @@ group! {
         /// to decoding where pixels are stored one after the other. Default: all.
         bands: Bands = Bands::All;
         /// Fields that follow the view of their picture: masks, boxes, keypoints. Default none.
-        align: Vec<(String, Align)> = Vec::new(), set(fields: impl IntoIterator<Item = (impl Into<String>, Align)>) named(fields);
+        align: Vec<(String, Align)> = Vec::new(),
+            set(fields: impl IntoIterator<Item = (impl Into<String>, Align)>) named(fields);
         /// How arrays of two and three axes are flipped and turned. Default: not.
         augment: Augment = Augment::default();
         /// How the bands of arrays of three axes are changed at random, in this order, after
@@ -136,12 +137,14 @@ group! {
         /// Names of the fields to load. Default: all scalars, images and arrays but
         /// [`Dataset::varying_arrays`](crate::varying_arrays). Text, JSON and bytes are not
         /// batched: their sizes are not in the index.
-        fields: Option<Vec<String>> = None, set(names: impl IntoIterator<Item = impl Into<String>>) Some(names.into_iter().map(Into::into).collect());
+        fields: Option<Vec<String>> = None,
+            set(names: impl IntoIterator<Item = impl Into<String>>) Some(names.into_iter().map(Into::into).collect());
         /// Names of fields whose values come one by one ([`Batch::objects`](crate::Batch::objects)):
         /// texts, JSON, bytes, and arrays whose length differs from sample to sample, such as token ids.
         /// They are taken out of the records with all else; their memory is not part of the slots.
         /// Default none.
-        objects: Vec<String> = Vec::new(), set(names: impl IntoIterator<Item = impl Into<String>>) names.into_iter().map(Into::into).collect();
+        objects: Vec<String> = Vec::new(),
+            set(names: impl IntoIterator<Item = impl Into<String>>) names.into_iter().map(Into::into).collect();
         /// Order of the axes of pictures and of arrays of three axes. Default
         /// `[height, width, channels]`.
         layout: PixelLayout = PixelLayout::default();
@@ -153,7 +156,8 @@ group! {
         /// Fields of arrays whose values are normalised, which come as float16, bfloat16 or float32; one
         /// pair of factors for all bands, or one for each band of the array, of which
         /// [`bands`](LoaderOptions::bands) take their own. Default: none.
-        normalise: Vec<(String, Factors)> = Vec::new(), set(fields: impl IntoIterator<Item = (impl Into<String>, Factors)>) named(fields);
+        normalise: Vec<(String, Factors)> = Vec::new(),
+            set(fields: impl IntoIterator<Item = (impl Into<String>, Factors)>) named(fields);
         /// What comes in the place of no-data, after [`normalise`](LoaderOptions::normalise). With a
         /// [`stage`](LoaderOptions::stage), the host decodes such arrays, and says so
         /// ([`Loader::refusals`](crate::Loader::refusals)). Default: it is a value like any other.

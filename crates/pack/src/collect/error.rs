@@ -61,6 +61,22 @@ pub enum CollectError {
         /// A next step, or empty.
         hint: Hint,
     },
+    /// Another sample has this key.
+    #[error("sample `{}`: key: expected each once, found one that is taken", key.escape_debug())]
+    RepeatedKey {
+        /// The key.
+        key: String,
+    },
+    /// The dataset that is added to has a sample with this key.
+    #[error("sample `{}`: key: expected one that the dataset does not hold yet, found {found}", key.escape_debug())]
+    KnownKey {
+        /// The key.
+        key: String,
+        /// That sample, beside the new one.
+        found: &'static str,
+        /// A next step.
+        hint: Hint,
+    },
     /// The schema is not valid.
     #[error("{what}: expected {expected}, found {found}")]
     Usage {
@@ -92,7 +108,12 @@ impl Explain for CollectError {
         match self {
             Self::Io { .. } => ErrorKind::Io,
             Self::Encode { source, .. } if matches!(**source, SampleError::Picture { .. }) => ErrorKind::Format,
-            Self::Misfit { .. } | Self::Encode { .. } | Self::Sample { .. } | Self::Usage { .. } => ErrorKind::Usage,
+            Self::Misfit { .. }
+            | Self::Encode { .. }
+            | Self::Sample { .. }
+            | Self::RepeatedKey { .. }
+            | Self::KnownKey { .. }
+            | Self::Usage { .. } => ErrorKind::Usage,
             Self::Format(error) => error.kind(),
             Self::Writer(error) => error.kind(),
             Self::Reader(error) => error.kind(),
@@ -124,7 +145,11 @@ impl Explain for CollectError {
                 }
                 _ => Vec::new(),
             },
-            Self::Misfit { hint, .. } | Self::Usage { hint, .. } | Self::Sample { hint, .. } => vec![hint.clone()],
+            Self::Misfit { hint, .. }
+            | Self::Usage { hint, .. }
+            | Self::Sample { hint, .. }
+            | Self::KnownKey { hint, .. } => vec![hint.clone()],
+            Self::RepeatedKey { .. } => Vec::new(),
             Self::Encode { source, .. } => source.hints(),
             Self::Format(error) => error.hints(),
             Self::Writer(error) => error.hints(),

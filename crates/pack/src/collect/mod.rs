@@ -327,7 +327,7 @@ impl Collector {
             return refuse("key", &expected, "another".into());
         }
         if added.keys.contains(&key) {
-            return refuse("key", "each once", "one that is taken".into());
+            return Err(CollectError::RepeatedKey { key: key.to_string() });
         }
         if sample.order.is_some() == added.places.is_empty() && !added.keys.is_empty() {
             return refuse("order", "a place for every sample, or for none", "both".into());

@@ -88,7 +88,7 @@ impl HeldSamples {
         }
         let mut taken = lock(&self.taken);
         if !taken.repeated.insert(key.to_owned()) {
-            return Err(CollectError::of_sample(key, "key", "each once", "one that is taken", ""));
+            return Err(CollectError::RepeatedKey { key: key.to_owned() });
         }
         taken.first_repeated.get_or_insert_with(|| key.to_owned());
         Ok(())
@@ -159,11 +159,8 @@ fn body(record: &[u8]) -> Result<&[u8]> {
 /// What is found under a key that is refused.
 const HELD: &str = "one that it holds already";
 
-fn refused(key: &str, found: &str) -> CollectError {
-    CollectError::of_sample(key, "key", "one that the dataset does not hold yet", found, leave_out())
-}
-
-fn leave_out() -> Hint {
-    Hint::set([Setting::word("on_known_key", "skip")])
-        .then(" leaves such samples out; a sample that shall replace another needs that one removed first")
+fn refused(key: &str, found: &'static str) -> CollectError {
+    let hint = Hint::set([Setting::word("on_known_key", "skip")])
+        .then(" leaves such samples out; a sample that shall replace another needs that one removed first");
+    CollectError::KnownKey { key: key.to_owned(), found, hint }
 }

@@ -1,0 +1,127 @@
+//! The keywords of Python's `Loader` against the options of the library, which declares them: each option has its
+//! keywords, the same default, and documentation that names it.
+
+use crate::layers::root;
+use shardpack::order::{End, Mode, Order};
+use shardpack::{
+    CubeMode, FrameMode, ImageMode, LoaderOptions, NoData, OnCorrupt, OrderOptions, OutputOptions, PatchClasses,
+    Patches, PixelLayout, ResourceOptions, ViewOptions, Window,
+};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+
+/// Options whose keywords have other names, or several.
+const OTHERWISE: &[(&str, &[&str])] = &[
+    ("mode", &["shuffle"]),
+    ("sampling", &["weights", "mix"]),
+    ("patches", &["patches_per_sample", "patches", "overlap"]),
+    ("patch_classes", &["patches"]),
+    ("augment_bands", &["augment"]),
+    ("augment_pictures", &["augment"]),
+    ("objects", &["fields"]),
+    ("scaling", &["mean", "std"]),
+    ("normalise", &["mean", "std"]),
+    ("mix", &["augment_batch", "num_classes"]),
+    ("transform", &["transform", "transform_workers"]),
+    ("on_corrupt", &["skip_corrupt"]),
+    ("slots", &["prefetch"]),
+    ("max_batch_bytes", &["max_batch"]),
+    ("stage", &["device", "decode"]),
+    // Rust's alone.
+    ("read_ahead_bytes", &[]),
+    ("part_bytes", &[]),
+    ("begins_ahead", &[]),
+    ("memory", &[]),
+];
+
+/// Keywords that are about tensors of Python.
+const OF_PYTHON: &[&str] = &["to", "transform_batch"];
+
+/// Name and default of each keyword, as the signature of `Loader` spells them.
+fn signature(text: &str) -> BTreeMap<&str, &str> {
+    let (_, rest) = text.split_once("    def __init__(\n").expect("an initialiser");
+    let (parameters, _) = rest.split_once("        **unknown").expect("the end of the keywords");
+    let pairs = parameters.lines().filter_map(|line| {
+        let (parameter, default) = line.trim().trim_end_matches(',').rsplit_once(" = ")?;
+        Some((parameter.split_once(':')?.0, default))
+    });
+    pairs.collect()
+}
+
+/// The heads of the documented parameters, `name : type, default X`, by name.
+fn documented(text: &str) -> BTreeMap<&str, &str> {
+    let (_, rest) = text.split_once("    Parameters\n    ----------\n").expect("documented parameters");
+    let (parameters, _) = rest.split_once("\n    Raises\n").expect("the end of the parameters");
+    let heads = parameters.lines().filter_map(|line| line.strip_prefix("    ").filter(|line| !line.starts_with(' ')));
+    heads
+        .filter_map(|line| line.split_once(" : "))
+        .flat_map(|(names, head)| names.split(", ").map(move |name| (name, head)))
+        .collect()
+}
+
+fn loader() -> String {
+    fs::read_to_string(root().join("python/shardpack/_loader.py")).expect("the loader of Python")
+}
+
+#[test]
+fn each_option_of_the_loader_has_its_keywords() {
+    let text = loader();
+    let keywords: BTreeSet<&str> = signature(&text).into_keys().collect();
+    let groups = [OrderOptions::NAMES, ViewOptions::NAMES, OutputOptions::NAMES, ResourceOptions::NAMES];
+    let mut expected: BTreeSet<&str> = OF_PYTHON.iter().copied().collect();
+    for option in groups.concat() {
+        match OTHERWISE.iter().find(|(name, _)| *name == option) {
+            Some((_, names)) => expected.extend(*names),
+            None => _ = expected.insert(option),
+        }
+    }
+    assert_eq!(keywords, expected);
+    for (name, _) in OTHERWISE {
+        assert!(groups.concat().contains(name), "`{name}` is no option any more: take it off the list");
+    }
+}
+
+#[test]
+fn keywords_of_the_loader_have_the_defaults_of_the_library() {
+    let text = loader();
+    let signature = signature(&text);
+    let LoaderOptions { order, view, output, resources, .. } = LoaderOptions::default();
+    let word = |name: &str| signature[name].trim_matches('"');
+    let number = |name: &str| signature[name].parse::<u64>().expect("a number");
+    assert_eq!(number("batch_size"), u64::from(order.batch_size));
+    assert_eq!((number("seed"), number("epoch")), (order.seed, u64::from(order.epoch)));
+    assert_eq!((signature["shuffle"], order.mode), ("True", Mode::Windowed));
+    assert_eq!((signature["lanes"], order.lanes), ("None", Order::LANES));
+    assert_eq!((word("end"), order.end), ("drop", End::Drop));
+    assert_eq!((signature["rank"], order.rank, signature["world_size"], order.world_size), ("None", 0, "None", 1));
+    assert_eq!((signature["open_scenes"], order.open_scenes), ("None", 0));
+    assert!(signature["weights"] == "None" && signature["mix"] == "None" && order.sampling.is_none());
+    assert_eq!(word("image").parse::<ImageMode>().expect("a view"), view.image);
+    assert_eq!(word("frames").parse::<FrameMode>().expect("frames"), view.frames);
+    assert_eq!(word("cube").parse::<CubeMode>().expect("a view"), view.cube);
+    assert_eq!((number("patches_per_sample"), view.patches), (1, Patches::One));
+    assert_eq!((word("patches"), view.patch_classes), ("random", PatchClasses::Any));
+    assert_eq!((word("layout"), output.layout), ("hwc", PixelLayout::HeightWidthChannels));
+    assert_eq!((number("skip_corrupt"), output.on_corrupt), (0, OnCorrupt::Error));
+    assert_eq!((signature["no_data"], output.no_data), ("None", NoData::AsStored));
+    assert_eq!((signature["threads"], resources.threads), ("None", 0));
+    assert_eq!(word("window").parse::<Window>().expect("a window"), resources.window);
+    assert_eq!(word("max_batch"), format!("{}GiB", resources.max_batch_bytes >> 30));
+    assert_eq!((signature["resident"], resources.resident), ("False", false));
+    assert_eq!((word("device"), word("decode"), resources.stage.is_none()), ("cpu", "auto", true));
+    let none =
+        ["bands", "dtype", "fields", "align", "prefetch", "mean", "std", "augment", "augment_batch", "transform"];
+    none.into_iter().for_each(|name| assert_eq!(signature[name], "None", "{name}"));
+}
+
+#[test]
+fn the_documentation_of_the_loader_names_every_keyword_and_its_default() {
+    let text = loader();
+    let (signature, mut documented) = (signature(&text), documented(&text));
+    documented.remove("dataset");
+    assert_eq!(signature.keys().collect::<Vec<_>>(), documented.keys().collect::<Vec<_>>());
+    for (name, default) in signature {
+        let said = documented[name].split_once("default ").map(|(_, default)| default);
+        assert_eq!(said.unwrap_or("None"), default, "`{name}`");
+    }
+}
