@@ -1,7 +1,7 @@
 //! New samples whose keys the dataset holds already: the same samples, or others under their keys.
 
 use super::add_options::{AddOptions, OnKnownKey};
-use super::{all_held, before, scalar_words, some};
+use super::{all_held, before, other_samples, scalar_words, some};
 use crate::bail;
 use shardpack_format::{FieldKind, Hint, Hinted, Note, Setting};
 use shardpack_reader::{Dataset, Scalar, Shard};
@@ -161,13 +161,7 @@ impl OtherSamples {
     }
 
     fn notes(&self) -> Vec<Note> {
-        let other = self.first.as_ref().map(|first| {
-            let samples = plural(self.count, "sample");
-            format!(
-                "{samples} left out although the dataset holds something else under that key; \
-                 it keeps what it has: {first}"
-            )
-        });
+        let other = self.first.as_ref().map(|first| other_samples(self.count, first));
         let younger = self.first_younger.as_ref().map(|first| {
             let samples = plural(self.younger, "sample");
             format!(

@@ -19,6 +19,7 @@ pub use add_options::{AddOptions, OnKnownKey};
 pub use remove::{CompactReport, RemoveOptions, RemoveReport, compact, remove};
 
 use shardpack_reader::{Dataset, DatasetOptions, Limits, Scalar};
+use shardpack_sources::words::plural;
 use std::collections::HashSet;
 use std::path::Path;
 
@@ -54,6 +55,14 @@ fn empty_classes(newest: &Dataset) -> Vec<String> {
     let (Some(classes), Ok(labels)) = (newest.classes(), newest.labels()) else { return Vec::new() };
     let used: HashSet<i64> = labels.into_iter().collect();
     (0..).zip(classes).filter(|(number, _)| !used.contains(number)).map(|(_, name)| name.clone()).collect()
+}
+
+/// A note on samples that were left out: `first` names one, and in what it differs.
+pub(crate) fn other_samples(count: u64, first: &str) -> String {
+    let samples = plural(count, "sample");
+    format!(
+        "{samples} left out although the dataset holds something else under that key; it keeps what it has: {first}"
+    )
 }
 
 /// The value of a scalar, for a message and to compare it: as text, NaN is the same as NaN.

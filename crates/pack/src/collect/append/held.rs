@@ -4,11 +4,11 @@ use crate::collect::encode::RecordWorkspace;
 use crate::collect::error::{CollectError, Result};
 use crate::collect::layout::ProgramLayout;
 use crate::collect::value::{Sample, Value};
-use crate::grow::{OnKnownKey, scalar_words};
+use crate::grow::{OnKnownKey, other_samples, scalar_words};
 use crate::lock::lock;
 use shardpack_format::{FRAME_BYTES, Frame, Hint, Setting, bug, to_usize};
 use shardpack_reader::{Dataset, Scalar};
-use shardpack_sources::words::{plural, short};
+use shardpack_sources::words::short;
 use std::collections::HashSet;
 use std::sync::Mutex;
 
@@ -109,13 +109,7 @@ impl HeldSamples {
     /// What the user should know of samples that were left out.
     pub(crate) fn notes(&self) -> Vec<String> {
         let taken = lock(&self.taken);
-        let note = |first: &String| {
-            let samples = plural(taken.others, "sample");
-            format!(
-                "{samples} left out although the dataset holds something else under that key; it keeps what it has: {first}"
-            )
-        };
-        taken.first_other.iter().map(note).collect()
+        taken.first_other.iter().map(|first| other_samples(taken.others, first)).collect()
     }
 
     /// In what number a sample differs from the one that is there, by the index: the values that are
