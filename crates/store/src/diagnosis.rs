@@ -84,13 +84,12 @@ fn innermost<'e>(error: &'e (dyn StdError + 'static)) -> &'e (dyn StdError + 'st
 fn find<'e, T: StdError + 'static>(error: &'e (dyn StdError + 'static)) -> Option<&'e T> {
     let mut error = Some(error);
     while let Some(at) = error {
-        // An I/O error hands on the source of what it holds, not that itself.
-        let held = at.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
-        let held = held.map(|held| held as &(dyn StdError + 'static));
-        if let Some(found) = at.downcast_ref::<T>().or_else(|| held?.downcast_ref::<T>()) {
+        if let Some(found) = at.downcast_ref::<T>() {
             return Some(found);
         }
-        error = at.source();
+        // An I/O error names the source of what it holds, not that itself, which may be another one.
+        let held = at.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
+        error = held.map(|held| held as &(dyn StdError + 'static)).or_else(|| at.source());
     }
     None
 }

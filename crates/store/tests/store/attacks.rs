@@ -246,6 +246,32 @@ fn what_cannot_be_reached_is_said_by_the_name_of_its_variable() {
 }
 
 #[test]
+fn a_connection_that_is_not_safe_is_said_at_once() {
+    let garbage: Vec<u8> = (0..=255).collect::<Vec<u8>>().repeat(20);
+    for (answer, expected) in [
+        (&b"HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\n\r\n"[..], "the server does not speak TLS there"),
+        (&garbage, "the server does not speak TLS there"),
+        // An alert: the version of the protocol.
+        (&[0x15, 3, 1, 0, 2, 2, 0x46], "ProtocolVersion"),
+    ] {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("https://{}/data", listener.local_addr().unwrap());
+        let answer = answer.to_vec();
+        std::thread::spawn(move || {
+            for stream in listener.incoming() {
+                let mut stream = stream.unwrap();
+                // The beginning of a handshake: else the answer would break off.
+                let _ = stream.read(&mut [0; 4096]);
+                let _ = stream.write_all(&answer);
+            }
+        });
+        let error = said(&opened(&url, &options()).unwrap_err());
+        assert!(error.contains("no safe connection to `127.0.0.1:") && error.contains(expected), "{error}");
+        assert!(error.contains("attempt 1"), "{error}");
+    }
+}
+
+#[test]
 fn a_drip_ends_with_an_error_that_says_so() {
     let drip = Liar::start(|head, stream| {
         let first = head.lines().find_map(|line| line.strip_prefix("range: bytes=")?.split('-').next());

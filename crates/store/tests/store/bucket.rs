@@ -393,7 +393,13 @@ impl Objects for Watched {
 #[test]
 fn folders_in_a_store_are_storages() {
     let empty = || Arc::new(InMemory::new());
-    shardpack_io::conformance::check_objects(&Upload::new(empty(), "some/folder", &store_options()).unwrap());
+    // Also in a store that fails each third request, which is asked again.
+    for fault in [Fault::None, Fault::EachNth(3)] {
+        let store = Arc::new(Faulty::new(&empty(), fault));
+        shardpack_io::conformance::check_objects(&Upload::new(store, "some/folder", &store_options()).unwrap());
+    }
+    let spools = tempfile::tempdir().unwrap();
+    shardpack_io::conformance::check_objects(&*Watched::new(&empty(), spools.path()));
     let memory = empty();
     let upload = Upload::new(Arc::clone(&memory), "data", &store_options()).unwrap();
     for (name, bytes) in shardpack_io::conformance::files() {
