@@ -15,15 +15,13 @@ use super::keep::KeepReason;
 use super::metadata::{Metadata, picture_bytes, with_metadata};
 use super::orientation::Orientation;
 use super::quantisation::Steps;
-use super::resize::Pixels;
+use super::resize::{Pixels, resize_window};
 use super::score::Reference;
 use super::shared::{KEPT_BYTES, parse, trim};
 use super::tile::{JpegTiler, TileOutcome};
 use super::turbo::{Bounds, Compressor, Decompressor, Encoding, PixelFormat, Scale, Subsampling, Warnings};
 use super::{JpegHeader, PixelLayout, Rect, Sampling};
 use fast_image_resize as fir;
-use fast_image_resize::images::{TypedImage, TypedImageRef};
-use fast_image_resize::pixels::U8x3;
 use shardpack_format::{Error, Limits, Result, bug, to_usize};
 
 /// What was done with the picture.
@@ -357,14 +355,12 @@ impl JpegReencoder {
         if from == to {
             return Ok(());
         }
-        let unfit = |e: &dyn std::fmt::Display| Error::usage("resizing", "pixels that fit", e);
         self.other.resize(to.0 as usize * to.1 as usize * 3, 0);
-        let source = TypedImageRef::<U8x3>::from_buffer(from.0, from.1, &self.pixels).map_err(|e| unfit(&e))?;
-        let mut target = TypedImage::<U8x3>::from_buffer(to.0, to.1, &mut self.other).map_err(|e| unfit(&e))?;
+        let source = Pixels { bytes: &self.pixels, width: from.0, height: from.1 };
+        let all = Rect { x: 0, y: 0, width: from.0, height: from.1 };
         let filter = fir::ResizeAlg::Convolution(fir::FilterType::Lanczos3);
         let how = fir::ResizeOptions::new().resize_alg(filter);
-        self.resizer.resize_typed(&source, &mut target, &how).map_err(|e| unfit(&e))?;
-        drop(target);
+        resize_window(&mut self.resizer, source, all, to, &how, &mut self.other)?;
         std::mem::swap(&mut self.pixels, &mut self.other);
         Ok(())
     }

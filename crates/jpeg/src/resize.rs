@@ -110,14 +110,10 @@ impl Resizer {
             Interpolation::Bicubic => fir::FilterType::CatmullRom,
         };
         let options = fir::ResizeOptions::new().resize_alg(fir::ResizeAlg::Convolution(filter));
-        let image = TypedImageRef::<U8x3>::from_buffer(from.width, from.height, from.bytes).map_err(unfit)?;
-        let seen =
-            TypedCroppedImage::from_ref(&image, window.x, window.y, window.width, window.height).map_err(unfit)?;
-        let mut out = TypedImage::<U8x3>::from_buffer(width, height, out).map_err(unfit)?;
         let changes = |at: f64, extent: f64, to: u32| at.fract() != 0.0 || extent != f64::from(to);
         let both = changes(x, w, width) && changes(y, h, height);
         if how.interpolation == Interpolation::Bilinear || !both {
-            return self.inner.resize_typed(&seen, &mut out, &options.crop(x, y, w, h)).map_err(unfit);
+            return resize_window(&mut self.inner, from, window, (width, height), &options.crop(x, y, w, h), out);
         }
         // A cubic is resized along one axis at a time, for two reasons. The crate resizes along y first;
         // what overshoots is cut off in between, so the order counts, and Pillow and torchvision resize
@@ -133,9 +129,10 @@ impl Resizer {
             (along_x(rows), along_y(width), (width, rows))
         };
         let between = grown(&mut self.between, size.0 as usize * size.1 as usize * 3);
-        let mut between = TypedImage::<U8x3>::from_buffer(size.0, size.1, between).map_err(unfit)?;
-        self.inner.resize_typed(&seen, &mut between, &first).map_err(unfit)?;
-        self.inner.resize_typed(&between, &mut out, &then).map_err(unfit)
+        resize_window(&mut self.inner, from, window, size, &first, between)?;
+        let between = Pixels { bytes: between, width: size.0, height: size.1 };
+        let window = Rect { x: 0, y: 0, width: size.0, height: size.1 };
+        resize_window(&mut self.inner, between, window, (width, height), &then, out)
     }
 
     /// Takes the pixels of the rows and columns that are known.
@@ -170,6 +167,22 @@ fn nearest(out: &mut Vec<usize>, start: f64, extent: f64, count: u32, side: u32,
         out.iter_mut().for_each(|at| *at = last - *at);
         out.reverse();
     }
+}
+
+/// Resizes a window of a picture into `out`, a picture of `size`. Every resizing goes through here:
+/// `fast_image_resize` is compiled anew for each type of view.
+pub(super) fn resize_window(
+    resizer: &mut fir::Resizer,
+    from: Pixels<'_>,
+    window: Rect,
+    size: (u32, u32),
+    options: &fir::ResizeOptions,
+    out: &mut [u8],
+) -> Result<()> {
+    let image = TypedImageRef::<U8x3>::from_buffer(from.width, from.height, from.bytes).map_err(unfit)?;
+    let seen = TypedCroppedImage::from_ref(&image, window.x, window.y, window.width, window.height).map_err(unfit)?;
+    let mut out = TypedImage::<U8x3>::from_buffer(size.0, size.1, out).map_err(unfit)?;
+    resizer.resize_typed(&seen, &mut out, options).map_err(unfit)
 }
 
 fn unfit(error: impl std::fmt::Display) -> Error {
