@@ -62,7 +62,7 @@ fn a_program_writes_samples_of_its_own() {
         Some("or not".into())
     );
     let again = Dataset::create(&out, None, CollectOptions::default()).unwrap_err();
-    assert_eq!(again.kind(), ErrorKind::Usage);
+    assert_eq!(again.kind(), ErrorKind::Busy);
     let nowhere = Dataset::create("ftp://host/out", None, CollectOptions::default()).unwrap_err();
     assert_eq!(nowhere.kind(), ErrorKind::Usage);
 }
