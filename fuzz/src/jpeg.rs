@@ -4,7 +4,7 @@
 use crate::shard::limits;
 use shardpack_format::Result;
 use shardpack_jpeg::{
-    CutPlan, DecodeOptions, JpegDecoder, JpegHeader, JpegTiler, Rect, Rendering, TileOptions, Tiled, View, end_of_image,
+    CutPlan, DecodePaths, JpegDecoder, JpegHeader, JpegTiler, Rect, Rendering, TileOptions, Tiled, View, end_of_image,
 };
 use shardpack_jpeg::{PictureCheck, PictureDecoder};
 
@@ -85,11 +85,12 @@ impl Default for Decoders {
 impl Decoders {
     /// With the library's own decoder of baseline pictures, or libjpeg-turbo alone.
     fn with(own_decoder: bool) -> Self {
-        let options = |lenient| DecodeOptions { limits: limits(), lenient, own_decoder, ..Default::default() };
+        let decoder =
+            |lenient| JpegDecoder::with_paths(&limits(), DecodePaths { lenient, own_decoder, ..Default::default() });
         Self {
-            strict: JpegDecoder::new(options(false)),
-            lenient: JpegDecoder::new(options(true)),
-            pictures: PictureDecoder::new(options(false)),
+            strict: decoder(false),
+            lenient: decoder(true),
+            pictures: PictureDecoder::new(limits()),
             tiler: JpegTiler::new(),
         }
     }

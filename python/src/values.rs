@@ -38,8 +38,7 @@ pub(crate) struct Decoders {
 
 impl Decoders {
     pub(crate) fn new(limits: Limits) -> Self {
-        let options = shardpack_jpeg::DecodeOptions { limits, ..Default::default() };
-        Self { arrays: ArrayDecoder::new(), pictures: PictureDecoder::new(options), narrowed: Vec::new() }
+        Self { arrays: ArrayDecoder::new(), pictures: PictureDecoder::new(limits), narrowed: Vec::new() }
     }
 
     /// These fields of a sample. Does not need the interpreter.

@@ -195,7 +195,7 @@ fn codings(args: &ReportArguments, traits: CubeTraits) -> Vec<(String, Own)> {
         return all;
     }
     for codec in codecs {
-        let has_filters = Option::<Coder>::parse(codec).is_ok_and(|coder| coder.is_some_and(Coder::is_blosc2));
+        let has_filters = Option::<Coder>::parse(codec).is_ok_and(|coder| coder.is_some_and(Coder::has_filters));
         let filters: Vec<Option<&str>> = match has_filters && !filters.is_empty() {
             true => filters.iter().copied().map(Some).collect(),
             false => vec![None],

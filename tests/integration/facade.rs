@@ -3,7 +3,7 @@
 use ndarray::{ArrayView1, ArrayView3, ArrayView4};
 use shardpack::collect::Sample;
 use shardpack::order::{End, Mode};
-use shardpack::{CollectOptions, CubeMode, Dataset, ErrorKind, PackOptions, Place, Scalar, View};
+use shardpack::{CollectOptions, CubeMode, Dataset, ErrorKind, PackOptions, PatchPlace, Scalar, View};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -117,7 +117,7 @@ fn cubes_come_as_their_type() {
     crate::making::write_cubes(&src, 4);
     shardpack::pack(&src, &out, PackOptions::default()).unwrap();
     let dataset = Dataset::open(&out).unwrap();
-    let cube = CubeMode::Patch { height: 2, width: 2, place: Place::Random };
+    let cube = CubeMode::Patch { height: 2, width: 2, place: PatchPlace::Random };
     let dtype = shardpack::ArrayDtype::Cubes(shardpack::Dtype::F32.into());
     let mut loader = dataset.loader().batch_size(2).cube(cube).dtype(dtype).open().unwrap();
     let batch = loader.next_batch().unwrap().unwrap();

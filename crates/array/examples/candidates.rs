@@ -72,7 +72,7 @@ fn table(file: &str, array: &Array, values: ValueRule, no_data: Option<f64>, slo
     println!("{:<62} {:>6} {:>9} {:>9} {:>7} {:>6}", "settings", "ratio", "enc MB/s", "dec MB/s", "ns/B", "coded");
     for &(coder, level) in coders {
         for filter in [Filter::None, Filter::Shuffle, Filter::Bitshuffle, Filter::Bytedelta] {
-            if filter != Filter::None && !coder.is_blosc2() {
+            if filter != Filter::None && !coder.has_filters() {
                 continue;
             }
             for (band_difference, layout) in [

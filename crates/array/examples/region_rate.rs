@@ -38,11 +38,11 @@ fn main() -> Result<(), Box<dyn Error>> {
             (ArrayLayout::BandMajor, false),
             (ArrayLayout::BandMajor, true),
         ] {
-            if !coder.is_blosc2() && layout == ArrayLayout::BandMajor {
+            if !coder.has_filters() && layout == ArrayLayout::BandMajor {
                 // Then every unit of 4 MiB is touched: nothing to show.
                 continue;
             }
-            let filter = if coder.is_blosc2() { Filter::Shuffle } else { Filter::None };
+            let filter = if coder.has_filters() { Filter::Shuffle } else { Filter::None };
             let settings = ArraySettings { values: ValueRule::F16, coder, level, filter, band_difference, layout };
             let encoded = ArrayEncoder::new(settings)?.encode(&cube, None)?;
             let (codec, descriptor, payload) = (encoded.codec, &encoded.descriptor, &encoded.payload);

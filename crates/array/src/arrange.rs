@@ -4,13 +4,13 @@
 //! Works on pieces of whole pixels (runs along the last axis) that fit the first-level cache, so
 //! that no step needs a separate pass over memory.
 
+use crate::block::StoredBlock;
 use crate::sums::{self, sum8, sum16};
-use crate::window::Block;
 use fearless_simd::prelude::{Bytes, Simd, SimdBase};
 use fearless_simd::{Level, dispatch, u8x16, u16x8};
 use shardpack_base::parts::{check_length, part, part_mut, rest, split_mut};
 use shardpack_base::vectorised;
-use shardpack_format::{Error, Layout, Result};
+use shardpack_format::{Layout, Result, bug};
 
 /// Elements of a piece that still fits the first-level cache together with its source.
 pub(crate) const PIECE_ELEMENTS: usize = 6144;
@@ -108,14 +108,13 @@ impl Arrangement {
     ///
     /// Pieces were once taken directly out of the payload. But reading one cache line from each of
     /// a hundred planes defeats read-ahead, and a cube took 1.4 times as long.
-    pub(crate) fn tile(&self, blocks: &[Block<'_>], block: usize, first: usize, tile: &mut [u8]) -> Result<()> {
+    pub(crate) fn tile(&self, blocks: &[StoredBlock<'_>], block: usize, first: usize, tile: &mut [u8]) -> Result<()> {
         let run = tile.len() / self.bands;
         let mut before: &mut [u8] = &mut [];
         for (band, row) in tile.chunks_exact_mut(run).enumerate() {
             let (mut at, mut rest) = (band * self.pixels + first, &mut *row);
             while !rest.is_empty() {
-                let from = blocks.get(at / block);
-                let from = from.ok_or_else(|| Error::internal("blocks of a tile", at / block, blocks.len()))?;
+                let Some(from) = blocks.get(at / block) else { bug("a tile of fewer blocks than its pixels take") };
                 let count = (rest.len() / self.width).min(block - at % block);
                 let (here, tail) = split_mut(rest, count * self.width, "row of a tile")?;
                 from.read(at % block, self.width, here)?;
@@ -142,7 +141,7 @@ impl Arrangement {
     /// with the element before it.
     pub(crate) fn read(
         &self,
-        block: &Block<'_>,
+        block: &StoredBlock<'_>,
         first: usize,
         band: usize,
         before: &[u8],
@@ -223,14 +222,9 @@ impl Arrangement {
     fn check(&self, piece: &[u8], first: usize, payload: &[u8]) -> Result<()> {
         let pixel = self.bands * self.width;
         check_length("payload of the bands", self.pixels * pixel, payload.len())?;
-        match piece.len().checked_rem(pixel) {
-            Some(0) if first + piece.len() / pixel <= self.pixels => Ok(()),
-            _ => Err(Error::internal(
-                "piece",
-                format!("pixels {first} to {} of {pixel} bytes", self.pixels),
-                piece.len(),
-            )),
-        }
+        let count = piece.len() / pixel.max(1);
+        check_length("bytes of a piece", count * pixel, piece.len())?;
+        part(payload, first * pixel..(first + count) * pixel, "pixels of a piece").map(|_| ())
     }
 
     fn scatter(&self, piece: &[u8], first: usize, payload: &mut [u8]) -> Result<()> {
@@ -272,9 +266,8 @@ impl Arrangement {
         if piece.len() / 2 < 8 * self.bands || self.bands < 8 {
             return self.gather_by::<2>(payload, first, piece);
         }
-        let found = piece.len();
         let done = dispatch!(Level::new(), simd => turn_squares(simd, self, payload, first, piece));
-        done.ok_or_else(|| Error::internal("squares of pixels and bands", "all within the piece", found))
+        done.map_or_else(|| bug("squares of pixels and bands reach beyond their piece"), Ok)
     }
 
     fn gather_by<const N: usize>(&self, payload: &[u8], first: usize, piece: &mut [u8]) -> Result<()> {
@@ -369,6 +362,7 @@ fn add16(before: &[u8], row: &mut [u8]) {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use shardpack_format::Error;
 
     /// One element at a time, as the specification describes it.
     fn slow(a: &Arrangement, elements: &[u8]) -> Vec<u8> {
@@ -422,7 +416,7 @@ mod tests {
                 for first in (0..pixels).step_by(piece_pixels) {
                     let count = piece_pixels.min(pixels - first);
                     let mut tile = vec![0; count * bands * width];
-                    a.tile(&[Block::Bytes(&payload)], bands * pixels, first, &mut tile).unwrap();
+                    a.tile(&[StoredBlock::Bytes(&payload)], bands * pixels, first, &mut tile).unwrap();
                     let tiled = Arrangement { difference: false, pixels: count, ..a };
                     tiled.fetch(&tile, 0, &mut back[first * bands * width..(first + count) * bands * width]).unwrap();
                 }

@@ -32,7 +32,7 @@ impl ZstdEncoder {
     }
 
     /// Appends one frame that holds `unit`.
-    pub(crate) fn encode(&mut self, unit: &[u8], out: &mut Vec<u8>) -> Result<()> {
+    pub(crate) fn frame(&mut self, unit: &[u8], out: &mut Vec<u8>) -> Result<()> {
         let start = out.len();
         out.resize(start + zstd::zstd_safe::compress_bound(unit.len()), 0);
         let (_, place) = out.split_at_mut(start);
@@ -53,7 +53,7 @@ pub struct ZstdDecoder {
 
 impl ZstdDecoder {
     /// Decodes the frames of `payload`, one for each unit, into `out`.
-    pub(crate) fn decode(&mut self, payload: &[u8], out: &mut [u8], limits: &Limits) -> Result<()> {
+    pub(crate) fn frames(&mut self, payload: &[u8], out: &mut [u8], limits: &Limits) -> Result<()> {
         check_expansion(out.len() as u64, out.len() as u64, payload.len() as u64, limits)?;
         let mut pos = 0;
         for unit in out.chunks_mut(UNIT_BYTES) {
@@ -63,11 +63,6 @@ impl ZstdDecoder {
             };
         }
         end_of(payload, pos)
-    }
-
-    /// Length of the frame at the start of `bytes`; more may follow it.
-    pub(crate) fn length(bytes: &[u8]) -> Result<usize> {
-        Ok(zstd_frame::walk(bytes)?.len)
     }
 
     /// Decodes the frame at the start of `bytes`, which must hold exactly `unit`; more may follow
@@ -111,6 +106,16 @@ pub(crate) fn check_size(bytes: u64, limits: &Limits) -> Result<()> {
         return Err(Error::limit("decoded array", "max_decoded_bytes", limits.max_decoded_bytes, bytes));
     }
     Ok(())
+}
+
+/// Fails if a payload `is_wrong` for so many stored bytes, or if runs would have to make too many of
+/// them.
+pub(crate) fn check_payload(is_wrong: bool, stored: u64, payload: u64, limits: &Limits) -> Result<()> {
+    if is_wrong {
+        return Err(Error::format("payload", format!("that of {stored} stored bytes"), format!("{payload} bytes")));
+    }
+    // What is not made by a coder is runs.
+    limits.check_runs(stored.saturating_sub(limits.max_expansion.saturating_mul(payload)), payload)
 }
 
 /// Fails if a field of `decoded` bytes expands too much for its `payload`. `coded` of these bytes
@@ -165,7 +170,7 @@ pub fn encode_bytes(bytes: &[u8]) -> Result<(Codec, Vec<u8>)> {
     let mut encoder = ZstdEncoder::new(TEXT_LEVEL)?;
     let mut out = Vec::new();
     for unit in bytes.chunks(UNIT_BYTES) {
-        encoder.encode(unit, &mut out)?;
+        encoder.frame(unit, &mut out)?;
     }
     let length = bytes.len() as u64;
     if out.len() >= bytes.len() || expands_too_far(length, length, out.len() as u64) {
@@ -195,7 +200,7 @@ pub fn decode_bytes(codec: Codec, payload: &[u8], decoded_len: u64, limits: &Lim
         Codec::Zstd => {
             check_expansion(decoded_len, decoded_len, payload.len() as u64, limits)?;
             let mut out = vec![0; length];
-            ZstdDecoder::default().decode(payload, &mut out, limits)?;
+            ZstdDecoder::default().frames(payload, &mut out, limits)?;
             Ok(out)
         }
         _ => Err(Error::format("codec of a byte string", "raw or zstd", codec)),

@@ -4,7 +4,9 @@
 //! It uses constants, not a clock: the same inputs and options must give the same bytes on every
 //! machine, however busy it is.
 
-use crate::settings::{ArrayLayout, ArraySettings, Coder, Filter};
+use crate::filter::Filter;
+use crate::settings::{ArrayLayout, ArraySettings};
+use shardpack_format::Codec;
 
 /// The work of reading a payload.
 #[derive(Debug, Clone, Copy)]
@@ -24,15 +26,6 @@ const READ_NS: f64 = 0.5;
 /// nearly always look fastest.
 const CORES: f64 = 8.0;
 
-/// Nanoseconds on one core for each byte that the coder makes.
-const fn coder_ns(coder: Coder) -> f64 {
-    match coder {
-        Coder::Raw => 0.0,
-        Coder::Blosc2Lz4 | Coder::Blosc2Lz4hc => LZ4_NS,
-        Coder::Blosc2Zstd | Coder::Zstd => ZSTD_NS,
-    }
-}
-
 /// Nanoseconds for each stored byte that the filter undoes, including copies between the coder's
 /// buffers.
 const fn filter_ns(filter: Filter) -> f64 {
@@ -45,8 +38,6 @@ const fn filter_ns(filter: Filter) -> f64 {
 }
 
 // Measured by `examples/candidates.rs`; the runs and the fit are in the ADR.
-const LZ4_NS: f64 = 0.21;
-const ZSTD_NS: f64 = 0.57;
 const COPY_NS: f64 = 0.11;
 const SHUFFLE_NS: f64 = 0.17;
 const BITSHUFFLE_NS: f64 = 0.40;
@@ -68,7 +59,7 @@ pub(crate) fn host_us(settings: &ArraySettings, work: &Work) -> f64 {
     if settings.layout == ArrayLayout::BandMajor {
         per_element += BAND_MAJOR_NS;
     }
-    let decode_ns = work.coded_bytes as f64 * coder_ns(settings.coder)
+    let decode_ns = work.coded_bytes as f64 * settings.coder.spec().decode_ns
         + work.stored_bytes as f64 * filter_ns(settings.filter)
         + work.elements as f64 * per_element;
     (work.payload_bytes as f64 * READ_NS + decode_ns / CORES) * 1e-3
@@ -76,12 +67,10 @@ pub(crate) fn host_us(settings: &ArraySettings, work: &Work) -> f64 {
 
 /// From the page cache through 16 threads (read, CRC) and over the bus: 28 GB/s.
 const STAGE_NS: f64 = 0.036;
-/// Threads that decompress plain zstd for the device, which does not.
+/// Threads that decompress for the device, where it does not.
 const STAGING_CORES: f64 = 16.0;
 
-// Kernels, per byte that the coder makes, and per stored byte.
-const DEVICE_LZ4_NS: f64 = 0.0050;
-const DEVICE_ZSTD_NS: f64 = 0.0134;
+// Kernels, per stored byte; those of coders are in their files.
 const DEVICE_VALUES_NS: f64 = 0.0025;
 const DEVICE_SHUFFLE_NS: f64 = 0.0003;
 const DEVICE_BITSHUFFLE_NS: f64 = 0.0014;
@@ -98,12 +87,11 @@ const KERNELS_SHARE: f64 = 0.25;
 #[allow(clippy::cast_precision_loss, reason = "an estimate")]
 pub(crate) fn device_us(settings: &ArraySettings, work: &Work) -> f64 {
     let (payload, stored, coded) = (work.payload_bytes as f64, work.stored_bytes as f64, work.coded_bytes as f64);
-    let (staging_ns, coder_ns) = match settings.coder {
-        Coder::Raw => (payload * STAGE_NS, 0.0),
-        Coder::Blosc2Lz4 | Coder::Blosc2Lz4hc => (payload * STAGE_NS, coded * DEVICE_LZ4_NS),
-        Coder::Blosc2Zstd => (payload * STAGE_NS, coded * DEVICE_ZSTD_NS),
+    let coder = settings.coder.spec();
+    let (staging_ns, coder_ns) = match coder.device_ns {
+        Some(device_ns) => (payload * STAGE_NS, coded * device_ns),
         // What the host has decompressed crosses the bus.
-        Coder::Zstd => (stored * STAGE_NS + coded * ZSTD_NS / STAGING_CORES, 0.0),
+        None => (stored * STAGE_NS + coded * coder.decode_ns / STAGING_CORES, 0.0),
     };
     let mut per_byte = DEVICE_VALUES_NS;
     per_byte += match settings.filter {
@@ -112,7 +100,7 @@ pub(crate) fn device_us(settings: &ArraySettings, work: &Work) -> f64 {
         // Bytedelta was not measured by itself.
         Filter::Bitshuffle | Filter::Bytedelta => DEVICE_BITSHUFFLE_NS,
     };
-    if settings.layout == ArrayLayout::AsShape && settings.coder != Coder::Raw {
+    if settings.layout == ArrayLayout::AsShape && coder.codec != Codec::Raw {
         per_byte += DEVICE_AS_SHAPE_NS;
     }
     let kernels_ns = coder_ns + stored * per_byte;

@@ -29,7 +29,7 @@ impl Units for Vec<u8> {
 
 /// Memory that is reused for the next array.
 #[derive(Default)]
-pub(crate) struct Scratch {
+pub(crate) struct ElementScratch {
     /// The unit that is being filled, and the rest of a piece that extends beyond it.
     pending: Vec<u8>,
     /// All elements, if their order needs them all at once.
@@ -39,7 +39,7 @@ pub(crate) struct Scratch {
 /// The elements of one array.
 pub(crate) struct Elements<'a> {
     units: &'a mut dyn Units,
-    scratch: &'a mut Scratch,
+    scratch: &'a mut ElementScratch,
     /// Valid bytes in `pending`.
     filled: usize,
     /// Bytes of all elements.
@@ -50,7 +50,7 @@ pub(crate) struct Elements<'a> {
 }
 
 impl<'a> Elements<'a> {
-    pub(crate) fn new(units: &'a mut dyn Units, scratch: &'a mut Scratch) -> Self {
+    pub(crate) fn new(units: &'a mut dyn Units, scratch: &'a mut ElementScratch) -> Self {
         Self { units, scratch, filled: 0, total: 0, out_of_order: false, item_bytes: 1 }
     }
 

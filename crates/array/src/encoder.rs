@@ -1,15 +1,16 @@
 //! Arrays to payloads.
 
 use crate::array::Array;
-use crate::blosc2::{self, Blosc2Coder};
-use crate::bytes::{UNIT_BYTES, ZstdEncoder, expands_too_far, has_too_many_runs};
-use crate::elements::{Elements, Scratch, Units};
+use crate::bytes::{UNIT_BYTES, expands_too_far, has_too_many_runs};
+use crate::codecs::{Coder, Raw, UnitEncoder};
+use crate::elements::{ElementScratch, Elements, Units};
 use crate::error::EncodeResult;
 use crate::fidelity::Fidelity;
-use crate::settings::{ArraySettings, Coder, Filter};
+use crate::filter::Filter;
+use crate::settings::ArraySettings;
 use crate::source::ArraySource;
-use crate::values::{self, Request, Stored};
-use shardpack_base::parts::{item_bytes, rest};
+use crate::values::{self, Request, StoredValues};
+use shardpack_base::parts::item_bytes;
 use shardpack_format::{ArrayDescriptor, Codec, Result};
 
 /// One array as a shard stores it.
@@ -56,16 +57,10 @@ pub struct StoredArray {
 /// ```
 pub struct ArrayEncoder {
     settings: ArraySettings,
-    bulk: Bulk,
+    coder: Box<dyn UnitEncoder>,
     /// For payloads that would expand further than a reader's limits allow: LZ4 cannot.
-    fallback: Option<Bulk>,
-    scratch: Scratch,
-}
-
-enum Bulk {
-    Blosc2(blosc2::Encoder),
-    Zstd(ZstdEncoder),
-    Raw,
+    fallback: Option<Box<dyn UnitEncoder>>,
+    scratch: ElementScratch,
 }
 
 impl ArrayEncoder {
@@ -75,15 +70,8 @@ impl ArrayEncoder {
     /// `Usage` if they contradict each other (see [`ArraySettings::check`]).
     pub fn new(settings: ArraySettings) -> Result<Self> {
         settings.check()?;
-        let blosc2 = |coder| blosc2::Encoder::new(coder, settings.level, settings.filter).map(Bulk::Blosc2);
-        let bulk = match (settings.coder, settings.level) {
-            (Coder::Blosc2Lz4, _) => blosc2(Blosc2Coder::Lz4)?,
-            (Coder::Blosc2Lz4hc, _) => blosc2(Blosc2Coder::Lz4hc)?,
-            (Coder::Blosc2Zstd, _) => blosc2(Blosc2Coder::Zstd)?,
-            (Coder::Zstd, level) => Bulk::Zstd(ZstdEncoder::new(level.unwrap_or(3))?),
-            (Coder::Raw, _) => Bulk::Raw,
-        };
-        Ok(Self { settings, bulk, fallback: None, scratch: Scratch::default() })
+        let coder = (settings.coder.spec().encoder)(settings.level, settings.filter)?;
+        Ok(Self { settings, coder, fallback: None, scratch: ElementScratch::default() })
     }
 
     /// The settings.
@@ -140,21 +128,21 @@ impl ArrayEncoder {
     ) -> EncodeResult<StoredArray> {
         let ArraySettings { values, layout, band_difference, .. } = self.settings;
         let request = Request { rule: values, layout: layout.into(), difference: band_difference, no_data };
-        let (scratch, mut raw) = (&mut self.scratch, Bulk::Raw);
-        let mut payload = Payload::new(out, &mut self.bulk);
+        let (scratch, mut raw) = (&mut self.scratch, Raw);
+        let mut payload = Payload::new(out, &mut *self.coder);
         let stored = values::store(array, &request, &mut Elements::new(&mut payload, scratch))?;
-        let mut codec = payload.bulk.codec();
+        let mut codec = payload.coder.codec();
         if payload.expands_too_far() {
-            payload.bulk = fallback(&mut self.fallback, &self.settings)?;
-            codec = payload.bulk.codec();
+            payload.coder = fallback(&mut self.fallback, &self.settings)?;
+            codec = payload.coder.codec();
             values::store(array, &request, &mut Elements::new(&mut payload, scratch))?;
         }
         if codec != Codec::Raw && (payload.is_no_smaller() || payload.has_too_many_runs()) {
             codec = Codec::Raw;
-            payload.bulk = &mut raw;
+            payload.coder = &mut raw;
             values::store(array, &request, &mut Elements::new(&mut payload, scratch))?;
         }
-        let Stored { decoded, stored, transform, no_data, codes, arrangement, fidelity } = stored;
+        let StoredValues { decoded, stored, transform, no_data, codes, arrangement, fidelity } = stored;
         let descriptor = ArrayDescriptor {
             decoded,
             stored,
@@ -174,27 +162,30 @@ impl ArrayEncoder {
     pub(crate) fn code(&mut self, elements: &[u8], width: usize, payload: &mut Vec<u8>) -> Result<(Codec, u64)> {
         let item_bytes = item_bytes(width)?;
         payload.clear();
-        let mut raw = Bulk::Raw;
-        let mut payload = Payload::new(payload, &mut self.bulk);
+        let mut raw = Raw;
+        let mut payload = Payload::new(payload, &mut *self.coder);
         payload.all(elements, item_bytes)?;
         if payload.expands_too_far() {
-            payload.bulk = fallback(&mut self.fallback, &self.settings)?;
+            payload.coder = fallback(&mut self.fallback, &self.settings)?;
             payload.all(elements, item_bytes)?;
         }
-        if payload.bulk.codec() != Codec::Raw && (payload.is_no_smaller() || payload.has_too_many_runs()) {
-            payload.bulk = &mut raw;
+        if payload.coder.codec() != Codec::Raw && (payload.is_no_smaller() || payload.has_too_many_runs()) {
+            payload.coder = &mut raw;
             payload.all(elements, item_bytes)?;
         }
-        Ok((payload.bulk.codec(), payload.coded))
+        Ok((payload.coder.codec(), payload.coded))
     }
 }
 
 /// The coder for payloads that would expand too much with the requested one.
-fn fallback<'a>(slot: &'a mut Option<Bulk>, settings: &ArraySettings) -> Result<&'a mut Bulk> {
-    let filter = if settings.coder.is_blosc2() { settings.filter } else { Filter::None };
+fn fallback<'a>(
+    slot: &'a mut Option<Box<dyn UnitEncoder>>,
+    settings: &ArraySettings,
+) -> Result<&'a mut dyn UnitEncoder> {
+    let filter = if settings.coder.has_filters() { settings.filter } else { Filter::None };
     Ok(match slot {
-        Some(fallback) => fallback,
-        slot @ None => slot.insert(Bulk::Blosc2(blosc2::Encoder::new(Blosc2Coder::Lz4, None, filter)?)),
+        Some(fallback) => &mut **fallback,
+        slot @ None => &mut **slot.insert((Coder::Blosc2Lz4.spec().encoder)(None, filter)?),
     })
 }
 
@@ -202,7 +193,7 @@ fn fallback<'a>(slot: &'a mut Option<Bulk>, settings: &ArraySettings) -> Result<
 struct Payload<'a> {
     out: &'a mut Vec<u8>,
     start: usize,
-    bulk: &'a mut Bulk,
+    coder: &'a mut dyn UnitEncoder,
     /// Bytes of the elements.
     decoded: usize,
     /// How many of them a reader's coder will have to make.
@@ -210,8 +201,8 @@ struct Payload<'a> {
 }
 
 impl<'a> Payload<'a> {
-    fn new(out: &'a mut Vec<u8>, bulk: &'a mut Bulk) -> Self {
-        Self { start: out.len(), out, bulk, decoded: 0, coded: 0 }
+    fn new(out: &'a mut Vec<u8>, coder: &'a mut dyn UnitEncoder) -> Self {
+        Self { start: out.len(), out, coder, decoded: 0, coded: 0 }
     }
 
     fn all(&mut self, elements: &[u8], item_bytes: u8) -> Result<()> {
@@ -245,36 +236,7 @@ impl Units for Payload<'_> {
 
     fn unit(&mut self, unit: &[u8], item_bytes: u8) -> Result<()> {
         self.decoded += unit.len();
-        self.coded += self.bulk.encode(unit, item_bytes, self.out)?;
+        self.coded += self.coder.encode(unit, item_bytes, self.out)?;
         Ok(())
-    }
-}
-
-impl Bulk {
-    const fn codec(&self) -> Codec {
-        match self {
-            Self::Blosc2(_) => Codec::Blosc2,
-            Self::Zstd(_) => Codec::Zstd,
-            Self::Raw => Codec::Raw,
-        }
-    }
-
-    /// Appends the coded `unit`; returns how many of its bytes a reader's coder will have to make.
-    fn encode(&mut self, unit: &[u8], item_bytes: u8, payload: &mut Vec<u8>) -> Result<u64> {
-        let start = payload.len();
-        match self {
-            Self::Blosc2(encoder) => encoder.encode(unit, item_bytes, payload)?,
-            Self::Zstd(encoder) => encoder.encode(unit, payload)?,
-            Self::Raw => payload.extend_from_slice(unit),
-        }
-        Ok(match self {
-            // Walking the chunk proves that a reader will accept it, at no noticeable cost.
-            Self::Blosc2(_) => {
-                let bytes = rest(payload, start, "chunk that was just made")?;
-                blosc2::Chunk::parse(bytes, item_bytes, unit.len())?.coded_out_bytes()
-            }
-            Self::Zstd(_) => unit.len() as u64,
-            Self::Raw => 0,
-        })
     }
 }

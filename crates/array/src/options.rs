@@ -1,6 +1,8 @@
 //! A user's options, with `Auto` for choices that the data may decide.
 
-use crate::settings::{ArrayLayout, Coder, Filter, ValueRule, check_max_error};
+use crate::codecs::Coder;
+use crate::filter::Filter;
+use crate::settings::{ArrayLayout, ValueRule, check_filter, check_max_error};
 use serde::{Deserialize, Serialize};
 use shardpack_format::{Error, Hint, Result, Setting};
 
@@ -100,11 +102,8 @@ impl ArrayOptions {
             }
             (_, None) => {}
         }
-        if let (Some(coder), Some(filter)) = (self.coder, self.filter)
-            && filter != Filter::None
-            && !coder.is_blosc2()
-        {
-            return Err(Error::usage(format!("filter of {coder}"), "none: filters belong to blosc2", filter));
+        if let (Some(coder), Some(filter)) = (self.coder, self.filter) {
+            check_filter(coder, filter)?;
         }
         match (self.values, self.max_error) {
             (Values::Fixed, None) => {

@@ -1,14 +1,10 @@
 //! Settings: every choice about storing arrays, as recorded in the recipe.
 
+use crate::codecs::Coder;
+use crate::filter::Filter;
 use serde::{Deserialize, Serialize};
 use shardpack_format::{Error, Layout, Result};
 use std::fmt;
-
-/// The zstd levels that c-blosc2 can reach: its own levels 1..=9 stand for these.
-///
-/// It maps its level to `2 · level − 1` below 9 and to zstd's highest at 9. (A later line means to
-/// map 8 to 20 but compares the level already mapped, so 8 is 15.)
-pub const ZSTD_LEVELS: [i32; 9] = [1, 3, 5, 7, 9, 11, 13, 15, 22];
 
 /// What happens to the values of an array (spec §4.3). The rule is applied to each array
 /// separately, and the array's descriptor records the result.
@@ -71,117 +67,6 @@ impl fmt::Display for ValueRule {
     }
 }
 
-/// Codec of the payload.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-#[non_exhaustive]
-pub enum Coder {
-    /// Blosc2 chunks of LZ4 streams.
-    #[serde(rename = "blosc2-lz4")]
-    Blosc2Lz4,
-    /// Blosc2 chunks of LZ4 streams with a longer search: slow to write, just as fast to read.
-    #[serde(rename = "blosc2-lz4hc")]
-    Blosc2Lz4hc,
-    /// Blosc2 chunks of zstd streams.
-    #[serde(rename = "blosc2-zstd")]
-    Blosc2Zstd,
-    /// Plain zstd frames.
-    Zstd,
-    /// The bytes themselves.
-    Raw,
-}
-
-impl Coder {
-    /// Name, as in the recipe and the command.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Blosc2Lz4 => "blosc2-lz4",
-            Self::Blosc2Lz4hc => "blosc2-lz4hc",
-            Self::Blosc2Zstd => "blosc2-zstd",
-            Self::Zstd => "zstd",
-            Self::Raw => "raw",
-        }
-    }
-
-    /// Whether the payload is Blosc2 chunks.
-    #[must_use]
-    pub const fn is_blosc2(self) -> bool {
-        matches!(self, Self::Blosc2Lz4 | Self::Blosc2Lz4hc | Self::Blosc2Zstd)
-    }
-
-    /// The default level; `None` if the coder has no levels.
-    #[must_use]
-    pub const fn default_level(self) -> Option<i32> {
-        match self {
-            Self::Blosc2Lz4hc => Some(9),
-            Self::Blosc2Zstd => Some(1),
-            Self::Zstd => Some(3),
-            Self::Blosc2Lz4 | Self::Raw => None,
-        }
-    }
-
-    /// Fails unless `level` is one of this coder's levels.
-    ///
-    /// # Errors
-    /// `Usage`, with the available levels.
-    pub fn check_level(self, level: Option<i32>) -> Result<()> {
-        let (fits, expected) = match self {
-            Self::Blosc2Lz4 | Self::Raw => (level.is_none(), "none: it has only one".to_owned()),
-            Self::Blosc2Lz4hc => (level.is_some_and(|l| (1..=9).contains(&l)), "1..=9".into()),
-            Self::Blosc2Zstd => (
-                level.is_some_and(|l| ZSTD_LEVELS.contains(&l)),
-                format!("one of the zstd levels that Blosc2 can reach, {ZSTD_LEVELS:?}"),
-            ),
-            Self::Zstd => (level.is_some_and(|l| (1..=22).contains(&l)), "1..=22".into()),
-        };
-        if fits {
-            return Ok(());
-        }
-        Err(Error::usage(format!("level of {self}"), expected, level.map_or("none".into(), |l| l.to_string())))
-    }
-}
-
-impl fmt::Display for Coder {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
-/// Filter before the coder, inside Blosc2.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-#[non_exhaustive]
-pub enum Filter {
-    /// None.
-    None,
-    /// Byte planes.
-    Shuffle,
-    /// Bit planes.
-    Bitshuffle,
-    /// Byte planes, then the difference of each byte from the one before it.
-    Bytedelta,
-}
-
-impl Filter {
-    /// Name, as in the recipe and the command.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::None => "none",
-            Self::Shuffle => "shuffle",
-            Self::Bitshuffle => "bitshuffle",
-            Self::Bytedelta => "bytedelta",
-        }
-    }
-}
-
-impl fmt::Display for Filter {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
 /// Every choice about how arrays of one field are stored.
 ///
 /// ```
@@ -241,13 +126,7 @@ impl ArraySettings {
     /// not positive and finite.
     pub fn check(&self) -> Result<()> {
         self.coder.check_level(self.level)?;
-        if self.filter != Filter::None && !self.coder.is_blosc2() {
-            return Err(Error::usage(
-                format!("filter of {}", self.coder),
-                "none: filters belong to Blosc2",
-                self.filter,
-            ));
-        }
+        check_filter(self.coder, self.filter)?;
         match self.values {
             ValueRule::Fixed { max_error }
             | ValueRule::IntegerOrFixed { max_error }
@@ -255,6 +134,14 @@ impl ArraySettings {
             _ => Ok(()),
         }
     }
+}
+
+/// Fails unless this filter may come before this coder.
+pub(crate) fn check_filter(coder: Coder, filter: Filter) -> Result<()> {
+    if filter == Filter::None || coder.has_filters() {
+        return Ok(());
+    }
+    Err(Error::usage(format!("filter of {coder}"), "none: filters belong to Blosc2", filter))
 }
 
 pub(crate) fn check_max_error(max_error: f64) -> Result<()> {
@@ -270,7 +157,7 @@ impl fmt::Display for ArraySettings {
         if let Some(level) = self.level {
             write!(f, " level {level}")?;
         }
-        if self.coder.is_blosc2() {
+        if self.coder.has_filters() {
             write!(f, ", {}", if self.filter == Filter::None { "no filter" } else { self.filter.name() })?;
         }
         if self.band_difference {

@@ -6,16 +6,15 @@
 //! [`ArraySplit::join`] makes its values when all parts are there.
 
 use crate::arrange::{Arrangement, TILE_BYTES};
-use crate::blosc2::{Chunk, HEADER_BYTES};
-use crate::bytes::{UNIT_BYTES, check_coded, check_size, end_of};
+use crate::block::StoredBlock;
+use crate::bytes::{UNIT_BYTES, check_coded, check_size};
+use crate::codecs::{Coded, Container, container};
 use crate::decoder::{ArrayDecoder, stored_as};
-use crate::finish::{Origins, Room, Target};
+use crate::finish::{Origins, OutputRow, Target, place};
 use crate::region::{Bands, Output};
 use crate::values::{self, To, Values, check_tables, is_as_stored};
 use crate::wanted::Wanted;
-use crate::window::{Block, Blocks};
-use crate::zstd_frame;
-use shardpack_base::parts::{check_length, item_bytes, part_mut};
+use shardpack_base::parts::{check_length, part_mut};
 use shardpack_format::{ArrayDescriptor, Codec, Error, Layout, Limits, Result};
 use std::ops::Range;
 
@@ -93,7 +92,7 @@ impl ArraySplit {
         payload_bytes: usize,
         part_bytes: usize,
         limits: &Limits,
-        read: impl FnMut(usize, &mut [u8]) -> Option<()>,
+        mut read: impl FnMut(usize, &mut [u8]) -> Option<()>,
     ) -> Option<Self> {
         let target = wanted.of_window(descriptor).ok()?;
         let stored = descriptor.stored_bytes().ok()?;
@@ -132,7 +131,7 @@ impl ArraySplit {
             let ends = (1..=stored.div_ceil(step)).map(|part| (step * part).min(stored));
             (payload_bytes == stored).then(|| ends.map(|end| (end, end)).collect())?
         } else {
-            unit_ends(codec, payload_bytes, stored, read)?
+            unit_ends(container(codec).ok()?, payload_bytes, stored, &mut read)?
         };
         let (mut from, mut first) = (0, 0);
         for (end, decoded_end) in ends {
@@ -206,7 +205,7 @@ impl ArraySplit {
         let is_stored = wanted.region.is_some_and(|region| region.output == Output::Stored);
         let is_ordered = descriptor.layout == Layout::AsShape || wanted.is_given_by_band(descriptor);
         let is_summed = descriptor.band_difference && descriptor.stored.size() > 2;
-        !is_stored && is_ordered && !is_summed && matches!(codec, Codec::Raw | Codec::Blosc2 | Codec::Zstd)
+        !is_stored && is_ordered && !is_summed && container(codec).is_ok()
     }
 
     /// Makes the pixels that lie across borders, of what all parts, in order, have left over. `out`
@@ -217,7 +216,7 @@ impl ArraySplit {
     pub fn join(&self, ends: &[Ends], out: &mut [u8]) -> Result<()> {
         check_length("ends of the parts of an array", self.parts.len(), ends.len())?;
         let Arrangement { bands, width, .. } = self.arrangement;
-        let mut scratch = values::Scratch::default();
+        let mut scratch = values::ValueScratch::default();
         for (pair, at) in ends.windows(2).zip(self.parts.iter().skip(1)) {
             let [Ends { tail, .. }, Ends { head, .. }] = pair else { continue };
             let pixel = at.elements.start / bands;
@@ -229,7 +228,7 @@ impl ArraySplit {
             check_length("bytes of a pixel across a border", bands * width, bytes.len())?;
             let mut row = &mut *out;
             let mut values = self.values(1, units, &mut row, &mut scratch)?;
-            values.take(&Block::Bytes(&bytes), 0..bands)?;
+            values.take(&StoredBlock::Bytes(&bytes), 0..bands)?;
             values.finish()?;
         }
         Ok(())
@@ -240,13 +239,12 @@ impl ArraySplit {
         &'a self,
         pixels: usize,
         units: Range<usize>,
-        out: &'a mut dyn Room,
-        scratch: &'a mut values::Scratch,
+        out: &'a mut dyn OutputRow,
+        scratch: &'a mut values::ValueScratch,
     ) -> Result<Values<'a>> {
         let to = if self.target.is_nothing() {
             let unit = self.target.each() * self.descriptor.decoded.size();
-            let bytes = out.bytes(units.start * unit..units.end * unit);
-            To::Plain(bytes.ok_or_else(|| Error::internal("place of pixels", "one in their row", units.end))?)
+            To::Plain(place(out, units.start * unit..units.end * unit)?)
         } else {
             To::Row(&self.target, units.start, out)
         };
@@ -261,24 +259,16 @@ impl ArraySplit {
 
 /// Where each coded unit of a payload ends, and where what it decodes to does.
 fn unit_ends(
-    codec: Codec,
+    container: &dyn Container,
     payload_bytes: usize,
     stored: usize,
-    mut read: impl FnMut(usize, &mut [u8]) -> Option<()>,
+    read: &mut dyn FnMut(usize, &mut [u8]) -> Option<()>,
 ) -> Option<Vec<(usize, usize)>> {
-    let mut ends = Vec::with_capacity(stored.div_ceil(UNIT_BYTES).min(payload_bytes / HEADER_BYTES));
+    let mut ends = Vec::with_capacity(stored.div_ceil(UNIT_BYTES).min(payload_bytes));
     let (mut pos, mut unit) = (0_usize, 0);
     while unit < stored {
         let left = payload_bytes - pos;
-        let length = match codec {
-            Codec::Zstd => frame_length(pos, left, &mut read)?,
-            _ => {
-                let mut header = [0; HEADER_BYTES];
-                read(pos, &mut header)?;
-                let [_, _, _, _, _, _, _, _, _, _, _, _, c0, c1, c2, c3, ..] = header;
-                usize::try_from(u32::from_le_bytes([c0, c1, c2, c3])).ok().filter(|&bytes| bytes >= HEADER_BYTES)?
-            }
-        };
+        let length = container.unit_length(pos, left, read)?;
         if length == 0 || length > MOST_CODED_BYTES.min(left) {
             return None;
         }
@@ -289,59 +279,33 @@ fn unit_ends(
     (pos == payload_bytes).then_some(ends)
 }
 
-/// Length of the zstd frame at `pos`, of which so many bytes are left at most. It is known only block
-/// by block.
-fn frame_length(pos: usize, left: usize, read: &mut impl FnMut(usize, &mut [u8]) -> Option<()>) -> Option<usize> {
-    /// Reads for one frame: blocks of a tenth of what writers make, or no blocks at all, are left to
-    /// the whole.
-    const MOST_READS: usize = 400;
-    let mut reads = 0;
-    let frame = zstd_frame::walk_by(left, |range| {
-        reads += 1;
-        let mut bytes = [0; 8];
-        read(pos.checked_add(range.start)?, bytes.get_mut(..range.len())?)?;
-        (reads <= MOST_READS).then(|| u64::from_le_bytes(bytes))
-    });
-    frame.ok().map(|frame| frame.len)
-}
-
 impl ArrayDecoder {
     /// Decodes part `number` of a payload, which `payload` are the bytes of, to its places in a row.
     ///
     /// After an error what is there is unspecified.
     ///
     /// # Errors
-    /// `Format` if the part is damaged, or was cut by what is not there; `Internal` if `payload` is
-    /// not as long as the part says, or `out` has not the bytes of its pixels.
+    /// `Format` if the part is damaged, or the payload was not there when it was cut; `Internal` if
+    /// `payload` is not as long as the part says; `Usage` if there is no such part, or `out` has not
+    /// the bytes of its pixels.
     pub fn decode_part(
         &mut self,
         split: &ArraySplit,
         number: usize,
         payload: &[u8],
-        out: &mut dyn Room,
+        out: &mut dyn OutputRow,
     ) -> Result<Ends> {
         let parts = split.parts.len();
-        let here = split.parts.get(number).ok_or_else(|| Error::internal("part of an array", parts, number))?;
+        let here = split.parts.get(number).ok_or_else(|| Error::usage("part of an array", parts, number))?;
         check_length("bytes of a part of a payload", here.payload.len(), payload.len())?;
-        let Self { blosc2, zstd, values: scratch, window, .. } = self;
+        let Self { decoders, values: scratch, window, .. } = self;
         let Arrangement { bands, width, .. } = split.arrangement;
         let count = here.elements.len();
-        let blocks = match split.codec {
-            Codec::Raw => Blocks::Raw { payload },
-            Codec::Zstd => Blocks::Zstd { decoder: zstd, payload },
-            _ => {
-                let item_bytes = item_bytes(width)?;
-                let chunk = Chunk::parse(payload, item_bytes, count * width)?;
-                end_of(payload, chunk.bytes().len())?;
-                Blocks::Blosc2 { decoder: blosc2, chunks: vec![chunk], item_bytes, payload }
-            }
-        };
+        let decoder = decoders.of(split.codec)?;
+        let coded = Coded { payload, width, stored_bytes: count * width };
         let mut ends = Ends::default();
         if split.is_plain() {
-            let end = here.pixels.end;
-            let to = out.bytes(here.pixels.clone());
-            let to = to.ok_or_else(|| Error::internal("place of a part", "one in its row", end))?;
-            blocks.into_whole(to, &Limits::none())?;
+            decoder.decode(coded, place(out, here.pixels.clone())?, &Limits::none())?;
             return Ok(ends);
         }
         let head = (here.elements.start.next_multiple_of(bands) - here.elements.start).min(count);
@@ -354,7 +318,7 @@ impl ArrayDecoder {
         };
         // The next element, and the next that begins a pixel which is not left out.
         let (mut at, mut begin) = (0, whole.start);
-        blocks.for_each_of(count * width, window, wants, |block, bytes| {
+        let mut each = |block: &StoredBlock<'_>, bytes: Range<usize>| {
             let (first, end) = (bytes.start / width, bytes.end / width);
             if first > at {
                 let left_out = first.saturating_sub(whole.start).div_ceil(bands);
@@ -373,7 +337,8 @@ impl ArrayDecoder {
             keep(within(whole.end)..end - first, &mut ends.tail)?;
             at = end;
             Ok(())
-        })?;
+        };
+        decoder.for_each(coded, &Limits::none(), window, &wants, &mut each)?;
         values.finish()?;
         Ok(ends)
     }

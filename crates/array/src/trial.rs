@@ -6,17 +6,19 @@
 
 use crate::arrange::Arrangement;
 use crate::array::Array;
+use crate::codecs::Coder;
 use crate::cost;
-use crate::elements::{Elements, Scratch};
+use crate::elements::{ElementScratch, Elements};
 use crate::encoder::ArrayEncoder;
 use crate::error::{EncodeError, EncodeResult};
+use crate::filter::Filter;
 use crate::options::{ArrayOptions, BandDifference, Prefer};
-use crate::settings::{ArrayLayout, ArraySettings, Coder, Filter, ValueRule};
+use crate::settings::{ArrayLayout, ArraySettings, ValueRule};
 use crate::source::ArraySource;
 use crate::values::{self, Request};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
-use shardpack_format::{Codec, Error, Layout};
+use shardpack_format::{Codec, Error, Layout, bug};
 
 /// Samples that a trial uses; more are ignored.
 pub const MAX_TRIAL_SAMPLES: usize = 4;
@@ -132,7 +134,7 @@ fn measure(
 
 /// The result of a candidate on one crop.
 #[derive(Clone, Copy)]
-struct Coded {
+struct Measured {
     /// As it came out.
     settings: ArraySettings,
     work: cost::Work,
@@ -140,11 +142,11 @@ struct Coded {
 
 /// Measures candidates that share a value rule on one crop. Its values are transformed once,
 /// arranged once for each arrangement that really differs, and coded once for each coder.
-fn measure_crop(crop: &Array, no_data: Option<f64>, candidates: &[ArraySettings]) -> EncodeResult<Vec<Coded>> {
+fn measure_crop(crop: &Array, no_data: Option<f64>, candidates: &[ArraySettings]) -> EncodeResult<Vec<Measured>> {
     let Some(rule) = candidates.first().map(|settings| settings.values) else { return Ok(Vec::new()) };
     let plain = Request { rule, layout: Layout::AsShape, difference: false, no_data };
     let mut elements = Vec::new();
-    let stored = values::store(crop, &plain, &mut Elements::new(&mut elements, &mut Scratch::default()))?;
+    let stored = values::store(crop, &plain, &mut Elements::new(&mut elements, &mut ElementScratch::default()))?;
     let elements = elements.as_slice();
     let arrangement = |settings: &ArraySettings| {
         let request = Request { layout: settings.layout.into(), difference: settings.band_difference, ..plain };
@@ -169,16 +171,14 @@ fn measure_crop(crop: &Array, no_data: Option<f64>, candidates: &[ArraySettings]
     let of = |settings: &ArraySettings| {
         let (way, coder) = (arrangement(settings), (settings.coder, settings.level, settings.filter));
         let row = coded.iter().flatten().find(|row| (row.0, row.1) == (way, coder));
-        let missing = || Error::internal("candidate of a trial", "a result", settings.coder.name());
-        row.ok_or_else(missing).map(|&(way, _, codec, work)| {
-            // Costs of what was really stored: elements of four bytes have no differences, and what
-            // does not shrink is raw.
-            let settings = ArraySettings { band_difference: way.difference, ..*settings };
-            let raw = ArraySettings { coder: Coder::Raw, level: None, filter: Filter::None, ..settings };
-            Coded { settings: if codec == Codec::Raw { raw } else { settings }, work }
-        })
+        let Some(&(way, _, codec, work)) = row else { bug("a candidate that was not tried") };
+        // Costs of what was really stored: elements of four bytes have no differences, and what
+        // does not shrink is raw.
+        let settings = ArraySettings { band_difference: way.difference, ..*settings };
+        let raw = ArraySettings { coder: Coder::Raw, level: None, filter: Filter::None, ..settings };
+        Measured { settings: if codec == Codec::Raw { raw } else { settings }, work }
     };
-    Ok(candidates.iter().map(of).collect::<Result<_, _>>()?)
+    Ok(candidates.iter().map(of).collect())
 }
 
 /// Codes arranged `elements` and drops the payload.
@@ -277,17 +277,17 @@ fn candidates(options: &ArrayOptions) -> Vec<ArraySettings> {
     let coders: Vec<(Coder, Option<i32>, Filter)> = match options.coder {
         Some(coder) => {
             let level = options.level.or(coder.default_level());
-            let filters = if coder.is_blosc2() { filters.as_slice() } else { &[Filter::None] };
+            let filters = if coder.has_filters() { filters.as_slice() } else { &[Filter::None] };
             filters.iter().map(|&filter| (coder, level, filter)).collect()
         }
         None => auto.iter().map(|&(coder, level, filter)| (coder, (level > 0).then_some(level), filter)).collect(),
     };
     let coders: Vec<_> = match options.filter {
         // The coders of the table, each once, with the requested filter.
-        Some(asked) if asked != Filter::None || options.coder.is_none_or(Coder::is_blosc2) => {
+        Some(asked) if asked != Filter::None || options.coder.is_none_or(Coder::has_filters) => {
             let mut seen: Vec<(Coder, Option<i32>, Filter)> = Vec::new();
             for (coder, level, _) in coders {
-                if coder.is_blosc2() && !seen.contains(&(coder, level, asked)) {
+                if coder.has_filters() && !seen.contains(&(coder, level, asked)) {
                     seen.push((coder, level, asked));
                 }
             }

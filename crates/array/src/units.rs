@@ -1,23 +1,9 @@
 //! A payload taken apart but not decoded: for those who decode it elsewhere, on a GPU.
 
-use crate::blosc2::{Chunk, STREAM_BYTES, walk_chunks};
-use crate::bytes::{UNIT_BYTES, check_expansion, check_size, end_of};
+use crate::bytes::check_size;
+use crate::codecs::{Coded, Units, container};
 use crate::values::{check_tables, special_bits};
-use crate::zstd_frame;
-use shardpack_base::parts::{part, rest};
 use shardpack_format::{ArrayDescriptor, Codec, Error, Limits, Result};
-
-/// The units of an array's payload (spec §5), in order. All but the last hold [`UNIT_BYTES`] of
-/// stored elements.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Units<'a> {
-    /// Not coded: the stored elements.
-    Raw(&'a [u8]),
-    /// Zstd frames.
-    Zstd(Vec<&'a [u8]>),
-    /// Blosc2 chunks.
-    Blosc2(Vec<Chunk<'a>>),
-}
 
 impl<'a> Units<'a> {
     /// Walks `payload` and checks all that
@@ -42,47 +28,14 @@ impl<'a> Units<'a> {
         let stored = descriptor.stored_bytes()?;
         check_size(descriptor.decoded_bytes()?.max(stored), limits)?;
         let width = descriptor.stored.size();
-        let bytes = usize::try_from(stored)
+        let stored_bytes = usize::try_from(stored)
             .map_err(|_| Error::limit("stored array", "max_decoded_bytes", usize::MAX as u64, stored))?;
         check_tables(descriptor, usize::try_from(descriptor.bands()).unwrap_or(1).max(1))?;
         if descriptor.band_difference && width > 2 {
             return Err(Error::format("band difference", "stored elements of 1 or 2 bytes", descriptor.stored));
         }
-        match codec {
-            Codec::Raw if payload.len() == bytes => Ok(Self::Raw(payload)),
-            Codec::Raw => Err(Error::format("raw payload", format!("{bytes} bytes"), payload.len())),
-            Codec::Zstd => walk_frames(payload, bytes, limits).map(Self::Zstd),
-            Codec::Blosc2 => walk_chunks(payload, width, bytes, limits).map(Self::Blosc2),
-            _ => Err(Error::format("codec of an array", "raw, zstd or blosc2", codec)),
-        }
+        container(codec)?.units(Coded { payload, width, stored_bytes }, limits)
     }
-}
-
-/// What a coder decodes at a time.
-pub(crate) const fn block_bytes(codec: Codec, width: u64) -> u64 {
-    match codec {
-        Codec::Zstd => UNIT_BYTES as u64,
-        _ => STREAM_BYTES as u64 * width,
-    }
-}
-
-fn walk_frames<'a>(payload: &'a [u8], stored_bytes: usize, limits: &Limits) -> Result<Vec<&'a [u8]>> {
-    check_expansion(stored_bytes as u64, stored_bytes as u64, payload.len() as u64, limits)?;
-    let mut frames = Vec::new();
-    let (mut pos, mut left) = (0, stored_bytes);
-    while left > 0 {
-        let unit = left.min(UNIT_BYTES);
-        let bytes = rest(payload, pos, "payload after its frames")?;
-        let frame = zstd_frame::walk(bytes).map_err(|e| e.at(pos as u64))?;
-        if frame.content_bytes != unit as u64 {
-            return Err(Error::format("zstd content size", unit, frame.content_bytes).at(pos as u64));
-        }
-        frames.push(part(bytes, 0..frame.len, "bytes of a zstd frame")?);
-        pos += frame.len;
-        left -= unit;
-    }
-    end_of(payload, pos)?;
-    Ok(frames)
 }
 
 /// The reserved patterns of stored elements (spec §4.2) and the bits, in the decoded type, of the

@@ -1,15 +1,15 @@
 //! Affine maps: rotation, translation, scale and shear, sampled at the nearest pixel.
 
-use super::picture::{Picture, Scratch};
+use super::picture::{ChangeScratch, Picture};
 use shardpack_base::vectorised;
 
 /// An affine map as torchvision's `affine` defines it. What comes from outside the picture is black.
 ///
 /// ```
-/// use shardpack_augment::{Affine, Operation, Picture, Scratch};
+/// use shardpack_augment::{Affine, Operation, Picture, ChangeScratch};
 /// let mut pixels: Vec<u8> = (0..9).flat_map(|x| [x; 3]).collect();
 /// let right = Operation::Affine(Affine { translate: [1.0, 0.0], ..Affine::default() });
-/// right.apply(&mut Picture::new(&mut pixels, 3, 3)?, &mut Scratch::default());
+/// right.apply(&mut Picture::new(&mut pixels, 3, 3)?, &mut ChangeScratch::default());
 /// assert_eq!(pixels.chunks(3).map(|pixel| pixel[0]).collect::<Vec<_>>(), [0, 0, 1, 0, 3, 4, 0, 6, 7]);
 /// # Ok::<(), shardpack_format::Error>(())
 /// ```
@@ -56,7 +56,7 @@ impl Affine {
         [xx, xy, cx - xx * (cx + tx) - xy * (cy + ty), yx, yy, cy - yx * (cx + tx) - yy * (cy + ty)]
     }
 
-    pub(crate) fn apply(&self, picture: &mut Picture<'_>, scratch: &mut Scratch) {
+    pub(crate) fn apply(&self, picture: &mut Picture<'_>, scratch: &mut ChangeScratch) {
         let (height, width, stride) = (picture.height(), picture.width(), picture.stride());
         let (wide, high) = (width as f64, height as f64);
         let [xx, xy, x0, yx, yy, y0] = self.inverse(wide, high);
@@ -100,7 +100,7 @@ mod tests {
             let before: Vec<u8> = (0..side * side).flat_map(|at| [at as u8; 3]).collect();
             let mut pixels = before.clone();
             let mut picture = Picture::new(&mut pixels, side, side).unwrap();
-            Affine::rotation(90.0).apply(&mut picture, &mut Scratch::default());
+            Affine::rotation(90.0).apply(&mut picture, &mut ChangeScratch::default());
             for (y, x) in (0..side).flat_map(|y| (0..side).map(move |x| (y, x))) {
                 // Counterclockwise: the last column comes to the top.
                 assert_eq!(pixels[3 * (y * side + x)], before[3 * (x * side + side - 1 - y)], "{side}: {y} {x}");

@@ -1,5 +1,5 @@
 use super::*;
-use crate::{Picture, Scratch};
+use crate::{ChangeScratch, Picture};
 use proptest::prelude::*;
 use shardpack_base::DrawKey;
 use std::collections::BTreeMap;
@@ -136,18 +136,18 @@ proptest! {
         (height, width) in (0_usize..12, 0_usize..12), fill: u8, sample: u64, memory in 0_usize..300,
     ) {
         // Memory that another picture has left does not matter.
-        let used = || Scratch { before: vec![7; memory], sums: vec![7; memory], floats: vec![7.0; memory], row: vec![7.0; memory] };
+        let used = || ChangeScratch { before: vec![7; memory], sums: vec![7; memory], floats: vec![7.0; memory], row: vec![7.0; memory] };
         let draws = DrawKey { seed: 1, epoch: 2, sample }.draws();
         for text in NAMES {
             let one = text.parse::<Augmentation>().unwrap();
             let start: Vec<u8> = (0..height * width * 3).map(|i| fill.wrapping_mul(i as u8).wrapping_add(i as u8)).collect();
-            let changed = |mut scratch: Scratch| {
+            let changed = |mut scratch: ChangeScratch| {
                 let mut pixels = start.clone();
                 let mut picture = Picture::new(&mut pixels, height, width).unwrap();
                 one.resolve(&draws, 0, height, width).iter().for_each(|one| one.apply(&mut picture, &mut scratch));
                 pixels
             };
-            prop_assert_eq!(changed(used()), changed(Scratch::default()), "{}", text);
+            prop_assert_eq!(changed(used()), changed(ChangeScratch::default()), "{}", text);
         }
     }
 }

@@ -1,17 +1,17 @@
 //! Gaussian blur: two passes in float32, mirrored at the borders.
 
-use super::picture::{Picture, Scratch, level, single};
+use super::picture::{ChangeScratch, Picture, level, single};
 use shardpack_base::vectorised;
 
 /// Blurs with a kernel of `size` × `size`, which is odd.
-pub(crate) fn blur(picture: &mut Picture<'_>, size: u32, sigma: f64, scratch: &mut Scratch) {
+pub(crate) fn blur(picture: &mut Picture<'_>, size: u32, sigma: f64, scratch: &mut ChangeScratch) {
     let (height, width, stride) = (picture.height(), picture.width(), picture.stride());
     if height == 0 || width == 0 {
         return;
     }
     let weights = blur_weights(size, sigma);
     let reach = weights.len() / 2;
-    let Scratch { floats, row: padded, .. } = scratch;
+    let ChangeScratch { floats, row: padded, .. } = scratch;
     floats.clear();
     floats.resize(height * stride, 0.0);
     for (row, out) in picture.levels().chunks_exact(stride).zip(floats.chunks_exact_mut(stride)) {

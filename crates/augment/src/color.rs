@@ -4,25 +4,25 @@ use super::picture::{Picture, level, single};
 use shardpack_base::vectorised;
 
 /// A level for each level.
-type Table = [u8; 256];
+type LevelMap = [u8; 256];
 
-fn table(of: impl Fn(u8) -> u8) -> Table {
+fn table(of: impl Fn(u8) -> u8) -> LevelMap {
     let mut table = [0; 256];
     table.iter_mut().zip(0..=u8::MAX).for_each(|(to, from)| *to = of(from));
     table
 }
 
-fn entry(table: &Table, at: u8) -> u8 {
+fn entry(table: &LevelMap, at: u8) -> u8 {
     table.get(usize::from(at)).copied().unwrap_or_default()
 }
 
 /// The same table for every channel.
-fn look_up(picture: &mut Picture<'_>, table: &Table) {
+fn look_up(picture: &mut Picture<'_>, table: &LevelMap) {
     picture.levels().iter_mut().for_each(|level| *level = entry(table, *level));
 }
 
 /// A table for each channel.
-fn look_up_channels(picture: &mut Picture<'_>, [red, green, blue]: &[Table; 3]) {
+fn look_up_channels(picture: &mut Picture<'_>, [red, green, blue]: &[LevelMap; 3]) {
     for [r, g, b] in picture.pixels() {
         (*r, *g, *b) = (entry(red, *r), entry(green, *g), entry(blue, *b));
     }

@@ -7,14 +7,14 @@
 //! [`Picture`]. No I/O, no threads: the loader calls it on a row that was just decoded.
 //!
 //! ```
-//! use shardpack_augment::{Augmentation, Picture, Scratch};
+//! use shardpack_augment::{Augmentation, Picture, ChangeScratch};
 //! use shardpack_base::DrawKey;
 //! let recipe: Augmentation = "trivial_augment_wide".parse()?;
 //! let draws = DrawKey { seed: 1, epoch: 0, sample: 7 }.draws();
 //! let mut pixels = vec![100; 32 * 48 * 3];
 //! let mut picture = Picture::new(&mut pixels, 32, 48)?;
 //! for operation in recipe.resolve(&draws, 0, 32, 48) {
-//!     operation.apply(&mut picture, &mut Scratch::default());
+//!     operation.apply(&mut picture, &mut ChangeScratch::default());
 //! }
 //! # Ok::<(), shardpack_format::Error>(())
 //! ```
@@ -45,4 +45,4 @@ pub use mix::{Mix, Mixed};
 pub use noise::Noise;
 pub use operation::Operation;
 pub use parse::split;
-pub use picture::{Picture, Scratch};
+pub use picture::{ChangeScratch, Picture};

@@ -1,7 +1,7 @@
 //! What is done to a picture, with all choices made.
 
 use super::affine::Affine;
-use super::picture::{Picture, Scratch};
+use super::picture::{ChangeScratch, Picture};
 use super::{blur, color, erase, hue, sharpness};
 use shardpack_format::{Error, Result};
 
@@ -10,9 +10,9 @@ use shardpack_format::{Error, Result};
 /// lies on the border of two, within the rounding of float32.
 ///
 /// ```
-/// use shardpack_augment::{Operation, Picture, Scratch};
+/// use shardpack_augment::{Operation, Picture, ChangeScratch};
 /// let mut pixels = [10, 100, 200];
-/// Operation::Brightness(1.5).apply(&mut Picture::new(&mut pixels, 1, 1)?, &mut Scratch::default());
+/// Operation::Brightness(1.5).apply(&mut Picture::new(&mut pixels, 1, 1)?, &mut ChangeScratch::default());
 /// assert_eq!(pixels, [15, 150, 255]);
 /// # Ok::<(), shardpack_format::Error>(())
 /// ```
@@ -62,7 +62,7 @@ pub enum Operation {
 
 impl Operation {
     /// Changes the picture.
-    pub fn apply(&self, picture: &mut Picture<'_>, scratch: &mut Scratch) {
+    pub fn apply(&self, picture: &mut Picture<'_>, scratch: &mut ChangeScratch) {
         match *self {
             Self::Brightness(factor) => color::brightness(picture, factor),
             Self::Contrast(factor) => color::contrast(picture, factor),

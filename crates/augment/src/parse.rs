@@ -98,7 +98,7 @@ impl FromStr for Augmentation {
 }
 
 /// A name, and the options in its brackets. `what` it should be, and which there are.
-pub(crate) fn call<'a>(text: &'a str, what: &'static str, names: &str) -> Result<(&'a str, Given<'a>)> {
+pub(crate) fn call<'a>(text: &'a str, what: &'static str, names: &str) -> Result<(&'a str, OptionList<'a>)> {
     let text = text.trim();
     let fail = |expected: &str| Error::usage(what, expected, format!("`{text}`"));
     let (name, inner) = match text.split_once('(') {
@@ -106,7 +106,7 @@ pub(crate) fn call<'a>(text: &'a str, what: &'static str, names: &str) -> Result
         Some((name, rest)) => (name, rest.strip_suffix(')').ok_or_else(|| fail(names))?),
     };
     let options = options(inner).ok_or_else(|| fail("NAME=VALUE in the brackets"))?;
-    Ok((name, Given { text, what, options }))
+    Ok((name, OptionList { text, what, options }))
 }
 
 /// The parts between commas that stand in no brackets: `hflip,rand_augment(num_ops=2,magnitude=9)`
@@ -134,13 +134,13 @@ fn options(inner: &str) -> Option<Vec<(&str, &str)>> {
 }
 
 /// Options that nobody has taken yet.
-pub(crate) struct Given<'a> {
+pub(crate) struct OptionList<'a> {
     text: &'a str,
     what: &'static str,
     options: Vec<(&'a str, &'a str)>,
 }
 
-impl<'a> Given<'a> {
+impl<'a> OptionList<'a> {
     fn take(&mut self, name: &str) -> Option<&'a str> {
         let at = self.options.iter().position(|(option, _)| *option == name)?;
         Some(self.options.remove(at).1)

@@ -21,7 +21,7 @@ pub struct Picture<'a> {
 /// Memory of operations that need the pixels as they were. Keep one for each thread: it grows to
 /// the largest picture, at most 17 bytes for each of its pixels.
 #[derive(Debug, Default)]
-pub struct Scratch {
+pub struct ChangeScratch {
     pub(crate) before: Vec<u8>,
     pub(crate) sums: Vec<u16>,
     pub(crate) floats: Vec<f32>,

@@ -1,15 +1,15 @@
 //! Sharpness: away from, or towards, a picture blurred by a kernel of 3 × 3.
 
-use super::picture::{Picture, Scratch, level, single};
+use super::picture::{ChangeScratch, Picture, level, single};
 use shardpack_base::vectorised;
 
 /// The border of one pixel stays as it is, and so do pictures that have nothing else.
-pub(crate) fn sharpness(picture: &mut Picture<'_>, factor: f64, scratch: &mut Scratch) {
+pub(crate) fn sharpness(picture: &mut Picture<'_>, factor: f64, scratch: &mut ChangeScratch) {
     if picture.height() <= 2 || picture.width() <= 2 {
         return;
     }
     let (stride, towards) = (picture.stride(), single(1.0 - factor));
-    let Scratch { before, sums, .. } = scratch;
+    let ChangeScratch { before, sums, .. } = scratch;
     before.clear();
     before.extend_from_slice(picture.levels());
     sums.resize(stride, 0);

@@ -2,7 +2,7 @@
 //! `scripts/augment_vectors.py` has written.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::cast_possible_truncation)]
 
-use shardpack_augment::{Affine, Operation, Picture, Scratch};
+use shardpack_augment::{Affine, ChangeScratch, Operation, Picture};
 
 const VECTORS: &str = include_str!("torchvision.txt");
 const SIZE: [usize; 2] = [18, 25];
@@ -52,7 +52,7 @@ fn every_operation_is_torchvisions_within_one_level() {
     let mut lines = VECTORS.lines().filter(|line| !line.starts_with('#')).map(|line| line.split_once('\t').unwrap());
     let (name, picture) = lines.next().expect("a picture");
     assert_eq!(name, "picture");
-    let (picture, mut scratch, mut count) = (pixels(picture), Scratch::default(), 0);
+    let (picture, mut scratch, mut count) = (pixels(picture), ChangeScratch::default(), 0);
     for (text, expected) in lines {
         let mut found = picture.clone();
         operation(text).apply(&mut Picture::new(&mut found, SIZE[0], SIZE[1]).unwrap(), &mut scratch);

@@ -11,13 +11,14 @@
 mod jpegs;
 
 use jpegs::{Random, Source};
-use shardpack_augment::{Augmentation, Picture, Scratch};
+use shardpack_augment::{Augmentation, ChangeScratch, Picture};
+use shardpack_format::Limits;
 use shardpack_gpu::kernels::{Device, GpuError, Module};
 use shardpack_gpu::kernels::{
     Dtype, Output, PictureBatch, PictureDecoder, PictureRow, Scaling, Staging, StagingOptions,
 };
 use shardpack_jpeg::{
-    DecodeOptions, DrawKey, Interval, JpegDecoder, JpegHeader, JpegTiler, PixelLayout, Rendering, TileOptions, View,
+    DrawKey, Interval, JpegDecoder, JpegHeader, JpegTiler, PixelLayout, Rendering, TileOptions, View,
 };
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -53,7 +54,7 @@ fn change(levels: &mut Vec<u8>, row: PictureRow, how: &Rendering, changes: &[Aug
     let mut picture = Picture::new(levels, height, width).expect("a whole picture");
     for (place, change) in (0..).zip(changes) {
         for operation in change.resolve(&how.key.draws(), place, height, width) {
-            operation.apply(&mut picture, &mut Scratch::default());
+            operation.apply(&mut picture, &mut ChangeScratch::default());
         }
     }
     if how.layout == PixelLayout::ChannelsHeightWidth {
@@ -90,7 +91,7 @@ fn compare(
     std::thread::scope(|scope| {
         for _ in 0..16 {
             scope.spawn(|| {
-                let mut host = JpegDecoder::new(DecodeOptions::default());
+                let mut host = JpegDecoder::new(&Limits::default());
                 let mut expected = Vec::new();
                 loop {
                     let n = next.fetch_add(1, Ordering::Relaxed);

@@ -12,7 +12,9 @@
 #![allow(clippy::print_stdout, clippy::cast_precision_loss, clippy::cast_possible_truncation)]
 
 use half::f16;
-use shardpack_array::{Array, ArrayEncoder, ArrayLayout, ArraySettings, Coder, EncodedArray, Filter, Units, ValueRule};
+use shardpack_array::{
+    Array, ArrayEncoder, ArrayLayout, ArraySettings, Coder, EncodedArray, Filter, Units, ValueRule, ZstdDecoder,
+};
 use shardpack_format::{
     DatasetId, Dtype, Field, FieldKind, Footer, Identity, IndexBuilder, Metadata, RecordBuilder, Schema, StoredField,
     shard_name,
@@ -21,12 +23,11 @@ use shardpack_gpu::CudaStage;
 use shardpack_gpu::kernels::{Arena, GpuError, Heap, Loan, LoanPart};
 use shardpack_loader::order::End;
 use shardpack_loader::stage::{
-    DeviceId, FieldSource, FieldSpec, Prepared, SlotRoom, Spot, Stage, StageSlot, StagedPart, StagedParts, StagedRoom,
-    StreamHandle, Ticket, Value,
+    DeviceId, FieldSource, FieldSpec, Prepared, RecordValue, SlotRoom, Spot, Stage, StageSlot, StagedPart, StagedParts,
+    StagedRoom, StreamHandle, Ticket,
 };
 use shardpack_loader::{ArrayDtype, Loader, LoaderOptions, LoaderStats};
 use shardpack_reader::Dataset;
-use std::any::Any;
 use std::error::Error;
 use std::io;
 use std::path::Path;
@@ -168,7 +169,7 @@ impl Stage for Memory {
         matches!(field.source, FieldSource::Array { .. })
     }
 
-    fn shares(&self, _: &Value<'_>) -> bool {
+    fn shares(&self, _: &RecordValue<'_>) -> bool {
         true
     }
 
@@ -188,15 +189,13 @@ impl Stage for Memory {
         let arena = RwLock::new(Arena::new(Heap::new(room.staged_bytes)).map_err(io::Error::other)?);
         Ok(Arc::new(Slot { room: *room, arena }))
     }
-
-    fn bench(&self) -> Box<dyn Any + Send> {
-        Box::new(())
-    }
 }
 
 /// What a device's stage does, too: checks every number of the tables.
-fn walk(value: &Value<'_>) -> Prepared {
-    let Value::Array { codec, descriptor, bytes, limits, .. } = *value else { return Prepared::Refused("odd".into()) };
+fn walk(value: &RecordValue<'_>) -> Prepared {
+    let RecordValue::Array { codec, descriptor, bytes, limits, .. } = *value else {
+        return Prepared::Refused("odd".into());
+    };
     match Units::walk(codec, descriptor, bytes, limits) {
         Ok(units) => {
             std::hint::black_box(units);
@@ -220,8 +219,8 @@ impl StageSlot for Slot {
         _ = self.arena.write().unwrap_or_else(PoisonError::into_inner).reset();
     }
 
-    fn prepare(&self, _: &Spot, value: &Value<'_>, _: &mut (dyn Any + Send)) -> Prepared {
-        let Value::Array { bytes, .. } = *value else { return Prepared::Refused("odd".into()) };
+    fn prepare(&self, _: &Spot, value: &RecordValue<'_>, _: &mut ZstdDecoder) -> Prepared {
+        let RecordValue::Array { bytes, .. } = *value else { return Prepared::Refused("odd".into()) };
         let arena = self.arena.read().unwrap_or_else(PoisonError::into_inner);
         let Some(claim) = arena.claim(bytes.len()) else { return Prepared::Refused("full".into()) };
         claim.bytes.copy_from_slice(bytes);
@@ -266,7 +265,7 @@ impl StagedRoom for InSlot {
         self.0.bytes()
     }
 
-    fn prepare(&self, value: &Value<'_>, _: &mut (dyn Any + Send)) -> Prepared {
+    fn prepare(&self, value: &RecordValue<'_>, _: &mut ZstdDecoder) -> Prepared {
         walk(value)
     }
 }

@@ -19,7 +19,8 @@
 mod clock;
 
 use clock::now;
-use shardpack_jpeg::{DecodeOptions, DrawKey, JpegDecoder, JpegTiler, PixelLayout, Rendering, TileOptions, View};
+use shardpack_format::Limits;
+use shardpack_jpeg::{DecodePaths, DrawKey, JpegDecoder, JpegTiler, PixelLayout, Rendering, TileOptions, View};
 use std::error::Error;
 use std::path::PathBuf;
 use turbojpeg_sys as sys;
@@ -84,7 +85,7 @@ fn load(folder: &str, most: usize) -> Result<Vec<Picture>> {
         }
     }
     paths.sort();
-    let mut decoder = JpegDecoder::new(DecodeOptions::default());
+    let mut decoder = JpegDecoder::new(&Limits::default());
     let mut tiler = JpegTiler::new();
     let mut pictures = Vec::new();
     for path in paths.iter().take(most) {
@@ -111,8 +112,8 @@ struct Way {
     handed: u64,
 }
 
-fn through(name: &'static str, tiled: bool, options: DecodeOptions, view: View, layout: PixelLayout) -> Way {
-    let mut decoder = JpegDecoder::new(options);
+fn through(name: &'static str, tiled: bool, paths: DecodePaths, view: View, layout: PixelLayout) -> Way {
+    let mut decoder = JpegDecoder::with_paths(&Limits::default(), paths);
     let mut slot = Vec::new();
     let run = move |pictures: &[Picture], epoch: u64| -> Result<u64> {
         let mut handed = 0;
@@ -141,26 +142,26 @@ fn bare(name: &'static str, tiled: bool) -> Way {
 
 fn ways() -> Vec<Way> {
     let (hwc, chw) = (PixelLayout::HeightWidthChannels, PixelLayout::ChannelsHeightWidth);
-    let on = DecodeOptions::default();
-    let whole = DecodeOptions { partial: false, ..on.clone() };
-    let turbo = |options: &DecodeOptions| DecodeOptions { own_decoder: false, ..options.clone() };
+    let on = DecodePaths::default();
+    let whole = DecodePaths { partial: false, ..on };
+    let turbo = |paths: DecodePaths| DecodePaths { own_decoder: false, ..paths };
     let random = View::random_resized_crop(224).with_flip(0.5);
     let centre = View::center_crop(256, 224);
     vec![
         bare("whole, bare, source", false),
-        through("whole, source", false, on.clone(), View::whole(), hwc),
+        through("whole, source", false, on, View::whole(), hwc),
         bare("whole, bare, tiled", true),
-        through("whole, tiled", true, on.clone(), View::whole(), hwc),
-        through("whole, tiled, libjpeg-turbo", true, turbo(&on), View::whole(), hwc),
-        through("random 224, source, decoded whole, libjpeg-turbo", false, turbo(&whole), random, hwc),
-        through("random 224, source, decoded whole", false, whole.clone(), random, hwc),
-        through("random 224, source", false, on.clone(), random, hwc),
-        through("random 224, tiled", true, on.clone(), random, hwc),
-        through("random 224, tiled, libjpeg-turbo", true, turbo(&on), random, hwc),
-        through("random 224, tiled, planes", true, on.clone(), random, chw),
-        through("centre 224 of 256, source, decoded whole, libjpeg-turbo", false, turbo(&whole), centre, hwc),
-        through("centre 224 of 256, tiled", true, on.clone(), centre, hwc),
-        through("centre 224 of 256, tiled, libjpeg-turbo", true, turbo(&on), centre, hwc),
+        through("whole, tiled", true, on, View::whole(), hwc),
+        through("whole, tiled, libjpeg-turbo", true, turbo(on), View::whole(), hwc),
+        through("random 224, source, decoded whole, libjpeg-turbo", false, turbo(whole), random, hwc),
+        through("random 224, source, decoded whole", false, whole, random, hwc),
+        through("random 224, source", false, on, random, hwc),
+        through("random 224, tiled", true, on, random, hwc),
+        through("random 224, tiled, libjpeg-turbo", true, turbo(on), random, hwc),
+        through("random 224, tiled, planes", true, on, random, chw),
+        through("centre 224 of 256, source, decoded whole, libjpeg-turbo", false, turbo(whole), centre, hwc),
+        through("centre 224 of 256, tiled", true, on, centre, hwc),
+        through("centre 224 of 256, tiled, libjpeg-turbo", true, turbo(on), centre, hwc),
     ]
 }
 

@@ -4,45 +4,31 @@ use super::baseline::BaselineDecoder;
 use super::color::cmyk_to_rgb;
 use super::orientation::Orientation;
 use super::render::{RenderPlan, Renderer};
-use super::resize::{Cutout, Pixels};
-use super::shared::{grown, trim};
+use super::resize::{Cutout, RgbPixels};
+use super::shared::trim;
 use super::tidy::tidied;
-use super::turbo::{Color, Picture, PixelFormat};
+use super::turbo::{Color, OpenedJpeg, PixelFormat};
 use super::upsample::{BLOCK, Needs, max_factors};
 use super::view::Area;
 use super::{Bounds, CutKind, CutPlan, Decompressor, JpegHeader, Rect, Rendering, Sampling, Scale, Warnings};
+use shardpack_base::parts::grow;
 use shardpack_format::{Error, Limits, Result};
 
-/// How pictures are decoded.
-///
-/// ```
-/// use shardpack_jpeg::DecodeOptions;
-/// assert!(DecodeOptions::default().partial && !DecodeOptions::default().lenient);
-/// ```
-#[derive(Debug, Clone, PartialEq)]
-pub struct DecodeOptions {
-    /// What one picture may ask for. `max_decoded_bytes` is compared with 4 bytes per pixel of the
-    /// whole picture, and bounds libjpeg's own memory. No picture may have more than 500 scans, and
-    /// a large one not more than 64, or 2³¹ by its pixels.
-    pub limits: Limits,
-    /// Whether to show pictures with damage that the decoder could get past. Default: damage is an
-    /// error.
+/// Ways of decoding that tests and measurements compare with the usual one.
+#[doc(hidden)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DecodePaths {
+    /// Show pictures with damage that libjpeg-turbo could get past.
     pub lenient: bool,
-    /// Whether to decode only the parts of a picture that a view needs: the tiles that it touches,
-    /// if the picture has restart markers, and in any picture only the pixels needed. The pixels
-    /// are the same, but damage in other parts is not noticed. Default on.
+    /// Decode only the tiles and pixels that a view needs, not the whole picture.
     pub partial: bool,
-    /// Whether this crate's own decoder decodes baseline pictures. It is faster, above all on tiled
-    /// ones. libjpeg-turbo decodes the pictures that it does not handle (progressive, CMYK, unusual
-    /// subsampling, and those it finds damaged). The pixels are the same, and so are the errors,
-    /// with one exception: libjpeg-turbo may read more than a rectangle needs, and refuse it for
-    /// damage there. Default on.
+    /// Decode baseline pictures by this crate's own decoder, not by libjpeg-turbo.
     pub own_decoder: bool,
 }
 
-impl Default for DecodeOptions {
+impl Default for DecodePaths {
     fn default() -> Self {
-        Self { limits: Limits::default(), lenient: false, partial: true, own_decoder: true }
+        Self { lenient: false, partial: true, own_decoder: true }
     }
 }
 
@@ -67,15 +53,16 @@ pub struct Decoded {
 /// the resizer its tables of weights; no pixels are allocated.
 ///
 /// ```
-/// use shardpack_jpeg::{DecodeOptions, JpegDecoder, Rendering};
-/// let mut decoder = JpegDecoder::new(DecodeOptions::default());
+/// use shardpack_format::Limits;
+/// use shardpack_jpeg::{JpegDecoder, Rendering};
+/// let mut decoder = JpegDecoder::new(&Limits::default());
 /// let error = decoder.decode_into(b"\x89PNG", &Rendering::default(), &mut [0; 3]).unwrap_err();
 /// assert!(error.to_string().contains("JPEG"), "{error}");
 /// ```
 pub struct JpegDecoder {
     jpeg: Decompressor,
     baseline: BaselineDecoder,
-    options: DecodeOptions,
+    paths: DecodePaths,
     renderer: Renderer,
     cut: Vec<u8>,
     pixels: Vec<u8>,
@@ -84,19 +71,35 @@ pub struct JpegDecoder {
 
 impl std::fmt::Debug for JpegDecoder {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("JpegDecoder").field("options", &self.options).finish_non_exhaustive()
+        f.debug_struct("JpegDecoder").field("paths", &self.paths).finish_non_exhaustive()
     }
 }
 
 impl JpegDecoder {
     /// A decoder. libjpeg-turbo is set up for each picture.
+    ///
+    /// `max_decoded_bytes` is compared with 4 bytes per pixel of the whole picture, and bounds
+    /// libjpeg's own memory. No picture may have more than 500 scans, and a large one not more than
+    /// 64, or 2³¹ by its pixels.
+    ///
+    /// This crate's own decoder decodes baseline pictures, and libjpeg-turbo those that it does not
+    /// handle (progressive, CMYK, unusual subsampling, and those it finds damaged). Only the tiles
+    /// and pixels that a view needs are decoded. The pixels are those of the whole picture, but
+    /// damage in other parts is not noticed.
     #[must_use]
-    pub fn new(options: DecodeOptions) -> Self {
-        let warnings = if options.lenient { Warnings::Accept } else { Warnings::Refuse };
+    pub fn new(limits: &Limits) -> Self {
+        Self::with_paths(limits, DecodePaths::default())
+    }
+
+    /// A decoder that takes these paths.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn with_paths(limits: &Limits, paths: DecodePaths) -> Self {
+        let warnings = if paths.lenient { Warnings::Accept } else { Warnings::Refuse };
         Self {
-            jpeg: Decompressor::new(Bounds::of(&options.limits), warnings),
+            jpeg: Decompressor::new(Bounds::of(limits), warnings),
             baseline: BaselineDecoder::new(),
-            options,
+            paths,
             renderer: Renderer::new(),
             cut: Vec::new(),
             pixels: Vec::new(),
@@ -127,7 +130,7 @@ impl JpegDecoder {
     /// After an error the content of `slot` is unspecified and the decoder stays usable.
     ///
     /// # Errors
-    /// `Format` if the picture is damaged (and, unless lenient, if libjpeg-turbo warns); `Limit` if
+    /// `Format` if the picture is damaged, or libjpeg-turbo warns; `Limit` if
     /// it asks for too much; `Usage` if this picture does not allow the view or the slot has
     /// another size.
     pub fn decode_into(&mut self, jpeg: &[u8], how: &Rendering, slot: &mut [u8]) -> Result<Decoded> {
@@ -145,13 +148,19 @@ impl JpegDecoder {
     }
 
     /// Decodes `source`, which is that of `jpeg`.
-    fn decode_opened(&mut self, jpeg: &[u8], source: Picture<'_>, how: &Rendering, slot: &mut [u8]) -> Result<Decoded> {
+    fn decode_opened(
+        &mut self,
+        jpeg: &[u8],
+        source: OpenedJpeg<'_>,
+        how: &Rendering,
+        slot: &mut [u8],
+    ) -> Result<Decoded> {
         let (frame, header) = (source.frame(), *source.header());
         let plan = RenderPlan::new(how, frame.width, frame.height, slot.len())?;
         let whole = Rect::whole(frame.width, frame.height);
-        let partial = self.options.partial && plan.window != whole;
+        let partial = self.paths.partial && plan.window != whole;
         let cut = partial.then(|| CutPlan::new(jpeg, &header, plan.window)).transpose()?;
-        if self.options.own_decoder && matches!(frame.color, Color::Gray | Color::YCbCr) {
+        if self.paths.own_decoder && matches!(frame.color, Color::Gray | Color::YCbCr) {
             let wanted = if partial { plan.window } else { whole };
             let kind = cut.map_or(CutKind::Whole, |plan| plan.cut().kind);
             if let Some(handed_bytes) = self.decode_baseline(jpeg, &header, &plan, wanted, slot)? {
@@ -182,13 +191,13 @@ impl JpegDecoder {
         let region = partial.then(|| region(&header, window, all)).flatten().unwrap_or(all);
         let (width, height) = (region.width, region.height);
         let count = width as usize * height as usize;
-        let pixels = grown(&mut self.pixels, count * 3);
+        let pixels = grow(&mut self.pixels, count * 3);
         if format == PixelFormat::Cmyk {
-            let inks = grown(&mut self.cmyk, count * 4);
+            let inks = grow(&mut self.cmyk, count * 4);
             picture.decode_region(region, format, inks, width as usize * 4)?;
             cmyk_to_rgb(inks, pixels);
         } else if format == PixelFormat::Gray {
-            let levels = grown(&mut self.cmyk, count);
+            let levels = grow(&mut self.cmyk, count);
             picture.decode_region(region, format, levels, width as usize)?;
             pixels.as_chunks_mut::<3>().0.iter_mut().zip(levels).for_each(|(to, level)| *to = [*level; 3]);
         } else {
@@ -196,7 +205,7 @@ impl JpegDecoder {
         }
         let area = Area { x: area.x - f64::from(region.x), y: area.y - f64::from(region.y), ..area };
         let window = Rect { x: window.x - region.x, y: window.y - region.y, ..window };
-        let pixels = Pixels { bytes: pixels, width, height };
+        let pixels = RgbPixels { bytes: pixels, width, height };
         self.renderer.render(&plan, &Cutout { pixels, window, area }, slot)?;
         Ok(decoded)
     }
@@ -215,10 +224,10 @@ impl JpegDecoder {
             return Ok(self.baseline.decode(jpeg, header, wanted, slot));
         }
         let (width, height) = (wanted.width, wanted.height);
-        let pixels = grown(&mut self.pixels, width as usize * height as usize * 3);
+        let pixels = grow(&mut self.pixels, width as usize * height as usize * 3);
         let Some(bytes) = self.baseline.decode(jpeg, header, wanted, pixels) else { return Ok(None) };
         let (window, area) = within(plan, wanted)?;
-        let pixels = Pixels { bytes: pixels, width, height };
+        let pixels = RgbPixels { bytes: pixels, width, height };
         self.renderer.render(plan, &Cutout { pixels, window, area }, slot)?;
         Ok(Some(bytes))
     }

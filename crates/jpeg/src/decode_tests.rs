@@ -1,7 +1,7 @@
 use super::*;
 use crate::resize::Resizing;
 use crate::turbo::Process;
-use crate::{Compressor, Crop, DrawKey, Encoding, Framing, Interpolation, PixelLayout, Subsampling, View};
+use crate::{Compressor, Crop, DecodePaths, DrawKey, Encoding, Framing, Interpolation, PixelLayout, Subsampling, View};
 use proptest::prelude::*;
 
 /// Smooth colours with a texture, so that every pixel differs from its neighbours.
@@ -41,7 +41,7 @@ fn photo(width: u32, height: u32) -> Vec<u8> {
 }
 
 fn decoder() -> JpegDecoder {
-    JpegDecoder::new(DecodeOptions::default())
+    JpegDecoder::new(&Limits::default())
 }
 
 fn shown(decoder: &mut JpegDecoder, jpeg: &[u8], how: &Rendering) -> (Vec<u8>, Decoded) {
@@ -109,7 +109,7 @@ impl Table {
         let seen = self.cropped(window);
         let area = Area { x: area.x - f64::from(window.x), y: area.y - f64::from(window.y), ..area };
         let mut out = vec![0; (width * height * 3) as usize];
-        let from = Pixels { bytes: seen.at.as_flattened(), width: window.width, height: window.height };
+        let from = RgbPixels { bytes: seen.at.as_flattened(), width: window.width, height: window.height };
         let all = Rect::whole(window.width, window.height);
         crate::resize::Resizer::new()
             .resize(&Cutout { pixels: from, window: all, area }, width, height, how, &mut out)
@@ -225,7 +225,7 @@ proptest! {
     #[test]
     fn the_same_pixels_whether_parts_are_decoded_or_the_whole((jpeg, how) in any_large_case()) {
         let (parts, _) = shown(&mut decoder(), &jpeg, &how);
-        let mut whole = JpegDecoder::new(DecodeOptions { partial: false, ..Default::default() });
+        let mut whole = JpegDecoder::with_paths(&Limits::default(), DecodePaths { partial: false, ..Default::default() });
         prop_assert!(parts == shown(&mut whole, &jpeg, &how).0, "{how:?}");
     }
 }
@@ -268,7 +268,7 @@ proptest! {
         let how = Rendering { view: View { framing: Framing::RandomResizedCrop { height: 9, width: 7, scale: (0.1, 1.0), ratio: (0.5, 2.0) }, ..how.view }, ..how };
         let mut slot = [0; 9 * 7 * 3];
         let limits = Limits { max_decoded_bytes: 1 << 24, ..Default::default() };
-        let mut decoder = JpegDecoder::new(DecodeOptions { limits, lenient, ..Default::default() });
+        let mut decoder = JpegDecoder::with_paths(&limits, DecodePaths { lenient, ..Default::default() });
         let _ = decoder.decode_into(&jpeg, &how, &mut slot);
         // Whatever it was, the decoder continues to work.
         prop_assert!(decoder.decode_into(&photo(40, 40), &how, &mut slot).is_ok());
@@ -295,7 +295,7 @@ fn regions_have_the_pixels_of_the_whole_picture() {
                 let window = Rect { x: all.width - columns, width: columns, y: 1, height: all.height - 1 };
                 let region = region(&JpegHeader::parse(&jpeg).unwrap(), window, all).unwrap();
                 let cut = |bytes: &[u8], from: Rect| {
-                    let pixels = Pixels { bytes, width: from.width, height: from.height };
+                    let pixels = RgbPixels { bytes, width: from.width, height: from.height };
                     let at = Rect { x: window.x - from.x, y: window.y - from.y, ..window };
                     pixels.rows(at).unwrap().flatten().copied().collect::<Vec<_>>()
                 };
@@ -352,7 +352,7 @@ fn damage_is_an_error_unless_lenient() {
     let mut slot = vec![0; 64 * 64 * 3];
     let error = decoder().decode_into(&jpeg, &Rendering::default(), &mut slot).unwrap_err();
     assert!(matches!(error, Error::Format { .. }), "{error}");
-    let mut lenient = JpegDecoder::new(DecodeOptions { lenient: true, ..Default::default() });
+    let mut lenient = JpegDecoder::with_paths(&Limits::default(), DecodePaths { lenient: true, ..Default::default() });
     lenient.decode_into(&jpeg, &Rendering::default(), &mut slot).unwrap();
     assert!(slot.iter().take(64 * 3).any(|&v| v != slot[0]), "the upper rows are there");
 }
@@ -369,7 +369,7 @@ fn what_does_not_fit_is_refused() {
         assert!(matches!(decoder().decode_into(&jpeg, &how, &mut [0; 600]), Err(Error::Usage { .. })));
     }
     let limits = Limits { max_decoded_bytes: 799, ..Default::default() };
-    let mut small = JpegDecoder::new(DecodeOptions { limits, ..Default::default() });
+    let mut small = JpegDecoder::new(&limits);
     assert!(matches!(small.decode_into(&jpeg, &Rendering::default(), &mut [0; 600]), Err(Error::Limit { .. })));
 }
 

@@ -63,7 +63,7 @@ mod walk;
 
 pub use check::PixelCheck;
 pub use cut::{Cut, CutKind, CutPlan, cut};
-pub use decode::{DecodeOptions, Decoded, JpegDecoder};
+pub use decode::{DecodePaths, Decoded, JpegDecoder};
 pub use elsewhere::{Coding, ComponentCoding, Placement, ResizedAxis, StoredCode};
 pub use error::JpegError;
 pub use frames::{FRAMES, Frames};
@@ -82,12 +82,12 @@ pub use rect::Rect;
 pub use reencode::{ChromaSampling, JpegReencoder, Quality, ReencodeOptions, ReencodeOutcome, Reencoded, Resize};
 pub use render::Rendering;
 pub(crate) use render::{RenderPlan, Renderer};
-pub(crate) use resize::{Cutout, Pixels};
+pub(crate) use resize::{Cutout, RgbPixels};
 pub use scaling::{FloatTable, Scaling};
 #[cfg(feature = "encode")]
 pub use score::{Reference, SCORE_BYTES_PER_PIXEL, SCORE_MAX_PIXELS};
 pub use shardpack_base::{DrawKey, Draws};
-pub(crate) use shared::{grown, trim};
+pub(crate) use shared::trim;
 pub use tidy::tidied;
 pub use tiff::{TiffCoding, Unpacker};
 pub use tile::{JpegTiler, TileOptions, TileOutcome, Tiled};

@@ -1,6 +1,7 @@
 //! Whether an encoded picture decodes: the check behind `verify --deep`.
 
-use crate::{DecodeOptions, FRAMES, Frames, PictureDecoder, Rendering, grown, trim};
+use crate::{FRAMES, Frames, PictureDecoder, Rendering, trim};
+use shardpack_base::parts::grow;
 use shardpack_format::{Error, Limits, Result};
 
 /// Decodes pictures and throws the pixels away.
@@ -46,10 +47,7 @@ impl PictureCheck {
     fn check_one(&mut self, media_type: &str, bytes: &[u8], limits: &Limits) -> Result<(u64, u64)> {
         let decoder = match &mut self.decoder {
             Some((known, decoder)) if known == limits => decoder,
-            other => {
-                let options = DecodeOptions { limits: limits.clone(), ..DecodeOptions::default() };
-                &mut other.insert((limits.clone(), PictureDecoder::new(options))).1
-            }
+            other => &mut other.insert((limits.clone(), PictureDecoder::new(limits.clone()))).1,
         };
         let (height, width) = decoder.size_of(media_type, bytes, 1)?;
         let (width, height) = (u64::from(width), u64::from(height));
@@ -61,7 +59,7 @@ impl PictureCheck {
         limits.check_pixels(needed, bytes.len() as u64)?;
         let needed = usize::try_from(needed)
             .map_err(|_| Error::usage("decoded picture", "what the address space holds", needed))?;
-        let decoded = decoder.decode_into(media_type, bytes, &Rendering::default(), grown(&mut self.pixels, needed));
+        let decoded = decoder.decode_into(media_type, bytes, &Rendering::default(), grow(&mut self.pixels, needed));
         trim([&mut self.pixels]);
         decoded.map(|_| (width, height))
     }

@@ -3,10 +3,10 @@
 
 use crate::picture_open::{Opened, open};
 use crate::{
-    CutKind, Cutout, DecodeOptions, Decoded, Frames, JpegDecoder, Orientation, Pixels, Rect, RenderPlan, Renderer,
-    Rendering, grown, trim,
+    CutKind, Cutout, Decoded, Frames, JpegDecoder, Orientation, Rect, RenderPlan, Renderer, Rendering, RgbPixels, trim,
 };
-use shardpack_format::{Error, Result, panic_text};
+use shardpack_base::parts::grow;
+use shardpack_format::{Error, Limits, Result, panic_text};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// A decoder for one thread, of JPEG, PNG, WebP, BMP and TIFF.
@@ -19,13 +19,13 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 /// picture.
 ///
 /// ```
-/// use shardpack_jpeg::PictureDecoder;
-/// use shardpack_jpeg::{DecodeOptions, Rendering};
+/// use shardpack_format::Limits;
+/// use shardpack_jpeg::{PictureDecoder, Rendering};
 /// // A bitmap of 1 × 1 pixel, blue = 1, green = 2, red = 3.
 /// let mut bmp = b"BM\x3A\0\0\0\0\0\0\0\x36\0\0\0\x28\0\0\0\x01\0\0\0\x01\0\0\0\x01\0\x18\0".to_vec();
 /// bmp.extend([0; 24]);
 /// bmp.extend([1, 2, 3, 0]);
-/// let mut decoder = PictureDecoder::new(DecodeOptions::default());
+/// let mut decoder = PictureDecoder::new(Limits::default());
 /// assert_eq!(decoder.size_of("image/bmp", &bmp, 1)?, (1, 1));
 /// let mut slot = [0; 3];
 /// decoder.decode_into("image/bmp", &bmp, &Rendering::default(), &mut slot)?;
@@ -35,7 +35,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 #[derive(Debug)]
 pub struct PictureDecoder {
     jpeg: JpegDecoder,
-    options: DecodeOptions,
+    limits: Limits,
     renderer: Renderer,
     /// What becomes RGB.
     raw: Vec<u8>,
@@ -45,12 +45,12 @@ pub struct PictureDecoder {
 }
 
 impl PictureDecoder {
-    /// A decoder. For pictures other than JPEG, only the limits among the options count.
+    /// A decoder. [`JpegDecoder::new`] says what the limits bound.
     #[must_use]
-    pub fn new(options: DecodeOptions) -> Self {
+    pub fn new(limits: Limits) -> Self {
         Self {
-            jpeg: JpegDecoder::new(options.clone()),
-            options,
+            jpeg: JpegDecoder::new(&limits),
+            limits,
             renderer: Renderer::new(),
             raw: Vec::new(),
             pixels: Vec::new(),
@@ -73,7 +73,7 @@ impl PictureDecoder {
         self.guarded(|decoder| {
             let frames = Frames::of(media_type, bytes)?;
             let bytes = frames.first();
-            let Some(opened) = open(frames.media_type(), bytes, &decoder.options.limits)? else {
+            let Some(opened) = open(frames.media_type(), bytes, &decoder.limits)? else {
                 return decoder.jpeg.size_of(bytes, orientation);
             };
             let (width, height) = opened.dimensions();
@@ -94,7 +94,7 @@ impl PictureDecoder {
         self.guarded(|decoder| {
             let frames = Frames::of(media_type, bytes)?;
             let bytes = frames.first();
-            let Some(opened) = open(frames.media_type(), bytes, &decoder.options.limits)? else {
+            let Some(opened) = open(frames.media_type(), bytes, &decoder.limits)? else {
                 return decoder.jpeg.decode_into(bytes, how, slot);
             };
             let is_deep = opened.is_deep();
@@ -112,7 +112,7 @@ impl PictureDecoder {
     fn guarded<T>(&mut self, work: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
         catch_unwind(AssertUnwindSafe(|| work(self))).unwrap_or_else(|panic| {
             // Whatever state the panic has left is thrown away.
-            *self = Self { narrowed: self.narrowed, ..Self::new(self.options.clone()) };
+            *self = Self { narrowed: self.narrowed, ..Self::new(self.limits.clone()) };
             let found = format!("a panic of its decoder: {}", panic_text(&*panic));
             Err(Error::format("picture", "one that decodes", found))
         })
@@ -133,9 +133,9 @@ impl PictureDecoder {
             opened.decode(&mut self.raw, slot)?;
             return Ok(decoded);
         }
-        let pixels = grown(&mut self.pixels, width as usize * height as usize * 3);
+        let pixels = grow(&mut self.pixels, width as usize * height as usize * 3);
         opened.decode(&mut self.raw, pixels)?;
-        let pixels = Pixels { bytes: pixels, width, height };
+        let pixels = RgbPixels { bytes: pixels, width, height };
         self.renderer.render(&plan, &Cutout { pixels, window: plan.window, area: plan.area }, slot)?;
         Ok(decoded)
     }

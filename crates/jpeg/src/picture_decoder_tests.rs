@@ -49,7 +49,7 @@ fn write_bmp(rgb: &RgbImage, out: &mut Vec<u8>) {
 }
 
 fn shown(media_type: &str, bytes: &[u8], how: &Rendering) -> Vec<u8> {
-    let mut decoder = PictureDecoder::new(DecodeOptions::default());
+    let mut decoder = PictureDecoder::new(Limits::default());
     let (height, width) =
         how.view.size().unwrap_or_else(|| decoder.size_of(media_type, bytes, how.orientation).unwrap());
     let mut slot = vec![0xA5; height as usize * width as usize * 3];
@@ -59,7 +59,7 @@ fn shown(media_type: &str, bytes: &[u8], how: &Rendering) -> Vec<u8> {
 
 #[test]
 fn pictures_that_lose_bits_are_counted() {
-    let mut decoder = PictureDecoder::new(DecodeOptions::default());
+    let mut decoder = PictureDecoder::new(Limits::default());
     let mut slot = vec![0; (SIZE.0 * SIZE.1 * 3) as usize];
     let shallow = DynamicImage::from(sixteen().to_rgb8());
     for (picture, expected) in [(&shallow, 0), (&sixteen(), 1), (&shallow, 1), (&sixteen(), 2)] {
@@ -136,7 +136,7 @@ fn every_format_shows_the_same_picture_through_every_view() {
 
 #[test]
 fn jpegs_take_their_own_way() {
-    let error = PictureDecoder::new(DecodeOptions::default())
+    let error = PictureDecoder::new(Limits::default())
         .decode_into("image/jpeg", b"\xFF\xD8\xFF\xD9", &Rendering::default(), &mut [])
         .unwrap_err();
     assert!(error.to_string().contains("JPEG"), "{error}");
@@ -145,7 +145,7 @@ fn jpegs_take_their_own_way() {
 #[test]
 fn damage_and_size_are_refused() {
     let png = written(&sixteen(), ImageFormat::Png);
-    let mut decoder = PictureDecoder::new(DecodeOptions::default());
+    let mut decoder = PictureDecoder::new(Limits::default());
     let mut slot = vec![0; (SIZE.0 * SIZE.1 * 3) as usize];
     for len in 0..png.len() - 12 {
         assert!(
@@ -159,13 +159,13 @@ fn damage_and_size_are_refused() {
     );
     assert!(decoder.decode_into("image/gif", &png, &Rendering::default(), &mut slot).is_err());
     let limits = Limits { max_decoded_bytes: 1000, ..Default::default() };
-    let mut small = PictureDecoder::new(DecodeOptions { limits, ..Default::default() });
+    let mut small = PictureDecoder::new(limits);
     assert!(small.decode_into("image/png", &png, &Rendering::default(), &mut slot).is_err());
 }
 
 #[test]
 fn a_panic_of_a_decoder_is_an_error_of_its_picture() {
-    let mut decoder = PictureDecoder::new(DecodeOptions::default());
+    let mut decoder = PictureDecoder::new(Limits::default());
     let error = decoder.guarded(|_| -> Result<()> { panic!("a defect of a library") }).unwrap_err().to_string();
     assert!(error.contains("a panic of its decoder: a defect of a library"), "{error}");
     let png = written(&sixteen(), ImageFormat::Png);

@@ -2,9 +2,9 @@
 #![deny(clippy::indexing_slicing)]
 
 use crate::bmp::Bmp;
-use crate::grown;
 use crate::tiff::Tiff;
 use image::{ColorType, ImageDecoder, ImageFormat, ImageReader};
+use shardpack_base::parts::grow;
 use shardpack_format::{Error, Limits, Result};
 use std::io::Cursor;
 
@@ -75,7 +75,7 @@ impl Opened<'_> {
                 let total = decoder.total_bytes();
                 let total = usize::try_from(total)
                     .map_err(|_| Error::usage("decoded picture", "what the address space holds", total))?;
-                let raw = grown(raw, total);
+                let raw = grow(raw, total);
                 decoder.read_image_boxed(raw).map_err(damaged)?;
                 to_rgb(color, raw, rgb)
             }

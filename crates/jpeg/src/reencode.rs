@@ -15,7 +15,7 @@ use super::keep::KeepReason;
 use super::metadata::{Metadata, picture_bytes, with_metadata};
 use super::orientation::Orientation;
 use super::quantisation::Steps;
-use super::resize::{Pixels, resize_window};
+use super::resize::{RgbPixels, resize_window};
 use super::score::Reference;
 use super::shared::{KEPT_BYTES, parse, trim};
 use super::tile::{JpegTiler, TileOutcome};
@@ -332,7 +332,7 @@ impl JpegReencoder {
             return;
         }
         let (width, height) = turn.size(upright.0, upright.1);
-        let stored = Pixels { bytes: &self.pixels, width, height };
+        let stored = RgbPixels { bytes: &self.pixels, width, height };
         self.other.resize(self.pixels.len(), 0);
         let rows = stored.rows(Rect::whole(width, height));
         let rows = rows.unwrap_or_else(|| bug("the pixels to turn are fewer than those of their picture"));
@@ -356,7 +356,7 @@ impl JpegReencoder {
             return Ok(());
         }
         self.other.resize(to.0 as usize * to.1 as usize * 3, 0);
-        let source = Pixels { bytes: &self.pixels, width: from.0, height: from.1 };
+        let source = RgbPixels { bytes: &self.pixels, width: from.0, height: from.1 };
         let all = Rect { x: 0, y: 0, width: from.0, height: from.1 };
         let filter = fir::ResizeAlg::Convolution(fir::FilterType::Lanczos3);
         let how = fir::ResizeOptions::new().resize_alg(filter);

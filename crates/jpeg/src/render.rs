@@ -3,9 +3,10 @@
 
 use super::orientation::{Orientation, PixelLayout};
 use super::resize::{Cutout, Resizer, Resizing};
-use super::shared::{grown, trim};
+use super::shared::trim;
 use super::view::{Area, Crop};
 use super::{DrawKey, Rect, View};
+use shardpack_base::parts::grow;
 use shardpack_format::{Error, Result};
 
 /// What to make from a picture.
@@ -146,7 +147,7 @@ impl Renderer {
             }
             return Ok(());
         }
-        let resized = grown(&mut self.resized, slot.len());
+        let resized = grow(&mut self.resized, slot.len());
         self.resizer.resize(from, columns, rows, plan.resizing, resized)?;
         let rows = resized.as_chunks::<3>().0.chunks_exact(columns as usize);
         plan.turn.write(rows, width, height, plan.layout, slot);
@@ -176,7 +177,7 @@ impl Renderer {
             return self.render(&plan, from, &mut slot[inner.y as usize * stride..][..bytes]);
         }
         let mut pixels = std::mem::take(&mut self.inner);
-        let rendered = self.render(&plan, from, grown(&mut pixels, bytes));
+        let rendered = self.render(&plan, from, grow(&mut pixels, bytes));
         let (row, left) = (inner.width as usize * pixel, inner.x as usize * pixel);
         let plane = row * inner.height as usize;
         let planes = pixels.chunks_exact(plane.max(1)).zip(slot.chunks_exact_mut((stride * height).max(1)));

@@ -9,11 +9,12 @@
 
 use super::Rect;
 use super::interpolation::Interpolation;
-use super::shared::{KEPT_BYTES, grown, trim};
+use super::shared::{KEPT_BYTES, trim};
 use super::view::Area;
 use fast_image_resize as fir;
 use fast_image_resize::images::{TypedCroppedImage, TypedImage, TypedImageRef};
 use fast_image_resize::pixels::U8x3;
+use shardpack_base::parts::grow;
 use shardpack_format::{Error, Result};
 
 /// A centre that is so near to the border of two pixels lies on it but for rounding: in the right one.
@@ -32,13 +33,13 @@ pub(crate) struct Resizing {
 
 /// RGB pixels, rows without gaps.
 #[derive(Clone, Copy)]
-pub(crate) struct Pixels<'a> {
+pub(crate) struct RgbPixels<'a> {
     pub(crate) bytes: &'a [u8],
     pub(crate) width: u32,
     pub(crate) height: u32,
 }
 
-impl<'a> Pixels<'a> {
+impl<'a> RgbPixels<'a> {
     /// The rows of a rectangle, if it is inside.
     pub(super) fn rows(self, rect: Rect) -> Option<impl DoubleEndedIterator<Item = &'a [[u8; 3]]> + ExactSizeIterator> {
         let (x, y) = (rect.x as usize, rect.y as usize);
@@ -55,7 +56,7 @@ impl<'a> Pixels<'a> {
 /// An area of a picture, to be resized.
 #[derive(Clone, Copy)]
 pub(crate) struct Cutout<'a> {
-    pub(crate) pixels: Pixels<'a>,
+    pub(crate) pixels: RgbPixels<'a>,
     /// The pixels that the filter may use.
     pub(crate) window: Rect,
     pub(crate) area: Area,
@@ -128,15 +129,15 @@ impl Resizer {
         } else {
             (along_x(rows), along_y(width), (width, rows))
         };
-        let between = grown(&mut self.between, size.0 as usize * size.1 as usize * 3);
+        let between = grow(&mut self.between, size.0 as usize * size.1 as usize * 3);
         resize_window(&mut self.inner, from, window, size, &first, between)?;
-        let between = Pixels { bytes: between, width: size.0, height: size.1 };
+        let between = RgbPixels { bytes: between, width: size.0, height: size.1 };
         let window = Rect { x: 0, y: 0, width: size.0, height: size.1 };
         resize_window(&mut self.inner, between, window, (width, height), &then, out)
     }
 
     /// Takes the pixels of the rows and columns that are known.
-    fn take(&self, from: Pixels<'_>, window: Rect, out: &mut [u8]) -> Result<()> {
+    fn take(&self, from: RgbPixels<'_>, window: Rect, out: &mut [u8]) -> Result<()> {
         let width = self.columns.len();
         if out.len() != width * self.rows.len() * 3 {
             return Err(unfit(format!("{} bytes for {width} × {}", out.len(), self.rows.len())));
@@ -173,7 +174,7 @@ fn nearest(out: &mut Vec<usize>, start: f64, extent: f64, count: u32, side: u32,
 /// `fast_image_resize` is compiled anew for each type of view.
 pub(super) fn resize_window(
     resizer: &mut fir::Resizer,
-    from: Pixels<'_>,
+    from: RgbPixels<'_>,
     window: Rect,
     size: (u32, u32),
     options: &fir::ResizeOptions,

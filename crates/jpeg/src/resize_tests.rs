@@ -9,7 +9,7 @@ const fn how(interpolation: Interpolation) -> Resizing {
 #[test]
 fn a_flat_picture_stays_flat() {
     let bytes = [17, 130, 255].repeat(60 * 40);
-    let from = Pixels { bytes: &bytes, width: 60, height: 40 };
+    let from = RgbPixels { bytes: &bytes, width: 60, height: 40 };
     let all = Rect { x: 0, y: 0, width: 60, height: 40 };
     let area = Area { x: 0.3, y: 2.0, width: 50.5, height: 37.0 };
     let mut out = vec![0; 23 * 31 * 3];
@@ -25,7 +25,7 @@ fn nothing_outside_of_the_window_is_seen() {
     let inside = |x: u32, y: u32| (10..40).contains(&x) && (5..25).contains(&y);
     let bytes: Vec<u8> =
         (0..40).flat_map(|y| (0..60).flat_map(move |x| [if inside(x, y) { 200 } else { 0 }; 3])).collect();
-    let from = Pixels { bytes: &bytes, width: 60, height: 40 };
+    let from = RgbPixels { bytes: &bytes, width: 60, height: 40 };
     let window = Rect { x: 10, y: 5, width: 30, height: 20 };
     let area = Area { x: 10.0, y: 5.0, width: 30.0, height: 20.0 };
     for (width, height) in [(7, 9), (15, 10), (64, 47), (30, 11), (11, 20)] {
@@ -42,7 +42,7 @@ fn nothing_outside_of_the_window_is_seen() {
 #[test]
 fn a_cubic_that_is_zero_at_the_border_stays_within_the_picture() {
     let bytes = gradients();
-    let from = Pixels { bytes: &bytes, width: 37, height: 29 };
+    let from = RgbPixels { bytes: &bytes, width: 37, height: 29 };
     let upright = how(Interpolation::Bicubic);
     for (start, extent) in [(1.25, 2.0), (1.0, 4.0), (33.75, 2.0)] {
         for size in [(4, 8), (8, 4), (4, 4), (3, 40)] {
@@ -156,7 +156,7 @@ fn gradients() -> Vec<u8> {
 #[test]
 fn pillow_makes_the_same_pixels_within_one_level() {
     let bytes = gradients();
-    let from = Pixels { bytes: &bytes, width: 37, height: 29 };
+    let from = RgbPixels { bytes: &bytes, width: 37, height: 29 };
     type Case<'a> = (Rect, (u32, u32), [&'a [u8]; 3]);
     let cases: [Case<'_>; 3] = [
         (Rect { x: 3, y: 2, width: 32, height: 25 }, (7, 6), [&CROPPED_NEAREST, &CROPPED, &CROPPED_BICUBIC]),

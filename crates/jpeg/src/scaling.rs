@@ -114,12 +114,12 @@ impl Scaling {
 pub struct FloatTable(Floats);
 
 /// For red, green and blue, the bytes of each level's float.
-type Table<const N: usize> = [[[u8; N]; 256]; 3];
+type FloatLevels<const N: usize> = [[[u8; N]; 256]; 3];
 
 #[derive(Debug, Clone, PartialEq)]
 enum Floats {
-    Half(Box<Table<2>>),
-    Single(Box<Table<4>>),
+    Half(Box<FloatLevels<2>>),
+    Single(Box<FloatLevels<4>>),
 }
 
 impl FloatTable {
@@ -166,7 +166,7 @@ impl FloatTable {
     }
 }
 
-fn table<const N: usize>(float: impl Fn(usize, u8) -> [u8; N]) -> Box<Table<N>> {
+fn table<const N: usize>(float: impl Fn(usize, u8) -> [u8; N]) -> Box<FloatLevels<N>> {
     let mut table = Box::new([[[0; N]; 256]; 3]);
     for (channel, floats) in table.iter_mut().enumerate() {
         for (level, bytes) in (0..=u8::MAX).zip(floats) {
@@ -177,7 +177,7 @@ fn table<const N: usize>(float: impl Fn(usize, u8) -> [u8; N]) -> Box<Table<N>> 
 }
 
 /// False, if `out` has not room for just these.
-fn look_up<const N: usize>(table: &Table<N>, levels: &[u8], layout: PixelLayout, out: &mut [u8]) -> bool {
+fn look_up<const N: usize>(table: &FloatLevels<N>, levels: &[u8], layout: PixelLayout, out: &mut [u8]) -> bool {
     let (out, rest) = out.as_chunks_mut::<N>();
     if !rest.is_empty() || out.len() != levels.len() || !levels.len().is_multiple_of(3) {
         return false;

@@ -24,12 +24,3 @@ pub(crate) fn trim<const N: usize>(buffers: [&mut Vec<u8>; N]) {
         }
     }
 }
-
-/// The first `len` bytes of a growing buffer.
-pub(crate) fn grown(buffer: &mut Vec<u8>, len: usize) -> &mut [u8] {
-    if buffer.len() < len {
-        buffer.resize(len, 0);
-    }
-    // Never beyond the end: it has just grown.
-    buffer.split_at_mut(len).0
-}

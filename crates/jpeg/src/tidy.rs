@@ -71,11 +71,12 @@ mod tests {
 
     use super::*;
     use crate::sources::{encode, plain, with_segments};
-    use crate::{DecodeOptions, JpegDecoder, PixelFormat, Rendering, Subsampling};
+    use crate::{JpegDecoder, PixelFormat, Rendering, Subsampling};
+    use shardpack_format::Limits;
 
     fn pixels(jpeg: &[u8]) -> Vec<u8> {
         let mut out = vec![0; 40 * 24 * 3];
-        JpegDecoder::new(DecodeOptions::default()).decode_into(jpeg, &Rendering::default(), &mut out).unwrap();
+        JpegDecoder::new(&Limits::default()).decode_into(jpeg, &Rendering::default(), &mut out).unwrap();
         out
     }
 
@@ -110,7 +111,7 @@ mod tests {
             // Where the data end early, pixels are missing.
             let short = [&whole[..whole.len() - 12], b"\xFF\xD9"].concat();
             let mut out = vec![0; 40 * 24 * 3];
-            let mut decoder = JpegDecoder::new(DecodeOptions::default());
+            let mut decoder = JpegDecoder::new(&Limits::default());
             for damaged in [other, short] {
                 decoder.decode_into(&damaged, &Rendering::default(), &mut out).unwrap_err();
             }
@@ -128,7 +129,7 @@ mod tests {
         let frame = memchr::memmem::find(&twelve, b"\xFF\xC0").unwrap();
         twelve[frame + 4] = 12;
         let mut out = vec![0; 40 * 24 * 3];
-        let mut decoder = JpegDecoder::new(DecodeOptions::default());
+        let mut decoder = JpegDecoder::new(&Limits::default());
         let error = decoder.decode_into(&twelve, &Rendering::default(), &mut out).unwrap_err().to_string();
         assert_eq!(error, "samples of a JPEG: expected 8 bits at most, found 12");
     }

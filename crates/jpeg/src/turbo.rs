@@ -6,7 +6,7 @@
 //! - After an error, libjpeg may stand in the middle of a marker and go on from there in the *next*
 //!   picture; and quantisation and Huffman tables stay for pictures that have none. So an instance
 //!   serves one picture and is thrown away: setting one up takes 0.2 µs, and what a picture decodes
-//!   to depends on its own bytes alone. No instance leaves the function, or the [`Picture`], that
+//!   to depends on its own bytes alone. No instance leaves the function, or the [`OpenedJpeg`], that
 //!   made it.
 //! - Any call that warned reports a warning, even if an error ended it afterwards.
 //!   [`Handle::outcome`] tells the two apart.
@@ -57,14 +57,14 @@ impl Drop for Handle {
 }
 
 /// How an unsuccessful call ended.
-enum Failure {
+enum TurboFailure {
     /// It finished, past damage.
     Warning(String),
     /// It did not finish.
     Fatal(String),
 }
 
-impl Failure {
+impl TurboFailure {
     /// Whether all that it warns of is padding: zeros before the end of the image. As the first warning of a
     /// picture, which it is if its text is known, it says that all pixels were decoded without one. Other bytes
     /// in this place may be all that is seen of damage elsewhere.
@@ -122,7 +122,7 @@ impl Handle {
     /// The library's own code says "warning" whenever there was one, even if an error followed. But
     /// only the first warning of a picture leaves its text, and an error always replaces that text.
     /// So it was a warning only if the text is a warning's. An unknown text counts as an error.
-    fn outcome(&self, status: c_int) -> Result<(), Failure> {
+    fn outcome(&self, status: c_int) -> Result<(), TurboFailure> {
         if status == 0 {
             return Ok(());
         }
@@ -133,7 +133,7 @@ impl Handle {
         // SAFETY: the instance is alive.
         let code = unsafe { sys::tj3GetErrorCode(self.0.as_ptr()) }.cast_unsigned();
         let warned = code == sys::TJERR_TJERR_WARNING && WARNINGS.iter().any(|warning| text.starts_with(warning));
-        Err(if warned { Failure::Warning(text) } else { Failure::Fatal(text) })
+        Err(if warned { TurboFailure::Warning(text) } else { TurboFailure::Fatal(text) })
     }
 
     fn color(&self) -> Result<Color> {
@@ -170,7 +170,7 @@ impl Decompressor {
     /// # Errors
     /// `Format` if there is none, or, under [`Warnings::Refuse`], libjpeg warns of it; `Limit` if
     /// it asks for too many pixels.
-    pub(crate) fn open<'a>(&self, jpeg: &'a [u8]) -> Result<Picture<'a>> {
+    pub(crate) fn open<'a>(&self, jpeg: &'a [u8]) -> Result<OpenedJpeg<'a>> {
         let header = checked_header(jpeg, self.bounds)?;
         let mut handle = Handle::new(sys::TJINIT_TJINIT_DECOMPRESS)?;
         handle.bound(self.bounds)?;
@@ -197,14 +197,14 @@ impl Decompressor {
             color,
             lossless: handle.get(sys::TJPARAM_TJPARAM_LOSSLESS) != 0,
         };
-        Ok(Picture { handle, jpeg, header, frame, decompressor: *self })
+        Ok(OpenedJpeg { handle, jpeg, header, frame, decompressor: *self })
     }
 
     /// The result of an outcome, depending on whether warnings are accepted.
-    fn accepted(&self, outcome: Result<(), Failure>, jpeg: &[u8]) -> Result<()> {
+    fn accepted(&self, outcome: Result<(), TurboFailure>, jpeg: &[u8]) -> Result<()> {
         match outcome {
             Ok(()) => Ok(()),
-            Err(Failure::Warning(_)) if self.warnings == Warnings::Accept => Ok(()),
+            Err(TurboFailure::Warning(_)) if self.warnings == Warnings::Accept => Ok(()),
             Err(failure) if failure.is_padding(jpeg) => Ok(()),
             Err(failure) => Err(failure.damaged()),
         }
@@ -212,7 +212,7 @@ impl Decompressor {
 }
 
 /// A picture whose header was read, to be decoded once.
-pub(crate) struct Picture<'a> {
+pub(crate) struct OpenedJpeg<'a> {
     /// Made for this picture. Its one call so far has read the header of `jpeg` to the end.
     handle: Handle,
     jpeg: &'a [u8],
@@ -221,7 +221,7 @@ pub(crate) struct Picture<'a> {
     decompressor: Decompressor,
 }
 
-impl Picture<'_> {
+impl OpenedJpeg<'_> {
     pub(crate) const fn frame(&self) -> Frame {
         self.frame
     }
@@ -272,7 +272,7 @@ impl Picture<'_> {
             ));
         }
         let pitch = c_int::try_from(pitch).map_err(|_| Error::usage("row of pixels", "below 2³¹ bytes", pitch))?;
-        self.aim(scale, (region != whole).then_some(region)).map_err(Failure::damaged)?;
+        self.aim(scale, (region != whole).then_some(region)).map_err(TurboFailure::damaged)?;
         // SAFETY: `jpeg` is a live slice that the library only reads. What it writes are rows of
         // `row` bytes, `pitch` apart, `height` of them, for which `out` has room as compared above,
         // provided that the picture is `frame.width` × `frame.height`: it writes those of the
@@ -296,7 +296,7 @@ impl Picture<'_> {
     }
 
     /// Sets the region to decode; without a region, the whole picture.
-    fn aim(&mut self, scale: Scale, region: Option<Rect>) -> Result<(), Failure> {
+    fn aim(&mut self, scale: Scale, region: Option<Rect>) -> Result<(), TurboFailure> {
         let factor = sys::tjscalingfactor { num: 1, denom: scale.denominator().cast_signed() };
         // SAFETY: the instance is alive.
         let status = unsafe { sys::tj3SetScalingFactor(self.handle.0.as_ptr(), factor) };
@@ -486,7 +486,7 @@ impl Compressor {
                 &raw mut output.len,
             )
         };
-        handle.outcome(status).map_err(|(Failure::Warning(text) | Failure::Fatal(text))| refused(text))?;
+        handle.outcome(status).map_err(|(TurboFailure::Warning(text) | TurboFailure::Fatal(text))| refused(text))?;
         // SAFETY: the call has succeeded.
         unsafe { output.append_to(out) };
         Ok(())

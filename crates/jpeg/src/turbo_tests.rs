@@ -1,6 +1,6 @@
 use super::*;
 use crate::sources::{encode, plain, with_segments};
-use crate::{DecodeOptions, JpegDecoder, Rendering, View};
+use crate::{DecodePaths, JpegDecoder, Rendering, View};
 use proptest::prelude::*;
 use shardpack_format::Limits;
 
@@ -79,7 +79,7 @@ fn a_reader_never_goes_on_in_another_picture() {
     let (good, attack) = (photo((320, 240)), resumed(&photo((1024, 1024))));
     let (length, guard) = (320 * 240 * 3, 1024 * 1024 * 3);
     for lenient in [false, true] {
-        let mut decoder = JpegDecoder::new(DecodeOptions { lenient, ..Default::default() });
+        let mut decoder = JpegDecoder::with_paths(&Limits::default(), DecodePaths { lenient, ..Default::default() });
         let mut memory = vec![0xAB; length + guard];
         for jpeg in [&good, &attack, &attack, &good, &attack] {
             let (slot, behind) = memory.split_at_mut(length);
@@ -101,7 +101,8 @@ fn dimensions_are_never_those_of_the_picture_before() {
         [b"\xFF\xD8\xFF\xD9".to_vec(), tables_only, warns_then_fails(&first), resumed(&first), vec![], vec![0xFF]]
     {
         for lenient in [false, true] {
-            let mut decoder = JpegDecoder::new(DecodeOptions { lenient, ..Default::default() });
+            let mut decoder =
+                JpegDecoder::with_paths(&Limits::default(), DecodePaths { lenient, ..Default::default() });
             assert_eq!(decoder.size_of(&first, 1), Ok((240, 320)));
             let error = decoder.size_of(&bad, 1).unwrap_err();
             assert!(matches!(error, Error::Format { .. }), "{error}");
@@ -125,7 +126,7 @@ fn tables_are_those_of_the_picture_itself() {
     // The first table becomes a comment.
     let at = memchr::memmem::find(&bare, b"\xFF\xDB").unwrap();
     bare[at + 1] = 0xFE;
-    let mut decoder = JpegDecoder::new(DecodeOptions::default());
+    let mut decoder = JpegDecoder::new(&Limits::default());
     let mut slot = vec![0; 64 * 48 * 3];
     decoder.decode_into(&jpeg, &Rendering::default(), &mut slot).unwrap();
     let error = decoder.decode_into(&bare, &Rendering::default(), &mut slot).unwrap_err();
@@ -139,8 +140,8 @@ fn an_error_behind_a_warning_is_an_error() {
     let scans: Vec<usize> = memchr::memmem::find_iter(&jpeg, b"\xFF\xDA").collect();
     let bad = [&jpeg[..scans[1]], b"stray\xFF\xC8\0\x02", &jpeg[scans[1]..]].concat();
     let strays = [&jpeg[..scans[1]], b"stray", &jpeg[scans[1]..]].concat();
-    let mut lenient = JpegDecoder::new(DecodeOptions { lenient: true, ..Default::default() });
-    let mut strict = JpegDecoder::new(DecodeOptions::default());
+    let mut lenient = JpegDecoder::with_paths(&Limits::default(), DecodePaths { lenient: true, ..Default::default() });
+    let mut strict = JpegDecoder::new(&Limits::default());
     for view in [View::whole(), View::resize((12, 16))] {
         let how = Rendering { view, ..Default::default() };
         let (height, width) = view.size().unwrap_or((48, 64));
@@ -232,10 +233,10 @@ proptest! {
         lenient in any::<bool>(),
     ) {
         let limits = Limits { max_decoded_bytes: 1 << 22, ..Default::default() };
-        let options = DecodeOptions { limits, lenient, ..Default::default() };
-        let mut reused = JpegDecoder::new(options.clone());
+        let new = || JpegDecoder::with_paths(&limits, DecodePaths { lenient, ..Default::default() });
+        let mut reused = new();
         for jpeg in jpegs {
-            let expected = come_of(&mut JpegDecoder::new(options.clone()), &jpeg, 0x11);
+            let expected = come_of(&mut new(), &jpeg, 0x11);
             prop_assert!(come_of(&mut reused, &jpeg, 0xEE) == expected);
         }
     }

@@ -12,7 +12,8 @@
 //! time for the same work, which other programs disturb less.
 #![allow(clippy::print_stdout, reason = "a program")]
 
-use shardpack_jpeg::{DecodeOptions, DrawKey, JpegDecoder, Rendering, View};
+use shardpack_format::Limits;
+use shardpack_jpeg::{DrawKey, JpegDecoder, Rendering, View};
 use shardpack_loader::order::{End, Mode};
 use shardpack_loader::{ImageMode, Loader, LoaderOptions, LoaderStats};
 use shardpack_reader::Dataset;
@@ -160,7 +161,7 @@ fn decode_alone(pictures: &[Vec<u8>], view: View, threads: usize) -> Outcome<Run
     let next = AtomicUsize::new(0);
     let bytes = std::thread::scope(|scope| {
         let work = || -> shardpack_format::Result<u64> {
-            let mut decoder = JpegDecoder::new(DecodeOptions::default());
+            let mut decoder = JpegDecoder::new(&Limits::default());
             let mut out = Vec::new();
             let mut bytes = 0;
             loop {

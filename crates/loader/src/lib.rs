@@ -71,7 +71,7 @@ pub use options::{
     OnCorrupt, OrderOptions, OutputOptions, ResourceOptions, Transform, TransformField, TransformRow, ViewOptions,
     Window, parse_augment, parse_bands, parse_mixes,
 };
-pub use patches::{Grid, PatchAt, PatchClasses, Patches, Place};
+pub use patches::{Grid, PatchAt, PatchClasses, PatchPlace, Patches};
 pub use stats::LoaderStats;
 pub use supply::Watch;
 

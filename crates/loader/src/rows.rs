@@ -26,7 +26,7 @@
 
 use crate::memory::SlotMemory;
 use crate::stage::{SlotRoom, Spot, StageSlot};
-use shardpack_array::{Origins, Room};
+use shardpack_array::{Origins, OutputRow};
 use shardpack_format::bug;
 use std::ops::Range;
 use std::ptr::NonNull;
@@ -313,13 +313,13 @@ impl PartMut {
     /// All its bytes, if it is just a range of them; else none.
     pub(crate) fn bytes(&mut self) -> &mut [u8] {
         match self.share == Share::of_bytes(self.share.own.clone()) {
-            true => Room::bytes(self, self.share.own.clone()).unwrap_or_default(),
+            true => OutputRow::bytes(self, self.share.own.clone()).unwrap_or_default(),
             false => &mut [],
         }
     }
 }
 
-impl Room for PartMut {
+impl OutputRow for PartMut {
     fn bytes(&mut self, range: Range<usize>) -> Option<&mut [u8]> {
         let inside = range.start <= range.end && range.end <= self.field.len();
         if !inside || !self.share.has(range.clone()) {

@@ -7,7 +7,7 @@ use crate::scalar::Scalar;
 use shardpack_array::{Array, ArrayDecoder, decode_bytes};
 use shardpack_format::{ArrayDescriptor, Dtype, Error as FormatError, FieldKind};
 use shardpack_jpeg::PictureDecoder;
-use shardpack_jpeg::{DecodeOptions, Frames, JpegHeader, Rendering};
+use shardpack_jpeg::{Frames, JpegHeader, Rendering};
 
 /// Exif orientation of a picture, 1..=8: what the packer found, or, in datasets that do not say,
 /// what a JPEG itself says.
@@ -154,8 +154,7 @@ impl Sample {
     /// # Errors
     /// As [`RecordView::pixels`].
     pub fn pixels(&self, name: &str) -> Result<Array> {
-        let options = DecodeOptions { limits: self.view().limits().clone(), ..DecodeOptions::default() };
-        self.view().pixels(name, &mut PictureDecoder::new(options))
+        self.view().pixels(name, &mut PictureDecoder::new(self.view().limits().clone()))
     }
 
     /// As [`RecordView::descriptor`].

@@ -26,14 +26,15 @@ impl Word for BandDifference {
 }
 
 impl Word for Option<Coder> {
-    const WORDS: &'static [(&'static str, Self, &'static str)] = &[
-        ("auto", None, ""),
-        (Coder::Blosc2Lz4.name(), Some(Coder::Blosc2Lz4), ""),
-        (Coder::Blosc2Lz4hc.name(), Some(Coder::Blosc2Lz4hc), ""),
-        (Coder::Blosc2Zstd.name(), Some(Coder::Blosc2Zstd), ""),
-        (Coder::Zstd.name(), Some(Coder::Zstd), ""),
-        (Coder::Raw.name(), Some(Coder::Raw), ""),
-    ];
+    const WORDS: &'static [(&'static str, Self, &'static str)] = &{
+        let mut words = [("auto", None, ""); 1 + Coder::ALL.len()];
+        let mut n = 0;
+        while n < Coder::ALL.len() {
+            words[n + 1] = (Coder::ALL[n].name(), Some(Coder::ALL[n]), "");
+            n += 1;
+        }
+        words
+    };
 }
 
 impl Word for Option<Filter> {

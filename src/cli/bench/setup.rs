@@ -272,7 +272,7 @@ mod tests {
     use clap::Parser;
     use shardpack_array::Array;
     use shardpack_format::Dtype;
-    use shardpack_loader::Place;
+    use shardpack_loader::PatchPlace;
     use shardpack_pack::npy;
     use shardpack_pack::pack::{Hooks, PackOptions, pack};
     use shardpack_recipe::Value;
@@ -297,7 +297,7 @@ mod tests {
         let bytes = |shape, mode, bands| {
             loaded_bytes(&ArrayDescriptor::plain(Dtype::F32, shape), Dtype::F32.into(), mode, &bands)
         };
-        let patch = CubeMode::Patch { height: 8, width: 4, place: Place::Random };
+        let patch = CubeMode::Patch { height: 8, width: 4, place: PatchPlace::Random };
         assert_eq!(bytes(vec![480, 640, 100], CubeMode::Whole, Bands::All), Some(480 * 640 * 100 * 4));
         assert_eq!(bytes(vec![480, 640, 100], CubeMode::Whole, Bands::List(vec![5, 3])), Some(480 * 640 * 2 * 4));
         assert_eq!(bytes(vec![480, 640, 100], patch, Bands::Range(10..50)), Some(8 * 4 * 40 * 4));

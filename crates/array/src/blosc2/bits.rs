@@ -4,8 +4,8 @@
 use super::shuffle::{join8, split8};
 use fearless_simd::prelude::{Bytes, Simd, SimdBase};
 use fearless_simd::{Level, dispatch, u8x64, u64x8};
-use shardpack_base::parts::part;
-use shardpack_format::{Error, Result};
+use shardpack_base::parts::{check_length, part};
+use shardpack_format::{Result, bug};
 
 /// Bytes of a row that are made at a time: a cache line, from 512 bytes of the plane.
 const LANES: usize = 64;
@@ -17,36 +17,33 @@ const SWAPS: [(u32, u64); 3] = [(7, 0x00AA_00AA_00AA_00AA), (14, 0x0000_CCCC_000
 /// Fills `rows`, as long as `plane`, with the bit planes of `plane`, a multiple of 8 bytes long.
 pub(super) fn of(plane: &[u8], rows: &mut [u8]) -> Result<()> {
     check(plane.len(), rows.len())?;
-    let found = rows.len();
-    dispatch!(Level::new(), simd => rows_of(simd, plane, rows)).ok_or_else(|| beyond(found))
+    dispatch!(Level::new(), simd => rows_of(simd, plane, rows)).map_or_else(beyond, Ok)
 }
 
 /// Fills `plane`, as long as `rows`, with the bytes whose bit planes are `rows`.
 pub(super) fn undo(rows: &[u8], plane: &mut [u8]) -> Result<()> {
     check(rows.len(), plane.len())?;
-    dispatch!(Level::new(), simd => plane_of(simd, rows, plane)).ok_or_else(|| beyond(rows.len()))
+    dispatch!(Level::new(), simd => plane_of(simd, rows, plane)).map_or_else(beyond, Ok)
 }
 
 /// Fails if a plane and its rows have different lengths, or no whole eights.
 fn check(from: usize, to: usize) -> Result<()> {
-    if from == to && from.is_multiple_of(8) {
-        return Ok(());
-    }
-    Err(Error::internal("bit planes", "as many bytes as the plane, in eights", format!("{from} and {to}")))
+    check_length("bit planes", to, from)?;
+    check_length("bit planes, in eights", from / 8 * 8, from)
 }
 
 #[cold]
-fn beyond(rows: usize) -> Error {
-    Error::internal("bit planes", "eight rows of the same length", rows)
+fn beyond<T>() -> T {
+    bug("bit planes are not eight rows of the same length")
 }
 
 /// Number of the items of a block of `bytes`. They must be whole, and have as many bytes as the
 /// `other` block.
 fn items_of(bytes: usize, item: usize, other: usize) -> Result<usize> {
-    match bytes.checked_rem(item) {
-        Some(0) if bytes == other => Ok(bytes / item),
-        _ => Err(Error::internal("block of bit planes", format!("{other} bytes in items of {item}"), bytes)),
-    }
+    let items = bytes / item.max(1);
+    check_length("block of bit planes", other, bytes)?;
+    check_length("items of a block of bit planes", items * item, bytes)?;
+    Ok(items)
 }
 
 /// Fills `out` with the bit planes of a block, which is given both as byte planes, `item` of them,
@@ -165,6 +162,7 @@ fn rows_mut(rows: &mut [u8]) -> [&mut [u8]; 8] {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use shardpack_format::Error;
 
     proptest! {
         #[test]

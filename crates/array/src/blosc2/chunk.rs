@@ -68,7 +68,7 @@ pub enum StreamKind {
 
 /// One independent stream: a byte plane of a full block, or the whole short last block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Stream {
+pub struct ChunkStream {
     /// How it is stored.
     pub kind: StreamKind,
     /// Where its bytes start, from the start of the chunk.
@@ -83,7 +83,7 @@ pub struct Stream {
 
 /// What a chunk holds.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Content {
+pub enum ChunkContent {
     /// Coded blocks.
     Blocks {
         /// Coder of the streams.
@@ -93,7 +93,7 @@ pub enum Content {
         /// Bytes of every block except a short last one.
         block_bytes: usize,
         /// The streams, in order.
-        streams: Vec<Stream>,
+        streams: Vec<ChunkStream>,
     },
     /// The unit itself, after the header.
     Stored,
@@ -105,7 +105,7 @@ pub enum Content {
 /// A chunk that was walked and is valid.
 ///
 /// ```
-/// use shardpack_array::blosc2::{Chunk, Content};
+/// use shardpack_array::blosc2::{Chunk, ChunkContent};
 /// // A special chunk of four zero bytes.
 /// let mut bytes = [0_u8; 32];
 /// bytes[..4].copy_from_slice(&[5, 1, 0x25, 1]);
@@ -114,13 +114,13 @@ pub enum Content {
 /// bytes[12] = 32; // stored bytes
 /// bytes[31] = 1 << 4;
 /// let chunk = Chunk::parse(&bytes, 1, 4)?;
-/// assert_eq!(*chunk.content(), Content::Repeated([0; 8]));
+/// assert_eq!(*chunk.content(), ChunkContent::Repeated([0; 8]));
 /// # Ok::<(), shardpack_format::Error>(())
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Chunk<'a> {
     bytes: &'a [u8],
-    content: Content,
+    content: ChunkContent,
 }
 
 impl<'a> Chunk<'a> {
@@ -135,12 +135,12 @@ impl<'a> Chunk<'a> {
     }
 
     /// Like [`Chunk::parse`], but the list of streams reuses the memory of `streams`, whose content
-    /// is dropped; [`Chunk::into_streams`] returns it.
+    /// is dropped.
     pub(crate) fn parse_reusing(
         bytes: &'a [u8],
         item_bytes: u8,
         unit_bytes: usize,
-        streams: &mut Vec<Stream>,
+        streams: &mut Vec<ChunkStream>,
     ) -> Result<Self> {
         let header = first(bytes)?;
         let &[version, coder_version, flags, typesize, sizes @ .., reserved, flags2] = header;
@@ -175,7 +175,7 @@ impl<'a> Chunk<'a> {
         let content = match (flags2 >> 4, flags & FLAG_COPIED != 0) {
             (0, true) => {
                 is("blosc2 chunk size of a stored unit", 12, body.len() as u64, unit_bytes as u64)?;
-                Content::Stored
+                ChunkContent::Stored
             }
             (0, false) => {
                 let coder = coder(flags >> 5, coder_id)?;
@@ -184,11 +184,16 @@ impl<'a> Chunk<'a> {
                 let block = unit_bytes.min(STREAM_BYTES * item);
                 is("blosc2 block size", 8, block_bytes.into(), block as u64)?;
                 walk_blocks(chunk, coder, unit_bytes, block, item, streams)?;
-                Content::Blocks { coder, filters, block_bytes: block, streams: std::mem::take(streams) }
+                ChunkContent::Blocks { coder, filters, block_bytes: block, streams: std::mem::take(streams) }
             }
-            (special, _) => Content::Repeated(repeated(special, body, item_bytes)?),
+            (special, _) => ChunkContent::Repeated(repeated(special, body, item_bytes)?),
         };
         Ok(Self { bytes: chunk, content })
+    }
+
+    /// A chunk that was walked before, and what it holds.
+    pub(crate) const fn walked(bytes: &'a [u8], content: ChunkContent) -> Self {
+        Self { bytes, content }
     }
 
     /// Length of the chunk at the start of `bytes`, from its header and without further checks: for
@@ -198,12 +203,9 @@ impl<'a> Chunk<'a> {
         Ok(sized(bytes, u32::from_le_bytes([c0, c1, c2, c3]))?.len())
     }
 
-    /// The list of streams, to reuse its memory.
-    pub(crate) fn into_streams(self) -> Option<Vec<Stream>> {
-        match self.content {
-            Content::Blocks { streams, .. } => Some(streams),
-            Content::Stored | Content::Repeated(_) => None,
-        }
+    /// What it holds.
+    pub(crate) fn into_content(self) -> ChunkContent {
+        self.content
     }
 
     /// The chunk's bytes, header included.
@@ -214,7 +216,7 @@ impl<'a> Chunk<'a> {
 
     /// What it holds.
     #[must_use]
-    pub const fn content(&self) -> &Content {
+    pub const fn content(&self) -> &ChunkContent {
         &self.content
     }
 
@@ -222,10 +224,10 @@ impl<'a> Chunk<'a> {
     #[must_use]
     pub fn coded_out_bytes(&self) -> u64 {
         match &self.content {
-            Content::Blocks { streams, .. } => {
+            ChunkContent::Blocks { streams, .. } => {
                 streams.iter().filter(|s| s.kind == StreamKind::Coded).map(|s| s.out_bytes as u64).sum()
             }
-            Content::Stored | Content::Repeated(_) => 0,
+            ChunkContent::Stored | ChunkContent::Repeated(_) => 0,
         }
     }
 }
@@ -317,7 +319,7 @@ fn walk_blocks(
     unit: usize,
     block: usize,
     item: usize,
-    streams: &mut Vec<Stream>,
+    streams: &mut Vec<ChunkStream>,
 ) -> Result<()> {
     streams.clear();
     let blocks = unit.div_ceil(block);
@@ -354,7 +356,13 @@ fn walk_blocks(
     Ok(())
 }
 
-fn walk_stream(chunk: &[u8], at: usize, coder: StreamCoder, out_offset: usize, out_bytes: usize) -> Result<Stream> {
+fn walk_stream(
+    chunk: &[u8],
+    at: usize,
+    coder: StreamCoder,
+    out_offset: usize,
+    out_bytes: usize,
+) -> Result<ChunkStream> {
     let truncated = |needed: String| Error::format("blosc2 stream", needed, chunk.len() - at).at(at as u64);
     let stream = rest(chunk, at, "stream of a blosc2 chunk")?;
     let (size, data) = stream.split_first_chunk().ok_or_else(|| truncated("4 bytes of size".into()))?;
@@ -365,13 +373,13 @@ fn walk_stream(chunk: &[u8], at: usize, coder: StreamCoder, out_offset: usize, o
         let value = u8::try_from(-i64::from(size));
         return match (value, data.first()) {
             (Ok(value), Some(1)) => {
-                Ok(Stream { kind: StreamKind::Run(value), offset, bytes: 1, out_offset, out_bytes })
+                Ok(ChunkStream { kind: StreamKind::Run(value), offset, bytes: 1, out_offset, out_bytes })
             }
             _ => Err(Error::format("blosc2 run", "-255..=-1 and the token 1", format!("{size}")).at(at as u64)),
         };
     };
     if bytes == 0 {
-        return Ok(Stream { kind: StreamKind::Run(0), offset, bytes: 0, out_offset, out_bytes });
+        return Ok(ChunkStream { kind: StreamKind::Run(0), offset, bytes: 0, out_offset, out_bytes });
     }
     let data = data.get(..bytes).ok_or_else(|| truncated(format!("{bytes} bytes")))?;
     let kind = if bytes == out_bytes { StreamKind::Stored } else { StreamKind::Coded };
@@ -386,5 +394,5 @@ fn walk_stream(chunk: &[u8], at: usize, coder: StreamCoder, out_offset: usize, o
             return Err(Error::format("blosc2 stream", expected, found).at(offset as u64));
         }
     }
-    Ok(Stream { kind, offset, bytes, out_offset, out_bytes })
+    Ok(ChunkStream { kind, offset, bytes, out_offset, out_bytes })
 }

@@ -1,9 +1,9 @@
 //! Chunks to units (spec §5.3).
 
 use super::planes::{self, Coders, Planes};
-use super::{Chunk, Content, HEADER_BYTES, STREAM_BYTES, Shuffle};
+use super::{Chunk, ChunkContent, HEADER_BYTES, STREAM_BYTES, Shuffle};
 use shardpack_base::parts::{grow, part, split_mut};
-use shardpack_format::{Error, Result};
+use shardpack_format::{Error, Result, bug};
 
 /// Decodes chunks. Keeps its contexts and its scratch (two blocks) for the next call.
 #[derive(Default)]
@@ -16,18 +16,18 @@ impl Decoder {
     /// Decodes a chunk that was parsed for `out.len()` bytes of items of `item_bytes`.
     pub(crate) fn decode(&mut self, chunk: &Chunk<'_>, item_bytes: u8, out: &mut [u8]) -> Result<()> {
         match chunk.content() {
-            Content::Stored => match chunk.bytes().get(HEADER_BYTES..) {
+            ChunkContent::Stored => match chunk.bytes().get(HEADER_BYTES..) {
                 Some(body) if body.len() == out.len() => out.copy_from_slice(body),
                 _ => return Err(Error::format("blosc2 stored unit", out.len(), chunk.bytes().len())),
             },
-            Content::Repeated(item) => {
+            ChunkContent::Repeated(item) => {
                 let size = usize::from(item_bytes);
                 let item = part(item, 0..size, "bytes of a repeated item")?;
                 for to in out.chunks_mut(size.max(1)) {
                     to.copy_from_slice(part(item, 0..to.len(), "bytes of a repeated item")?);
                 }
             }
-            Content::Blocks { block_bytes, .. } => {
+            ChunkContent::Blocks { block_bytes, .. } => {
                 for (number, out) in out.chunks_mut(*block_bytes).enumerate() {
                     self.decode_block(chunk, item_bytes, number, out)?;
                 }
@@ -46,8 +46,9 @@ impl Decoder {
     ) -> Result<()> {
         let item = usize::from(item_bytes).max(1);
         if in_place(chunk, item) {
-            let streams = planes::of_block(chunk, number, item);
-            let streams = streams.ok_or_else(|| Error::internal("blosc2 block", "streams of it", number))?;
+            let Some(streams) = planes::of_block(chunk, number, item) else {
+                bug("a block that its chunk does not have")
+            };
             self.coders.streams(chunk, streams, out)?;
             planes::undo_delta(chunk, out.len() / item, out)?;
             return Ok(());
@@ -102,9 +103,9 @@ impl Decoder {
 /// Whether the decoded streams already are the items, with no planes to put together.
 fn in_place(chunk: &Chunk<'_>, item: usize) -> bool {
     match chunk.content() {
-        Content::Blocks { filters, .. } => {
+        ChunkContent::Blocks { filters, .. } => {
             filters.shuffle == Shuffle::None || (item == 1 && filters.shuffle == Shuffle::Bytes)
         }
-        Content::Stored | Content::Repeated(_) => false,
+        ChunkContent::Stored | ChunkContent::Repeated(_) => false,
     }
 }

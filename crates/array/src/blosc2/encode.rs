@@ -12,10 +12,16 @@ use super::chunk::{
 };
 use super::{HEADER_BYTES, STREAM_BYTES, bits, delta, ffi, shuffle};
 use crate::bytes::UNIT_BYTES;
-use crate::settings::{Filter, ZSTD_LEVELS};
-use shardpack_base::parts::grow;
+use crate::filter::Filter;
+use shardpack_base::parts::{check_length, grow};
 use shardpack_format::{Error, Result};
 use zstd::zstd_safe::{CCtx, ErrorCode};
+
+/// The zstd levels that c-blosc2 can reach: its own levels 1..=9 stand for these.
+///
+/// It maps its level to `2 · level − 1` below 9 and to zstd's highest at 9. (A later line means to
+/// map 8 to 20 but compares the level already mapped, so 8 is 15.)
+pub const ZSTD_LEVELS: [i32; 9] = [1, 3, 5, 7, 9, 11, 13, 15, 22];
 
 /// Compressor inside a chunk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -78,7 +84,7 @@ impl Encoder {
 
     /// Appends the chunk that holds `unit`, whose length is a multiple of `item_bytes`, 1 to 8, and
     /// at most [`UNIT_BYTES`].
-    pub(crate) fn encode(&mut self, unit: &[u8], item_bytes: u8, out: &mut Vec<u8>) -> Result<()> {
+    pub(crate) fn chunk(&mut self, unit: &[u8], item_bytes: u8, out: &mut Vec<u8>) -> Result<()> {
         let item = usize::from(item_bytes);
         if !(1..=8).contains(&item) || !(1..=UNIT_BYTES).contains(&unit.len()) || !unit.len().is_multiple_of(item) {
             let expected = format!("1..={UNIT_BYTES} bytes of items of 1..=8");
@@ -166,9 +172,7 @@ impl Encoder {
             let filtered = filtered(self.filter, block, item, &mut self.filtered)?;
             // A short last block is not split.
             let streams = if block.len() == block_bytes { item } else { 1 };
-            if !block.len().is_multiple_of(streams) {
-                return Err(Error::internal("bytes of a block", format!("{streams} streams"), block.len()));
-            }
+            check_length("bytes of the streams of a block", block.len() / streams * streams, block.len())?;
             for stream in filtered.chunks_exact(block.len() / streams) {
                 let before = out.len();
                 if !append(&mut self.coder, stream, &mut self.coded, end, out)? {

@@ -5,7 +5,7 @@
 
 use super::test_units::{KINDS, unit};
 use super::{Blosc2Coder, Encoder, STREAM_BYTES, ZSTD_LEVELS};
-use crate::settings::Filter;
+use crate::filter::Filter;
 use sha2::{Digest, Sha256};
 
 /// Every coder with every level.
@@ -59,7 +59,7 @@ fn chunks_are_those_of_c_blosc2() {
             for item in 1..=8_u8 {
                 let made = line((name, level, filter_name, item.into()), |unit| {
                     let mut chunk = Vec::new();
-                    encoder.encode(unit, item, &mut chunk).unwrap();
+                    encoder.chunk(unit, item, &mut chunk).unwrap();
                     chunk
                 });
                 assert_eq!(Some(made.as_str()), golden.next());

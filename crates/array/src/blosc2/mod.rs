@@ -17,8 +17,10 @@ mod test_units;
 #[cfg(test)]
 mod tests;
 
-pub use crate::settings::ZSTD_LEVELS;
-pub use chunk::{Chunk, Content, Filters, HEADER_BYTES, STREAM_BYTES, Shuffle, Stream, StreamCoder, StreamKind};
+pub use chunk::{
+    Chunk, ChunkContent, ChunkStream, Filters, HEADER_BYTES, STREAM_BYTES, Shuffle, StreamCoder, StreamKind,
+};
 pub(crate) use decode::Decoder;
+pub use encode::ZSTD_LEVELS;
 pub(crate) use encode::{Blosc2Coder, Encoder};
 pub(crate) use payload::walk_chunks;

@@ -18,9 +18,9 @@
 //! deltas would need more than their planes.
 
 use super::shuffle::join;
-use super::{Chunk, Content, STREAM_BYTES, Shuffle, Stream, StreamCoder, StreamKind, bits, delta, ffi};
+use super::{Chunk, ChunkContent, ChunkStream, STREAM_BYTES, Shuffle, StreamCoder, StreamKind, bits, delta, ffi};
 use crate::bytes::ZstdDecoder;
-use shardpack_base::parts::{grow, part};
+use shardpack_base::parts::{check_length, grow, part};
 use shardpack_format::{Error, Result};
 
 /// The first bytes of all planes of a block, or all bytes.
@@ -54,14 +54,14 @@ impl<'a> Planes<'a> {
 }
 
 /// The streams of block `number` of a chunk, if they become byte planes.
-pub(crate) fn streams<'a>(chunk: &'a Chunk<'_>, number: usize, item: usize) -> Option<&'a [Stream]> {
-    let Content::Blocks { filters, .. } = chunk.content() else { return None };
+pub(crate) fn streams<'a>(chunk: &'a Chunk<'_>, number: usize, item: usize) -> Option<&'a [ChunkStream]> {
+    let ChunkContent::Blocks { filters, .. } = chunk.content() else { return None };
     if filters.shuffle == Shuffle::None && item != 1 { None } else { of_block(chunk, number, item) }
 }
 
 /// The streams of block `number` of a chunk.
-pub(super) fn of_block<'a>(chunk: &'a Chunk<'_>, number: usize, item: usize) -> Option<&'a [Stream]> {
-    let Content::Blocks { streams, .. } = chunk.content() else { return None };
+pub(super) fn of_block<'a>(chunk: &'a Chunk<'_>, number: usize, item: usize) -> Option<&'a [ChunkStream]> {
+    let ChunkContent::Blocks { streams, .. } = chunk.content() else { return None };
     // A short last block is one stream, with its planes one after the other.
     let rest = streams.get(number * item..)?;
     rest.get(..if rest.len() < item { 1 } else { item })
@@ -70,19 +70,19 @@ pub(super) fn of_block<'a>(chunk: &'a Chunk<'_>, number: usize, item: usize) -> 
 /// Whether the streams of a chunk are byte planes already.
 fn are_planes(chunk: &Chunk<'_>) -> bool {
     match chunk.content() {
-        Content::Blocks { filters, .. } => !filters.byte_delta && filters.shuffle != Shuffle::Bits,
-        Content::Stored | Content::Repeated(_) => false,
+        ChunkContent::Blocks { filters, .. } => !filters.byte_delta && filters.shuffle != Shuffle::Bits,
+        ChunkContent::Stored | ChunkContent::Repeated(_) => false,
     }
 }
 
 /// Whether the first bytes of each plane can be decoded without the others.
-pub(crate) fn can_stop(chunk: &Chunk<'_>, streams: &[Stream], item: usize) -> bool {
-    let lz4 = matches!(chunk.content(), Content::Blocks { coder: StreamCoder::Lz4, .. });
+pub(crate) fn can_stop(chunk: &Chunk<'_>, streams: &[ChunkStream], item: usize) -> bool {
+    let lz4 = matches!(chunk.content(), ChunkContent::Blocks { coder: StreamCoder::Lz4, .. });
     lz4 && are_planes(chunk) && streams.len() == item && streams.iter().all(|stream| stream.out_bytes == STREAM_BYTES)
 }
 
 /// How many bytes of scratch [`decode`] takes for these streams.
-pub(crate) fn scratch_bytes(chunk: &Chunk<'_>, streams: &[Stream]) -> usize {
+pub(crate) fn scratch_bytes(chunk: &Chunk<'_>, streams: &[ChunkStream]) -> usize {
     // A stored plane stays in the chunk.
     let stays = are_planes(chunk);
     let made = streams.iter().filter(|stream| !stays || stream.kind != StreamKind::Stored);
@@ -99,15 +99,15 @@ pub(super) struct Coders {
 
 impl Coders {
     /// Fills `out` with what one stream holds.
-    pub(super) fn stream(&mut self, chunk: &Chunk<'_>, stream: &Stream, out: &mut [u8]) -> Result<()> {
+    pub(super) fn stream(&mut self, chunk: &Chunk<'_>, stream: &ChunkStream, out: &mut [u8]) -> Result<()> {
         let bytes = bytes_of(chunk, stream)?;
         match (stream.kind, chunk.content()) {
             (StreamKind::Run(value), _) => {
                 out.fill(value);
                 Ok(())
             }
-            (StreamKind::Coded, Content::Blocks { coder: StreamCoder::Lz4, .. }) => ffi::lz4(bytes, out),
-            (StreamKind::Coded, Content::Blocks { coder: StreamCoder::Zstd, .. }) => {
+            (StreamKind::Coded, ChunkContent::Blocks { coder: StreamCoder::Lz4, .. }) => ffi::lz4(bytes, out),
+            (StreamKind::Coded, ChunkContent::Blocks { coder: StreamCoder::Zstd, .. }) => {
                 self.zstd.decode_unit(bytes, out).map(|_| ())
             }
             _ if bytes.len() == out.len() => {
@@ -120,7 +120,7 @@ impl Coders {
     }
 
     /// Fills `out` with what several streams hold, one after the other.
-    pub(super) fn streams(&mut self, chunk: &Chunk<'_>, streams: &[Stream], out: &mut [u8]) -> Result<()> {
+    pub(super) fn streams(&mut self, chunk: &Chunk<'_>, streams: &[ChunkStream], out: &mut [u8]) -> Result<()> {
         let mut rest = out;
         for stream in streams {
             let (here, after) = take(rest, stream.out_bytes)?;
@@ -135,13 +135,13 @@ impl Coders {
 /// `scratch`, of [`scratch_bytes`].
 pub(super) fn decode<'a>(
     chunk: &Chunk<'a>,
-    streams: &[Stream],
+    streams: &[ChunkStream],
     item: usize,
     coders: &mut Coders,
     mut scratch: &'a mut [u8],
 ) -> Result<Planes<'a>> {
     let items = streams.iter().map(|stream| stream.out_bytes).sum::<usize>() / item.max(1);
-    if let Content::Blocks { filters, .. } = chunk.content()
+    if let ChunkContent::Blocks { filters, .. } = chunk.content()
         && filters.shuffle == Shuffle::Bits
     {
         let (planes, _) = take(scratch, items * item)?;
@@ -149,7 +149,7 @@ pub(super) fn decode<'a>(
         return Ok(of(planes, item, items));
     }
     let (mut parts, mut whole) = ([&[][..]; 8], &[][..]);
-    for (i, stream) in streams.iter().enumerate() {
+    for (part, stream) in parts.iter_mut().zip(streams) {
         let plane = if stream.kind == StreamKind::Stored && are_planes(chunk) {
             bytes_of(chunk, stream)?
         } else {
@@ -160,27 +160,31 @@ pub(super) fn decode<'a>(
             plane
         };
         whole = plane;
-        let count = parts.len();
-        *parts.get_mut(i).ok_or_else(|| Error::internal("streams of a blosc2 block", count, i + 1))? = plane;
+        *part = plane;
     }
     Ok(if streams.len() < item { of(whole, item, items) } else { Planes { parts, item } })
 }
 
 /// Undoes a byte delta, if the chunk has one, in a row of planes of `items` bytes each.
 pub(super) fn undo_delta(chunk: &Chunk<'_>, items: usize, planes: &mut [u8]) -> Result<()> {
-    if let Content::Blocks { filters, .. } = chunk.content()
+    if let ChunkContent::Blocks { filters, .. } = chunk.content()
         && filters.byte_delta
     {
-        if planes.len().checked_rem(items) != Some(0) {
-            return Err(Error::internal("planes of byte deltas", format!("times {items} bytes"), planes.len()));
-        }
+        let items = items.max(1);
+        check_length("planes of byte deltas", planes.len() / items * items, planes.len())?;
         planes.chunks_exact_mut(items).for_each(delta::undo);
     }
     Ok(())
 }
 
 /// Fills `planes`, which follow one another, from streams of bit planes.
-fn from_bits(chunk: &Chunk<'_>, streams: &[Stream], item: usize, coders: &mut Coders, planes: &mut [u8]) -> Result<()> {
+fn from_bits(
+    chunk: &Chunk<'_>,
+    streams: &[ChunkStream],
+    item: usize,
+    coders: &mut Coders,
+    planes: &mut [u8],
+) -> Result<()> {
     let items = planes.len() / item.max(1);
     let mut rows = std::mem::take(&mut coders.rows);
     let result = if streams.len() == item && items.is_multiple_of(8) {
@@ -209,7 +213,12 @@ fn take(scratch: &mut [u8], count: usize) -> Result<(&mut [u8], &mut [u8])> {
 
 /// Decodes the first `count` bytes of each stream into `scratch`, where [`of`] finds them.
 /// [`can_stop`] must be true for the streams.
-pub(crate) fn decode_first(chunk: &Chunk<'_>, streams: &[Stream], count: usize, scratch: &mut Vec<u8>) -> Result<()> {
+pub(crate) fn decode_first(
+    chunk: &Chunk<'_>,
+    streams: &[ChunkStream],
+    count: usize,
+    scratch: &mut Vec<u8>,
+) -> Result<()> {
     // Room for all of them, so that the next region need not allocate more.
     let scratch = grow(scratch, STREAM_BYTES * streams.len());
     for (stream, plane) in streams.iter().zip(scratch.chunks_exact_mut(count.max(1))) {
@@ -232,7 +241,7 @@ pub(crate) fn of(scratch: &[u8], item: usize, count: usize) -> Planes<'_> {
     Planes { parts, item }
 }
 
-fn bytes_of<'a>(chunk: &Chunk<'a>, stream: &Stream) -> Result<&'a [u8]> {
+fn bytes_of<'a>(chunk: &Chunk<'a>, stream: &ChunkStream) -> Result<&'a [u8]> {
     let bytes = chunk.bytes().get(stream.offset..stream.offset + stream.bytes);
     bytes.ok_or_else(|| Error::format("blosc2 stream", "within its chunk", stream.bytes).at(stream.offset as u64))
 }

@@ -2,7 +2,8 @@
 
 use fearless_simd::prelude::{Bytes, Simd, SimdBase};
 use fearless_simd::{Level, dispatch, u8x64, u16x32, u32x16};
-use shardpack_format::{Error, Result};
+use shardpack_base::parts::check_length;
+use shardpack_format::{Result, bug};
 
 /// Bytes of each plane that are joined at a time.
 const LANES: usize = 64;
@@ -11,19 +12,16 @@ const LANES: usize = 64;
 /// per item of `out`.
 pub(super) fn join(planes: &[&[u8]], out: &mut [u8]) -> Result<()> {
     // The loops below rest on this.
-    if let Some(plane) = planes.iter().find(|plane| plane.len() * planes.len() != out.len()) {
-        let expected = format!("1 / {} of {} bytes", planes.len(), out.len());
-        return Err(Error::internal("byte planes of items", expected, plane.len()));
-    }
-    if planes.is_empty() {
-        return Err(Error::internal("byte planes of items", "one or more", 0));
+    for plane in planes {
+        check_length("byte planes of items", out.len(), plane.len() * planes.len())?;
     }
     match *planes {
+        [] => check_length("items of no byte planes", 0, out.len())?,
         [plane] => out.copy_from_slice(plane),
-        [a, b] => dispatch!(Level::new(), simd => join_by(simd, [a, b], out, join2)).ok_or_else(beyond)?,
-        [a, b, c, d] => dispatch!(Level::new(), simd => join_by(simd, [a, b, c, d], out, join4)).ok_or_else(beyond)?,
+        [a, b] => dispatch!(Level::new(), simd => join_by(simd, [a, b], out, join2)).unwrap_or_else(beyond),
+        [a, b, c, d] => dispatch!(Level::new(), simd => join_by(simd, [a, b, c, d], out, join4)).unwrap_or_else(beyond),
         [a, b, c, d, e, f, g, h] => {
-            dispatch!(Level::new(), simd => join_by(simd, [a, b, c, d, e, f, g, h], out, join8)).ok_or_else(beyond)?;
+            dispatch!(Level::new(), simd => join_by(simd, [a, b, c, d, e, f, g, h], out, join8)).unwrap_or_else(beyond);
         }
         // We store no elements of other sizes, but Blosc2 allows them.
         _ => join_any(planes, out),
@@ -33,23 +31,21 @@ pub(super) fn join(planes: &[&[u8]], out: &mut [u8]) -> Result<()> {
 
 /// Fills `out` with the byte planes of `items`, of `item` bytes each, one plane after the other.
 pub(super) fn split(items: &[u8], item: usize, out: &mut [u8]) -> Result<()> {
-    if items.len() != out.len() || items.len().checked_rem(item) != Some(0) {
-        let expected = format!("{} bytes in items of {item}", out.len());
-        return Err(Error::internal("items for byte planes", expected, items.len()));
-    }
+    check_length("items for byte planes", out.len(), items.len())?;
+    check_length("whole items for byte planes", items.len() / item.max(1) * item, items.len())?;
     match item {
         1 => out.copy_from_slice(items),
-        2 => dispatch!(Level::new(), simd => split_by(simd, items, out, split2)).ok_or_else(beyond)?,
-        4 => dispatch!(Level::new(), simd => split_by(simd, items, out, split4)).ok_or_else(beyond)?,
-        8 => dispatch!(Level::new(), simd => split_by(simd, items, out, split8)).ok_or_else(beyond)?,
+        2 => dispatch!(Level::new(), simd => split_by(simd, items, out, split2)).unwrap_or_else(beyond),
+        4 => dispatch!(Level::new(), simd => split_by(simd, items, out, split4)).unwrap_or_else(beyond),
+        8 => dispatch!(Level::new(), simd => split_by(simd, items, out, split8)).unwrap_or_else(beyond),
         _ => split_any(items, item, out),
     }
     Ok(())
 }
 
 #[cold]
-fn beyond() -> Error {
-    Error::internal("byte planes of items", "a place for each byte", "one beyond the end")
+fn beyond() {
+    bug("byte planes reach beyond their items")
 }
 
 // Vectors are taken one by one, here and in `bits`: `array::map` and `zip` may become calls, for which
@@ -193,6 +189,7 @@ fn wide32<S: Simd>(bytes: u8x64<S>) -> u32x16<S> {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use shardpack_format::Error;
 
     proptest! {
         #[test]

@@ -1,6 +1,6 @@
 use super::test_units::{KINDS, unit};
 use super::*;
-use crate::settings::{Coder, Filter};
+use crate::{Coder, Filter};
 use proptest::prelude::*;
 use shardpack_format::Result;
 
@@ -26,7 +26,7 @@ fn encode(coder: Blosc2Coder, filter: Filter, unit: &[u8], item: u8) -> Vec<u8> 
         Blosc2Coder::Zstd => Some(3),
     };
     let mut out = Vec::new();
-    Encoder::new(coder, level, filter).unwrap().encode(unit, item, &mut out).unwrap();
+    Encoder::new(coder, level, filter).unwrap().chunk(unit, item, &mut out).unwrap();
     out
 }
 
@@ -42,7 +42,7 @@ fn streams_are_as_the_specification_wants_them() {
     let unit = smooth(200_000);
     let bytes = encode(Blosc2Coder::Zstd, Filter::Shuffle, &unit, 2);
     let chunk = Chunk::parse(&bytes, 2, unit.len()).unwrap();
-    let Content::Blocks { coder, filters, block_bytes, streams } = chunk.content() else { panic!("{chunk:?}") };
+    let ChunkContent::Blocks { coder, filters, block_bytes, streams } = chunk.content() else { panic!("{chunk:?}") };
     assert_eq!((*coder, *block_bytes), (StreamCoder::Zstd, 131_072));
     assert_eq!(*filters, Filters { shuffle: Shuffle::Bytes, byte_delta: false });
     // Three full blocks of two streams, and one short block of one.
@@ -59,9 +59,9 @@ fn zstd_levels_are_zstds_own() {
     let unit: Vec<u8> = noise(60_000, 3, 4).iter().zip(smooth(60_000)).map(|(a, b)| a ^ b).collect();
     for level in ZSTD_LEVELS {
         let mut out = Vec::new();
-        Encoder::new(Blosc2Coder::Zstd, Some(level), Filter::None).unwrap().encode(&unit, 1, &mut out).unwrap();
+        Encoder::new(Blosc2Coder::Zstd, Some(level), Filter::None).unwrap().chunk(&unit, 1, &mut out).unwrap();
         let chunk = Chunk::parse(&out, 1, unit.len()).unwrap();
-        let Content::Blocks { streams, .. } = chunk.content() else { panic!() };
+        let ChunkContent::Blocks { streams, .. } = chunk.content() else { panic!() };
         let frame = &out[streams[0].offset..][..streams[0].bytes];
         assert_eq!(frame, zstd::bulk::compress(&unit, level).unwrap(), "level {level}");
     }
@@ -74,7 +74,7 @@ fn short_units_do_not_spoil_the_context_for_long_ones() {
     let mut encoder = Encoder::new(Blosc2Coder::Lz4, None, Filter::Shuffle).unwrap();
     let mut encode = |unit: &[u8]| {
         let mut out = Vec::new();
-        encoder.encode(unit, 2, &mut out).unwrap();
+        encoder.chunk(unit, 2, &mut out).unwrap();
         out
     };
     let first = encode(&long);
@@ -172,7 +172,7 @@ fn c01_content_size_of_a_stream_must_be_that_of_the_stream() {
     let unit = smooth(100_000);
     let good = encode(Blosc2Coder::Zstd, Filter::Shuffle, &unit, 2);
     let chunk = Chunk::parse(&good, 2, unit.len()).unwrap();
-    let Content::Blocks { streams, .. } = chunk.content() else { panic!() };
+    let ChunkContent::Blocks { streams, .. } = chunk.content() else { panic!() };
     let stream = streams.iter().find(|s| s.kind == StreamKind::Coded).unwrap();
     // Magic, descriptor with a 2-byte content size less 256.
     assert_eq!(good[stream.offset + 4] >> 6, 1);
@@ -221,7 +221,7 @@ proptest! {
         // As a whole and block by block.
         prop_assert_eq!(&decode(&chunk, item, unit.len()).unwrap(), &unit);
         let parsed = Chunk::parse(&chunk, item, unit.len()).unwrap();
-        if let Content::Blocks { block_bytes, .. } = parsed.content() {
+        if let ChunkContent::Blocks { block_bytes, .. } = parsed.content() {
             let (mut decoder, mut block) = (Decoder::default(), vec![0xEE; unit.len()]);
             let numbers: Vec<usize> = (0..unit.len().div_ceil(*block_bytes)).rev().collect();
             for number in numbers {

@@ -6,30 +6,29 @@ mod regions;
 
 use crate::arrange::{Arrangement, PIECE_ELEMENTS, TILE_BYTES};
 use crate::array::Array;
-use crate::blosc2;
-use crate::bytes::{UNIT_BYTES, ZstdDecoder, check_expansion, check_size, end_of};
+use crate::block::StoredBlock;
+use crate::bytes::{check_size, end_of};
+use crate::codecs::{Coded, Decoders, container};
 use crate::coded::CodedArray;
 use crate::finish::Target;
 use crate::region::RegionScratch;
-use crate::units::block_bytes;
 use crate::values::{self, To, Values, check_tables, is_as_stored};
 use crate::wanted::Wanted;
-use crate::window::Blocks;
-use shardpack_format::{ArrayDescriptor, Codec, Error, Layout, Limits, Result};
+use shardpack_format::{ArrayDescriptor, Codec, Error, Layout, Limits, Result, to_usize};
+use std::ops::Range;
 
 /// Decodes arrays. Each thread has its own: it keeps the coders' contexts and its scratch memory.
 /// That is small for payloads in the order of the shape, and about the size of the largest array's
 /// stored elements for band-major ones. It stays usable after an error.
 #[derive(Default)]
 pub struct ArrayDecoder {
-    pub(crate) blosc2: blosc2::Decoder,
-    pub(crate) zstd: ZstdDecoder,
+    pub(crate) decoders: Decoders,
     /// For band-major payloads: everything that the coder makes.
     stored: Vec<u8>,
     /// A tile of stored elements. For other payloads, a block of them that does not come as byte
     /// planes.
     pub(crate) window: Vec<u8>,
-    pub(crate) values: values::Scratch,
+    pub(crate) values: values::ValueScratch,
     pub(crate) region: RegionScratch,
 }
 
@@ -136,38 +135,33 @@ impl ArrayDecoder {
             // Nothing to decode, however long the other axes claim to be.
             return end_of(payload, 0);
         }
-        let Self { blosc2, zstd, stored, values: scratch, window, .. } = self;
+        let Self { decoders, stored, values: scratch, window, .. } = self;
         let width = descriptor.stored.size();
         let stored_bytes = usize::try_from(stored_bytes)
             .map_err(|_| Error::limit("stored array", "max_decoded_bytes", usize::MAX as u64, stored_bytes))?;
         let elements = stored_bytes / width;
-        let bands = usize::try_from(descriptor.bands())
-            .map_err(|_| Error::internal("bands", format!("at most {elements}"), descriptor.bands()))?
-            .max(1);
+        let bands = to_usize(descriptor.bands()).max(1);
         check_tables(descriptor, bands)?;
         if descriptor.band_difference && width > 2 {
             return Err(Error::format("band difference", "stored elements of 1 or 2 bytes", descriptor.stored));
         }
         let arrangement = stored_as(descriptor, bands, elements, target);
-        let blocks = match codec {
-            Codec::Raw if payload.len() == stored_bytes => Blocks::Raw { payload },
-            Codec::Raw => return Err(Error::format("raw payload", format!("{stored_bytes} bytes"), payload.len())),
-            Codec::Zstd => Blocks::of_frames(zstd, payload, stored_bytes, limits)?,
-            Codec::Blosc2 => Blocks::of_chunks(blosc2, payload, width, stored_bytes, limits)?,
-            _ => return Err(Error::format("codec of an array", "raw, zstd or blosc2", codec)),
-        };
+        let decoder = decoders.of(codec)?;
+        let coded = Coded { payload, width, stored_bytes };
         if arrangement.is_identity() && is_as_stored(descriptor) && target.is_nothing() {
-            return blocks.into_whole(out, limits);
+            return decoder.decode(coded, out, limits);
         }
         let mut row = out;
         let to = if target.is_nothing() { To::Plain(row) } else { To::Row(target, 0, &mut row) };
         let mut values = Values::new(descriptor, arrangement, scratch, to)?;
         match arrangement.layout {
             Layout::AsShape => {
-                blocks.for_each(stored_bytes, window, |block, bytes| values.take(block, 0..bytes / width))?;
+                let mut each =
+                    |block: &StoredBlock<'_>, bytes: Range<usize>| values.take(block, 0..bytes.len() / width);
+                decoder.for_each(coded, limits, window, &|_| true, &mut each)?;
             }
             Layout::BandMajor => {
-                let (blocks, block) = blocks.into_all(stored_bytes, width, stored, limits)?;
+                let (blocks, block) = decoder.all(coded, stored, limits)?;
                 values.take_planes(&blocks, block, window)?;
             }
         }
@@ -196,18 +190,15 @@ impl ArrayDecoder {
         let width = descriptor.stored.bytes();
         let pixel = descriptor.bands().max(1).saturating_mul(width);
         let tile = (TILE_BYTES as u64).max(pixel.saturating_mul(32)).min(stored);
-        Ok(match (codec, descriptor.layout) {
-            (Codec::Raw, Layout::AsShape) => 0,
-            (Codec::Raw, Layout::BandMajor) => tile,
-            (_, Layout::AsShape) => {
+        Ok(match (container(codec)?.scratch_bytes(descriptor.stored.size(), stored), descriptor.layout) {
+            (None, Layout::AsShape) => 0,
+            (None, Layout::BandMajor) => tile,
+            (Some(block), Layout::AsShape) => {
                 let pixels = pixel.max(PIECE_ELEMENTS as u64 * width);
-                let block = block_bytes(codec, width);
-                // Planes have room for whole streams, even if a chunk is short.
-                let block = if codec == Codec::Blosc2 { block } else { block.min(stored) };
                 block.saturating_add(pixels.min(stored))
             }
             // At most: streams that are stored unchanged need none.
-            (_, Layout::BandMajor) => stored.saturating_add(tile),
+            (Some(_), Layout::BandMajor) => stored.saturating_add(tile),
         })
     }
 
@@ -217,23 +208,7 @@ impl ArrayDecoder {
     /// # Errors
     /// `Format` or `Limit`, as [`ArrayDecoder::decode_into`].
     pub fn check_length(codec: Codec, descriptor: &ArrayDescriptor, payload: &[u8], limits: &Limits) -> Result<()> {
-        let stored = descriptor.stored_bytes()?;
-        let short = match codec {
-            Codec::Zstd => return check_expansion(stored, stored, payload.len() as u64, limits),
-            Codec::Raw => payload.len() as u64 != stored,
-            // One chunk for each unit, each with a header.
-            _ => (payload.len() as u64) < stored.div_ceil(UNIT_BYTES as u64) * blosc2::HEADER_BYTES as u64,
-        };
-        if short {
-            return Err(Error::format(
-                "payload",
-                format!("that of {stored} stored bytes"),
-                format!("{} bytes", payload.len()),
-            ));
-        }
-        // What is not made by a coder is runs.
-        let coded = limits.max_expansion.saturating_mul(payload.len() as u64);
-        limits.check_runs(stored.saturating_sub(coded), payload.len() as u64)
+        container(codec)?.check_length(descriptor.stored_bytes()?, payload.len() as u64, limits)
     }
 }
 

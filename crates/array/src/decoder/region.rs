@@ -2,10 +2,10 @@
 
 use super::ArrayDecoder;
 use crate::bytes::check_size;
+use crate::codecs::container;
 use crate::coded::CodedArray;
 use crate::finish::Target;
-use crate::region::{Coders, Lists, PayloadReader, Plan, Region, RegionDecoded, RegionScratch};
-use crate::units::block_bytes;
+use crate::region::{Lists, PayloadReader, Region, RegionDecoded, RegionPlan, RegionScratch};
 use crate::values::check_tables;
 use crate::wanted::Wanted;
 use shardpack_base::parts::grow;
@@ -79,13 +79,13 @@ impl ArrayDecoder {
             return Err(Error::usage("output buffer", format!("{out_bytes} bytes"), out.len()));
         }
         check_size(shape.bytes, limits)?;
-        let Self { blosc2, zstd, region: scratch, values, .. } = self;
+        let Self { decoders, region: scratch, values, .. } = self;
         let RegionScratch { source: source_scratch, plan: lists, stored, .. } = scratch;
-        let mut source = PayloadReader::new(array, limits, Coders { blosc2, zstd, scratch: source_scratch })?;
+        let mut source = PayloadReader::new(array, limits, decoders, source_scratch)?;
         if out.is_empty() {
             return Ok(RegionDecoded { shape, blocks_decoded: 0, blocks: source.blocks() });
         }
-        let plan = Plan::new(descriptor, region, lists)?;
+        let plan = RegionPlan::new(descriptor, region, lists)?;
         check_tables(descriptor, plan.bands())?;
         let width = descriptor.stored.size();
         if descriptor.band_difference && width > 2 {
@@ -115,19 +115,14 @@ impl ArrayDecoder {
             return Ok(0);
         }
         let mut lists = Lists::default();
-        let plan = Plan::new(descriptor, region, &mut lists)?;
+        let plan = RegionPlan::new(descriptor, region, &mut lists)?;
         let width = descriptor.stored.bytes();
         let fetched = match plan.is_output(descriptor, region) {
             true => 0,
             false => (plan.fetched_elements() as u64).saturating_mul(width),
         };
-        let block = block_bytes(codec, width).min(descriptor.stored_bytes()?);
-        let blocks = match codec {
-            Codec::Raw => 0,
-            // Its byte planes, and the block that they make.
-            Codec::Blosc2 => 2 * block,
-            _ => block,
-        };
-        Ok(fetched.saturating_add(blocks))
+        let container = container(codec)?;
+        let block = (container.block_bytes(descriptor.stored.size()) as u64).min(descriptor.stored_bytes()?);
+        Ok(fetched.saturating_add(container.region_blocks() * block))
     }
 }

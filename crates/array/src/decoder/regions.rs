@@ -2,13 +2,13 @@
 
 use super::ArrayDecoder;
 use crate::bytes::check_size;
+use crate::codecs::container;
 use crate::coded::CodedArray;
-use crate::region::{Coders, Lists, PayloadReader, Placed, Plan, Region, RegionScratch, Several};
-use crate::units::block_bytes;
+use crate::region::{Lists, PayloadReader, Placed, Region, RegionPlan, RegionScratch, Several};
 use crate::values::check_tables;
 use crate::wanted::Wanted;
 use shardpack_base::parts::grow;
-use shardpack_format::{ArrayDescriptor, Codec, Error, Limits, Result};
+use shardpack_format::{ArrayDescriptor, Codec, Error, Limits, Result, bug};
 
 impl ArrayDecoder {
     /// Decodes several regions of one array, which may overlap, each into its own part of `outs`, as
@@ -46,10 +46,10 @@ impl ArrayDecoder {
         if regions.len() != outs.len() {
             return Err(Error::usage("output buffers of regions", regions.len(), outs.len()));
         }
-        let Self { blosc2, zstd, region: scratch, values, .. } = self;
+        let Self { decoders, region: scratch, values, .. } = self;
         let RegionScratch { source, plan: lists, several, .. } = scratch;
         let array = CodedArray { codec, descriptor, payload };
-        let mut source = PayloadReader::new(array, limits, Coders { blosc2, zstd, scratch: source })?;
+        let mut source = PayloadReader::new(array, limits, decoders, source)?;
         let width = descriptor.stored.size();
         if descriptor.band_difference && width > 2 {
             return Err(Error::format("band difference", "stored elements of 1 or 2 bytes", descriptor.stored));
@@ -69,7 +69,7 @@ impl ArrayDecoder {
             if out.is_empty() {
                 continue;
             }
-            let plan = Plan::new(descriptor, region, lists)?;
+            let plan = RegionPlan::new(descriptor, region, lists)?;
             check_tables(descriptor, plan.bands())?;
             let mut at = 0;
             if !plan.is_output(descriptor, region) {
@@ -96,7 +96,7 @@ impl ArrayDecoder {
                 None => None,
             };
             let Some(to) = to.and_then(|to| to.get_mut(range)) else {
-                return Err(Error::internal("place of a run", "one in its region", placed.at));
+                bug("a run that is not in its region");
             };
             to.copy_from_slice(bytes);
             Ok(())
@@ -104,7 +104,7 @@ impl ArrayDecoder {
         let decoded = source.finish()?;
         for ((region, start), out) in regions.iter().zip(starts).zip(outs) {
             let Some(stored) = start.and_then(|range| stored.get(range)) else { continue };
-            let plan = Plan::new(descriptor, region, lists)?;
+            let plan = RegionPlan::new(descriptor, region, lists)?;
             let target = Wanted::ALL.of_region(descriptor, region)?;
             plan.values(descriptor, region, target, stored, values, out)?;
         }
@@ -127,14 +127,14 @@ impl ArrayDecoder {
         if region.shape_of(descriptor)?.bytes == 0 {
             return Ok(0);
         }
-        let plan = Plan::new(descriptor, region, &mut lists)?;
+        let plan = RegionPlan::new(descriptor, region, &mut lists)?;
         let runs = (plan.runs(1).count() * size_of::<Placed>()) as u64;
         let stored = match plan.is_output(descriptor, region) {
             true => 0,
             false => (plan.fetched_elements() as u64).saturating_mul(descriptor.stored.bytes()),
         };
         // A block, besides those of one region, in which what several need is decoded.
-        let block = block_bytes(codec, descriptor.stored.bytes());
+        let block = container(codec)?.block_bytes(descriptor.stored.size()) as u64;
         Ok(one.saturating_add(block).saturating_add(stored.saturating_add(runs).saturating_mul(count)))
     }
 }

@@ -13,9 +13,10 @@ mod tests;
 
 pub use factors::Factors;
 pub use fill::{Fill, NoDataBits, integer_bytes};
-pub use room::{Origins, Room};
+pub(crate) use room::place;
+pub use room::{Origins, OutputRow};
 pub use runs::change_runs;
-pub(crate) use taker::{Scratch, Taker};
+pub(crate) use taker::{Taker, TakerScratch};
 pub(crate) use target::Target;
 
 use crate::turn::Turn;
@@ -160,7 +161,7 @@ impl Finish {
     ) -> Result<()> {
         let target = Target::new(self, decoded, shape, layout, layout)?;
         check_bytes(decoded.array_bytes(&shape)?, elements, target.element().array_bytes(&shape)?, out)?;
-        let (mut scratch, mut out) = (Scratch::default(), out);
+        let (mut scratch, mut out) = (TakerScratch::default(), out);
         let mut taker = Taker::new(&target, &mut scratch, &mut out, 0);
         taker.take(elements)?;
         taker.finish()
@@ -208,7 +209,7 @@ impl Finish {
         check_bytes(decoded.array_bytes(&shape)?, elements, target.element().array_bytes(&size)?, out)?;
         let pixel = to_usize(bands) * decoded.size();
         let run = to_usize(size[1]) * pixel;
-        let (mut scratch, mut out) = (Scratch::default(), out);
+        let (mut scratch, mut out) = (TakerScratch::default(), out);
         let mut taker = Taker::new(&target, &mut scratch, &mut out, 0);
         taker.expect(to_usize(size[0]) * to_usize(size[1]));
         for row in y.clone() {

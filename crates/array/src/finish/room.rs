@@ -1,17 +1,27 @@
 //! The memory that a row is made in: all of it, or the part of one thread.
 
+use shardpack_format::{Error, Result};
 use std::ops::Range;
 
 /// Bytes of a row that may be written.
-pub trait Room {
+pub trait OutputRow {
     /// These bytes of the row; `None` if some of them are not in it, or somebody else writes them.
     fn bytes(&mut self, range: Range<usize>) -> Option<&mut [u8]>;
 }
 
-impl Room for &mut [u8] {
+impl OutputRow for &mut [u8] {
     fn bytes(&mut self, range: Range<usize>) -> Option<&mut [u8]> {
         self.get_mut(range)
     }
+}
+
+/// These bytes of a row, to be written.
+///
+/// # Errors
+/// `Usage` if the row does not have them.
+pub(crate) fn place(row: &mut dyn OutputRow, range: Range<usize>) -> Result<&mut [u8]> {
+    let end = range.end;
+    row.bytes(range).ok_or_else(|| Error::usage("bytes of a row", "some that may be written", end))
 }
 
 /// Which pixel of an array each byte of a row is made of. It says who writes the byte, where several

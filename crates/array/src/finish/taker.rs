@@ -1,16 +1,16 @@
 //! Takes decoded elements as they are made, while they are in the cache, and puts what they become in
 //! its place.
 
-use super::room::Room;
+use super::room::{OutputRow, place};
 use super::target::Target;
 use crate::arrange::PIECE_ELEMENTS;
 use shardpack_base::parts::{grow, part, rest};
-use shardpack_format::{Error, Layout, Result};
+use shardpack_format::{Layout, Result};
 use std::ops::Range;
 
 /// Memory that one array leaves for the next.
 #[derive(Default)]
-pub(crate) struct Scratch {
+pub(crate) struct TakerScratch {
     finished: Vec<u8>,
     /// What is held until all is there. It only ever grows.
     held: Vec<u8>,
@@ -19,8 +19,8 @@ pub(crate) struct Scratch {
 /// Makes a row, or the part of a row that begins with some unit.
 pub(crate) struct Taker<'a> {
     target: &'a Target,
-    scratch: &'a mut Scratch,
-    out: &'a mut dyn Room,
+    scratch: &'a mut TakerScratch,
+    out: &'a mut dyn OutputRow,
     /// Number of the next unit, and of the first one that is held.
     next: usize,
     held: usize,
@@ -36,7 +36,12 @@ struct Line {
 }
 
 impl<'a> Taker<'a> {
-    pub(crate) fn new(target: &'a Target, scratch: &'a mut Scratch, out: &'a mut dyn Room, first: usize) -> Self {
+    pub(crate) fn new(
+        target: &'a Target,
+        scratch: &'a mut TakerScratch,
+        out: &'a mut dyn OutputRow,
+        first: usize,
+    ) -> Self {
         Self { target, scratch, out, next: first, held: first }
     }
 
@@ -123,13 +128,8 @@ impl<'a> Taker<'a> {
     }
 }
 
-fn place(out: &mut dyn Room, range: Range<usize>) -> Result<&mut [u8]> {
-    let end = range.end;
-    out.bytes(range).ok_or_else(|| Error::internal("place of elements", "one in their row", end))
-}
-
 /// Puts finished elements of the units from `first` on in their places.
-fn put(target: &Target, first: usize, elements: &[u8], out: &mut dyn Room) -> Result<()> {
+fn put(target: &Target, first: usize, elements: &[u8], out: &mut dyn OutputRow) -> Result<()> {
     let [rows, columns] = target.size;
     let unit = target.each() * target.element.size();
     let count = elements.len().checked_div(unit).unwrap_or(0);
@@ -154,7 +154,7 @@ fn put_rectangle(
     plane: usize,
     [rows, columns]: [Range<usize>; 2],
     from: &[u8],
-    out: &mut dyn Room,
+    out: &mut dyn OutputRow,
 ) -> Result<()> {
     let (turn, [y, x]) = (&target.turn, &target.window);
     let unit = target.each() * target.element.size();
@@ -186,7 +186,14 @@ fn put_rectangle(
 }
 
 /// The same of units that go to consecutive places, from `pixel` of the output on.
-fn put_line(target: &Target, plane: usize, pixel: usize, line: &Line, from: &[u8], out: &mut dyn Room) -> Result<()> {
+fn put_line(
+    target: &Target,
+    plane: usize,
+    pixel: usize,
+    line: &Line,
+    from: &[u8],
+    out: &mut dyn OutputRow,
+) -> Result<()> {
     let [y, x] = &target.window;
     let (size, area) = (target.element.size(), y.len() * x.len());
     if (target.from, target.to) != (Layout::AsShape, Layout::BandMajor) {

@@ -1,7 +1,7 @@
 //! Patches of cubes: a rectangle of pixels and some of the bands, without decoding the rest (spec
 //! §4.2 to §5.3).
 //!
-//! A [`Region`] becomes a [`Plan`](plan::Plan): runs of stored elements in payload order. A
+//! A [`Region`] becomes a [`RegionPlan`]: runs of stored elements in payload order. A
 //! [`PayloadReader`](source::PayloadReader) returns them and decodes each block at most once. The result is a
 //! small array in the payload's own arrangement, and values are made from it piece by piece, as
 //! from a whole array.
@@ -25,10 +25,10 @@ mod scatter;
 mod source;
 mod values;
 
-pub(crate) use plan::{Lists, Plan};
+pub(crate) use plan::{Lists, RegionPlan};
 pub use request::{Bands, Output, Region, RegionDecoded, RegionShape};
 pub(crate) use scatter::{Placed, Several};
-pub(crate) use source::{Coders, PayloadReader};
+pub(crate) use source::PayloadReader;
 
 use source::SourceScratch;
 

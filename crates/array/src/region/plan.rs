@@ -1,8 +1,8 @@
 //! From a region to the stored elements that it needs.
 
 use super::request::{Bands, Region};
-use super::source::Run;
-use shardpack_format::{ArrayDescriptor, Error, Layout, Result};
+use super::source::StoredRange;
+use shardpack_format::{ArrayDescriptor, Error, Layout, Result, bug};
 use std::ops::Range;
 
 /// Lists of bands, kept to reuse their memory.
@@ -16,14 +16,14 @@ pub(crate) struct Lists {
 /// Some of the numbers below the number of bands.
 #[derive(Debug, Clone)]
 pub(crate) enum BandSet<'a> {
-    Run(Range<usize>),
+    Range(Range<usize>),
     List(&'a [usize]),
 }
 
 impl<'a> BandSet<'a> {
     pub(crate) fn len(&self) -> usize {
         match self {
-            Self::Run(range) => range.len(),
+            Self::Range(range) => range.len(),
             Self::List(list) => list.len(),
         }
     }
@@ -34,7 +34,7 @@ impl<'a> BandSet<'a> {
 
     fn into_iter(self) -> impl Iterator<Item = usize> + Clone + use<'a> {
         let (range, list) = match self {
-            Self::Run(range) => (range, &[][..]),
+            Self::Range(range) => (range, &[][..]),
             Self::List(list) => (0..0, list),
         };
         range.chain(list.iter().copied())
@@ -46,7 +46,7 @@ impl<'a> BandSet<'a> {
 /// An array of two axes `[height, width]` is a cube `[height, 1, width]` here, because bands are
 /// the positions along the last axis (spec §4.2) for the difference, the layout and the tables of
 /// fixed point.
-pub(crate) struct Plan<'a> {
+pub(crate) struct RegionPlan<'a> {
     height: usize,
     width: usize,
     bands: usize,
@@ -60,7 +60,7 @@ pub(crate) struct Plan<'a> {
     picks: Option<BandSet<'a>>,
 }
 
-impl<'a> Plan<'a> {
+impl<'a> RegionPlan<'a> {
     /// `region` must have passed [`Region::shape_of`] and have elements.
     pub(crate) fn new(descriptor: &ArrayDescriptor, region: &Region, lists: &'a mut Lists) -> Result<Self> {
         let size = |n: u64| usize::try_from(n).map_err(|_| Error::limit("axis", "max_axis", usize::MAX as u64, n));
@@ -76,9 +76,9 @@ impl<'a> Plan<'a> {
         let layout = if flat { Layout::AsShape } else { region.layout };
         let Lists { asked: asked_list, fetched: fetched_list, picks: pick_list } = lists;
         let asked = match &region.bands {
-            _ if flat => BandSet::Run(range(region.x, region.width)?),
-            Bands::All => BandSet::Run(0..bands),
-            Bands::Range(bands) => BandSet::Run(size(bands.start)?..size(bands.end)?),
+            _ if flat => BandSet::Range(range(region.x, region.width)?),
+            Bands::All => BandSet::Range(0..bands),
+            Bands::Range(bands) => BandSet::Range(size(bands.start)?..size(bands.end)?),
             Bands::List(list) => {
                 asked_list.clear();
                 for band in list {
@@ -88,7 +88,7 @@ impl<'a> Plan<'a> {
             }
         };
         let (low, high) = match &asked {
-            BandSet::Run(range) => (range.start, range.end),
+            BandSet::Range(range) => (range.start, range.end),
             BandSet::List(list) => {
                 (list.iter().copied().min().unwrap_or(0), list.iter().copied().max().map_or(0, |last| last + 1))
             }
@@ -97,8 +97,8 @@ impl<'a> Plan<'a> {
         // Neighbouring bands are read in one run, and a difference needs the lower ones: so take
         // all from the first to the last.
         let fetched = match (descriptor.band_difference, stored_layout, &asked) {
-            (true, ..) => BandSet::Run(0..high),
-            (false, Layout::AsShape, _) | (false, _, BandSet::Run(_)) => BandSet::Run(low..high),
+            (true, ..) => BandSet::Range(0..high),
+            (false, Layout::AsShape, _) | (false, _, BandSet::Range(_)) => BandSet::Range(low..high),
             (false, Layout::BandMajor, BandSet::List(list)) => {
                 fetched_list.clear();
                 fetched_list.extend_from_slice(list);
@@ -109,17 +109,18 @@ impl<'a> Plan<'a> {
         };
         let picks = match (&asked, &fetched) {
             _ if asked.iter().eq(fetched.iter()) => None,
-            (BandSet::Run(asked), BandSet::Run(fetched)) => {
-                Some(BandSet::Run(asked.start - fetched.start..asked.end - fetched.start))
+            (BandSet::Range(asked), BandSet::Range(fetched)) => {
+                Some(BandSet::Range(asked.start - fetched.start..asked.end - fetched.start))
             }
             _ => {
                 pick_list.clear();
                 for band in asked.iter() {
                     let place = match &fetched {
-                        BandSet::Run(range) => band.checked_sub(range.start),
+                        BandSet::Range(range) => band.checked_sub(range.start),
                         BandSet::List(list) => list.binary_search(&band).ok(),
                     };
-                    pick_list.push(place.ok_or_else(|| Error::internal("band of a region", "one to fetch", band))?);
+                    let Some(place) = place else { bug("a band of a region that is not fetched") };
+                    pick_list.push(place);
                 }
                 Some(BandSet::List(pick_list))
             }
@@ -158,7 +159,7 @@ impl<'a> Plan<'a> {
         self.layout
     }
 
-    /// Elements that [`Plan::runs`] goes over.
+    /// Elements that [`RegionPlan::runs`] goes over.
     pub(crate) fn fetched_elements(&self) -> usize {
         self.pixels() * self.fetched.len()
     }
@@ -170,19 +171,21 @@ impl<'a> Plan<'a> {
     }
 
     /// The stored bytes that the region needs, ascending; an element has `size` of them.
-    pub(crate) fn runs(&self, size: usize) -> impl Iterator<Item = Run> + Clone {
+    pub(crate) fn runs(&self, size: usize) -> impl Iterator<Item = StoredRange> + Clone {
         let Self { rows, columns, width, bands, height, fetched, .. } = self;
         let whole_rows = columns.len() == *width;
         let row = width * bands;
         // Runs of `length` elements, `count` of them `step` apart, for each of `outer`, which are
         // `outer_step` apart.
         let (outer, outer_step, first, count, step, length) = match (self.stored_layout, fetched) {
-            (Layout::AsShape, BandSet::Run(fetched)) => match (fetched.len() == *bands, whole_rows) {
-                (true, true) => (BandSet::Run(0..1), 0, rows.start * row, 1, 0, rows.len() * row),
-                (true, false) => (BandSet::Run(rows.clone()), row, columns.start * bands, 1, 0, columns.len() * bands),
+            (Layout::AsShape, BandSet::Range(fetched)) => match (fetched.len() == *bands, whole_rows) {
+                (true, true) => (BandSet::Range(0..1), 0, rows.start * row, 1, 0, rows.len() * row),
+                (true, false) => {
+                    (BandSet::Range(rows.clone()), row, columns.start * bands, 1, 0, columns.len() * bands)
+                }
                 (false, _) => {
                     let first = columns.start * bands + fetched.start;
-                    (BandSet::Run(rows.clone()), row, first, columns.len(), *bands, fetched.len())
+                    (BandSet::Range(rows.clone()), row, first, columns.len(), *bands, fetched.len())
                 }
             },
             (_, fetched) => {

@@ -1,12 +1,13 @@
 //! Several regions of one array at once: each block is decoded once, however many of them touch it.
 
-use super::source::{PayloadReader, Run};
-use shardpack_format::{Error, Result};
+use super::source::{PayloadReader, StoredRange};
+use shardpack_base::parts::part;
+use shardpack_format::Result;
 
 /// A run of stored bytes, and where it goes.
 #[derive(Debug, Clone)]
 pub(crate) struct Placed {
-    pub(crate) run: Run,
+    pub(crate) run: StoredRange,
     /// Number of the region.
     pub(crate) region: usize,
     /// Where in the bytes of the region.
@@ -27,7 +28,7 @@ impl PayloadReader<'_, '_> {
     pub(crate) fn scatter(
         &mut self,
         runs: &[Placed],
-        mut put: impl FnMut(&Placed, Run, &[u8]) -> Result<()>,
+        mut put: impl FnMut(&Placed, StoredRange, &[u8]) -> Result<()>,
     ) -> Result<()> {
         let mut tile = std::mem::take(&mut self.scratch.tile);
         let result = self.scatter_by(runs, &mut tile, &mut put);
@@ -39,7 +40,7 @@ impl PayloadReader<'_, '_> {
         &mut self,
         mut runs: &[Placed],
         tile: &mut Vec<u8>,
-        put: &mut impl FnMut(&Placed, Run, &[u8]) -> Result<()>,
+        put: &mut impl FnMut(&Placed, StoredRange, &[u8]) -> Result<()>,
     ) -> Result<()> {
         // Runs end here at least.
         let mut done = 0;
@@ -55,8 +56,7 @@ impl PayloadReader<'_, '_> {
                     continue;
                 }
                 let to = placed.at + (here.start - placed.run.start);
-                let from = bytes.get(here.start - block.start..here.end - block.start);
-                let from = from.ok_or_else(|| Error::internal("bytes of a block", here.end, block.end))?;
+                let from = part(bytes, here.start - block.start..here.end - block.start, "bytes of a block")?;
                 put(placed, to..to + from.len(), from)?;
             }
             done = block.end;

@@ -1,13 +1,13 @@
 //! From the stored elements of a region to its values, and on to where these go.
 
-use super::plan::{BandSet, Plan};
+use super::plan::{BandSet, RegionPlan};
 use super::request::{Output, Region};
 use crate::arrange::Arrangement;
 use crate::finish::Target;
-use crate::values::{Scratch, To, Values, is_as_stored};
+use crate::values::{To, ValueScratch, Values, is_as_stored};
 use shardpack_format::{ArrayDescriptor, Dtype, Layout, Result, Transform};
 
-impl Plan<'_> {
+impl RegionPlan<'_> {
     /// Whether the stored elements are, one by one, the output, with nothing to check.
     pub(crate) fn is_output(&self, descriptor: &ArrayDescriptor, region: &Region) -> bool {
         let as_stored = region.output == Output::Stored && descriptor.stored != Dtype::Bool;
@@ -21,7 +21,7 @@ impl Plan<'_> {
         region: &Region,
         target: Target,
         stored: &[u8],
-        scratch: &mut Scratch,
+        scratch: &mut ValueScratch,
         out: &mut [u8],
     ) -> Result<()> {
         let (layout, difference) = (descriptor.layout, descriptor.band_difference);

@@ -1,6 +1,7 @@
 //! Arrays in parts are the arrays that come whole.
 
 use super::*;
+use crate::blosc2::HEADER_BYTES;
 use crate::{
     Array, ArrayEncoder, ArrayLayout, ArraySettings, As, Bands, Coder, EncodedArray, Factors, Fill, Filter, Finish,
     Region, Turn, ValueRule, decoded_as,
@@ -36,7 +37,7 @@ struct Own<'a> {
     pixels: Range<usize>,
 }
 
-impl Room for Own<'_> {
+impl OutputRow for Own<'_> {
     fn bytes(&mut self, range: Range<usize>) -> Option<&mut [u8]> {
         let own = |pixel: i64| usize::try_from(pixel).is_ok_and(|pixel| self.pixels.contains(&pixel));
         let is_own = range.is_empty() || self.origins.of(range.clone())?.into_iter().all(own);

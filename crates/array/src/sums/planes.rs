@@ -12,7 +12,8 @@
 use super::unzigzag;
 use fearless_simd::prelude::{Bytes, Simd, SimdBase, SimdCombine, SimdSplit};
 use fearless_simd::{Level, dispatch, u8x16, u8x64, u16x32};
-use shardpack_format::{Error, Result};
+use shardpack_base::parts::{check_length, part};
+use shardpack_format::{Result, bug};
 
 /// Pixels that are summed at a time.
 const PIXELS: usize = 4;
@@ -28,12 +29,12 @@ pub(crate) const fn fits(pixels: usize, bands: usize) -> bool {
 /// Fills `out` with the running sums of whole pixels, which [`fits`] must accept. `low` and `high`
 /// are the bytes of their elements.
 pub(crate) fn sum(low: &[u8], high: &[u8], bands: usize, out: &mut [u8]) -> Result<()> {
-    let (elements, found) = (low.len(), out.len());
-    let whole = low.len() == high.len() && 2 * elements == found && elements.checked_rem(bands) == Some(0);
-    let done = whole.then(|| dispatch!(Level::new(), simd => sum_in(simd, low, high, bands, out))).flatten();
-    done.ok_or_else(|| {
-        Error::internal("sums of byte planes", format!("pixels of {bands} bands, twice {elements} bytes"), found)
-    })
+    check_length("high bytes of elements", low.len(), high.len())?;
+    check_length("elements of two bytes", out.len(), 2 * low.len())?;
+    check_length("elements of whole pixels", low.len() / bands.max(1) * bands, low.len())?;
+    part(low, 0..PIXELS * bands, "pixels that are summed at a time")?;
+    let done = dispatch!(Level::new(), simd => sum_in(simd, low, high, bands, out));
+    done.map_or_else(|| bug("running sums reach beyond their pixels"), Ok)
 }
 
 /// `None` if pixels are not where they must be.

@@ -34,7 +34,8 @@ impl Tables {
         self.top = top(*bits);
         for band in bands {
             let entry = scale.get(band).zip(offset.get(band));
-            let (scale, offset) = entry.ok_or_else(|| Error::internal("band of a table", scale.len(), band))?;
+            let (scale, offset) =
+                entry.ok_or_else(|| Error::usage("band of a table", format!("one of {}", scale.len()), band))?;
             self.scale.push(*scale);
             self.offset.push(*offset);
         }
@@ -68,10 +69,9 @@ pub(crate) fn check_tables(descriptor: &ArrayDescriptor, bands: usize) -> Result
 pub(super) fn decode_piece(descriptor: &ArrayDescriptor, tables: &Tables, stored: &[u8], out: &mut [u8]) -> Result<()> {
     // The loops below end with the shorter one.
     let (width, size) = (descriptor.stored.size(), descriptor.decoded.size());
-    if !stored.len().is_multiple_of(width) || stored.len() / width * size != out.len() {
-        let expected = format!("{size} for each {width} of {}", stored.len());
-        return Err(Error::internal("bytes of decoded elements", expected, out.len()));
-    }
+    let elements = stored.len() / width;
+    check_length("bytes of stored elements", elements * width, stored.len())?;
+    check_length("bytes of decoded elements", elements * size, out.len())?;
     match (&descriptor.transform, descriptor.stored, descriptor.decoded) {
         (Transform::None, from, to) if from == to => copy_checked(from, stored, out)?,
         (Transform::F16, Dtype::F16, Dtype::F16) => out.copy_from_slice(stored),

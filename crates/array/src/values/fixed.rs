@@ -1,6 +1,6 @@
 //! Error-bounded fixed point: unsigned integers of 8 to 16 bits with an offset for each band.
 
-use super::{Job, Stored, arrangement, is_plain};
+use super::{Job, StoredValues, arrangement, is_plain};
 use crate::element::{Element, Float};
 use crate::elements::Elements;
 use crate::error::{EncodeError, EncodeResult};
@@ -8,7 +8,7 @@ use crate::fidelity::Meter;
 use crate::settings::check_max_error;
 use crate::source::{BLOCK_BYTES, for_each_block};
 use shardpack_base::vectorised;
-use shardpack_format::{Codes, Dtype, Error, Transform};
+use shardpack_format::{Codes, Dtype, Transform};
 
 /// 2⁵²: the double nearest to x + 2⁵² has the integer nearest to x, ties to even, in its low bits.
 const ROUND: f64 = 4_503_599_627_370_496.0;
@@ -25,18 +25,22 @@ struct Ranges {
 }
 
 /// How the values are quantised.
-struct Plan {
+struct Quantiser {
     scale: f32,
     offset: Vec<f32>,
     bits: u8,
     codes: Codes,
 }
 
-pub(super) fn store<T: Float>(job: &Job<'_, T>, max_error: f64, elements: &mut Elements<'_>) -> EncodeResult<Stored> {
+pub(super) fn store<T: Float>(
+    job: &Job<'_, T>,
+    max_error: f64,
+    elements: &mut Elements<'_>,
+) -> EncodeResult<StoredValues> {
     check_max_error(max_error)?;
     let bands = arrangement(job.array, Dtype::U16, job.request).bands;
     let no_data = job.decoded_no_data();
-    let plan = Plan::new(&Ranges::of(job, bands)?, max_error, no_data)?;
+    let plan = Quantiser::new(&Ranges::of(job, bands)?, max_error, no_data)?;
     let stored = if plan.bits == 8 { Dtype::U8 } else { Dtype::U16 };
     let arrangement = arrangement(job.array, stored, job.request);
     let mut meter = Meter::new(job.no_data, job.spectrum());
@@ -73,7 +77,8 @@ pub(super) fn store<T: Float>(job: &Job<'_, T>, max_error: f64, elements: &mut E
                     continue;
                 };
                 let code = code.and_then(|c| u16::try_from(c).ok());
-                *step = code.ok_or_else(|| Error::internal("special value", "a code for it", v))?;
+                // The first pass has found all of them.
+                *step = code.ok_or_else(|| EncodeError::Source("its values changed while they were read".into()))?;
                 *decoded = special;
             }
         }
@@ -98,7 +103,7 @@ pub(super) fn store<T: Float>(job: &Job<'_, T>, max_error: f64, elements: &mut E
         return Err(EncodeError::ErrorBound { max_error, smallest: round_up(fidelity.max_abs_error) });
     }
     let scale = vec![plan.scale; bands];
-    Ok(Stored {
+    Ok(StoredValues {
         decoded: Dtype::F32,
         stored,
         transform: Transform::Fixed { bits: plan.bits, scale, offset: plan.offset },
@@ -167,7 +172,7 @@ impl Ranges {
     }
 }
 
-impl Plan {
+impl Quantiser {
     /// A reader computes `fl(offset + fl(q × scale))`. Compared to the real number, `q` loses half
     /// a step, and the two roundings lose at most 2⁻²⁴ of the range and of the magnitude. So the
     /// step is 2·(bound − those), rounded down to float32.

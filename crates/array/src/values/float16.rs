@@ -1,6 +1,6 @@
 //! Floats stored as float16, rounded to nearest, ties to even, after a range check.
 
-use super::{Job, Stored, arrangement, is_below};
+use super::{Job, StoredValues, arrangement, is_below};
 use crate::element::{Element, Float};
 use crate::elements::Elements;
 use crate::error::{EncodeError, EncodeResult};
@@ -18,7 +18,11 @@ const NAN: f16 = f16::from_bits(0x7E00);
 const NO_DATA_CODE: u16 = 0x7E01;
 
 /// Fails with [`EncodeError::ErrorBound`] as soon as an error is above `max_error`.
-pub(super) fn store<T: Float>(job: &Job<'_, T>, max_error: f64, elements: &mut Elements<'_>) -> EncodeResult<Stored> {
+pub(super) fn store<T: Float>(
+    job: &Job<'_, T>,
+    max_error: f64,
+    elements: &mut Elements<'_>,
+) -> EncodeResult<StoredValues> {
     let arrangement = arrangement(job.array, Dtype::F16, job.request);
     let no_data = job.decoded_no_data();
     // No value can be rounded to a no-data value that float16 cannot hold.
@@ -67,7 +71,7 @@ pub(super) fn store<T: Float>(job: &Job<'_, T>, max_error: f64, elements: &mut E
     })?;
     let fidelity = meter.total;
     let code = (held.is_none() && fidelity.no_data > 0).then_some(NO_DATA_CODE.into());
-    Ok(Stored {
+    Ok(StoredValues {
         decoded: Dtype::F32,
         stored: Dtype::F16,
         transform: Transform::F16,

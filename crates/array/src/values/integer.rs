@@ -1,7 +1,7 @@
 //! Narrowing to the smallest exact integer type. Lossless.
 
 use super::scan::{ROUND, Scan};
-use super::{Job, Request, Stored, arrangement, is_plain, keep};
+use super::{Job, Request, StoredValues, arrangement, is_plain, keep};
 use crate::element::{Float, Integer};
 use crate::elements::Elements;
 use crate::error::EncodeResult;
@@ -10,7 +10,7 @@ use crate::settings::ValueRule;
 use crate::source::{ArraySource, BLOCK_BYTES, element_count, for_each_block};
 use shardpack_base::parts::{part, part_mut};
 use shardpack_base::vectorised;
-use shardpack_format::{Codes, Dtype, Error, Transform};
+use shardpack_format::{Codes, Dtype, Transform};
 
 /// Types to try, smallest first, with their ranges.
 const TYPES: [(Dtype, i64, i64); 6] = [
@@ -27,7 +27,7 @@ pub(super) fn store_float<T: Float>(
     job: &Job<'_, T>,
     scan: &Scan,
     elements: &mut Elements<'_>,
-) -> EncodeResult<Option<Stored>> {
+) -> EncodeResult<Option<StoredValues>> {
     let no_data = job.no_data.filter(|_| scan.no_data > 0);
     let Some((stored, codes)) = choose(scan, no_data.map(T::to_f64), job.array.dtype()) else { return Ok(None) };
     let arrangement = arrangement(job.array, stored, job.request);
@@ -62,7 +62,7 @@ pub(super) fn store_float<T: Float>(
         infinite: scan.infinite,
         ..Fidelity::default()
     };
-    Ok(Some(Stored {
+    Ok(Some(StoredValues {
         decoded: job.array.dtype(),
         stored,
         transform: Transform::Integer,
@@ -150,7 +150,11 @@ fn store_low_bits<T: Float>(source: &[T], width: usize, out: &mut [u8]) {
 }
 
 /// Stores an array of integers or booleans.
-pub(super) fn store(array: &dyn ArraySource, request: &Request, elements: &mut Elements<'_>) -> EncodeResult<Stored> {
+pub(super) fn store(
+    array: &dyn ArraySource,
+    request: &Request,
+    elements: &mut Elements<'_>,
+) -> EncodeResult<StoredValues> {
     match array.dtype() {
         Dtype::U16 => narrow::<u16>(array, request, elements),
         Dtype::I16 => narrow::<i16>(array, request, elements),
@@ -163,7 +167,11 @@ pub(super) fn store(array: &dyn ArraySource, request: &Request, elements: &mut E
     }
 }
 
-fn narrow<T: Integer>(array: &dyn ArraySource, request: &Request, elements: &mut Elements<'_>) -> EncodeResult<Stored> {
+fn narrow<T: Integer>(
+    array: &dyn ArraySource,
+    request: &Request,
+    elements: &mut Elements<'_>,
+) -> EncodeResult<StoredValues> {
     let dtype = array.dtype();
     let no_data = request.no_data.and_then(T::from_no_data);
     let mut fidelity = Fidelity { values: element_count(array) as u64, ..Fidelity::default() };
@@ -173,9 +181,7 @@ fn narrow<T: Integer>(array: &dyn ArraySource, request: &Request, elements: &mut
         for bytes in block.chunks(4096 * size_of::<T>()) {
             let run = part_mut(&mut run, 0..bytes.len() / size_of::<T>(), "values of a run")?;
             T::load(bytes, run);
-            let Some(&first) = run.first() else {
-                return Err(Error::internal("values of a run", "one or more", bytes.len()).into());
-            };
+            let Some(&first) = run.first() else { continue };
             let (mut min, mut max) = range.unwrap_or((first, first));
             for &value in run.iter() {
                 min = if value < min { value } else { min };
@@ -198,7 +204,7 @@ fn narrow<T: Integer>(array: &dyn ArraySource, request: &Request, elements: &mut
     let (Some((stored, ..)), true) = (smaller, dtype != Dtype::Bool) else {
         let arrangement = keep(array, request, elements, |_| Ok(()))?;
         let (transform, no_data, codes) = (Transform::None, request.no_data, Codes::default());
-        return Ok(Stored { decoded: dtype, stored: dtype, transform, no_data, codes, arrangement, fidelity });
+        return Ok(StoredValues { decoded: dtype, stored: dtype, transform, no_data, codes, arrangement, fidelity });
     };
     let arrangement = arrangement(array, stored, request);
     let width = arrangement.width;
@@ -210,7 +216,7 @@ fn narrow<T: Integer>(array: &dyn ArraySource, request: &Request, elements: &mut
         Ok(())
     })?;
     let codes = Codes::default();
-    Ok(Stored {
+    Ok(StoredValues {
         decoded: dtype,
         stored,
         transform: Transform::Integer,

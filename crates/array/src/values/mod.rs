@@ -13,7 +13,7 @@ mod whole;
 pub(crate) use crate::element::Float;
 use decode::{Tables, decode_piece};
 pub(crate) use decode::{check_tables, special_bits};
-pub(crate) use whole::{Scratch, To, Values, is_as_stored};
+pub(crate) use whole::{To, ValueScratch, Values, is_as_stored};
 
 use crate::arrange::Arrangement;
 use crate::element::Element;
@@ -28,7 +28,7 @@ use shardpack_base::vectorised;
 use shardpack_format::{Codes, Dtype, Layout, Transform};
 
 /// How the elements of one array are stored, and what that changed.
-pub(crate) struct Stored {
+pub(crate) struct StoredValues {
     pub(crate) decoded: Dtype,
     pub(crate) stored: Dtype,
     pub(crate) transform: Transform,
@@ -48,7 +48,11 @@ pub(crate) struct Request {
 }
 
 /// Transforms and arranges `array`, and passes its stored elements to `elements` piece by piece.
-pub(crate) fn store(array: &dyn ArraySource, request: &Request, elements: &mut Elements<'_>) -> EncodeResult<Stored> {
+pub(crate) fn store(
+    array: &dyn ArraySource,
+    request: &Request,
+    elements: &mut Elements<'_>,
+) -> EncodeResult<StoredValues> {
     match array.dtype() {
         Dtype::F16 => Job::<f32>::new(array, request, load_f16).store(elements),
         Dtype::F32 => Job::<f32>::new(array, request, f32::load).store(elements),
@@ -102,7 +106,7 @@ impl<'a, T: Float> Job<'a, T> {
         Self { array, request, load, width, no_data }
     }
 
-    fn store(&self, elements: &mut Elements<'_>) -> EncodeResult<Stored> {
+    fn store(&self, elements: &mut Elements<'_>) -> EncodeResult<StoredValues> {
         use ValueRule::{F16, Fixed, IntegerOrF16, IntegerOrF16OrFixed, IntegerOrFixed, IntegerOrKeep, Keep};
         let rule = if self.elements() == 0 { Keep } else { self.request.rule };
         if !matches!(rule, Keep | F16 | Fixed { .. })
@@ -136,7 +140,7 @@ impl<'a, T: Float> Job<'a, T> {
         }
     }
 
-    fn fixed(&self, max_error: f64, elements: &mut Elements<'_>) -> EncodeResult<Stored> {
+    fn fixed(&self, max_error: f64, elements: &mut Elements<'_>) -> EncodeResult<StoredValues> {
         // Offsets are per position on the last axis: a single axis would have as many offsets as
         // values.
         match self.array.shape() {
@@ -145,7 +149,7 @@ impl<'a, T: Float> Job<'a, T> {
         }
     }
 
-    fn keep(&self, elements: &mut Elements<'_>) -> EncodeResult<Stored> {
+    fn keep(&self, elements: &mut Elements<'_>) -> EncodeResult<StoredValues> {
         let mut fidelity = Fidelity { values: self.elements() as u64, ..Fidelity::default() };
         let mut values = [T::default(); 4096];
         let dtype = self.array.dtype();
@@ -161,7 +165,15 @@ impl<'a, T: Float> Job<'a, T> {
         };
         let arrangement = keep(self.array, self.request, elements, count)?;
         let codes = Codes::default();
-        Ok(Stored { decoded: dtype, stored: dtype, transform: Transform::None, no_data, codes, arrangement, fidelity })
+        Ok(StoredValues {
+            decoded: dtype,
+            stored: dtype,
+            transform: Transform::None,
+            no_data,
+            codes,
+            arrangement,
+            fidelity,
+        })
     }
 
     fn count_specials(&self, values: &[T], fidelity: &mut Fidelity) {

@@ -3,10 +3,10 @@
 
 use super::{Tables, decode_piece};
 use crate::arrange::Arrangement;
-use crate::finish::{self, Room, Taker, Target};
-use crate::window::Block;
+use crate::block::StoredBlock;
+use crate::finish::{self, OutputRow, Taker, Target};
 use shardpack_base::parts::{grow, part, part_mut, split_mut};
-use shardpack_format::{ArrayDescriptor, Dtype, Error, Result, Transform};
+use shardpack_format::{ArrayDescriptor, Dtype, Result, Transform, bug};
 use std::ops::Range;
 
 /// Takes stored elements as they arrive and puts their values in their places.
@@ -34,7 +34,7 @@ pub(crate) enum To<'a> {
     /// One after the other, as they are.
     Plain(&'a mut [u8]),
     /// As the target says. The first ones are those of this unit.
-    Row(&'a Target, usize, &'a mut dyn Room),
+    Row(&'a Target, usize, &'a mut dyn OutputRow),
 }
 
 enum Out<'a> {
@@ -44,13 +44,13 @@ enum Out<'a> {
 
 /// Memory that one array leaves for the next.
 #[derive(Default)]
-pub(crate) struct Scratch {
+pub(crate) struct ValueScratch {
     tables: Tables,
     picks: Vec<usize>,
     piece: Vec<u8>,
     picked: Vec<u8>,
     values: Vec<u8>,
-    finish: finish::Scratch,
+    finish: finish::TakerScratch,
 }
 
 /// Whether every stored element is its own value.
@@ -65,7 +65,7 @@ impl<'a> Values<'a> {
     pub(crate) fn new(
         descriptor: &'a ArrayDescriptor,
         arrangement: Arrangement,
-        scratch: &'a mut Scratch,
+        scratch: &'a mut ValueScratch,
         to: To<'a>,
     ) -> Result<Self> {
         Self::of_bands(descriptor, arrangement, 0..arrangement.bands, None::<std::iter::Empty<usize>>, scratch, to)
@@ -78,11 +78,11 @@ impl<'a> Values<'a> {
         arrangement: Arrangement,
         bands: impl Iterator<Item = usize>,
         picks: Option<impl Iterator<Item = usize>>,
-        scratch: &'a mut Scratch,
+        scratch: &'a mut ValueScratch,
         to: To<'a>,
     ) -> Result<Self> {
         let pixels = arrangement.piece_pixels().min(arrangement.pixels.max(1));
-        let Scratch { tables, picks: list, piece, picked, values, finish } = scratch;
+        let ValueScratch { tables, picks: list, piece, picked, values, finish } = scratch;
         tables.refill(descriptor, bands, pixels)?;
         list.clear();
         list.extend(picks.into_iter().flatten());
@@ -99,7 +99,7 @@ impl<'a> Values<'a> {
     }
 
     /// Takes these elements of a block in shape order, after those taken before.
-    pub(crate) fn take(&mut self, block: &Block<'_>, elements: Range<usize>) -> Result<()> {
+    pub(crate) fn take(&mut self, block: &StoredBlock<'_>, elements: Range<usize>) -> Result<()> {
         let Arrangement { bands, width, .. } = self.arrangement;
         let Range { start: mut first, end: count } = elements;
         if let (Out::Plain(out), true, []) = (&mut self.out, is_as_stored(self.descriptor), self.picks) {
@@ -113,7 +113,8 @@ impl<'a> Values<'a> {
         }
         while first < count {
             let whole = (count - first) / bands * bands;
-            if let (Block::Bytes(bytes), 0, true, 1..) = (block, self.kept, self.arrangement.is_identity(), whole) {
+            if let (StoredBlock::Bytes(bytes), 0, true, 1..) = (block, self.kept, self.arrangement.is_identity(), whole)
+            {
                 // The order is right already.
                 let bytes = part(bytes, first * width..(first + whole) * width, "whole pixels of a block")?;
                 bytes.chunks(self.pixels * bands * width).try_for_each(|piece| self.put(piece))?;
@@ -144,12 +145,12 @@ impl<'a> Values<'a> {
         self.kept = 0;
         match &mut self.out {
             Out::Row(taker) => taker.skip_to(unit),
-            Out::Plain(_) => Err(Error::internal("elements that are skipped", "those of a target", unit)),
+            Out::Plain(_) => bug("elements of a plain row are not skipped"),
         }
     }
 
     /// Takes all elements of a band-major array, in `blocks` of equal size.
-    pub(crate) fn take_planes(&mut self, blocks: &[Block<'_>], block: usize, window: &mut Vec<u8>) -> Result<()> {
+    pub(crate) fn take_planes(&mut self, blocks: &[StoredBlock<'_>], block: usize, window: &mut Vec<u8>) -> Result<()> {
         let Arrangement { bands, width, pixels, .. } = self.arrangement;
         let step = self.arrangement.tile_pixels();
         for first in (0..pixels).step_by(step) {

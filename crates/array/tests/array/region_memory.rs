@@ -52,7 +52,7 @@ fn regions_take_no_memory_once_the_decoder_is_warm() {
         for values in [ValueRule::F16, ValueRule::Fixed { max_error: 1e-4 }] {
             for stored in [ArrayLayout::AsShape, ArrayLayout::BandMajor] {
                 for band_difference in [false, true] {
-                    let filter = if coder.is_blosc2() { Filter::Shuffle } else { Filter::None };
+                    let filter = if coder.has_filters() { Filter::Shuffle } else { Filter::None };
                     let settings = ArraySettings { values, coder, level, filter, band_difference, layout: stored };
                     let encoded = ArrayEncoder::new(settings).unwrap().encode(&cube, None).unwrap();
                     let mut decoder = ArrayDecoder::new();

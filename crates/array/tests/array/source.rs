@@ -56,7 +56,7 @@ fn noise(i: usize) -> u64 {
 }
 
 fn settings(values: ValueRule, coder: Coder, layout: ArrayLayout, band_difference: bool) -> ArraySettings {
-    let filter = if coder.is_blosc2() { Filter::Shuffle } else { Filter::None };
+    let filter = if coder.has_filters() { Filter::Shuffle } else { Filter::None };
     ArraySettings { values, coder, level: coder.default_level(), filter, band_difference, layout }
 }
 

@@ -11,7 +11,7 @@
 //! ```
 
 use shardpack_array::Units;
-use shardpack_array::blosc2::{Content, Filters, Shuffle, Stream, StreamCoder, StreamKind};
+use shardpack_array::blosc2::{ChunkContent, ChunkStream, Filters, Shuffle, StreamCoder, StreamKind};
 use shardpack_format::{Error, Result};
 
 /// Instead of a number of chunks.
@@ -44,7 +44,7 @@ pub(super) struct KeptChunk<'a> {
     pub(super) content: KeptContent<'a>,
 }
 
-/// As [`Content`], with streams that are read when they are needed.
+/// As [`ChunkContent`], with streams that are read when they are needed.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum KeptContent<'a> {
     Stored,
@@ -81,12 +81,12 @@ pub(crate) fn keep(units: &Units<'_>, payload: &[u8], at: u64, out: &mut Vec<u8>
     for chunk in chunks {
         let bytes = number(chunk.bytes().len())?;
         match chunk.content() {
-            Content::Stored => words(&[bytes, STORED_UNIT]),
-            Content::Repeated(item) => {
+            ChunkContent::Stored => words(&[bytes, STORED_UNIT]),
+            ChunkContent::Repeated(item) => {
                 words(&[bytes, ITEM]);
                 words(&halves(u64::from_le_bytes(*item)));
             }
-            Content::Blocks { coder, filters, block_bytes, streams } => {
+            ChunkContent::Blocks { coder, filters, block_bytes, streams } => {
                 let shuffle = match filters.shuffle {
                     Shuffle::None => 0,
                     Shuffle::Bytes => 1,
@@ -167,7 +167,7 @@ fn words<const N: usize>(bytes: &[u8]) -> [u32; N] {
 }
 
 /// The stream that is kept so. Where its output goes among others is not.
-pub(super) fn stream(kept: &KeptStream) -> Stream {
+pub(super) fn stream(kept: &KeptStream) -> ChunkStream {
     let [kind, offset, bytes, out_bytes] = words(kept);
     let kind = match kind {
         CODED => StreamKind::Coded,
@@ -175,7 +175,7 @@ pub(super) fn stream(kept: &KeptStream) -> Stream {
         run => StreamKind::Run(run.to_le_bytes()[0]),
     };
     let [offset, bytes, out_bytes] = [offset, bytes, out_bytes].map(|n| n as usize);
-    Stream { kind, offset, bytes, out_offset: 0, out_bytes }
+    ChunkStream { kind, offset, bytes, out_offset: 0, out_bytes }
 }
 
 impl<'a> KeptArray<'a> {
@@ -251,21 +251,21 @@ mod tests {
         assert!(keep(&units, &encoded.payload, 0, &mut Vec::new()).is_err());
     }
 
-    fn walked(chunk: KeptChunk<'_>) -> (usize, Content) {
+    fn walked(chunk: KeptChunk<'_>) -> (usize, ChunkContent) {
         let content = match chunk.content {
-            KeptContent::Stored => Content::Stored,
-            KeptContent::Repeated(item) => Content::Repeated(item),
+            KeptContent::Stored => ChunkContent::Stored,
+            KeptContent::Repeated(item) => ChunkContent::Repeated(item),
             KeptContent::Blocks { coder, filters, block_bytes, streams } => {
-                Content::Blocks { coder, filters, block_bytes, streams: streams.iter().map(stream).collect() }
+                ChunkContent::Blocks { coder, filters, block_bytes, streams: streams.iter().map(stream).collect() }
             }
         };
         (chunk.bytes, content)
     }
 
     /// The places of outputs are not kept.
-    fn without_places(content: &Content) -> Content {
+    fn without_places(content: &ChunkContent) -> ChunkContent {
         let mut content = content.clone();
-        if let Content::Blocks { streams, .. } = &mut content {
+        if let ChunkContent::Blocks { streams, .. } = &mut content {
             streams.iter_mut().for_each(|stream| stream.out_offset = 0);
         }
         content

@@ -2,7 +2,7 @@
 
 use super::kept::{KeptArray, KeptContent, KeptStream, stream};
 use shardpack_array::Units;
-use shardpack_array::blosc2::{Content, Filters, Stream, StreamCoder};
+use shardpack_array::blosc2::{ChunkContent, ChunkStream, Filters, StreamCoder};
 use shardpack_format::{Result, bug};
 use std::borrow::Cow;
 
@@ -25,7 +25,7 @@ pub(crate) enum KeptPayload<'a> {
 /// A chunk: its bytes, and what it holds.
 pub(super) type Chunk<'a> = (usize, Holds<'a>);
 
-/// As [`Content`].
+/// As [`ChunkContent`].
 pub(super) enum Holds<'a> {
     Stored,
     Repeated([u8; 8]),
@@ -35,7 +35,7 @@ pub(super) enum Holds<'a> {
 /// Streams of a chunk.
 #[derive(Clone, Copy)]
 pub(super) enum Streams<'a> {
-    Walked(&'a [Stream]),
+    Walked(&'a [ChunkStream]),
     Kept(&'a [KeptStream]),
 }
 
@@ -45,9 +45,9 @@ impl PayloadSource<'_> {
         match self {
             Self::Walked(Units::Blosc2(chunks), _) => Some(Box::new(chunks.iter().map(|chunk| {
                 let holds = match chunk.content() {
-                    Content::Stored => Holds::Stored,
-                    Content::Repeated(item) => Holds::Repeated(*item),
-                    Content::Blocks { coder, filters, block_bytes, streams } => Holds::Blocks {
+                    ChunkContent::Stored => Holds::Stored,
+                    ChunkContent::Repeated(item) => Holds::Repeated(*item),
+                    ChunkContent::Blocks { coder, filters, block_bytes, streams } => Holds::Blocks {
                         coder: *coder,
                         filters: *filters,
                         block_bytes: *block_bytes,
@@ -104,7 +104,7 @@ impl<'a> Streams<'a> {
         }
     }
 
-    pub(super) fn list(self) -> Cow<'a, [Stream]> {
+    pub(super) fn list(self) -> Cow<'a, [ChunkStream]> {
         match self {
             Self::Walked(streams) => Cow::Borrowed(streams),
             Self::Kept(streams) => streams.iter().map(stream).collect(),

@@ -8,7 +8,7 @@
 use super::blocks::Blocks;
 use super::payload::{Holds, PayloadSource, Streams};
 use super::wire::{BLOCK_ELEMENTS, PieceTask, Plane, StreamSource, StreamTask};
-use shardpack_array::blosc2::{Filters, HEADER_BYTES, Shuffle, Stream, StreamCoder, StreamKind};
+use shardpack_array::blosc2::{ChunkStream, Filters, HEADER_BYTES, Shuffle, StreamCoder, StreamKind};
 use shardpack_array::{UNIT_BYTES, Units, ZstdDecoder};
 use shardpack_format::{Error, Result, bug};
 
@@ -188,7 +188,7 @@ impl<'a> Placer<'a, '_> {
     }
 
     /// A block of `items` elements.
-    fn block(&mut self, chunk: Placed<'a>, filters: Filters, streams: &[Stream], items: usize) -> Result<()> {
+    fn block(&mut self, chunk: Placed<'a>, filters: Filters, streams: &[ChunkStream], items: usize) -> Result<()> {
         // Whether each stream holds one byte of all elements, or its bits.
         let by_plane = match filters.shuffle {
             Shuffle::Bytes => true,
@@ -221,7 +221,13 @@ impl<'a> Placer<'a, '_> {
     }
 
     /// A block whose streams must be joined before its filters are undone.
-    fn joined_block(&mut self, chunk: Placed<'a>, filters: Filters, streams: &[Stream], items: usize) -> Result<()> {
+    fn joined_block(
+        &mut self,
+        chunk: Placed<'a>,
+        filters: Filters,
+        streams: &[ChunkStream],
+        items: usize,
+    ) -> Result<()> {
         let width = self.width;
         let source = match streams {
             [stream] => self.decoded(chunk, stream)?,
@@ -300,7 +306,7 @@ impl<'a> Placer<'a, '_> {
     }
 
     /// Where a stream's bytes are once it is decoded.
-    fn decoded(&mut self, chunk: Placed<'a>, stream: &Stream) -> Result<DecodedBytes> {
+    fn decoded(&mut self, chunk: Placed<'a>, stream: &ChunkStream) -> Result<DecodedBytes> {
         match self.source(chunk, stream)? {
             StreamSource::Run(value) => Ok(DecodedBytes::Run(value)),
             StreamSource::Stored(at) => Ok(DecodedBytes::At(at, false)),
@@ -313,12 +319,12 @@ impl<'a> Placer<'a, '_> {
     }
 
     /// Has a stream decoded to `to`.
-    fn decode_to(&mut self, chunk: Placed<'a>, stream: &Stream, to: u64) -> Result<()> {
+    fn decode_to(&mut self, chunk: Placed<'a>, stream: &ChunkStream, to: u64) -> Result<()> {
         let source = self.source(chunk, stream)?;
         self.stream(source, stream, to)
     }
 
-    fn stream(&mut self, source: StreamSource, stream: &Stream, to: u64) -> Result<()> {
+    fn stream(&mut self, source: StreamSource, stream: &ChunkStream, to: u64) -> Result<()> {
         let size = |n: usize| u32::try_from(n).map_err(|_| Error::format("blosc2 stream", "below 2^32 bytes", n));
         let (bytes, out_bytes) = (size(stream.bytes)?, size(stream.out_bytes)?);
         self.tasks.streams.push(StreamTask { source, to, bytes, out_bytes, row: 0, number: self.number - 1 });
@@ -326,7 +332,7 @@ impl<'a> Placer<'a, '_> {
     }
 
     /// A stream as it is in the slot.
-    fn source(&mut self, chunk: Placed<'a>, stream: &Stream) -> Result<StreamSource> {
+    fn source(&mut self, chunk: Placed<'a>, stream: &ChunkStream) -> Result<StreamSource> {
         self.number += 1;
         if let StreamKind::Run(value) = stream.kind {
             return Ok(StreamSource::Run(value));

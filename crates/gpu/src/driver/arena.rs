@@ -42,7 +42,7 @@ const ALIGN: usize = 16;
 pub struct Arena<M> {
     /// Loans hold it too.
     memory: Arc<M>,
-    state: Mutex<State>,
+    state: Mutex<ArenaState>,
 }
 
 /// A part of an [`Arena`], for whoever claimed it.
@@ -56,7 +56,7 @@ pub struct ArenaPart<'a> {
 
 /// What is handed out, in multiples of [`ALIGN`].
 #[derive(Debug, Default)]
-struct State {
+struct ArenaState {
     /// Bytes from the front.
     front: usize,
     /// The first byte of the back.
@@ -65,7 +65,7 @@ struct State {
     reserved: usize,
 }
 
-impl State {
+impl ArenaState {
     fn free(&self) -> usize {
         (self.back - self.front).saturating_sub(self.reserved)
     }
@@ -95,7 +95,7 @@ impl<M: Block> Arena<M> {
     pub fn reset(&mut self) -> Result<(), GpuError> {
         let back = self.size();
         self.memory()?.settle()?;
-        *self.state_mut() = State { back, ..State::default() };
+        *self.state_mut() = ArenaState { back, ..ArenaState::default() };
         Ok(())
     }
 
@@ -147,16 +147,16 @@ impl<M: Block> Arena<M> {
     /// # Errors
     /// `Lent` if a loan is left.
     pub fn memory(&mut self) -> Result<&mut M, GpuError> {
-        *self.state_mut() = State::default();
+        *self.state_mut() = ArenaState::default();
         Arc::get_mut(&mut self.memory).ok_or(GpuError::Lent)
     }
 
-    fn state_mut(&mut self) -> &mut State {
+    fn state_mut(&mut self) -> &mut ArenaState {
         self.state.get_mut().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// `take` moves one end of what is free by the bytes that it is told, and says where they begin.
-    fn hand_out(&self, len: usize, take: impl FnOnce(&mut State, usize) -> usize) -> Option<ArenaPart<'_>> {
+    fn hand_out(&self, len: usize, take: impl FnOnce(&mut ArenaState, usize) -> usize) -> Option<ArenaPart<'_>> {
         let taken = len.checked_next_multiple_of(ALIGN)?;
         let at = {
             let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);

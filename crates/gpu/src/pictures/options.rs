@@ -81,7 +81,7 @@ pub struct StagingOptions {
     /// Most blocks of a segment. One thread decodes it, so that the longest segment sets the time
     /// of a batch. Default 2048.
     pub max_segment_blocks: u32,
-    /// Most bytes of a whole picture, at 4 for each of its pixels, as `DecodeOptions::limits` count
+    /// Most bytes of a whole picture, at 4 for each of its pixels, as those of `JpegDecoder` count
     /// them: larger ones are left to the host, which says so. Default: no limit.
     pub max_bytes: u64,
 }

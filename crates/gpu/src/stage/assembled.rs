@@ -2,7 +2,6 @@
 //! words mean.
 
 use super::prepared_row::{HostBytes, PreparedRow};
-use super::scenes::Scene;
 use super::sharing::SharedArrays;
 use crate::config::STATUS_BYTES;
 use crate::cubes::{self, CubeWork, Fault};
@@ -10,7 +9,7 @@ use crate::driver::Launch;
 use crate::gather::Gather;
 use crate::pictures::{self, PictureBatch, Regions};
 use shardpack_format::to_usize;
-use shardpack_loader::stage::{RowFault, Spot};
+use shardpack_loader::stage::{DeviceArray, RowFault, Spot};
 use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::Arc;
@@ -36,7 +35,7 @@ pub(super) struct Assembled {
     /// Of each array of which several rows take parts, these rows of cubes.
     sharing: Vec<Vec<usize>>,
     /// What the kernels read besides.
-    _scenes: Vec<Arc<dyn Scene>>,
+    _scenes: Vec<Arc<dyn DeviceArray>>,
 }
 
 impl Assembled {

@@ -11,10 +11,10 @@ use super::store::Store;
 use crate::cubes;
 use crate::driver::{Device, GpuError, Memory, Pinned};
 use crate::pictures::{self, Dtype};
-use shardpack_array::ZstdDecoder;
 use shardpack_format::{ArrayDescriptor, Codec};
-use shardpack_loader::stage::{DeviceId, FieldSource, FieldSpec, Keeper, Keeping, SlotRoom, Stage, StageSlot, Value};
-use std::any::Any;
+use shardpack_loader::stage::{
+    DeviceId, FieldSource, FieldSpec, Keeper, Keeping, RecordValue, SlotRoom, Stage, StageSlot,
+};
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -64,7 +64,7 @@ impl Keeper for CudaKeeper {
         store.put_in(ResidentMemory::new(device.clone(), memory), bytes)
     }
 
-    fn keep(&self, values: &[Value<'_>]) -> io::Result<Vec<Option<u64>>> {
+    fn keep(&self, values: &[RecordValue<'_>]) -> io::Result<Vec<Option<u64>>> {
         self.0.store.keep(values)
     }
 
@@ -115,7 +115,7 @@ impl Stage for CudaStage {
         takes(field)
     }
 
-    fn shares(&self, example: &Value<'_>) -> bool {
+    fn shares(&self, example: &RecordValue<'_>) -> bool {
         shares(example)
     }
 
@@ -156,16 +156,12 @@ impl Stage for CudaStage {
         if self.is_resident { 0 } else { ScenePool::bytes_of(open_bytes, arrays).min(most) }
     }
 
-    fn look(&self, value: &Value<'_>) {
+    fn look(&self, value: &RecordValue<'_>) {
         _ = noted(value, self.scenes.as_ref());
     }
 
     fn growths(&self) -> u64 {
         self.shared.grown.load(Ordering::Relaxed)
-    }
-
-    fn bench(&self) -> Box<dyn Any + Send> {
-        Box::new(ZstdDecoder::default())
     }
 
     fn keeping(&self) -> Option<Keeping> {
@@ -192,9 +188,9 @@ pub(super) fn takes(field: &FieldSpec<'_>) -> bool {
 }
 
 /// Arrays of which the host decodes nothing, and the device needs most.
-pub(super) fn shares(example: &Value<'_>) -> bool {
+pub(super) fn shares(example: &RecordValue<'_>) -> bool {
     match *example {
-        Value::Array { codec, descriptor, bytes, region, limits, .. } => {
+        RecordValue::Array { codec, descriptor, bytes, region, limits, .. } => {
             !cubes::Most::of(descriptor, region).is_small()
                 && cubes::is_taken_as_stored(codec, descriptor, bytes, limits)
         }

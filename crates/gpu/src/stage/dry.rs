@@ -3,14 +3,14 @@
 use super::cuda::{staged_bytes, takes};
 use super::fill::{Fill, KeptValue};
 use super::noted::noted;
-use super::scenes::{Scene, Scenes};
+use super::scenes::Scenes;
 use super::store::{Backing, Store};
 use crate::driver::Heap;
 use shardpack_array::ZstdDecoder;
 use shardpack_loader::stage::{
-    DeviceId, FieldSpec, Keeper, Keeping, Prepared, SlotRoom, Spot, Stage, StageSlot, StreamHandle, Ticket, Value,
+    DeviceArray, DeviceId, FieldSpec, Keeper, Keeping, Prepared, RecordValue, SlotRoom, Spot, Stage, StageSlot,
+    StreamHandle, Ticket,
 };
-use std::any::Any;
 use std::io;
 use std::sync::Arc;
 
@@ -41,12 +41,12 @@ impl Backing for Nowhere {
 }
 
 impl Scenes for Nowhere {
-    fn put(&self, _: &[u8]) -> Option<Arc<dyn Scene>> {
+    fn put(&self, _: &[u8]) -> Option<Arc<dyn DeviceArray>> {
         Some(Arc::new(Self))
     }
 }
 
-impl Scene for Nowhere {
+impl DeviceArray for Nowhere {
     fn at(&self) -> u64 {
         0
     }
@@ -75,7 +75,7 @@ impl Keeper for DryKeeper {
         self.0.put_in(Nowhere, bytes)
     }
 
-    fn keep(&self, values: &[Value<'_>]) -> io::Result<Vec<Option<u64>>> {
+    fn keep(&self, values: &[RecordValue<'_>]) -> io::Result<Vec<Option<u64>>> {
         self.0.keep(values)
     }
 
@@ -126,11 +126,7 @@ impl Stage for DryStage {
         Ok(Arc::new(DrySlot { room: *room, fill, store: Arc::clone(&self.store) }))
     }
 
-    fn bench(&self) -> Box<dyn Any + Send> {
-        Box::new(ZstdDecoder::default())
-    }
-
-    fn look(&self, value: &Value<'_>) {
+    fn look(&self, value: &RecordValue<'_>) {
         _ = noted(value, self.scenes().as_ref());
     }
 
@@ -154,17 +150,14 @@ impl StageSlot for DrySlot {
         self.fill.begin(output_bytes);
     }
 
-    fn prepare(&self, spot: &Spot, value: &Value<'_>, bench: &mut (dyn Any + Send)) -> Prepared {
-        match bench.downcast_mut::<ZstdDecoder>() {
-            Some(zstd) => self.fill.prepare(spot, value, zstd),
-            None => Prepared::Refused("scratch memory that is not of this stage".into()),
-        }
+    fn prepare(&self, spot: &Spot, value: &RecordValue<'_>, zstd: &mut ZstdDecoder) -> Prepared {
+        self.fill.prepare(spot, value, zstd)
     }
 
-    fn prepare_kept(&self, spot: &Spot, number: u64, value: &Value<'_>, bench: &mut (dyn Any + Send)) -> Prepared {
-        match (self.store.find(number), bench.downcast_mut::<ZstdDecoder>()) {
-            (Some(tables), Some(zstd)) => self.fill.prepare_kept(spot, KeptValue { number, tables }, value, zstd),
-            _ => Prepared::Refused("a value that is not on the device".into()),
+    fn prepare_kept(&self, spot: &Spot, number: u64, value: &RecordValue<'_>, zstd: &mut ZstdDecoder) -> Prepared {
+        match self.store.find(number) {
+            Some(tables) => self.fill.prepare_kept(spot, KeptValue { number, tables }, value, zstd),
+            None => Prepared::Refused("a value that is not on the device".into()),
         }
     }
 

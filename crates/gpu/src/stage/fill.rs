@@ -3,7 +3,7 @@
 use super::assembled::Assembled;
 use super::noted::noted;
 use super::prepared_row::{HostBytes, PreparedRow};
-use super::scenes::{Scene, Scenes};
+use super::scenes::Scenes;
 use super::sharing::{Identity, Sharing};
 use crate::cubes::{self, KeptPayload, PreparedArray, StagedArray};
 use crate::driver::{Arena, ArenaPart, Block, GpuError, Loan, LoanPart};
@@ -11,7 +11,7 @@ use crate::gather::{Gather, Piece};
 use crate::pictures::{self, Destination, Output, PreparedPicture, Reason, StagingOptions, Totals};
 use shardpack_array::ZstdDecoder;
 use shardpack_format::{Error, Limits, Note};
-use shardpack_loader::stage::{Prepared, RowNoise, Spot, StageFailure, Value};
+use shardpack_loader::stage::{DeviceArray, Prepared, RecordValue, RowNoise, Spot, StageFailure};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::io;
@@ -123,7 +123,7 @@ impl<M: Block> Fill<M> {
     }
 
     /// Takes a value, or says why not.
-    pub(super) fn prepare(&self, spot: &Spot, value: &Value<'_>, zstd: &mut ZstdDecoder) -> Prepared {
+    pub(super) fn prepare(&self, spot: &Spot, value: &RecordValue<'_>, zstd: &mut ZstdDecoder) -> Prepared {
         self.take(spot, value, ValueBytes::Here, zstd).map_or_else(Prepared::Refused, Prepared::Taken)
     }
 
@@ -132,7 +132,7 @@ impl<M: Block> Fill<M> {
         &self,
         spot: &Spot,
         kept: KeptValue<'_>,
-        value: &Value<'_>,
+        value: &RecordValue<'_>,
         zstd: &mut ZstdDecoder,
     ) -> Prepared {
         self.take(spot, value, ValueBytes::Kept(kept), zstd).map_or_else(Prepared::Refused, Prepared::Taken)
@@ -147,7 +147,7 @@ impl<M: Block> Fill<M> {
     pub(super) fn prepare_there(
         &self,
         spot: &Spot,
-        value: &Value<'_>,
+        value: &RecordValue<'_>,
         loan: &Loan<M>,
         zstd: &mut ZstdDecoder,
     ) -> Prepared {
@@ -157,7 +157,7 @@ impl<M: Block> Fill<M> {
     fn take(
         &self,
         spot: &Spot,
-        value: &Value<'_>,
+        value: &RecordValue<'_>,
         stored: ValueBytes<'_, M>,
         zstd: &mut ZstdDecoder,
     ) -> Result<Option<[u32; 2]>, Refusal> {
@@ -165,7 +165,7 @@ impl<M: Block> Fill<M> {
             return Err("a place that is not in the batch".into());
         }
         match *value {
-            Value::Picture { bytes, how, changes, dtype, scaling, limits, .. } => {
+            RecordValue::Picture { bytes, how, changes, dtype, scaling, limits, .. } => {
                 let dtype = pictures::Dtype::of(dtype).ok_or("a type that the device does not write")?;
                 let output = Output { dtype, layout: how.layout, scaling: *scaling };
                 let options = StagingOptions { output, ..staging_options(limits) };
@@ -175,10 +175,10 @@ impl<M: Block> Fill<M> {
                 };
                 self.picture(spot, needs.map_err(reason)?).map(Some)
             }
-            Value::Array { codec, descriptor, bytes, region, finish, noise, memo: _, limits } => {
+            RecordValue::Array { codec, descriptor, bytes, region, finish, noise, memo: _, limits } => {
                 let is_whole = region.is_none();
                 let known = noted(value, self.scenes.as_ref());
-                let known = known.and_then(|(id, noted)| Some((id, noted.known.as_deref()?, &noted.scene)));
+                let known = known.and_then(|(id, note)| Some((id, note.tables.as_deref()?, &note.on_device)));
                 let (needs, at, array) = match (stored, known) {
                     (ValueBytes::Kept(kept), _) => {
                         let payload = KeptPayload::Device(0);
@@ -211,7 +211,6 @@ impl<M: Block> Fill<M> {
                     None => self.cube(spot, &needs, at, zstd).map(|()| None),
                 }
             }
-            _ => Err("neither a picture nor an array".into()),
         }
     }
 
@@ -259,7 +258,7 @@ impl<M: Block> Fill<M> {
         spot: &Spot,
         needs: &PreparedArray<'_>,
         identity: Identity,
-        scene: Option<&Arc<dyn Scene>>,
+        scene: Option<&Arc<dyn DeviceArray>>,
         zstd: &mut ZstdDecoder,
     ) -> Result<(), Refusal> {
         let arena = self.shared();

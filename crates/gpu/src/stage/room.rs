@@ -3,13 +3,9 @@
 use super::fill::Fill;
 use crate::driver::{Block, Loan, LoanPart};
 use shardpack_array::ZstdDecoder;
-use shardpack_loader::stage::{Prepared, Spot, StagedPart, StagedParts, StagedRoom, Value};
-use std::any::Any;
+use shardpack_loader::stage::{Prepared, RecordValue, Spot, StagedPart, StagedParts, StagedRoom};
 use std::fmt;
 use std::sync::Arc;
-
-/// Why nothing is prepared with scratch memory of somebody else.
-pub(super) const FOREIGN_BENCH: &str = "scratch memory that is not of this stage";
 
 /// What has staging memory.
 pub(super) trait Filled: Send + Sync + fmt::Debug + 'static {
@@ -38,11 +34,8 @@ impl<S: Filled> StagedRoom for ArrayRoom<S> {
         self.loan.bytes()
     }
 
-    fn prepare(&self, value: &Value<'_>, bench: &mut (dyn Any + Send)) -> Prepared {
-        match bench.downcast_mut::<ZstdDecoder>() {
-            Some(zstd) => self.slot.fill().prepare_there(&self.spot, value, &self.loan, zstd),
-            None => Prepared::Refused(FOREIGN_BENCH.into()),
-        }
+    fn prepare(&self, value: &RecordValue<'_>, zstd: &mut ZstdDecoder) -> Prepared {
+        self.slot.fill().prepare_there(&self.spot, value, &self.loan, zstd)
     }
 }
 

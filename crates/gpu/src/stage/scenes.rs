@@ -3,6 +3,7 @@
 
 use crate::driver::{Device, GpuError, Memory, Pinned, Stream};
 use crate::gather::MARGIN;
+use shardpack_loader::stage::DeviceArray;
 use std::fmt::Debug;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -21,13 +22,7 @@ const SHARE: u64 = 16;
 /// Where arrays are put.
 pub(super) trait Scenes: Debug + Send + Sync {
     /// Copies an array to the device, and waits for it. `None` if there is no room.
-    fn put(&self, bytes: &[u8]) -> Option<Arc<dyn Scene>>;
-}
-
-/// An array on the device. Nothing may read it any more when it is dropped: its memory is for the next one.
-pub(super) trait Scene: Send + Sync {
-    /// Where it begins, from where kept values begin.
-    fn at(&self) -> u64;
+    fn put(&self, bytes: &[u8]) -> Option<Arc<dyn DeviceArray>>;
 }
 
 /// Memory of a device for arrays.
@@ -43,7 +38,7 @@ pub(super) struct ScenePool {
 struct Rooms {
     /// Bytes of all rooms, of those in use, too.
     bytes: u64,
-    free: Vec<Room>,
+    free: Vec<ArrayMemory>,
     /// Pinned memory that nobody uses, and how many pairs there are.
     pieces: Vec<[Pinned; 2]>,
     pairs: usize,
@@ -51,7 +46,7 @@ struct Rooms {
 
 /// Memory for an array, and the stream in which it is copied there.
 #[derive(Debug)]
-struct Room {
+struct ArrayMemory {
     memory: Memory,
     stream: Stream,
 }
@@ -77,9 +72,9 @@ impl ScenePool {
     }
 
     /// Room for so many bytes, or a little more.
-    fn room(&self, bytes: usize) -> Option<Room> {
+    fn room(&self, bytes: usize) -> Option<ArrayMemory> {
         let size = bytes.checked_next_multiple_of(STEP)?;
-        let suits = |room: &Room| room.memory.len() >= bytes && room.memory.len() - bytes <= bytes / 4 + STEP;
+        let suits = |room: &ArrayMemory| room.memory.len() >= bytes && room.memory.len() - bytes <= bytes / 4 + STEP;
         let mut rooms = self.rooms();
         if let Some(place) = rooms.free.iter().rposition(suits) {
             return Some(rooms.free.swap_remove(place));
@@ -114,7 +109,7 @@ impl ScenePool {
     }
 
     /// Copies an array to its room, and waits for it.
-    fn fill(&self, room: &Room, bytes: &[u8]) -> Result<(), GpuError> {
+    fn fill(&self, room: &ArrayMemory, bytes: &[u8]) -> Result<(), GpuError> {
         let Some(mut pieces) = self.pieces() else { return room.stream.write(bytes, &room.memory, 0) };
         let mut copy = || {
             for (number, part) in bytes.chunks(PIECE).enumerate() {
@@ -150,14 +145,14 @@ impl ScenePool {
         pieces.ok()
     }
 
-    fn make(&self, size: usize) -> Result<Room, GpuError> {
-        Ok(Room { memory: Memory::new(&self.device, size)?, stream: Stream::new(&self.device)? })
+    fn make(&self, size: usize) -> Result<ArrayMemory, GpuError> {
+        Ok(ArrayMemory { memory: Memory::new(&self.device, size)?, stream: Stream::new(&self.device)? })
     }
 }
 
 impl Rooms {
     /// Takes free rooms but the first so many of them.
-    fn take_free(&mut self, but: usize) -> Vec<Room> {
+    fn take_free(&mut self, but: usize) -> Vec<ArrayMemory> {
         let free = self.free.split_off(but.min(self.free.len()));
         self.bytes -= free.iter().map(|room| room.memory.len() as u64).sum::<u64>();
         free
@@ -169,7 +164,7 @@ impl Rooms {
 pub(super) struct SharedPool(pub(super) Arc<ScenePool>);
 
 impl Scenes for SharedPool {
-    fn put(&self, bytes: &[u8]) -> Option<Arc<dyn Scene>> {
+    fn put(&self, bytes: &[u8]) -> Option<Arc<dyn DeviceArray>> {
         let room = self.0.room(bytes.len().checked_add(MARGIN)?)?;
         let scene = InPool { pool: Arc::clone(&self.0), room: Some(room) };
         self.0.fill(scene.room.as_ref()?, bytes).ok()?;
@@ -178,13 +173,14 @@ impl Scenes for SharedPool {
 }
 
 /// An array in a pool.
+#[derive(Debug)]
 struct InPool {
     pool: Arc<ScenePool>,
     /// Until it is dropped.
-    room: Option<Room>,
+    room: Option<ArrayMemory>,
 }
 
-impl Scene for InPool {
+impl DeviceArray for InPool {
     fn at(&self) -> u64 {
         // Of a stage without kept values these begin at 0.
         self.room.as_ref().map_or(0, |room| room.memory.address())

@@ -1,7 +1,7 @@
 //! Arrays of which several rows of a batch take parts: each of their blocks is uploaded and decoded once.
 
-use super::scenes::Scene;
 use crate::cubes::BlockPlaces;
+use shardpack_loader::stage::DeviceArray;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -23,7 +23,7 @@ pub(super) struct Array {
     /// Where its blocks are, so far.
     pub(super) places: Mutex<BlockPlaces>,
     /// What holds it on the device.
-    pub(super) scene: Option<Arc<dyn Scene>>,
+    pub(super) scene: Option<Arc<dyn DeviceArray>>,
 }
 
 /// What rows of a batch share.
@@ -32,7 +32,7 @@ pub(super) struct SharedArrays {
     /// In the order of their identities.
     pub(super) arrays: Vec<(Identity, BlockPlaces)>,
     /// What holds some of them on the device.
-    pub(super) scenes: Vec<Arc<dyn Scene>>,
+    pub(super) scenes: Vec<Arc<dyn DeviceArray>>,
 }
 
 impl std::fmt::Debug for Sharing {
@@ -43,7 +43,7 @@ impl std::fmt::Debug for Sharing {
 
 impl Sharing {
     /// An array, which is perhaps on the device.
-    pub(super) fn of(&self, identity: Identity, scene: Option<&Arc<dyn Scene>>) -> Arc<Array> {
+    pub(super) fn of(&self, identity: Identity, scene: Option<&Arc<dyn DeviceArray>>) -> Arc<Array> {
         let mut arrays = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let array = || Arc::new(Array { places: Mutex::default(), scene: scene.cloned() });
         Arc::clone(arrays.entry(identity).or_insert_with(array))

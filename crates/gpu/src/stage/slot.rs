@@ -5,17 +5,16 @@ use super::completion::{Message, Submitted};
 use super::fill::{Fill, KeptValue, Upload};
 use super::open_device::{OpenDevice, ResidentMemory};
 use super::prepared_row::HostBytes;
-use super::room::{self, FOREIGN_BENCH, Filled};
+use super::room::{self, Filled};
 use crate::config::STATUS_BYTES;
 use crate::driver::{Event, GpuError, Memory, Pinned, Stream};
 use crate::mix::Mixing;
 use shardpack_array::ZstdDecoder;
 use shardpack_format::Note;
 use shardpack_loader::stage::{
-    Prepared, RowFault, RowMix, SlotRoom, Spot, StageFailure, StageSlot, StagedParts, StreamHandle, Ticket, Value,
-    fewer_slots,
+    Prepared, RecordValue, RowFault, RowMix, SlotRoom, Spot, StageFailure, StageSlot, StagedParts, StreamHandle,
+    Ticket, fewer_slots,
 };
-use std::any::Any;
 use std::io;
 use std::mem;
 use std::ops::Range;
@@ -225,22 +224,18 @@ impl StageSlot for CudaSlot {
         self.fill.begin(output_bytes.min(self.room.output_bytes));
     }
 
-    fn prepare(&self, spot: &Spot, value: &Value<'_>, bench: &mut (dyn Any + Send)) -> Prepared {
-        match bench.downcast_mut::<ZstdDecoder>() {
-            Some(zstd) => self.fill.prepare(spot, value, zstd),
-            None => Prepared::Refused(FOREIGN_BENCH.into()),
-        }
+    fn prepare(&self, spot: &Spot, value: &RecordValue<'_>, zstd: &mut ZstdDecoder) -> Prepared {
+        self.fill.prepare(spot, value, zstd)
     }
 
     fn room_for(self: Arc<Self>, spot: &Spot, bytes: usize, step: usize) -> Option<StagedParts> {
         room::room_for(self, spot, bytes, step)
     }
 
-    fn prepare_kept(&self, spot: &Spot, number: u64, value: &Value<'_>, bench: &mut (dyn Any + Send)) -> Prepared {
-        match (self.shared.store.find(number), bench.downcast_mut::<ZstdDecoder>()) {
-            (Some(tables), Some(zstd)) => self.fill.prepare_kept(spot, KeptValue { number, tables }, value, zstd),
-            (None, _) => Prepared::Refused("a value that is not on the device".into()),
-            (_, None) => Prepared::Refused(FOREIGN_BENCH.into()),
+    fn prepare_kept(&self, spot: &Spot, number: u64, value: &RecordValue<'_>, zstd: &mut ZstdDecoder) -> Prepared {
+        match self.shared.store.find(number) {
+            Some(tables) => self.fill.prepare_kept(spot, KeptValue { number, tables }, value, zstd),
+            None => Prepared::Refused("a value that is not on the device".into()),
         }
     }
 

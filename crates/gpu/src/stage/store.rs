@@ -4,7 +4,7 @@ use super::fill::staging_options;
 use crate::gather::MARGIN;
 use crate::{cubes, pictures};
 use shardpack_array::Units;
-use shardpack_loader::stage::Value;
+use shardpack_loader::stage::RecordValue;
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
@@ -89,7 +89,7 @@ impl<B: Backing> Store<B> {
     ///
     /// # Errors
     /// The device's.
-    pub(super) fn keep(&self, values: &[Value<'_>]) -> io::Result<Vec<Option<u64>>> {
+    pub(super) fn keep(&self, values: &[RecordValue<'_>]) -> io::Result<Vec<Option<u64>>> {
         let Some(backing) = self.backing.get() else {
             return Err(io::Error::other("memory for values: expected some, found none"));
         };
@@ -135,24 +135,22 @@ impl<B: Backing> Store<B> {
     }
 }
 
-const fn bytes_of<'a>(value: &Value<'a>) -> &'a [u8] {
+const fn bytes_of<'a>(value: &RecordValue<'a>) -> &'a [u8] {
     match value {
-        Value::Picture { bytes, .. } | Value::Array { bytes, .. } => bytes,
-        _ => &[],
+        RecordValue::Picture { bytes, .. } | RecordValue::Array { bytes, .. } => bytes,
     }
 }
 
 /// Appends what the host keeps of a value to `known`, and returns what is put at `at` of the
 /// device. `None` if it is not for the device, which every row that needs it will say.
-fn keep_one<'a>(value: &Value<'a>, at: u64, known: &mut Vec<u8>) -> Option<&'a [u8]> {
+fn keep_one<'a>(value: &RecordValue<'a>, at: u64, known: &mut Vec<u8>) -> Option<&'a [u8]> {
     match *value {
-        Value::Picture { bytes, limits, .. } => pictures::keep(bytes, &staging_options(limits), at, known).ok(),
-        Value::Array { codec, descriptor, bytes, limits, .. } => {
+        RecordValue::Picture { bytes, limits, .. } => pictures::keep(bytes, &staging_options(limits), at, known).ok(),
+        RecordValue::Array { codec, descriptor, bytes, limits, .. } => {
             let units = Units::walk(codec, descriptor, bytes, limits).ok()?;
             cubes::keep(&units, bytes, at, known).ok()?;
             Some(bytes)
         }
-        _ => None,
     }
 }
 
@@ -176,7 +174,7 @@ mod tests {
         let limits = Limits::default();
         let descriptor = ArrayDescriptor::plain(Dtype::U8, vec![2, 2, 5]);
         let payload: Vec<u8> = (1..=20).collect();
-        let value = Value::Array {
+        let value = RecordValue::Array {
             codec: Codec::Raw,
             descriptor: &descriptor,
             bytes: &payload,
@@ -186,7 +184,7 @@ mod tests {
             memo: None,
             limits: &limits,
         };
-        let short = Value::Array {
+        let short = RecordValue::Array {
             codec: Codec::Raw,
             descriptor: &descriptor,
             bytes: payload.get(..19).unwrap(),

@@ -6,7 +6,7 @@
 
 use super::layout::{BAND_ROWS, Layout};
 use super::segments::{Segment, Segments};
-use super::streams::{Block, Phase, Stream, decode_all, decode_one, integrate};
+use super::streams::{BlockReader, Coefficients, Phase, decode_all, decode_one, integrate};
 use super::tables::Tables;
 use std::ops::Range;
 
@@ -16,7 +16,7 @@ const MOST_BLOCKS: usize = 6;
 /// Room for a band's coefficients.
 #[derive(Default)]
 pub(super) struct Bands {
-    blocks: Vec<Block>,
+    blocks: Vec<Coefficients>,
     lasts: Vec<u8>,
 }
 
@@ -27,7 +27,7 @@ pub(super) struct Band<'a> {
     /// For each of them, where the first block of its shown MCUs stands.
     pub(super) starts: [usize; BAND_ROWS],
     /// The blocks of one MCU after those of the previous one.
-    pub(super) blocks: &'a [Block],
+    pub(super) blocks: &'a [Coefficients],
     /// For each block, the zigzag position of its last coefficient.
     pub(super) lasts: &'a [u8],
 }
@@ -52,7 +52,7 @@ pub(super) struct Reading<'a> {
 
 impl Bands {
     pub(super) const fn bytes(&self) -> usize {
-        self.blocks.capacity() * size_of::<Block>()
+        self.blocks.capacity() * size_of::<Coefficients>()
     }
 
     /// Starts before the first of the layout's decoded rows.
@@ -132,7 +132,7 @@ impl<'a> Reading<'a> {
         let all = (self.index..).zip(blocks.chunks_mut(segment).zip(lasts.chunks_mut(segment)));
         decode_all(all.map(
             #[inline(always)]
-            |(n, (blocks, lasts))| Stream::new(self.segments.get(n)?, phases, blocks, lasts),
+            |(n, (blocks, lasts))| BlockReader::new(self.segments.get(n)?, phases, blocks, lasts),
         ))?;
         for segment in blocks.chunks_mut(segment) {
             integrate(segment, phases, &mut [0; 3])?;
@@ -168,7 +168,8 @@ impl<'a> Reading<'a> {
             let part = (self.mcu - first) * mcu..(to - first) * mcu;
             let (blocks, lasts) = (blocks.get_mut(part.clone())?, lasts.get_mut(part)?);
             // After its end come zeros or the next segment, which also have a meaning.
-            self.current = Some(decode_one(Stream::new(segment, phases, blocks, lasts)?)?).filter(Segment::is_within);
+            self.current =
+                Some(decode_one(BlockReader::new(segment, phases, blocks, lasts)?)?).filter(Segment::is_within);
             self.current?;
             integrate(blocks, phases, &mut self.predictions)?;
             self.mcu = to;

@@ -12,9 +12,9 @@ const ENTRIES: usize = 1 << LOOKUP;
 /// Bits 0 to 7: how many bits to consume. Bits 8 to 15: how many places to move to reach the
 /// coefficient, 1 to 16, or one of the marks below. Bits 16 to 31: its value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Entry(u32);
+pub(super) struct CodeEntry(u32);
 
-impl Entry {
+impl CodeEntry {
     /// The block ends.
     pub(super) const END: u32 = 64;
     /// The code is known (the value is its symbol), but its value has more bits than the table
@@ -70,7 +70,7 @@ pub(super) enum Class {
 
 /// A table that is ready for decoding.
 pub(super) struct Huffman {
-    pub(super) lookup: Box<[Entry; ENTRIES]>,
+    pub(super) lookup: Box<[CodeEntry; ENTRIES]>,
     /// For each length of a code: the first code after those of this length, left-justified to 16
     /// bits.
     ends: [u32; 17],
@@ -86,7 +86,7 @@ pub(super) struct Huffman {
 impl Huffman {
     pub(super) fn new(class: Class) -> Self {
         Self {
-            lookup: Box::new([Entry::new(0, Entry::NONE, 0); ENTRIES]),
+            lookup: Box::new([CodeEntry::new(0, CodeEntry::NONE, 0); ENTRIES]),
             ends: [0; 17],
             offsets: [0; 17],
             symbols: [0; 256],
@@ -128,7 +128,7 @@ impl Huffman {
             *self.ends.get_mut(length as usize)? = code << (16 - length);
             code <<= 1;
         }
-        self.lookup.get_mut(filled..)?.fill(Entry::new(0, Entry::LONG_CODE, 0));
+        self.lookup.get_mut(filled..)?.fill(CodeEntry::new(0, CodeEntry::LONG_CODE, 0));
         self.used = place;
         (place == symbols.len()).then_some(())
     }
@@ -137,17 +137,17 @@ impl Huffman {
     /// `None` if there is no such code.
     #[cold]
     #[inline(never)]
-    pub(super) fn long(&self, entry: Entry, mut bits: Bits<'_>) -> Option<Entry> {
+    pub(super) fn long(&self, entry: CodeEntry, mut bits: Bits<'_>) -> Option<CodeEntry> {
         let (length, symbol) = match entry.step() {
-            Entry::LONG_VALUE => (entry.bits(), u8::try_from(entry.value()).ok()?),
-            Entry::LONG_CODE => {
+            CodeEntry::LONG_VALUE => (entry.bits(), u8::try_from(entry.value()).ok()?),
+            CodeEntry::LONG_CODE => {
                 let next = bits.peek_some(16);
                 let ends = (0_u32..).zip(&self.ends).skip(LOOKUP as usize + 1);
                 let (length, _) = ends.into_iter().find(|&(_, &end)| next < end)?;
                 let place = (next >> (16 - length)).cast_signed() + self.offsets.get(length as usize)?;
                 (length, *self.symbols.get(usize::try_from(place).ok()?)?)
             }
-            Entry::NONE => return None,
+            CodeEntry::NONE => return None,
             _ => return Some(entry),
         };
         let (run, size) = parts(symbol);
@@ -155,7 +155,7 @@ impl Huffman {
             return valueless(length, symbol, self.class);
         }
         bits.skip(length);
-        Some(Entry::new(length + size, run + 1, extended(bits.peek_some(size), size)))
+        Some(CodeEntry::new(length + size, run + 1, extended(bits.peek_some(size), size)))
     }
 }
 
@@ -166,26 +166,26 @@ const fn parts(symbol: u8) -> (u32, u32) {
 
 /// A symbol without a value: difference 0, the end of a block, or sixteen zeros. Other symbols also
 /// end a block in libjpeg, but no encoder writes them.
-fn valueless(length: u32, symbol: u8, class: Class) -> Option<Entry> {
+fn valueless(length: u32, symbol: u8, class: Class) -> Option<CodeEntry> {
     match (class, symbol) {
-        (Class::Dc, _) => Some(Entry::new(length, 1, 0)),
-        (Class::Ac, 0) => Some(Entry::new(length, Entry::END, 0)),
-        (Class::Ac, 0xF0) => Some(Entry::new(length, 16, 0)),
+        (Class::Dc, _) => Some(CodeEntry::new(length, 1, 0)),
+        (Class::Ac, 0) => Some(CodeEntry::new(length, CodeEntry::END, 0)),
+        (Class::Ac, 0xF0) => Some(CodeEntry::new(length, 16, 0)),
         _ => None,
     }
 }
 
 /// Fills the part of a table whose indices start with one code.
-fn fill(entries: &mut [Entry], length: u32, symbol: u8, class: Class) {
+fn fill(entries: &mut [CodeEntry], length: u32, symbol: u8, class: Class) {
     let (run, size) = parts(symbol);
     if size == 0 {
-        entries.fill(valueless(length, symbol, class).unwrap_or(Entry::new(0, Entry::NONE, 0)));
+        entries.fill(valueless(length, symbol, class).unwrap_or(CodeEntry::new(0, CodeEntry::NONE, 0)));
     } else if length + size <= LOOKUP {
         for (raw, entries) in (0..).zip(entries.chunks_exact_mut(1 << (LOOKUP - length - size))) {
-            entries.fill(Entry::new(length + size, run + 1, extended(raw, size)));
+            entries.fill(CodeEntry::new(length + size, run + 1, extended(raw, size)));
         }
     } else {
-        entries.fill(Entry::new(length, Entry::LONG_VALUE, symbol.into()));
+        entries.fill(CodeEntry::new(length, CodeEntry::LONG_VALUE, symbol.into()));
     }
 }
 

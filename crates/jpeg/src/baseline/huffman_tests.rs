@@ -27,7 +27,7 @@ fn meaning(class: Class, symbol: u8, length: u32, next: u32) -> Option<(u32, u32
     };
     match (class, symbol) {
         (Class::Dc, _) => Some((length + size, 1, value)),
-        (Class::Ac, 0) => Some((length, Entry::END, 0)),
+        (Class::Ac, 0) => Some((length, CodeEntry::END, 0)),
         (Class::Ac, 0xF0) => Some((length, 16, 0)),
         (Class::Ac, _) if size == 0 => None,
         (Class::Ac, _) => Some((length + size, u32::from(symbol >> 4) + 1, value)),
@@ -68,7 +68,7 @@ proptest! {
             let mut bits = Bits::new(&bytes, 0);
             bits.refill();
             let entry = table.lookup[bits.peek::<LOOKUP>()];
-            let entry = if entry.step() <= Entry::END { Some(entry) } else { table.long(entry, bits) };
+            let entry = if entry.step() <= CodeEntry::END { Some(entry) } else { table.long(entry, bits) };
             prop_assert_eq!(entry.map(|e| (e.bits(), e.step(), i32::from(e.value()))), expected);
         }
     }

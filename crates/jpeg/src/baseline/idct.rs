@@ -1,7 +1,7 @@
 //! Dequantisation and the inverse DCT, bit for bit like libjpeg's accurate integer one
 //! (`jidctint.c`, "islow").
 
-use super::streams::Block;
+use super::streams::Coefficients;
 use fearless_simd::prelude::{Bytes, Simd, SimdBase};
 use fearless_simd::{i16x16, i32x8, u8x32};
 
@@ -40,7 +40,7 @@ impl<S: Simd> Within<S> {
 #[inline(always)]
 pub(super) fn samples<S: Simd>(
     simd: S,
-    block: &Block,
+    block: &Coefficients,
     last: u8,
     quantiser: &[i16; 64],
     within: &mut Within<S>,
@@ -66,7 +66,7 @@ pub(super) fn samples<S: Simd>(
 #[inline(always)]
 fn inverse<S: Simd, const N: usize>(
     simd: S,
-    block: &Block,
+    block: &Coefficients,
     quantiser: &[i16; 64],
     within: &mut Within<S>,
     out: &mut [u8; 64],

@@ -29,7 +29,7 @@ use super::shared::KEPT_BYTES;
 use super::{JpegHeader, Rect};
 use bands::Bands;
 use layout::Layout;
-use pixels::Pixels;
+use pixels::RowMaker;
 use planes::Planes;
 use segments::Segments;
 use shardpack_base::vectorised;
@@ -42,7 +42,7 @@ pub(super) struct BaselineDecoder {
     segments: Segments,
     bands: Bands,
     planes: Planes,
-    pixels: Pixels,
+    pixels: RowMaker,
 }
 
 impl BaselineDecoder {
@@ -52,7 +52,7 @@ impl BaselineDecoder {
             segments: Segments::default(),
             bands: Bands::default(),
             planes: Planes::default(),
-            pixels: Pixels::default(),
+            pixels: RowMaker::default(),
         }
     }
 

@@ -8,7 +8,7 @@ use std::ops::Range;
 
 /// Position of the next row, and room for its chroma.
 #[derive(Default)]
-pub(super) struct Pixels {
+pub(super) struct RowMaker {
     /// The next row of the picture.
     next: usize,
     /// Blue and red chroma, at the resolution of luma.
@@ -16,7 +16,7 @@ pub(super) struct Pixels {
     sums: Vec<u16>,
 }
 
-impl Pixels {
+impl RowMaker {
     /// Starts at the window's first row.
     pub(super) fn prepare(&mut self, layout: &Layout) {
         self.next = layout.window.y as usize;

@@ -1,7 +1,8 @@
 //! The rules of `docs/entropy-segments.md`, one test each, on pictures written bit by bit.
 
 use super::*;
-use crate::{DecodeOptions, JpegDecoder, Rendering, View};
+use crate::{DecodePaths, JpegDecoder, Rendering, View};
+use shardpack_format::Limits;
 
 /// A gray picture of one or more rows of MCUs, with the given segments.
 ///
@@ -119,7 +120,7 @@ const SILENT: Verdict = Verdict::Odd { pixels: true };
 const ERROR: Verdict = Verdict::Odd { pixels: false };
 
 fn decoder(own_decoder: bool, lenient: bool, partial: bool) -> JpegDecoder {
-    JpegDecoder::new(DecodeOptions { own_decoder, lenient, partial, ..Default::default() })
+    JpegDecoder::with_paths(&Limits::default(), DecodePaths { lenient, partial, own_decoder })
 }
 
 /// Decodes `window` of a picture. If it is regular, its pixels must be those of libjpeg-turbo for

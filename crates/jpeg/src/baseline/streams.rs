@@ -3,11 +3,11 @@
 //! A Huffman decoder waits: the start of a symbol is known only after the one before it was looked
 //! up, about eight cycles later. The segments of a tiled picture do not wait for each other.
 
-use super::huffman::{Entry, Huffman, LOOKUP};
+use super::huffman::{CodeEntry, Huffman, LOOKUP};
 use super::segments::Segment;
 
 /// Quantised coefficients of a block, in natural order.
-pub(super) type Block = [i16; 64];
+pub(super) type Coefficients = [i16; 64];
 
 /// Most symbols in a segment's turn. Each takes LOOKUP bits, and the buffer is filled only once, to
 /// 56 bits.
@@ -33,15 +33,15 @@ pub(super) struct Phase<'a> {
 ///
 /// All of this should stay in registers: nothing is indexed by a variable, and nothing is passed by
 /// reference to a call that is not inlined.
-pub(super) struct Stream<'a, 'b> {
+pub(super) struct BlockReader<'a, 'b> {
     segment: Segment<'a>,
     /// Zigzag position of the block's coefficient that was read last.
     at: u32,
-    block: &'b mut Block,
-    ac: &'a [Entry; 1 << LOOKUP],
+    block: &'b mut Coefficients,
+    ac: &'a [CodeEntry; 1 << LOOKUP],
     phase: usize,
     phases: &'b [Phase<'a>],
-    blocks: std::slice::IterMut<'b, Block>,
+    blocks: std::slice::IterMut<'b, Coefficients>,
     lasts: std::slice::IterMut<'b, u8>,
 }
 
@@ -52,14 +52,14 @@ enum Turn {
     Odd,
 }
 
-impl<'a, 'b> Stream<'a, 'b> {
+impl<'a, 'b> BlockReader<'a, 'b> {
     /// `blocks` are zeros, for whole MCUs. `lasts` receives the position of each block's last
     /// coefficient. `None` if there is nothing to fill, or the first symbol is odd.
     #[inline(always)]
     pub(super) fn new(
         segment: Segment<'a>,
         phases: &'b [Phase<'a>],
-        blocks: &'b mut [Block],
+        blocks: &'b mut [Coefficients],
         lasts: &'b mut [u8],
     ) -> Option<Self> {
         debug_assert!(blocks.len().is_multiple_of(phases.len()), "whole MCUs");
@@ -115,8 +115,8 @@ impl<'a, 'b> Stream<'a, 'b> {
     /// Handles everything except a coefficient from the table with more symbols after it: the end
     /// of the block, the last of 64 coefficients, a long code.
     #[inline(always)]
-    fn rare(&mut self, mut entry: Entry) -> Turn {
-        if entry.step() > Entry::END {
+    fn rare(&mut self, mut entry: CodeEntry) -> Turn {
+        if entry.step() > CodeEntry::END {
             self.segment.bits.refill();
             if let Some(found) = entry.with_long_value(&self.segment.bits) {
                 entry = found;
@@ -129,7 +129,7 @@ impl<'a, 'b> Stream<'a, 'b> {
             }
         }
         self.segment.bits.skip(entry.bits());
-        if entry.step() != Entry::END {
+        if entry.step() != CodeEntry::END {
             let at = self.at + entry.step();
             if at > 63 {
                 return Turn::Odd;
@@ -158,7 +158,7 @@ impl<'a, 'b> Stream<'a, 'b> {
 
 /// Fills the blocks of one stream. `None` if it is odd.
 #[inline(always)]
-pub(super) fn decode_one<'a>(mut stream: Stream<'a, '_>) -> Option<Segment<'a>> {
+pub(super) fn decode_one<'a>(mut stream: BlockReader<'a, '_>) -> Option<Segment<'a>> {
     loop {
         match stream.turn() {
             Turn::More => {}
@@ -171,7 +171,10 @@ pub(super) fn decode_one<'a>(mut stream: Stream<'a, '_>) -> Option<Segment<'a>> 
 /// Takes turns until one of the two is done. Returns its segment, and the other stream. `None` if
 /// one is odd.
 #[inline(always)]
-fn decode_two<'a, 'b>(mut a: Stream<'a, 'b>, mut b: Stream<'a, 'b>) -> Option<(Segment<'a>, Stream<'a, 'b>)> {
+fn decode_two<'a, 'b>(
+    mut a: BlockReader<'a, 'b>,
+    mut b: BlockReader<'a, 'b>,
+) -> Option<(Segment<'a>, BlockReader<'a, 'b>)> {
     loop {
         match a.turn() {
             Turn::More => {}
@@ -189,7 +192,7 @@ fn decode_two<'a, 'b>(mut a: Stream<'a, 'b>, mut b: Stream<'a, 'b>) -> Option<(S
 /// Fills the blocks of all streams, each of which is a whole segment. `None` if one is odd, or has
 /// too many or too few bytes.
 #[inline(always)]
-pub(super) fn decode_all<'a: 'b, 'b>(mut streams: impl Iterator<Item = Option<Stream<'a, 'b>>>) -> Option<()> {
+pub(super) fn decode_all<'a: 'b, 'b>(mut streams: impl Iterator<Item = Option<BlockReader<'a, 'b>>>) -> Option<()> {
     let mut waiting = None;
     loop {
         let first = match waiting.take() {
@@ -214,7 +217,7 @@ pub(super) fn decode_all<'a: 'b, 'b>(mut streams: impl Iterator<Item = Option<St
 /// Turns differences into DC coefficients. There is one prediction for each component. `None` if a
 /// coefficient is out of range.
 #[inline(always)]
-pub(super) fn integrate(blocks: &mut [Block], phases: &[Phase<'_>], predictions: &mut [i32; 3]) -> Option<()> {
+pub(super) fn integrate(blocks: &mut [Coefficients], phases: &[Phase<'_>], predictions: &mut [i32; 3]) -> Option<()> {
     for mcu in blocks.chunks_exact_mut(phases.len()) {
         for (block, phase) in mcu.iter_mut().zip(phases) {
             let prediction = predictions.get_mut(phase.component)?;

@@ -4,7 +4,7 @@ use super::*;
 use crate::sources::{encode, plain};
 use crate::testing::shared_data;
 use crate::turbo::{Compressor, Encoding, PixelFormat, Process, Scale, Subsampling};
-use crate::{Bounds, DecodeOptions, Decompressor, JpegDecoder, JpegTiler, Rendering, TileOptions, View, Warnings};
+use crate::{Bounds, DecodePaths, Decompressor, JpegDecoder, JpegTiler, Rendering, TileOptions, View, Warnings};
 use proptest::prelude::*;
 use shardpack_format::Limits;
 
@@ -135,7 +135,9 @@ fn damaged(mut jpeg: Vec<u8>, changes: &[Change]) -> Vec<u8> {
 /// Checks that everything a user can see of `jpeg` is the same with and without our decoder.
 /// Returns the difference.
 fn compare(jpeg: &[u8], window: [u32; 4], lenient: bool) -> Result<(), String> {
-    let decoder = |own_decoder, lenient| JpegDecoder::new(DecodeOptions { own_decoder, lenient, ..Default::default() });
+    let decoder = |own_decoder, lenient| {
+        JpegDecoder::with_paths(&Limits::default(), DecodePaths { own_decoder, lenient, ..Default::default() })
+    };
     let Ok((height, width)) = decoder(false, lenient).size_of(jpeg, 1) else { return Ok(()) };
     if width * height >= 1 << 20 {
         return Ok(());

@@ -61,7 +61,7 @@ pub(crate) struct Tiff<'a> {
 
 /// Memory that is reused from strip to strip.
 #[derive(Default)]
-struct Scratch {
+struct StripScratch {
     packed: Vec<u8>,
     samples: Vec<u16>,
 }
@@ -232,7 +232,7 @@ impl<'a> Tiff<'a> {
     /// `Format` if it is damaged.
     pub(crate) fn decode(&self, rgb: &mut [u8]) -> Result<()> {
         let (width, [columns, rows]) = (self.width as usize, self.chunk);
-        let mut scratch = Scratch::default();
+        let mut scratch = StripScratch::default();
         // Of bands apart, only those that count are decoded.
         let planes = if self.is_planar { self.premultiplied.map_or(self.ink.bands(), |alpha| alpha + 1) } else { 1 };
         let mut chunks: Vec<Chunk> = Vec::new();
@@ -317,7 +317,7 @@ impl<'a> Tiff<'a> {
     }
 
     /// Decompresses strip or tile `number`, which has `rows` rows.
-    fn read(&self, number: usize, rows: usize, chunk: &mut Chunk, scratch: &mut Scratch) -> Result<()> {
+    fn read(&self, number: usize, rows: usize, chunk: &mut Chunk, scratch: &mut StripScratch) -> Result<()> {
         let columns = self.chunk[0];
         let offset = self.offsets.integer(number).unwrap_or(0);
         let count = self.counts.as_ref().and_then(|counts| counts.integer(number));

@@ -325,14 +325,14 @@ fn cmyk_alpha_and_chroma_are_as_pillow_has_them() {
 fn jpegs_in_strips_share_their_tables() {
     use crate::sources::{encode, plain};
     use crate::turbo::Process;
-    use crate::{DecodeOptions, JpegDecoder, PixelFormat, Rendering, Subsampling};
+    use crate::{JpegDecoder, PixelFormat, Rendering, Subsampling};
     for (photometric, process, format) in
         [(6, None, PixelFormat::Rgb), (2, Some(Process::Rgb), PixelFormat::Rgb), (1, None, PixelFormat::Gray)]
     {
         let sampling = if format == PixelFormat::Gray { Subsampling::Gray } else { Subsampling::S444 };
         let whole = encode((SIZE[0], SIZE[1]), format, plain(sampling), process);
         let mut shown = vec![0; 37 * 21 * 3];
-        JpegDecoder::new(DecodeOptions::default()).decode_into(&whole, &Rendering::default(), &mut shown).unwrap();
+        JpegDecoder::new(&Limits::default()).decode_into(&whole, &Rendering::default(), &mut shown).unwrap();
         // What stands before the frame are the tables, and a mark of the colours that TIFFs do not have.
         let frame = memchr::memmem::find(&whole, b"\xFF\xC0").unwrap();
         let tables = memchr::memmem::find(&whole, b"\xFF\xDB").unwrap();

@@ -7,7 +7,8 @@
     reason = "an allocator is unsafe by its nature; this one hands everything on"
 )]
 
-use shardpack_jpeg::{DecodeOptions, DrawKey, JpegDecoder, PixelLayout, Rendering, View};
+use shardpack_format::Limits;
+use shardpack_jpeg::{DrawKey, JpegDecoder, PixelLayout, Rendering, View};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
@@ -59,7 +60,7 @@ fn allocated(run: impl FnOnce()) -> (usize, usize) {
 fn nothing_is_allocated_after_warm_up_but_tables_of_weights() {
     // 48 × 32 pixels in tiles of 16 × 16.
     let jpeg = include_bytes!("../../testdata/tiles.jpg");
-    let mut decoder = JpegDecoder::new(DecodeOptions::default());
+    let mut decoder = JpegDecoder::new(&Limits::default());
     let key = DrawKey { seed: 1, epoch: 0, sample: 0 };
     let whole = View::whole();
     let views = [

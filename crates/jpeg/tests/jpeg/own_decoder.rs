@@ -1,7 +1,8 @@
 //! Pictures of the usual kinds: their pixels, and the error for a damaged one.
 #![allow(clippy::unwrap_used)]
 
-use shardpack_jpeg::{DecodeOptions, Decoded, JpegDecoder, PictureCheck, PixelLayout, Rect, Rendering, View};
+use shardpack_format::Limits;
+use shardpack_jpeg::{Decoded, JpegDecoder, PictureCheck, PixelLayout, Rect, Rendering, View};
 
 /// 48 × 32 pixels in tiles of 16 × 16.
 const TILED: &[u8] = include_bytes!("../../testdata/tiles.jpg");
@@ -11,7 +12,7 @@ const PROGRESSIVE: &[u8] = include_bytes!("../../testdata/progressive.jpg");
 fn decode(jpeg: &[u8], view: View, bytes: usize) -> shardpack_format::Result<(Decoded, u32)> {
     let how = Rendering { view, layout: PixelLayout::HeightWidthChannels, ..Rendering::default() };
     let mut slot = vec![0; bytes];
-    let decoded = JpegDecoder::new(DecodeOptions::default()).decode_into(jpeg, &how, &mut slot)?;
+    let decoded = JpegDecoder::new(&Limits::default()).decode_into(jpeg, &how, &mut slot)?;
     Ok((decoded, crc32fast::hash(&slot)))
 }
 
@@ -22,7 +23,7 @@ fn baseline_pictures_have_the_pixels_of_pillow() {
     // Those of Pillow, whole and cropped.
     assert_eq!([whole, part].map(|crc| format!("{crc:08x}")), ["fc80bef8", "d0193c99"]);
     assert_eq!(decode(TILED, View::resize((20, 10)), 20 * 10 * 3).unwrap().0.width, 10);
-    let size = PictureCheck::new().check("image/jpeg", TILED, &DecodeOptions::default().limits).unwrap();
+    let size = PictureCheck::new().check("image/jpeg", TILED, &Limits::default()).unwrap();
     assert_eq!(size, (48, 32));
 }
 
@@ -36,6 +37,6 @@ fn damage_is_an_error() {
 
 #[test]
 fn progressive_pictures_are_decoded_too() {
-    assert_eq!(JpegDecoder::new(DecodeOptions::default()).size_of(PROGRESSIVE, 1).unwrap(), (24, 32));
+    assert_eq!(JpegDecoder::new(&Limits::default()).size_of(PROGRESSIVE, 1).unwrap(), (24, 32));
     assert_eq!(decode(PROGRESSIVE, View::whole(), 32 * 24 * 3).unwrap().0.width, 32);
 }

@@ -30,7 +30,7 @@ mod table;
 
 use shardpack_format::ElementType;
 use shardpack_jpeg::PixelLayout;
-use shardpack_loader::{ArrayDtype, Augment, CubeMode, Factors, LoaderOptions, Place};
+use shardpack_loader::{ArrayDtype, Augment, CubeMode, Factors, LoaderOptions, PatchPlace};
 use shardpack_reader::Dataset;
 use sides::{Side, measure, stored};
 use std::error::Error;
@@ -102,7 +102,7 @@ fn options(wanted: &str) -> Outcome<LoaderOptions> {
             plain.augment(augment)
         }
         "patch" => {
-            let cube = CubeMode::Patch { height: 64, width: 64, place: Place::Random };
+            let cube = CubeMode::Patch { height: 64, width: 64, place: PatchPlace::Random };
             plain.cube(cube)
         }
         other => return Err(format!("`{other}`: expected stored, normalised, first, flipped or patch").into()),

@@ -5,13 +5,14 @@ use crate::fields::FieldType;
 use crate::rows::Rows;
 use crate::stage::RowMix;
 use shardpack_augment::{Mix, Mixed};
+use shardpack_format::bug;
 use shardpack_jpeg::PixelLayout;
 use shardpack_reader::{Error, Result};
 
 /// Mixes a batch that nobody has seen yet, where it is.
 ///
 /// # Errors
-/// `Internal` if somebody still uses its memory; `Io` if the device does not mix it.
+/// `Io` if the device does not mix it.
 pub(crate) fn mix(choices: &[Mix], layout: PixelLayout, lent: &mut Lent) -> Result<()> {
     let plan = &lent.plan;
     let rows = plan.indices.len();
@@ -51,9 +52,10 @@ pub(crate) fn mix(choices: &[Mix], layout: PixelLayout, lent: &mut Lent) -> Resu
             Some(stage) => stage
                 .mix(&parts, &mix)
                 .map_err(|error| Error::io(format!("batch {}", plan.in_epoch), "mix it on the device", error))?,
-            None => Rows::bytes_mut(slot)
-                .map(|memory| mix.apply(&parts, memory))
-                .ok_or_else(|| Error::internal("memory of a batch", "nobody else's", "in use"))?,
+            None => match Rows::bytes_mut(slot) {
+                Some(memory) => mix.apply(&parts, memory),
+                None => bug("a batch that is mixed is still in use"),
+            },
         }
     }
     Ok(())

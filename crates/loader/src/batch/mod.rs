@@ -155,7 +155,7 @@ impl Batch {
     }
 
     /// For each row what its random view and patch were drawn from: with it,
-    /// [`Place::origin`](crate::Place::origin) says where a patch lay.
+    /// [`PatchPlace::origin`](crate::PatchPlace::origin) says where a patch lay.
     pub fn draw_keys(&self) -> impl ExactSizeIterator<Item = DrawKey> {
         let Lent { plan, .. } = &*self.0;
         plan.indices.iter().zip(&plan.rows).map(|(&sample, row)| self.0.draw_key(sample, row))

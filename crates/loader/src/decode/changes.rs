@@ -1,6 +1,6 @@
 //! Augmentations of pictures: on the levels of a row, right after they were decoded.
 
-use shardpack_augment::{Augmentation, Picture, Scratch};
+use shardpack_augment::{Augmentation, ChangeScratch, Picture};
 use shardpack_format::{Error as FormatError, bug};
 use shardpack_jpeg::{PixelLayout, Rendering};
 use shardpack_reader::Result;
@@ -8,7 +8,7 @@ use shardpack_reader::Result;
 /// One thread's memory for augmentations.
 #[derive(Default)]
 pub(crate) struct Changes {
-    scratch: Scratch,
+    scratch: ChangeScratch,
     /// A picture whose rows are wanted channel by channel, before it is.
     pixels: Vec<u8>,
 }

@@ -8,15 +8,15 @@ use crate::rows::RowMut;
 use crate::sample::SampleAt;
 use crate::supply::PartScratch;
 use crate::task::RowNotes;
+use shardpack_array::ZstdDecoder;
 use shardpack_reader::Shard;
-use std::any::Any;
 
 /// One thread's decoders, field by field, and its memory: used again for every row.
 pub(crate) struct RowDecoder {
     pub(crate) fields: Vec<Box<dyn FieldDecoder>>,
     pub(crate) tools: Tools,
-    /// The stage's own.
-    pub(crate) stage: Box<dyn Any + Send>,
+    /// For values whose bytes a stage wants decompressed.
+    pub(crate) zstd: ZstdDecoder,
     /// A row that the host decodes for a device.
     pub(crate) host_row: Vec<u8>,
     /// A record that is read for one row.
@@ -31,8 +31,8 @@ impl RowDecoder {
     pub(crate) fn new(recipe: &Recipe) -> Self {
         Self {
             fields: recipe.fields.plans.iter().map(|field| decoder(&field.kind)).collect(),
-            tools: Tools::new(&recipe.decode),
-            stage: recipe.stage.as_ref().map_or_else(|| Box::new(()) as Box<dyn Any + Send>, |stage| stage.bench()),
+            tools: Tools::new(&recipe.limits),
+            zstd: ZstdDecoder::default(),
             host_row: Vec::new(),
             record: Vec::new(),
             parts: PartScratch::default(),

@@ -8,7 +8,7 @@ use crate::stats::Counters;
 use crate::supply::Resident;
 use shardpack_augment::BandAugmentation;
 use shardpack_format::Limits;
-use shardpack_jpeg::{DecodeOptions, DrawKey, PixelLayout};
+use shardpack_jpeg::{DrawKey, PixelLayout};
 use std::sync::Arc;
 
 /// Everything that is the same for all rows of an epoch.
@@ -17,7 +17,7 @@ pub(crate) struct Recipe {
     pub(crate) fields: Arc<Fields>,
     pub(crate) seed: u64,
     pub(crate) layout: PixelLayout,
-    pub(crate) decode: DecodeOptions,
+    pub(crate) limits: Limits,
     pub(crate) part_bytes: usize,
     /// Values that stay on the device.
     pub(crate) resident: Option<Arc<Resident>>,
@@ -41,7 +41,7 @@ impl Recipe {
             fields,
             seed,
             layout: output.layout,
-            decode: DecodeOptions { limits, ..DecodeOptions::default() },
+            limits,
             part_bytes: resources.part_bytes,
             resident,
             augment: view.augment,

@@ -98,7 +98,11 @@ pub(crate) fn is_in_parts(kind: &FieldType) -> bool {
             let is_cut = |stored: &StoredArray| part_bytes(stored, field, false, 0).is_some();
             !field.stored.is_empty() && field.stored.iter().all(is_cut)
         }
-        _ => false,
+        FieldType::Scalar(_)
+        | FieldType::OneHot(_)
+        | FieldType::Picture(_)
+        | FieldType::Volume(_)
+        | FieldType::Mask(_) => false,
     }
 }
 

@@ -58,7 +58,7 @@ impl RowDecoder {
         dims: &mut [u64],
     ) -> Result<Option<Result<(), Cow<'static, str>>>, FormatError> {
         let Some(decoder) = self.fields.get_mut(of.number) else { bug("a field without a decoder") };
-        let mut to = StageTarget { slot, spot, scratch: &mut *self.stage, resident };
+        let mut to = StageTarget { slot, spot, zstd: &mut self.zstd, resident };
         Ok(decoder.prepare(&mut self.tools, of, dims, &mut to)?.map(|prepared| match prepared {
             Prepared::Taken(size) => {
                 if let Some(size) = size {
@@ -97,7 +97,8 @@ impl RowDecoder {
             let write = |row: &[u8]| slot.write(spot.bytes.start, row);
             let there = self.decode_for_device(&of, spot.bytes.len(), dims, write);
             if !there.map_err(|error| record.named(name_field(&field.name, error)))? {
-                return Err(Error::internal("field that the device found odd", "a value of its sample", "none"));
+                let missing = FormatError::format("value that the device found odd", "in its record", "none");
+                return Err(record.named(name_field(&field.name, missing)));
             }
         }
         Ok(())

@@ -3,7 +3,8 @@
 use super::changes::Changes;
 use crate::fields::CutOf;
 use shardpack_array::ArrayDecoder;
-use shardpack_jpeg::{DecodeOptions, PictureDecoder};
+use shardpack_format::Limits;
+use shardpack_jpeg::PictureDecoder;
 
 /// One thread's decoders and scratch memory.
 pub(crate) struct Tools {
@@ -23,13 +24,13 @@ pub(crate) struct Tools {
 }
 
 impl Tools {
-    pub(crate) fn new(options: &DecodeOptions) -> Self {
+    pub(crate) fn new(limits: &Limits) -> Self {
         Self {
             arrays: ArrayDecoder::new(),
             decoded: Vec::new(),
             whole: Vec::new(),
             window: None,
-            pictures: PictureDecoder::new(options.clone()),
+            pictures: PictureDecoder::new(limits.clone()),
             changes: Changes::default(),
             levels: Vec::new(),
             objects: ArrayDecoder::new(),

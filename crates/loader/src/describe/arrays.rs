@@ -5,7 +5,7 @@ use super::examples::{DECLARED, Examples, is_banded, of_field};
 use super::parts::Description;
 use crate::fields::{ArrayField, Axis, Col, Cut, FieldPlan, FieldType, limits_of_a_part, sides_of, too_large};
 use crate::options::{ArrayDtype, CubeMode, LoaderOptions, NoData};
-use crate::patches::Place;
+use crate::patches::PatchPlace;
 use crate::sample::name;
 use shardpack_array::{As, Bands, Factors, Finish, Region};
 use shardpack_format::{Dtype, Error as FormatError, FieldKind, Hint, Layout, Setting};
@@ -53,7 +53,7 @@ pub(crate) fn check(options: &LoaderOptions) -> Result<()> {
         if depth == 0 || height == 0 || width == 0 {
             return Err(Error::usage("patch", "at least 1 × 1 × 1", format!("{depth} × {height} × {width}")));
         }
-        if place == Place::Cycle {
+        if place == PatchPlace::Cycle {
             return Err(Error::usage(
                 "place of boxes of volumes",
                 "a random one, or the middle",
@@ -117,7 +117,11 @@ pub(crate) fn check_used(plans: &[FieldPlan], options: &LoaderOptions) -> Result
     let is_turned = |plan: &&FieldPlan| match plan.kind {
         FieldType::Volume(_) => true,
         FieldType::Array(_) => (2..=3).contains(&plan.shape.len()),
-        _ => false,
+        FieldType::Scalar(_)
+        | FieldType::OneHot(_)
+        | FieldType::Picture(_)
+        | FieldType::Mask(_)
+        | FieldType::Raw(_) => false,
     };
     if !options.view.augment.is_none() && !plans.iter().any(|plan| is_turned(&plan)) {
         let expected = "an array of two or three axes among the fields, to be decoded";

@@ -4,7 +4,7 @@
 use crate::fields::{Cut, loses};
 use crate::options::{CubeMode, LoaderOptions, NoData};
 use crate::sample::{SampleAt, name};
-use crate::stage::Value;
+use crate::stage::RecordValue;
 use crate::supply::{HEAD_BYTES, check, read_head};
 use shardpack_array::{ArrayDecoder, As, Finish, common_dtype, decoded_as};
 use shardpack_format::{
@@ -316,7 +316,7 @@ fn whole_record(
         // the payload can hold. (The limits of a part have none for the whole.)
         ArrayDecoder::check_length(codec, &descriptor, value.bytes, limits)?;
     }
-    let value = Value::Array {
+    let value = RecordValue::Array {
         codec,
         descriptor: &descriptor,
         bytes: value.bytes,

@@ -3,7 +3,7 @@
 use crate::fields::{ArrayField, Cut, FieldPlan, FieldType, RowSize, sides_of};
 use crate::options::{CubeMode, LoaderOptions};
 use crate::order::Unit;
-use crate::patches::{ClassPlan, Grid, PatchPlan, Patches, Place};
+use crate::patches::{ClassPlan, Grid, PatchPlace, PatchPlan, Patches};
 use shardpack_format::{Hint, Setting, to_usize};
 use shardpack_reader::{Dataset, Error, Result};
 use std::sync::Mutex;
@@ -25,7 +25,7 @@ impl PatchPlan {
                 return Err(Error::usage("several patches of a sample", "a size of patches (`patch64x64`)", "none"));
             }
         };
-        if place != Place::Random {
+        if place != PatchPlace::Random {
             let hint = "`patch64x64` says the size; where they lie, the number or the grid of the patches says";
             let found = format!("places of their own ({place:?})");
             let error = Error::usage("several patches of a sample", "patches that are placed by it", found);

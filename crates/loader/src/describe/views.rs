@@ -88,6 +88,10 @@ fn is_of_a_picture(plan: &FieldPlan) -> bool {
     match plan.kind {
         FieldType::Array(ArrayField { indexed, .. }) => indexed || is_mask(&plan.name),
         FieldType::Volume(_) => is_mask(&plan.name),
-        _ => false,
+        FieldType::Scalar(_)
+        | FieldType::OneHot(_)
+        | FieldType::Picture(_)
+        | FieldType::Mask(_)
+        | FieldType::Raw(_) => false,
     }
 }

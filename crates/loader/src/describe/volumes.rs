@@ -5,7 +5,7 @@ use super::examples::{Examples, is_banded, of_field};
 use super::parts::Description;
 use crate::fields::{FieldType, VolumeField};
 use crate::options::LoaderOptions;
-use crate::patches::Place;
+use crate::patches::PatchPlace;
 use shardpack_array::{Bands, Factors, Finish};
 use shardpack_jpeg::PixelLayout;
 use shardpack_reader::{Dataset, Error, Result};
@@ -17,7 +17,7 @@ pub(crate) fn plan(
     field: &str,
     position: usize,
     size: [u64; 3],
-    place: Place,
+    place: PatchPlace,
     options: &LoaderOptions,
 ) -> Result<Option<Description>> {
     if dataset.is_empty() {

@@ -1,6 +1,6 @@
 //! What is cut out of an array.
 
-use crate::patches::{PatchAt, Place};
+use crate::patches::{PatchAt, PatchPlace};
 use shardpack_array::Region;
 use shardpack_format::Limits;
 
@@ -11,7 +11,7 @@ pub(crate) struct Cut {
     /// for each sample.
     pub(crate) region: Region,
     /// Where the patch lies; `None` if all pixels come.
-    pub(crate) place: Option<Place>,
+    pub(crate) place: Option<PatchPlace>,
     /// Height and width of all arrays, as far as examples tell; `None` if they differ.
     pub(crate) scene: Option<[u64; 2]>,
 }

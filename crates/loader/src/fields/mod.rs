@@ -99,7 +99,7 @@ impl FieldType {
         match self {
             Self::Array(field) => field.is_banded,
             Self::Volume(field) => field.is_banded,
-            _ => false,
+            Self::Scalar(_) | Self::OneHot(_) | Self::Picture(_) | Self::Mask(_) | Self::Raw(_) => false,
         }
     }
 
@@ -108,7 +108,7 @@ impl FieldType {
         match self {
             Self::Array(field) => field.fill,
             Self::Volume(field) => field.fill,
-            _ => None,
+            Self::Scalar(_) | Self::OneHot(_) | Self::Picture(_) | Self::Mask(_) | Self::Raw(_) => None,
         }
     }
 
@@ -117,7 +117,7 @@ impl FieldType {
         match self {
             Self::Array(field) => field.is_patch(),
             Self::Volume(_) => true,
-            _ => false,
+            Self::Scalar(_) | Self::OneHot(_) | Self::Picture(_) | Self::Mask(_) | Self::Raw(_) => false,
         }
     }
 }
@@ -273,7 +273,7 @@ impl FieldPlan {
                 stored.iter().map(|(_, array)| array.stored.size() as u64).min()
             }
             FieldType::Picture(_) => Some(1),
-            _ => None,
+            FieldType::Scalar(_) | FieldType::OneHot(_) | FieldType::Volume(_) | FieldType::Raw(_) => None,
         };
         let comes_as = self.dtype.bytes().max(1);
         bytes / comes_as * stored.map_or(comes_as, |stored| stored.min(comes_as))

@@ -1,7 +1,7 @@
 //! Volumes: arrays `[depth, height, width]` and `[depth, height, width, channels]`, by the order of
 //! their axes, of which boxes are cut.
 
-use crate::patches::Place;
+use crate::patches::PatchPlace;
 use shardpack_array::{ArrayDecoder, Finish};
 use shardpack_format::{ArrayDescriptor, Codec};
 
@@ -11,7 +11,7 @@ pub(crate) struct VolumeField {
     pub(crate) position: usize,
     /// Depth, height and width of a box.
     pub(crate) size: [u64; 3],
-    pub(crate) place: Place,
+    pub(crate) place: PatchPlace,
     /// What becomes of its elements.
     pub(crate) finish: Finish,
     /// Whether its channels are changed at random; then `finish` has factors.

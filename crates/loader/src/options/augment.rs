@@ -101,12 +101,12 @@ mod tests {
 
     #[test]
     fn patches_lie_wherever_they_are_turned() {
-        use crate::patches::Place;
+        use crate::patches::PatchPlace;
         let all = Augment { flip_rows: true, flip_columns: true, rotate: true };
         let mut seen = std::collections::HashSet::new();
         for sample in 0..400 {
             let key = DrawKey { seed: 4, epoch: 2, sample };
-            let top = Place::Random.origin(&key, [5, 5], [4, 4]).map(|[top, _]| top);
+            let top = PatchPlace::Random.origin(&key, [5, 5], [4, 4]).map(|[top, _]| top);
             seen.insert((top, all.turn(&key, [4, 4])));
         }
         assert_eq!(seen.len(), 16, "both rows, eight turns");

@@ -1,6 +1,6 @@
 //! The choices of single options: pictures, arrays, element types, damage, window.
 
-use crate::patches::Place;
+use crate::patches::PatchPlace;
 use shardpack_format::{Dtype, ElementType};
 use shardpack_jpeg::View;
 use shardpack_reader::Error;
@@ -26,9 +26,9 @@ pub enum ImageMode {
 /// What a batch holds of arrays (cubes, masks).
 ///
 /// ```
-/// use shardpack_loader::{Bands, CubeMode, LoaderOptions, Place};
+/// use shardpack_loader::{Bands, CubeMode, LoaderOptions, PatchPlace};
 /// // Batches [32, 64, 64, 40] of patches that are drawn anew in each epoch.
-/// let train = LoaderOptions::default().cube(CubeMode::Patch { height: 64, width: 64, place: Place::Random }).bands(Bands::Range(10..50));
+/// let train = LoaderOptions::default().cube(CubeMode::Patch { height: 64, width: 64, place: PatchPlace::Random }).bands(Bands::Range(10..50));
 /// assert_ne!(train.view.cube, CubeMode::default());
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -48,7 +48,7 @@ pub enum CubeMode {
         /// Columns, at least 1.
         width: u32,
         /// Where.
-        place: Place,
+        place: PatchPlace,
     },
     /// A box of pixels of volumes, arrays `[depth, height, width]` and `[depth, height, width,
     /// channels]`, by the order of their axes; dense. All such arrays of a sample are cut alike, as
@@ -57,8 +57,8 @@ pub enum CubeMode {
     Volume {
         /// Planes, rows and columns, each at least 1.
         size: [u32; 3],
-        /// Where: [`Place::Random`] or [`Place::Center`].
-        place: Place,
+        /// Where: [`PatchPlace::Random`] or [`PatchPlace::Center`].
+        place: PatchPlace,
     },
     /// The encoded bytes as stored, ragged.
     Raw,

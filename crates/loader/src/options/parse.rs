@@ -2,7 +2,7 @@
 //! Python package read the same ones.
 
 use super::{ArrayDtype, Augment, CubeMode};
-use crate::patches::Place;
+use crate::patches::PatchPlace;
 use shardpack_array::Bands;
 use shardpack_augment::{Augmentation, BandAugmentation, Mix, split};
 use shardpack_format::{ElementType, Error as FormatError, Hint, Setting};
@@ -15,13 +15,13 @@ pub(crate) fn number(digits: &str) -> Option<u32> {
 }
 
 /// `whole`, `raw`, `patchHxW` (H rows and W columns at a random place), `centerHxW` (in the middle)
-/// or `cycleHxW` (tile by tile, the next one in each epoch: [`Place::Cycle`]). Of volumes `patchDxHxW`
+/// or `cycleHxW` (tile by tile, the next one in each epoch: [`PatchPlace::Cycle`]). Of volumes `patchDxHxW`
 /// and `centerDxHxW`, with D planes.
 ///
 /// ```
-/// use shardpack_loader::{CubeMode, Place};
+/// use shardpack_loader::{CubeMode, PatchPlace};
 /// let mode: CubeMode = "patch64x32".parse()?;
-/// assert_eq!(mode, CubeMode::Patch { height: 64, width: 32, place: Place::Random });
+/// assert_eq!(mode, CubeMode::Patch { height: 64, width: 32, place: PatchPlace::Random });
 /// # Ok::<(), shardpack_loader::Error>(())
 /// ```
 impl FromStr for CubeMode {
@@ -33,7 +33,7 @@ impl FromStr for CubeMode {
                 "whole, raw, or patchHxW, centerHxW or cycleHxW with H rows and W columns, such as patch64x64";
             Error::usage("`cube`, the view of arrays", expected, format!("`{text}`"))
         };
-        let places = [("patch", Place::Random), ("center", Place::Center), ("cycle", Place::Cycle)];
+        let places = [("patch", PatchPlace::Random), ("center", PatchPlace::Center), ("cycle", PatchPlace::Cycle)];
         let placed = places.iter().find_map(|(name, place)| Some((text.strip_prefix(name)?, *place)));
         match (text, placed) {
             ("whole", _) => Ok(Self::Whole),
@@ -41,7 +41,7 @@ impl FromStr for CubeMode {
             (_, Some((size, place))) => {
                 if let [depth, height, width] = *size.split('x').map(number).collect::<Vec<_>>() {
                     let size = depth.zip(height).zip(width).map(|((depth, height), width)| [depth, height, width]);
-                    let size = size.filter(|size| !size.contains(&0) && place != Place::Cycle).ok_or_else(fail)?;
+                    let size = size.filter(|size| !size.contains(&0) && place != PatchPlace::Cycle).ok_or_else(fail)?;
                     return Ok(Self::Volume { size, place });
                 }
                 let sides = size.split_once('x').and_then(|(height, width)| number(height).zip(number(width)));
@@ -224,9 +224,14 @@ mod tests {
         let mode = |text: &str| text.parse::<CubeMode>().unwrap();
         assert_eq!(mode("whole"), CubeMode::Whole);
         assert_eq!(mode("raw"), CubeMode::Raw);
-        for (name, place) in [("patch", Place::Random), ("center", Place::Center), ("cycle", Place::Cycle)] {
+        for (name, place) in
+            [("patch", PatchPlace::Random), ("center", PatchPlace::Center), ("cycle", PatchPlace::Cycle)]
+        {
             let volume = CubeMode::Volume { size: [2, 64, 7], place };
-            assert_eq!(format!("{name}2x64x7").parse::<CubeMode>().ok(), (place != Place::Cycle).then_some(volume));
+            assert_eq!(
+                format!("{name}2x64x7").parse::<CubeMode>().ok(),
+                (place != PatchPlace::Cycle).then_some(volume)
+            );
             assert_eq!(mode(&format!("{name}64x7")), CubeMode::Patch { height: 64, width: 7, place });
         }
         for bad in [

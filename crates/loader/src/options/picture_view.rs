@@ -76,14 +76,14 @@ impl FromStr for ImageMode {
             Framing::Resize { height, width }
         } else if let Some(size) = named("pad") {
             let (height, width) = size?;
-            let Framing::Pad { mut fill, .. } = View::pad(1).framing else {
-                return Err(Error::internal("view of pictures", "a padded one", "another one"));
-            };
-            if let Some(given) = take(&mut options, "fill") {
-                fill =
+            let mut framing = View::pad((height, width)).framing;
+            if let Framing::Pad { fill, .. } = &mut framing
+                && let Some(given) = take(&mut options, "fill")
+            {
+                *fill =
                     color(given).ok_or_else(|| fail("fill=RED:GREEN:BLUE, each 0 to 255, such as fill=114:114:114"))?;
             }
-            Framing::Pad { height, width, fill }
+            framing
         } else {
             return Err(fail(NAMES));
         };

@@ -61,7 +61,7 @@ pub use patched::Patched;
 pub use permutation::Permutation;
 pub use positions::{Dealing, OpenReads, Own, Pick, Positions, SampleRef};
 pub use ranks::{End, Share, World};
-pub use runs::{Runs, samples_by_key, samples_by_label};
+pub use runs::{Runs, samples_by_label};
 pub(crate) use sources::Sources;
 pub use split::{Attribute, Split};
 pub use state::{Fingerprint, OrderState, Sampling, Unit};

@@ -131,7 +131,7 @@ fn counts(weights: &[f64]) -> Result<Vec<u64>> {
     let own = |weight: f64, part: f64| if weight > 0.0 { part.floor() as u64 + 1 } else { 0 };
     let mut counts: Vec<u64> = weights.iter().zip(&parts).map(|(&weight, &part)| own(weight, part)).collect();
     let given: u64 = counts.iter().sum();
-    let missing = SLOTS.checked_sub(given).ok_or_else(|| Error::internal("slots of a round", SLOTS, given))?;
+    let Some(missing) = SLOTS.checked_sub(given) else { bug("a round of more slots than it has") };
     let mut order: Vec<usize> = (0..weights.len()).filter(|&i| weights.get(i).is_some_and(|&w| w > 0.0)).collect();
     let fraction = |i: usize| parts.get(i).map_or(0.0, |part| part.fract());
     order.sort_by(|&a, &b| fraction(b).total_cmp(&fraction(a)).then(a.cmp(&b)));

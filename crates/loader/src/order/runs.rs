@@ -5,8 +5,7 @@
 //! any size. Records of different sizes make runs of different sizes; a reader that must bound one
 //! read splits it. A run that crosses a shard is two reads: one in 256 for shards of 1 GiB.
 
-use shardpack_reader::Dataset;
-use shardpack_reader::{Error, Result};
+use shardpack_reader::{Dataset, Result};
 use std::ops::Range;
 
 /// The runs of a dataset: `samples` in runs of `run_samples`, the last one perhaps shorter.
@@ -100,18 +99,4 @@ impl Runs {
 pub fn samples_by_label(dataset: &Dataset, wanted: impl Fn(i64) -> bool) -> Result<Vec<u64>> {
     let labels = dataset.labels()?;
     Ok((0..).zip(labels).filter(|(_, label)| wanted(*label)).map(|(sample, _)| sample).collect())
-}
-
-/// The samples with these keys, in the order of the keys. Memory: 16 bytes for each sample of the
-/// dataset, kept with it, and 8 for each key.
-///
-/// # Errors
-/// `Usage` names the first key that the dataset does not have; else as [`Dataset::by_key`].
-pub fn samples_by_key<K: AsRef<str>>(dataset: &Dataset, keys: impl IntoIterator<Item = K>) -> Result<Vec<u64>> {
-    let find = |key: K| {
-        let key = key.as_ref();
-        let sample = dataset.by_key(key)?;
-        sample.ok_or_else(|| Error::usage("sample key", "a key of the dataset", format!("`{}`", key.escape_debug())))
-    };
-    keys.into_iter().map(find).collect()
 }

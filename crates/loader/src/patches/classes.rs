@@ -20,8 +20,8 @@ const SPOT_PLANE: u32 = (1 << 31) + 8;
 /// patches at random places.
 ///
 /// ```
-/// use shardpack_loader::{CubeMode, LoaderOptions, PatchClasses, Patches, Place};
-/// let train = LoaderOptions::default().cube(CubeMode::Patch { height: 64, width: 64, place: Place::Random }).patches(Patches::PerSample(16)).patch_classes(PatchClasses::Weighted(vec![(0, 1.0), (3, 4.0)]));
+/// use shardpack_loader::{CubeMode, LoaderOptions, PatchClasses, Patches, PatchPlace};
+/// let train = LoaderOptions::default().cube(CubeMode::Patch { height: 64, width: 64, place: PatchPlace::Random }).patches(Patches::PerSample(16)).patch_classes(PatchClasses::Weighted(vec![(0, 1.0), (3, 4.0)]));
 /// assert_ne!(train.view.patch_classes, PatchClasses::default());
 /// ```
 #[derive(Debug, Clone, PartialEq, Default)]

@@ -8,7 +8,7 @@ mod place;
 pub use classes::PatchClasses;
 pub(crate) use classes::{ClassMap, ClassPlan};
 pub use grid::Grid;
-pub use place::{PatchAt, Place};
+pub use place::{PatchAt, PatchPlace};
 
 use crate::memory::suits;
 use crate::order::{Patched, Sampling, Sources, Unit};
@@ -21,8 +21,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// How many patches of each sample an epoch has.
 ///
 /// ```
-/// use shardpack_loader::{CubeMode, LoaderOptions, Patches, Place};
-/// let train = LoaderOptions::default().cube(CubeMode::Patch { height: 64, width: 64, place: Place::Random }).patches(Patches::PerSample(16));
+/// use shardpack_loader::{CubeMode, LoaderOptions, Patches, PatchPlace};
+/// let train = LoaderOptions::default().cube(CubeMode::Patch { height: 64, width: 64, place: PatchPlace::Random }).patches(Patches::PerSample(16));
 /// assert_ne!(train.view.patches, Patches::default());
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]

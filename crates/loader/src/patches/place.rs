@@ -13,20 +13,20 @@ const DRAWS: u32 = 1 << 31;
 ///
 /// ```
 /// use shardpack_jpeg::DrawKey;
-/// use shardpack_loader::Place;
+/// use shardpack_loader::PatchPlace;
 /// let key = |epoch| DrawKey { seed: 1, epoch, sample: 7 };
 /// let (array, patch) = ([480, 640], [64, 64]);
-/// assert_eq!(Place::Center.origin(&key(0), array, patch), Some([208, 288]));
-/// assert_eq!(Place::Random.origin(&key(3), array, patch), Place::Random.origin(&key(3), array, patch));
+/// assert_eq!(PatchPlace::Center.origin(&key(0), array, patch), Some([208, 288]));
+/// assert_eq!(PatchPlace::Random.origin(&key(3), array, patch), PatchPlace::Random.origin(&key(3), array, patch));
 /// // 8 rows of 10 tiles; in epoch 0 sample 7 shows tile 7, in the next one tile 8.
-/// assert_eq!(Place::tiles(array, patch), 80);
-/// assert_eq!(Place::Cycle.origin(&key(0), array, patch), Some([0, 448]));
-/// assert_eq!(Place::Cycle.origin(&key(1), array, patch), Some([0, 512]));
-/// assert_eq!(Place::Cycle.origin(&key(1), [480, 63], patch), None, "larger than the array");
+/// assert_eq!(PatchPlace::tiles(array, patch), 80);
+/// assert_eq!(PatchPlace::Cycle.origin(&key(0), array, patch), Some([0, 448]));
+/// assert_eq!(PatchPlace::Cycle.origin(&key(1), array, patch), Some([0, 512]));
+/// assert_eq!(PatchPlace::Cycle.origin(&key(1), [480, 63], patch), None, "larger than the array");
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
-pub enum Place {
+pub enum PatchPlace {
     /// Anywhere, all places alike, drawn anew for each sample and epoch.
     #[default]
     Random,
@@ -34,13 +34,13 @@ pub enum Place {
     Center,
     /// The tiles of the array in turn: in epoch `e`, sample `s` shows tile `(e + s) mod tiles`, row by row from
     /// the upper left; the upper half of the key's epoch, which tells repeated draws of a sample
-    /// apart, is added too. After [`Place::tiles`] epochs in a row every pixel was shown: once
+    /// apart, is added too. After [`PatchPlace::tiles`] epochs in a row every pixel was shown: once
     /// where the patch's sides divide the array's, else some twice, because the last tiles of rows
     /// and columns are moved back into the array.
     Cycle,
 }
 
-impl Place {
+impl PatchPlace {
     /// First row and first column of a patch of `[height, width]` in an array of `[height, width]`;
     /// `None` if it is empty or larger than the array.
     #[must_use]
@@ -65,8 +65,8 @@ impl Place {
         })
     }
 
-    /// As [`Place::origin`], of a box `[depth, height, width]` in a volume. A plane is drawn by a
-    /// number of its own: row and column are those of a patch. `None` for [`Place::Cycle`] too.
+    /// As [`PatchPlace::origin`], of a box `[depth, height, width]` in a volume. A plane is drawn by a
+    /// number of its own: row and column are those of a patch. `None` for [`PatchPlace::Cycle`] too.
     #[must_use]
     pub fn origin_in_volume(self, key: &DrawKey, volume: [u64; 3], size: [u64; 3]) -> Option<[u64; 3]> {
         let room = volume[0].checked_sub(size[0])?;
@@ -78,7 +78,7 @@ impl Place {
         Some([z, y, x])
     }
 
-    /// Tiles of [`Place::Cycle`]; at least 1.
+    /// Tiles of [`PatchPlace::Cycle`]; at least 1.
     #[must_use]
     pub const fn tiles(array: [u64; 2], patch: [u64; 2]) -> u64 {
         let [height, width] = patch;
@@ -124,13 +124,13 @@ mod tests {
         // is 114.
         let mut hits = [0_u32; 65];
         for sample in 0..65_000 {
-            let [y, x] = Place::Random.origin(&key(2, sample), [10, 20], [6, 8]).unwrap();
+            let [y, x] = PatchPlace::Random.origin(&key(2, sample), [10, 20], [6, 8]).unwrap();
             hits[(y * 13 + x) as usize] += 1;
         }
         let chi: f64 = hits.iter().map(|&n| (f64::from(n) - 1000.0).powi(2) / 1000.0).sum();
         assert!(chi < 114.0, "{chi}");
         let places: std::collections::HashSet<_> =
-            (0..20).map(|epoch| Place::Random.origin(&key(epoch, 1), [999, 999], [9, 9])).collect();
+            (0..20).map(|epoch| PatchPlace::Random.origin(&key(epoch, 1), [999, 999], [9, 9])).collect();
         assert_eq!(places.len(), 20, "epochs differ");
     }
 
@@ -141,8 +141,8 @@ mod tests {
         {
             for sample in [0, 1, 77, u64::MAX] {
                 let mut shown = vec![0_u32; (array[0] * array[1]) as usize];
-                for epoch in 40..40 + Place::tiles(array, patch) {
-                    let [top, left] = Place::Cycle.origin(&key(epoch, sample), array, patch).unwrap();
+                for epoch in 40..40 + PatchPlace::tiles(array, patch) {
+                    let [top, left] = PatchPlace::Cycle.origin(&key(epoch, sample), array, patch).unwrap();
                     for (y, x) in (0..patch[0]).flat_map(|y| (0..patch[1]).map(move |x| (y, x))) {
                         shown[((top + y) * array[1] + left + x) as usize] += 1;
                     }
@@ -154,7 +154,7 @@ mod tests {
 
     #[test]
     fn what_does_not_fit_has_no_place() {
-        for place in [Place::Random, Place::Center, Place::Cycle] {
+        for place in [PatchPlace::Random, PatchPlace::Center, PatchPlace::Cycle] {
             assert_eq!(place.origin(&key(1, 5), [4, 4], [4, 4]), Some([0, 0]));
             for patch in [[5, 4], [4, 5], [0, 4], [4, 0]] {
                 assert_eq!(place.origin(&key(1, 5), [4, 4], patch), None, "{place:?} {patch:?}");
@@ -162,6 +162,6 @@ mod tests {
             let [y, x] = place.origin(&key(u64::MAX, u64::MAX), [u64::MAX; 2], [1, 1]).unwrap();
             assert!(y < u64::MAX && x < u64::MAX);
         }
-        assert_eq!((Place::tiles([0, 3], [1, 1]), Place::tiles([3, 3], [0, 1])), (1, 1));
+        assert_eq!((PatchPlace::tiles([0, 3], [1, 1]), PatchPlace::tiles([3, 3], [0, 1])), (1, 1));
     }
 }

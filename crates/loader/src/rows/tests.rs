@@ -159,7 +159,7 @@ fn threads_write_the_bytes_of_their_pixels_and_no_others() {
             let one_line = end <= 24 && start < end && start / 6 == (end - 1) / 6;
             for (number, part) in parts.iter_mut().enumerate() {
                 let own = one_line && (start..end).all(|byte| owner(byte) == number);
-                let found = Room::bytes(part, start..end).map(|bytes| bytes.len());
+                let found = OutputRow::bytes(part, start..end).map(|bytes| bytes.len());
                 assert_eq!(
                     found,
                     (own || (start == end && end <= 24)).then_some(end - start),
@@ -168,7 +168,7 @@ fn threads_write_the_bytes_of_their_pixels_and_no_others() {
             }
         }
     }
-    assert_eq!(Room::bytes(&mut parts[0], Range { start: 5, end: 4 }), None);
+    assert_eq!(OutputRow::bytes(&mut parts[0], Range { start: 5, end: 4 }), None);
     assert!(parts.iter_mut().all(|part| part.bytes().is_empty()), "no range of bytes");
     drop(parts);
     assert!(Arc::into_inner(row).is_some());

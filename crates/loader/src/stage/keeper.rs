@@ -1,7 +1,7 @@
 //! Values that stay on a device: read once, when a loader opens, and decoded from there in every
 //! epoch ([`LoaderOptions::resident`](crate::LoaderOptions::resident)).
 
-use super::value::Value;
+use super::value::RecordValue;
 use std::fmt;
 use std::io;
 
@@ -31,7 +31,7 @@ pub trait Keeper: Send + Sync + fmt::Debug {
     ///
     /// # Errors
     /// The device's.
-    fn keep(&self, values: &[Value<'_>]) -> io::Result<Vec<Option<u64>>>;
+    fn keep(&self, values: &[RecordValue<'_>]) -> io::Result<Vec<Option<u64>>>;
 
     /// Nothing more is kept.
     fn seal(&self);

@@ -1,27 +1,42 @@
-//! The note of a stage about a value, for the next row that takes a part of it.
+//! The note of a stage about an array, for the next row that takes a part of it.
 
-use std::any::Any;
-use std::fmt;
-use std::sync::OnceLock;
+use std::fmt::Debug;
+use std::sync::{Arc, OnceLock};
 
-/// The note of a stage about a value of which several rows take a part, so that it looks at it once.
+/// The note of a stage about an array of which several rows take a part, so that it looks at it once.
 ///
 /// ```
-/// use shardpack_loader::stage::Memo;
+/// use shardpack_loader::stage::{ArrayNote, Memo};
 /// let memo = Memo::new(3, 12);
-/// assert_eq!(memo.get_or_make(|| 7_u8), Some(&7));
-/// assert_eq!(memo.get_or_make(|| 8_u8), Some(&7));
-/// assert_eq!(memo.get_or_make(|| 9_u16), None, "of another type");
+/// let note = |byte| ArrayNote { tables: Some(vec![byte]), on_device: None };
+/// assert_eq!(memo.get_or_make(|| note(7)).tables, Some(vec![7]));
+/// assert_eq!(memo.get_or_make(|| note(8)).tables, Some(vec![7]));
 /// assert_eq!((memo.id(), memo.rows()), (3, 12));
 /// ```
+#[derive(Debug)]
 pub struct Memo {
     id: u64,
     rows: u64,
-    note: OnceLock<Box<dyn Any + Send + Sync>>,
+    note: OnceLock<ArrayNote>,
+}
+
+/// Facts that a stage has found about an array.
+#[derive(Debug, Default)]
+pub struct ArrayNote {
+    /// The tables of the array, in the stage's own form; `None` if it is not decoded by them.
+    pub tables: Option<Vec<u8>>,
+    /// The array itself, if it is on the device.
+    pub on_device: Option<Arc<dyn DeviceArray>>,
+}
+
+/// An array on the device, as it is stored. Its memory is free once this is dropped.
+pub trait DeviceArray: Debug + Send + Sync {
+    /// Where it begins, from where kept values begin.
+    fn at(&self) -> u64;
 }
 
 impl Memo {
-    /// Without a note, for a value of which about so many rows take a part. No other memo of the
+    /// Without a note, for an array of which about so many rows take a part. No other memo of the
     /// loader has its `id`.
     #[must_use]
     pub const fn new(id: u64, rows: u64) -> Self {
@@ -40,15 +55,8 @@ impl Memo {
         self.id
     }
 
-    /// The note; `make` makes it if there is none, while other threads wait for it. `None` if it is of
-    /// another type.
-    pub fn get_or_make<T: Any + Send + Sync>(&self, make: impl FnOnce() -> T) -> Option<&T> {
-        self.note.get_or_init(|| Box::new(make())).downcast_ref()
-    }
-}
-
-impl fmt::Debug for Memo {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Memo").field("id", &self.id).finish_non_exhaustive()
+    /// The note; `make` makes it if there is none, while other threads wait for it.
+    pub fn get_or_make(&self, make: impl FnOnce() -> ArrayNote) -> &ArrayNote {
+        self.note.get_or_init(make)
     }
 }

@@ -26,7 +26,7 @@ mod ticket;
 mod value;
 
 pub use keeper::Keeper;
-pub use memo::Memo;
+pub use memo::{ArrayNote, DeviceArray, Memo};
 pub use refusals::Refusal;
 pub(crate) use refusals::Refusals;
 pub use row_mix::RowMix;
@@ -35,10 +35,9 @@ pub use slot::{DeviceId, Prepared, SlotRoom, Spot, StageSlot, StagedPart, Staged
 pub use stream::StreamHandle;
 pub(crate) use ticket::{Completed, Ending};
 pub use ticket::{RowFault, StageFailure, Ticket};
-pub use value::{FieldSource, FieldSpec, Value};
+pub use value::{FieldSource, FieldSpec, RecordValue};
 
 use shardpack_format::{Hint, Setting};
-use std::any::Any;
 use std::fmt;
 use std::io;
 use std::sync::Arc;
@@ -58,7 +57,7 @@ pub trait Stage: Send + Sync + fmt::Debug {
     /// into staging memory, by several threads ([`StageSlot::room_for`]): because the device needs
     /// their bytes as they are stored, and most of them. Asked about examples, when a loader opens; the
     /// region of one says how large a part of it rows are, not where.
-    fn shares(&self, example: &Value<'_>) -> bool {
+    fn shares(&self, example: &RecordValue<'_>) -> bool {
         let _ = example;
         false
     }
@@ -81,7 +80,7 @@ pub trait Stage: Send + Sync + fmt::Debug {
 
     /// Looks at an array of which several rows will take parts, before they come, and notes in its memo what
     /// helps with them. The region of the value is that of one of them.
-    fn look(&self, value: &Value<'_>) {
+    fn look(&self, value: &RecordValue<'_>) {
         let _ = value;
     }
 
@@ -108,9 +107,6 @@ pub trait Stage: Send + Sync + fmt::Debug {
     fn growths(&self) -> u64 {
         0
     }
-
-    /// Scratch memory of one thread, used again for every row.
-    fn bench(&self) -> Box<dyn Any + Send>;
 
     /// For a loader whose values stay on the device. `None` if none can.
     fn keeping(&self) -> Option<Keeping> {

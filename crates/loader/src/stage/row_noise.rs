@@ -17,7 +17,7 @@ impl RowNoise {
     /// Adds it to the values of a row of so many rows, columns and bands, in the order of the layout.
     ///
     /// # Errors
-    /// `Usage` if they are no floats of at most 32 bits; `Internal` if `row` is shorter than that.
+    /// `Usage` if they are no floats of at most 32 bits, or `row` is shorter than that.
     pub fn add(
         &self,
         dtype: ElementType,
@@ -26,7 +26,7 @@ impl RowNoise {
     ) -> Result<()> {
         let (length, room) = (dtype.array_bytes(&[rows, columns, bands])?, row.len());
         let values = usize::try_from(length).ok().and_then(|length| row.get_mut(..length));
-        let values = values.ok_or_else(|| Error::internal("bytes of a row", length, room))?;
+        let values = values.ok_or_else(|| Error::usage("bytes of a row", length, room))?;
         let add = |first: u64, step: u64, run: &mut [f32]| match self.keep {
             None => self.noise.add(first, step, run),
             Some(keep) => {

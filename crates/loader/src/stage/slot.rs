@@ -3,8 +3,8 @@
 use super::row_mix::RowMix;
 use super::stream::StreamHandle;
 use super::ticket::Ticket;
-use super::value::Value;
-use std::any::Any;
+use super::value::RecordValue;
+use shardpack_array::ZstdDecoder;
 use std::borrow::Cow;
 use std::fmt;
 use std::io;
@@ -23,11 +23,11 @@ pub trait StageSlot: Send + Sync + fmt::Debug {
     /// Nobody else uses the slot. Called with the loader's lock held: it does not wait.
     fn begin(&self, output_bytes: usize);
 
-    /// Takes a value: copies what the device needs of it. `bench` is one of
-    /// [`Stage::bench`](super::Stage::bench).
+    /// Takes a value: copies the bytes that the device needs. `zstd` is for those that are to be
+    /// decompressed first.
     ///
     /// A value that is damaged is refused: the host says what is wrong with it.
-    fn prepare(&self, spot: &Spot, value: &Value<'_>, bench: &mut (dyn Any + Send)) -> Prepared;
+    fn prepare(&self, spot: &Spot, value: &RecordValue<'_>, zstd: &mut ZstdDecoder) -> Prepared;
 
     /// SlotRoom in the staging memory for a value of `bytes` bytes, as it is stored, cut into parts of
     /// `step` bytes. Several threads read it there, and then it is prepared as it stands, without a
@@ -42,8 +42,8 @@ pub trait StageSlot: Send + Sync + fmt::Debug {
 
     /// Takes a value that is on the device, by the number that
     /// [`Keeper::keep`](super::Keeper::keep) gave it. `value` says how it is shown, and has no bytes.
-    fn prepare_kept(&self, spot: &Spot, number: u64, value: &Value<'_>, bench: &mut (dyn Any + Send)) -> Prepared {
-        let _ = (spot, value, bench);
+    fn prepare_kept(&self, spot: &Spot, number: u64, value: &RecordValue<'_>, zstd: &mut ZstdDecoder) -> Prepared {
+        let _ = (spot, value, zstd);
         Prepared::Refused(format!("a value {number} that is not on the device").into())
     }
 
@@ -102,7 +102,7 @@ pub trait StagedRoom: Send + Sync + fmt::Debug {
     fn bytes(&self) -> Option<&[u8]>;
 
     /// As [`StageSlot::prepare`], of a value whose bytes are [`bytes`](Self::bytes).
-    fn prepare(&self, value: &Value<'_>, bench: &mut (dyn Any + Send)) -> Prepared;
+    fn prepare(&self, value: &RecordValue<'_>, zstd: &mut ZstdDecoder) -> Prepared;
 }
 
 /// A part of a [`StagedRoom`], for one thread.

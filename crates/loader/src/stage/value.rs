@@ -47,8 +47,7 @@ pub enum FieldSource<'a> {
 
 /// A value of a record that was checked.
 #[derive(Debug, Clone, Copy)]
-#[non_exhaustive]
-pub enum Value<'a> {
+pub enum RecordValue<'a> {
     /// A picture.
     Picture {
         /// By which its encoding is known.

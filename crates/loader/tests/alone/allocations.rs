@@ -5,7 +5,7 @@
 use crate::counting::CALLS;
 use crate::loader_support::Disk;
 use shardpack_loader::order::Mode;
-use shardpack_loader::{CubeMode, ImageMode, Loader, LoaderOptions, Place};
+use shardpack_loader::{CubeMode, ImageMode, Loader, LoaderOptions, PatchPlace};
 use shardpack_reader::Bands;
 use std::sync::atomic::Ordering;
 
@@ -47,7 +47,7 @@ fn batches_allocate_and_samples_do_not() {
     let cubes = options(256, Mode::Stored).fields(["cube", "label"]);
     let count = per_sample(&disk, cubes);
     assert!(count < 0.2, "cubes of one shape: {count} allocations a sample");
-    let cube = CubeMode::Patch { height: 7, width: 9, place: Place::Random };
+    let cube = CubeMode::Patch { height: 7, width: 9, place: PatchPlace::Random };
     let patches = options(256, Mode::Stored).cube(cube).bands(Bands::List(vec![2, 0])).fields(["cube"]);
     let count = per_sample(&disk, patches);
     assert!(count < 0.2, "patches: {count} allocations a sample");

@@ -9,7 +9,9 @@ use shardpack_array::{Array, ArrayEncoder, ArrayLayout, ArraySettings, Coder, Fi
 use shardpack_format::{Dtype, ElementType, Field, FieldKind, RecordBuilder, Schema, StoredField};
 use shardpack_jpeg::{PixelLayout, View};
 use shardpack_loader::order::{Mode, Order, Runs, Sampling};
-use shardpack_loader::{ArrayDtype, CubeMode, Factors, ImageMode, Loader, LoaderOptions, LoaderStats, Place, Window};
+use shardpack_loader::{
+    ArrayDtype, CubeMode, Factors, ImageMode, Loader, LoaderOptions, LoaderStats, PatchPlace, Window,
+};
 use shardpack_reader::Dataset;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -90,7 +92,7 @@ fn cubes_take_what_was_predicted(rows: u64) {
     let difference = ArraySettings { band_difference: true, ..by_shape };
     let by_band = ArraySettings { layout: ArrayLayout::BandMajor, ..difference };
     let halves = ArraySettings { values: ValueRule::F16, ..by_shape };
-    let patch = CubeMode::Patch { height: 40, width: 64, place: Place::Random };
+    let patch = CubeMode::Patch { height: 40, width: 64, place: PatchPlace::Random };
     for (name, dtype, settings) in [
         ("as shape", Dtype::U16, by_shape),
         ("as shape, difference", Dtype::U16, difference),

@@ -6,7 +6,9 @@
 use crate::loader_support::{RowOf, base, said, write};
 use shardpack_format::*;
 use shardpack_loader::order::{End, Mode};
-use shardpack_loader::{ArrayDtype, CubeMode, ElementType, Loader, LoaderOptions, OnCorrupt, Place, varying_arrays};
+use shardpack_loader::{
+    ArrayDtype, CubeMode, ElementType, Loader, LoaderOptions, OnCorrupt, PatchPlace, varying_arrays,
+};
 use shardpack_reader::{Dataset, Error};
 
 const SHAPE: [u64; 3] = [2, 3, 2];
@@ -237,7 +239,7 @@ fn arrays_of_several_shapes_are_left_out_unless_named() {
     let error = Loader::open(&dataset, named.clone()).unwrap_err().to_string();
     assert!(error.contains("shape of the arrays `cube`: expected one, or such as the index tells"), "{error}");
     // A patch of one size can be cut out of all.
-    let cube = CubeMode::Patch { height: 2, width: 2, place: Place::Center };
+    let cube = CubeMode::Patch { height: 2, width: 2, place: PatchPlace::Center };
     let mut patches = Loader::open(&dataset, named.cube(cube)).unwrap();
     assert_eq!(patches.next_batch().unwrap().unwrap().field("cube").unwrap().shape().unwrap(), [2, 2, 2, 2]);
     let alike = Arrays::new(&[Kind::Plain(Dtype::F32), Kind::Plain(Dtype::U8)]);

@@ -8,8 +8,8 @@ use crate::loader_support::fake_stage::{Counts, FakeStage, Trouble};
 use crate::loader_support::{Disk, Seen, base, epoch, seen};
 use shardpack_loader::order::{End, Mixture, Mode, Order, Runs, Sampling, Weighted};
 use shardpack_loader::{
-    CubeMode, Dataset, EpochPhase, Loader, LoaderOptions, Note, OnCorrupt, Patches, Place, Transform, TransformRow,
-    Window,
+    CubeMode, Dataset, EpochPhase, Loader, LoaderOptions, Note, OnCorrupt, PatchPlace, Patches, Transform,
+    TransformRow, Window,
 };
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -99,7 +99,7 @@ fn epochs_of_draws_and_mixtures_are_those_of_many_loaders() {
 
 #[test]
 fn epochs_of_patches_are_those_of_many_loaders() {
-    let cube = CubeMode::Patch { height: 9, width: 14, place: Place::Random };
+    let cube = CubeMode::Patch { height: 9, width: 14, place: PatchPlace::Random };
     let fields = ["cube", "mask", "spectrum", "height"];
     for (made, sizes) in [(Cubes::packed(&[5, 4], |_| ALIKE), "alike"), (Cubes::packed(&[5, 4], varied), "varied")] {
         let weighted = Weighted::by_sample(&(1..10).map(f64::from).collect::<Vec<_>>(), 3).unwrap().draws(7);

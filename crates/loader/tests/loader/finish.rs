@@ -10,7 +10,7 @@ use shardpack_format::*;
 use shardpack_jpeg::{DrawKey, PixelLayout};
 use shardpack_loader::order::{End, Mode};
 use shardpack_loader::{
-    ArrayDtype, Augment, BandAugmentation, CubeMode, Factors, Loader, LoaderOptions, Patches, Place,
+    ArrayDtype, Augment, BandAugmentation, CubeMode, Factors, Loader, LoaderOptions, PatchPlace, Patches,
 };
 use shardpack_reader::{Array, ArrayDecoder, Bands, Dataset};
 use std::collections::BTreeMap;
@@ -185,8 +185,8 @@ proptest! {
         element in prop::sample::select(&[ElementType::Bf16, ElementType::Dtype(Dtype::F16), ElementType::Dtype(Dtype::F32)][..]),
         cube in prop::sample::select(&[
             CubeMode::Whole,
-            CubeMode::Patch { height: 6, width: 6, place: Place::Random },
-            CubeMode::Patch { height: 5, width: 7, place: Place::Cycle },
+            CubeMode::Patch { height: 6, width: 6, place: PatchPlace::Random },
+            CubeMode::Patch { height: 5, width: 7, place: PatchPlace::Cycle },
         ][..]),
         bands in prop::sample::select(vec![Bands::All, Bands::Range(1..4), Bands::List(vec![4, 0, 4])]),
         layout in prop::sample::select(&[PixelLayout::HeightWidthChannels, PixelLayout::ChannelsHeightWidth][..]),
@@ -249,7 +249,7 @@ fn patches_are_finished_alike_however_scenes_wait() {
         (ElementType::Dtype(Dtype::F32), Bands::Range(1..4), first, ALL, &CHANGES[1]),
     ] {
         let options = options()
-            .cube(CubeMode::Patch { height: 6, width: 6, place: Place::Random })
+            .cube(CubeMode::Patch { height: 6, width: 6, place: PatchPlace::Random })
             .patches(Patches::PerSample(48))
             .open_scenes(1)
             .augment(augment)

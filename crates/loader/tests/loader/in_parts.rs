@@ -10,7 +10,7 @@ use shardpack_io::{Fault, Faults, RiggedStorage};
 use shardpack_jpeg::PixelLayout;
 use shardpack_loader::order::{End, Mode};
 use shardpack_loader::{
-    ArrayDtype, Augment, CubeMode, Factors, ImageMode, Loader, LoaderOptions, OnCorrupt, Place, Window,
+    ArrayDtype, Augment, CubeMode, Factors, ImageMode, Loader, LoaderOptions, OnCorrupt, PatchPlace, Window,
 };
 use shardpack_reader::{Bands, Dataset, DatasetOptions};
 
@@ -130,7 +130,7 @@ fn asked() -> Vec<(&'static str, LoaderOptions)> {
     let turns = Augment { rotate: true, ..flips };
     let augment_bands = vec!["band_jitter(gain=0.2,offset=1)".parse().unwrap(), "band_dropout(p=0.2)".parse().unwrap()];
     let first = PixelLayout::ChannelsHeightWidth;
-    let patch = CubeMode::Patch { height: 48, width: 48, place: Place::Random };
+    let patch = CubeMode::Patch { height: 48, width: 48, place: PatchPlace::Random };
     let bands = Bands::List(vec![90, 3, 4]);
     let options = || options(2).part_bytes(1 << 18).dtype(bf16.clone());
     vec![

@@ -7,7 +7,7 @@ use shardpack_array::{ArrayEncoder, ArrayLayout, ArraySettings, Coder, Filter, V
 use shardpack_format::*;
 use shardpack_jpeg::PixelLayout;
 use shardpack_loader::order::{End, Mode};
-use shardpack_loader::{Align, ArrayDtype, CubeMode, Factors, Loader, LoaderOptions, NoData, Patches, Place};
+use shardpack_loader::{Align, ArrayDtype, CubeMode, Factors, Loader, LoaderOptions, NoData, PatchPlace, Patches};
 use shardpack_reader::{Array, ArrayDecoder, Bands, Dataset};
 
 const BANDS: u64 = 4;
@@ -135,7 +135,7 @@ fn no_data_becomes_what_was_chosen_and_nothing_else_does() {
 fn it_is_the_same_however_arrays_are_cut() {
     let cubes = Cubes::all_declare();
     let (patch, first) =
-        (CubeMode::Patch { height: 9, width: 7, place: Place::Random }, PixelLayout::ChannelsHeightWidth);
+        (CubeMode::Patch { height: 9, width: 7, place: PatchPlace::Random }, PixelLayout::ChannelsHeightWidth);
     let bands = Bands::List(vec![3, 0]);
     let several = Patches::PerSample(48);
     let turned = shardpack_loader::Augment { flip_rows: true, flip_columns: true, rotate: true };
@@ -145,7 +145,7 @@ fn it_is_the_same_however_arrays_are_cut() {
         options().cube(patch).layout(first).augment(turned),
         options().cube(patch).patches(several).layout(first),
         options().cube(patch).patches(several).augment(turned),
-        options().cube(CubeMode::Volume { size: [5, 6, 3], place: Place::Random }),
+        options().cube(CubeMode::Volume { size: [5, 6, 3], place: PatchPlace::Random }),
     ] {
         let plain = rows(&cubes, options.clone().no_data(NoData::AsStored));
         let filled = rows(&cubes, options);

@@ -4,7 +4,7 @@
 
 use shardpack_loader::order::{
     End, Members, Mixture, Mode, Order, OrderState, Own, Positions, Runs, Sampling, Share, Step, Steps, Weighted,
-    World, samples_by_key, samples_by_label,
+    World, samples_by_label,
 };
 use shardpack_reader::Dataset;
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
@@ -239,13 +239,11 @@ fn subsets_come_whole_and_are_read_together_where_they_are_dense() {
 }
 
 #[test]
-fn subsets_by_label_and_by_key() {
+fn subsets_by_label() {
     let built = crate::support::OnDisk::new(&[5, 7]);
     let dataset = Dataset::open(built.path()).unwrap();
     let ones = samples_by_label(&dataset, |label| label == 1).unwrap();
     assert_eq!(ones, [1, 4, 7, 10]);
-    assert_eq!(samples_by_key(&dataset, [dataset.key(9).unwrap(), dataset.key(3).unwrap()]).unwrap(), [9, 3]);
-    assert!(samples_by_key(&dataset, ["no such"]).unwrap_err().to_string().contains("`no such`"));
     assert_eq!(Order::of(&dataset, 1).len(), dataset.len());
     let records = |samples| dataset.records_of(samples).collect::<Vec<_>>();
     assert_eq!(records(3..9), [(0, 3..5), (1, 0..4)]);

@@ -8,14 +8,14 @@ use crate::loader_support::{RowOf, base, epoch};
 use shardpack_format::*;
 use shardpack_jpeg::{DrawKey, PixelLayout};
 use shardpack_loader::order::{End, Mode};
-use shardpack_loader::{ArrayDtype, CubeMode, Loader, LoaderOptions, OnCorrupt, Place};
+use shardpack_loader::{ArrayDtype, CubeMode, Loader, LoaderOptions, OnCorrupt, PatchPlace};
 use shardpack_reader::Bands;
 
 fn options(cube: CubeMode) -> LoaderOptions {
     base().batch_size(4).threads(2).seed(9).end(End::Uneven).cube(cube)
 }
 
-fn patch(height: u32, width: u32, place: Place) -> CubeMode {
+fn patch(height: u32, width: u32, place: PatchPlace) -> CubeMode {
     CubeMode::Patch { height, width, place }
 }
 
@@ -26,7 +26,7 @@ fn a_patch_is_the_crop_of_the_whole_and_so_is_its_mask() {
         (Cubes::packed(&[8, 5], varied), "varied"),
         (Cubes::new(&[13], &[], varied), "varied, and not in the index"),
     ] {
-        for place in [Place::Random, Place::Center, Place::Cycle] {
+        for place in [PatchPlace::Random, PatchPlace::Center, PatchPlace::Cycle] {
             for bands in [Bands::All, Bands::Range(3..8), Bands::List(vec![11, 0, 5, 0])] {
                 for layout in [PixelLayout::HeightWidthChannels, PixelLayout::ChannelsHeightWidth] {
                     let first = layout == PixelLayout::ChannelsHeightWidth;
@@ -60,7 +60,7 @@ fn a_patch_is_the_crop_of_the_whole_and_so_is_its_mask() {
 #[test]
 fn patches_are_dense_whatever_the_cubes() {
     for made in [Cubes::packed(&[6], varied), Cubes::new(&[6], &[], varied)] {
-        let mut loader = Loader::open(&made.open(), options(patch(16, 8, Place::Random))).unwrap();
+        let mut loader = Loader::open(&made.open(), options(patch(16, 8, PatchPlace::Random))).unwrap();
         let batch = loader.next_batch().unwrap().unwrap();
         assert_eq!(batch.field("cube").unwrap().shape().unwrap(), [4, 16, 8, 12]);
         assert_eq!(batch.field("mask").unwrap().shape().unwrap(), [4, 16, 8]);
@@ -71,11 +71,11 @@ fn patches_are_dense_whatever_the_cubes() {
 #[test]
 fn patches_of_cubes_with_different_numbers_of_bands_are_ragged_until_bands_are_chosen() {
     let made = Cubes::packed(&[6], |id| Shape { bands: 5 + id, ..ALIKE });
-    for (_, _, fields) in made.load(options(patch(4, 4, Place::Center)).fields(["cube"])) {
+    for (_, _, fields) in made.load(options(patch(4, 4, PatchPlace::Center)).fields(["cube"])) {
         assert!(fields[0].1.iter().zip(&fields[0].2).all(|(shape, bytes)| bytes.len() as u64 == 4 * 4 * 4 * shape[2]));
     }
     let bands = Bands::Range(0..5);
-    let options = options(patch(4, 4, Place::Center)).fields(["cube"]).bands(bands);
+    let options = options(patch(4, 4, PatchPlace::Center)).fields(["cube"]).bands(bands);
     let mut loader = Loader::open(&made.open(), options).unwrap();
     assert_eq!(loader.next_batch().unwrap().unwrap().field("cube").unwrap().shape().unwrap(), [4, 4, 4, 5]);
 }
@@ -121,7 +121,7 @@ fn patches_do_not_depend_on_threads_slots_batches_or_ranks() {
         rows.sort();
         rows
     };
-    let random = || options(patch(10, 10, Place::Random));
+    let random = || options(patch(10, 10, PatchPlace::Random));
     let expected = by_sample(random().threads(1).slots(1));
     for (threads, slots, batch_size, mode) in
         [(2, 3, 4, Mode::Windowed), (7, 2, 1, Mode::Full), (3, 4, 23, Mode::Stored)]
@@ -138,17 +138,20 @@ fn patches_do_not_depend_on_threads_slots_batches_or_ranks() {
 #[test]
 fn a_grid_covers_every_pixel_once() {
     let made = Cubes::packed(&[3], |_| ALIKE);
-    let tiles = Place::tiles([40, 30], [8, 10]);
+    let tiles = PatchPlace::tiles([40, 30], [8, 10]);
     assert_eq!(tiles, 15);
-    let mut loader = Loader::open(&made.open(), options(patch(8, 10, Place::Cycle))).unwrap();
+    let mut loader = Loader::open(&made.open(), options(patch(8, 10, PatchPlace::Cycle))).unwrap();
     // Values of a mask in the order in which they come: together they must be the mask's own.
     let mut shown = vec![Vec::new(); 3];
     for number in 0..tiles as u32 {
         loader.set_epoch(number).unwrap();
         for (indices, _, fields) in epoch(&mut loader) {
             for (row, sample) in indices.iter().enumerate() {
-                let origin =
-                    Place::Cycle.origin(&DrawKey { seed: 9, epoch: number.into(), sample: *sample }, [40, 30], [8, 10]);
+                let origin = PatchPlace::Cycle.origin(
+                    &DrawKey { seed: 9, epoch: number.into(), sample: *sample },
+                    [40, 30],
+                    [8, 10],
+                );
                 shown[*sample as usize].push((origin.unwrap(), fields[1].2[row].clone()));
             }
         }
@@ -170,7 +173,7 @@ fn a_grid_covers_every_pixel_once() {
 fn float16_stays_float16_in_patches() {
     let made = Cubes::packed(&[9], |_| ALIKE);
     let with = |dtype| {
-        let options = options(patch(6, 7, Place::Random)).dtype(dtype).bands(Bands::List(vec![2, 9]));
+        let options = options(patch(6, 7, PatchPlace::Random)).dtype(dtype).bands(Bands::List(vec![2, 9]));
         let mut loader = Loader::open(&made.open(), options).unwrap();
         let dtype = loader.next_batch().unwrap().unwrap().field("cube").unwrap().dtype();
         loader.set_epoch(1).unwrap();
@@ -192,14 +195,15 @@ fn float16_stays_float16_in_patches() {
 fn a_cube_that_is_too_small_is_named() {
     let alike = Cubes::packed(&[3], |_| ALIKE);
     assert_eq!(
-        alike.refused(options(patch(41, 30, Place::Center))),
+        alike.refused(options(patch(41, 30, PatchPlace::Center))),
         "patch: expected at most 40 × 30, the array's size, found 41 × 30: sample 0, `cube-0`"
     );
     // Of these only sample 2 is too small; it is no damage, so it is not passed over.
     for columns in [&["height", "width", "channels"][..], &[]] {
         let made = Cubes::new(&[6], columns, |id| Shape { width: if id == 2 { 15 } else { 30 }, ..ALIKE });
         for on_corrupt in [OnCorrupt::Error, OnCorrupt::Skip { max: 6 }] {
-            let options = options(patch(8, 16, Place::Random)).on_corrupt(on_corrupt).batch_size(1).mode(Mode::Stored);
+            let options =
+                options(patch(8, 16, PatchPlace::Random)).on_corrupt(on_corrupt).batch_size(1).mode(Mode::Stored);
             let mut loader = Loader::open(&made.open(), options).unwrap();
             for number in 0..6 {
                 match loader.next_batch().unwrap() {
@@ -220,7 +224,7 @@ fn a_cube_that_is_too_small_is_named() {
 #[test]
 fn a_mask_of_another_size_cannot_be_cut_alike() {
     let made = Cubes::packed(&[4], |id| Shape { mask_rows: id % 2, ..ALIKE });
-    let options = options(patch(4, 4, Place::Random)).batch_size(1).mode(Mode::Stored);
+    let options = options(patch(4, 4, PatchPlace::Random)).batch_size(1).mode(Mode::Stored);
     let mut loader = Loader::open(&made.open(), options).unwrap();
     assert!(loader.next_batch().unwrap().is_ok());
     assert_eq!(
@@ -237,9 +241,9 @@ fn patches_and_bands_that_make_no_sense_are_refused_in_words() {
     let bands = |bands, cube| made.refused(options(cube).bands(bands));
     let only = |field: &str, cube, bands| made.refused(options(cube).fields([field]).bands(bands));
     for (refused, said) in [
-        (made.refused(options(patch(0, 4, Place::Random))), "patch: expected at least 1 × 1, found 0 × 4"),
+        (made.refused(options(patch(0, 4, PatchPlace::Random))), "patch: expected at least 1 × 1, found 0 × 4"),
         (bands(Bands::List(vec![]), CubeMode::Whole), "bands: expected at least one, found List([])"),
-        (bands(Bands::Range(4..4), patch(4, 4, Place::Cycle)), "bands: expected at least one, found Range(4..4)"),
+        (bands(Bands::Range(4..4), patch(4, 4, PatchPlace::Cycle)), "bands: expected at least one, found Range(4..4)"),
         (
             bands(Bands::Range(0..4), CubeMode::Raw),
             "bands: expected arrays that are decoded, found stored bytes (`CubeMode::Raw`)",
@@ -249,7 +253,7 @@ fn patches_and_bands_that_make_no_sense_are_refused_in_words() {
             "bands of a region: expected within 0..12, found 3 from 10 on: sample 0, `cube-0`",
         ),
         (
-            bands(Bands::List(vec![3, 12]), patch(4, 4, Place::Center)),
+            bands(Bands::List(vec![3, 12]), patch(4, 4, PatchPlace::Center)),
             "band of a region: expected below 12, found 12: sample 0, `cube-0`",
         ),
         (
@@ -257,7 +261,7 @@ fn patches_and_bands_that_make_no_sense_are_refused_in_words() {
             "bands: expected an array of three axes among the fields, found none",
         ),
         (
-            only("spectrum", patch(4, 4, Place::Center), Bands::All),
+            only("spectrum", patch(4, 4, PatchPlace::Center), Bands::All),
             "patch: expected an array of two or three axes among the fields, found none",
         ),
     ] {

@@ -4,7 +4,7 @@
 #![allow(clippy::indexing_slicing, clippy::cast_possible_truncation)]
 
 use crate::loader_support::{Disk, RowOf, base, said, seen};
-use shardpack_augment::{Augmentation, Picture, Scratch};
+use shardpack_augment::{Augmentation, ChangeScratch, Picture};
 use shardpack_format::Dtype;
 use shardpack_jpeg::{DrawKey, PixelLayout, View};
 use shardpack_loader::order::{End, Mode};
@@ -43,7 +43,7 @@ fn slow(plain: BTreeMap<u64, (Vec<u64>, Vec<u8>)>, epoch: u64) -> BTreeMap<u64, 
         let mut picture = Picture::new(&mut pixels, height, width).unwrap();
         for (place, one) in (0..).zip(recipe()) {
             let operations = one.resolve(&draws, place, height, width);
-            operations.iter().for_each(|one| one.apply(&mut picture, &mut Scratch::default()));
+            operations.iter().for_each(|one| one.apply(&mut picture, &mut ChangeScratch::default()));
         }
         (sample, (shape, pixels))
     };

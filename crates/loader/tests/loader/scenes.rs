@@ -9,7 +9,7 @@ use shardpack_io::{Fault, Faults, RiggedStorage};
 use shardpack_jpeg::PixelLayout;
 use shardpack_loader::order::{End, Members, Mode, Order, OrderState, Runs, Unit, Weighted};
 use shardpack_loader::{
-    Array, Augment, Batch, CubeMode, Grid, Loader, LoaderOptions, Object, OnCorrupt, Patches, Place,
+    Array, Augment, Batch, CubeMode, Grid, Loader, LoaderOptions, Object, OnCorrupt, PatchPlace, Patches,
 };
 use shardpack_reader::{Bands, DatasetOptions};
 use std::collections::{BTreeMap, BTreeSet};
@@ -19,7 +19,7 @@ use std::sync::mpsc::channel;
 use std::time::Duration;
 
 fn patch(height: u32, width: u32) -> CubeMode {
-    CubeMode::Patch { height, width, place: Place::Random }
+    CubeMode::Patch { height, width, place: PatchPlace::Random }
 }
 
 fn options(patches: Patches) -> LoaderOptions {
@@ -87,7 +87,7 @@ fn check_crops(patches: u32) {
                         assert_eq!(at.scene, [1, cube.shape()[0], cube.shape()[1]]);
                         let origin = [at.origin[1], at.origin[2]];
                         let key = batch.draw_keys().nth(row).unwrap();
-                        assert_eq!(Place::Random.origin(&key, [at.scene[1], at.scene[2]], [9, 14]), Some(origin));
+                        assert_eq!(PatchPlace::Random.origin(&key, [at.scene[1], at.scene[2]], [9, 14]), Some(origin));
                         let of = |field: &str| batch.field(field).unwrap().row_of(row);
                         assert!(of("cube") == crop(&cube, origin, [9, 14], &list(&bands), first), "{sizes} {bands:?}");
                         assert!(of("mask") == crop(&mask, origin, [9, 14], &[0], false), "mask of {sample}");
@@ -378,7 +378,7 @@ fn what_cannot_be_patches_is_refused_in_words() {
             "several patches of a sample: expected a size of patches (`patch64x64`), found none",
         ),
         (
-            six().cube(CubeMode::Patch { height: 4, width: 4, place: Place::Center }),
+            six().cube(CubeMode::Patch { height: 4, width: 4, place: PatchPlace::Center }),
             "several patches of a sample: expected patches that are placed by it, found places of their own (Center)\n\
              hint: `patch64x64` says the size; where they lie, the number or the grid of the patches says",
         ),

@@ -5,7 +5,7 @@
 use crate::loader_support::{Disk, Made, RowOf, base, said, write};
 use shardpack_format::{Dtype, Field, FieldKind, Schema};
 use shardpack_loader::order::{Mixture, Order, OrderState, Runs, Sampling, Weighted};
-use shardpack_loader::{CubeMode, Loader, LoaderOptions, Place};
+use shardpack_loader::{CubeMode, Loader, LoaderOptions, PatchPlace};
 use shardpack_reader::Dataset;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -150,7 +150,7 @@ fn a_sampling_that_does_not_fit_is_refused_at_once() {
 }
 
 /// Of samples that come more than once in an epoch, how often two draws show the same patch.
-fn repeated(dataset: &Dataset, sampling: Arc<dyn Sampling>, place: Place) -> (usize, usize) {
+fn repeated(dataset: &Dataset, sampling: Arc<dyn Sampling>, place: PatchPlace) -> (usize, usize) {
     let cube = CubeMode::Patch { height: 4, width: 4, place };
     let options = base().sampling(sampling).batch_size(10).cube(cube).fields(["cube"]);
     let mut loader = Loader::open(dataset, options.clone()).unwrap();
@@ -183,7 +183,7 @@ fn a_sample_that_comes_again_is_cut_elsewhere() {
     let mixture = Mixture::new(vec![(large, 0.5), (small, 0.5)], 1).unwrap().draws(100);
     let both = Dataset::concat(&[first.clone(), second]).unwrap();
     let weighted = Weighted::by_sample(&[1.0; 90], 1).unwrap().draws(300);
-    for place in [Place::Random, Place::Cycle] {
+    for place in [PatchPlace::Random, PatchPlace::Cycle] {
         let (same, pairs) = repeated(&both, Arc::new(mixture.clone()), place);
         assert!(pairs >= 100 && same * 10 < pairs, "a mixture, {place:?}: {same} of {pairs}");
         let (same, pairs) = repeated(&first, Arc::new(weighted.clone()), place);

@@ -12,7 +12,7 @@ use shardpack_format::{ArrayDescriptor, Codec, Dtype, Field, FieldKind, Schema, 
 use shardpack_io::{Fault, Faults, RiggedStorage};
 use shardpack_jpeg::PixelLayout;
 use shardpack_loader::order::{End, Mode};
-use shardpack_loader::{ArrayDtype, CubeMode, ImageMode, Loader, LoaderOptions, OnCorrupt, Place, Window};
+use shardpack_loader::{ArrayDtype, CubeMode, ImageMode, Loader, LoaderOptions, OnCorrupt, PatchPlace, Window};
 use shardpack_reader::{Dataset, DatasetOptions};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -254,7 +254,7 @@ fn cubes() -> impl Strategy<Value = CubeMode> {
     let patch = |(height, width, random)| CubeMode::Patch {
         height,
         width,
-        place: if random { Place::Random } else { Place::Center },
+        place: if random { PatchPlace::Random } else { PatchPlace::Center },
     };
     prop_oneof![Just(CubeMode::Whole), Just(CubeMode::Raw), (1..=16_u32, 1..=24_u32, any::<bool>()).prop_map(patch)]
 }

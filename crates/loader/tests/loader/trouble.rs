@@ -7,7 +7,7 @@ use crate::loader_support::{Disk, Made, RowOf, base, said};
 use shardpack_format::{Limits, Voice, told};
 use shardpack_jpeg::View;
 use shardpack_loader::order::{End, Mode};
-use shardpack_loader::{CubeMode, ImageMode, Loader, LoaderOptions, OnCorrupt, Place};
+use shardpack_loader::{CubeMode, ImageMode, Loader, LoaderOptions, OnCorrupt, PatchPlace};
 use shardpack_reader::DatasetOptions;
 
 fn options(batch_size: u32) -> LoaderOptions {
@@ -168,7 +168,7 @@ fn values_that_samples_do_not_have_are_zero_and_masked() {
         assert_eq!(cube.row_of(row), expected, "row {row}");
     }
     // Dense, a row is zero.
-    let cube = CubeMode::Patch { height: 4, width: 4, place: Place::Center };
+    let cube = CubeMode::Patch { height: 4, width: 4, place: PatchPlace::Center };
     let mut loader = Loader::open(&dataset, options(12).cube(cube)).unwrap();
     let batch = loader.next_batch().unwrap().unwrap();
     let cube = batch.field("cube").unwrap();

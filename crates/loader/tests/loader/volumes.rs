@@ -8,7 +8,8 @@ use shardpack_format::*;
 use shardpack_jpeg::{DrawKey, PixelLayout};
 use shardpack_loader::order::{End, Mode, Unit};
 use shardpack_loader::{
-    Array, ArrayDtype, Augment, BandAugmentation, Batch, CubeMode, Loader, LoaderOptions, PatchClasses, Patches, Place,
+    Array, ArrayDtype, Augment, BandAugmentation, Batch, CubeMode, Loader, LoaderOptions, PatchClasses, PatchPlace,
+    Patches,
 };
 use shardpack_reader::{Bands, Dataset};
 use std::collections::{BTreeMap, BTreeSet};
@@ -88,7 +89,7 @@ fn boxes_of_volumes_are_cut_along_the_axes_of_the_shape() {
     let (dir, all) = volumes(|id| 8 + id % 4, 0);
     let dataset = Dataset::open(dir.path()).unwrap();
     let size = [3, 5, 7];
-    let cube = CubeMode::Volume { size, place: Place::Random };
+    let cube = CubeMode::Volume { size, place: PatchPlace::Random };
     assert_eq!("patch3x5x7".parse::<CubeMode>().unwrap(), cube);
     let options = |patches, cube| options(patches).cube(cube);
     let size = size.map(u64::from);
@@ -116,7 +117,7 @@ fn boxes_of_volumes_are_cut_along_the_axes_of_the_shape() {
     let firsts: BTreeMap<_, _> = several[1].iter().filter(|row| row.1 == 0).map(|row| (row.0, &row.3)).collect();
     assert!(several[0].iter().map(|row| (row.0, &row.3)).collect::<BTreeMap<_, _>>() == firsts);
 
-    let center = CubeMode::Volume { size: [4, 5, 7], place: Place::Center };
+    let center = CubeMode::Volume { size: [4, 5, 7], place: PatchPlace::Center };
     let mut loader = Loader::open(&dataset, options(Patches::One, center)).unwrap();
     let batch = loader.next_batch().unwrap().unwrap();
     for at in batch.patches().unwrap().into_iter().flatten() {
@@ -128,7 +129,7 @@ fn boxes_of_volumes_are_cut_along_the_axes_of_the_shape() {
 fn a_grid_of_a_volume_shows_every_pixel() {
     let (dir, all) = volumes(|_| 8, 0);
     let dataset = Dataset::open(dir.path()).unwrap();
-    let cube = CubeMode::Volume { size: [3, 5, 7], place: Place::Random };
+    let cube = CubeMode::Volume { size: [3, 5, 7], place: PatchPlace::Random };
     let grid = options(Patches::Grid { overlap: [1, 0, 3] }).cube(cube);
     let mut loader = Loader::open(&dataset, grid).unwrap();
     assert_eq!(loader.state().unit, Unit::Grid { size: [3, 5, 7], overlap: [1, 0, 3] });
@@ -152,7 +153,7 @@ fn a_grid_of_a_volume_shows_every_pixel() {
 fn beside_stored(change: impl Fn(LoaderOptions) -> LoaderOptions, size: [u32; 3]) -> Vec<(Row, [Vec<u8>; 2])> {
     let (dir, all) = volumes(|id| 8 + id % 4, 0);
     let dataset = Dataset::open(dir.path()).unwrap();
-    let cube = CubeMode::Volume { size, place: Place::Random };
+    let cube = CubeMode::Volume { size, place: PatchPlace::Random };
     let options = change(options(Patches::PerSample(6)).cube(cube));
     let rows = loaded(&mut Loader::open(&dataset, options).unwrap());
     let size = size.map(u64::from);
@@ -221,7 +222,7 @@ fn channels_of_volumes_are_changed_and_masks_are_not() {
 fn a_volume_alone_has_a_type_and_is_turned() {
     let (dir, all) = volumes(|_| 8, 0);
     let dataset = Dataset::open(dir.path()).unwrap();
-    let cube = CubeMode::Volume { size: [8, 12, 15], place: Place::Random };
+    let cube = CubeMode::Volume { size: [8, 12, 15], place: PatchPlace::Random };
     let options = options(Patches::PerSample(4))
         .cube(cube)
         .fields(["volume"])

@@ -1,9 +1,9 @@
 //! What the stage that is no device does with a value that it has taken: what the host does.
 
 use shardpack_array::{ArrayDecoder, Finish, Region};
-use shardpack_augment::{Augmentation, Picture, Scratch};
+use shardpack_augment::{Augmentation, ChangeScratch, Picture};
 use shardpack_format::{ArrayDescriptor, Codec, Dtype, ElementType, Layout, Limits};
-use shardpack_jpeg::{DecodeOptions, FloatTable, PictureDecoder, PixelLayout, Rendering, Scaling};
+use shardpack_jpeg::{FloatTable, PictureDecoder, PixelLayout, Rendering, Scaling};
 use shardpack_loader::stage::RowNoise;
 
 #[derive(Debug)]
@@ -40,7 +40,7 @@ impl Job {
                 if odd_bytes == Some(bytes.len()) {
                     return Err("a stream that ends early".into());
                 }
-                let mut decoder = PictureDecoder::new(DecodeOptions::default());
+                let mut decoder = PictureDecoder::new(Limits::default());
                 let mut levels = vec![0; to.len() / dtype.bytes() as usize];
                 let plain = Rendering { layout: PixelLayout::HeightWidthChannels, ..how };
                 let size = decoder.decode_into(&media_type, &bytes, &plain, &mut levels).map_err(|e| e.to_string())?;
@@ -92,7 +92,7 @@ fn change(changes: &[Augmentation], how: &Rendering, picture: &mut Picture<'_>) 
     let (draws, height, width) = (how.key.draws(), picture.height(), picture.width());
     for (place, change) in (0..).zip(changes) {
         let operations = change.resolve(&draws, place, height, width);
-        operations.iter().for_each(|operation| operation.apply(picture, &mut Scratch::default()));
+        operations.iter().for_each(|operation| operation.apply(picture, &mut ChangeScratch::default()));
     }
 }
 

@@ -5,12 +5,13 @@
 use super::fake_jobs::Job;
 use super::fake_parts::{FakePart, Filling};
 use rand_like::Dice;
-use shardpack_jpeg::{DecodeOptions, PictureDecoder};
+use shardpack_array::ZstdDecoder;
+use shardpack_format::Limits;
+use shardpack_jpeg::PictureDecoder;
 use shardpack_loader::stage::{
-    DeviceId, FieldSource, FieldSpec, Prepared, RowFault, RowMix, SlotRoom, Spot, Stage, StageFailure, StageSlot,
-    StagedPart, StagedParts, StagedRoom, StreamHandle, Ticket, Value,
+    DeviceId, FieldSource, FieldSpec, Prepared, RecordValue, RowFault, RowMix, SlotRoom, Spot, Stage, StageFailure,
+    StageSlot, StagedPart, StagedParts, StagedRoom, StreamHandle, Ticket,
 };
-use std::any::Any;
 use std::io;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -170,8 +171,8 @@ impl Stage for FakeStage {
         !matches!(field.source, FieldSource::Other)
     }
 
-    fn shares(&self, example: &Value<'_>) -> bool {
-        matches!(example, Value::Array { descriptor, .. } if descriptor.shape.len() > 1)
+    fn shares(&self, example: &RecordValue<'_>) -> bool {
+        matches!(example, RecordValue::Array { descriptor, .. } if descriptor.shape.len() > 1)
     }
 
     fn staged_bytes(&self, _: &FieldSpec<'_>, _: u64, record_bytes: u64, _: u64) -> u64 {
@@ -202,10 +203,6 @@ impl Stage for FakeStage {
         let lent = Arc::default();
         Ok(Arc::new(FakeSlot { room: *room, trouble, counts, lent, queue, inner: Mutex::default() }))
     }
-
-    fn bench(&self) -> Box<dyn Any + Send> {
-        Box::new(0_u64)
-    }
 }
 
 impl StageSlot for FakeSlot {
@@ -226,8 +223,7 @@ impl StageSlot for FakeSlot {
         inner.out.resize(output_bytes, 0xA5);
     }
 
-    fn prepare(&self, spot: &Spot, value: &Value<'_>, bench: &mut (dyn Any + Send)) -> Prepared {
-        *bench.downcast_mut::<u64>().expect("the bench of this stage") += 1;
+    fn prepare(&self, spot: &Spot, value: &RecordValue<'_>, _: &mut ZstdDecoder) -> Prepared {
         assert!(self.trouble != Trouble::PanicsOn(spot.row), "the driver is broken");
         let mut inner = self.inner.lock().unwrap();
         inner.prepared += 1;
@@ -239,8 +235,8 @@ impl StageSlot for FakeSlot {
             return Prepared::Refused("one of seven".into());
         }
         let (job, bytes, size) = match *value {
-            Value::Picture { media_type, bytes, how, changes, dtype, scaling, .. } => {
-                let mut decoder = PictureDecoder::new(DecodeOptions::default());
+            RecordValue::Picture { media_type, bytes, how, changes, dtype, scaling, .. } => {
+                let mut decoder = PictureDecoder::new(Limits::default());
                 let mut levels = vec![0; spot.bytes.len() / dtype.bytes() as usize];
                 // A device reads the header only; here decoding tells what is too odd to take.
                 let Ok(decoded) = decoder.decode_into(media_type, bytes, how, &mut levels) else {
@@ -251,13 +247,12 @@ impl StageSlot for FakeSlot {
                 let job = Job::Picture { media_type, bytes: copy, how, changes, dtype, scaling };
                 (job, bytes.len(), Some([decoded.height, decoded.width]))
             }
-            Value::Array { codec, descriptor, bytes, region, finish, noise, limits, memo: _ } => {
+            RecordValue::Array { codec, descriptor, bytes, region, finish, noise, limits, memo: _ } => {
                 let (descriptor, region, limits) = (descriptor.clone(), region.cloned(), limits.clone());
                 let finish = Box::new(finish.clone());
                 let job = Job::Array { codec, descriptor, bytes: bytes.to_vec(), region, finish, noise, limits };
                 (job, bytes.len(), None)
             }
-            _ => return Prepared::Refused("unknown".into()),
         };
         inner.staged += bytes;
         assert!(inner.staged <= self.room.staged_bytes, "staging memory is as large as was asked for");
@@ -355,11 +350,11 @@ impl StagedRoom for FakeRoom {
         all.then(|| self.bytes.get_or_init(|| parts.iter().flatten().flatten().copied().collect()).as_slice())
     }
 
-    fn prepare(&self, value: &Value<'_>, bench: &mut (dyn Any + Send)) -> Prepared {
-        let Value::Array { bytes, .. } = *value else { panic!("only arrays are read into staging memory") };
+    fn prepare(&self, value: &RecordValue<'_>, zstd: &mut ZstdDecoder) -> Prepared {
+        let RecordValue::Array { bytes, .. } = *value else { panic!("only arrays are read into staging memory") };
         assert!(std::ptr::eq(bytes, self.bytes().unwrap()), "the bytes that are here");
         self.slot.counts.shared.fetch_add(1, Ordering::Relaxed);
-        self.slot.prepare(&self.spot, value, bench)
+        self.slot.prepare(&self.spot, value, zstd)
     }
 }
 

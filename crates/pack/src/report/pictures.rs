@@ -8,7 +8,7 @@ use crate::compare::{PictureReference, ReferencePixels};
 use crate::pack::{PackOptions, Tally};
 use shardpack_format::to_usize;
 use shardpack_jpeg::PictureDecoder;
-use shardpack_jpeg::{DecodeOptions, Rendering, Resize, SCORE_BYTES_PER_PIXEL, SCORE_MAX_PIXELS};
+use shardpack_jpeg::{Rendering, Resize, SCORE_BYTES_PER_PIXEL, SCORE_MAX_PIXELS};
 use shardpack_report::data::Measure;
 use shardpack_sources::{Listing, SampleContent, SourceSample};
 use shardpack_writer::EncodedSample;
@@ -52,7 +52,7 @@ pub(super) const fn size_key(options: &PackOptions) -> (u8, u32) {
 
 impl<'a> PictureScorer<'a> {
     pub(super) fn new(listing: &'a Listing) -> crate::Result<Self> {
-        let decoder = PictureDecoder::new(DecodeOptions { limits: limits(), ..DecodeOptions::default() });
+        let decoder = PictureDecoder::new(limits());
         let shrinker = ReferencePixels::new()?;
         Ok(Self { listing, decoder, shrinker, source: None, reference: None, decoded: Vec::new() })
     }

@@ -11,7 +11,7 @@ use shardpack_format::{ArrayDescriptor, Codec, Dtype, Error, Limits};
 fn example(layout: ArrayLayout, coder: Coder) -> EncodedArray {
     let bytes = (0..40 * 64 * 32_u32).flat_map(|i| ((i / 7 % 5000) as u16).to_le_bytes()).collect();
     let array = Array::new(Dtype::U16, vec![40, 64, 32], bytes).unwrap();
-    let (level, filter) = (coder.default_level(), if coder.is_blosc2() { Filter::Shuffle } else { Filter::None });
+    let (level, filter) = (coder.default_level(), if coder.has_filters() { Filter::Shuffle } else { Filter::None });
     let settings = ArraySettings { values: ValueRule::Keep, coder, level, filter, band_difference: false, layout };
     ArrayEncoder::new(settings).unwrap().encode(&array, None).unwrap()
 }

@@ -33,7 +33,7 @@ fn settings(values: ValueRule) -> impl Strategy<Value = ArraySettings> {
     const LAYOUTS: [ArrayLayout; 2] = [ArrayLayout::AsShape, ArrayLayout::BandMajor];
     (coders(), prop::sample::select(&FILTERS[..]), prop::sample::select(&LAYOUTS[..]), any::<bool>()).prop_map(
         move |((coder, level), filter, layout, band_difference)| {
-            let filter = if coder.is_blosc2() { filter } else { Filter::None };
+            let filter = if coder.has_filters() { filter } else { Filter::None };
             ArraySettings { values, coder, level, filter, band_difference, layout }
         },
     )
@@ -159,7 +159,7 @@ fn regions_across_units_and_through_special_chunks() {
                 [(ArrayLayout::AsShape, false), (ArrayLayout::BandMajor, false), (ArrayLayout::AsShape, true)]
             {
                 let values = ValueRule::Keep;
-                let filter = if coder.is_blosc2() { Filter::Shuffle } else { Filter::None };
+                let filter = if coder.has_filters() { Filter::Shuffle } else { Filter::None };
                 let settings = ArraySettings { values, coder, level, filter, band_difference, layout };
                 let encoded = ArrayEncoder::new(settings).unwrap().encode(&array, None).unwrap();
                 check(&mut decoder, &encoded, &mut dice, 5);

@@ -29,7 +29,7 @@ pub(super) fn settings() -> impl Strategy<Value = ArraySettings> {
     let layout = prop_oneof![Just(ArrayLayout::AsShape), Just(ArrayLayout::BandMajor)];
     (coders(), filter, values, layout, any::<bool>()).prop_map(
         |((coder, level), filter, values, layout, band_difference)| {
-            let filter = if coder.is_blosc2() { filter } else { Filter::None };
+            let filter = if coder.has_filters() { filter } else { Filter::None };
             ArraySettings { values, coder, level, filter, band_difference, layout }
         },
     )

@@ -1,7 +1,7 @@
 //! Pictures that are changed at random, beside what the host makes of them.
 
 use super::*;
-use shardpack_augment::{Affine, Augmentation, Operation, Picture, Scratch};
+use shardpack_augment::{Affine, Augmentation, ChangeScratch, Operation, Picture};
 
 /// A picture with what is done to it.
 struct Case {
@@ -14,13 +14,13 @@ fn by_host(case: &Case, row: &PictureRow, output: &Output) -> Vec<u8> {
     let Case { jpeg, how, changes } = case;
     let (height, width) = (row.height as usize, row.width as usize);
     let mut levels = vec![0; height * width * 3];
-    let options = DecodeOptions { partial: false, ..Default::default() };
+    let whole = DecodePaths { partial: false, ..Default::default() };
     let plain = Rendering { layout: PixelLayout::HeightWidthChannels, ..*how };
-    JpegDecoder::new(options).decode_into(jpeg, &plain, &mut levels).unwrap();
+    JpegDecoder::with_paths(&Limits::default(), whole).decode_into(jpeg, &plain, &mut levels).unwrap();
     let mut picture = Picture::new(&mut levels, height, width).unwrap();
     for (place, change) in (0..).zip(changes) {
         for operation in change.resolve(&how.key.draws(), place, height, width) {
-            operation.apply(&mut picture, &mut Scratch::default());
+            operation.apply(&mut picture, &mut ChangeScratch::default());
         }
     }
     if output.layout == PixelLayout::ChannelsHeightWidth {

@@ -43,7 +43,7 @@ fn round(random: &mut Random) -> (bool, bool) {
                 continue;
             }
             assert_eq!(played.status[row], 0, "a neighbour is flagged");
-            let options = DecodeOptions::default();
+            let options = DecodePaths::default();
             match decoded(options, jpeg, how, &place, &output) {
                 Ok(expected) => assert!(bytes_of(&played, &place, &output) == expected, "{n}: {how:?} differs"),
                 Err(error) => panic!("{n}: not flagged: {how:?}: {error}"),
@@ -99,5 +99,5 @@ fn long_segments_are_decoded_from_the_start_of_the_row() {
     for manner in MANNERS {
         assert_ne!(play(&batch, &memory, manner).unwrap().status[0], 0);
     }
-    assert!(decoded(DecodeOptions::default(), &jpeg, &how, &batch.rows()[0], &Output::default()).is_err());
+    assert!(decoded(DecodePaths::default(), &jpeg, &how, &batch.rows()[0], &Output::default()).is_err());
 }

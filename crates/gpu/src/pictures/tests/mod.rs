@@ -9,9 +9,10 @@ use jpegs::{Random, Source, damage};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
+use shardpack_format::Limits;
 use shardpack_gpu_play::{Device, MANNERS, Manner};
 use shardpack_jpeg::{
-    DecodeOptions, DrawKey, Interpolation, JpegDecoder, JpegHeader, PixelLayout, Rect, Rendering, View,
+    DecodePaths, DrawKey, Interpolation, JpegDecoder, JpegHeader, PixelLayout, Rect, Rendering, View,
 };
 
 /// Output and status words of a batch.
@@ -42,18 +43,18 @@ fn by_host(
 ) -> Result<Vec<u8>, shardpack_format::Error> {
     // Cut out of the whole picture: in a few columns at its right edge, libjpeg-turbo replicates
     // chroma that it interpolates in the whole picture.
-    decoded(DecodeOptions { partial: false, ..Default::default() }, jpeg, how, row, output)
+    decoded(DecodePaths { partial: false, ..Default::default() }, jpeg, how, row, output)
 }
 
 fn decoded(
-    options: DecodeOptions,
+    paths: DecodePaths,
     jpeg: &[u8],
     how: &Rendering,
     row: &PictureRow,
     output: &Output,
 ) -> Result<Vec<u8>, shardpack_format::Error> {
     let mut levels = vec![0; row.height as usize * row.width as usize * 3];
-    JpegDecoder::new(options).decode_into(jpeg, how, &mut levels)?;
+    JpegDecoder::with_paths(&Limits::default(), paths).decode_into(jpeg, how, &mut levels)?;
     let mut out = Vec::new();
     output.convert(&levels, row.height as usize * row.width as usize, &mut out);
     Ok(out)

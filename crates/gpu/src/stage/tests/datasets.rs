@@ -12,7 +12,7 @@ use shardpack_jpeg::{PixelLayout, Scaling, View};
 use shardpack_loader::order::End;
 use shardpack_loader::{
     ArrayDtype, Augment, Batch, BatchMix, CubeMode, ElementType, Factors, ImageMode, Loader, LoaderOptions, NoData,
-    OnCorrupt, PatchClasses, Patches, Place,
+    OnCorrupt, PatchClasses, PatchPlace, Patches,
 };
 use shardpack_reader::Dataset;
 
@@ -256,7 +256,7 @@ pub(crate) fn ways() -> Vec<(&'static str, LoaderOptions)> {
     let (pictures, arrays) = (["label", "thumb", "image"], ["cube", "label", "mask"]);
     let changes = |texts: &[&str]| texts.iter().map(|text| text.parse().unwrap()).collect();
     let all = Augment { flip_rows: true, flip_columns: true, rotate: true };
-    let patch = CubeMode::Patch { height: 9, width: 4, place: Place::Random };
+    let patch = CubeMode::Patch { height: 9, width: 4, place: PatchPlace::Random };
     vec![
         ("whole", base.clone().image(view(View::whole()))),
         ("whole, channels first", base.clone().layout(first)),
@@ -300,7 +300,7 @@ pub(crate) fn ways() -> Vec<(&'static str, LoaderOptions)> {
         (
             "patches of floats",
             base.clone()
-                .cube(CubeMode::Patch { height: 9, width: 4, place: Place::Center })
+                .cube(CubeMode::Patch { height: 9, width: 4, place: PatchPlace::Center })
                 .dtype(types(&[("cube", single)]))
                 .layout(first)
                 .fields(arrays),
@@ -317,7 +317,7 @@ pub(crate) fn ways() -> Vec<(&'static str, LoaderOptions)> {
         (
             "turned patches of normalised bands",
             base.clone()
-                .cube(CubeMode::Patch { height: 4, width: 4, place: Place::Random })
+                .cube(CubeMode::Patch { height: 4, width: 4, place: PatchPlace::Random })
                 .bands(Bands::List(vec![4, 0, 0, 5]))
                 .dtype(types(&[("cube", half)]))
                 .normalise([("cube", Factors::new(&[1.0, 2.0, 3.0, 4.0, 5.0, 6.0], &[0.5]).unwrap())])
@@ -353,7 +353,7 @@ pub(crate) fn scene_ways() -> Vec<(&'static str, LoaderOptions)> {
         .seed(5)
         .end(End::Uneven)
         .on_corrupt(OnCorrupt::Skip { max: 10_000 })
-        .cube(CubeMode::Patch { height: 15, width: 16, place: Place::Random })
+        .cube(CubeMode::Patch { height: 15, width: 16, place: PatchPlace::Random })
         .patches(Patches::PerSample(3))
         .fields(names.to_vec());
     let changes = ["band_jitter(gain=0.5,offset=2)", "gaussian_noise(sigma=1)"];
@@ -363,7 +363,7 @@ pub(crate) fn scene_ways() -> Vec<(&'static str, LoaderOptions)> {
         ("of each class", base.clone().patch_classes(PatchClasses::Balanced)),
         (
             "of some classes, changed",
-            base.cube(CubeMode::Patch { height: 6, width: 6, place: Place::Random })
+            base.cube(CubeMode::Patch { height: 6, width: 6, place: PatchPlace::Random })
                 .patch_classes(PatchClasses::Weighted(vec![(1, 1.0), (3, 2.5)]))
                 .dtype(ArrayDtype::Fields(vec![("cube".to_owned(), Dtype::F16.into())]))
                 .normalise([("cube", Factors::new(&[100.0], &[7.5]).unwrap())])

@@ -26,7 +26,7 @@ use shardpack_array::{Finish, ZstdDecoder};
 use shardpack_format::{ArrayDescriptor, Codec, Dtype, Limits};
 use shardpack_gpu_play::MANNERS;
 use shardpack_jpeg::{Interpolation, PixelLayout, Rendering, Scaling, View};
-use shardpack_loader::stage::{Prepared, Spot, Stage, Value};
+use shardpack_loader::stage::{Prepared, RecordValue, Spot, Stage};
 use shardpack_loader::{Loader, LoaderOptions, OnCorrupt};
 use shardpack_reader::DatasetOptions;
 use std::ops::Range;
@@ -253,7 +253,7 @@ fn rows_may_be_staged_in_any_order() {
             let place = spot(n as u32, 0, n << 14..(n << 14) + bytes);
             let (bytes, dtype, scaling) = (pictures[n].as_slice(), Dtype::U8, &Scaling::UNIT);
             let limits = &Limits::default();
-            let value = Value::Picture {
+            let value = RecordValue::Picture {
                 media_type: "image/jpeg",
                 bytes,
                 how: &how,
@@ -280,7 +280,7 @@ fn the_last_word_about_a_row_counts() {
     let descriptor = ArrayDescriptor::plain(Dtype::U8, vec![2, 2, 4]);
     let payload: Vec<u8> = (1..=16).collect();
     let limits = Limits::default();
-    let value = Value::Array {
+    let value = RecordValue::Array {
         codec: Codec::Raw,
         descriptor: &descriptor,
         bytes: &payload,
@@ -326,8 +326,8 @@ fn what_was_read_there_is_taken_as_it_stands() {
     let descriptor = ArrayDescriptor::plain(Dtype::U8, vec![2, 2, 4]);
     let payload: Vec<u8> = (1..=16).map(|i| 7 * i).collect();
     let limits = Limits::default();
-    fn raw<'a>(descriptor: &'a ArrayDescriptor, limits: &'a Limits, bytes: &'a [u8]) -> Value<'a> {
-        Value::Array {
+    fn raw<'a>(descriptor: &'a ArrayDescriptor, limits: &'a Limits, bytes: &'a [u8]) -> RecordValue<'a> {
+        RecordValue::Array {
             codec: Codec::Raw,
             descriptor,
             bytes,
@@ -401,7 +401,8 @@ fn what_the_device_does_not_write_is_refused() {
     let mut refused = |bytes: &[u8], dtype: Dtype, range| {
         let dtype = dtype.into();
         let (scaling, limits) = (&Scaling::UNIT, &Limits::default());
-        let value = Value::Picture { media_type: "image/jpeg", bytes, how: &how, changes: &[], dtype, scaling, limits };
+        let value =
+            RecordValue::Picture { media_type: "image/jpeg", bytes, how: &how, changes: &[], dtype, scaling, limits };
         match fill.prepare(&spot(0, 0, range), &value, zstd) {
             Prepared::Taken(size) => format!("{size:?}"),
             Prepared::Refused(reason) => reason.into_owned(),

@@ -9,15 +9,14 @@ use crate::stage::fill::{Fill, KeptValue, Upload};
 use crate::stage::noted::noted;
 use crate::stage::prepared_row::HostBytes;
 use crate::stage::room::{self, Filled};
-use crate::stage::scenes::{Scene, Scenes};
+use crate::stage::scenes::Scenes;
 use crate::stage::store::{Backing, Store};
 use shardpack_array::ZstdDecoder;
 use shardpack_gpu_play::{Device, MANNERS, Manner};
 use shardpack_loader::stage::{
-    DeviceId, FieldSpec, Keeper, Keeping, Prepared, RowFault, RowMix, SlotRoom, Spot, Stage, StageFailure, StageSlot,
-    StagedParts, StagedRoom, StreamHandle, Ticket, Value,
+    DeviceArray, DeviceId, FieldSpec, Keeper, Keeping, Prepared, RecordValue, RowFault, RowMix, SlotRoom, Spot, Stage,
+    StageFailure, StageSlot, StagedParts, StagedRoom, StreamHandle, Ticket,
 };
-use std::any::Any;
 use std::io;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -68,7 +67,7 @@ struct PlayedScene {
 struct ScenesOf(Arc<PlayedScenes>);
 
 impl Scenes for ScenesOf {
-    fn put(&self, bytes: &[u8]) -> Option<Arc<dyn Scene>> {
+    fn put(&self, bytes: &[u8]) -> Option<Arc<dyn DeviceArray>> {
         // Some find no room.
         if self.0.put.fetch_add(1, Ordering::Relaxed) % 4 == 3 {
             return None;
@@ -83,7 +82,7 @@ impl Scenes for ScenesOf {
     }
 }
 
-impl Scene for PlayedScene {
+impl DeviceArray for PlayedScene {
     fn at(&self) -> u64 {
         self.range.start as u64
     }
@@ -115,7 +114,7 @@ impl Keeper for PlayedKeeper {
         self.store.put_in(Kept(Mutex::new(memory)), bytes)
     }
 
-    fn keep(&self, values: &[Value<'_>]) -> io::Result<Vec<Option<u64>>> {
+    fn keep(&self, values: &[RecordValue<'_>]) -> io::Result<Vec<Option<u64>>> {
         self.store.keep(values)
     }
 
@@ -184,7 +183,7 @@ impl Stage for PlayedStage {
         takes(field)
     }
 
-    fn shares(&self, example: &Value<'_>) -> bool {
+    fn shares(&self, example: &RecordValue<'_>) -> bool {
         shares(example)
     }
 
@@ -218,12 +217,8 @@ impl Stage for PlayedStage {
         }))
     }
 
-    fn look(&self, value: &Value<'_>) {
+    fn look(&self, value: &RecordValue<'_>) {
         _ = noted(value, self.scenes().as_ref());
-    }
-
-    fn bench(&self) -> Box<dyn Any + Send> {
-        Box::new(ZstdDecoder::default())
     }
 
     fn keeping(&self) -> Option<Keeping> {
@@ -286,8 +281,8 @@ impl StagedRoom for CountedRoom {
         self.room.bytes()
     }
 
-    fn prepare(&self, value: &Value<'_>, bench: &mut (dyn Any + Send)) -> Prepared {
-        self.counts.count(self.room.prepare(value, bench))
+    fn prepare(&self, value: &RecordValue<'_>, zstd: &mut ZstdDecoder) -> Prepared {
+        self.counts.count(self.room.prepare(value, zstd))
     }
 }
 
@@ -320,8 +315,8 @@ impl StageSlot for PlayedSlot {
         self.fill.begin(output_bytes);
     }
 
-    fn prepare(&self, spot: &Spot, value: &Value<'_>, bench: &mut (dyn Any + Send)) -> Prepared {
-        self.counts.count(self.fill.prepare(spot, value, bench.downcast_mut().unwrap()))
+    fn prepare(&self, spot: &Spot, value: &RecordValue<'_>, zstd: &mut ZstdDecoder) -> Prepared {
+        self.counts.count(self.fill.prepare(spot, value, zstd))
     }
 
     fn room_for(self: Arc<Self>, spot: &Spot, bytes: usize, step: usize) -> Option<StagedParts> {
@@ -331,10 +326,9 @@ impl StageSlot for PlayedSlot {
         Some(StagedParts { room: Box::new(CountedRoom { room, counts }), parts })
     }
 
-    fn prepare_kept(&self, spot: &Spot, number: u64, value: &Value<'_>, bench: &mut (dyn Any + Send)) -> Prepared {
+    fn prepare_kept(&self, spot: &Spot, number: u64, value: &RecordValue<'_>, zstd: &mut ZstdDecoder) -> Prepared {
         let kept = self.store.find(number).unwrap();
-        let prepared =
-            self.fill.prepare_kept(spot, KeptValue { number, tables: kept }, value, bench.downcast_mut().unwrap());
+        let prepared = self.fill.prepare_kept(spot, KeptValue { number, tables: kept }, value, zstd);
         if matches!(prepared, Prepared::Taken(_)) {
             self.counts.taken.fetch_add(1, Ordering::Relaxed);
             self.counts.kept.fetch_add(1, Ordering::Relaxed);

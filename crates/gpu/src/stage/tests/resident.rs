@@ -6,7 +6,7 @@ use super::played::PlayedStage;
 use proptest::prelude::*;
 use shardpack_jpeg::{PixelLayout, View};
 use shardpack_loader::order::End;
-use shardpack_loader::{CubeMode, Loader, LoaderOptions, OnCorrupt, Place, Watch};
+use shardpack_loader::{CubeMode, Loader, LoaderOptions, OnCorrupt, PatchPlace, Watch};
 use shardpack_reader::Dataset;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -170,7 +170,7 @@ fn several_datasets_ranks_and_states() {
         .threads(2)
         .seed(9)
         .end(End::Pad)
-        .cube(CubeMode::Patch { height: 9, width: 4, place: Place::Random })
+        .cube(CubeMode::Patch { height: 9, width: 4, place: PatchPlace::Random })
         .world_size(2);
     for rank in 0..2 {
         let options = options.clone().rank(rank);
@@ -253,7 +253,7 @@ proptest! {
         let disk = Disk::new(10, |id| [24 + (id * 7 % 23) as u32, 16 + (id * 5 % 41) as u32], Harm::None);
         let (first, last) = (PixelLayout::ChannelsHeightWidth, PixelLayout::HeightWidthChannels);
         let cube = match arrays {
-            true => CubeMode::Patch { height: rows, width: columns, place: Place::Random },
+            true => CubeMode::Patch { height: rows, width: columns, place: PatchPlace::Random },
             false => CubeMode::Whole,
         };
         let fields = if arrays { &["cube", "mask"][..] } else { &["image", "label", "thumb"] };

@@ -11,7 +11,7 @@ use shardpack_array::{
 };
 use shardpack_format::{Dtype, Limits};
 use shardpack_gpu_play::MANNERS;
-use shardpack_loader::stage::{Memo, Prepared, RowFault, Value};
+use shardpack_loader::stage::{Memo, Prepared, RecordValue, RowFault};
 
 const ROWS: usize = 24;
 const SIDE: u64 = 32;
@@ -40,7 +40,7 @@ fn staged(of: &EncodedArray, memo: Option<&Memo>, room: usize) -> (usize, Vec<u8
     for row in 0..ROWS {
         let at = row as u64 * 5;
         let region = Region::new(at, 168 - at, SIDE, SIDE);
-        let value = Value::Array {
+        let value = RecordValue::Array {
             codec: of.codec,
             descriptor: &of.descriptor,
             bytes: &of.payload,

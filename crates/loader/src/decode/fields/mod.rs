@@ -21,10 +21,10 @@ use super::tools::Tools;
 use crate::fields::FieldType;
 use crate::patches::PatchAt;
 use crate::sample::SampleAt;
-use crate::stage::{Prepared, Spot, StageSlot, Value};
+use crate::stage::{Prepared, RecordValue, Spot, StageSlot};
 use crate::supply::{MadeField, ResidentValue, Scene, WholeScene};
+use shardpack_array::ZstdDecoder;
 use shardpack_format::Result;
-use std::any::Any;
 
 /// Decodes the values of one field, on one thread.
 pub(crate) trait FieldDecoder: Send {
@@ -106,19 +106,19 @@ pub(crate) enum ScenePart {
 pub(crate) struct StageTarget<'a> {
     pub(crate) slot: &'a dyn StageSlot,
     pub(crate) spot: &'a Spot,
-    /// The stage's own, of this thread.
-    pub(crate) scratch: &'a mut (dyn Any + Send),
+    /// Of this thread.
+    pub(crate) zstd: &'a mut ZstdDecoder,
     /// The value, if it is on the device already.
     pub(crate) resident: Option<ResidentValue>,
 }
 
 impl StageTarget<'_> {
     /// Hands over a value of this field.
-    fn prepare(&mut self, of: &RowField<'_>, value: &Value<'_>) -> Prepared {
+    fn prepare(&mut self, of: &RowField<'_>, value: &RecordValue<'_>) -> Prepared {
         match (self.resident, of.staged()) {
-            (Some(resident), _) => self.slot.prepare_kept(self.spot, resident.number, value, self.scratch),
-            (None, Some(staged)) => staged.room.prepare(value, self.scratch),
-            (None, None) => self.slot.prepare(self.spot, value, self.scratch),
+            (Some(resident), _) => self.slot.prepare_kept(self.spot, resident.number, value, self.zstd),
+            (None, Some(staged)) => staged.room.prepare(value, self.zstd),
+            (None, None) => self.slot.prepare(self.spot, value, self.zstd),
         }
     }
 }

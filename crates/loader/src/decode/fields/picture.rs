@@ -5,7 +5,7 @@ use crate::decode::record::RowField;
 use crate::decode::tools::Tools;
 use crate::fields::{JPEG, PictureField};
 use crate::options::FrameMode;
-use crate::stage::{Prepared, Value};
+use crate::stage::{Prepared, RecordValue};
 use shardpack_format::{Error, Result, bug};
 use shardpack_jpeg::{FRAMES, Frames, PixelLayout, Rendering};
 
@@ -65,9 +65,11 @@ impl FieldDecoder for PictureFieldDecoder {
                 (media_type, value.bytes, how)
             }
         };
-        let (changes, scaling, limits) = (&*recipe.fields.changes, &recipe.fields.scaling, &recipe.decode.limits);
+        let (changes, scaling, limits) = (&*recipe.fields.changes, &recipe.fields.scaling, &recipe.limits);
         let dtype = of.field.dtype;
-        Ok(Some(to.prepare(of, &Value::Picture { media_type, bytes, how: &how, changes, dtype, scaling, limits })))
+        Ok(Some(
+            to.prepare(of, &RecordValue::Picture { media_type, bytes, how: &how, changes, dtype, scaling, limits }),
+        ))
     }
 
     fn on_host(&self) -> Option<&'static str> {

@@ -4,7 +4,7 @@
 use super::{ArrayForm, Residence, Resident, ResidentValue};
 use crate::fields::{ArrayField, FieldType, Fields, JPEG, PictureField, limits_of_a_part, orientation_of};
 use crate::patches::ClassPlan;
-use crate::stage::{Keeper, Value, slots};
+use crate::stage::{Keeper, RecordValue, slots};
 use crate::supply::record::{check, read_head};
 use crate::supply::run::LoadedRun;
 use shardpack_array::{ArrayDecoder, Finish};
@@ -256,7 +256,7 @@ impl Filling<'_> {
             }
         }
         let how = Rendering::default();
-        let values: Vec<Value<'_>> = found.iter().map(|found| self.value(shard, found, &how)).collect();
+        let values: Vec<RecordValue<'_>> = found.iter().map(|found| self.value(shard, found, &how)).collect();
         let kept = self.keeper.keep(&values);
         let kept = kept.map_err(|error| Error::io(shard.path(), "keep its values on the device", error))?;
         let mut resident = locked(&self.resident);
@@ -320,10 +320,10 @@ impl Filling<'_> {
         Ok(())
     }
 
-    fn value<'v>(&'v self, shard: &'v Shard, found: &'v StoredValue<'v>, how: &'v Rendering) -> Value<'v> {
+    fn value<'v>(&'v self, shard: &'v Shard, found: &'v StoredValue<'v>, how: &'v Rendering) -> RecordValue<'v> {
         let FieldValue { codec, bytes, .. } = found.value;
         match &found.descriptor {
-            Some(descriptor) => Value::Array {
+            Some(descriptor) => RecordValue::Array {
                 codec,
                 descriptor,
                 bytes,
@@ -333,7 +333,7 @@ impl Filling<'_> {
                 memo: None,
                 limits: &shard.options().limits,
             },
-            None => Value::Picture {
+            None => RecordValue::Picture {
                 media_type: JPEG,
                 bytes,
                 how,

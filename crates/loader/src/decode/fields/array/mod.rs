@@ -18,7 +18,7 @@ use crate::decode::tools::Tools;
 use crate::fields::ArrayField;
 use crate::rows::Share;
 use crate::sample::SampleAt;
-use crate::stage::{Prepared, Value};
+use crate::stage::{Prepared, RecordValue};
 use crate::supply::{MadeField, Scene, WindowedSplit, size};
 use request::ArrayRequest;
 use shardpack_array::ArraySplit;
@@ -67,7 +67,7 @@ impl FieldDecoder for ArrayFieldDecoder {
         let Self { field, request } = self;
         let asked = request.ask_stage(field, of, &value, of.shape(dims), &mut tools.window)?;
         let memo = if to.resident.is_some() { None } else { of.memo() };
-        let value = Value::Array {
+        let value = RecordValue::Array {
             codec: value.codec,
             descriptor: asked.descriptor,
             bytes: value.bytes,
@@ -88,7 +88,7 @@ impl FieldDecoder for ArrayFieldDecoder {
         }
         // An error is one when a patch of it comes.
         let Ok(asked) = request.ask_stage(field, of, &value, of.shape(&[]), &mut tools.window) else { return };
-        stage.look(&Value::Array {
+        stage.look(&RecordValue::Array {
             codec: value.codec,
             descriptor: asked.descriptor,
             bytes: value.bytes,

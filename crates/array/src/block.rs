@@ -1,0 +1,43 @@
+//! A block of stored elements, as a coder leaves it. Byte planes stay planes ([`planes`](crate::blosc2::planes)):
+//! the receiver puts elements together while it moves them to their places, so that no step needs a
+//! separate pass over memory.
+
+use crate::blosc2::planes::Planes;
+use shardpack_base::parts::part;
+use shardpack_format::Result;
+
+/// Stored elements as the coder leaves them.
+#[derive(Clone, Copy)]
+pub(crate) enum StoredBlock<'a> {
+    /// The first bytes of all elements, the second ones, …
+    Planes(Planes<'a>),
+    /// The elements themselves.
+    Bytes(&'a [u8]),
+    /// One element, the first bytes of this, repeated.
+    Repeated([u8; 8]),
+}
+
+impl<'a> StoredBlock<'a> {
+    /// Fills `out` with elements of `width` bytes, starting with number `first` of the block.
+    pub(crate) fn read(&self, first: usize, width: usize, out: &mut [u8]) -> Result<()> {
+        match self {
+            Self::Planes(planes) => planes.join(first, out)?,
+            Self::Bytes(bytes) => {
+                out.copy_from_slice(part(bytes, first * width..first * width + out.len(), "bytes of a block")?);
+            }
+            Self::Repeated(item) => {
+                let item = part(item, 0..width, "bytes of a repeated item")?;
+                out.chunks_exact_mut(width).for_each(|to| to.copy_from_slice(item));
+            }
+        }
+        Ok(())
+    }
+
+    /// Low and high bytes of `count` elements from number `first` on, if they are available.
+    pub(crate) fn pair(&self, first: usize, count: usize) -> Option<[&'a [u8]; 2]> {
+        match self {
+            Self::Planes(planes) => planes.pair(first, count),
+            Self::Bytes(_) | Self::Repeated(_) => None,
+        }
+    }
+}

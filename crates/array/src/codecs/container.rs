@@ -1,0 +1,170 @@
+//! A codec of payloads, as readers see it.
+
+use crate::block::StoredBlock;
+use crate::blosc2::Chunk;
+use crate::bytes::check_coded;
+use shardpack_format::{Limits, Result};
+use std::ops::Range;
+
+/// The units of an array's payload (spec §5), in order. All but the last hold
+/// [`UNIT_BYTES`](crate::UNIT_BYTES) of stored elements.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Units<'a> {
+    /// Not coded: the stored elements.
+    Raw(&'a [u8]),
+    /// Zstd frames.
+    Zstd(Vec<&'a [u8]>),
+    /// Blosc2 chunks.
+    Blosc2(Vec<Chunk<'a>>),
+}
+
+/// The facts of a codec.
+pub(crate) trait Container: Sync {
+    /// Refuses payloads of a length that cannot hold `stored` bytes under the limits.
+    fn check_length(&self, stored: u64, payload: u64, limits: &Limits) -> Result<()>;
+
+    /// Whether a payload of this length has room for all units of `stored` bytes.
+    fn fits(&self, stored: usize, payload: usize) -> bool;
+
+    /// Stored bytes that are decoded at a time, of elements of `width` bytes.
+    fn block_bytes(&self, width: usize) -> usize;
+
+    /// Scratch memory for decoding a payload block by block; `None` if it is not coded.
+    fn scratch_bytes(&self, width: usize, stored: u64) -> Option<u64>;
+
+    /// Blocks of scratch memory that regions take.
+    fn region_blocks(&self) -> u64;
+
+    /// Walks and checks all units of a payload.
+    fn units<'a>(&self, coded: Coded<'a>, limits: &Limits) -> Result<Units<'a>>;
+
+    /// Length of the coded unit at `at`, of which at most `left` bytes are left, by what `read`
+    /// gives of it; `None` if it has none that can be found so.
+    fn unit_length(
+        &self,
+        at: usize,
+        left: usize,
+        read: &mut dyn FnMut(usize, &mut [u8]) -> Option<()>,
+    ) -> Option<usize>;
+}
+
+/// Decodes payloads of one codec. Each thread has its own: it keeps the contexts and the scratch
+/// memory.
+pub(crate) trait PayloadDecoder {
+    /// Decodes all of a payload into `out`.
+    fn decode(&mut self, coded: Coded<'_>, out: &mut [u8], limits: &Limits) -> Result<()>;
+
+    /// Decodes the blocks whose stored bytes are `wanted`, in order: `each` gets the block and its
+    /// stored bytes. Blocks that have to be put together go through `window`.
+    fn for_each(
+        &mut self,
+        coded: Coded<'_>,
+        limits: &Limits,
+        window: &mut Vec<u8>,
+        wanted: &dyn Fn(Range<usize>) -> bool,
+        each: &mut dyn FnMut(&StoredBlock<'_>, Range<usize>) -> Result<()>,
+    ) -> Result<()>;
+
+    /// Decodes everything at once; what is not in the payload itself goes to `scratch`. All blocks
+    /// except the last have the stated number of elements.
+    fn all<'a>(
+        &mut self,
+        coded: Coded<'a>,
+        scratch: &'a mut Vec<u8>,
+        limits: &Limits,
+    ) -> Result<(Vec<StoredBlock<'a>>, usize)>;
+
+    /// Begins to read regions of a payload of elements of `width` bytes.
+    fn begin(&mut self, width: usize) {
+        let _ = width;
+    }
+
+    /// Walks the unit at the start of `bytes`, of `unit_bytes` stored bytes, before its blocks are
+    /// decoded.
+    fn enter(&mut self, bytes: &[u8], width: usize, unit_bytes: usize) -> Result<()> {
+        let _ = (bytes, width, unit_bytes);
+        Ok(())
+    }
+
+    /// Leaves the unit at the start of `bytes`, whether it was entered or not, and returns its length.
+    fn leave(&mut self, bytes: &[u8]) -> Result<usize>;
+
+    /// Decodes what is needed of a block of the unit that was entered: into `out`, or, if that is
+    /// only a part of the block, into `scratch`.
+    fn block(
+        &mut self,
+        block: &mut BlockRequest<'_>,
+        budget: &mut Budget<'_>,
+        out: &mut [u8],
+        scratch: &mut Vec<u8>,
+    ) -> Result<BlockPlace>;
+}
+
+/// A payload, or one unit of it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Coded<'a> {
+    pub(crate) payload: &'a [u8],
+    /// Bytes of an element.
+    pub(crate) width: usize,
+    /// Bytes of the stored elements.
+    pub(crate) stored_bytes: usize,
+}
+
+/// A block that a region touches.
+pub(crate) struct BlockRequest<'a> {
+    /// The payload from the start of the block's unit on.
+    pub(crate) bytes: &'a [u8],
+    /// Bytes of an element.
+    pub(crate) width: usize,
+    /// Number of the block in its unit.
+    pub(crate) number: usize,
+    /// Stored bytes of the block.
+    pub(crate) block_bytes: usize,
+    /// The first stored byte that is needed, counted from the start of the unit.
+    pub(crate) start: usize,
+    /// Finds out how many bytes of the block are needed, and where in it the last of them ends.
+    pub(crate) need: &'a mut dyn FnMut() -> (usize, usize),
+}
+
+impl BlockRequest<'_> {
+    /// Whether `out` is for all of the block.
+    pub(crate) const fn is_whole(&self, out: &[u8]) -> bool {
+        out.len() == self.block_bytes
+    }
+}
+
+/// Where the bytes of a block are after [`PayloadDecoder::block`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum BlockPlace {
+    /// The bytes that were asked for were copied: nothing was decoded.
+    Copied,
+    /// All of the block is where it was asked for.
+    Out,
+    /// The block is in the scratch memory.
+    Scratch,
+    /// The first so many bytes of each of its byte planes are in the scratch memory.
+    ScratchPlanes(usize),
+}
+
+/// The bytes that the blocks of a region have made so far, within the limits.
+pub(crate) struct Budget<'a> {
+    coded: u64,
+    runs: u64,
+    stored: u64,
+    payload: u64,
+    limits: &'a Limits,
+}
+
+impl<'a> Budget<'a> {
+    pub(crate) const fn new(stored: usize, payload: usize, limits: &'a Limits) -> Self {
+        Self { coded: 0, runs: 0, stored: stored as u64, payload: payload as u64, limits }
+    }
+
+    /// Adds bytes that a coder makes, and bytes that runs stand for.
+    pub(crate) fn spend(&mut self, coded: u64, runs: u64) -> Result<()> {
+        self.coded += coded;
+        self.runs += runs;
+        check_coded(self.stored, self.coded, self.payload, self.limits)?;
+        self.limits.check_runs(self.runs, self.payload)
+    }
+}

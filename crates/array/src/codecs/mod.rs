@@ -1,0 +1,129 @@
+//! The codecs of payloads, a file each: names, levels and costs for writers ([`CoderSpec`]), lengths
+//! and blocks for readers ([`Container`], [`PayloadDecoder`]).
+//!
+//! Another coder is a constant in such a file and a variant of [`Coder`]. Another container is a
+//! file, a field of [`Decoders`], and a variant of the format's [`Codec`].
+
+mod blosc2;
+mod container;
+mod raw;
+mod spec;
+mod zstd;
+
+pub use container::Units;
+pub(crate) use container::{BlockPlace, BlockRequest, Budget, Coded, Container, PayloadDecoder};
+pub(crate) use raw::Raw;
+pub(crate) use spec::{CoderSpec, UnitEncoder};
+
+use crate::bytes::ZstdDecoder;
+use serde::{Deserialize, Serialize};
+use shardpack_format::{Codec, Error, Result};
+use std::fmt;
+
+/// Codec of the payload.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum Coder {
+    /// Blosc2 chunks of LZ4 streams.
+    #[serde(rename = "blosc2-lz4")]
+    Blosc2Lz4,
+    /// Blosc2 chunks of LZ4 streams with a longer search: slow to write, just as fast to read.
+    #[serde(rename = "blosc2-lz4hc")]
+    Blosc2Lz4hc,
+    /// Blosc2 chunks of zstd streams.
+    #[serde(rename = "blosc2-zstd")]
+    Blosc2Zstd,
+    /// Plain zstd frames.
+    Zstd,
+    /// The bytes themselves.
+    Raw,
+}
+
+impl Coder {
+    /// All of them.
+    pub const ALL: [Self; 5] = [Self::Blosc2Lz4, Self::Blosc2Lz4hc, Self::Blosc2Zstd, Self::Zstd, Self::Raw];
+
+    pub(crate) const fn spec(self) -> &'static CoderSpec {
+        match self {
+            Self::Blosc2Lz4 => &blosc2::LZ4,
+            Self::Blosc2Lz4hc => &blosc2::LZ4HC,
+            Self::Blosc2Zstd => &blosc2::ZSTD,
+            Self::Zstd => &zstd::ZSTD,
+            Self::Raw => &raw::RAW,
+        }
+    }
+
+    /// Name, as in the recipe and the command.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        self.spec().name
+    }
+
+    /// Whether a [`Filter`](crate::Filter) may come before it: it codes Blosc2 chunks.
+    #[must_use]
+    pub const fn has_filters(self) -> bool {
+        self.spec().has_filters
+    }
+
+    /// The default level; `None` if the coder has no levels.
+    #[must_use]
+    pub const fn default_level(self) -> Option<i32> {
+        self.spec().levels.default()
+    }
+
+    /// Fails unless `level` is one of this coder's levels.
+    ///
+    /// # Errors
+    /// `Usage`, with the available levels.
+    pub fn check_level(self, level: Option<i32>) -> Result<()> {
+        self.spec().levels.check(self.name(), level)
+    }
+}
+
+impl fmt::Display for Coder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// The container of a codec.
+///
+/// # Errors
+/// `Format` if the codec is not for arrays.
+pub(crate) fn container(codec: Codec) -> Result<&'static dyn Container> {
+    Ok(match codec {
+        Codec::Raw => &Raw,
+        Codec::Zstd => &zstd::Zstd,
+        Codec::Blosc2 => &blosc2::Blosc2,
+        _ => return Err(not_of_arrays(codec)),
+    })
+}
+
+/// The decoders of one thread.
+#[derive(Default)]
+pub(crate) struct Decoders {
+    zstd: ZstdDecoder,
+    blosc2: blosc2::Blosc2Decoder,
+    raw: Raw,
+}
+
+impl Decoders {
+    /// The decoder of a codec.
+    ///
+    /// # Errors
+    /// `Format` if the codec is not for arrays.
+    pub(crate) fn of(&mut self, codec: Codec) -> Result<&mut dyn PayloadDecoder> {
+        Ok(match codec {
+            Codec::Raw => &mut self.raw,
+            Codec::Zstd => &mut self.zstd,
+            Codec::Blosc2 => &mut self.blosc2,
+            _ => return Err(not_of_arrays(codec)),
+        })
+    }
+}
+
+#[cold]
+fn not_of_arrays(codec: Codec) -> Error {
+    Error::format("codec of an array", "raw, zstd or blosc2", codec)
+}

@@ -1,0 +1,76 @@
+//! The facts of a coder that a writer needs.
+
+use crate::filter::Filter;
+use shardpack_format::{Codec, Error, Result};
+use std::ops::RangeInclusive;
+
+/// A coder, as its file in this folder describes it.
+#[derive(Debug)]
+pub(crate) struct CoderSpec {
+    /// Name in the recipe and the command.
+    pub(crate) name: &'static str,
+    /// Codec of its payloads.
+    pub(crate) codec: Codec,
+    pub(crate) levels: Levels,
+    /// Whether a [`Filter`] may come before it.
+    pub(crate) has_filters: bool,
+    /// Nanoseconds on one core for each byte that it decodes
+    /// (docs/adr/0002-choosing-a-codec.md; measured by `examples/candidates.rs`).
+    pub(crate) decode_ns: f64,
+    /// Nanoseconds of the device's kernel for each byte that it decodes. `None` if there is no
+    /// kernel: the host decodes it, and what it decodes to crosses the bus.
+    pub(crate) device_ns: Option<f64>,
+    pub(crate) encoder: fn(Option<i32>, Filter) -> Result<Box<dyn UnitEncoder>>,
+}
+
+/// Encodes units. Keeps its context and its scratch memory for the next one.
+pub(crate) trait UnitEncoder: Send + Sync {
+    /// Codec of the payloads that it makes.
+    fn codec(&self) -> Codec;
+
+    /// Appends the coded `unit`; returns how many of its bytes a reader's coder will have to make:
+    /// runs and bytes stored unchanged do not count.
+    fn encode(&mut self, unit: &[u8], item_bytes: u8, payload: &mut Vec<u8>) -> Result<u64>;
+}
+
+/// The levels of a coder.
+#[derive(Debug)]
+pub(crate) enum Levels {
+    /// There is only one.
+    One,
+    Range {
+        default: i32,
+        all: RangeInclusive<i32>,
+    },
+    List {
+        default: i32,
+        all: &'static [i32],
+        /// Plural noun for them.
+        noun: &'static str,
+    },
+}
+
+impl Levels {
+    /// `None` if there is only one level.
+    pub(crate) const fn default(&self) -> Option<i32> {
+        match self {
+            Self::One => None,
+            Self::Range { default, .. } | Self::List { default, .. } => Some(*default),
+        }
+    }
+
+    /// Fails unless `level` is one of the levels of the coder `name`.
+    pub(crate) fn check(&self, name: &str, level: Option<i32>) -> Result<()> {
+        let (fits, expected) = match self {
+            Self::One => (level.is_none(), "none: it has only one".to_owned()),
+            Self::Range { all, .. } => (level.is_some_and(|l| all.contains(&l)), format!("{all:?}")),
+            Self::List { all, noun, .. } => {
+                (level.is_some_and(|l| all.contains(&l)), format!("one of {noun}, {all:?}"))
+            }
+        };
+        if fits {
+            return Ok(());
+        }
+        Err(Error::usage(format!("level of {name}"), expected, level.map_or("none".into(), |l| l.to_string())))
+    }
+}

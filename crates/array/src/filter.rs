@@ -1,0 +1,38 @@
+//! The filter before a coder, inside Blosc2.
+
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// Filter before the coder, inside Blosc2.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum Filter {
+    /// None.
+    None,
+    /// Byte planes.
+    Shuffle,
+    /// Bit planes.
+    Bitshuffle,
+    /// Byte planes, then the difference of each byte from the one before it.
+    Bytedelta,
+}
+
+impl Filter {
+    /// Name, as in the recipe and the command.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Shuffle => "shuffle",
+            Self::Bitshuffle => "bitshuffle",
+            Self::Bytedelta => "bytedelta",
+        }
+    }
+}
+
+impl fmt::Display for Filter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
