@@ -131,6 +131,8 @@ if [[ $long == yes ]]; then
   step "stores, cache"   cargo test --release --package shardpack-store --test store -- --ignored cache schedules
   # A workspace of its own, for a compiler that its server asks for.
   step "stores, s3s"     cargo test --manifest-path tests/s3s/Cargo.toml --target-dir target
+  # Another one, for the crates of candle.
+  step "candle example"  cargo test --manifest-path examples/candle/Cargo.toml --target-dir target
   step "kills and resumes" "$python" tests/python/kill_campaign.py --rounds 200
 fi
 

@@ -18,7 +18,7 @@ def travelling(loader: Loader, state: dict[str, int | str]) -> tuple[Any, ...]:
     asks = loader._core.asks and loader.world_size == 1
     rank, world_size = (None, None) if asks else (loader.rank, loader.world_size)
     keywords = replace(loader._keywords, rank=rank, world_size=world_size)
-    return _made, (type(loader), loader._dataset, keywords, state)
+    return _made, (loader._dataset, keywords, state)
 
 
 def next_state(loader: Loader) -> dict[str, int | str]:
@@ -53,10 +53,13 @@ def for_worker(loader: Loader, worker: int, workers: int) -> Loader:
     state = next_state(loader)
     rank, world_size = loader.rank * workers + worker, loader.world_size * workers
     keywords = replace(loader._keywords, rank=rank, world_size=world_size)
-    return _made(type(loader), loader._dataset, keywords, state)
+    return _made(loader._dataset, keywords, state)
 
 
-def _made(kind: type[Loader], dataset: Dataset, keywords: LoaderKeywords, state: dict[str, Any]) -> Loader:
-    loader = kind(dataset, **vars(keywords))
+def _made(dataset: Dataset, keywords: LoaderKeywords, state: dict[str, Any]) -> Loader:
+    from shardpack._loader import Loader  # it imports this module
+
+    # A subclass may take other arguments: what travels is the loader alone.
+    loader = Loader(dataset, **vars(keywords))
     loader.load_state_dict(state)
     return loader

@@ -112,6 +112,9 @@ impl<'a, F: TiffFile + ?Sized> TiffDirectory<'a, F> {
         let bad = || file.broken("TIFF header".into(), "a whole one".into(), format!("`{}`", head.escape_ascii()));
         let words = TiffWords::of(&head).ok_or_else(bad)?;
         let offset = words.first(&head).ok_or_else(bad)?;
+        if offset == 0 {
+            return Err(file.broken("TIFF".into(), "a directory".into(), "none".into()));
+        }
         if words.big_tiff {
             let width = words.uint(head.get(4..6).ok_or_else(bad)?);
             if width != 8 {
@@ -308,10 +311,11 @@ impl<'a> TiffValues<'a> {
     }
 }
 
-/// Bytes of one unsigned integer of a type; `None` if it is of another type.
+/// Bytes of one integer of a type; `None` if it is of another type. Some writers give a signed type to a number
+/// that is never negative, whose bytes are those of the unsigned one.
 const fn integer_width(kind: u16) -> Option<u64> {
     match kind {
-        1 | 3 | 4 | 7 | 13 | 16 | 18 => value_width(kind),
+        1 | 3 | 4 | 6 | 7 | 8 | 9 | 13 | 16 | 17 | 18 => value_width(kind),
         _ => None,
     }
 }

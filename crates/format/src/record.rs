@@ -53,6 +53,13 @@ pub struct Frame {
 }
 
 impl Frame {
+    /// The error for a record whose bytes after the frame have another CRC32.
+    #[must_use]
+    pub fn body_differs(&self, computed: u32) -> Error {
+        let found = format!("{computed:#010x} (damaged)");
+        Error::format("record CRC32", format!("{:#010x}", self.body_crc32), found)
+    }
+
     pub(crate) fn encode(&self, out: &mut Vec<u8>) {
         let start = out.len();
         out.extend(RECORD_MAGIC);
@@ -358,9 +365,7 @@ impl<'a> Record<'a> {
         if computed == frame.body_crc32 {
             return Ok(());
         }
-        let found = format!("{computed:#010x} (damaged)");
-        Err(Error::format("record CRC32", format!("{:#010x}", frame.body_crc32), found)
-            .in_sample_if_known(frame, bytes))
+        Err(frame.body_differs(computed).in_sample_if_known(frame, bytes))
     }
 }
 

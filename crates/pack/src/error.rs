@@ -197,7 +197,14 @@ macro_rules! from_other {
     )+};
 }
 
-from_other!(serde_json::Error, std::num::TryFromIntError, rayon::ThreadPoolBuildError);
+from_other!(serde_json::Error, std::num::TryFromIntError);
+
+/// The system gives no more threads.
+impl From<rayon::ThreadPoolBuildError> for Error {
+    fn from(error: rayon::ThreadPoolBuildError) -> Self {
+        io::Error::other(error).into()
+    }
+}
 
 /// Puts a text in front of an error, or in place of a missing value.
 pub trait Context<T> {

@@ -52,10 +52,7 @@ fn check_crc(frame: &Frame, bytes: &[u8], end: usize, crc: Crc) -> Result<(), Er
     };
     match computed {
         Some(computed) if computed == frame.body_crc32 => Ok(()),
-        Some(computed) => {
-            let expected = format!("{:#010x}", frame.body_crc32);
-            Err(Error::format("record CRC32", expected, format!("{computed:#010x} (damaged)")))
-        }
+        Some(computed) => Err(frame.body_differs(computed)),
         None => {
             let expected = format!("{} bytes", frame.record_bytes);
             Err(Error::format("record", expected, format!("{} (truncated)", bytes.len())).at(FRAME_BYTES))

@@ -49,7 +49,7 @@ pub enum SourceError {
         files: u64,
         /// Files that cannot be packed.
         bad: u64,
-        /// HiddenFiles and side files.
+        /// Hidden files and side files.
         ignored: u64,
         /// The first unusable file and its reason.
         first_bad: Option<String>,
@@ -166,7 +166,8 @@ impl Explain for SourceError {
             Self::BadInputs(bad) => bad.hints(),
             Self::Labels { hint, .. } | Self::Listing { hint, .. } => vec![hint.clone()],
             Self::Changed { .. } => vec!["run the command again once nothing writes to the source".into()],
-            Self::Io { .. } | Self::NotASource { .. } | Self::Empty { .. } | Self::Cancelled => Vec::new(),
+            Self::Io { source, .. } => source.hints(),
+            Self::NotASource { .. } | Self::Empty { .. } | Self::Cancelled => Vec::new(),
         }
     }
 
@@ -175,5 +176,18 @@ impl Explain for SourceError {
             Self::Io { action, path, source } => Some(SystemError::of(source).doing(action, path)),
             _ => None,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use shardpack_format::Hinted;
+
+    #[test]
+    fn the_hint_of_a_store_stays() {
+        let refused = io::Error::new(io::ErrorKind::PermissionDenied, Hinted::new("refused", "try other keys"));
+        let error = SourceError::io("list", Path::new("s3://bucket"))(refused);
+        assert_eq!(error.hints(), [Hint::new("try other keys")]);
     }
 }

@@ -176,6 +176,16 @@ pub fn read(file: &Path, src: &Path, options: &SourceOptions) -> Result<Listing>
         let what = format!("values of the column `{}`", column.name);
         return Err(refusal(file, what, samples.to_string(), column.values.len().to_string(), again()));
     }
+    let classes = listing.classes.len();
+    let is_class = |class: u32| (class as usize) < classes;
+    if let Some(sample) =
+        listing.samples.iter().find(|sample| sample.class.map_or(classes > 0, |class| !is_class(class)))
+    {
+        let what = format!("class of the sample `{}`", sample.key.escape_debug());
+        let expected = if classes == 0 { "none".to_owned() } else { format!("0 to {}", classes - 1) };
+        let found = sample.class.map_or_else(|| "none".to_owned(), |class| class.to_string());
+        return Err(refusal(file, what, expected, found, again()));
+    }
     Ok(listing)
 }
 

@@ -10,10 +10,10 @@ const LEAST_SAMPLES: usize = 100;
 
 /// The last times to a first byte.
 #[derive(Debug, Default)]
-pub(crate) struct Latencies(Mutex<Ring>);
+pub(crate) struct Latencies(Mutex<LatestTimes>);
 
 #[derive(Debug, Default)]
-struct Ring {
+struct LatestTimes {
     times: Vec<Duration>,
     next: usize,
 }
@@ -27,12 +27,12 @@ impl Latencies {
     }
 
     pub(crate) fn add(&self, time: Duration) {
-        let mut ring = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let next = ring.next;
-        match ring.times.get_mut(next) {
+        let mut latest = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let next = latest.next;
+        match latest.times.get_mut(next) {
             Some(old) => *old = time,
-            None => ring.times.push(time),
+            None => latest.times.push(time),
         }
-        ring.next = (next + 1) % SAMPLES;
+        latest.next = (next + 1) % SAMPLES;
     }
 }

@@ -226,7 +226,10 @@ impl Explain for Error {
         match self {
             Self::Io { action, path, source } => Some(SystemError::of(source).doing(action, path)),
             Self::NoSpace { source, .. } => Some(SystemError::of(source)),
-            Self::Source { source, .. } => source.system_error(),
+            Self::Source { key, source } => source.system_error().map(|answer| SystemError {
+                text: format!("sample `{}`: {}", key.escape_debug(), answer.text),
+                ..answer
+            }),
             _ => None,
         }
     }

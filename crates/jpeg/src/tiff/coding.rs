@@ -193,3 +193,35 @@ fn next_run<'a>(packed: &mut &'a [u8], left: usize) -> Result<PackedRun<'a>, Str
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `packed` decoded by pieces of 7 bytes, and by one piece.
+    fn by_pieces(coding: TiffCoding, packed: &[u8], bytes: usize) -> (Vec<u8>, Vec<u8>) {
+        let (mut pieces, mut whole) = (vec![0; bytes], vec![0; bytes]);
+        let mut unpacker = Unpacker::new(coding, packed, bytes).unwrap();
+        pieces.chunks_mut(7).for_each(|piece| unpacker.fill(piece).unwrap());
+        Unpacker::new(coding, packed, bytes).unwrap().fill(&mut whole).unwrap();
+        (pieces, whole)
+    }
+
+    #[test]
+    fn pieces_are_the_whole() {
+        let bytes: Vec<u8> = (0..4_000_u32).map(|i| (i * i / 97) as u8).collect();
+        let old = weezl::encode::Encoder::new(BitOrder::Lsb, 8).encode(&bytes).unwrap();
+        let new = weezl::encode::Encoder::with_tiff_size_switch(BitOrder::Msb, 8).encode(&bytes).unwrap();
+        for packed in [old, new] {
+            assert_eq!(by_pieces(TiffCoding::Lzw, &packed, bytes.len()), (bytes.clone(), bytes.clone()));
+        }
+    }
+
+    #[test]
+    fn the_last_run_may_pass_the_end() {
+        // Ten times 5, four literals, and a run of 100 of which six are asked for.
+        let packed = [247, 5, 3, 1, 2, 3, 4, 157, 9];
+        let expected: Vec<u8> = [vec![5; 10], vec![1, 2, 3, 4], vec![9; 6]].concat();
+        assert_eq!(by_pieces(TiffCoding::PackBits, &packed, 20), (expected.clone(), expected));
+    }
+}

@@ -50,7 +50,7 @@ impl Explain for CopyError {
 
     fn hints(&self) -> Vec<Hint> {
         match self {
-            Self::Io(_) => Vec::new(),
+            Self::Io(error) => error.hints(),
             Self::Format(error) => error.hints(),
         }
     }

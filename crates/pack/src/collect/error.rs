@@ -143,7 +143,7 @@ impl Explain for CollectError {
                 io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
                     vec!["make room, then add the sample again: those before it are kept".into()]
                 }
-                _ => Vec::new(),
+                _ => source.hints(),
             },
             Self::Misfit { hint, .. }
             | Self::Usage { hint, .. }

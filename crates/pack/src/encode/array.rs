@@ -115,7 +115,9 @@ impl ArrayRecorder {
     fn set_columns(&self, shape: &[u64], figures: &Fidelity, draft: &mut RecordDraft<'_>) -> Result<()> {
         if let Some(columns) = &self.shape {
             let too_long = |axis: u64| move |_| Error::usage("axis", "below 2^32", axis);
-            let axes = shape.iter().map(|&axis| u32::try_from(axis).map_err(too_long(axis)));
+            // An array of fewer axes than the columns describe has zeros in the others.
+            let axes = shape.iter().copied().chain(std::iter::repeat(0)).take(columns.len());
+            let axes = axes.map(|axis| u32::try_from(axis).map_err(too_long(axis)));
             let axes = axes.collect::<Result<Vec<u32>>>()?;
             draft.set_scalars(columns, &axes.into_iter().flat_map(u32::to_le_bytes).collect::<Vec<u8>>());
         }

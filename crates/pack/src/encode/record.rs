@@ -68,6 +68,11 @@ impl Columns {
         };
         fields.iter().map(place).collect::<Option<_>>().map(Self)
     }
+
+    /// Number of columns.
+    pub(super) fn len(&self) -> usize {
+        self.0.len()
+    }
 }
 
 /// The record of a sample that gets its values, in any order. A field that gets none has no value, or
@@ -123,6 +128,9 @@ impl<'a> RecordDraft<'a> {
             };
             to.copy_from_slice(value);
             rest = after;
+        }
+        if !rest.is_empty() {
+            bug("more scalars than columns");
         }
     }
 

@@ -61,9 +61,9 @@ pub struct BandError {
 pub struct SpectrumPair {
     /// The sample, as a position in [`Report::samples`](super::Report::samples).
     pub sample: usize,
-    /// StoredSample of the pixel.
+    /// Row of the pixel.
     pub row: u64,
-    /// TableColumn of the pixel.
+    /// Column of the pixel.
     pub column: u64,
     /// Why this pixel.
     pub why: Why,

@@ -207,7 +207,10 @@ impl Explain for CubeError {
 
     fn system_error(&self) -> Option<SystemError<'_>> {
         match self {
-            Self::Io { path, error, .. } => Some(SystemError { path: Some(path), ..SystemError::of(error) }),
+            Self::Io { path, what, error } => {
+                let answer = SystemError::of(error);
+                Some(SystemError { text: format!("{what}: {}", answer.text), path: Some(path), ..answer })
+            }
             _ => None,
         }
     }
