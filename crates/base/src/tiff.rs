@@ -6,13 +6,13 @@
 use shardpack_format::{Error, to_usize};
 use std::borrow::Cow;
 
-/// Most entries of a directory; the classic format cannot count further.
-const MAX_ENTRIES: u64 = 65_535;
-
 /// A file that directories are read from, and its errors.
 pub trait TiffFile {
     /// The error of a read, and of a directory that breaks the format.
     type Error;
+
+    /// Most entries of a directory. A picture has a few dozen.
+    const MAX_ENTRIES: u64 = 4_096;
 
     /// Length in bytes.
     fn bytes(&self) -> u64;
@@ -127,8 +127,8 @@ impl<'a, F: TiffFile + ?Sized> TiffDirectory<'a, F> {
     fn read(file: &'a F, words: TiffWords, offset: u64) -> Result<Self, F::Error> {
         let (count_bytes, entry_bytes) = (words.count_bytes(), words.entry_bytes());
         let count = words.uint(&file.directory(offset, count_bytes)?);
-        if count == 0 || count > MAX_ENTRIES {
-            let expected = format!("1 to {MAX_ENTRIES}");
+        if count == 0 || count > F::MAX_ENTRIES {
+            let expected = format!("1 to {}", F::MAX_ENTRIES);
             return Err(file.broken("entries of a TIFF directory".into(), expected, count.to_string()));
         }
         // The count was read from there, so no sum overflows.
@@ -276,6 +276,7 @@ impl<'a> TiffValues<'a> {
             }
             11 => Some(f32::from_bits(self.words.uint(self.value(at, 4)?) as u32).into()),
             12 => Some(f64::from_bits(self.words.uint(self.value(at, 8)?))),
+            6 | 8 | 9 | 17 => None,
             _ => self.integer(at).map(|value| value as f64),
         }
     }

@@ -41,7 +41,8 @@ impl<'a> Attempts<'a> {
     /// The error itself if there is none.
     pub(crate) async fn pause_after(&mut self, error: RequestError) -> Result<(), RequestError> {
         let (options, counters) = (&self.folder.options, &self.folder.counters);
-        if error.slow_down {
+        // Reads are as many at a time as the server takes; parts of a written object are few anyway.
+        if error.slow_down && !self.is_patient {
             self.folder.schedule().tuner.slow_down();
         }
         let answered = self.is_patient || counters.answers.load(Ordering::Relaxed) > 0;

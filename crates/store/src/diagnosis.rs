@@ -55,6 +55,7 @@ fn diagnose_chain(error: &(dyn StdError + 'static), secrets: &[String]) -> Reque
         (
             Some(
                 TlsError::InvalidCertificate(_)
+                | TlsError::InvalidCertRevocationList(_)
                 | TlsError::NoCertificatesPresented
                 | TlsError::PeerIncompatible(_)
                 | TlsError::AlertReceived(AlertDescription::ProtocolVersion)

@@ -18,7 +18,7 @@ impl OutputRow for &mut [u8] {
 /// These bytes of a row, to be written.
 ///
 /// # Errors
-/// `Usage` if the row does not have them.
+/// `Usage` if the caller's row does not have them.
 pub(crate) fn place(row: &mut dyn OutputRow, range: Range<usize>) -> Result<&mut [u8]> {
     let end = range.end;
     row.bytes(range).ok_or_else(|| Error::usage("bytes of a row", "some that may be written", end))

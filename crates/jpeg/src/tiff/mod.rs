@@ -115,7 +115,7 @@ impl<'a> Tiff<'a> {
         // A few writers use the tags of strips for tiles.
         let is_usual = is_tiled && directory.values(324)?.is_some();
         let (offsets, counts) = if is_usual { (324, 325) } else { (273, 279) };
-        let offsets = directory.values(offsets)?;
+        let offsets = directory.integers(offsets)?;
         let none = || Error::format("strips or tiles of a TIFF", "their offsets", "none");
         // Without a first extra band that is said to be alpha, there is none.
         let extra = directory.values(338)?.and_then(|values| values.integer(0));
@@ -140,8 +140,8 @@ impl<'a> Tiff<'a> {
             is_tiled,
             chunk: [chunk.0 as usize, chunk.1 as usize],
             offsets: offsets.ok_or_else(none)?,
-            counts: directory.values(counts)?,
-            jpeg_tables: directory.values(347)?.map(TiffValues::into_bytes).unwrap_or_default(),
+            counts: directory.integers(counts)?,
+            jpeg_tables: directory.integers(347)?.map(TiffValues::into_bytes).unwrap_or_default(),
             limits: limits.clone(),
         };
         tiff.check(limits)?;

@@ -7,7 +7,7 @@ use shardpack_sources::words::plural;
 use shardpack_sources::{BadInput, LabelsFrom, Listing, SourceKind};
 use shardpack_writer::Report;
 
-/// What a run of [`pack`] did.
+/// The result of [`pack`](super::pack).
 #[derive(Debug)]
 pub struct PackReport {
     /// What the samples are.

@@ -22,7 +22,13 @@ fn upload(fails: fn(u64) -> bool) -> (Upload, Arc<Faulty>) {
 }
 
 fn stored(upload: &Upload, name: &str) -> Option<Vec<u8>> {
-    upload.read(name, u64::MAX).ok()
+    match upload.read(name, u64::MAX) {
+        Ok(bytes) => Some(bytes),
+        Err(error) => {
+            assert!(error.is_not_found(), "{error}");
+            None
+        }
+    }
 }
 
 fn content(bytes: usize) -> Vec<u8> {

@@ -59,6 +59,9 @@ impl<'a> TiffSource<'a> {
 }
 
 impl TiffFile for TiffSource<'_> {
+    /// The classic format cannot count further.
+    const MAX_ENTRIES: u64 = 65_535;
+
     type Error = CubeError;
 
     fn bytes(&self) -> u64 {
