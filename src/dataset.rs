@@ -1,4 +1,4 @@
-//! A dataset of the facade: wherever it is, and with a loader.
+//! The facade's dataset: at a path or a URL, and with a loader.
 
 use crate::place::{self, Settings};
 use crate::{Result, sniff};
@@ -8,8 +8,8 @@ use shardpack_reader::DatasetOptions;
 use std::ops::Deref;
 use std::path::Path;
 
-/// A dataset, in a folder or, with the feature `store`, behind a URL. Everything that
-/// [`shardpack_reader::Dataset`] can do, it can do; and it opens loaders.
+/// A dataset in a folder or, with the feature `store`, behind a URL. It has all methods of
+/// [`shardpack_reader::Dataset`], and it opens loaders.
 ///
 /// ```no_run
 /// let dataset = shardpack::Dataset::open("train")?;
@@ -24,22 +24,22 @@ impl Dataset {
     /// Opens the dataset at a path or a URL, or a lone shard.
     ///
     /// # Errors
-    /// `Io` if it is not there, `Format` if its manifest is damaged.
+    /// `Io` if the path does not exist, `Format` if the manifest is damaged.
     pub fn open(path: impl AsRef<Path>) -> Result<Self> {
         Self::open_with(path, &DatasetOptions::new(), &[])
     }
 
-    /// Opens it with limits, a generation, and the options of its store (`docs/stores.md`).
+    /// Opens a dataset with limits, a generation, and the options of its store (`docs/stores.md`).
     ///
     /// # Errors
-    /// As [`Dataset::open`]; `Usage` for options of a store where there is none.
+    /// As [`Dataset::open`]; `Usage` for options of a store if the path is not in one.
     pub fn open_with(path: impl AsRef<Path>, options: &DatasetOptions, settings: &Settings) -> Result<Self> {
         sniff::check(path.as_ref())?;
         Ok(Self(place::open(path.as_ref(), options, settings)?))
     }
 
-    /// Begins a dataset at a path or, with the feature `store`, a URL that can be written to. `schema` is the
-    /// name and kind of each field; by default the first sample decides.
+    /// Creates a dataset at a path or, with the feature `store`, a URL that can be written to. `schema` is the name and
+    /// kind of each field; by default the first sample decides.
     ///
     /// ```
     /// use shardpack::collect::Sample;
@@ -56,7 +56,7 @@ impl Dataset {
     /// ```
     ///
     /// # Errors
-    /// `Usage` if there is a dataset already and `options` do not replace it, `Io` if nothing can be written there.
+    /// `Usage` if a dataset exists and `options` do not replace it, `Io` if the place cannot be written to.
     pub fn create(
         path: impl AsRef<Path>,
         schema: Option<Vec<(String, Kind)>>,
@@ -66,7 +66,7 @@ impl Dataset {
         Ok(Collector::open(out, schema, options)?)
     }
 
-    /// Options of a loader of this dataset, which open it: [`LoaderOptions::open`].
+    /// Returns options of a loader of this dataset; [`LoaderOptions::open`] opens the loader.
     #[must_use]
     pub fn loader(&self) -> LoaderOptions<shardpack_reader::Dataset> {
         LoaderOptions::default().of(&self.0)

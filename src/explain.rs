@@ -1,9 +1,9 @@
-//! Errors as the front ends show them: one text, with the next steps at its end, in which each front
-//! end spells options in its own way.
+//! Errors in the form that front ends show: one text, with the next steps at its end. Each front end spells options in
+//! its own way.
 
 use shardpack_format::{Explain, Hint, Voice, told};
 
-/// The text of an error as `voice` says it, then its hints, each on a line.
+/// Returns the text of an error in the spelling of `voice`, then its hints, each on a line.
 ///
 /// ```
 /// use shardpack::Error;
@@ -21,7 +21,7 @@ pub fn explain(error: &impl Explain, voice: Voice) -> String {
     explain_where(error, voice, |_| true)
 }
 
-/// The same, with only those hints that can be followed where it is said.
+/// Like [`explain`], with only the hints that apply in the given front end.
 ///
 /// ```
 /// use shardpack::explain::explain_where;

@@ -25,20 +25,20 @@
 //! # fn step(_: ArrayView4<u8>, _: &[i64]) {}
 //! ```
 //!
-//! - [`pack`] makes a dataset of a folder; [`verify`] checks every byte of one; [`report`] shows the cost
-//!   of a lossy choice before you make it.
-//! - [`Dataset::create`] writes one sample after the other, as a program makes them.
-//! - [`Dataset`] opens one, in a folder or, with the feature `store`, behind a URL; it has every sample by
-//!   its number and key.
+//! - [`pack`] packs a folder into a dataset; [`verify`] checks every byte of a dataset; [`report`] shows the cost of
+//!   a lossy choice before you make it.
+//! - [`Dataset::create`] lets a program write a dataset sample by sample.
+//! - [`Dataset`] opens a dataset in a folder or, with the feature `store`, behind a URL, and gives access to samples
+//!   by number and by key.
 //! - [`CudaStage`] decodes batches on an NVIDIA GPU.
 //! - [`LoaderOptions`] lists the options of a loader: its order, its view, its output, its resources.
 //! - [`tutorial`] walks from a folder of files to a training loop: packing, writing from a program, a GPU, a store.
 //!
-//! Features: `cli` is the command `shardpack`; `store` reads and writes object stores; `hdf5` reads HDF5.
-//! A program of yours needs neither `cli` nor, for local files, `store`:
+//! Features: `cli` provides the command `shardpack`; `store` reads and writes object stores; `hdf5` reads HDF5. Your
+//! program does not need `cli`, and needs `store` only for object stores:
 //! `shardpack = { version = "0.1", default-features = false }`.
 //!
-//! Decoding is slow in a build without optimisation. Put this into your `Cargo.toml`:
+//! Decoding is slow in a build without optimisation. Add these lines to your `Cargo.toml`:
 //!
 //! ```toml
 //! [profile.dev.package."*"]
@@ -73,7 +73,7 @@ pub use recipe::{RecipeOptions, recipe_options};
 pub use report::{Reported, report};
 pub use verify::{Checked, Checks, check, verify};
 
-// The names that a program meets when it packs, verifies and trains; the crates below have the rest.
+// The names that a program needs for packing, verifying and training; the crates below have the rest.
 pub use ndarray;
 pub use place::Settings;
 pub use shardpack_format::{Dtype, ElementType, ErrorKind, Explain};

@@ -1,4 +1,4 @@
-//! Packing by the facade.
+//! The facade's packing function.
 
 use crate::Result;
 use crate::place::{Destination, for_packing};
@@ -7,8 +7,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-/// Packs the files below `src` into the dataset `out`. Both may be URLs, with the feature `store`. A
-/// run that was interrupted is continued by the same call.
+/// Packs the files below `src` into the dataset `out`. Both may be URLs, with the feature `store`. The same call
+/// continues an interrupted run.
 ///
 /// ```no_run
 /// use shardpack::PackOptions;
@@ -18,7 +18,7 @@ use std::sync::atomic::AtomicBool;
 /// ```
 ///
 /// # Errors
-/// If there is nothing to pack, a file is damaged, or the dataset cannot be written.
+/// Fails if there is nothing to pack, a file is damaged, or the dataset cannot be written.
 pub fn pack(src: impl AsRef<Path>, out: impl AsRef<Path>, options: PackOptions) -> Result<PackReport> {
     let (mut src, mut options) = (src.as_ref().to_owned(), options);
     let to = Destination { path: out.as_ref().to_owned(), ..Destination::default() };

@@ -1,4 +1,4 @@
-//! Datasets wherever they are: in folders, and, with the feature `store`, behind URLs.
+//! Datasets at their places: in folders and, with the feature `store`, behind URLs.
 
 use shardpack_format::visible_path;
 use shardpack_io::Storage;
@@ -9,23 +9,20 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-/// Options of a store by their names: see `docs/stores.md`. They come before what the environment
-/// says.
+/// Options of a store by name: see `docs/stores.md`. They take precedence over the environment.
 pub type Settings = [(String, String)];
 
-/// Whether this is a URL ([`shardpack_io::is_url`]).
+/// Returns true for a URL ([`shardpack_io::is_url`]).
 #[must_use]
 pub fn is_url(path: &Path) -> bool {
     shardpack_io::is_url(&path.to_string_lossy())
 }
 
-/// Opens the dataset at a path or a URL. The environment says how a store is reached, as far as
-/// `settings` do not.
+/// Opens the dataset at a path or a URL. The environment gives the options of the store that `settings` do not have.
 ///
 /// # Errors
-/// As [`DatasetOptions::open`]; `Usage` for settings where there is no store, for a URL that is not
-/// understood, and for every URL where the feature `store` is off; `Io` if the store does not
-/// answer.
+/// As [`DatasetOptions::open`]; `Usage` for settings without a store, for a malformed URL, and for every URL without
+/// the feature `store`; `Io` if the store does not answer.
 pub fn open(path: &Path, options: &DatasetOptions, settings: &Settings) -> Result<Dataset> {
     match url(path, settings)? {
         None => options.open(path),
@@ -33,10 +30,10 @@ pub fn open(path: &Path, options: &DatasetOptions, settings: &Settings) -> Resul
     }
 }
 
-/// Verifies what is at a path or a URL.
+/// Verifies the dataset at a path or a URL.
 ///
 /// # Errors
-/// As [`open`], and as [`shardpack_reader::verify`].
+/// As [`open`] and [`shardpack_reader::verify`].
 pub fn verify(path: &Path, options: &VerifyOptions<'_>, settings: &Settings) -> Result<VerifyReport> {
     match url(path, settings)? {
         None => shardpack_reader::verify(path, options),
@@ -44,25 +41,24 @@ pub fn verify(path: &Path, options: &VerifyOptions<'_>, settings: &Settings) -> 
     }
 }
 
-/// Where a dataset is written to: a folder, or a URL.
+/// The place of a dataset to write: a folder, or a URL.
 #[derive(Debug, Clone, Default)]
 pub struct Destination {
     /// Path or URL.
     pub path: PathBuf,
-    /// With a URL: the folder of this machine that holds shards until the store has them. Default:
-    /// the system's folder for temporary files.
+    /// With a URL: the local folder that holds shards until they are uploaded. Default: the system's folder for
+    /// temporary files.
     pub spool: Option<PathBuf>,
-    /// With a URL: whether to go on in the place of a run that was killed on another machine.
+    /// With a URL: true to continue a run that was killed on another machine.
     pub take_over: bool,
 }
 
 impl Destination {
-    /// The place, with a store reached as by [`open`]. What is on its way to it is given up once
-    /// `cancel` is true.
+    /// Returns the output; a store is configured as by [`open`]. Uploads stop once `cancel` is true.
     ///
     /// # Errors
-    /// `Usage` for a store that cannot be written to, for options of a URL without one, and as
-    /// [`open`] says. The store itself is not asked yet.
+    /// `Usage` for a store that cannot be written to, for options of a URL without a URL, and the errors of [`open`].
+    /// No request is sent to the store yet.
     pub fn output(&self, settings: &Settings, cancel: Option<Arc<AtomicBool>>) -> Result<Output> {
         let Some(url) = url(&self.path, settings)? else {
             for (given, option) in [(self.spool.is_some(), "spool"), (self.take_over, "take_over")] {
@@ -77,10 +73,10 @@ impl Destination {
     }
 }
 
-/// The folder of a store that a URL names, for whoever reads its objects.
+/// Returns the folder of a store that a URL names, for reading its objects.
 ///
 /// # Errors
-/// `Usage` if it is no URL of a store, or an option is not understood.
+/// `Usage` if the text is not the URL of a store, or an option is invalid.
 pub fn storage(url: &str, settings: &Settings) -> Result<Arc<dyn Storage>> {
     match remote::source(url, url, settings, None)? {
         remote::Source::Store(storage) => Ok(storage),
@@ -90,13 +86,12 @@ pub fn storage(url: &str, settings: &Settings) -> Result<Arc<dyn Storage>> {
     }
 }
 
-/// Gets ready what a run of packing reads and writes: opens the stores that the source, its masks and
-/// its table of labels are in, as [`open`] does, and gives the place of the output. What waits for a
-/// store is given up once `cancel` is true.
+/// Prepares the places that a packing run reads and writes: opens the stores of the source, its masks and its table of
+/// labels, as [`open`] does, and returns the output. Requests to a store stop once `cancel` is true.
 ///
 /// # Errors
-/// As [`Destination::output`]; `Usage` for settings where nothing is in a store. Of the source, the
-/// store is not asked yet.
+/// As [`Destination::output`]; `Usage` for settings if nothing is in a store. No request is sent to the source's store
+/// yet.
 pub fn for_packing(
     src: &mut PathBuf,
     source: &mut SourceOptions,
@@ -148,7 +143,7 @@ mod remote {
         Store(Arc<dyn Storage>),
     }
 
-    /// What a URL of a source leads to; `text` is that of the file itself.
+    /// Opens the source at a URL: `folder` is the URL of its folder, `text` the URL of the source itself.
     pub(super) fn source(
         folder: &str,
         text: &str,
@@ -175,10 +170,10 @@ mod remote {
         Ok(options)
     }
 
-    /// The cache, by the environment.
+    /// Options of the cache, with their environment variables.
     const CACHE: [(&str, &str); 2] = [("cache", "SHARDPACK_CACHE"), ("cache_bytes", "SHARDPACK_CACHE_BYTES")];
 
-    /// As [`StoreOptions::set`], with sizes as the command takes them, `500GB`.
+    /// Like [`StoreOptions::set`], with sizes in the notation of the command, `500GB`.
     fn set(options: &mut StoreOptions, key: &str, value: &str) -> shardpack_io::Result<()> {
         match (key, shardpack_recipe::parse_size(value)) {
             ("cache_bytes", Ok(bytes)) => options.set(key, &bytes.to_string()),

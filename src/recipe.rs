@@ -1,5 +1,5 @@
-//! Recipes of packing, `REPORT#N`: the options of a candidate that a report has measured; without `#N`, of the
-//! one that the report recommends.
+//! Packing recipes in the form `REPORT#N`: the options of candidate N of a report; without `#N`, of the recommended
+//! candidate.
 
 use crate::report::data_of_page;
 use serde_json::Value;
@@ -11,22 +11,22 @@ use std::ffi::OsString;
 use std::io::Read;
 use std::path::Path;
 
-/// Largest report that is read: a page with its gallery is a twentieth of that.
+/// Largest accepted report: a page with its gallery is a twentieth of that.
 const MAX_BYTES: u64 = 256 << 20;
 
 /// A candidate of a report.
 pub(crate) struct Chosen {
-    /// Its options, as arguments of `pack`.
+    /// Options of the candidate, as arguments of `pack`.
     pub(crate) arguments: Vec<OsString>,
-    /// What the user should know: which candidate was taken, if nobody named one.
+    /// A note that names the chosen candidate, if the recipe names none.
     pub(crate) note: Option<Note>,
 }
 
-/// Candidate N of the report in `REPORT#N`, a page or what `--json` printed, or the one that `REPORT`
-/// recommends.
+/// Returns candidate N of the report in `REPORT#N`, or the recommended candidate for `REPORT`. The report is a page or
+/// the output of `--json`.
 ///
 /// # Errors
-/// If there is no such file or candidate.
+/// Fails if there is no such file or candidate.
 pub(crate) fn choose(recipe: &str) -> crate::Result<Chosen> {
     let numbered = recipe.rsplit_once('#').and_then(|(path, number)| Some((path, number.parse::<u64>().ok()?)));
     let is_report = || !recipe.contains('#') || Path::new(recipe).is_file();
@@ -63,7 +63,7 @@ pub(crate) fn choose(recipe: &str) -> crate::Result<Chosen> {
     let own: Option<Vec<OsString>> = arguments.iter().map(|argument| argument.as_str().map(OsString::from)).collect();
     let own = own
         .with_context(|| format!("recipe: expected arguments in candidate {number} of `{path}`, found other values"))?;
-    // They come from a file: nothing but options, so that none is taken for a path.
+    // The arguments come from a file: only options are accepted, so that no argument becomes a path.
     if let Some(other) = own.iter().find(|argument| !argument.to_string_lossy().starts_with("--") || argument.len() < 3)
     {
         bail!("recipe: expected options of `pack` in candidate {number} of `{path}`, found `{}`", other.display());
@@ -74,7 +74,7 @@ pub(crate) fn choose(recipe: &str) -> crate::Result<Chosen> {
     Ok(Chosen { arguments: own, note })
 }
 
-/// The number of the candidate that a report recommends, and a note that says so.
+/// Returns the number of the recommended candidate, and a note that names it.
 fn recommended(path: &str, report: &Value, candidates: &[Value]) -> crate::Result<(u64, Note)> {
     let verdict = |name: &str| report.get("verdict").and_then(|verdict| verdict.get(name));
     let chosen = verdict("chosen").and_then(Value::as_u64).and_then(|place| usize::try_from(place).ok());
@@ -116,18 +116,18 @@ fn read(path: &Path) -> crate::Result<Value> {
 pub struct RecipeOptions {
     /// Options of `pack`, by their names.
     pub options: Vec<(String, Given)>,
-    /// The candidate that was taken, if the recipe names none.
+    /// A note that names the chosen candidate, if the recipe names none.
     pub note: Option<Note>,
 }
 
-/// The options of the candidate that `REPORT#N` names, or of the one that `REPORT` recommends.
+/// Returns the options of candidate N for `REPORT#N`, or of the recommended candidate for `REPORT`.
 ///
 /// ```
 /// assert!(shardpack::recipe_options("no/report.html#2").is_err());
 /// ```
 ///
 /// # Errors
-/// If there is no such report or candidate.
+/// Fails if there is no such report or candidate.
 pub fn recipe_options(recipe: &str) -> crate::Result<RecipeOptions> {
     let Chosen { arguments, note } = choose(recipe)?;
     let arguments = arguments.into_iter().map(|argument| {

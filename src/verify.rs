@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
-/// Verifies a dataset, at a path or a URL: every byte, and every field decoded.
+/// Verifies a dataset at a path or a URL: every byte, and the decoding of every field.
 ///
 /// ```no_run
 /// let checked = shardpack::verify("train")?;
@@ -25,7 +25,7 @@ use std::time::Instant;
 /// ```
 ///
 /// # Errors
-/// If there is no dataset. Damage is not an error: it is in the report.
+/// Fails if there is no dataset. Damage is not an error: the report lists it.
 pub fn verify(dataset: impl AsRef<Path>) -> crate::Result<Checked> {
     let checks = Checks { deep: true, limits: crate::read_limits(crate::MAX_RECORD_BYTES), ..Checks::default() };
     let cancel = AtomicBool::new(false);
@@ -35,34 +35,34 @@ pub fn verify(dataset: impl AsRef<Path>) -> crate::Result<Checked> {
 /// The findings of [`check`].
 #[derive(Debug)]
 pub struct Checked {
-    /// Every problem.
+    /// All problems.
     pub report: VerifyReport,
-    /// Pictures that are unchanged since they were packed, but do not decode.
+    /// Number of pictures that are unchanged since packing but do not decode.
     pub undecodable_pictures: u64,
-    /// Wall-clock time.
+    /// Wall-clock seconds.
     pub seconds: f64,
 }
 
-/// What [`check`] looks at, and how.
+/// Options of [`check`].
 #[derive(Debug, Clone, Default)]
 pub struct Checks {
     /// Decode every field, pictures too.
     pub deep: bool,
     /// Compare the SHA-256 of every shard.
     pub digest: bool,
-    /// The generation; default the newest.
+    /// The generation. Default: the newest.
     pub generation: Option<u32>,
-    /// What the files may ask for.
+    /// Limits on the sizes that files may declare.
     pub limits: Limits,
-    /// Worker threads; 0 is all cores.
+    /// Number of worker threads; 0 means all cores.
     pub threads: usize,
 }
 
-/// Verifies a dataset as `shardpack verify` does; with `deep`, all fields are decoded, pictures
-/// too.
+/// Verifies a dataset like `shardpack verify`; with `deep`, all fields are decoded, including
+/// pictures.
 ///
 /// # Errors
-/// If there is no dataset. Damage is not an error: it is in the report.
+/// Fails if there is no dataset. Damage is not an error: the report lists it.
 pub fn check(
     dataset: &Path,
     settings: &Settings,
@@ -72,8 +72,7 @@ pub fn check(
 ) -> crate::Result<Checked> {
     let Checks { deep, digest, generation, ref limits, threads } = *checks;
     sniff::check(dataset)?;
-    // Pictures are decoded only after their CRC32 was found right, so these are unchanged since
-    // packing.
+    // Pictures are decoded only after their CRC32 matched, so these are unchanged since packing.
     let undecodable = AtomicU64::new(0);
     let decode = |media_type: &str, bytes: &[u8]| {
         check_picture(media_type, bytes, limits).map_err(|e| {
@@ -100,7 +99,7 @@ pub fn check(
     let start = Instant::now();
     let mut report = place::verify(dataset, &options, settings)?;
     let tallies = tallies.into_inner().unwrap_or_else(PoisonError::into_inner);
-    // Taken from the report: another manifest may be in its place by now.
+    // From the report, because another manifest may have replaced the first one by now.
     if !report.cancelled
         && let Some((path, manifest)) = report.manifest.take()
     {
@@ -110,11 +109,11 @@ pub fn check(
     Ok(Checked { report, undecodable_pictures: undecodable.load(Ordering::Relaxed), seconds })
 }
 
-/// Figures that stand in the manifest alone: no sample holds why its picture was kept.
+/// Figures that only the manifest has: no sample records why its picture was kept.
 const NOT_STORED: [&str; 3] = ["kept_because", "profiles_dropped", "below_target"];
 
-/// Compares the manifest's figures of fidelity with those of the samples, which stand in the
-/// indexes under a CRC32 of their own.
+/// Compares the manifest's figures of fidelity with those of the samples, which are in the indexes
+/// under a separate CRC32.
 fn check_fidelity(file: &str, manifest: &Manifest, tallies: BTreeMap<usize, Tally>, report: &mut VerifyReport) {
     if tallies.len() != manifest.shards.len() {
         report.notes.push("fidelity figures were not compared, because a shard is unreadable".into());
@@ -153,7 +152,7 @@ fn check_fidelity(file: &str, manifest: &Manifest, tallies: BTreeMap<usize, Tall
             }
         }
     }
-    // What another program measured, and put nowhere else.
+    // Figures that another program measured and stored only in the manifest.
     let unknown = manifest.fidelity.keys().filter(|field| !figures.contains_key(*field));
     report.notes.extend(unknown.map(|field| {
         format!("fidelity figures of `{}` were not compared: the samples do not hold them", field.escape_debug())
@@ -162,7 +161,7 @@ fn check_fidelity(file: &str, manifest: &Manifest, tallies: BTreeMap<usize, Tall
 }
 
 impl Checked {
-    /// The object that `verify --json` prints.
+    /// Returns the object that `verify --json` prints.
     #[must_use]
     pub fn to_json(&self, deep: bool, digest: bool) -> Value {
         let report = &self.report;

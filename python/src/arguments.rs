@@ -1,4 +1,4 @@
-//! Keywords of Python as options of the packer.
+//! Converts keywords of Python to options of the packer.
 
 use crate::errors::{UsageError, raise};
 use pyo3::exceptions::PyTypeError;
@@ -13,7 +13,7 @@ use shardpack_pack::pack::PackOptions;
 use shardpack_recipe::Value;
 use std::path::{Path, PathBuf};
 
-/// The options by name. Types were checked in Python; a list gives an option several times.
+/// Returns the options by name. Python has checked the types; a list repeats an option.
 fn given(options: &Bound<'_, PyDict>) -> PyResult<Vec<(String, Value)>> {
     let mut all = Vec::new();
     for (name, given) in options {
@@ -31,7 +31,7 @@ fn given(options: &Bound<'_, PyDict>) -> PyResult<Vec<(String, Value)>> {
 }
 
 fn value(given: &Bound<'_, PyAny>) -> PyResult<Value> {
-    // The order matters: a bool is an int too.
+    // The order matters: a bool is also an int.
     if given.is_instance_of::<PyBool>() {
         return given.extract().map(Value::Switch);
     }
@@ -50,8 +50,8 @@ fn value(given: &Bound<'_, PyAny>) -> PyResult<Value> {
     given.extract::<PathBuf>().map(Value::Path)
 }
 
-/// The cores that this process may use: as many as its affinity and its cgroup allow. A loader has as
-/// many threads if it is not told how many.
+/// Returns the number of cores that this process may use, by its affinity and its cgroup. It is the default number of
+/// threads of a loader.
 #[pyfunction]
 pub(crate) fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
@@ -59,16 +59,16 @@ pub(crate) fn cores() -> usize {
 
 /// The options of packing.
 pub(crate) struct Packing {
-    /// By name, without those below.
+    /// Options by name, without the fields below.
     pub(crate) given: Vec<(String, Value)>,
     spool: Option<PathBuf>,
     pub(crate) take_over: bool,
-    /// What the user should know of a recipe.
+    /// A note on the recipe for the user.
     pub(crate) note: Option<Note>,
 }
 
 impl Packing {
-    /// Reads keywords. Options of a recipe come first, and no keyword may say them again.
+    /// Reads keywords. Options of a recipe come first, and no keyword may repeat them.
     pub(crate) fn read(options: &Bound<'_, PyDict>) -> PyResult<Self> {
         let (mut all, mut note) = (Vec::new(), None);
         let options = options.copy()?;
@@ -97,18 +97,18 @@ impl Packing {
         Ok(Self { given: all, spool, take_over, note })
     }
 
-    /// The options for packing into `out`.
+    /// Returns the options for packing into `out`.
     pub(crate) fn options(&self, out: &Path) -> PyResult<PackOptions> {
         PackOptions::read(&self.given, out).map_err(raise)
     }
 
-    /// The output at `path`.
+    /// Returns the output at `path`.
     pub(crate) fn destination(&self, path: PathBuf) -> Destination {
         Destination { path, spool: self.spool.clone(), take_over: self.take_over }
     }
 }
 
-/// Takes a keyword out of the others.
+/// Removes a keyword from the others and returns it.
 fn taken<'py>(options: &Bound<'py, PyDict>, name: &str) -> PyResult<Option<Bound<'py, PyAny>>> {
     let found = options.get_item(name)?;
     if found.is_some() {
@@ -117,22 +117,22 @@ fn taken<'py>(options: &Bound<'py, PyDict>, name: &str) -> PyResult<Option<Bound
     Ok(found)
 }
 
-/// The options of a report.
+/// Reads the options of a report.
 pub(crate) fn reporting(options: &Bound<'_, PyDict>) -> PyResult<ReportArguments> {
     ReportArguments::read(&given(options)?).map_err(raise)
 }
 
-/// The options of adding.
+/// Reads the options of adding.
 pub(crate) fn adding(options: &Bound<'_, PyDict>) -> PyResult<AddOptions> {
     AddOptions::read(&given(options)?).map_err(raise)
 }
 
-/// The options of a writer that adds to a dataset.
+/// Reads the options of a writer that adds to a dataset.
 pub(crate) fn appending(options: &Bound<'_, PyDict>) -> PyResult<AppendOptions> {
     AppendOptions::read(given(options)?).map_err(raise)
 }
 
-/// Names of the options of `pack`, `report` or `add`.
+/// Returns the names of the options of `pack`, `report` or `add`.
 #[pyfunction]
 pub(crate) fn option_names(of: &str) -> PyResult<Vec<&'static str>> {
     match of {

@@ -1,5 +1,5 @@
-//! Batches and their tensors: views into a slot of the loader, by DLPack, by NumPy's array interface,
-//! and by the one for CUDA.
+//! Batches and their tensors: views into a slot of the loader, through DLPack, NumPy's array interface and the CUDA
+//! array interface.
 
 use crate::device;
 use crate::dlpack::{self, CPU, CUDA, Elements, LentTensor};
@@ -15,8 +15,7 @@ use shardpack_loader::Object;
 use shardpack_loader::stage::StreamHandle;
 use std::ptr::NonNull;
 
-/// A batch of the loader. Its slot is returned when this object, and every tensor made from it, is
-/// gone.
+/// A batch of the loader. Its slot is returned when this object and all tensors made from it are gone.
 #[pyclass(name = "Batch", module = "shardpack._shardpack", frozen)]
 pub(crate) struct PyBatch {
     pub(crate) inner: shardpack_loader::Batch,
@@ -47,19 +46,19 @@ impl PyBatch {
         detached(py, || self.inner.keys().collect())
     }
 
-    /// Whether each row holds a sample.
+    /// True for each row that holds a sample.
     fn mask<'py>(&self, py: Python<'py>) -> Bound<'py, PyArray1<bool>> {
         vector(py, self.inner.mask().to_vec())
     }
 
-    /// Whether each row has a value for the field.
+    /// True for each row that has a value for the field.
     fn present<'py>(&self, py: Python<'py>, field: &str) -> PyResult<Bound<'py, PyArray1<bool>>> {
         Ok(vector(py, self.field(field)?.mask().collect()))
     }
 
-    /// What each row shows of its picture: height and width of the picture; x, y, width and height
-    /// of the part, which of a padded picture reaches beyond it; height and width of what it
-    /// became, row after row; and whether it is reflected. Zeros for rows without a picture.
+    /// The part of the picture in each row: height and width of the picture; x, y, width and height of the part, which
+    /// extends beyond a padded picture; height and width of the result, row after row; and true if it is reflected.
+    /// Zeros for rows without a picture.
     fn shown<'py>(&self, py: Python<'py>, field: &str) -> PyResult<Shown<'py>> {
         let rows = detached(py, || self.inner.shown(field))?.map_err(raise)?;
         let (mut sources, mut crops, mut sizes, mut flipped) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
@@ -74,8 +73,8 @@ impl PyBatch {
         Ok((vector(py, sources), vector(py, crops), vector(py, sizes), vector(py, flipped)))
     }
 
-    /// Where the patch of each row lies: for each row, one after the other, its first pixel and the size
-    /// of its scene, axis by axis; -1 for rows without a patch. Before them the number of axes.
+    /// The position of each row's patch: the first pixel and the size of the scene, axis by axis, row after row; -1 for
+    /// rows without a patch. The first value is the number of axes.
     fn patches<'py>(&self, py: Python<'py>) -> Option<Patches<'py>> {
         let rows = self.inner.patches()?;
         let axes = self.inner.patch_axes();
@@ -89,7 +88,7 @@ impl PyBatch {
         Some((axes, vector(py, origins), vector(py, scenes)))
     }
 
-    /// For each row its value of a field that is no tensor; `None` where there is none.
+    /// Each row's value of a field that is not a tensor; `None` if the row has no value.
     fn objects<'py>(&self, py: Python<'py>, field: &str) -> PyResult<Bound<'py, PyList>> {
         let rows = self.inner.objects(field).ok_or_else(|| PyKeyError::new_err(field.to_owned()))?;
         let object = |row: Option<&Object>| row.cloned().map_or(FieldValue::Missing, FieldValue::from).into_object(py);
@@ -101,26 +100,25 @@ impl PyBatch {
         vector(py, self.inner.indices().iter().map(|&index| i64::try_from(index).unwrap_or(-1)).collect())
     }
 
-    /// The device that all fields are on, as DLPack names it; `None` if they are in memory of this
-    /// process.
+    /// The device of all fields, in DLPack's notation; `None` if they are in memory of this process.
     fn device(&self) -> Option<(i32, i32)> {
         self.inner.device().map(|device| (device.kind, device.number))
     }
 
-    /// A consumer works with the batch in this stream of its device: the slot waits for what is in
-    /// there when the batch is given back.
+    /// Registers that a consumer uses the batch in this stream of its device: after the batch is given back, the slot
+    /// waits for the work in the stream.
     #[expect(unsafe_code, reason = "a promise of the program in Python")]
     fn used_on(&self, stream: u64) {
-        // SAFETY: the documentation of `Batch.used_on` asks the program for it.
+        // SAFETY: the documentation of `Batch.used_on` requires this of the program.
         self.inner.used_on(unsafe { dlpack::stream(device::waited_for(stream)) });
     }
 
-    /// Whether rows of the field differ in size.
+    /// True if the rows of the field differ in size.
     fn is_ragged(&self, field: &str) -> PyResult<bool> {
         Ok(self.field(field)?.shape().is_none())
     }
 
-    /// The field as one tensor. A ragged field gets all elements on one axis.
+    /// The field as one tensor. A ragged field has all elements on one axis.
     fn tensor(&self, field: &str) -> PyResult<PyTensor> {
         let tensor = self.field(field)?;
         let bytes = tensor.on_device().map_or_else(|| tensor.memory().len(), |there| there.bytes);
@@ -129,8 +127,7 @@ impl PyBatch {
         Ok(PyTensor { batch: self.inner.clone(), field: field.to_owned(), dtype, shape })
     }
 
-    /// For a field: index of the first element of each row, and the shape of each row, row after
-    /// row.
+    /// For a field: the index of each row's first element, and each row's shape, row after row.
     fn rows<'py>(&self, py: Python<'py>, field: &str) -> PyResult<Rows<'py>> {
         let tensor = self.field(field)?;
         let width = usize::try_from(tensor.dtype().bytes()).unwrap_or(1);
@@ -154,8 +151,7 @@ impl PyBatch {
 }
 
 impl PyTensor {
-    /// This package never makes a slice of them, because other code may be
-    /// writing to them.
+    /// Returns the elements. This package never makes a slice of them, because other code may write to them.
     fn elements(&self) -> Elements {
         let field = self.batch.field(&self.field);
         if let Some(there) = field.and_then(|field| field.on_device()) {
@@ -166,7 +162,7 @@ impl PyTensor {
         Elements::Host(field.map_or_else(none, |field| field.memory()))
     }
 
-    /// The element type, as NumPy writes it; bfloat16, which it does not have, by its name.
+    /// Returns the element type in NumPy's notation; bfloat16, which NumPy lacks, by its name.
     fn type_text(&self) -> String {
         let ElementType::Dtype(dtype) = self.dtype else { return self.dtype.name().to_owned() };
         let kind = match dtype {
@@ -179,7 +175,7 @@ impl PyTensor {
         format!("{order}{kind}{}", dtype.bytes())
     }
 
-    /// What both array interfaces have in common.
+    /// Returns the entries that both array interfaces share.
     fn interface<'py>(&self, py: Python<'py>, address: usize) -> PyResult<Bound<'py, PyDict>> {
         if self.dtype == ElementType::Bf16 {
             return Err(PyAttributeError::new_err(format!(
@@ -196,12 +192,12 @@ impl PyTensor {
         Ok(dict)
     }
 
-    /// A copy as an array of NumPy, from wherever it is.
+    /// Returns a copy as a NumPy array, from host or device memory.
     fn copied<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let bytes = detached(py, || self.batch.field(&self.field).map(|field| field.to_host()))?;
         let bytes = bytes.transpose().map_err(raise)?.unwrap_or_default();
         let view = match self.dtype {
-            // NumPy itself has none: JAX and others bring it along.
+            // NumPy has no bfloat16: JAX and others provide it.
             ElementType::Bf16 => py.import("ml_dtypes")?.getattr("bfloat16")?,
             ElementType::Dtype(_) => self.type_text().into_pyobject(py)?.into_any(),
         };
@@ -212,8 +208,8 @@ impl PyTensor {
 
 #[pymethods]
 impl PyTensor {
-    /// The tensor as a capsule for another library to consume. On a device the slot is used again
-    /// only after what is in `stream` when the tensor is given back.
+    /// The tensor as a capsule for another library to consume. On a device the slot is reused only after the work that
+    /// is in `stream` when the tensor is given back.
     #[pyo3(signature = (*, stream=None, max_version=None, dl_device=None, copy=None))]
     fn __dlpack__(
         &self,
@@ -226,7 +222,7 @@ impl PyTensor {
         let elements = self.elements();
         let here = elements.device();
         if dl_device == Some(CPU) && here != CPU && copy != Some(false) {
-            // By the specification a consumer takes this older form as well.
+            // The specification requires consumers to accept this older form.
             return Ok(self.copied(py)?.call_method0("__dlpack__")?.unbind());
         }
         if let Some(device) = dl_device.filter(|device| *device != here) {
@@ -238,11 +234,11 @@ impl PyTensor {
                 "DLPack: this tensor is lent, not copied\nhint: copy what you made of it",
             ));
         }
-        // The CPU has no streams. What is on a device is whole: its consumer waits for nothing.
+        // The CPU has no streams. Values on a device are complete: the consumer need not wait.
         if here.0 == CUDA
             && let Some(stream) = device::stream(stream.as_ref())?
         {
-            // SAFETY: DLPack asks the consumer to pass a stream of its own.
+            // SAFETY: DLPack requires the consumer to pass one of its streams.
             #[expect(unsafe_code, reason = "a promise of the consumer")]
             self.batch.used_on(unsafe { dlpack::stream(stream) });
         }
@@ -254,32 +250,32 @@ impl PyTensor {
         self.elements().device()
     }
 
-    /// The element type, as NumPy writes it.
+    /// The element type in NumPy's notation.
     #[getter]
     fn typestr(&self) -> String {
         self.type_text()
     }
 
-    /// NumPy's array interface. The array that NumPy makes from it holds this object.
+    /// NumPy's array interface. The NumPy array keeps a reference to this object.
     #[getter]
     fn __array_interface__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         match self.elements() {
-            // NumPy turns the number back into a pointer.
+            // NumPy converts the number back to a pointer.
             Elements::Host(memory) => self.interface(py, memory.cast::<u8>().as_ptr().expose_provenance()),
             Elements::Device { .. } => Err(PyAttributeError::new_err("array interface: the tensor is on a device")),
         }
     }
 
-    /// The array interface of CUDA, version 3. The values are whole, so there is no stream to wait
-    /// for. Which one the consumer works in it does not say: the slot waits for the legacy default
-    /// stream, and with it for all streams that are not made to run beside it.
+    /// The array interface of CUDA, version 3. The values are complete, so there is no stream to wait for. The
+    /// interface does not name the consumer's stream: the slot waits for the legacy default stream, and thereby for all
+    /// streams that are not created as non-blocking.
     #[getter]
     fn __cuda_array_interface__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let Elements::Device { device: (CUDA, _), address } = self.elements() else {
             return Err(PyAttributeError::new_err("CUDA array interface: the tensor is not on a CUDA device"));
         };
         self.batch.used_on(StreamHandle::LEGACY);
-        // By its definition, the address of nothing is 0.
+        // By definition, the address of an empty array is 0.
         let address = if self.shape.contains(&0) { 0 } else { address };
         let dict = self.interface(py, usize::try_from(address)?)?;
         dict.set_item("strides", py.None())?;
@@ -287,7 +283,7 @@ impl PyTensor {
         Ok(dict)
     }
 
-    /// The same memory as uint16, of bfloat16, which NumPy does not have.
+    /// The same memory as uint16, for bfloat16, which NumPy lacks.
     fn bits(&self) -> PyResult<Self> {
         match self.dtype {
             ElementType::Bf16 => {
@@ -298,7 +294,7 @@ impl PyTensor {
         }
     }
 
-    /// A copy as an array of NumPy, of a tensor on a device.
+    /// A copy of a device tensor as a NumPy array.
     fn to_host<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         match self.elements() {
             Elements::Device { .. } => self.copied(py),

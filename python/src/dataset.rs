@@ -1,4 +1,4 @@
-//! A dataset: samples by index, columns, and facts about it.
+//! A dataset: samples by index, columns, and facts about the dataset.
 
 use crate::errors::{UsageError, raise};
 use crate::values::{Decoded, Decoders, indices, json, ndarray, vector};
@@ -19,11 +19,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 #[pyclass(name = "Dataset", module = "shardpack._shardpack", frozen)]
 pub(crate) struct PyDataset {
     pub(crate) inner: shardpack_reader::Dataset,
-    /// Whether something of it is behind a URL: then each read may wait for a server.
+    /// True if a part of the dataset is behind a URL: then each read may wait for a server.
     pub(crate) is_far: bool,
     /// The fields of a sample: all except the figures that packing measured.
     fields: Arc<[Field]>,
-    /// Names of the fields whose pictures lost bits so far.
+    /// Names of the fields whose pictures were decoded with fewer bits so far.
     narrowed: Arc<Mutex<Vec<String>>>,
 }
 
@@ -53,7 +53,7 @@ impl PyDataset {
         Self { inner, is_far, fields, narrowed: Arc::default() }
     }
 
-    /// Reads without the interpreter, such that Ctrl-C is heard.
+    /// Reads without the interpreter; Ctrl-C interrupts the wait.
     fn read<R: Send + 'static>(
         &self,
         py: Python<'_>,
@@ -63,13 +63,13 @@ impl PyDataset {
         heard(py, self.is_far, move |_| work(&inner))?.map_err(raise)
     }
 
-    /// Reads samples and decodes these fields of them.
+    /// Reads samples and decodes the given fields.
     fn decode(&self, py: Python<'_>, indices: Vec<u64>, fields: Arc<[Field]>) -> PyResult<Vec<Decoded>> {
         let all = Arc::clone(&self.narrowed);
         self.read(py, move |dataset| {
             let mut decoders = Decoders::new(dataset.limits().clone());
             let samples = dataset.get_many(&indices)?;
-            // Of a call that was cancelled, nobody takes the result.
+            // The result of a cancelled call is dropped.
             let wanted = samples.iter().take_while(|_| !shardpack_io::is_cancelled());
             let decoded = wanted.map(|sample| decoders.sample(sample, &fields)).collect();
             if !decoders.narrowed.is_empty() {
@@ -81,7 +81,7 @@ impl PyDataset {
         })
     }
 
-    /// The fields with these names, in this order; if there are no names, those of a sample.
+    /// Returns the fields with these names, in this order; without names, the fields of a sample.
     fn named(&self, names: Option<Vec<String>>) -> PyResult<Arc<[Field]>> {
         let Some(names) = names else { return Ok(Arc::clone(&self.fields)) };
         let all = self.inner.schema().fields();
@@ -125,8 +125,7 @@ impl PyDataset {
         Ok(Self::over(joined.map_err(raise)?, is_far))
     }
 
-    /// Names of the array fields whose arrays differ in shape and whose shapes are not in the
-    /// index.
+    /// Names of the array fields with arrays of different shapes that are not in the index.
     fn varying_arrays(&self, py: Python<'_>) -> PyResult<Vec<String>> {
         self.read(py, |dataset| Ok(shardpack_loader::varying_arrays(dataset)?.into_iter().map(str::to_owned).collect()))
     }
@@ -135,8 +134,7 @@ impl PyDataset {
         to_usize(self.inner.len())
     }
 
-    /// The path or the URL of the manifest, or of the lone shard. A `pathlib.Path` of a URL would lose
-    /// one of its slashes.
+    /// The path or the URL of the manifest, or of the lone shard. A `pathlib.Path` would remove a slash from a URL.
     #[getter]
     fn path<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let path = self.inner.path();
@@ -146,19 +144,19 @@ impl PyDataset {
         Ok(path.into_pyobject(py)?.into_any())
     }
 
-    /// The id that all shards share, in hexadecimal digits.
+    /// The id of all shards, in hexadecimal digits.
     #[getter]
     fn id(&self) -> String {
         self.inner.dataset_id().to_string()
     }
 
-    /// What tells it from other datasets, and from other generations of any copy of it.
+    /// A text that differs between datasets, and between generations of any copy of a dataset.
     #[getter]
     fn version(&self) -> String {
         self.inner.version_id().to_string()
     }
 
-    /// Which generation it is.
+    /// Number of the generation.
     #[getter]
     fn generation(&self) -> u32 {
         self.inner.generation()
@@ -187,7 +185,7 @@ impl PyDataset {
         self.inner.schema().scalars().map(|(name, _)| name.to_owned()).collect()
     }
 
-    /// Every option that made the dataset.
+    /// All options that made the dataset.
     fn recipe<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         object(py, self.inner.recipe())
     }
@@ -197,14 +195,14 @@ impl PyDataset {
         self.inner.fidelity().map(|figures| object(py, figures)).transpose()
     }
 
-    /// These fields of one sample, decoded.
+    /// Fields of one sample, decoded.
     fn get<'py>(&self, py: Python<'py>, index: u64, fields: Option<Vec<String>>) -> PyResult<Bound<'py, PyDict>> {
         let fields = self.named(fields)?;
         let decoded = self.decode(py, vec![index], fields)?.pop();
         decoded.map_or_else(|| Ok(PyDict::new(py)), |sample| sample.into_dict(py))
     }
 
-    /// These fields of many samples, decoded, in the requested order.
+    /// Fields of many samples, decoded, in the requested order.
     fn get_many<'py>(
         &self,
         py: Python<'py>,
@@ -217,15 +215,15 @@ impl PyDataset {
         PyList::new(py, samples.collect::<PyResult<Vec<_>>>()?)
     }
 
-    /// The stored bytes of one field; `None` if the sample has none.
+    /// The stored bytes of one field; `None` if the sample has no value.
     fn raw<'py>(&self, py: Python<'py>, index: u64, field: &str) -> PyResult<Option<Bound<'py, PyBytes>>> {
         let sample = self.read(py, move |dataset| dataset.get(index))?;
         let value = sample.field(field).map_err(raise)?;
         Ok(value.map(|value| PyBytes::new(py, value.bytes)))
     }
 
-    /// Fields of a sample as the files that `unpack` writes: JPEGs with their profile and
-    /// orientation, arrays as `.npy`, text and JSON unchanged. Of a clip a list of its frames.
+    /// Fields of a sample as the files that `unpack` writes: JPEGs with their profile and orientation, arrays as
+    /// `.npy`, text and JSON unchanged. A clip is a list of its frames.
     fn files<'py>(&self, py: Python<'py>, index: u64, fields: Vec<String>) -> PyResult<Vec<Option<Bound<'py, PyAny>>>> {
         let read = move |dataset: &shardpack_reader::Dataset| {
             let sample = dataset.get(index)?;
@@ -299,8 +297,7 @@ impl PyDataset {
         Ok(parts.into_iter().map(|part| vector(py, part)).collect())
     }
 
-    /// Names of the fields whose pictures have more than 8 bits per sample and were decoded to 8 so
-    /// far.
+    /// Names of the fields with pictures of more than 8 bits per sample that were decoded to 8 bits so far.
     fn narrowed(&self) -> Vec<String> {
         self.narrowed.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -310,18 +307,18 @@ impl PyDataset {
         self.read(py, move |dataset| dataset.key(index))
     }
 
-    /// The index of the sample with this key, if there is one.
+    /// The index of the sample with this key, or `None`.
     fn index_of(&self, py: Python<'_>, key: String) -> PyResult<Option<u64>> {
         self.read(py, move |dataset| dataset.by_key(&key))
     }
 
-    /// Up to three keys that may have been meant by one that is not there. Reads all keys.
+    /// Up to three keys that resemble a missing key. Reads all keys.
     fn keys_like(&self, py: Python<'_>, key: String) -> PyResult<Vec<String>> {
         self.read(py, move |dataset| Ok(dataset.keys_like(&key)))
     }
 }
 
-/// What a field of a sample is as files.
+/// The files of one field of a sample.
 enum Files {
     One(Vec<u8>),
     Frames(Vec<Vec<u8>>),
@@ -336,7 +333,7 @@ impl Files {
     }
 }
 
-/// A file's content in one piece.
+/// Returns a file's content in one piece.
 fn bytes(content: &FileContent<'_>) -> Vec<u8> {
     let mut out = Vec::with_capacity(usize::try_from(content.len()).unwrap_or(0));
     // Writing to memory does not fail.
@@ -344,7 +341,7 @@ fn bytes(content: &FileContent<'_>) -> Vec<u8> {
     out
 }
 
-/// A JSON object as a dict.
+/// Returns a JSON object as a dict.
 fn object<'py>(py: Python<'py>, object: &shardpack_format::Recipe) -> PyResult<Bound<'py, PyAny>> {
     json(py, &serde_json::Value::Object(object.clone()).to_string())
 }

@@ -1,4 +1,5 @@
-//! Devices: what decodes there, and the streams in which others use what was decoded.
+//! Devices: the stages that decode on them, and the streams in which other libraries use the
+//! decoded values.
 
 use crate::errors::NoDeviceError;
 use crate::watch::detached;
@@ -8,9 +9,9 @@ use shardpack_gpu::CudaStage;
 use shardpack_gpu::GpuError;
 use std::sync::Arc;
 
-/// The legacy default stream, by the driver and by DLPack.
+/// The legacy default stream, in the numbering of the driver and of DLPack.
 pub(crate) const LEGACY: u64 = 1;
-/// Whichever default stream the calling thread has.
+/// The default stream of the calling thread.
 const PER_THREAD: u64 = 2;
 
 /// A CUDA device whose kernels decode for loaders.
@@ -35,26 +36,27 @@ impl Stage {
         Ok(Self { inner: Arc::new(inner?), number })
     }
 
-    /// The number of the device, as the driver counts.
+    /// The number of the device in the driver's numbering.
     #[getter]
     const fn number(&self) -> u32 {
         self.number
     }
 }
 
-/// The stream that the slot has to wait for, if a consumer works in this one.
+/// Returns the stream that the slot has to wait for, if a consumer works in `stream`.
 ///
-/// The default stream of a thread has no handle that another thread could use, and a batch may be
-/// given back by any. The legacy one waits for all of them.
+/// The default stream of a thread has no handle for other threads, and any thread may give a batch
+/// back. The legacy stream waits for all of them.
 pub(crate) const fn waited_for(stream: u64) -> u64 {
     if stream == PER_THREAD { LEGACY } else { stream }
 }
 
-/// The stream that `__dlpack__` was given for a CUDA device, as the array API has it; `None` if
-/// nobody is to wait.
+/// Reads the stream argument of `__dlpack__` for a CUDA device, by the array API; `None` if no wait
+/// is required.
 ///
 /// # Errors
-/// `ValueError` for 0, which could mean either default stream, and for what is no handle.
+/// `ValueError` for 0, which could mean either default stream, and for a value that is not a
+/// handle.
 pub(crate) fn stream(given: Option<&Bound<'_, PyAny>>) -> PyResult<Option<u64>> {
     let Some(given) = given else { return Ok(Some(LEGACY)) };
     match given.extract::<i64>()? {

@@ -1,24 +1,20 @@
-//! The fence around DLPack: hands a tensor to another library as C structs. That library frees the
-//! memory by calling a function.
+//! The fence around DLPack: exports a tensor to another library as C structs. That library frees the memory by calling
+//! a function.
 //!
-//! Nothing is copied. Each capsule holds a clone of the [`Batch`], so the slot returns to the ring
-//! when the last tensor, in whatever library, is gone. The rules, by the DLPack specification 1.0:
-//! 1. The struct that a capsule points to lives in a [`Holder`], which is freed exactly once: by
-//!    `deleter`, called by whoever consumed the capsule, or by the capsule's destructor, if nobody
-//!    did.
-//! 2. A consumer renames the capsule. So a capsule that still has its first name was not consumed.
-//! 3. `deleter` may be called from any thread, without the interpreter: it touches no Python
-//!    object. Dropping a batch takes the loader's lock for a moment, which nobody holds while
-//!    waiting for Python.
-//! 4. Whoever takes a tensor may write into it. Its pointer comes from the slot itself
-//!    ([`Tensor::memory`]), and this package makes no slice of a batch that it has handed out
-//!    ([`Tensor::bytes`] is never called).
-//! 5. What is on another device is named by its address there, which is never a pointer here. It is
-//!    whole when the batch is handed out, so that no stream has to wait for it. Which streams the
-//!    slot has to wait for before it is used again, [`Batch::used_on`] is told before a capsule is
-//!    made.
-//! 6. A stream is what Python says it is, as for every library that takes one by DLPack, and lives
-//!    until the batch is gone: `Batch.used_on` and docs/gpu.md ask for it.
+//! Nothing is copied. Each capsule holds a clone of the [`Batch`], so the slot returns to the ring when the last tensor
+//! in any library is gone. The rules, by the DLPack specification 1.0:
+//! 1. The struct of a capsule is part of a [`Holder`], which is freed exactly once: by `deleter`, called by the
+//!    consumer of the capsule, or by the capsule's destructor, if there was no consumer.
+//! 2. A consumer renames the capsule. So a capsule with its first name was not consumed.
+//! 3. `deleter` may be called from any thread, without the interpreter: it touches no Python object. Dropping a
+//!    batch takes the loader's lock for a moment, and no thread holds this lock while it waits for Python.
+//! 4. The consumer of a tensor may write to it. The pointer comes from the slot itself ([`Tensor::memory`]), and
+//!    this package makes no slice of an exported batch ([`Tensor::bytes`] is never called).
+//! 5. Memory of another device is identified by its address there, which is never a pointer here. Its values are
+//!    complete when the batch is handed out, so no stream has to wait for them. [`Batch::used_on`] records, before a
+//!    capsule is made, the streams that the slot has to wait for before it is reused.
+//! 6. The stream number from Python must be valid, as for every library that accepts a stream by DLPack, and the
+//!    stream must live until the batch is gone: `Batch.used_on` and docs/gpu.md require this.
 //!
 //! [`Tensor::memory`]: shardpack_loader::Tensor::memory
 //! [`Tensor::bytes`]: shardpack_loader::Tensor::bytes
@@ -33,11 +29,11 @@ use shardpack_loader::stage::StreamHandle;
 use std::ffi::{CStr, c_void};
 use std::ptr::{NonNull, null_mut, without_provenance_mut};
 
-/// The stream of this handle.
+/// Returns the stream of this handle.
 ///
 /// # Safety
-/// The handle is that of a stream of the batch's device, and the stream lives until the batch is gone
-/// (rule 6): no driver can tell a number that is none from one that is.
+/// The handle belongs to a stream of the batch's device, and the stream lives until the batch is gone (rule 6): no
+/// driver can recognise an invalid number.
 pub(crate) const unsafe fn stream(handle: u64) -> StreamHandle {
     // SAFETY: by the caller's promise.
     unsafe { StreamHandle::new(handle) }
@@ -96,7 +92,7 @@ struct ManagedVersioned {
     tensor: DlTensor,
 }
 
-/// One of the two structs, with what it points to.
+/// One of the two structs, with the memory that it points to.
 struct Holder<M> {
     managed: M,
     shape: Vec<i64>,
@@ -115,7 +111,7 @@ pub(crate) struct LentTensor<'a> {
 
 /// The elements of a tensor.
 pub(crate) enum Elements {
-    /// In memory of this process: a pointer that may be written through, no slice.
+    /// In memory of this process: a pointer for reading and writing, not a slice.
     Host(NonNull<[u8]>),
     /// On a device, at this address.
     Device { device: (i32, i32), address: u64 },
@@ -129,7 +125,7 @@ impl Elements {
         }
     }
 
-    /// What stands in the struct. For a device it is a number that only the device can follow.
+    /// Returns the pointer for the struct. For a device it is an address that is valid only there.
     fn data(&self) -> PyResult<*mut c_void> {
         match self {
             Self::Host(memory) => Ok(memory.cast().as_ptr()),
@@ -143,7 +139,7 @@ impl Elements {
 /// `kDLBfloat`.
 const BFLOAT: u8 = 4;
 
-/// DLPack's code for a type.
+/// Returns DLPack's code of a type.
 const fn data_type(element: ElementType) -> Option<DataType> {
     let ElementType::Dtype(dtype) = element else {
         return Some(DataType { code: BFLOAT, bits: 16, lanes: 1 });
@@ -160,7 +156,7 @@ const fn data_type(element: ElementType) -> Option<DataType> {
     Some(DataType { code, bits, lanes: 1 })
 }
 
-/// A capsule for `lent`: of DLPack 1.0 if `versioned`, else in the older form.
+/// Returns a capsule for `lent`: of DLPack 1.0 if `versioned`, else in the older form.
 ///
 /// # Errors
 /// `BufferError` if DLPack has no such type or the shape does not fit its integers; Python's own
@@ -190,7 +186,7 @@ pub(crate) fn export(py: Python<'_>, lent: &LentTensor<'_>, versioned: bool) -> 
     }
 }
 
-/// What both structs have in common.
+/// The parts that both structs share.
 trait Exported: Sized {
     const NAME: &CStr;
     fn tensor(&mut self) -> &mut DlTensor;
@@ -218,15 +214,15 @@ impl Exported for ManagedVersioned {
 }
 
 impl<M: Exported> Holder<M> {
-    /// Puts it on the heap and sets the pointers of the struct.
+    /// Moves the holder to the heap and sets the pointers of the struct.
     fn boxed(managed: M, shape: Vec<i64>, batch: Batch) -> *mut Self {
         let mut strides = vec![1; shape.len()];
         for axis in (1..shape.len()).rev() {
             strides[axis - 1] = strides[axis] * shape[axis].max(1);
         }
         let holder = Box::into_raw(Box::new(Self { managed, shape, strides, _batch: batch }));
-        // SAFETY: `holder` was just made from a box and nobody else has it. The vectors do not grow
-        // any more: their heap stays where it is.
+        // SAFETY: `holder` was just made from a box and has no other owner. The vectors do not grow any more: their
+        // heap memory does not move.
         let this = unsafe { &mut *holder };
         this.managed.tensor().shape = this.shape.as_mut_ptr();
         this.managed.tensor().strides = this.strides.as_mut_ptr();
@@ -238,39 +234,37 @@ impl<M: Exported> Holder<M> {
 /// The deleter: frees the holder of `managed`, and with it a clone of the batch.
 ///
 /// # Safety
-/// `managed` is that of a holder made by [`Holder::boxed`], not freed yet; nobody uses it
-/// afterwards.
+/// `managed` belongs to a holder made by [`Holder::boxed`] that is not freed yet, and is not used afterwards.
 unsafe extern "C" fn free<M: Exported>(managed: *mut M) {
     // SAFETY: by the caller's promise; rule 1.
     let context = unsafe { *(*managed).context() };
-    // SAFETY: `context` is what `Box::into_raw` gave in `boxed`, and is freed only here, once by
-    // the caller's promise.
+    // SAFETY: `context` is the pointer from `Box::into_raw` in `boxed`, and is freed only here, once by the caller's
+    // promise.
     drop(unsafe { Box::from_raw(context.cast::<Holder<M>>()) });
 }
 
 /// The destructor of a capsule: frees the holder if no library consumed the capsule.
 ///
 /// # Safety
-/// Called by Python alone, with a capsule made by [`capsule`].
+/// Only Python calls it, with a capsule made by [`capsule`].
 unsafe extern "C" fn destroy<M: Exported>(capsule: *mut ffi::PyObject) {
-    // SAFETY: `capsule` is one; the name is a C string that lives for ever.
+    // SAFETY: `capsule` is a capsule; the name is a static C string.
     if unsafe { ffi::PyCapsule_IsValid(capsule, M::NAME.as_ptr()) } == 0 {
         return;
     }
-    // SAFETY: it is valid and has this name: it points to the struct of a holder that nobody
-    // consumed (rule 2).
+    // SAFETY: the capsule is valid and has this name: it points to the struct of a holder that was not consumed (rule
+    // 2).
     unsafe { free::<M>(ffi::PyCapsule_GetPointer(capsule, M::NAME.as_ptr()).cast()) };
 }
 
 fn capsule<M: Exported>(py: Python<'_>, holder: *mut Holder<M>) -> PyResult<Py<PyAny>> {
-    // SAFETY: `holder` lives until it is freed; this takes the address of a part of it.
+    // SAFETY: `holder` lives until it is freed; this takes the address of one of its fields.
     let managed = unsafe { &raw mut (*holder).managed };
-    // SAFETY: the pointer is not null, the name lives for ever, the destructor fits what the
-    // pointer is.
+    // SAFETY: the pointer is not null, the name is static, and the destructor matches the type behind the pointer.
     let made = unsafe { ffi::PyCapsule_New(managed.cast(), M::NAME.as_ptr(), Some(destroy::<M>)) };
     // SAFETY: a new reference, or null with an exception set.
     unsafe { Bound::from_owned_ptr_or_err(py, made) }.map(Bound::unbind).inspect_err(|_| {
-        // SAFETY: there is no capsule, so nobody else frees it.
+        // SAFETY: there is no capsule, so no other code frees the holder.
         drop(unsafe { Box::from_raw(holder) });
     })
 }

@@ -1,4 +1,4 @@
-//! Errors of the libraries as Python exceptions. Each derives from the matching built-in one.
+//! Errors of the libraries as Python exceptions. Each derives from the matching built-in exception.
 
 use pyo3::create_exception;
 use pyo3::exceptions::{PyBlockingIOError, PyOSError, PyRuntimeError, PyValueError};
@@ -31,12 +31,12 @@ create_exception!(shardpack, UsageError, PyValueError, "An argument does not fit
 create_exception!(shardpack, RepeatedKeyError, UsageError, "Two samples have one key.");
 create_exception!(shardpack, KnownKeyError, UsageError, "The dataset that is added to has a sample with this key.");
 
-/// The exception for an error.
+/// Returns the exception for an error.
 pub(crate) fn raise(error: impl Into<shardpack::Error>) -> PyErr {
     raise_where(error, |_| true)
 }
 
-/// The same, with only those hints that the caller can follow.
+/// Like [`raise`], with only the hints that apply to the caller.
 pub(crate) fn raise_where(error: impl Into<shardpack::Error>, can_follow: impl Fn(&Hint) -> bool) -> PyErr {
     let error = error.into();
     let text = explain_where(&error, Voice::Python, &can_follow);
@@ -50,7 +50,7 @@ pub(crate) fn raise_where(error: impl Into<shardpack::Error>, can_follow: impl F
     }
 }
 
-/// The exception for a sample that was refused.
+/// Returns the exception for a refused sample.
 pub(crate) fn raise_of_sample(error: CollectError) -> PyErr {
     let raised = match error {
         CollectError::RepeatedKey { .. } => RepeatedKeyError::new_err,
@@ -63,7 +63,8 @@ pub(crate) fn raise_of_sample(error: CollectError) -> PyErr {
 fn os_error(error: &shardpack::Error, text: String, can_follow: impl Fn(&Hint) -> bool) -> PyErr {
     let Some(system) = error.system_error() else { return PyOSError::new_err(text) };
     match (system.code, system.path) {
-        // With a code first, Python picks the subclass: FileNotFoundError, PermissionError.
+        // With a code as the first argument, Python picks the subclass: FileNotFoundError,
+        // PermissionError.
         (Some(code), Some(path)) => {
             let mut hints = error.hints();
             hints.retain(can_follow);
@@ -75,7 +76,7 @@ fn os_error(error: &shardpack::Error, text: String, can_follow: impl Fn(&Hint) -
     }
 }
 
-/// A text with its URLs as messages may show them: without user, password and query.
+/// Returns a text whose URLs are safe to show: without user, password and query.
 #[pyfunction]
 pub(crate) fn plain_urls(text: &str) -> String {
     shardpack_format::plain_urls(text).into_owned()

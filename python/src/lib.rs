@@ -1,9 +1,9 @@
-//! Shardpack for Python: thin classes over the reader, the loader and the packer. The libraries do
-//! the work; this crate converts values.
+//! Shardpack for Python: thin classes over the reader, the loader and the packer. The libraries do the work; this crate
+//! converts values.
 //!
-//! The classes are private to the package (`shardpack._shardpack`). `python/shardpack/` wraps them
-//! with documentation, types and Python conventions.
-// Unsafe code is in one file, the fence around DLPack's C structs, and where a stream is taken from Python.
+//! The classes are private to the package (`shardpack._shardpack`). `python/shardpack/` wraps them with documentation,
+//! types and Python conventions.
+// Unsafe code is in one file, the fence around DLPack's C structs, and at the places that take a stream from Python.
 #![deny(unsafe_code)]
 
 mod arguments;
@@ -25,8 +25,8 @@ mod watch;
 mod workers;
 mod writer;
 
-/// The compiled part of the package `shardpack`. Its classes are frozen and have their own locks: it
-/// needs no GIL.
+/// The compiled part of the package `shardpack`. Its classes are frozen and use their own locks: the module needs no
+/// GIL.
 #[pyo3::pymodule(gil_used = false)]
 mod _shardpack {
     #[pymodule_export]
@@ -59,15 +59,15 @@ mod _shardpack {
     #[pymodule_export]
     use crate::writer::{PyWriter, is_mask, mask_of};
 
-    /// Largest record or decoded field to accept by default, the same as the command's.
+    /// Default limit of the largest record or decoded field, the same as in the command.
     #[pymodule_export]
     const MAX_RECORD_BYTES: u64 = shardpack::MAX_RECORD_BYTES;
 
-    /// Lanes of the windowed order by default.
+    /// Default number of lanes of the windowed order.
     #[pymodule_export]
     const LANES: u64 = shardpack_loader::order::Order::LANES;
 
-    /// The version of package, command and library.
+    /// The version of the package, the command and the library.
     #[pymodule_export]
     #[expect(non_upper_case_globals, reason = "the name in Python")]
     const __version__: &str = env!("CARGO_PKG_VERSION");

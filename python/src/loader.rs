@@ -1,4 +1,4 @@
-//! The loader: waits without the interpreter, and checks for signals meanwhile.
+//! The loader: waits without the interpreter, and checks for signals in between.
 
 use crate::batch::PyBatch;
 use crate::dataset::PyDataset;
@@ -16,24 +16,24 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Poll;
 use std::time::Duration;
 
-/// How long to wait before checking for signals: Ctrl-C ends a wait within a second.
+/// Interval between checks for signals: Ctrl-C ends a wait within a second.
 const PATIENCE: Duration = Duration::from_millis(100);
 
 /// A loader of the library, or `None` once it is closed.
 #[pyclass(name = "Loader", module = "shardpack._shardpack", frozen)]
 pub(crate) struct PyLoader {
     inner: Mutex<Option<shardpack_loader::Loader>>,
-    /// Held while waiting for `inner`, and no longer.
+    /// A thread holds this lock only while it waits for `inner`.
     entrance: Mutex<()>,
-    /// The number of the latest iteration. It changes while `inner` is locked.
+    /// The number of the latest iteration. It changes only while `inner` is locked.
     turn: AtomicU64,
-    /// The process that made it.
+    /// The process that created the loader.
     pid: u32,
-    /// Whether it has threads, which a fork has not: known without the lock.
+    /// True if the loader has threads, which do not exist in a fork. Readable without the lock.
     has_threads: AtomicBool,
 }
 
-/// A state as Python has it: fingerprint, seed, epoch, samples consumed, and what these are.
+/// A state in Python's form: fingerprint, seed, epoch, samples consumed, and the unit of that count.
 type Resume = (String, u64, u32, u64, String);
 
 #[pymethods]
@@ -58,8 +58,8 @@ impl PyLoader {
         Ok(Self { inner, entrance, turn, pid, has_threads })
     }
 
-    /// Begins an iteration: of the epoch at hand if nothing of it was handed out, else of the next
-    /// one. It asks for batches with the number that it gets here; those before it get no more.
+    /// Begins an iteration: of the current epoch if none of its batches was handed out, else of the next epoch. Returns
+    /// the number with which the iteration requests batches; earlier iterations get no more.
     fn begin(&self, py: Python<'_>) -> PyResult<u64> {
         let begun = self.with(py, |loader| {
             if loader.phase() != EpochPhase::Fresh {
@@ -74,8 +74,8 @@ impl PyLoader {
         begun?.map_err(raise)
     }
 
-    /// The next batch of the epoch, or `None` at its end, for the iteration of this number. Several
-    /// threads may ask at the same time: each batch comes once.
+    /// The next batch of the epoch, or `None` at its end, for the iteration with this number. Several threads may call
+    /// it at the same time: each batch is returned once.
     fn next(&self, py: Python<'_>, turn: u64) -> PyResult<Option<PyBatch>> {
         let next = |loader: &mut shardpack_loader::Loader| {
             let is_latest = self.turn.load(Ordering::Relaxed) == turn;
@@ -98,18 +98,18 @@ impl PyLoader {
         }
     }
 
-    /// Takes the place of another loader: an iteration that has begun there goes on here.
+    /// Replaces another loader: an iteration that began there continues here.
     fn follow(&self, other: &Bound<'_, Self>) {
         self.turn.store(other.get().turn.load(Ordering::Relaxed), Ordering::Relaxed);
     }
 
-    /// Batches of the whole epoch, wherever a state went on.
+    /// Number of batches of the whole epoch, even after a state was restored.
     fn __len__(&self, py: Python<'_>) -> PyResult<usize> {
         self.with(py, |loader| to_usize(loader.epoch_len()))
     }
 
-    /// Makes the next iteration this epoch, from its beginning; what is left of it, if a state of it
-    /// was restored and nothing was handed out since. No other iteration goes on.
+    /// Starts the next iteration at the beginning of this epoch; if a state of the epoch was restored and nothing was
+    /// handed out since, at that state. Ends all other iterations.
     fn set_epoch(&self, py: Python<'_>, epoch: u32) -> PyResult<()> {
         let set = self.with(py, |loader| {
             self.replace_iterations();
@@ -121,8 +121,8 @@ impl PyLoader {
         set?.map_err(raise)
     }
 
-    /// How far the loader is: fingerprint, seed, epoch, samples consumed, and what these are; and how
-    /// far that epoch is: fresh, running, ended or broken.
+    /// Progress of the loader: fingerprint, seed, epoch, samples consumed, and the unit of that count; and the phase of
+    /// the epoch: fresh, running, ended or broken.
     fn state(&self, py: Python<'_>) -> PyResult<(Resume, &'static str)> {
         let (state, phase) = self.with(py, |loader| (loader.state(), loader.phase()))?;
         let unit = state.unit.to_string();
@@ -135,13 +135,13 @@ impl PyLoader {
         Ok(((state.fingerprint.to_string(), state.seed, state.epoch, state.samples_consumed, unit), phase))
     }
 
-    /// Whether it has threads; in a fork, whether it had.
+    /// True if the loader has threads; in a fork, true if it had threads.
     #[getter]
     fn has_threads(&self) -> bool {
         self.has_threads.load(Ordering::Relaxed)
     }
 
-    /// Samples of an epoch, or patches, over all ranks.
+    /// Number of samples of an epoch, or of patches, over all ranks.
     fn positions(&self, py: Python<'_>) -> PyResult<u64> {
         self.with(py, |loader| loader.positions())
     }
@@ -168,29 +168,28 @@ impl PyLoader {
         self.with(py, |loader| loader.names().map(str::to_owned).collect())
     }
 
-    /// Memory that the loader takes.
+    /// Predicted memory of the loader, in bytes.
     fn predicted_bytes(&self, py: Python<'_>) -> PyResult<u64> {
         self.with(py, |loader| loader.predicted_bytes())
     }
 
-    /// Memory that the loader takes on its device.
+    /// Predicted memory of the loader on its device, in bytes.
     fn predicted_device_bytes(&self, py: Python<'_>) -> PyResult<u64> {
         self.with(py, |loader| loader.predicted_device_bytes())
     }
 
-    /// Rows that were decoded on the host in place of the device: why, how many, and the keys of
-    /// the first.
+    /// Rows that the host decoded instead of the device: the reason, the number, and the keys of the first rows.
     fn refusals(&self, py: Python<'_>) -> PyResult<Vec<(String, u64, Vec<String>)>> {
         let all = self.with(py, |loader| loader.refusals())?;
         Ok(all.into_iter().map(|refusal| (refusal.reason, refusal.rows, refusal.first)).collect())
     }
 
-    /// Pictures so far that have more than 8 bits per sample and were decoded to 8.
+    /// Number of pictures so far with more than 8 bits per sample that were decoded to 8 bits.
     fn narrowed_pictures(&self, py: Python<'_>) -> PyResult<u64> {
         self.with(py, |loader| loader.narrowed_pictures())
     }
 
-    /// Figures since the loader was opened.
+    /// Statistics since the loader was opened.
     fn stats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let stats = self.with(py, |loader| loader.stats())?;
         let dict = PyDict::new(py);
@@ -240,12 +239,11 @@ impl PyLoader {
         Ok(dict)
     }
 
-    /// Ends the threads, and the processes that they may wait for. Batches that the caller holds stay
-    /// valid.
+    /// Ends the threads, and the processes that they may wait for. Batches of the caller stay valid.
     fn close(&self, py: Python<'_>, workers: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
         self.check_process()?;
-        // First the loader is closed, so that whoever waits for a batch hears that, and not how a
-        // process has ended.
+        // Close the loader first, so that a thread that waits for a batch gets that error, and not the end of a
+        // process.
         let inner = detached(py, || self.lock().take())?;
         let ended = workers.map(|workers| workers.call_method0("close")).transpose();
         detached(py, || drop(inner))?;
@@ -253,22 +251,22 @@ impl PyLoader {
     }
 }
 
-/// Threads may wait for the interpreter, to call a transform: it is let go while they end.
+/// Threads may wait for the interpreter to call a transform, so it is released while they end.
 impl Drop for PyLoader {
     fn drop(&mut self) {
         let inner = self.inner.get_mut().unwrap_or_else(PoisonError::into_inner).take();
-        // No caller is there to hear of a panic.
+        // There is no caller to report a panic to.
         Python::try_attach(|py| detached(py, || drop(inner)).ok());
     }
 }
 
 impl PyLoader {
-    /// Ends all iterations, with the loader in hand; the number of the one that may begin.
+    /// Ends all iterations while the loader is locked; returns the number of the next iteration.
     fn replace_iterations(&self) -> u64 {
         self.turn.fetch_add(1, Ordering::Relaxed) + 1
     }
 
-    /// After a fork, a thread that does not exist here may hold the lock.
+    /// Fails in a fork: a thread that does not exist there may hold the lock.
     fn check_process(&self) -> PyResult<()> {
         match std::process::id() == self.pid {
             true => Ok(()),
@@ -279,16 +277,15 @@ impl PyLoader {
         }
     }
 
-    /// Locks the loader. [`Self::next`] lets go of it every [`PATIENCE`] and takes it again at once,
-    /// before a thread that waits for it wakes up: that thread holds the entrance meanwhile, so that
-    /// it is the next one. Else `close` would wait as long as a read hangs.
+    /// Locks the loader. [`Self::next`] releases the lock every [`PATIENCE`] and takes it again at once, before a
+    /// waiting thread wakes up. The waiting thread therefore holds the entrance and is the next to get the lock. Else
+    /// `close` would wait as long as a read hangs.
     fn lock(&self) -> MutexGuard<'_, Option<shardpack_loader::Loader>> {
         let _entrance = self.entrance.lock().unwrap_or_else(PoisonError::into_inner);
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Works with the loader, without the interpreter: another thread may hold the lock while this
-    /// one waits.
+    /// Runs `work` on the loader without the interpreter, because another thread may hold the lock meanwhile.
     fn with<T: Send>(
         &self,
         py: Python<'_>,

@@ -1,4 +1,4 @@
-//! Objects of a folder in a store, for conversions that read them as files.
+//! Objects of a store's folder, for conversions that read them as files.
 
 use crate::errors::raise;
 use crate::watch::heard;
@@ -25,7 +25,7 @@ impl Objects {
         Ok(Self { storage, listed: Mutex::default() })
     }
 
-    /// Paths below the folder, sorted. Objects are then opened as those that were listed.
+    /// Paths below the folder, sorted. Opening an object later uses the listed version.
     fn list(&self, py: Python<'_>) -> PyResult<Vec<String>> {
         let storage = Arc::clone(&self.storage);
         let found = heard(py, true, move |_| storage.list())?.map_err(raise)?;
@@ -61,12 +61,12 @@ impl Object {
         to_usize(self.inner.len())
     }
 
-    /// Says that bytes will be read soon.
+    /// Announces that these bytes will be read soon.
     fn announce(&self, offset: u64, count: u64) {
         self.inner.advise_soon(offset, count);
     }
 
-    /// At least one byte and at most `count`, unless the object ends at `offset`.
+    /// Reads at least one byte and at most `count`, unless the object ends at `offset`.
     fn read<'py>(&self, py: Python<'py>, offset: u64, count: usize) -> PyResult<Bound<'py, PyBytes>> {
         let count = count.min(to_usize(self.inner.len().saturating_sub(offset)));
         let inner = Arc::clone(&self.inner);

@@ -1,4 +1,4 @@
-//! The options of a loader as Python passes them, and the library's that they become.
+//! The options of a loader as Python passes them, and their conversion to the library's options.
 
 use crate::dataset::PyDataset;
 use crate::device::Stage;
@@ -30,21 +30,21 @@ pub(crate) fn check_augmentation(text: &str) -> PyResult<()> {
     parse_augment(text).map(|_| ()).map_err(raise)
 }
 
-/// A range of bands such as `10..50`, or their numbers.
+/// A range of bands such as `10..50`, or the numbers of the bands.
 #[derive(FromPyObject)]
 enum BandsOption {
     Text(String),
     List(Vec<u64>),
 }
 
-/// What comes in the place of no-data: in all cubes, or by field.
+/// Replacement of no-data: for all cubes, or by field.
 #[derive(FromPyObject)]
 enum NoDataOption {
     Cubes(f32),
     Fields(Vec<(String, f32)>),
 }
 
-/// What Python passes: plain values, checked where they are used.
+/// The values that Python passes, checked at their use.
 #[derive(FromPyObject)]
 pub(crate) struct Options<'py> {
     batch_size: u32,
@@ -58,12 +58,12 @@ pub(crate) struct Options<'py> {
     image: String,
     frames: String,
     cube: String,
-    /// Patches of each sample; 0 for all of a grid.
+    /// Patches of each sample; 0 for all patches of a grid.
     patches: u32,
     overlap: [u32; 3],
-    /// Scenes whose patches are mixed; 0 for as many as are usual.
+    /// Number of scenes whose patches are mixed; 0 for the default.
     open_scenes: u32,
-    /// Whether patches show all classes of their mask equally often, or classes by weights.
+    /// True if patches show all classes of their mask equally often, or by weights.
     patches_balanced: bool,
     patch_weights: Option<BTreeMap<i64, f64>>,
     layout: String,
@@ -74,34 +74,34 @@ pub(crate) struct Options<'py> {
     normalise: Vec<(String, Vec<f64>, Vec<f64>)>,
     no_data: Option<NoDataOption>,
     augment: Option<String>,
-    /// How batches are mixed, and the number of classes.
+    /// Mixing of batches, and the number of classes.
     mix_batch: Option<(Vec<String>, u32)>,
-    /// Called for every row, or what starts the processes that call it.
+    /// Function called for every row, or the object that starts the processes that call it.
     transform: Option<Py<PyAny>>,
-    /// Processes that call it; 0 for this one.
+    /// Number of processes that call the transform; 0 for this process.
     transform_workers: usize,
     fields: Option<Vec<String>>,
-    /// Fields that are no tensors.
+    /// Fields that are not tensors.
     objects: Vec<String>,
-    /// Fields that follow their picture, and how.
+    /// Fields that follow their picture, with the kind of alignment.
     align: Vec<(String, String)>,
     members: Option<Bound<'py, PyArray1<u64>>>,
-    /// One for each sample of the dataset.
+    /// One weight for each sample of the dataset.
     weights: Option<Bound<'py, PyArray1<f64>>>,
-    /// One for each class.
+    /// One weight for each class.
     class_weights: Option<BTreeMap<i64, f64>>,
     balanced: bool,
-    /// The datasets that were joined, and how often each is used.
+    /// The datasets of a mixture, each with its weight.
     mix: Option<Vec<(Bound<'py, PyDataset>, f64)>>,
     threads: usize,
-    /// `None` for as many as are right where it decodes.
+    /// Number of slots; `None` for the default of the decoding device.
     slots: Option<usize>,
     window: String,
     max_batch: u64,
     skip_corrupt: u64,
     /// The device that decodes.
     stage: Option<Bound<'py, Stage>>,
-    /// Whether values stay on it.
+    /// True if values stay on the device.
     pub(crate) resident: bool,
 }
 
@@ -111,13 +111,13 @@ impl Options<'_> {
         choice("order", &self.order, &modes)
     }
 
-    /// The order of `dataset`, or of a part of a mixture.
+    /// Returns the order of `dataset`, or of a part of a mixture.
     fn order_of(&self, dataset: &shardpack_reader::Dataset) -> PyResult<Order> {
         Ok(Order::of(dataset, self.seed).mode(self.mode()?).lanes(self.lanes))
     }
 
-    /// The order of a subset, of weighted draws, or of a mixture; `None` for the order of the whole
-    /// dataset.
+    /// Returns the order of a subset, of weighted draws, or of a mixture; `None` for the order of
+    /// the whole dataset.
     fn sampling(&self, dataset: &shardpack_reader::Dataset) -> PyResult<Option<Arc<dyn Sampling>>> {
         if let Some(mix) = &self.mix {
             let source = |(part, weight): &(Bound<'_, PyDataset>, f64)| {
@@ -267,7 +267,7 @@ impl Options<'_> {
     }
 }
 
-/// The value of a keyword that is one of a few words.
+/// Reads a keyword that is one of a few words.
 fn choice<T: Copy>(keyword: &str, given: &str, choices: &[(&str, T)]) -> PyResult<T> {
     let names: Vec<&str> = choices.iter().map(|(name, _)| *name).collect();
     let found = choices.iter().find(|(name, _)| *name == given).map(|(_, value)| *value);
@@ -281,7 +281,7 @@ fn aligned((field, text): &(String, String)) -> PyResult<(String, Align)> {
     Ok((field.clone(), text.parse().map_err(raise)?))
 }
 
-/// Ascending neighbours become a range, which costs less than a list.
+/// Converts bands to a range if they are ascending neighbours: a range is cheaper than a list.
 fn bands_of(bands: &[u64]) -> Bands {
     let in_a_row = bands.windows(2).all(|pair| matches!(pair, [a, b] if a.checked_add(1) == Some(*b)));
     match (bands.first(), bands.last().and_then(|last| last.checked_add(1))) {

@@ -14,8 +14,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-/// Packs. Returns the object that `shardpack pack --json` prints, as text, and what the user should
-/// know.
+/// Packs. Returns the object that `shardpack pack --json` prints, as text, and the notes for the user.
 #[pyfunction]
 pub(crate) fn pack(
     py: Python<'_>,
@@ -75,12 +74,12 @@ pub(crate) fn plan(
     Ok(found.map_err(raise)?.to_json().to_string())
 }
 
-/// What the user should know, as Python says it.
+/// Returns the notes for the user in Python's spelling.
 pub(crate) fn in_python(notes: &[Note]) -> Vec<String> {
     notes.iter().map(|note| note.told(Voice::Python)).collect()
 }
 
-/// Bytes of a size as written on the command line, such as `4GiB`.
+/// Returns the number of bytes for a size in the notation of the command line, such as `4GiB`.
 #[pyfunction]
 pub(crate) fn size(text: &str) -> PyResult<u64> {
     parse_size(text).map_err(pyo3::exceptions::PyValueError::new_err)
@@ -142,8 +141,7 @@ pub(crate) fn verify(
     Ok(checked.map_err(raise)?.to_json(deep, digest).to_string())
 }
 
-/// Adds samples. Returns the object that `shardpack add --json` prints, as text, and what the user
-/// should know.
+/// Adds samples. Returns the object that `shardpack add --json` prints, as text, and the notes for the user.
 #[pyfunction]
 pub(crate) fn add(
     py: Python<'_>,
@@ -162,8 +160,8 @@ pub(crate) fn add(
     Ok((added.to_json().to_string(), in_python(&added.packed.notes)))
 }
 
-/// Makes a generation without the samples with these keys. Returns the object that `shardpack remove
-/// --json` prints, as text, and what the user should know.
+/// Creates a generation without the samples with these keys. Returns the object that `shardpack remove --json` prints,
+/// as text, and the notes for the user.
 #[pyfunction]
 pub(crate) fn remove(
     py: Python<'_>,

@@ -1,4 +1,4 @@
-//! A transform written in Python: called in the loader's threads, which take the interpreter for it.
+//! A transform written in Python: the loader's threads take the interpreter and call it.
 
 use crate::values::vector;
 use numpy::{PyArray1, PyArrayMethods};
@@ -9,11 +9,11 @@ use shardpack_format::{ElementType, Note};
 use shardpack_loader::{Transform, TransformRow};
 use std::fmt;
 
-/// Block of draws that the seed of a row is taken from: beyond that of turns.
+/// Block of draws for the seed of a row, after the block of turns.
 const SEEDS: u32 = (1 << 31) + 3;
 
-/// A function of `shardpack._transform`: it gets arrays by field, and the sample's number, key,
-/// epoch and seed, and leaves its result in the arrays.
+/// A function of `shardpack._transform`: it receives arrays by field, and the sample's number, key, epoch and seed, and
+/// writes its result to the arrays.
 pub(crate) struct Function(pub(crate) Py<PyAny>);
 
 impl fmt::Debug for Function {
@@ -34,7 +34,7 @@ impl Function {
         let arrays = PyDict::new(py);
         let mut owners: Vec<Bound<'_, PyArray1<u8>>> = Vec::with_capacity(row.fields.len());
         for field in &mut row.fields {
-            // The array owns its memory: a program may keep it.
+            // The array owns its memory, because a program may keep the array.
             let owner = vector(py, field.bytes.to_vec());
             let view = match field.dtype {
                 ElementType::Bf16 => py.import("ml_dtypes")?.getattr("bfloat16")?,
@@ -56,7 +56,7 @@ impl Function {
     }
 }
 
-/// The name of a type, for NumPy: it knows `bfloat16` once `ml_dtypes` was imported.
+/// Returns NumPy's name of a type: NumPy knows `bfloat16` once `ml_dtypes` was imported.
 pub(crate) const fn type_name(dtype: ElementType) -> &'static str {
     match dtype {
         ElementType::Bf16 => "bfloat16",
@@ -64,14 +64,14 @@ pub(crate) const fn type_name(dtype: ElementType) -> &'static str {
     }
 }
 
-/// 53 random bits of this sample in this epoch.
+/// Returns 53 random bits of this sample in this epoch.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a whole number below 2⁵³")]
 pub(crate) fn seed(row: &TransformRow<'_>) -> u64 {
     let [draw, _] = row.draws.draws().pair(SEEDS);
     (draw * (1_u64 << 53) as f64) as u64
 }
 
-/// An exception in a line: its type, what it says, and where it was raised.
+/// Describes an exception on one line: its type, its message, and its origin.
 #[pyfunction]
 pub(crate) fn described(error: Bound<'_, PyAny>) -> String {
     let py = error.py();

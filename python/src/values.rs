@@ -1,5 +1,5 @@
-//! Decoded values of a sample: made without the interpreter, then converted to Python objects with
-//! it.
+//! Decoded values of a sample: decoded without the interpreter, then converted to Python objects
+//! with it.
 
 use numpy::{PyArray1, PyArrayMethods};
 use pyo3::prelude::*;
@@ -22,7 +22,7 @@ pub(crate) enum FieldValue {
     Bytes(Vec<u8>),
 }
 
-/// A sample, decoded.
+/// A decoded sample.
 pub(crate) struct Decoded {
     key: String,
     values: Vec<(String, FieldValue)>,
@@ -32,7 +32,7 @@ pub(crate) struct Decoded {
 pub(crate) struct Decoders {
     arrays: ArrayDecoder,
     pictures: PictureDecoder,
-    /// Names of the fields whose pictures lost bits.
+    /// Names of the fields whose pictures were decoded with fewer bits.
     pub(crate) narrowed: Vec<String>,
 }
 
@@ -41,7 +41,7 @@ impl Decoders {
         Self { arrays: ArrayDecoder::new(), pictures: PictureDecoder::new(limits), narrowed: Vec::new() }
     }
 
-    /// These fields of a sample. Does not need the interpreter.
+    /// Decodes the given fields of a sample. Does not need the interpreter.
     pub(crate) fn sample(&mut self, sample: &Sample, fields: &[Field]) -> Result<Decoded, Error> {
         let view = sample.view();
         let fields = fields.iter();
@@ -74,7 +74,7 @@ impl Decoders {
 }
 
 impl Decoded {
-    /// As a dict: `__key__`, and every field by its name.
+    /// Converts to a dict: `__key__`, and every field by its name.
     pub(crate) fn into_dict(self, py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
         let dict = PyDict::new(py);
         dict.set_item("__key__", self.key)?;
@@ -116,7 +116,7 @@ impl FieldValue {
     }
 }
 
-/// A NumPy array that owns `bytes`: nothing is copied.
+/// Returns a NumPy array that owns `bytes`, without a copy.
 pub(crate) fn ndarray<'py>(
     py: Python<'py>,
     dtype: Dtype,
@@ -130,18 +130,18 @@ pub(crate) fn ndarray<'py>(
     array.call_method1("view", (dtype.name(),))?.call_method1("reshape", (shape,))
 }
 
-/// A NumPy array of one axis that owns `values`.
+/// Returns a one-dimensional NumPy array that owns `values`.
 pub(crate) fn vector<'py, T: numpy::Element>(py: Python<'py>, values: Vec<T>) -> Bound<'py, PyArray1<T>> {
     PyArray1::from_vec(py, values)
 }
 
-/// The value of a JSON text, as `json.loads` returns it.
+/// Returns the value of a JSON text, as `json.loads` does.
 pub(crate) fn json<'py>(py: Python<'py>, text: &str) -> PyResult<Bound<'py, PyAny>> {
     static LOADS: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
     LOADS.import(py, "json", "loads")?.call1((text,))
 }
 
-/// The whole numbers of an array of one axis.
+/// Returns the integers of a one-dimensional array.
 pub(crate) fn indices(array: &Bound<'_, PyArray1<u64>>) -> PyResult<Vec<u64>> {
     Ok(array.readonly().as_array().to_vec())
 }

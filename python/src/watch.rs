@@ -1,10 +1,10 @@
-//! Long work without the interpreter: it runs on its own thread, while the caller's thread checks
-//! for signals and reports progress.
+//! Long work without the interpreter: it runs on its own thread, while the caller's thread checks for signals and
+//! reports progress.
 //!
-//! Work that writes is asked to stop, and waited for ([`watch`]). Work that only reads is left alone with
-//! what it waits for ([`leave`], [`heard`]): a server that is silent, or drips, holds no caller. Short work
-//! takes no thread ([`detached`]). In each of them a panic becomes an exception: no other file lets go of
-//! the interpreter (`tests/integration/layers.rs`).
+//! Work that writes gets a request to stop, and the caller waits for its end ([`watch`]). Work that only reads is
+//! abandoned ([`leave`], [`heard`]), so that a silent or slow server blocks no caller. Short work takes no thread
+//! ([`detached`]). In each of them a panic becomes an exception: no other file releases the interpreter
+//! (`tests/integration/layers.rs`).
 
 use crate::errors::raise;
 use pyo3::prelude::*;
@@ -17,14 +17,14 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-/// How often signals are checked, and progress is reported.
+/// Interval between checks for signals and reports of progress.
 const PATIENCE: Duration = Duration::from_millis(100);
 
-/// What the thread at work tells the one that waits.
+/// State shared between the working and the waiting thread.
 struct Told<P> {
     has_ended: Mutex<bool>,
     changed: Condvar,
-    /// How far the work is, unless that was reported.
+    /// The latest progress, unless it was reported.
     latest: Mutex<Option<P>>,
 }
 
@@ -34,7 +34,7 @@ impl<P> Default for Told<P> {
     }
 }
 
-/// Says that the work has ended, even by a panic.
+/// Signals the end of the work when dropped, even after a panic.
 struct EndOnDrop<'a, P>(&'a Told<P>);
 
 impl<P> Drop for EndOnDrop<'_, P> {
@@ -45,7 +45,7 @@ impl<P> Drop for EndOnDrop<'_, P> {
 }
 
 impl<P> Told<P> {
-    /// Waits a moment, and returns whether the work has ended.
+    /// Waits a moment, and returns true if the work has ended.
     fn wait(&self) -> bool {
         let ended = self.has_ended.lock().unwrap_or_else(PoisonError::into_inner);
         let waited = self.changed.wait_timeout_while(ended, PATIENCE, |ended| !*ended);
@@ -87,9 +87,8 @@ pub(crate) fn detached<R: Send>(py: Python<'_>, work: impl FnOnce() -> R + Send)
     py.detach(|| catch_unwind(AssertUnwindSafe(work))).map_err(|panic| defect(&*panic))
 }
 
-/// Runs `work` without the interpreter. `work` gets a flag that is raised when it has to stop, and
-/// a function to report how far it is. `progress` is called with that report, as a dict, on this
-/// thread.
+/// Runs `work` without the interpreter. `work` gets a flag that is set when it has to stop, and a function to report
+/// its progress. `progress` is called with that report, as a dict, on this thread.
 ///
 /// An exception from `progress`, or from a signal (Ctrl-C), stops the work. It is raised here once
 /// the work has stopped.
@@ -102,7 +101,7 @@ pub(crate) fn watch<P: Send, R: Send>(
     watch_with(py, &Arc::default(), progress, describe, work)
 }
 
-/// As [`watch`], with a flag that something below already looks at.
+/// Like [`watch`], with a flag that lower layers already check.
 pub(crate) fn watch_with<P: Send, R: Send>(
     py: Python<'_>,
     cancel: &Arc<AtomicBool>,
@@ -139,8 +138,8 @@ pub(crate) fn watch_with<P: Send, R: Send>(
     })
 }
 
-/// As [`watch`], for work that only reads. An exception is raised at once: the work is asked to stop, and
-/// so are its reads of a store; a request under way that is silent ends by its time-out, on its own thread.
+/// Like [`watch`], for work that only reads. An exception is raised at once. The work and its reads of a store get a
+/// request to stop; a silent request under way ends by its time-out, on its own thread.
 pub(crate) fn leave<P: Send + 'static, R: Send + 'static>(
     py: Python<'_>,
     progress: Option<&Bound<'_, PyAny>>,
@@ -165,9 +164,8 @@ pub(crate) fn leave<P: Send + 'static, R: Send + 'static>(
     }
 }
 
-/// Runs `work`, which only reads, without the interpreter. Where it may wait for a network
-/// (`is_far`), Ctrl-C is heard as by [`leave`]; else it takes no thread. A panic
-/// is raised as an error either way.
+/// Runs `work`, which only reads, without the interpreter. If it may wait for a network (`is_far`), Ctrl-C interrupts
+/// it like [`leave`]; else it takes no thread. A panic is raised as an error in both cases.
 pub(crate) fn heard<R: Send + 'static>(
     py: Python<'_>,
     is_far: bool,

@@ -1,16 +1,16 @@
-//! A transform written in Python, called in processes of its own: each has an interpreter, and the
-//! loader's threads take none.
+//! A transform written in Python, called in separate processes: each has an interpreter, and the loader's threads take
+//! none.
 //!
-//! A thread that has decoded a row sends it to a process over a socket, waits, and takes the changed
-//! row in its place. `python/shardpack/_workers.py` starts the processes, and is their side of it.
-//! What is sent for a row, all integers little-endian:
+//! A thread that has decoded a row sends it to a process over a socket, waits, and stores the changed row in its place.
+//! `python/shardpack/_workers.py` starts the processes and implements their side. Message for a row, all integers
+//! little-endian:
 //!
 //! 1. the length of a JSON object as u32, and the object: `index`, `key`, `epoch`, `seed`, and
 //!    `fields`, a list of `[name, type, shape]`;
 //! 2. the bytes of each field.
 //!
-//! What comes back: the length of an error as u32, and its text; or a length of 0, and the bytes of
-//! each field. A process that is ready says so by a length of 0.
+//! Answer: the length of an error as u32, and its text; or a length of 0, and the bytes of each field. A process
+//! announces that it is ready by a length of 0.
 
 use crate::transform::{describe, seed, type_name};
 use pyo3::prelude::*;
@@ -24,20 +24,20 @@ use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Condvar, Mutex, OnceLock, PoisonError};
 
-/// The largest error that a process may send, in bytes.
+/// Size limit of an error from a process, in bytes.
 const MAX_ERROR: u32 = 1 << 20;
 
-/// Processes that change rows, started when they are first needed. One that has ended is replaced
-/// when the next row needs it. Where the first ones end before they are ready, no more are started.
+/// Processes that change rows, started when they are first needed. A process that has ended is replaced when the next
+/// row needs it. If the first processes end before they are ready, no more are started.
 pub(crate) struct Workers {
     /// `shardpack._workers.Workers`.
     processes: Py<PyAny>,
-    /// A place for each process: its number, and the process if there is one.
+    /// A slot for each process: its number, and the process if it is running.
     idle: Mutex<Vec<(usize, Option<UnixStream>)>>,
     returned: Condvar,
-    /// Why the first process ended before it was ready: the others would do the same.
+    /// The reason why the first process ended before it was ready: the others would end in the same way.
     failed: OnceLock<Note>,
-    /// Whether one has been ready.
+    /// True if a process has been ready.
     had_one: AtomicBool,
 }
 
@@ -59,7 +59,7 @@ impl Workers {
         }
     }
 
-    /// Waits for a place. Those of processes that are there are taken first.
+    /// Waits for a free slot. Slots with a running process are preferred.
     fn take(&self) -> (usize, Option<UnixStream>) {
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
         loop {
@@ -80,7 +80,7 @@ impl Workers {
     fn start(&self, number: usize) -> Result<UnixStream, Note> {
         let (mut ours, theirs) = UnixStream::pair().map_err(|error| format!("no socket for a process: {error}"))?;
         let started = Python::try_attach(|py| {
-            // The other side owns the number from here on.
+            // The other side owns the number from now on.
             let started = self.processes.call_method1(py, "start", (number, theirs.into_raw_fd()));
             started.map(drop).map_err(|error| describe(py, &error))
         });
@@ -99,15 +99,15 @@ impl Workers {
                  `if __name__ == \"__main__\":`",
             ),
         };
-        // All would fail alike, one row after the other.
+        // All rows would fail in the same way, one after the other.
         match self.had_one.load(Ordering::Relaxed) {
             true => Err(note),
             false => Err(self.failed.get_or_init(|| note).clone()),
         }
     }
 
-    /// Has process `number` change a row, which is started if it is not there. The process, if it is
-    /// there still, and what its transform said if it raised an exception.
+    /// Lets process `number` change a row, and starts it if necessary. Returns the process and, if the transform raised
+    /// an exception, its message.
     fn changed(
         &self,
         number: usize,
@@ -122,14 +122,14 @@ impl Workers {
         match exchange(&mut process, row) {
             Ok(said) => Ok((process, said)),
             Err(_) => {
-                // So that it ends, if it has not.
+                // Closing the socket ends the process, if it is still running.
                 drop(process);
                 Err(format!("a worker that {}", self.ended(number)).into())
             }
         }
     }
 
-    /// How a process has ended.
+    /// Describes the end of a process.
     fn ended(&self, number: usize) -> String {
         let said = Python::try_attach(|py| self.processes.call_method1(py, "ended", (number,))?.extract::<String>(py));
         said.and_then(Result::ok).unwrap_or_else(|| "has ended".to_owned())
@@ -148,8 +148,7 @@ impl Transform for Workers {
     }
 }
 
-/// Has a process change a row; what its transform said if it raised an exception. Then the row is
-/// as it was.
+/// Lets a process change a row; returns the transform's message if it raised an exception. Then the row is unchanged.
 fn exchange(process: &mut UnixStream, row: &mut TransformRow<'_>) -> io::Result<Option<String>> {
     let fields: Vec<_> =
         row.fields.iter().map(|field| json!([field.name, type_name(field.dtype), field.shape])).collect();
@@ -157,7 +156,7 @@ fn exchange(process: &mut UnixStream, row: &mut TransformRow<'_>) -> io::Result<
     let said = json!({ "index": row.index, "key": row.key, "epoch": epoch, "seed": seed(row), "fields": fields });
     let said = said.to_string();
     let length = u32::try_from(said.len()).map_err(io::Error::other)?.to_le_bytes();
-    // Not vectored: that raises SIGPIPE where the program has asked for it and the process is gone.
+    // Not vectored: a vectored write raises SIGPIPE if the program has enabled it and the process is gone.
     process.write_all(&[&length, said.as_bytes()].concat())?;
     for field in &row.fields {
         process.write_all(field.bytes)?;
@@ -171,7 +170,7 @@ fn exchange(process: &mut UnixStream, row: &mut TransformRow<'_>) -> io::Result<
     Ok(None)
 }
 
-/// The error that a process sends, if it does.
+/// Reads the error from a process, if it sends one.
 fn error_of(process: &mut UnixStream) -> io::Result<Option<String>> {
     let mut length = [0; 4];
     process.read_exact(&mut length)?;

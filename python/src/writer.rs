@@ -1,5 +1,4 @@
-//! The writer: converts Python values to those of a sample, and encodes them without the
-//! interpreter.
+//! The writer: converts Python values to a sample, and encodes the sample without the interpreter.
 
 use crate::arguments::{Packing, appending};
 use crate::errors::{LimitError, raise, raise_of_sample};
@@ -19,29 +18,28 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// A collector, until it is closed.
+/// A collector, or `None` once it is closed.
 #[pyclass(name = "Writer", module = "shardpack._shardpack", frozen)]
 pub(crate) struct PyWriter {
     inner: Mutex<Option<Arc<Collector>>>,
-    /// What was done, once the dataset is complete.
+    /// The report, once the dataset is complete.
     report: Mutex<Option<String>>,
-    /// Raised while a commit has to stop: what it waits for in a store is given up.
+    /// Set when a commit has to stop: requests to a store are cancelled.
     stop: Arc<AtomicBool>,
-    /// Whether it writes to a store.
+    /// True if the writer writes to a store.
     is_far: bool,
-    /// The process that made it.
+    /// The process that created the writer.
     pid: u32,
 }
 
-/// One value, as `_writer.py` passes it.
+/// One value in the form of `_writer.py`.
 #[derive(FromPyObject)]
 enum WriterValue<'py> {
-    /// Elements of an array as bytes, their type, the shape, and whether they are the pixels of a
-    /// picture.
+    /// Elements of an array as bytes, their type, the shape, and true if they are the pixels of a picture.
     Array(Bound<'py, PyArray1<u8>>, String, Vec<u64>, bool),
-    /// A number, and its type if it has one.
+    /// A number, with its type if it has one.
     Number(Digits, Option<String>),
-    /// Text, and whether it is a JSON document.
+    /// Text, and true if it is a JSON document.
     Text(String, bool),
     /// Whole files of JPEGs: the frames of a clip.
     Frames((Vec<Bound<'py, PyBytes>>,)),
@@ -59,7 +57,7 @@ impl<'py> FromPyObject<'_, 'py> for Digits {
     type Error = PyErr;
 
     fn extract(ob: pyo3::Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
-        // The order matters: a bool is an int too.
+        // The order matters: a bool is also an int.
         if ob.is_instance_of::<pyo3::types::PyBool>() {
             return ob.extract().map(Self::Bool);
         }
@@ -103,7 +101,7 @@ impl WriterValue<'_> {
     }
 }
 
-/// How far writing is, as a dict.
+/// Writes the progress of writing into a dict.
 pub(crate) fn describe(now: &shardpack_writer::Progress, dict: &Bound<'_, PyDict>) -> PyResult<()> {
     dict.set_item("samples", now.samples)?;
     dict.set_item("samples_total", now.samples_total)?;
@@ -117,8 +115,7 @@ pub(crate) fn describe(now: &shardpack_writer::Progress, dict: &Bound<'_, PyDict
 
 #[pymethods]
 impl PyWriter {
-    /// `options` are those of packing. With `on_known_key` the samples are added to a dataset that is
-    /// there.
+    /// `options` are the options of packing. With `on_known_key` the samples are added to an existing dataset.
     #[new]
     #[pyo3(signature = (path, schema, classes, options, storage_options, on_known_key=None))]
     fn new(
@@ -153,8 +150,7 @@ impl PyWriter {
         Ok(Self::of(collector.map_err(raise)?, stop, is_far))
     }
 
-    /// The fields and their kinds, where they are known: of a dataset that is added to, or once there is a
-    /// sample.
+    /// The fields and their kinds, if they are known: from the existing dataset, or once there is a sample.
     fn fields(&self) -> PyResult<Option<Vec<(String, String)>>> {
         let fields = self.collector()?.fields();
         Ok(fields.map(|fields| fields.into_iter().map(|(name, kind)| (name, kind.to_string())).collect()))
@@ -165,17 +161,17 @@ impl PyWriter {
         Ok(self.collector()?.classes().map(<[String]>::to_vec))
     }
 
-    /// Whether samples are stored in the order in which they are written.
+    /// True if samples are stored in the order in which they are written.
     fn keeps_order(&self) -> PyResult<bool> {
         Ok(self.collector()?.keeps_order())
     }
 
-    /// The number after which the first sample without a key is named.
+    /// The number in the key of the first sample without a key.
     fn first_number(&self) -> PyResult<u64> {
         Ok(self.collector()?.first_number())
     }
 
-    /// Whether the dataset that is added to has a sample with this key.
+    /// True if the existing dataset has a sample with this key.
     fn holds(&self, key: &str) -> PyResult<bool> {
         self.collector()?.holds(key).map_err(raise)
     }
@@ -201,8 +197,7 @@ impl PyWriter {
         Ok(usize::try_from(self.collector()?.len())?)
     }
 
-    /// Writes the dataset. Returns the report as a JSON text. After an error the samples are still
-    /// there.
+    /// Writes the dataset. Returns the report as a JSON text. After an error the samples are kept.
     fn commit(&self, py: Python<'_>, progress: Option<&Bound<'_, PyAny>>) -> PyResult<String> {
         let report = || self.report.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(report) = &*report() {
@@ -216,9 +211,9 @@ impl PyWriter {
             *report() = Some(done.to_json().to_string());
             Ok::<_, CollectError>(())
         });
-        // Another commit may follow, and the claim in the store is let go of.
+        // Another commit may follow, and must be able to release the claim in the store.
         self.stop.store(false, Ordering::Relaxed);
-        // The last one lets go of the claim in a store, which waits for the network: `abort` does so
+        // Dropping the last reference releases the claim in a store, which waits for the network: `abort` does so
         // without the interpreter.
         drop(collector);
         if report().is_some() {
@@ -235,7 +230,7 @@ impl PyWriter {
         if self.pid == std::process::id() {
             heard(py, self.is_far, move |_| drop(taken))
         } else {
-            // It belongs to the parent: this process must not touch the folder.
+            // The collector belongs to the parent: this process must not touch the folder.
             std::mem::forget(taken);
             Ok(())
         }
@@ -269,14 +264,14 @@ impl Drop for PyWriter {
     }
 }
 
-/// Whether a field says by its name that it holds masks.
+/// Returns true if the field's name marks it as a field of masks.
 #[pyfunction]
 pub(crate) fn is_mask(field: &str) -> bool {
     shardpack_reader::mask_names::is_mask(field)
 }
 
-/// The class numbers of a mask out of the bytes of its file, as packing stores them: integers
-/// `[height, width]`. Errors call the file `name`.
+/// Reads the class numbers of a mask from the bytes of its file, as packing stores them: integers `[height, width]`.
+/// Errors use `name` for the file.
 #[pyfunction]
 pub(crate) fn mask_of<'py>(
     py: Python<'py>,
@@ -286,7 +281,7 @@ pub(crate) fn mask_of<'py>(
     let content = content.as_bytes().to_vec();
     let mask =
         detached(py, || mask_of_bytes(&name, content, &CubeOptions::default()))?.map_err(|error| match error {
-            // Its hint is an option of packing.
+            // The error's own hint names an option of packing.
             error @ CubeError::Limit { .. } => LimitError::new_err(error.to_string()),
             error => raise(error),
         })?;

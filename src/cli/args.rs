@@ -1,5 +1,4 @@
-//! The command line as typed: what clap parses, before anything is looked up or checked against the
-//! disk.
+//! The arguments of the command line as typed: clap parses them before any look-up or check against the disk.
 
 use super::bench::args::BenchArgs;
 use super::examples;

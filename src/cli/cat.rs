@@ -66,8 +66,7 @@ pub(super) fn run(args: &CatArgs) -> crate::Result<ExitStatus> {
     Ok(ExitStatus::Fine)
 }
 
-/// Writes a new file, whole or not at all. Writes into anything that is not a file (a device, a
-/// pipe).
+/// Writes a new file completely or not at all. Writes directly into a device or a pipe.
 fn write(path: &Path, content: &FileContent<'_>) -> crate::Result<()> {
     let failed = || format!("cannot write `{}`", path.display());
     match fs::metadata(path) {
@@ -88,7 +87,8 @@ fn write(path: &Path, content: &FileContent<'_>) -> crate::Result<()> {
     }
 }
 
-/// The sample with this key. If there is none and the text is a number, the sample with this index.
+/// Returns the sample with this key, or, if no sample has the key and the text is a number, the
+/// sample with this index.
 fn find(dataset: &Dataset, sample: &str) -> crate::Result<u64> {
     let found = match dataset.by_key(sample) {
         Ok(found) => found,
@@ -109,7 +109,7 @@ fn find(dataset: &Dataset, sample: &str) -> crate::Result<u64> {
     }
 }
 
-/// What to do about a key that is not there.
+/// Returns a hint for a key that does not exist.
 fn meant(dataset: &Dataset, sample: &str) -> String {
     let keys: Vec<String> = dataset.keys_like(sample).iter().map(|key| format!("`{}`", show::plain(key))).collect();
     match keys.is_empty() {
@@ -118,8 +118,8 @@ fn meant(dataset: &Dataset, sample: &str) -> String {
     }
 }
 
-/// Like [`find`], if some shard cannot be opened or a key occurs twice: searches the keys that can
-/// be read.
+/// Like [`find`], for a dataset with a shard that cannot be opened or with a duplicate key:
+/// searches the readable keys.
 fn find_without_table(dataset: &Dataset, sample: &str, error: crate::Error) -> crate::Result<u64> {
     let (mut found, mut number_keys, mut first) = (Vec::new(), false, 0);
     for (number, info) in dataset.shards().enumerate() {
@@ -151,7 +151,7 @@ fn find_without_table(dataset: &Dataset, sample: &str, error: crate::Error) -> c
     }
 }
 
-/// Everything that can be said about a sample without decoding it.
+/// Describes a sample without decoding it.
 fn describe(view: &RecordView<'_>, limits: &Limits) -> crate::Result<Value> {
     let mut fields = Map::new();
     for field in view.schema().fields() {

@@ -1,4 +1,4 @@
-//! What stands at the end of the `--help` of each subcommand.
+//! The examples at the end of each subcommand's `--help`.
 
 pub(super) const PACK: &str = "\
 Examples:

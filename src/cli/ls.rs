@@ -1,4 +1,4 @@
-//! `shardpack ls`: the samples of a dataset, a line each, out of its indexes.
+//! `shardpack ls`: the samples of a dataset, a line each, from its indexes.
 
 use super::args::LsArgs;
 use super::exit_status::ExitStatus;
@@ -25,7 +25,7 @@ pub(super) fn run(args: &LsArgs) -> crate::Result<ExitStatus> {
         .iter()
         .map(|name| IndexColumn::find(name, &dataset).context("--columns"))
         .collect::<Result<_, _>>()?;
-    // Line by line: nothing is held but the index of a shard. A closed pipe ends it.
+    // Write line by line: only the index of one shard is in memory. A closed pipe ends the output.
     let mut out = BufWriter::new(io::stdout().lock());
     if !columns.is_empty() && !args.json {
         let names: Vec<&str> = args.columns.iter().map(String::as_str).collect();
@@ -76,7 +76,7 @@ pub(super) fn run(args: &LsArgs) -> crate::Result<ExitStatus> {
     Ok(ExitStatus::Fine)
 }
 
-/// A sample of a shard, known by its row of the index.
+/// A sample of a shard, as its row of the index describes it.
 struct IndexedSample<'a> {
     dataset: &'a Dataset,
     shard: &'a Shard,
@@ -91,7 +91,7 @@ enum IndexColumn {
     Scalar(usize, Dtype),
     /// The name of the class.
     Class,
-    /// Number in stored order.
+    /// Index in stored order.
     Index,
     /// Bytes of the record.
     Bytes,
@@ -99,7 +99,7 @@ enum IndexColumn {
     Shard,
 }
 
-/// Columns besides the scalar fields; a scalar field of the same name hides one.
+/// Columns besides the scalar fields; a scalar field with the same name takes precedence.
 const OTHERS: [&str; 4] = ["class", "index", "bytes", "shard"];
 
 impl IndexColumn {
@@ -159,10 +159,10 @@ enum Operand {
     Text(String),
 }
 
-/// Whether a value and an operand in this order fulfil the condition.
+/// Returns true if a value in this order to the operand meets the condition.
 type Comparison = fn(Ordering) -> bool;
 
-/// Longer ones first: `<=` begins with `<`.
+/// Longer signs first, because `<=` begins with `<`.
 const COMPARISONS: [(&str, Comparison); 6] = [
     ("!=", Ordering::is_ne),
     ("<=", Ordering::is_le),
@@ -172,7 +172,7 @@ const COMPARISONS: [(&str, Comparison); 6] = [
     (">", Ordering::is_gt),
 ];
 
-/// The hint for an unknown class: classes whose names contain the one that was given.
+/// Returns the hint for an unknown class: classes whose names contain the given text.
 fn meant(classes: &[String], given: &str) -> String {
     let given = given.to_lowercase();
     let like = classes.iter().filter(|class| class.to_lowercase().contains(&given)).take(3);
@@ -195,7 +195,7 @@ impl Condition {
         else {
             bail!("--where: expected a condition such as `class=ant` or `height>=256`, found `{}`", show::plain(text));
         };
-        // A label may be told by the name of its class.
+        // A label may be given by the name of its class.
         let is_number = value.parse::<f64>().is_ok_and(|number| !number.is_nan());
         let name = if name == "label" && !is_number && dataset.classes().is_some() { "class" } else { name };
         let column = IndexColumn::find(name, dataset).context("--where")?;
@@ -222,7 +222,7 @@ impl Condition {
                 found.as_f64().and_then(|found| found.partial_cmp(wanted))
             }
             (Operand::Number(wanted), Value::Bool(found)) => f64::from(u8::from(found)).partial_cmp(wanted),
-            // NaN is no number, and a sample without a class has none.
+            // NaN is no number, and a sample without a class has no name of a class.
             _ => None,
         };
         order.is_some_and(self.comparison)

@@ -35,16 +35,15 @@ use std::ffi::OsString;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
 
-/// Runs this process's command line and returns the exit code: 0 fine, 1 a problem in the data, 2
-/// could not run, 130 interrupted.
+/// Runs this process's command line and returns the exit code: 0 for success, 1 for a problem in the data, 2 if the
+/// command could not run, 130 if it was interrupted.
 #[must_use]
 pub fn main() -> ExitCode {
     ExitCode::from(main_from(std::env::args_os()))
 }
 
-/// Runs the command line `args`, which begins with the program's name, and returns the exit code
-/// like [`main`]. It prints, and it takes over the signals of the process, so use it in a program
-/// that does nothing else.
+/// Runs the command line `args`, which begins with the program's name, and returns the exit code like [`main`]. It
+/// prints, and it handles the signals of the process, so use it in a program that does nothing else.
 ///
 /// ```
 /// assert_eq!(shardpack::cli::main_from(["shardpack", "inspect", "no/such/folder"]), 2);
@@ -54,7 +53,7 @@ pub fn main_from<T: Into<OsString> + Clone>(args: impl IntoIterator<Item = T>) -
     let cli = match parse(&args) {
         Ok(Ok(cli)) => cli,
         Ok(Err(error)) => {
-            // `--help` and `--version` also arrive here, with stdout and code 0.
+            // `--help` and `--version` also arrive here, with stdout and exit code 0.
             let code = if error.use_stderr() { 2 } else { 0 };
             let _ = error.print();
             return code;
@@ -64,8 +63,8 @@ pub fn main_from<T: Into<OsString> + Clone>(args: impl IntoIterator<Item = T>) -
             return 2;
         }
     };
-    // `pack`, `plan`, `merge`, `add` and `report` refuse their output or their input, never a dataset that is
-    // being read.
+    // Errors of `pack`, `plan`, `merge`, `add` and `report` concern their output or their input, never a dataset that
+    // is being read.
     let reads = !matches!(
         cli.command,
         Command::Pack(_) | Command::Plan(_) | Command::Merge(_) | Command::Add(_) | Command::Report(_)
@@ -99,8 +98,7 @@ pub fn main_from<T: Into<OsString> + Clone>(args: impl IntoIterator<Item = T>) -
     }
 }
 
-/// Parses a command line that begins with the program's name. What `pack --recipe` names is parsed
-/// with the options of that recipe.
+/// Parses a command line that begins with the program's name. With `pack --recipe`, inserts the options of the recipe.
 fn parse(args: &[OsString]) -> crate::Result<Result<Cli, clap::Error>> {
     let cli = match Cli::try_parse_from(args) {
         Ok(cli) => cli,

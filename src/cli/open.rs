@@ -1,4 +1,4 @@
-//! Opening datasets for the commands that read.
+//! Opens datasets for the commands that read.
 
 use super::shared_args::FromStore;
 use crate::place;
@@ -8,7 +8,7 @@ use shardpack_pack::Context;
 use shardpack_reader::{Dataset, DatasetOptions};
 use std::path::Path;
 
-/// Opens a dataset, its manifest, or a lone shard, at a path or a URL, with the options of its store: this
+/// Opens a dataset, its manifest, or a lone shard, at a path or a URL, with the options of its store: the given
 /// generation, or the newest.
 pub(super) fn generation(
     path: &Path,
@@ -21,7 +21,7 @@ pub(super) fn generation(
     place::open(path, &options, &from.settings()?).context("cannot open the dataset")
 }
 
-/// As many threads as there are cores.
+/// Returns the number of cores as the number of threads.
 pub(super) fn all_cores() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }

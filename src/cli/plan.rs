@@ -9,7 +9,7 @@ use shardpack_pack::pack::{Forecast, PackOptions, PartForecast, forecast};
 use std::path::Path;
 use std::sync::Arc;
 
-/// How many parts the summary lists.
+/// Number of parts in the summary.
 const SHOWN_PARTS: usize = 12;
 
 pub(super) fn run(args: &PlanArgs) -> crate::Result<ExitStatus> {

@@ -6,7 +6,7 @@ use shardpack_writer::Progress;
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
-/// Seconds of work before a rate is one.
+/// Seconds of work before a rate is shown.
 const KNOWN_AFTER_S: f64 = 1.0;
 
 /// A bar over bytes that also shows samples; silent if stderr is not a terminal.
@@ -16,7 +16,7 @@ pub(super) struct Bar {
     samples: Option<u64>,
 }
 
-/// How far the work is, and how much of it this run has done.
+/// Progress of the work, and this run's share of it.
 struct Pace {
     samples: u64,
     samples_total: Option<u64>,
@@ -27,8 +27,8 @@ struct Pace {
 }
 
 impl Pace {
-    /// In words: what is done, and once there is a rate, that and the time that is left. Short: the bar
-    /// has what the text leaves of a line.
+    /// Returns the finished work and, once there is a rate, the rate and the remaining time. The text is short, because
+    /// the bar gets the rest of the line.
     fn told(&self) -> String {
         let mut text = match self.samples_total {
             Some(total) => format!("{} of {}", units::count(self.samples), units::plural(total, "sample")),
@@ -46,13 +46,13 @@ impl Pace {
     }
 }
 
-/// Whole seconds: nobody waits for tenths.
+/// Returns whole seconds, because tenths do not matter to a reader.
 fn time_left(seconds: f64) -> String {
     if seconds < 60.0 { format!("{:.0} s", seconds.max(1.0)) } else { units::seconds(seconds) }
 }
 
 impl Bar {
-    /// A bar for `total_bytes` of work on so many samples, if that is known, with a verb in front.
+    /// Creates a bar for `total_bytes` of work on `samples` samples, if the number is known, with a verb in front.
     pub(super) fn new(verb: &'static str, total_bytes: u64, samples: Option<u64>) -> Self {
         let target = if std::io::stderr().is_terminal() {
             ProgressDrawTarget::stderr_with_hz(8)
@@ -68,12 +68,12 @@ impl Bar {
         Self { bar, start: Instant::now(), samples }
     }
 
-    /// A bar over steps of work, whose number is told with each.
+    /// Creates a bar over steps of work; each step gives the number of steps.
     pub(super) fn of_steps(verb: &'static str) -> Self {
         Self::new(verb, 1, None)
     }
 
-    /// Reports how many steps of what are done.
+    /// Reports the number of finished steps of `what`.
     pub(super) fn step(&self, done: u64, of: u64, what: &'static str) {
         if self.bar.is_hidden() {
             return;
@@ -88,7 +88,7 @@ impl Bar {
         self.bar.set_message(format!("{what}: {done} of {of}{left}"));
     }
 
-    /// Reports how far reading is: samples and bytes so far.
+    /// Reports the progress of reading: samples and bytes so far.
     pub(super) fn read(&self, samples: u64, bytes: u64) {
         let total = self.bar.length().unwrap_or(bytes);
         let rate = bytes as f64 / self.start.elapsed().as_secs_f64().max(1e-3) / 1e6;
@@ -103,7 +103,7 @@ impl Bar {
         self.show(&pace, bytes, total, &format!(", {rate:.0} MB/s"));
     }
 
-    /// Reports how far packing is.
+    /// Reports the progress of packing.
     pub(super) fn pack(&self, now: &Progress) {
         let sizes = format!(", {} → {}", units::bytes(now.bytes_in), units::bytes(now.bytes_out));
         let pace = Pace {
@@ -126,7 +126,7 @@ impl Bar {
         self.bar.set_position(bytes);
     }
 
-    /// Takes the bar away.
+    /// Removes the bar.
     pub(super) fn finish(&self) {
         self.bar.finish_and_clear();
     }
@@ -157,7 +157,7 @@ mod tests {
             seconds: 2.0,
             samples_total: Some(5000),
         };
-        // Of the 1,200 an earlier run made 1,000: they say nothing about the time.
+        // An earlier run finished 1,000 of the 1,200: they do not count for the rate.
         assert_eq!(later.told(), "1,200 of 5,000 samples, 100/s, 38 s left");
         let long = Pace { bytes_left: 400_000_000, samples_total: None, ..later };
         assert_eq!(long.told(), "1,200 samples, 100/s, 3 min 20 s left");

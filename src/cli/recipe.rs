@@ -5,8 +5,8 @@ use crate::recipe::{Chosen, choose};
 use shardpack_format::Voice;
 use std::ffi::OsString;
 
-/// The command line with the options of the recipe in front of its own. Says on stderr which candidate
-/// was taken, if nobody named one.
+/// Returns the command line with the options of the recipe before its own. Prints the chosen candidate on stderr, if
+/// the recipe names none.
 pub(super) fn inserted(command_line: &[OsString], recipe: &str) -> crate::Result<Vec<OsString>> {
     let Chosen { arguments, note } = choose(recipe)?;
     if let Some(note) = note {

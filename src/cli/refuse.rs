@@ -1,4 +1,4 @@
-//! Refuses URLs where a command needs a folder of this machine.
+//! Refuses URLs where a command needs a local folder.
 
 use crate::place::is_url;
 use shardpack_format::{Hinted, visible_path};
@@ -6,17 +6,17 @@ use std::path::Path;
 
 /// The hint for a URL that is only read.
 pub(crate) const COPY: &str = "copy it here first, or mount the store";
-/// The hint for the URL of a dataset that gets other samples.
+/// The hint for the URL of a dataset to which samples are added or from which they are removed.
 pub(crate) const COPY_AND_SEND: &str = "copy the dataset here, change the copy, and send what is new back, \
      `manifest.json` last (docs/stores.md, \"Changing a dataset in a store\")";
-/// The hint for the URL of a dataset whose older generations go.
+/// The hint for the URL of a dataset whose older generations are deleted.
 pub(crate) const COPY_AND_DELETE: &str = "copy the dataset here, compact the copy, and delete in the store what it has \
      no longer, manifests first (docs/stores.md, \"Changing a dataset in a store\")";
 
-/// Refuses a URL where only a folder will do. `what` is the command, `hint` what to do instead.
+/// Refuses a URL where a folder is required. `what` is the command, `hint` the alternative.
 ///
 /// # Errors
-/// If it is one.
+/// Fails if `path` is a URL.
 pub(crate) fn refuse_url(path: &Path, what: &str, hint: &'static str) -> crate::Result<()> {
     if is_url(path) {
         let text = format!("`{what}` works on folders of this machine, not on URLs: `{}`", visible_path(path));
@@ -25,10 +25,10 @@ pub(crate) fn refuse_url(path: &Path, what: &str, hint: &'static str) -> crate::
     Ok(())
 }
 
-/// Refuses a URL where a command writes files: as a path it would be a folder called `s3:`.
+/// Refuses a URL where a command writes files: the path would be a folder called `s3:`.
 ///
 /// # Errors
-/// If it is one.
+/// Fails if `path` is a URL.
 pub(crate) fn refuse_url_to_write(path: &Path, what: &str) -> crate::Result<()> {
     if is_url(path) {
         let text = format!("`{what}` writes to this machine, not to URLs: `{}`", visible_path(path));

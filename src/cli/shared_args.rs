@@ -1,4 +1,4 @@
-//! Arguments that several commands have.
+//! Arguments that several commands share.
 
 use clap::Args;
 use shardpack_pack::Context;
@@ -17,7 +17,7 @@ pub(super) struct FromStore {
 }
 
 impl FromStore {
-    /// The same as options of the store.
+    /// Returns the arguments as options of the store.
     pub(super) fn settings(&self) -> crate::Result<Vec<(String, String)>> {
         let mut settings = Vec::new();
         if let Some(folder) = &self.cache {

@@ -1,4 +1,4 @@
-//! What the command prints: results on stdout, everything else on stderr.
+//! Output of the commands: results on stdout, everything else on stderr.
 
 use crate::explain::{explain, explain_where};
 use serde::Serialize;
@@ -8,7 +8,7 @@ use shardpack_reader::{Error as ReaderError, Scalar};
 use std::borrow::Cow;
 use std::io::{self, Write};
 
-/// Writes a text to stdout, nothing invisible in it.
+/// Writes a text to stdout, without invisible characters.
 pub(super) fn print(text: &str) -> crate::Result<()> {
     write(&visible_lines(text))
 }
@@ -27,53 +27,53 @@ pub(super) fn json<T: Serialize>(value: &T) -> crate::Result<()> {
     write(&visible_json(&text))
 }
 
-/// Writes a note to stderr; a closed stderr is no reason to stop.
+/// Writes a note to stderr; a closed stderr is ignored.
 pub(super) fn note(text: &str) {
     let _ = writeln!(io::stderr().lock(), "{}", visible_lines(text));
 }
 
-/// Writes a note to stderr, and what to do next.
+/// Writes a note to stderr, with the next step.
 pub(super) fn next(text: &str, hint: impl Into<Hint>) {
     note(&Note::new(text).with_hint(hint).told(Voice::Command));
 }
 
-/// Writes to stderr what to do next.
+/// Writes the next step to stderr.
 pub(super) fn hint(hint: &Hint) {
     note(told("", [hint], Voice::Command).trim_start());
 }
 
-/// Writes an error and its causes to stderr, hints last.
+/// Writes an error and its causes to stderr, followed by the hints.
 pub(super) fn error(error: &crate::Error) {
     error_where(error, |_| true);
 }
 
-/// The same, with those hints alone that the command can follow.
+/// Writes an error like [`error`], with only the hints that apply to the command.
 pub(super) fn error_where(error: &crate::Error, can_follow: impl Fn(&Hint) -> bool) {
     note(&format!("error: {}", explain_where(error, Voice::Command, can_follow)));
 }
 
-/// An error of the reader, with what to do next.
+/// Returns the text of a reader's error, with the next step.
 pub(super) fn said(error: &ReaderError) -> String {
     explain(error, Voice::Command)
 }
 
-/// Whether the reader of our stdout is gone: `shardpack … | head` is not a failure.
+/// Returns true if the reader of our stdout has closed it: `shardpack … | head` is not a failure.
 pub(super) fn is_broken_pipe(error: &crate::Error) -> bool {
     error.system_error().is_some_and(|e| e.kind == io::ErrorKind::BrokenPipe)
 }
 
-/// Whether the bytes of a dataset are at fault, not the environment or the caller. That is a
-/// problem in the data: exit code 1.
+/// Returns true if the bytes of a dataset are at fault, not the environment or the caller. That is
+/// a problem in the data: exit code 1.
 pub(super) fn is_about_data(error: &crate::Error) -> bool {
     error.kind().is_about_data()
 }
 
-/// A text from a dataset, made safe for the terminal: on one line, nothing invisible.
+/// Makes a text from a dataset safe for the terminal: one line without invisible characters.
 pub(super) fn plain(text: &str) -> String {
     visible(text).into_owned()
 }
 
-/// A scalar as JSON. NaN and infinities, which JSON does not have, become null.
+/// Returns a scalar as JSON. NaN and infinities, which JSON does not have, become null.
 pub(super) fn scalar(value: Scalar) -> Value {
     match value {
         Scalar::Bool(v) => v.into(),
@@ -83,14 +83,14 @@ pub(super) fn scalar(value: Scalar) -> Value {
     }
 }
 
-/// Lines of a table with two columns; the first is padded.
+/// Formats a table with two columns; the first one is padded.
 pub(super) fn pairs(rows: &[(&str, String)]) -> String {
     let rows: Vec<_> = rows.iter().map(|(name, value)| (visible(name), visible(value))).collect();
     let width = rows.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0);
     rows.iter().map(|(name, value)| format!("  {name:<width$}  {value}\n")).collect()
 }
 
-/// A table with a header. Columns that hold only numbers are aligned right.
+/// Formats a table with a header. Columns that hold only numbers are aligned right.
 pub(super) fn table(header: &[&str], rows: &[Vec<String>]) -> String {
     let rows: Vec<Vec<_>> = rows.iter().map(|row| row.iter().map(|cell| visible(cell)).collect()).collect();
     let cells = |i: usize| rows.iter().filter_map(move |row| row.get(i));

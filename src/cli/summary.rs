@@ -5,13 +5,12 @@ use serde_json::Value;
 use shardpack_array::ArraySettings;
 use shardpack_pack::pack::{ArraySummary, FieldSummary, PictureSummary, SpreadSummary};
 
-/// A recipe entry on one line.
+/// Formats a recipe entry on one line.
 pub(super) fn recipe_value(value: &Value) -> String {
     match value {
         Value::String(text) => show::plain(text),
         Value::Array(items) => items.iter().map(recipe_value).collect::<Vec<_>>().join(", "),
-        // How an array field is stored. What was requested, and the candidates, are only in
-        // `--json`.
+        // The storage of an array field. Only `--json` has the requested options and the candidates.
         Value::Object(map) if map.contains_key("settings") => map.get("settings").map(settings).unwrap_or_default(),
         Value::Object(map) => map
             .iter()
@@ -23,13 +22,13 @@ pub(super) fn recipe_value(value: &Value) -> String {
     }
 }
 
-/// Settings in the words of the options; as they stand in the recipe if another version wrote them.
+/// Formats settings in the words of the options, or as JSON if another version wrote them.
 fn settings(value: &Value) -> String {
     serde_json::from_value::<ArraySettings>(value.clone())
         .map_or_else(|_| recipe_value(value), |known| known.to_string())
 }
 
-/// One field's entry under `fidelity` in a manifest; as it stands there if another version wrote it.
+/// Formats one field's entry under `fidelity` in a manifest; unchanged if another version wrote it.
 pub(super) fn fidelity_text(entry: &Value) -> String {
     match FieldSummary::parse(entry) {
         Some(FieldSummary::Pictures(pictures)) => pictures_text(&pictures),
@@ -38,7 +37,7 @@ pub(super) fn fidelity_text(entry: &Value) -> String {
     }
 }
 
-/// What became of arrays.
+/// Describes the losses of arrays.
 fn arrays_text(of: &ArraySummary) -> String {
     let share = |n: u64| format!("{} ({:.2} %)", units::count(n), 100.0 * n as f64 / of.values.max(1) as f64);
     let equal = format!("{} of {}, every value", units::count(of.equal_samples), units::plural(of.samples, "sample"));
@@ -84,7 +83,7 @@ fn arrays_text(of: &ArraySummary) -> String {
     show::pairs(&rows)
 }
 
-/// What was done with pictures.
+/// Describes the treatment of pictures.
 fn pictures_text(of: &PictureSummary) -> String {
     let share = |n: u64| format!("{} of {}", units::count(n), units::count(of.samples));
     let mut rows = Vec::new();
@@ -124,7 +123,7 @@ fn pictures_text(of: &PictureSummary) -> String {
     show::pairs(&rows)
 }
 
-/// How much smaller or larger something has become.
+/// Describes the relative change of a size.
 pub(super) fn compared(before: u64, after: u64) -> String {
     let ratio = before as f64 / after.max(1) as f64;
     match ratio {
@@ -135,7 +134,7 @@ pub(super) fn compared(before: u64, after: u64) -> String {
     }
 }
 
-/// `82.1 mean, 74.0 to 90.3`, or the one value that all have.
+/// Formats `82.1 mean, 74.0 to 90.3`, or a single value if all are equal.
 fn spread(of: &SpreadSummary, decimals: usize) -> String {
     let SpreadSummary { min, mean, max, .. } = *of;
     match min < max {

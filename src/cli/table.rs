@@ -1,4 +1,4 @@
-//! Arguments of the command, made of the tables that declare options.
+//! Arguments of the command, generated from the tables that declare options.
 
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use clap::parser::ValueSource;
@@ -10,11 +10,11 @@ use shardpack_recipe::{About, ArgumentError, Takes, Value};
 use std::marker::PhantomData;
 use std::path::PathBuf;
 
-/// Options that a table declares.
+/// A table that declares options.
 pub(crate) trait OptionTable: 'static {
     /// The options.
     fn about() -> Vec<&'static About>;
-    /// How an option is spelled that is not given, if it has a value then.
+    /// Returns the spelling of an option's default, if it has one.
     fn default_of(name: &str) -> Option<String>;
     /// Checks the value of an option.
     fn check(name: &str, value: &Value) -> Result<(), ArgumentError>;
@@ -44,7 +44,7 @@ tables! {
     AddOptions: check_value;
 }
 
-/// The options of a table that a command line gives, by name.
+/// The options of a table in a command line, by name.
 #[derive(Debug)]
 pub(crate) struct Options<T> {
     pub(crate) given: Vec<(String, Value)>,
@@ -91,7 +91,7 @@ fn arg<T: OptionTable>(about: &'static About) -> Arg {
     if !about.group.is_empty() {
         arg = arg.help_heading(about.group);
     }
-    // A number below zero is no option, but a value that the option may refuse.
+    // A negative number is not an option, but a value that the option may refuse.
     let value = |arg: Arg, name: &'static str| {
         let check = |text: &str| checked::<T>(about.name, text);
         arg.value_name(name).allow_negative_numbers(true).value_parser(check)
@@ -119,7 +119,7 @@ fn arg<T: OptionTable>(about: &'static About) -> Arg {
     }
 }
 
-/// The text of a value that the option takes.
+/// Checks the text of a value and returns it.
 fn checked<T: OptionTable>(name: &'static str, text: &str) -> Result<String, String> {
     match T::check(name, &Value::Text(text.to_owned())) {
         Ok(()) => Ok(text.to_owned()),

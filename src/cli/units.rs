@@ -2,7 +2,7 @@
 
 use shardpack_report::words;
 
-/// A number for the page as one for a terminal, where it can be searched for.
+/// Converts a number for the page to one for a terminal, where a user can search for it.
 fn plain(text: String) -> String {
     text.replace(words::NBSP, " ")
 }
@@ -38,8 +38,8 @@ pub(crate) fn seconds(s: f64) -> String {
     plain(words::seconds(s))
 }
 
-/// A number with `digits` significant digits; scientific notation only if plain digits would be
-/// long.
+/// Formats a number with `digits` significant digits; scientific notation only if plain digits
+/// would be long.
 pub(crate) fn significant(value: f64, digits: usize) -> String {
     if value == 0.0 {
         return "0".into();

@@ -2,7 +2,7 @@
 
 use shardpack_recipe::Value;
 
-/// An option as an argument of the command.
+/// Returns an option as an argument of the command.
 pub(super) fn argument(name: &str, value: &Value) -> String {
     let name = dashed(name);
     match value {
@@ -11,12 +11,12 @@ pub(super) fn argument(name: &str, value: &Value) -> String {
     }
 }
 
-/// The name of an option as the command spells it.
+/// Returns the name of an option in the spelling of the command.
 pub(super) fn dashed(name: &str) -> String {
     name.replace('_', "-")
 }
 
-/// An argument as a shell takes it.
+/// Quotes an argument for a shell.
 pub(super) fn quoted(argument: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:,+@%".contains(c);
     match !argument.is_empty() && argument.chars().all(plain) {

@@ -1,4 +1,4 @@
-//! How fast a device decodes the candidates.
+//! The rate at which a device decodes the candidates.
 
 use shardpack_gpu::CudaStage;
 use shardpack_gpu::GpuError;
@@ -11,20 +11,20 @@ use std::str::FromStr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Samples in a batch; of large ones fewer, so that a batch is about this large.
+/// Samples in a batch; large samples come in smaller batches of about this size in bytes.
 const BATCH: u64 = 256;
 const BATCH_BYTES: u64 = 512 << 20;
-/// Batches of an epoch.
+/// Number of batches per epoch.
 const BATCHES: u64 = 32;
-/// How long a rate is measured, at least.
+/// Minimal duration of a measurement.
 const WHILE: Duration = Duration::from_millis(300);
 
-/// Where pictures and arrays are decoded.
+/// The device that decodes pictures and arrays.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum DeviceName {
     /// The host decodes.
     Cpu,
-    /// A CUDA device decodes, by its number.
+    /// A CUDA device decodes; this is its number.
     Cuda(u32),
 }
 
@@ -50,10 +50,10 @@ impl std::fmt::Display for DeviceName {
     }
 }
 
-/// The device that was asked for, or the first one.
+/// Returns the requested device, or the first one.
 ///
 /// # Errors
-/// If the one that was asked for cannot be opened.
+/// Fails if the requested device cannot be opened.
 pub(super) fn found(asked: Option<DeviceName>) -> crate::Result<Option<Arc<dyn DecodingDevice>>> {
     let number = match asked {
         Some(DeviceName::Cpu) => return Ok(None),
@@ -81,8 +81,8 @@ impl DecodingDevice for Cuda {
         &self.name
     }
 
-    /// Encoded samples stay on the device, and whole ones come out: neither the disk nor the bus is
-    /// timed, as for the cores.
+    /// Encoded samples stay on the device, and whole samples are decoded there. As for the cores, neither the disk nor
+    /// the bus is timed.
     fn samples_per_s(&self, dataset: &Path) -> crate::Result<f64> {
         let dataset = Dataset::open(dataset)?;
         let options = options(&dataset)?;
@@ -91,12 +91,12 @@ impl DecodingDevice for Cuda {
     }
 }
 
-/// Batches of one field, the pictures or the cubes, in epochs that are long however few samples there are.
+/// Returns options for batches of one field, the pictures or the cubes, in epochs that are long even for few samples.
 fn options(dataset: &Dataset) -> crate::Result<LoaderOptions> {
     let first = dataset.schema().stored().next().context("the dataset has no field to decode")?;
     let sample = dataset.get(0)?;
     let value = sample.field(&first.name)?.with_context(|| format!("the first sample has no `{}`", first.name))?;
-    // Of a picture this is what is stored: some ten times less than its pixels.
+    // For a picture, `decoded_bytes` is the stored size: about a tenth of its pixels.
     let batch = (BATCH_BYTES / value.decoded_bytes.max(1)).clamp(1, BATCH);
     let weights = vec![1.0; usize::try_from(dataset.len())?];
     Ok(LoaderOptions::default()
@@ -106,7 +106,7 @@ fn options(dataset: &Dataset) -> crate::Result<LoaderOptions> {
         .slots(LoaderOptions::default_slots(true)))
 }
 
-/// Samples a second, after an epoch that warms up.
+/// Returns the samples per second, after an epoch of warm-up.
 fn rate(loader: &mut Loader) -> crate::Result<f64> {
     let mut start = Instant::now();
     let mut samples = 0_u64;
@@ -163,7 +163,7 @@ mod tests {
 
     #[test]
     fn few_samples_make_long_epochs() {
-        // The host decodes here: the same options without a stage.
+        // In this test the host decodes: the same options without a stage.
         let folder = tempfile::tempdir().unwrap();
         let source = folder.path().join("in");
         std::fs::create_dir(&source).unwrap();

@@ -1,4 +1,4 @@
-//! Candidates from a TOML file: what `--candidates` names.
+//! Candidates from the TOML file of `--candidates`.
 //!
 //! ```toml
 //! [[candidate]]
@@ -15,11 +15,11 @@ use shardpack_recipe::{StorageOptions, Value as Given};
 use std::path::Path;
 use toml::{Table, Value};
 
-/// Largest file, and most candidates: each takes as long as all samples do.
+/// Largest file, and largest number of candidates: each candidate needs a run over all samples.
 const MAX_BYTES: u64 = 1 << 20;
 const MOST: usize = 256;
 
-/// The candidates of a file.
+/// Reads the candidates of a file.
 pub(super) fn read(path: &Path) -> crate::Result<Vec<Rung>> {
     let context = || format!("cannot read the candidates in `{}`", path.display());
     let bytes = std::fs::metadata(path).with_context(context)?.len();

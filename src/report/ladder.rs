@@ -1,4 +1,4 @@
-//! The candidates that are measured: ladders of our own, or those that the user names.
+//! The measured candidates: the default ladders, or the candidates of the user.
 
 use shardpack_array::Coder;
 use shardpack_pack::Context;
@@ -9,7 +9,7 @@ use shardpack_recipe::{Value, Word};
 use shardpack_sources::SourceKind;
 use std::path::Path;
 
-/// Options of `pack` by their names.
+/// Options of `pack` by name.
 type Own = Vec<(String, Value)>;
 
 /// A candidate before its options are checked.
@@ -19,18 +19,18 @@ pub(super) struct Rung {
     pub(super) own: Own,
 }
 
-/// The qualities of the default ladders: each is about a step of ten in SSIMULACRA2.
+/// The qualities of the default ladders, about ten points of SSIMULACRA2 apart.
 const QUALITIES: [u8; 4] = [95, 85, 75, 60];
 const QUALITIES_420: [u8; 2] = [85, 75];
 /// The score of the default target.
 const TARGET: &str = "ssimulacra2=80";
-/// The default ladder of errors, in units of the noise: of the quietest band, which no error should
-/// exceed, and of a typical band.
+/// The default ladder of errors, in units of the noise: once of the quietest band, whose noise no error should exceed,
+/// and once of a typical band.
 const ERRORS: [f64; 2] = [0.5, 1.0];
-/// Two errors that are this near are one.
+/// Two errors within this factor count as one.
 const ALIKE: f64 = 1.2;
 
-/// The candidates for what the source holds.
+/// Returns the candidates for the content of the source.
 pub(super) fn rungs(args: &ReportArguments, kind: SourceKind, traits: &dyn Fn() -> CubeTraits) -> Vec<Rung> {
     match kind {
         SourceKind::Images => pictures(args),
@@ -38,7 +38,7 @@ pub(super) fn rungs(args: &ReportArguments, kind: SourceKind, traits: &dyn Fn() 
     }
 }
 
-/// Checks a candidate's options as `pack` would. `common` are those on reading the source.
+/// Checks a candidate's options as `pack` would. `common` are the options for reading the source.
 pub(super) fn recipe(rung: Rung, common: &[(String, Value)]) -> crate::Result<CandidateRecipe> {
     let Rung { name, group, own } = rung;
     // Nothing is written to the output.
@@ -66,7 +66,7 @@ fn pictures(args: &ReportArguments) -> Vec<Rung> {
         true => vec![(KEEP.to_owned(), numbers(&QUALITIES)), ("420".to_owned(), numbers(&QUALITIES_420))],
         false => {
             let samplings = if samplings.is_empty() { keep.clone() } else { texts(&samplings) };
-            // Only targets were asked for.
+            // The user requested only targets.
             let qualities = match (qualities.is_empty(), targets.is_empty()) {
                 (true, false) => Vec::new(),
                 (true, true) => numbers(&QUALITIES),
@@ -122,7 +122,7 @@ fn sampling_options(sampling: &str) -> Own {
     }
 }
 
-/// The sizes that were asked for; without any, that of the source.
+/// Returns the requested sizes; without a request, the size of the source.
 fn sizes(args: &ReportArguments) -> Vec<(String, Own)> {
     let mut sizes = Vec::new();
     for option in ["short_side", "long_side"] {
@@ -139,7 +139,7 @@ fn sizes(args: &ReportArguments) -> Vec<(String, Own)> {
 fn cubes(args: &ReportArguments, traits: CubeTraits) -> Vec<Rung> {
     let mut values: Vec<(String, String, Own)> = vec![("keep".into(), "keep".into(), own([("values", word("keep"))]))];
     if !(traits.floats && traits.fractions) {
-        // Integers, also those held as floats, become smaller without loss.
+        // Integers, including those stored as floats, shrink without loss.
         values.push(("auto".into(), "auto".into(), own([("values", word("auto"))])));
     }
     if traits.floats {
@@ -173,7 +173,7 @@ fn default_errors(noise: Noise) -> Vec<f64> {
     errors
 }
 
-/// A number with two digits that is not above `value`, as it is typed: `0.0012`.
+/// Rounds down to a number with two digits, as a user types it: `0.0012`.
 fn two_digits(value: f64) -> f64 {
     let text = format!("{value:e}");
     let Some((digits, exponent)) = text.split_once('e') else { return value };
@@ -181,7 +181,7 @@ fn two_digits(value: f64) -> f64 {
     format!("{kept}e{exponent}").parse().unwrap_or(value)
 }
 
-/// What follows the values: the codecs that were asked for, or what is fastest and what is smallest.
+/// Returns the codecs to combine with the values: the requested codecs, or the fastest and the smallest one.
 fn codings(args: &ReportArguments, traits: CubeTraits) -> Vec<(String, Own)> {
     let mut all = vec![(String::new(), Vec::new())];
     let (codecs, filters) = (args.ladder("codec"), args.ladder("filter"));

@@ -25,19 +25,18 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-/// Data of a report, and a piece of HTML with its verdict and its curve, for a notebook.
+/// The data of a report, and a piece of HTML with its verdict and its curve for a notebook.
 #[derive(Debug)]
 pub struct Reported {
-    /// What `--json` prints.
+    /// The data that `--json` prints.
     pub data: Report,
-    /// For a notebook.
+    /// The piece of HTML for a notebook.
     pub fragment: String,
-    /// What the user should know: the notes of the data, with the options in them as values.
+    /// Notes for the user: the notes of the data, with the options in them as values.
     pub notes: Vec<Note>,
 }
 
-/// Does what `shardpack report` does, without printing. The page is written to `output`, if it is
-/// given.
+/// Creates a report like `shardpack report`, without printing. The page is written to `output`, if it is given.
 ///
 /// ```
 /// # use std::sync::{Arc, atomic::AtomicBool};
@@ -48,7 +47,7 @@ pub struct Reported {
 /// ```
 ///
 /// # Errors
-/// If the command would refuse the arguments, or nothing could be measured.
+/// Fails if the command would refuse the arguments, or nothing could be measured.
 pub fn report(
     src: &Path,
     output: Option<&Path>,
@@ -70,10 +69,10 @@ pub fn report(
     made()
 }
 
-/// Makes the report that the arguments ask for.
+/// Creates the report for the arguments.
 ///
 /// # Errors
-/// If the command would refuse them, or nothing could be measured.
+/// Fails if the command would refuse the arguments, or nothing could be measured.
 pub(crate) fn make(
     path: &Path,
     args: &ReportArguments,
@@ -99,10 +98,10 @@ pub(crate) fn make(
     Ok((report, notes))
 }
 
-/// What is asked for.
+/// The request: the arguments and the source.
 struct Asked<'a> {
     path: &'a Path,
-    /// The same as text.
+    /// The path of the source as text.
     src: String,
     args: &'a ReportArguments,
     device: Option<DeviceName>,
@@ -113,7 +112,7 @@ impl Asked<'_> {
         self.args.threads.unwrap_or_else(all_cores).max(1)
     }
 
-    /// What is said about reading the source, as arguments behind others.
+    /// Returns the options for reading the source, as arguments to append.
     fn common(&self) -> String {
         let all = &self.args.reading;
         all.iter().map(|(name, value)| format!(" {}", quoted(&argument(name, value)))).collect()
@@ -125,14 +124,14 @@ fn device_of(args: &ReportArguments) -> Result<Option<DeviceName>, ArgumentError
     device.map_err(|said: String| ArgumentError::of("device", said))
 }
 
-/// Whether there is a manifest, or the file is a shard: then it is packed already.
+/// Returns true if there is a manifest, or the file is a shard: the samples are packed already.
 fn is_dataset(path: &Path) -> bool {
     path.join(MANIFEST_NAME).is_file()
         || path.file_name().is_some_and(|name| name == MANIFEST_NAME)
         || path.extension().is_some_and(|extension| extension == "shard")
 }
 
-/// The report on a dataset, and the notes of the listing of its sources.
+/// Creates the report on a dataset, with the notes of listing its sources.
 fn of_dataset(asked: &Asked<'_>, hooks: &Hooks<'_>, cancel: &Arc<AtomicBool>) -> crate::Result<(Report, Vec<Note>)> {
     let args = asked.args;
     let source = &asked.src;
@@ -153,7 +152,7 @@ fn of_dataset(asked: &Asked<'_>, hooks: &Hooks<'_>, cancel: &Arc<AtomicBool>) ->
     };
     let options = options(asked, device::found(asked.device)?)?;
     (hooks.on_progress)(0, 1, "listing");
-    // Samples are compared, and no labels: what stands beside class folders is a sample like any other.
+    // Samples are compared, not labels: a file next to class folders is a sample like any other.
     let class_folders = Some(false);
     let listing =
         SourceOptions { exclude: Some(asked.path.to_owned()), class_folders, ..source_options(args, cancel)? };
@@ -163,7 +162,7 @@ fn of_dataset(asked: &Asked<'_>, hooks: &Hooks<'_>, cancel: &Arc<AtomicBool>) ->
     Ok((report, listed.notes().to_vec()))
 }
 
-/// The report on sources, and the notes of their listing.
+/// Creates the report on sources, with the notes of listing them.
 fn of_sources(asked: &Asked<'_>, hooks: &Hooks<'_>, cancel: &Arc<AtomicBool>) -> crate::Result<(Report, Vec<Note>)> {
     let args = asked.args;
     if let Some(source) = &args.source {
@@ -173,7 +172,7 @@ fn of_sources(asked: &Asked<'_>, hooks: &Hooks<'_>, cancel: &Arc<AtomicBool>) ->
             format!("expected SRC to be a dataset, found `{src}`, with `{source}` beside it")
         ));
     }
-    // Before the sources are listed: a file of candidates may be wrong.
+    // Before the sources are listed, because the file of candidates may have errors.
     let own = args.candidates.as_deref().map(file::read).transpose()?;
     (hooks.on_progress)(0, 1, "listing");
     let listed = report::open(asked.path, &source_options(args, cancel)?, asked.threads())?;
@@ -195,12 +194,12 @@ fn of_sources(asked: &Asked<'_>, hooks: &Hooks<'_>, cancel: &Arc<AtomicBool>) ->
     Ok((report, listed.notes().to_vec()))
 }
 
-/// The options of a candidate as arguments of `pack`.
+/// Returns the options of a candidate as arguments of `pack`.
 fn arguments_of(recipe: &CandidateRecipe) -> Vec<String> {
     recipe.own.iter().map(|(name, value)| argument(name, value)).collect()
 }
 
-/// The command that packs with the recommended candidate; empty if there is none.
+/// Returns the command that packs with the recommended candidate; empty if there is none.
 fn pack_command(asked: &Asked<'_>, report: &Report, recipes: &[CandidateRecipe]) -> String {
     let Some(chosen) = report.verdict.chosen.and_then(|chosen| recipes.get(chosen)) else { return String::new() };
     let skip = if report.unreadable.is_empty() { "" } else { " --on-bad-input skip" };
@@ -209,7 +208,7 @@ fn pack_command(asked: &Asked<'_>, report: &Report, recipes: &[CandidateRecipe])
     format!("shardpack pack {src} OUT{common} {}{skip}", options.join(" ")).trim_end().to_owned()
 }
 
-/// Says which option measures a model's own metric, before the other things that were not measured.
+/// Names the option that measures a model's own metric, before the other omitted measurements.
 fn name_metric_option(report: &mut Report) {
     let option = Setting::named("metric").spelled(Voice::Command);
     let own = format!(
@@ -218,7 +217,7 @@ fn name_metric_option(report: &mut Report) {
     report.provenance.not_measured.insert(0, own);
 }
 
-/// The options of a report with the device that was found.
+/// Returns the options of a report with the device.
 fn options(asked: &Asked<'_>, device: Option<Arc<dyn DecodingDevice>>) -> crate::Result<ReportOptions> {
     let args = asked.args;
     Ok(ReportOptions {
@@ -234,7 +233,7 @@ fn options(asked: &Asked<'_>, device: Option<Arc<dyn DecodingDevice>>) -> crate:
     })
 }
 
-/// The command that repeats the run.
+/// Returns the command that repeats the run.
 fn command(asked: &Asked<'_>) -> String {
     let args = asked.args;
     let mut out = format!("shardpack report {}{}", quoted(&asked.src), asked.common());
@@ -258,7 +257,7 @@ fn command(asked: &Asked<'_>) -> String {
     if let Some(file) = &args.candidates {
         put("candidates", file.to_string_lossy().into_owned());
     }
-    // Each ladder once, in the order in which they came.
+    // Each ladder once, in the order of first occurrence.
     let mut names: Vec<&str> = Vec::new();
     for (name, _) in &args.ladders {
         if !names.contains(name) {
@@ -273,7 +272,7 @@ fn source_options(args: &ReportArguments, cancel: &Arc<AtomicBool>) -> Result<So
     Ok(SourceOptions { cancel: Some(Arc::clone(cancel)), ..reading(&args.reading)? })
 }
 
-/// Refuses options that would have no effect: whoever gives them expects one.
+/// Refuses options that would have no effect, because the user expects one.
 fn refuse_wrong_kind(args: &ReportArguments, kind: SourceKind) -> crate::Result<()> {
     match kind {
         SourceKind::Images
@@ -288,7 +287,7 @@ fn refuse_wrong_kind(args: &ReportArguments, kind: SourceKind) -> crate::Result<
     }
 }
 
-/// A path as text: it stands on the page.
+/// Returns a path as text, because the page shows it.
 fn text_of(path: &Path, what: &str) -> crate::Result<String> {
     let text = path.to_str().map(str::to_owned);
     text.with_context(|| format!("{what}: expected a path in UTF-8, found `{}`", path.display()))

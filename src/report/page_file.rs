@@ -1,4 +1,4 @@
-//! The file that the page goes into: whole, or not there.
+//! The file of the page: complete or absent.
 
 use shardpack_format::{Hint, Hinted, Setting};
 use shardpack_pack::{Context, bail};
@@ -6,11 +6,11 @@ use std::fs::{self, File};
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 
-/// What a page of ours has near its start.
+/// A mark near the start of every page of this program.
 const MARK: &[u8] = b"name=\"generator\" content=\"shardpack";
 const START_BYTES: u64 = 4096;
 
-/// Refuses, before anything is measured, a file that is not ours to replace.
+/// Refuses, before anything is measured, to replace a file that is not a page of this program.
 pub(crate) fn check(path: &Path, force: bool) -> crate::Result<()> {
     let parent = folder(path);
     if !parent.is_dir() {
@@ -33,13 +33,13 @@ fn is_report(path: &Path) -> bool {
     read.is_ok() && start.windows(MARK.len()).any(|window| window == MARK)
 }
 
-/// The JSON that a page embeds.
+/// Returns the JSON that a page embeds.
 pub(crate) fn data_of_page(page: &str) -> Option<&str> {
     let (_, rest) = page.split_once("<script id=\"report-data\" type=\"application/json\">")?;
     Some(rest.split_once("</script>")?.0)
 }
 
-/// Writes the page under a temporary name, and renames it once it is on the disk.
+/// Writes the page under a temporary name, and renames it after it reached the disk.
 pub(crate) fn write(path: &Path, page: &str) -> crate::Result<()> {
     let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let temporary = folder(path).join(format!(".{name}.{}.tmp", std::process::id()));
@@ -49,7 +49,7 @@ pub(crate) fn write(path: &Path, page: &str) -> crate::Result<()> {
         fs::rename(&temporary, path)
     });
     if written.is_err() {
-        // The error that matters is the first one.
+        // The first error is the one that matters.
         let _ = fs::remove_file(&temporary);
     }
     written.with_context(|| format!("cannot write the page `{}`", path.display()))

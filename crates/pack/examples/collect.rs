@@ -16,7 +16,7 @@ fn picture(number: u8) -> Vec<u8> {
     (0..48_u8).flat_map(|y| (0..64_u8).flat_map(move |x| [x * 4, y * 5, number * 25])).collect()
 }
 
-/// Twelve bands of float32, each a little brighter than the one before.
+/// Twelve bands of float32, each a little brighter than the previous one.
 fn cube(number: u8) -> Vec<u8> {
     let value = move |pixel: u16, band: u8| f32::from(number) + f32::from(pixel % 20) / 20.0 + f32::from(band) / 12.0;
     (0..16 * 20).flat_map(|pixel| (0..12).flat_map(move |band| value(pixel, band).to_le_bytes())).collect()
@@ -32,7 +32,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             .with("cube", Value::Array(Array::new(Dtype::F32, vec![16, 20, 12], cube(number))?))
             .with("caption", format!("gradient number {number}").as_str())
             .with("label", i64::from(number % 2));
-        // Threads may share the collector: the bytes on disk are the same, whoever comes first.
+        // Threads may share the collector: the bytes on disk do not depend on the order of adding.
         collector.add(sample)?;
     }
     let written = collector.commit(None, None)?;

@@ -1,4 +1,4 @@
-//! The error of packing, and of all that stands on it: the typed causes, and texts around them.
+//! The error of packing, and of the layers above: typed causes, and texts around them.
 
 use crate::collect::CollectError;
 use crate::pack::SampleError;
@@ -19,8 +19,8 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// An error of any crate, with its context.
 ///
-/// `Display` is one line: the contexts, then the cause. `Debug` adds the next steps, so that a program
-/// whose `main` returns this error prints both.
+/// `Display` is one line: the contexts, then the cause. `Debug` adds the next steps, so that a program whose `main`
+/// returns this error prints both.
 ///
 /// ```
 /// use shardpack_format::ErrorKind;
@@ -32,66 +32,66 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 #[derive(Clone)]
 #[non_exhaustive]
 pub enum Error {
-    /// A text and a next step, where no other error is the cause.
+    /// A text and a next step, without another error as the cause.
     Message(Hinted),
-    /// A text, and perhaps a next step, in front of another error.
+    /// A text, and perhaps a next step, before another error.
     Context {
         /// The text.
         note: Hinted,
-        /// The error.
+        /// The other error.
         source: Box<Self>,
     },
-    /// An option with a value that it cannot have.
+    /// An option has a value that it cannot have.
     Argument(ArgumentError),
     /// Bytes that break the specification, or a request that the layout cannot hold.
     Format(FormatError),
-    /// A storage.
+    /// An error of a storage.
     Storage(Arc<IoError>),
-    /// The reader.
+    /// An error of the reader.
     Reader(ReaderError),
-    /// The writer.
+    /// An error of the writer.
     Writer(Arc<WriterError>),
-    /// A source as a whole.
+    /// An error of a source as a whole.
     Source(Arc<SourceError>),
-    /// One file of a source.
+    /// An error of one file of a source.
     Cube(Arc<CubeError>),
-    /// One sample of a source.
+    /// An error of one sample of a source.
     Sample(Arc<SampleError>),
-    /// Samples that a program hands over.
+    /// An error of samples that a program adds.
     Collect(Arc<CollectError>),
     /// An array that cannot be stored as requested.
     Encode(EncodeError),
-    /// A call of the system.
+    /// An error of a system call.
     System(Arc<io::Error>),
     /// An error of another library.
     Other(Arc<dyn std::error::Error + Send + Sync>),
 }
 
 impl Error {
-    /// An error of another library.
+    /// Wraps an error of another library.
     pub fn other(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
         Self::Other(error.into().into())
     }
 
-    /// This error with a text, and perhaps a next step, in front of it.
+    /// Adds a text, and perhaps a next step, before this error.
     #[must_use]
     pub fn context(self, note: impl Into<Hinted>) -> Self {
         Self::Context { note: note.into(), source: Box::new(self) }
     }
 
-    /// The family.
+    /// Returns the family of the error.
     #[must_use]
     pub fn kind(&self) -> ErrorKind {
         self.cause().map_or(ErrorKind::Usage, Explain::kind)
     }
 
-    /// The next steps, each on a line; empty if there are none.
+    /// Returns the next steps, each on a line; empty if there are none.
     #[must_use]
     pub fn hint(&self) -> String {
         self.hints().iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
     }
 
-    /// The error that has the answers, if it is not a mere text.
+    /// Returns the innermost error, unless it is only a text.
     fn cause(&self) -> Option<&dyn Explain> {
         Some(match self {
             Self::Message(error) => error,
@@ -117,7 +117,7 @@ impl Explain for Error {
         Self::kind(self)
     }
 
-    /// Those of the contexts first, each once.
+    /// Returns the hints, each once, with those of the contexts first.
     fn hints(&self) -> Vec<Hint> {
         let mut hints = match self {
             Self::Context { note, .. } => note.hints(),
@@ -145,7 +145,7 @@ impl Explain for Error {
     }
 }
 
-// The text holds the causes, so `source` is empty: who walks the causes would print them twice.
+// The text holds the causes, so `source` is empty: a caller that walks the causes would print them twice.
 impl std::error::Error for Error {}
 
 impl fmt::Display for Error {
@@ -206,18 +206,18 @@ impl From<rayon::ThreadPoolBuildError> for Error {
     }
 }
 
-/// Puts a text in front of an error, or in place of a missing value.
+/// Adds a text to an error, or makes an error of a missing value.
 pub trait Context<T> {
-    /// With a text, and perhaps a next step.
+    /// Adds a text, and perhaps a next step.
     ///
     /// # Errors
-    /// If this is an error, or nothing.
+    /// Fails if this is an error or `None`.
     fn context(self, note: impl Into<Hinted>) -> Result<T>;
 
-    /// With a text that is made only if it is needed.
+    /// Adds a text that is made only for an error.
     ///
     /// # Errors
-    /// If this is an error, or nothing.
+    /// Fails if this is an error or `None`.
     fn with_context<N: Into<Hinted>>(self, note: impl FnOnce() -> N) -> Result<T>;
 }
 
@@ -241,7 +241,7 @@ impl<T> Context<T> for Option<T> {
     }
 }
 
-/// Returns with an error: of a text with its arguments, or of anything that becomes an [`Error`].
+/// Returns an error from the function: a formatted text, or any value that converts to an [`Error`].
 #[macro_export]
 macro_rules! bail {
     ($text:literal $(, $argument:expr)* $(,)?) => {

@@ -1,12 +1,12 @@
-//! Datasets made and taken apart: what the `shardpack` command and the Python package do.
+//! Making and unpacking datasets: the work of the `shardpack` command and the Python package.
 //!
-//! - [`options`] are the options of all of it, by their names.
-//! - [`pack`] makes a dataset of what [`shardpack_sources`] lists, [`collect`] of samples that a program hands over one at a
-//!   time.
-//! - [`grow`] adds samples to a dataset, and removes some, as its next generation.
-//! - [`export`] writes files back, durably; [`salvage`] copies what is whole of a damaged dataset.
+//! - [`options`] holds the options of all operations, by name.
+//! - [`pack`] makes a dataset from a listing of [`shardpack_sources`], [`collect`] from samples that a program adds
+//!   one at a time.
+//! - [`grow`] adds samples to a dataset and removes samples, as its next generation.
+//! - [`export`] writes files back, durably; [`salvage`] copies the undamaged part of a damaged dataset.
 //!
-//! Nothing here prints. What takes long polls a flag, so that it can be stopped.
+//! Nothing here prints. Long operations poll a flag, so that they can be stopped.
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::cast_possible_truncation))]
 

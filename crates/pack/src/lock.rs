@@ -1,4 +1,5 @@
-//! Locks of this crate: what they hold is whole after each change, so a panic of another thread harms none.
+//! Locks of this crate: the protected value is complete after each change, so the panic of another thread does not
+//! damage it.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

@@ -10,7 +10,8 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
-/// Says the number of samples of each dataset that it is handed, and cannot decode the second one.
+/// A fake device that returns the number of samples of each dataset, and cannot decode the second
+/// one.
 #[derive(Debug, Default)]
 struct Fake(Mutex<Vec<PathBuf>>);
 
@@ -29,7 +30,7 @@ impl DecodingDevice for Fake {
     }
 }
 
-/// Pictures of one pixel.
+/// Writes pictures of one pixel.
 fn pictures(folder: &Path, count: u8) {
     for number in 0..count {
         let mut bmp = b"BM\x3A\0\0\0\0\0\0\0\x36\0\0\0\x28\0\0\0\x01\0\0\0\x01\0\0\0\x01\0\x18\0".to_vec();
@@ -74,7 +75,7 @@ fn the_device_gets_every_candidate_as_a_dataset() {
     assert!(!report.provenance.not_measured.iter().any(|what| what.starts_with("A device")));
     assert!(device.0.lock().unwrap().iter().all(|path| !path.exists()), "nothing is left behind");
 
-    // Stopped before the candidates are packed, the report has what was measured by then.
+    // If it is stopped before the candidates are packed, the report has the measurements so far.
     let stopped = AtomicBool::new(false);
     let stop = |_, _, what| stopped.fetch_or(what == "drawing", Ordering::Relaxed);
     let hooks_that_stop = Hooks { on_progress: &|done, of, what| _ = stop(done, of, what), cancel: &stopped };
@@ -86,7 +87,7 @@ fn the_device_gets_every_candidate_as_a_dataset() {
     assert_eq!((report.metrics.len(), report.metrics[0].baseline.len()), (1, 0));
     assert_eq!(report.metrics[0].failures, ["interrupted: what is missing was not run"]);
 
-    // Of a dataset it gets the dataset itself, which stays.
+    // For a dataset, the device gets the dataset itself, which stays.
     let packed = tempfile::tempdir().unwrap();
     let out = packed.path().join("out");
     let quiet = pack::Hooks { on_plan: &|_| {}, on_progress: &|_| {}, cancel: &cancel };

@@ -1,18 +1,19 @@
-//! How arrays of one field are stored.
+//! The recipe of one field of arrays.
 
 use crate::Entry;
 use serde::{Deserialize, Deserializer, Serialize};
 use shardpack_array::{ArrayOptions, ArraySettings, Candidate, Trial};
 
-/// The entry of a field of arrays in a recipe.
+/// The entry of an array field in a recipe.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ArrayRecipe {
-    /// How the arrays are stored.
+    /// Storage settings of the arrays.
     pub settings: ArraySettings,
-    /// The options that led there. The default ones where another version wrote them.
+    /// The options from which the settings were chosen. The default options if another version
+    /// wrote the entry.
     #[serde(default, deserialize_with = "options_of_any_version")]
     pub asked: ArrayOptions,
-    /// All that was tried, best first. Empty if there was nothing to choose.
+    /// All candidates that were tried, best first. Empty if there was nothing to choose.
     pub candidates: Vec<Candidate>,
 }
 
@@ -22,13 +23,13 @@ fn options_of_any_version<'de, D: Deserializer<'de>>(deserializer: D) -> Result<
 }
 
 impl ArrayRecipe {
-    /// The result of a trial with these options.
+    /// Builds the entry from the result of a trial with these options.
     #[must_use]
     pub fn new(asked: ArrayOptions, trial: &Trial) -> Self {
         Self { settings: trial.settings, asked, candidates: trial.table.clone() }
     }
 
-    /// The trial that found the settings.
+    /// Returns the trial that found the settings.
     #[must_use]
     pub fn trial(&self) -> Trial {
         Trial { settings: self.settings, table: self.candidates.clone() }

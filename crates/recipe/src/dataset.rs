@@ -20,7 +20,7 @@ pub enum Order {
 }
 
 impl Order {
-    /// The seed of a shuffled order.
+    /// Returns the seed of a shuffled order.
     #[must_use]
     pub const fn seed(self) -> Option<u64> {
         match self {
@@ -33,28 +33,28 @@ impl Order {
 /// The table of labels that a dataset was packed with.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LabelTable {
-    /// Its columns, without that of the keys.
+    /// Columns of the table, without the key column.
     pub columns: Vec<String>,
-    /// The column of the labels, if its name is not a usual one.
+    /// The label column, if its name is not one of the usual names.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub label_column: Option<String>,
-    /// The column of the keys, if it was named.
+    /// The key column, if the user named one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key_column: Option<String>,
 }
 
-/// The variables that were read from files that can hold several.
+/// The variables that were read from files that can hold several variables.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Variables {
-    /// The one that was named.
+    /// The named variable.
     One(String),
-    /// Of each file the first that it has.
+    /// The first of these variables that a file has.
     Several(Vec<String>),
 }
 
 impl Variables {
-    /// The variables with these names; `None` if there are none.
+    /// Returns the variables with these names; `None` if there are no names.
     #[must_use]
     pub fn of(names: &[String]) -> Option<Self> {
         match names {
@@ -64,7 +64,7 @@ impl Variables {
         }
     }
 
-    /// Their names.
+    /// Returns the names.
     #[must_use]
     pub fn names(&self) -> Vec<String> {
         match self {
@@ -74,55 +74,54 @@ impl Variables {
     }
 }
 
-/// The recipe of a dataset that was packed from files. An entry that is missing in a recipe of
-/// another version is `None`.
+/// The recipe of a dataset that was packed from files. An entry is `None` if a recipe of another version lacks it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct FolderRecipe {
     /// Version of shardpack that wrote the dataset.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shardpack: Option<Entry<String>>,
-    /// What the samples are.
+    /// Kind of the samples.
     #[serde(with = "crate::word")]
     pub kind: SourceKind,
-    /// Their order.
+    /// Order of the samples.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub order: Option<Entry<Order>>,
-    /// Largest size of a shard.
+    /// Largest size of a shard, in bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shard_bytes: Option<Entry<u64>>,
-    /// What became of files that could not be packed.
+    /// Treatment of files that could not be packed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on_bad_input: Option<Entry<OnBadInput>>,
     /// The table of labels, if there was one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub labels: Option<Entry<LabelTable>>,
-    /// How pictures are stored.
+    /// Storage options of pictures.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub image: Option<Entry<PictureOptions>>,
-    /// Whether each sample is a clip.
+    /// True if each sample is a clip.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clips: Option<Entry<bool>>,
-    /// The variables of the files that were read, if they were named.
+    /// Names of the variables that were read from the files, if the user named them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub variable: Option<Entry<Variables>>,
-    /// Height and width of cubes that are matrices of bands × pixels, if they were given.
+    /// Height and width of cubes stored as matrices of bands × pixels, if the user gave them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub spatial: Option<Entry<(u64, u64)>>,
-    /// How cubes are stored.
+    /// Storage of cubes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cube: Option<Entry<ArrayRecipe>>,
-    /// How masks are stored.
+    /// Storage of masks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mask: Option<Entry<ArrayRecipe>>,
-    /// Entries that this version does not know.
+    /// Entries that this version does not understand.
     #[serde(flatten)]
     pub others: Map<String, Value>,
 }
 
-/// The kind of the recipe of a [`ProgramRecipe`].
+/// The kind of recipe in a [`ProgramRecipe`].
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum OfProgram {
-    /// The only one.
+    /// The only kind.
     #[default]
     #[serde(rename = "samples of a program")]
     Samples,
@@ -134,24 +133,24 @@ pub struct ProgramRecipe {
     /// Version of shardpack that wrote the dataset.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shardpack: Option<Entry<String>>,
-    /// Always the same.
+    /// Constant: the kind is the same in every such recipe.
     pub kind: OfProgram,
     /// The order of the samples.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub order: Option<Entry<Order>>,
-    /// Largest size of a shard.
+    /// Largest size of a shard, in bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shard_bytes: Option<Entry<u64>>,
-    /// The kind of each field that the program gives.
+    /// Kind of each field that the program adds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fields: Option<Entry<Map<String, Value>>>,
-    /// How fields are stored, and entries that this version does not know.
+    /// Storage of the fields, and entries that this version does not understand.
     #[serde(flatten)]
     stored: Map<String, Value>,
 }
 
 impl ProgramRecipe {
-    /// The recipe of a dataset with these fields, by name and kind.
+    /// Creates the recipe of a dataset with these fields, by name and kind.
     pub fn new(order: Order, shard_bytes: u64, fields: impl IntoIterator<Item = (String, String)>) -> Self {
         let fields: Map<String, Value> = fields.into_iter().map(|(name, kind)| (name, kind.into())).collect();
         Self {
@@ -164,18 +163,18 @@ impl ProgramRecipe {
         }
     }
 
-    /// Records how the pictures of `field` are stored.
+    /// Records the storage options of the pictures in `field`.
     pub fn add_pictures(&mut self, field: &str, pictures: &PictureOptions) {
         self.stored.insert(entry_of(field), to_json(pictures));
     }
 
-    /// Records how the arrays of `field` are stored.
+    /// Records the storage of the arrays in `field`.
     pub fn add_arrays(&mut self, field: &str, arrays: &ArrayRecipe) {
         self.stored.insert(entry_of(field), to_json(arrays));
     }
 }
 
-/// The name of a field's entry: its own name, unless another entry has it.
+/// Returns the name of a field's entry: the field's own name, unless a fixed entry has that name.
 fn entry_of(field: &str) -> String {
     match field {
         "shardpack" | "kind" | "order" | "shard_bytes" | "fields" => format!("field {field}"),
@@ -199,11 +198,11 @@ fn to_json(value: &impl Serialize) -> Value {
 /// ```
 #[derive(Debug, Clone, PartialEq)]
 pub enum DatasetRecipe {
-    /// Of a dataset that was packed from files.
+    /// A dataset that was packed from files.
     Folder(Box<FolderRecipe>),
-    /// Of the samples of a program.
+    /// A dataset that a program wrote sample by sample.
     Program(Box<ProgramRecipe>),
-    /// Of another program, or none.
+    /// A dataset of another program, or one without a recipe.
     Other(Recipe),
 }
 
@@ -221,7 +220,7 @@ impl DatasetRecipe {
         }
     }
 
-    /// The recipe as a manifest holds it.
+    /// Returns the recipe in the form that a manifest stores.
     #[must_use]
     pub fn to_map(&self) -> Recipe {
         let value = match self {
@@ -235,7 +234,7 @@ impl DatasetRecipe {
         }
     }
 
-    /// The order of the samples.
+    /// Returns the order of the samples.
     #[must_use]
     pub fn order(&self) -> Option<Order> {
         match self {
@@ -245,7 +244,7 @@ impl DatasetRecipe {
         }
     }
 
-    /// Largest size of a shard.
+    /// Returns the largest size of a shard, in bytes.
     #[must_use]
     pub fn shard_bytes(&self) -> Option<u64> {
         match self {
@@ -255,7 +254,7 @@ impl DatasetRecipe {
         }
     }
 
-    /// The table of labels.
+    /// Returns the table of labels.
     #[must_use]
     pub fn labels(&self) -> Option<&LabelTable> {
         match self {
@@ -264,7 +263,7 @@ impl DatasetRecipe {
         }
     }
 
-    /// How the pictures of `field` are stored.
+    /// Returns the storage options of the pictures in `field`.
     #[must_use]
     pub fn pictures(&self, field: &str) -> Option<PictureOptions> {
         match self {
@@ -275,7 +274,7 @@ impl DatasetRecipe {
         }
     }
 
-    /// How the arrays of `field` are stored.
+    /// Returns the storage of the arrays in `field`.
     #[must_use]
     pub fn arrays(&self, field: &str) -> Option<ArrayRecipe> {
         match self {

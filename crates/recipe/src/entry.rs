@@ -14,7 +14,7 @@ pub enum Entry<T> {
 }
 
 impl<T> Entry<T> {
-    /// The value; `None` for one that this version does not understand.
+    /// Returns the value; `None` if this version does not understand it.
     #[must_use]
     pub const fn typed(&self) -> Option<&T> {
         match self {

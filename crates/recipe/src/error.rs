@@ -1,9 +1,9 @@
-//! What can be wrong with an option.
+//! Errors in the value of an option.
 
 use shardpack_format::{ErrorKind, Explain, Hint, Setting, Voice};
 use std::fmt;
 
-/// An option that cannot be what it was given as.
+/// An option has a value that it cannot have.
 ///
 /// ```
 /// use shardpack_format::{Explain, Voice};
@@ -22,30 +22,30 @@ pub struct ArgumentError {
 }
 
 impl ArgumentError {
-    /// What the option may be, and what it was.
+    /// Creates an error from the expected and the found value.
     pub fn new(option: &'static str, expected: impl fmt::Display, found: impl fmt::Display) -> Self {
         Self::of(option, format!("expected {expected}, found {found}"))
     }
 
-    /// The same in one text.
+    /// Creates an error from the whole text.
     pub fn of(option: &'static str, rest: impl Into<String>) -> Self {
         Self { option, rest: rest.into(), hint: None }
     }
 
-    /// With a next step.
+    /// Adds a next step.
     #[must_use]
     pub fn with_hint(mut self, hint: impl Into<Hint>) -> Self {
         self.hint = Some(hint.into());
         self
     }
 
-    /// The text without the option.
+    /// Returns the text without the name of the option.
     #[must_use]
     pub fn reason(&self) -> &str {
         &self.rest
     }
 
-    /// What to do next.
+    /// The next step for the user.
     #[must_use]
     pub fn hint(&self) -> Option<Hint> {
         self.hint.clone()

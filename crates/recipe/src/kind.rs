@@ -1,9 +1,9 @@
-//! What the samples of a source are, and what becomes of those that are damaged.
+//! The kind of a source's samples, and the treatment of damaged files.
 
 use crate::Word;
 use serde::{Deserialize, Serialize};
 
-/// What the samples of a source are.
+/// Kind of the samples of a source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum SourceKind {
     /// Pictures: JPEG, PNG, WebP, BMP, TIFF.
@@ -23,14 +23,14 @@ impl Word for SourceKind {
         &[("images", Self::Images, ""), ("cubes", Self::Cubes, "")];
 }
 
-/// What to do when some files of a source cannot be packed.
+/// Treatment of source files that cannot be packed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum OnBadInput {
-    /// Stop before anything is written, with the list.
+    /// Stop before anything is written, and list the files.
     #[default]
     Stop,
-    /// Leave them out, and pass the list on.
+    /// Leave the files out, and list them.
     Skip,
 }
 

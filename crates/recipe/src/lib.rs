@@ -1,12 +1,12 @@
-//! The recipe of a dataset, typed: what made it, and how its samples are stored.
+//! The typed recipe of a dataset: its origin, and the storage of its samples.
 //!
-//! Every manifest and every shard holds a recipe as JSON (spec §3.4). [`DatasetRecipe`] reads and writes
-//! it. Its parts are the options themselves: [`PictureOptions`] for a field of pictures,
-//! [`ArrayRecipe`] for a field of arrays. Entries that a later version added are kept.
+//! Every manifest and every shard holds a recipe as JSON (spec §3.4). [`DatasetRecipe`] reads and writes it. Its parts
+//! are the option types themselves: [`PictureOptions`] for a field of pictures, [`ArrayRecipe`] for a field of arrays.
+//! Entries of later versions are kept.
 //!
-//! An option is declared once, in a table of [`Declared`]: its name, its help text, its check and its
-//! place. [`StorageOptions::OPTIONS`] is the table of those that a recipe records. Front ends give
-//! options by name, with a [`Value`].
+//! An option is declared once, in a table of [`Declared`]: its name, its help text, its check and its place.
+//! [`StorageOptions::OPTIONS`] is the table of the options that a recipe records. Front ends set options by name, with
+//! a [`Value`].
 #![forbid(unsafe_code)]
 
 mod array;
@@ -38,6 +38,5 @@ pub use storage::StorageOptions;
 pub use value::{Given, Value, parse_part, parse_spatial, parse_target, parse_threads};
 pub use word::Word;
 
-/// Largest cube that is read, and largest record or decoded field that is accepted, unless the caller
-/// says otherwise: 4 GiB.
+/// Default limit of the largest cube to read, and of the largest record or decoded field to accept: 4 GiB.
 pub const MAX_BYTES: u64 = 4 << 30;

@@ -2,26 +2,26 @@
 
 use crate::{ArgumentError, Given, Jpeg, Value, Word};
 
-/// How an option is written.
+/// The form of an option's value.
 #[derive(Debug, Clone, Copy)]
 pub enum Takes {
-    /// Nothing: it is on or off.
+    /// No value: the option is on or off.
     Switch,
-    /// One of these words; the name of the value in help texts, or nothing.
+    /// One of these words. The text is the value's name in help texts, or empty.
     Word(fn() -> Vec<(&'static str, &'static str)>, &'static str),
-    /// A path; its name in help texts.
+    /// A path. The text is its name in help texts.
     Path(&'static str),
-    /// A value; its name in help texts.
+    /// A value. The text is its name in help texts.
     Value(&'static str),
-    /// A value, any number of times.
+    /// A value; the option may be repeated. The text is the value's name in help texts.
     Several(&'static str),
-    /// Values with commas between them.
+    /// Values separated by commas.
     List(&'static str),
-    /// Words with commas between them.
+    /// Words separated by commas.
     Words(fn() -> Vec<(&'static str, &'static str)>, &'static str),
 }
 
-/// The words of a choice, each with an explanation or nothing.
+/// Returns the words of a choice, each with an explanation or an empty text.
 #[must_use]
 pub fn words<T: Word>() -> Vec<(&'static str, &'static str)> {
     T::WORDS.iter().map(|(word, _, help)| (*word, *help)).collect()
@@ -30,32 +30,32 @@ pub fn words<T: Word>() -> Vec<(&'static str, &'static str)> {
 /// The description of an option, for every front end.
 #[derive(Debug, Clone, Copy)]
 pub struct About {
-    /// Its name, in Python and in files; the command has `-` for `_`.
+    /// Name in Python and in files; the command writes `-` for `_`.
     pub name: &'static str,
-    /// The heading that it stands under in help texts, or nothing.
+    /// Heading of the option in help texts, or empty.
     pub group: &'static str,
-    /// What it does.
+    /// Help text.
     pub help: &'static str,
-    /// How it is written.
+    /// The form of the value.
     pub takes: Takes,
-    /// An option that contradicts it, or nothing.
+    /// Name of an option that contradicts this one, or empty.
     pub without: &'static str,
-    /// The ways to store JPEGs for which it has an effect; none for an option of other things.
+    /// The ways to store JPEGs for which the option has an effect. Empty for an option that is not about pictures.
     pub jpeg: &'static [Jpeg],
 }
 
-/// An option of `O`.
+/// A declared option of `O`.
 #[derive(Debug)]
 pub struct Declared<O: 'static> {
-    /// Its description.
+    /// The description.
     pub about: About,
     set: fn(&mut O, Given<'_>) -> Result<(), ArgumentError>,
     spelled: fn(&O) -> Option<String>,
 }
 
 impl<O: 'static> Declared<O> {
-    /// An option with this name: how it is written, what it does, how it is set, and how its value is
-    /// spelled, if it has one.
+    /// Declares an option: its name, the form of its value, its help text, its setter, and a function that spells its
+    /// value, if it has one.
     pub const fn new(
         name: &'static str,
         takes: Takes,
@@ -66,21 +66,21 @@ impl<O: 'static> Declared<O> {
         Self { about: About { name, group: "", help, takes, without: "", jpeg: &[] }, set, spelled }
     }
 
-    /// Under a heading of help texts.
+    /// Puts the option under a heading of the help texts.
     #[must_use]
     pub const fn group(mut self, heading: &'static str) -> Self {
         self.about.group = heading;
         self
     }
 
-    /// Not together with another option.
+    /// Forbids the option together with `other`.
     #[must_use]
     pub const fn without(mut self, other: &'static str) -> Self {
         self.about.without = other;
         self
     }
 
-    /// Only for some ways to store JPEGs.
+    /// Limits the option to some ways to store JPEGs.
     #[must_use]
     pub const fn only_with(mut self, jpeg: &'static [Jpeg]) -> Self {
         self.about.jpeg = jpeg;
@@ -90,22 +90,22 @@ impl<O: 'static> Declared<O> {
     /// Sets the option.
     ///
     /// # Errors
-    /// If the option cannot have this value.
+    /// Fails if the option cannot have this value.
     pub fn set(&self, options: &mut O, value: &Value) -> Result<(), ArgumentError> {
         (self.set)(options, Given { option: self.about.name, value })
     }
 
-    /// The value as [`set`](Self::set) reads it; `None` for an option that is not set.
+    /// Spells the value in a form that [`set`](Self::set) reads; `None` if the option is not set.
     #[must_use]
     pub fn spelled(&self, options: &O) -> Option<String> {
         (self.spelled)(options)
     }
 }
 
-/// Sets the options of a table that were given, in the order of the table.
+/// Sets the given options of a table, in the order of the table.
 ///
 /// # Errors
-/// If an option cannot have its value.
+/// Fails if an option cannot have its value.
 pub fn read<O>(table: &[Declared<O>], given: &[(String, Value)], options: &mut O) -> Result<(), ArgumentError> {
     for declared in table {
         for value in values_of(given, declared.about.name) {
@@ -115,12 +115,12 @@ pub fn read<O>(table: &[Declared<O>], given: &[(String, Value)], options: &mut O
     Ok(())
 }
 
-/// The values that were given for an option.
+/// Returns the given values of an option.
 pub fn values_of<'a>(given: &'a [(String, Value)], name: &str) -> impl Iterator<Item = &'a Value> {
     given.iter().filter(move |(given, _)| given == name).map(|(_, value)| value)
 }
 
-/// Whether an option was given. A switch that is off is not.
+/// Returns true if an option is given. A switch that is off counts as not given.
 #[must_use]
 pub fn is_given(given: &[(String, Value)], name: &str) -> bool {
     let is_off = |value: &Value| match value {
@@ -134,7 +134,7 @@ pub fn is_given(given: &[(String, Value)], name: &str) -> bool {
 /// Fails if two options contradict each other.
 ///
 /// # Errors
-/// Which ones.
+/// The two options.
 pub fn check<'a>(options: impl IntoIterator<Item = &'a About>, given: &[(String, Value)]) -> Result<(), ArgumentError> {
     for about in options {
         if !about.without.is_empty() && is_given(given, about.name) && is_given(given, about.without) {

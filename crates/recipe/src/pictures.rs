@@ -1,4 +1,4 @@
-//! How pictures are stored.
+//! Storage options of pictures.
 
 use crate::{Share, Word};
 use serde::de::Error as _;
@@ -9,12 +9,12 @@ use shardpack_jpeg::{ReencodeOptions, Resize, TileOptions};
 /// The ways in which JPEG pictures can be stored.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Jpeg {
-    /// In tiles, with the same pixels. A reader cuts rectangles out of it without decoding.
+    /// Stored in tiles, with unchanged pixels. A reader can cut out a rectangle without decoding the whole picture.
     #[default]
     Tile,
-    /// Byte for byte.
+    /// Stored byte for byte.
     Keep,
-    /// Decoded, resized if requested, and encoded again, in tiles.
+    /// Decoded, resized if requested, and encoded again in tiles.
     Reencode,
 }
 
@@ -26,8 +26,8 @@ impl Word for Jpeg {
     ];
 }
 
-/// How pictures are stored: JPEGs as the variant says, other pictures to the byte. This is the entry
-/// of a field of pictures in a recipe.
+/// Storage options of pictures: JPEGs are stored according to the variant, other pictures byte for byte. This type is
+/// the entry of a picture field in a recipe.
 ///
 /// ```
 /// use shardpack_recipe::PictureOptions;
@@ -40,15 +40,14 @@ impl Word for Jpeg {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "jpeg", rename_all = "lowercase", remote = "Self")]
 pub enum PictureOptions {
-    /// Byte for byte.
+    /// Stored byte for byte.
     Keep,
-    /// In tiles.
+    /// Stored in tiles.
     Tile {
         /// Turn pictures upright by their coefficients if their edges allow it. Decoders then need
         /// not turn them, but some pixels differ by a rounding step or two. Default: false.
         upright: bool,
-        /// Pictures that are decoded and compared with their sources, pixel by pixel. Default: a
-        /// sample.
+        /// Pictures that are decoded and compared with their sources, pixel by pixel. Default: a sample.
         check_pixels: Share,
         /// Keep all metadata segments in the stored JPEG. Default: false. The ICC profile then goes
         /// into the field `icc`, the Exif orientation into the column `orientation`, and the rest is
@@ -78,7 +77,7 @@ impl<'de> Deserialize<'de> for PictureOptions {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let value = Value::deserialize(deserializer)?;
         let options = Self::deserialize(&value).map_err(D::Error::custom)?;
-        // An option that this version does not know may change what a picture is stored as.
+        // An option of a later version may change how pictures are stored.
         match serde_json::to_value(&options) {
             Ok(again) if again == value => Ok(options),
             _ => Err(D::Error::custom("an option of pictures that this version does not know")),
@@ -93,7 +92,7 @@ impl Default for PictureOptions {
 }
 
 impl PictureOptions {
-    /// The default options of a way to store JPEGs.
+    /// Returns the default options of a way to store JPEGs.
     #[must_use]
     pub fn of(jpeg: Jpeg) -> Self {
         let keep_metadata = false;
@@ -104,13 +103,13 @@ impl PictureOptions {
         }
     }
 
-    /// Pictures that are encoded again; a sample of them is scored.
+    /// Returns options that encode pictures again and score a sample of them.
     #[must_use]
     pub const fn reencode(how: ReencodeOptions) -> Self {
         Self::Reencode { how, score: Share::Sample, keep_metadata: false }
     }
 
-    /// How JPEGs are stored.
+    /// Returns the way in which JPEGs are stored.
     #[must_use]
     pub const fn jpeg(&self) -> Jpeg {
         match self {
@@ -120,19 +119,19 @@ impl PictureOptions {
         }
     }
 
-    /// Whether every picture is kept to the byte.
+    /// Returns true if every picture is stored byte for byte.
     #[must_use]
     pub const fn keeps_files(&self) -> bool {
         matches!(self, Self::Keep)
     }
 
-    /// Whether pictures are encoded again.
+    /// Returns true if pictures are encoded again.
     #[must_use]
     pub const fn reencodes(&self) -> bool {
         matches!(self, Self::Reencode { .. })
     }
 
-    /// Whether stored JPEGs keep their metadata, beyond what `keep` does anyway.
+    /// Returns true if stored JPEGs keep their metadata. With `keep` they always do.
     #[must_use]
     pub const fn keeps_metadata(&self) -> bool {
         match self {
@@ -149,13 +148,13 @@ impl PictureOptions {
         }
     }
 
-    /// Whether ICC profiles are taken out of the pictures, into a field of their own.
+    /// Returns true if ICC profiles move from the pictures into a separate field.
     #[must_use]
     pub const fn takes_profiles_out(&self) -> bool {
         !self.keeps_files() && !self.keeps_metadata()
     }
 
-    /// Options for the encoder, if pictures are encoded again.
+    /// Returns the options of the encoder, if pictures are encoded again.
     #[must_use]
     pub fn encoding(&self) -> Option<ReencodeOptions> {
         match self {
@@ -167,7 +166,7 @@ impl PictureOptions {
         }
     }
 
-    /// The size that pictures are shrunk to.
+    /// Returns the size to which pictures are shrunk.
     #[must_use]
     pub const fn resize(&self) -> Resize {
         match self {
@@ -176,7 +175,7 @@ impl PictureOptions {
         }
     }
 
-    /// Pictures whose pixels are compared with those of their sources.
+    /// Returns the share of pictures whose pixels are compared with their sources.
     #[must_use]
     pub const fn checked(&self) -> Share {
         match self {
@@ -185,7 +184,7 @@ impl PictureOptions {
         }
     }
 
-    /// Pictures that are scored against their sources.
+    /// Returns the share of pictures that are scored against their sources.
     #[must_use]
     pub const fn scored(&self) -> Share {
         match self {

@@ -1,19 +1,19 @@
-//! Which pictures get a costly check.
+//! The share of pictures that get a costly check.
 
 use crate::Word;
 use serde::{Deserialize, Serialize};
 
-/// Which pictures get a costly check.
+/// The share of pictures that get a costly check.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Share {
     /// None.
     None,
-    /// One in 64, and at least 16 if there are that many. The choice depends only on the number of
-    /// pictures.
+    /// One picture in 64, and at least 16 pictures if there are that many. The choice depends only
+    /// on the number of pictures.
     #[default]
     Sample,
-    /// Every one.
+    /// Every picture.
     All,
 }
 
@@ -23,15 +23,15 @@ impl Word for Share {
 }
 
 impl Share {
-    /// Whether picture `position` of `count` is among them.
+    /// Returns true if picture `position` of `count` belongs to the share.
     #[must_use]
     pub const fn takes(self, position: u64, count: u64) -> bool {
         match self {
             Self::None => false,
             Self::All => true,
             Self::Sample => {
-                // One from each block of neighbours, at a varying position: every n-th picture
-                // might be the first of each class.
+                // One picture from each block of neighbours, at a varying position: every n-th
+                // picture might be the first of each class.
                 let stride = count / 16;
                 let stride = if stride > 64 { 64 } else { stride };
                 if stride == 0 {

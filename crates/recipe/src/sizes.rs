@@ -1,4 +1,4 @@
-//! Sizes in bytes, as people write them.
+//! Sizes in bytes, in human notation.
 
 const UNITS: [(&str, u64); 8] = [
     ("TiB", 1 << 40),
@@ -20,7 +20,7 @@ const UNITS: [(&str, u64); 8] = [
 /// ```
 ///
 /// # Errors
-/// What was expected, and what was found.
+/// The expected and the found text.
 pub fn parse_size(text: &str) -> Result<u64, String> {
     let split = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let (number, unit) = text.split_at(split);
@@ -50,7 +50,7 @@ pub fn parse_size(text: &str) -> Result<u64, String> {
             if bytes >= 9e18 {
                 return Err(too_large());
             }
-            // Checked to be in range; fractions of a byte are dropped on purpose.
+            // The range was checked; dropping fractions of a byte is intended.
             #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
             let whole = bytes as u64;
             whole
@@ -63,7 +63,7 @@ pub fn parse_size(text: &str) -> Result<u64, String> {
     }
 }
 
-/// A size as [`parse_size`] reads it, in the largest unit of which it is a whole number.
+/// Writes a size in the notation of [`parse_size`], in the largest unit that divides it.
 ///
 /// ```
 /// use shardpack_recipe::spelled_size;

@@ -1,4 +1,4 @@
-//! The options that say how samples are stored, in one table.
+//! One table of the options that decide how samples are stored.
 
 use crate::{
     ArgumentError, Declared, Given, Jpeg, PictureOptions, Share, Takes, Value, Word, is_given, parse_target,
@@ -8,8 +8,7 @@ use shardpack_array::{ArrayLayout, ArrayOptions, BandDifference, Coder, Filter, 
 use shardpack_format::{Hint, Setting};
 use shardpack_jpeg::{ChromaSampling, Quality, ReencodeOptions, Resize};
 
-/// How samples are stored: the options that packing a folder, writing from a program and adding to a
-/// dataset share.
+/// Storage options of samples, shared by packing a folder, writing from a program and adding to a dataset.
 ///
 /// ```
 /// use shardpack_recipe::{Jpeg, StorageOptions, Value};
@@ -22,11 +21,11 @@ use shardpack_jpeg::{ChromaSampling, Quality, ReencodeOptions, Resize};
 /// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct StorageOptions {
-    /// How pictures are stored. Default: in tiles.
+    /// Storage of pictures. Default: in tiles.
     pub pictures: PictureOptions,
-    /// How arrays are stored. Default: auto.
+    /// Storage of arrays. Default: auto.
     pub arrays: ArrayOptions,
-    /// Largest size of a shard, in bytes. Default 1 GiB.
+    /// Largest size of a shard, in bytes. Default: 1 GiB.
     pub shard_bytes: u64,
     /// Seed of the order; `None` keeps the order of the samples. Default: seed 0.
     pub shuffle: Option<u64>,
@@ -46,7 +45,7 @@ const PICTURES: &str = "Pictures";
 const CUBES: &str = "Cubes";
 const OUTPUT: &str = "Output";
 
-/// The options of re-encoding. Others are refused for pictures that are not re-encoded.
+/// Returns the options of re-encoding; `None` for pictures that are not re-encoded, which refuses such options.
 fn how(options: &mut StorageOptions) -> Option<&mut ReencodeOptions> {
     match &mut options.pictures {
         PictureOptions::Reencode { how, .. } => Some(how),
@@ -77,13 +76,13 @@ fn word<T: Word>(word: T) -> Option<String> {
     Some(word.spelled().to_owned())
 }
 
-/// A side that pictures are shrunk to has as many pixels as a JPEG can have.
+/// Reads the length of a side to which pictures are shrunk, at most that of a JPEG.
 fn side(given: Given<'_>) -> Result<u32> {
     given.integer(1..=65_535)
 }
 
 impl StorageOptions {
-    /// Every option, in the order in which they are read: `jpeg` comes before those that depend on it.
+    /// All options, in the order in which they are read: `jpeg` precedes the options that depend on it.
     pub const OPTIONS: &[StorageOption] = &[
         StorageOption::new(
             "jpeg",
@@ -352,31 +351,31 @@ impl StorageOptions {
         .group(OUTPUT),
     ];
 
-    /// The declaration of an option.
+    /// Returns the declaration of an option.
     #[must_use]
     pub fn option(name: &str) -> Option<&'static StorageOption> {
         Self::OPTIONS.iter().find(|option| option.about.name == name)
     }
 
-    /// The options that were given, checked together; others keep their defaults.
+    /// Reads the given options and checks them together; other options keep their defaults.
     ///
     /// # Errors
-    /// If an option cannot have its value, contradicts another, or would have no effect.
+    /// Fails if an option cannot have its value, contradicts another option, or would have no effect.
     pub fn read(given: &[(String, Value)]) -> Result<Self> {
         let mut options = Self::default();
         options.apply(given)?;
         Ok(options)
     }
 
-    /// Changes the options that were given.
+    /// Changes the given options.
     ///
     /// # Errors
-    /// As [`read`](Self::read).
+    /// Fails like [`read`](Self::read).
     pub fn apply(&mut self, given: &[(String, Value)]) -> Result<()> {
         crate::check(Self::OPTIONS.iter().map(|option| &option.about), given)?;
         for option in Self::OPTIONS {
             for value in values_of(given, option.about.name) {
-                // A wrong value is named before an option that has no effect.
+                // Report a wrong value before an option without effect.
                 Self::canonical(option, value)?;
                 if is_given(given, option.about.name) {
                     refuse_useless(option, self.pictures.jpeg())?;
@@ -387,10 +386,10 @@ impl StorageOptions {
         Ok(())
     }
 
-    /// A value of an option, checked, as options that hold it spell it.
+    /// Checks a value and returns its canonical spelling.
     ///
     /// # Errors
-    /// If the option cannot have the value.
+    /// Fails if the option cannot have the value.
     pub fn canonical(option: &StorageOption, value: &Value) -> Result<String> {
         let jpeg = option.about.jpeg.first().copied().unwrap_or_default();
         let mut options = Self { pictures: PictureOptions::of(jpeg), ..Self::default() };
@@ -399,7 +398,7 @@ impl StorageOptions {
     }
 }
 
-/// Refuses an option that has no effect on pictures that are stored like this.
+/// Refuses an option that has no effect on pictures that are stored in this way.
 fn refuse_useless(option: &StorageOption, jpeg: Jpeg) -> Result<()> {
     let with = option.about.jpeg;
     if with.is_empty() || with.contains(&jpeg) {

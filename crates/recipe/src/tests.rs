@@ -1,4 +1,4 @@
-//! Recipes serialise to the bytes that manifests hold.
+//! Recipes serialise to the bytes in the manifests.
 
 use super::*;
 use serde_json::Value;
@@ -73,7 +73,7 @@ fn fields_are_found_by_their_names_in_recipes_of_all_kinds() {
     assert_eq!(other.pictures("image"), Some(PictureOptions::Keep));
 }
 
-/// Every manifest of the fixtures.
+/// Reads and writes the manifest of every fixture.
 #[test]
 fn recipes_of_the_fixtures_are_read_and_written() {
     fn manifests(folder: &Path, found: &mut Vec<std::path::PathBuf>) {

@@ -1,24 +1,24 @@
-//! Values as callers give them, and how they become those of options.
+//! Values as callers give them, and their conversion to typed values.
 
 use crate::{ArgumentError, Word, parse_size};
 use std::fmt;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
-/// A value of an option, as it was given. Numbers may also be given as text.
+/// The value of an option as the caller gave it. Numbers may also be given as text.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Value {
-    /// Whether a switch is on.
+    /// A switch: on or off.
     Switch(bool),
-    /// A whole number.
+    /// An integer.
     Integer(i128),
     /// A number.
     Float(f64),
-    /// A word, or anything else as text.
+    /// A word, or any other value as text.
     Text(String),
-    /// A path, which may not be text.
+    /// A path, which need not be valid text.
     Path(PathBuf),
-    /// Two numbers: height and width, or a part and how many there are.
+    /// Two numbers: height and width, or a part and the number of parts.
     Pair(u64, u64),
 }
 
@@ -37,12 +37,12 @@ impl fmt::Display for Value {
 
 type Result<T, E = ArgumentError> = std::result::Result<T, E>;
 
-/// A value for an option.
+/// A given value, with the name of its option.
 #[derive(Debug, Clone, Copy)]
 pub struct Given<'a> {
     /// The name of the option.
     pub option: &'static str,
-    /// The value as it was given.
+    /// The value as the caller gave it.
     pub value: &'a Value,
 }
 
@@ -51,26 +51,26 @@ impl Given<'_> {
         ArgumentError::new(self.option, expected, format!("`{}`", self.value.to_string().escape_debug()))
     }
 
-    /// Reads the text by a function.
+    /// Parses the text with `parse`.
     ///
     /// # Errors
-    /// If the value is another.
+    /// Fails if the value is not text that `parse` accepts.
     pub fn read<T>(self, parse: impl FnOnce(&str) -> Result<T, String>) -> Result<T> {
         parse(&self.value.to_string()).map_err(|said| ArgumentError::of(self.option, said))
     }
 
-    /// One of the words of a choice.
+    /// Reads one of the words of a choice.
     ///
     /// # Errors
-    /// If the value is another.
+    /// Fails if the value is not one of the words.
     pub fn word<T: Word>(self) -> Result<T> {
         self.read(T::parse)
     }
 
-    /// On or off.
+    /// Reads on or off.
     ///
     /// # Errors
-    /// If the value is another.
+    /// Fails if the value is not a switch.
     pub fn switch(self) -> Result<bool> {
         match self.value {
             Value::Switch(on) => Ok(*on),
@@ -79,10 +79,10 @@ impl Given<'_> {
         }
     }
 
-    /// A whole number in a range.
+    /// Reads an integer within a range.
     ///
     /// # Errors
-    /// If the value is another.
+    /// Fails if the value is not an integer within the range.
     pub fn integer<T>(self, range: RangeInclusive<T>) -> Result<T>
     where
         T: TryFrom<i128> + PartialOrd + fmt::Display,
@@ -96,10 +96,10 @@ impl Given<'_> {
         number.ok_or_else(|| self.refused(format_args!("a whole number from {} to {}", range.start(), range.end())))
     }
 
-    /// Any number.
+    /// Reads a number.
     ///
     /// # Errors
-    /// If the value is another.
+    /// Fails if the value is not a number.
     pub fn float(self) -> Result<f64> {
         let number = match self.value {
             Value::Float(number) => Some(*number),
@@ -111,29 +111,29 @@ impl Given<'_> {
         number.ok_or_else(|| self.refused("a number"))
     }
 
-    /// A size in bytes, with or without a unit.
+    /// Reads a size in bytes, with or without a unit.
     ///
     /// # Errors
-    /// If the value is another.
+    /// Fails if the value is not a size.
     pub fn size(self) -> Result<u64> {
         self.read(parse_size)
     }
 
-    /// A number of threads.
+    /// Reads a number of threads.
     ///
     /// # Errors
-    /// If the value is another.
+    /// Fails if the value is not a number of threads.
     pub fn threads(self) -> Result<usize> {
         self.read(parse_threads)
     }
 
-    /// Any text.
+    /// Returns the value as text.
     #[must_use]
     pub fn text(self) -> String {
         self.value.to_string()
     }
 
-    /// A path.
+    /// Returns the value as a path.
     #[must_use]
     pub fn path(self) -> PathBuf {
         match self.value {
@@ -142,10 +142,10 @@ impl Given<'_> {
         }
     }
 
-    /// Height and width.
+    /// Reads height and width.
     ///
     /// # Errors
-    /// If the value is another.
+    /// Fails if the value is not a height and a width.
     pub fn spatial(self) -> Result<(u64, u64)> {
         match *self.value {
             Value::Pair(height, width) => parse_spatial(&format!("{height}x{width}")),
@@ -154,10 +154,10 @@ impl Given<'_> {
         .map_err(|said| ArgumentError::of(self.option, said))
     }
 
-    /// A part and the number of parts.
+    /// Reads a part and the number of parts.
     ///
     /// # Errors
-    /// If the value is another.
+    /// Fails if the value is not a part and a number of parts.
     pub fn part(self) -> Result<(u32, u32)> {
         match *self.value {
             Value::Pair(part, of) => parse_part(&format!("{part}/{of}")),
@@ -170,7 +170,7 @@ impl Given<'_> {
 /// Reads `480x640`.
 ///
 /// # Errors
-/// What was expected, and what was found.
+/// The expected and the found text.
 pub fn parse_spatial(text: &str) -> Result<(u64, u64), String> {
     let fail = || format!("expected height and width such as 100x120, found `{text}`");
     let (h, w) = text.split_once(['x', 'X', '×']).ok_or_else(fail)?;
@@ -183,7 +183,7 @@ pub fn parse_spatial(text: &str) -> Result<(u64, u64), String> {
 /// Reads `2/8`: part 2 of 8, counted from 1.
 ///
 /// # Errors
-/// As [`parse_spatial`].
+/// Fails like [`parse_spatial`].
 pub fn parse_part(text: &str) -> Result<(u32, u32), String> {
     let fail = || format!("expected a part and a count such as 1/4 … 4/4, found `{text}`");
     let (i, n) = text.split_once('/').ok_or_else(fail)?;
@@ -196,7 +196,7 @@ pub fn parse_part(text: &str) -> Result<(u32, u32), String> {
 /// Reads `ssimulacra2=80`.
 ///
 /// # Errors
-/// As [`parse_spatial`].
+/// Fails like [`parse_spatial`].
 pub fn parse_target(text: &str) -> Result<f64, String> {
     let fail = || format!("expected ssimulacra2=S with S between 1 and 100, found `{text}`");
     let score = text.strip_prefix("ssimulacra2=").and_then(|score| score.parse().ok()).ok_or_else(fail)?;
@@ -206,7 +206,7 @@ pub fn parse_target(text: &str) -> Result<f64, String> {
 /// Reads a number of threads.
 ///
 /// # Errors
-/// As [`parse_spatial`].
+/// Fails like [`parse_spatial`].
 pub fn parse_threads(text: &str) -> Result<usize, String> {
     match text.parse() {
         Ok(n @ 1..=1024) => Ok(n),

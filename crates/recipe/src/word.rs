@@ -1,4 +1,4 @@
-//! Choices that are spelled as words: the table of words is the parser, for every front end.
+//! Choices that are spelled as words. The table of words serves every front end as the parser.
 
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serializer};
@@ -13,13 +13,13 @@ use serde::{Deserialize, Deserializer, Serializer};
 /// assert_eq!(Values::parse("float").unwrap_err(), "expected auto, keep, f16 or fixed, found `float`");
 /// ```
 pub trait Word: Copy + PartialEq + Sized + 'static {
-    /// Each word, its value, and an explanation for help texts, or nothing.
+    /// Each word, its value, and an explanation for help texts, which may be empty.
     const WORDS: &'static [(&'static str, Self, &'static str)];
 
     /// Reads a word.
     ///
     /// # Errors
-    /// Which words there are.
+    /// The words of the choice.
     fn parse(text: &str) -> Result<Self, String> {
         if let Some((_, value, _)) = Self::WORDS.iter().find(|(word, ..)| *word == text) {
             return Ok(*value);
@@ -29,9 +29,9 @@ pub trait Word: Copy + PartialEq + Sized + 'static {
         Err(format!("expected {} or {last}, found `{}`", others.join(", "), text.escape_debug()))
     }
 
-    /// The word.
+    /// Returns the word of this value.
     fn spelled(self) -> &'static str {
-        // A test asks this of every value.
+        // A test checks that every value has a word.
         Self::WORDS.iter().find(|(_, value, _)| *value == self).map_or("", |(word, ..)| word)
     }
 }

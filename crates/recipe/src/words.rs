@@ -1,10 +1,10 @@
-//! The words of choices that other crates define.
+//! The words of choices whose types other crates define.
 
 use crate::Word;
 use shardpack_array::{ArrayLayout, BandDifference, Coder, Filter, Prefer, Values};
 use shardpack_jpeg::ChromaSampling;
 
-/// Yes, no, or as it fits.
+/// Yes, no or automatic.
 impl Word for Option<bool> {
     const WORDS: &'static [(&'static str, Self, &'static str)] =
         &[("auto", None, ""), ("on", Some(true), ""), ("off", Some(false), "")];

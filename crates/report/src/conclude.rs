@@ -7,7 +7,7 @@ use crate::stats::{bjontegaard_percent, distribution, pareto_front};
 use crate::want::{COSTS_LITTLE, Want, choose, choose_careful};
 use crate::words;
 
-/// The measure on which candidates are compared when one axis must do.
+/// Returns the measure that compares candidates on a single axis.
 #[must_use]
 pub const fn main_measure(content: SampleKind) -> Measure {
     match content {
@@ -16,11 +16,11 @@ pub const fn main_measure(content: SampleKind) -> Measure {
     }
 }
 
-/// The conditions of the verdict if the user gives none.
+/// Returns the conditions of the verdict for a user who gives none.
 ///
-/// Of pictures nine of ten have a very high score. In each band of each cube the largest error is
-/// within the noise of that band, and 99 of 100 pixels of each cube are turned by at most half a
-/// degree, a tenth of the 0.1 rad within which spectra are usually taken to be of one material.
+/// For pictures: nine of ten have a very high score. For cubes: in each band of each cube the largest error is within
+/// the noise of that band, and 99 of 100 pixels of each cube are turned by at most half a degree. Half a degree is a
+/// tenth of the 0.1 rad within which spectra usually count as one material.
 #[must_use]
 pub const fn default_conditions(content: SampleKind) -> &'static [&'static str] {
     match content {
@@ -29,8 +29,8 @@ pub const fn default_conditions(content: SampleKind) -> &'static [&'static str] 
     }
 }
 
-/// Fills in everything that follows from the rows, the rates and the predictions: distributions,
-/// deltas, the front, and the verdict under `wants`. The command of the verdict is left as it is.
+/// Fills in everything that follows from the rows, the rates and the predictions: distributions, deltas, the front, and
+/// the verdict under `wants`. Leaves the command of the verdict unchanged.
 pub fn conclude(report: &mut Report, wants: &[Want], want_given: bool) {
     for candidate in &mut report.candidates {
         spread(candidate);
@@ -69,11 +69,11 @@ fn spread(candidate: &mut Candidate) {
         .collect();
 }
 
-/// Each ladder against the first one: ladders are groups of more than one candidate.
+/// Compares each ladder with the first one. A ladder is a group of more than one candidate.
 fn deltas(report: &mut Report) {
     let measure = match report.content {
         SampleKind::Pictures => Measure::Ssimulacra2,
-        // An error has no scale on which an average over a ladder means much; decibels have.
+        // An average of errors over a ladder means little; an average of decibels is meaningful.
         SampleKind::Cubes => Measure::Psnr,
     };
     let mut ladders: Vec<(String, Vec<(f64, f64)>)> = Vec::new();
@@ -112,8 +112,7 @@ fn front(report: &mut Report) {
     }
 }
 
-/// `Pack with q85. 110 GB become 26 GB. Nine of ten samples …. Loading is 1.9 times as fast as …`, in
-/// sentences that each say one thing.
+/// `Pack with q85. 110 GB become 26 GB. Nine of ten samples …. Loading is 1.9 times as fast as …`, in short sentences.
 fn sentence(report: &Report, candidate: &Candidate) -> String {
     let (named, become_) = match report.subject {
         Subject::Sources => ("Pack with", "become"),
@@ -125,7 +124,7 @@ fn sentence(report: &Report, candidate: &Candidate) -> String {
     if let Some(Estimate { value, .. }) = candidate.predictions.bytes {
         let after = words::bytes(value);
         sentences.push(match report.subject {
-            // Of a dataset without its sources the size before is not known.
+            // Without its sources, a dataset does not tell the size before packing.
             Subject::Dataset if report.whole.is_alone(value) => format!("It takes {after}."),
             Subject::Sources | Subject::Dataset => format!("{} {become_} {after}.", words::bytes(before)),
         });
@@ -149,11 +148,12 @@ fn sentence(report: &Report, candidate: &Candidate) -> String {
     sentences.join(" ")
 }
 
-/// What most samples reach. Of few samples it says how many: p10 of three is the worst of them.
+/// Describes the score that most samples reach. With few samples the text gives their number: the p10 of three samples
+/// is the worst of them.
 fn reached(spread: &Distribution) -> String {
     let score = |value| words::score(Measure::Ssimulacra2, value);
     let (title, p10, worst) = (Measure::Ssimulacra2.title(), score(spread.p10), score(spread.worst));
-    // p10 is the value of this many-th sample from the worse end.
+    // p10 is the value of the sample at this rank from the worse end.
     let rank = spread.rank_of_p10();
     match (spread.count, p10 == worst) {
         (1, _) => format!("The only sample that was drawn has {title} {worst}."),
@@ -167,7 +167,7 @@ fn reached(spread: &Distribution) -> String {
     }
 }
 
-/// The gain over the smallest candidate that loses nothing.
+/// Describes the saving over the smallest lossless candidate.
 fn smaller_than_lossless(report: &Report, candidate: &Candidate) -> Option<String> {
     let size = |candidate: &Candidate| candidate.predictions.bytes.map(|bytes| bytes.value);
     let lossless = report.candidates.iter().filter(|other| other.lossless && other.number != candidate.number);
@@ -181,7 +181,7 @@ fn smaller_than_lossless(report: &Report, candidate: &Candidate) -> Option<Strin
     })
 }
 
-/// The effect of a lossy candidate on bands and on spectra.
+/// Describes the effect of a lossy candidate on bands and on spectra.
 fn cost(candidate: &Candidate) -> Option<String> {
     let worst = |measure: Measure| candidate.scores.get(&measure).map(|spread| spread.worst);
     let said = |measure: Measure| worst(measure).map(|value| words::score_and_unit(measure, value));
@@ -204,13 +204,13 @@ fn cost(candidate: &Candidate) -> Option<String> {
     })
 }
 
-/// By what share the rates of two candidates may differ by chance.
+/// Returns the share by which the rates of two candidates may differ by chance.
 pub(crate) fn spread_of(one: &Candidate, other: &Candidate) -> f64 {
     [one, other].into_iter().filter_map(|one| one.rates.decode_spread).sum()
 }
 
-/// How fast samples are loaded, beside another candidate. Rates that differ by less than their spread
-/// are equal.
+/// Describes the loading speed relative to another candidate. Rates that differ by less than their spread count as
+/// equal.
 pub(crate) fn speed(ratio: f64, spread: f64, than: &str) -> String {
     let larger = ratio.max(1.0 / ratio);
     let times = words::significant(larger, 2);
@@ -244,7 +244,7 @@ fn reason(report: &Report, candidate: &Candidate, verdict: &Verdict) -> String {
     }
 }
 
-/// Why the careful rule took this one, and what the smallest candidate would have cost.
+/// Explains why the careful rule took this candidate, and what the smallest candidate would have cost.
 fn careful_reason(report: &Report, candidate: &Candidate, measured: usize, meeting: usize) -> String {
     let size = |candidate: &Candidate| candidate.predictions.bytes.map_or(f64::INFINITY, |bytes| bytes.value);
     let kept = words::plural(measured as u64, "candidate");

@@ -45,8 +45,8 @@ impl fmt::Display for Want {
 }
 
 impl Want {
-    /// Reads `MEASURE[.worst|.p1|.p10|.median]>=VALUE`, the same with `<=`, or `size<=BYTES`. Without
-    /// a statistic the worst sample counts. `size_of` reads a number of bytes with its unit.
+    /// Reads `MEASURE[.worst|.p1|.p10|.median]>=VALUE`, the same with `<=`, or `size<=BYTES`. Without a statistic the
+    /// worst sample counts. `size_of` reads a number of bytes with its unit.
     ///
     /// ```
     /// use shardpack_report::want::Want;
@@ -107,8 +107,8 @@ impl Want {
         Ok(Self { subject: Subject::Score(measure, statistic), at_least, value, text: normal })
     }
 
-    /// True if a candidate meets it. One that lost nothing meets every condition on a measure; one
-    /// on which the measure was not taken does not.
+    /// Returns true if a candidate meets the condition. A lossless candidate meets every condition on a measure. A
+    /// candidate without the measure does not meet the condition.
     #[must_use]
     pub fn is_met(&self, candidate: &Candidate) -> bool {
         let value = match self.subject {
@@ -119,7 +119,7 @@ impl Want {
         value.is_some_and(|value| if self.at_least { value >= self.value } else { value <= self.value })
     }
 
-    /// The measure that it is about, if any.
+    /// Returns the measure of the condition, if it has one.
     #[must_use]
     pub const fn measure(&self) -> Option<Measure> {
         match self.subject {
@@ -129,9 +129,9 @@ impl Want {
     }
 }
 
-/// The recommended candidate, and whether it meets all conditions: of those that do, the one with
-/// the smallest prediction. If none does, the smallest that loses nothing, else the one that meets
-/// most. Candidates that cannot store every sample are never chosen while another can.
+/// Returns the recommended candidate, and true if it meets all conditions: the candidate with the smallest prediction
+/// among those that meet them. If none does, the smallest lossless candidate, else the one that meets most conditions.
+/// A candidate that cannot store every sample is chosen only if no other can.
 #[must_use]
 pub fn choose(candidates: &[Candidate], wants: &[Want]) -> Option<(usize, bool)> {
     let met = |candidate: &Candidate| wants.iter().filter(|want| want.is_met(candidate)).count();
@@ -153,19 +153,18 @@ pub fn choose(candidates: &[Candidate], wants: &[Want]) -> Option<(usize, bool)>
         .map(|(position, candidate)| (position, candidate.failures.is_empty() && met(candidate) == wants.len()))
 }
 
-/// A lossier candidate is taken only if what loses less is more than so many times as large.
+/// Largest ratio of sizes at which the candidate with the smaller loss is preferred over a lossier one.
 pub const COSTS_LITTLE: f64 = 2.0;
-/// Of equally lossy candidates, up to so many times the smallest size are as good.
+/// Among equally lossy candidates, sizes up to this multiple of the smallest count as equal.
 const AS_SMALL: f64 = 1.25;
 
-/// The recommended candidate for cubes where the user gave no conditions: of those that meet `wants`,
-/// one that loses as little as it can without costing much. Else as [`choose`].
+/// Returns the recommended candidate for cubes if the user gave no conditions: among the candidates that meet `wants`,
+/// one with the smallest loss that does not cost much. Else the choice of [`choose`].
 ///
-/// Lossless comes before float16, whose error shrinks with the value, and float16 before fixed point,
-/// as long as it is at most [`COSTS_LITTLE`] times as large as the smallest that meets all: values are
-/// given up for half of the bytes, and not for less. Of one kind the first in the ladder within a
-/// quarter of the smallest is taken: `pack`'s own choice of a codec, which decodes faster than the
-/// smallest one, comes first.
+/// Lossless precedes float16, whose error shrinks with the value, and float16 precedes fixed point, as long as the
+/// candidate is at most [`COSTS_LITTLE`] times as large as the smallest that meets all conditions: precision is given
+/// up only to halve the bytes. Among candidates of one kind, the first in the ladder within a quarter of the smallest
+/// is taken: `pack`'s own choice of a codec comes first and decodes faster than the smallest candidate.
 #[must_use]
 pub fn choose_careful(candidates: &[Candidate], wants: &[Want]) -> Option<(usize, bool)> {
     let bytes = |candidate: &Candidate| candidate.predictions.bytes.map_or(f64::INFINITY, |bytes| bytes.value);
@@ -244,7 +243,7 @@ mod tests {
         assert_eq!(choose(&all, &[]), Some((2, true)));
         assert!(!choose(&all, &[p10[0].clone(), want("size<=10").unwrap()]).unwrap().1);
         assert_eq!(choose(&[], &p10), None);
-        // What loses nothing meets every score, and stands in where nothing else does.
+        // A lossless candidate meets every score, and is the fallback if no candidate meets the conditions.
         let tile = Candidate { lossless: true, ..candidate(120.0, 100.0) };
         let strict = [want("ssimulacra2>=99").unwrap()];
         assert_eq!(choose(&[all[0].clone(), tile.clone()], &strict), Some((1, true)));
@@ -271,21 +270,21 @@ mod tests {
         let (keep, auto, slow) =
             (of("keep", 480.0, 0.0, 0.0), of("auto", 375.0, 0.0, 0.0), of("auto", 355.0, 0.0, 0.0));
         let half = |bytes| of("f16", bytes, 0.4, 0.01);
-        // Three times smaller, and of no use: above the noise of some band, or turning pixels.
+        // Three times smaller and unusable: errors above the noise of some band, or turned pixels.
         let (loud, turned) = (of("fixed", 118.0, 7.0, 0.2), of("fixed", 118.0, 0.9, 6.0));
         assert_eq!(careful(&[keep.clone(), auto.clone(), half(393.0), loud, turned, slow.clone()]), Some((1, true)));
-        // Lossless where float16 saves little, float16 where it saves much.
+        // Lossless if float16 saves little, float16 if it saves much.
         assert_eq!(careful(&[keep.clone(), auto.clone(), half(190.0)]), Some((1, true)));
         assert_eq!(careful(&[keep.clone(), auto.clone(), half(170.0)]), Some((2, true)));
-        // Fixed point only if float16 costs more, or is too coarse.
+        // Fixed point only if float16 costs more or is too coarse.
         let quiet = |bytes| of("fixed", bytes, 0.9, 0.1);
         assert_eq!(careful(&[keep.clone(), half(150.0), quiet(80.0)]), Some((1, true)));
         assert_eq!(careful(&[keep.clone(), half(150.0), quiet(70.0)]), Some((2, true)));
         assert_eq!(careful(&[keep.clone(), of("f16", 150.0, 1.5, 0.01), quiet(140.0)]), Some((2, true)));
-        // A slow codec for a little less is not taken, one for much less is.
+        // A slow codec is taken for a large saving, not for a small one.
         assert_eq!(careful(&[keep.clone(), of("keep", 390.0, 0.0, 0.0)]), Some((0, true)));
         assert_eq!(careful(&[keep.clone(), of("keep", 370.0, 0.0, 0.0)]), Some((1, true)));
-        // Nothing qualifies: what loses least is shown.
+        // No candidate qualifies: the one with the smallest loss is shown.
         assert_eq!(careful(&[of("f16", 10.0, 3.0, 0.01), of("fixed", 5.0, 2.0, 9.0)]), Some((0, false)));
         assert_eq!(careful(&[]), None);
     }

@@ -1,10 +1,10 @@
-//! Numbers for people: sizes, counts, times and scores as the page writes them.
+//! Numbers for people: sizes, counts, times and scores in the notation of the page.
 //!
-//! A number and its unit are joined by a no-break space; a negative number has a real minus sign.
+//! A no-break space joins a number and its unit; a negative number has a real minus sign.
 
 use crate::data::{Measure, NO_NOISE};
 
-/// Between a number and its unit.
+/// The space between a number and its unit.
 pub const NBSP: char = '\u{a0}';
 
 /// `109.6 MB`: three significant digits, powers of ten.
@@ -14,7 +14,7 @@ pub fn bytes(n: f64) -> String {
     format!("{value:.decimals$}{NBSP}{unit}")
 }
 
-/// The same for a tick: `20 kB`, not `20.0 kB`.
+/// The same for the label of a tick: `20 kB`, not `20.0 kB`.
 pub(crate) fn bytes_tick(n: f64) -> String {
     if n == 0.0 {
         return "0".into();
@@ -39,7 +39,7 @@ pub fn count(n: u64) -> String {
     grouped(&n.to_string())
 }
 
-/// Puts a comma after each three digits of a whole number.
+/// Inserts a comma after each group of three digits of an integer.
 fn grouped(digits: &str) -> String {
     let mut out = String::with_capacity(digits.len() + digits.len() / 3);
     for (i, digit) in digits.chars().enumerate() {
@@ -77,8 +77,8 @@ pub fn seconds(s: f64) -> String {
     }
 }
 
-/// A number with `digits` significant digits. Scientific notation only if plain digits would be
-/// long.
+/// Formats a number with `digits` significant digits. Scientific notation is used only if plain
+/// digits would be long.
 pub(crate) fn significant(value: f64, digits: usize) -> String {
     if value == 0.0 {
         return "0".into();
@@ -98,7 +98,7 @@ pub(crate) fn significant(value: f64, digits: usize) -> String {
     if value < 0.0 { format!("−{text}") } else { text }
 }
 
-/// Without the zeros at the end of its decimals.
+/// Removes trailing zeros of the decimals.
 pub(crate) fn trimmed(text: &str) -> String {
     if text.contains('.') && !text.contains('e') {
         text.trim_end_matches('0').trim_end_matches('.').to_owned()
@@ -107,14 +107,14 @@ pub(crate) fn trimmed(text: &str) -> String {
     }
 }
 
-/// A number with so many decimals, and a real minus sign.
+/// Formats a number with `decimals` decimals and a real minus sign.
 pub(crate) fn fixed(value: f64, decimals: usize) -> String {
     let text = format!("{:.decimals$}", value.abs());
     let zero = text.bytes().all(|b| b == b'0' || b == b'.');
     if value < 0.0 && !zero { format!("−{text}") } else { text }
 }
 
-/// A measure's value without its unit: shares in per cent.
+/// Formats a measure's value without its unit: shares in per cent.
 pub(crate) fn score(measure: Measure, value: f64) -> String {
     match measure {
         Measure::Ssimulacra2 | Measure::Psnr => fixed(value, 1),
@@ -129,7 +129,7 @@ pub(crate) fn score(measure: Measure, value: f64) -> String {
     }
 }
 
-/// A measure's value with its unit.
+/// Formats a measure's value with its unit.
 pub(crate) fn score_and_unit(measure: Measure, value: f64) -> String {
     let unit = measure.unit();
     let space = if unit.is_empty() || unit == "°" { String::new() } else { NBSP.to_string() };

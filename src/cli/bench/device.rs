@@ -1,4 +1,4 @@
-//! `--device`, `--mean` and `--std`: where batches are made, and of which floats.
+//! `--device`, `--mean` and `--std`: the device of the batches and the scaling of their floats.
 
 use crate::report::DeviceName;
 use serde_json::{Value, json};
@@ -10,7 +10,7 @@ use shardpack_loader::stage::Stage;
 use shardpack_pack::Context;
 use std::sync::Arc;
 
-/// The stage that decodes there; `None` for the host.
+/// Returns the stage that decodes on the device; `None` for the host.
 pub(super) fn stage(device: DeviceName) -> crate::Result<Option<Arc<dyn Stage>>> {
     let DeviceName::Cuda(number) = device else { return Ok(None) };
     let stage = CudaStage::open(number).map_err(|error| {
@@ -20,8 +20,8 @@ pub(super) fn stage(device: DeviceName) -> crate::Result<Option<Arc<dyn Stage>>>
     Ok(Some(Arc::new(stage)))
 }
 
-/// `(level / 255 − mean) / std`, if one of the two is given. Each is one number, or one for red,
-/// green and blue.
+/// Returns `(level / 255 − mean) / std`, if one of the two is given. Each is one number, or one for
+/// red, green and blue.
 pub(super) fn scaling(mean: Option<&[f64]>, std: Option<&[f64]>) -> crate::Result<Option<Scaling>> {
     if mean.is_none() && std.is_none() {
         return Ok(None);
@@ -30,7 +30,7 @@ pub(super) fn scaling(mean: Option<&[f64]>, std: Option<&[f64]>) -> crate::Resul
     Ok(Some(scaling.context("`--mean` and `--std`")?))
 }
 
-/// What the device took and refused.
+/// Returns the work that the device accepted and refused.
 pub(super) fn to_json(loader: &Loader) -> Value {
     let refusals = loader.refusals();
     let refused = refusals.iter().map(|r| json!({ "reason": r.reason, "rows": r.rows, "first": r.first }));

@@ -1,44 +1,44 @@
-//! Which stage is the limit, and what to change. Both come from the figures of one epoch.
+//! The limiting stage and the advice, from the figures of one epoch.
 
 use super::epoch::Epoch;
 use crate::cli::units;
 
 /// Cores count as busy with a stage if it takes more than this share of their time.
 const BUSY: f64 = 0.75;
-/// Cores are short if threads spend more than this share of their time ready but without a core.
+/// Cores are short if ready threads wait for a core for more than this share of their time.
 const QUEUED: f64 = 0.25;
-/// Reading from a disk, or a store, matters if at least this share of the bytes came from there.
+/// Reading from a disk or a store matters if at least this share of the bytes came from it.
 const FROM_DISK: f64 = 0.05;
-/// In seconds. A shorter epoch says more about how threads start than about what follows.
+/// Shortest meaningful epoch, in seconds. A shorter epoch mostly measures the start of the threads.
 const SHORTEST_S: f64 = 0.02;
-/// Share of the machine's memory that the page cache can be expected to give a dataset.
+/// Share of the machine's memory that the page cache is expected to have for a dataset.
 const CACHED: f64 = 0.7;
-/// A picture holds more detail than the view shows if its shorter side is this many times that of
-/// the view.
+/// A picture has more detail than the view shows if its shorter side is this many times the view's
+/// shorter side.
 const OVERSIZED: f64 = 2.5;
 
-/// What keeps a dataset from loading faster.
+/// The cause that limits the loading rate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Limit {
-    /// Reading, from a disk.
+    /// Reading from a disk.
     Disk,
-    /// Reading, from an object store.
+    /// Reading from an object store.
     Network,
     /// Reading from the page cache, and copying.
     Memory,
-    /// Comparing CRC32s.
+    /// Computing CRC32s.
     Crc,
-    /// Decoding, with the available cores.
+    /// Decoding on the available cores.
     Decode,
-    /// Other programs use the cores.
+    /// Other programs occupy the cores.
     Cores,
     /// Handing out batches.
     Consumer,
-    /// Too few samples at a time for the threads.
+    /// Too few samples in flight for the threads.
     Slots,
-    /// The device, which decodes.
+    /// Decoding on the device.
     Device,
-    /// The epoch was too short to say.
+    /// The epoch was too short for a conclusion.
     Unclear,
 }
 
@@ -60,44 +60,44 @@ impl Limit {
     }
 }
 
-/// What the loader was asked to do, and with which resources.
+/// The work of the loader, and its resources.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Workload {
     pub(super) threads: usize,
     pub(super) cores: usize,
     pub(super) batch_size: u32,
     pub(super) slots: usize,
-    /// Whether samples are read one by one.
+    /// True if samples are read one by one.
     pub(super) single_reads: bool,
     pub(super) dataset_bytes: u64,
     pub(super) memory_bytes: Option<u64>,
     pub(super) content: WorkloadContent,
-    /// Whether a device decodes.
+    /// True if a device decodes.
     pub(super) on_device: bool,
 }
 
-/// What is decoded.
+/// The decoded content.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum WorkloadContent {
-    /// Nothing.
+    /// Nothing is decoded.
     Stored,
     /// Pictures.
     Pictures {
         /// Pixels on a side of the view; `None` for whole pictures.
         side: Option<u32>,
-        /// Whether a decoder can skip tiles outside the view.
+        /// True if a decoder can skip tiles outside the view.
         tiled: bool,
-        /// Mean shorter side of the pictures, if the index says.
+        /// Mean shorter side of the pictures, if the index has it.
         short_side: Option<f64>,
     },
-    /// Arrays, by the codec that the recipe names.
+    /// Arrays, with the codec that the recipe names.
     Arrays {
-        /// Such as `blosc2-zstd`.
+        /// Name of the codec, such as `blosc2-zstd`.
         codec: Option<String>,
     },
 }
 
-/// The limit of an epoch.
+/// Returns the limit of an epoch.
 pub(super) fn limit(epoch: &Epoch, workload: &Workload) -> Limit {
     if epoch.samples == 0 || epoch.seconds < SHORTEST_S {
         return Limit::Unclear;
@@ -113,7 +113,7 @@ pub(super) fn limit(epoch: &Epoch, workload: &Workload) -> Limit {
         None => busy(epoch, workload) < BUSY,
     };
     let queued = epoch.queued_s.is_some_and(|seconds| seconds >= QUEUED * epoch.seconds * workload.threads as f64);
-    // A quota takes cores away too, but does not show up as waiting for a core.
+    // A quota takes cores away too, but does not appear as waiting for a core.
     let starved = queued || epoch.cpu_s < BUSY * (epoch.crc_s + epoch.decode_s);
     if is(reading) && matters(epoch.fetched_bytes) {
         Limit::Network
@@ -138,13 +138,13 @@ pub(super) fn limit(epoch: &Epoch, workload: &Workload) -> Limit {
     }
 }
 
-/// Share of the core time that this process got, of as many cores as its threads can use.
+/// Returns the used share of the core time that the process's threads can use.
 fn busy(epoch: &Epoch, workload: &Workload) -> f64 {
     let usable = workload.threads.min(workload.cores).max(1);
     (epoch.cpu_s / (epoch.seconds.max(1e-9) * usable as f64)).min(1.0)
 }
 
-/// What to change, in one sentence.
+/// Returns the advice, in one sentence.
 pub(super) fn advice(limit: Limit, epoch: &Epoch, workload: &Workload) -> String {
     let &Workload { threads, cores, batch_size, slots, .. } = workload;
     let share = |seconds: f64| percent(seconds / (epoch.seconds * threads as f64));
@@ -259,7 +259,7 @@ fn network(epoch: &Epoch, workload: &Workload) -> String {
     format!("the network is the limit: it gave {rate}: {change}")
 }
 
-/// What makes decoding cheaper.
+/// Returns a way to make decoding cheaper.
 fn lighter(content: &WorkloadContent) -> String {
     match content {
         WorkloadContent::Pictures { side: Some(side), tiled: false, .. } => {

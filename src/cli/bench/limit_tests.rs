@@ -1,6 +1,6 @@
 use super::*;
 
-/// 1,000 samples of 100 kB in two seconds on four busy cores, all of it decoding.
+/// 1,000 samples of 100 kB in two seconds on four busy cores that only decode.
 fn epoch() -> Epoch {
     Epoch {
         seconds: 2.0,
@@ -110,9 +110,9 @@ fn figures_name_their_limit_and_what_to_change() {
             vec!["`--order windowed`"],
         ),
         ("decode", Epoch { fetched_bytes: 100_000_000, ..e }, s.clone(), vec!["decoding is the limit"]),
-        // From the cache of a store, as good as all.
+        // All bytes from the cache of a store.
         ("disk", Epoch { fetched_bytes: 1_000_000, ..waiting }, s.clone(), vec!["it gave 49.5 MB/s"]),
-        // A disk that keeps up is not the limit, even if everything came from it.
+        // A fast disk is not the limit, even if everything came from it.
         ("decode", Epoch { disk_bytes: Some(100_000_000), ..e }, s.clone(), vec!["decoding is the limit"]),
         (
             "memory",

@@ -1,4 +1,4 @@
-//! `shardpack bench`: how fast a dataset loads, what the limit is, and what to change.
+//! `shardpack bench`: the loading rate of a dataset, its limit, and advice.
 
 pub(super) mod args;
 mod device;
@@ -17,15 +17,14 @@ use args::BenchArgs;
 use report::Report;
 use shardpack_format::{Error as FormatError, Hint, Hinted, Setting};
 
-/// What a damaged sample does.
+/// The effect of a damaged sample.
 fn damaged() -> Hinted {
     let hint = Hint::new("`shardpack verify` finds all of them; ").and([Setting::any("skip", "N")]);
     Hinted::new("stopped at a damaged sample", hint.then(" passes over as many in each epoch"))
 }
 
 pub(super) fn run(args: &BenchArgs) -> crate::Result<ExitStatus> {
-    // Nothing is written, so there is nothing to clean up: the first Ctrl-C ends the process at
-    // once.
+    // Nothing is written, so no cleanup is needed: the first Ctrl-C ends the process at once.
     interrupt::install(false)?;
     if args.stream { stream::run(args) } else { load(args) }
 }

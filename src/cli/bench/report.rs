@@ -1,4 +1,4 @@
-//! What `bench` prints: a table for people, an object for programs.
+//! The output of `bench`: a table for people, an object for programs.
 
 use super::args::{BenchArgs, OrderArg};
 use super::device;
@@ -9,14 +9,14 @@ use crate::cli::{show, units};
 use serde_json::{Value, json};
 use shardpack_io::{CacheStats, Traffic};
 
-/// Everything that was measured.
+/// All measurements.
 pub(super) struct Report<'a> {
     pub(super) args: &'a BenchArgs,
     pub(super) setup: &'a Setup,
     /// The epoch that does not count.
     pub(super) warm_up: Option<Epoch>,
     pub(super) epochs: Vec<Epoch>,
-    /// The epoch that stands for all others.
+    /// The epoch that represents all others.
     pub(super) median: Epoch,
 }
 
@@ -106,7 +106,7 @@ impl Report<'_> {
         )
     }
 
-    /// The order, and its lanes if somebody chose them.
+    /// Describes the order, with its lanes if the user chose them.
     fn order(&self) -> String {
         match self.args.lanes {
             None => order(self.args.order).to_owned(),
@@ -114,7 +114,7 @@ impl Report<'_> {
         }
     }
 
-    /// What was run.
+    /// Describes the run.
     fn what(&self) -> String {
         let (setup, workload) = (self.setup, &self.setup.workload);
         let dataset = setup.loader.dataset();
@@ -139,7 +139,7 @@ impl Report<'_> {
         ) + &self.device_text()
     }
 
-    /// Where it decodes, and what the host did instead; and an empty line.
+    /// Describes the device, and the work that the host did in its place; ends with an empty line.
     fn device_text(&self) -> String {
         let loader = &self.setup.loader;
         let mut text = match loader.options().resources.stage {
@@ -180,7 +180,7 @@ impl Report<'_> {
         show::table(&["epoch", "time", "samples/s", "output", "read", "from disk", "CPU/sample"], &rows)
     }
 
-    /// Where the seconds went.
+    /// Describes how the time was spent.
     fn time_text(&self) -> String {
         let (median, threads) = (&self.median, self.setup.workload.threads);
         let all = median.seconds * threads as f64;
@@ -232,7 +232,7 @@ impl Report<'_> {
     }
 }
 
-/// What was asked of a store, in all epochs; nothing of a local disk.
+/// Describes the requests to a store in all epochs; empty for a local disk.
 pub(super) fn network_text(traffic: &Traffic) -> String {
     if traffic.requests == 0 {
         return cache_text(&traffic.cache);
@@ -251,7 +251,7 @@ pub(super) fn network_text(traffic: &Traffic) -> String {
     ) + &cache_text(&traffic.cache)
 }
 
-/// What the cache on the local disk did, if there is one.
+/// Describes the work of the cache on the local disk, if there is one.
 fn cache_text(cache: &CacheStats) -> String {
     if *cache == CacheStats::default() {
         return String::new();
@@ -313,7 +313,7 @@ const fn order(order: OrderArg) -> &'static str {
     }
 }
 
-/// As [`units::seconds`], and microseconds below a tenth of a millisecond.
+/// Formats like [`units::seconds`], but in microseconds below a tenth of a millisecond.
 fn short_time(seconds: f64) -> String {
     if seconds == 0.0 {
         "0 s".into()

@@ -1,4 +1,4 @@
-//! Turns the arguments and a dataset into options of the loader, or says why they do not fit.
+//! Turns the arguments and a dataset into options of the loader, or explains why they do not fit.
 
 use super::args::{BenchArgs, OrderArg};
 use super::limit::{Workload, WorkloadContent};
@@ -14,34 +14,34 @@ use shardpack_pack::bail;
 use shardpack_reader::{Bands, Dataset};
 use shardpack_recipe::{DatasetRecipe, PictureOptions};
 
-/// Default number of samples in a batch, and the most bytes that its arrays may take.
+/// Default number of samples in a batch, and the limit of the bytes of its arrays.
 const BATCH_SIZE: u32 = 32;
 const BATCH_BYTES: u64 = 256 << 20;
 
-/// A loader that is ready to run, and what is said about it.
+/// A loader that is ready to run, with its description for the report.
 pub(super) struct Setup {
     pub(super) loader: Loader,
     pub(super) workload: Workload,
-    /// What is loaded of pictures, in the words of `--image`; `None` if there are none.
+    /// The view of pictures, in the words of `--image`; `None` if there are no pictures.
     pub(super) image: Option<String>,
-    /// The same of arrays, in the words of `--cube`.
+    /// The view of arrays, in the words of `--cube`; `None` if there are no arrays.
     pub(super) cube: Option<String>,
-    /// Their bands, in the words of `--bands`; `None` if all.
+    /// The bands of the arrays, in the words of `--bands`; `None` for all bands.
     pub(super) bands: Option<String>,
-    /// Their element type, in the words of `--dtype`; `None` if that of the source.
+    /// The element type of the arrays, in the words of `--dtype`; `None` for the source's type.
     pub(super) dtype: Option<String>,
-    /// Memory of the process before the loader was made, with all indexes open.
+    /// Memory of the process before the loader was created, with all indexes open.
     pub(super) resident_bytes: u64,
 }
 
 impl Setup {
-    /// The most memory that the process will take.
+    /// Returns the predicted peak memory of the process.
     pub(super) fn predicted_bytes(&self) -> u64 {
         self.resident_bytes.saturating_add(self.loader.predicted_bytes())
     }
 }
 
-/// How batches are mixed, into as many classes as the dataset names.
+/// Reads how batches are mixed; the number of classes comes from the dataset.
 fn mix(list: &str, dataset: &Dataset) -> crate::Result<BatchMix> {
     let choices = parse_mixes(list)?;
     let Some(classes) = dataset.classes() else {
@@ -50,7 +50,7 @@ fn mix(list: &str, dataset: &Dataset) -> crate::Result<BatchMix> {
     Ok(BatchMix { choices, classes: u32::try_from(classes.len())? })
 }
 
-/// Opens the dataset and makes the loader.
+/// Opens the dataset and creates the loader.
 pub(super) fn setup(args: &BenchArgs) -> crate::Result<Setup> {
     let dataset = open::generation(&args.dataset, &crate::read_limits(args.max_record), args.generation, &args.from)?;
     if dataset.is_empty() {
@@ -79,7 +79,7 @@ pub(super) fn setup(args: &BenchArgs) -> crate::Result<Setup> {
     if let (Some(view), CubeMode::Raw) = (&args.bands, cube.value) {
         bail!("`--bands {}`: expected arrays that are decoded, found `--cube raw`", view.text);
     }
-    // Read every index before measuring: that is not the loader's work.
+    // Read every index before measuring, because this is not the loader's work.
     for number in dataset.shard_numbers() {
         dataset.shard(number)?;
     }
@@ -100,7 +100,7 @@ pub(super) fn setup(args: &BenchArgs) -> crate::Result<Setup> {
             OrderArg::Full => Mode::Full,
         })
         .lanes(args.lanes.map_or(Order::LANES, u64::from))
-        // Every sample counts, including those that do not fill a whole batch.
+        // Every sample counts, including those of an incomplete last batch.
         .end(End::Uneven)
         .image(view.value)
         .cube(cube.value)
@@ -111,7 +111,7 @@ pub(super) fn setup(args: &BenchArgs) -> crate::Result<Setup> {
         .read_ahead_bytes(args.read_ahead)
         .max_batch_bytes(args.max_batch)
         .window(args.window.value)
-        // The page cache is dropped before each epoch: none of it may have been read by then.
+        // The page cache is dropped before each epoch, so nothing may be read ahead of that.
         .begins_ahead(!args.cold)
         .on_corrupt(match args.skip {
             0 => OnCorrupt::Error,
@@ -140,7 +140,7 @@ pub(super) fn setup(args: &BenchArgs) -> crate::Result<Setup> {
         on_device: options.resources.stage.is_some(),
     };
     if args.cold {
-        // The loader looks at the page cache when it is opened.
+        // The loader inspects the page cache when it is opened.
         dataset.drop_page_cache()?;
     }
     let loader = Loader::open(&dataset, options)?;
@@ -156,15 +156,15 @@ pub(super) fn setup(args: &BenchArgs) -> crate::Result<Setup> {
     })
 }
 
-/// Names of the fields of one kind that will be loaded. The loader reports names that the dataset
-/// does not have.
+/// Returns the names of the fields of one kind that will be loaded. The loader reports names that
+/// the dataset does not have.
 fn chosen<'d>(dataset: &'d Dataset, args: &BenchArgs, kind: FieldKind) -> Vec<&'d str> {
     let chosen = |name: &String| args.fields.as_ref().is_none_or(|names| names.contains(name));
     let fields = dataset.schema().fields().iter().filter(|field| field.kind == kind && chosen(&field.name));
     fields.map(|field| &*field.name).collect()
 }
 
-/// Refuses an option about something that the dataset does not have: it would do nothing.
+/// Refuses an option for a kind of field that the dataset lacks, because it would have no effect.
 fn fits(flag: &str, what: &str, value: Option<&str>, found: &[&str], dataset: &Dataset) -> crate::Result<()> {
     if let (Some(value), []) = (value, found) {
         let fields: Vec<&str> = dataset.schema().fields().iter().map(|field| &*field.name).collect();
@@ -176,8 +176,8 @@ fn fits(flag: &str, what: &str, value: Option<&str>, found: &[&str], dataset: &D
     Ok(())
 }
 
-/// Large cubes come in small batches, so that the first try fits into memory. Judged by the first
-/// sample; if that is damaged, the loader reports it.
+/// Returns a small batch size for large cubes, so that the first attempt fits into memory. The
+/// first sample decides; if it is damaged, the loader reports that.
 fn default_batch_size(
     dataset: &Dataset,
     arrays: &[&str],
@@ -200,7 +200,7 @@ fn default_batch_size(
     fit.clamp(1, BATCH_SIZE)
 }
 
-/// Bytes of an array as it is loaded.
+/// Returns the size of a loaded array, in bytes.
 fn loaded_bytes(descriptor: &ArrayDescriptor, element: ElementType, mode: CubeMode, bands: &Bands) -> Option<u64> {
     let mut shape = descriptor.shape.clone();
     if let (CubeMode::Patch { height, width, .. }, [rows, columns] | [rows, columns, _]) = (mode, &mut *shape) {
@@ -232,7 +232,7 @@ fn content(
     match (pictures, arrays) {
         ([picture, ..], _) if view.value != ImageMode::Raw => WorkloadContent::Pictures {
             side: view.side(),
-            // If the recipe does not say, do not advise something that may already be done.
+            // If the recipe has no entry, avoid advice that may already be followed.
             tiled: recipe.pictures(picture) != Some(PictureOptions::Keep),
             short_side: short_side(dataset),
         },
@@ -243,14 +243,15 @@ fn content(
     }
 }
 
-/// Mean shorter side of the pictures, from the columns that the packer writes.
+/// Returns the mean shorter side of the pictures, from the columns that the packer writes.
 fn short_side(dataset: &Dataset) -> Option<f64> {
     let (height, width) = (dataset.column("height").ok()?.to_f64s(), dataset.column("width").ok()?.to_f64s());
     let sum: f64 = height.iter().zip(&width).map(|(height, width)| height.min(*width)).sum();
     (!height.is_empty()).then(|| sum / height.len() as f64)
 }
 
-/// Refuses to start if the machine has too little memory: the run would be killed half way.
+/// Refuses to start if the machine has too little memory, because the system would kill the run
+/// half way.
 fn has_room(needed: u64, available: Option<u64>) -> crate::Result<()> {
     match available {
         Some(available) if needed > available => {
@@ -305,7 +306,7 @@ mod tests {
         assert_eq!(bytes(vec![100], patch, Bands::Range(10..50)), Some(100 * 4));
     }
 
-    /// What the advice on decoding goes by comes from the recipe of a dataset that was packed.
+    /// The advice on decoding depends on the recipe of a packed dataset.
     #[test]
     fn the_codec_of_a_packed_dataset_is_known() {
         let folder = tempfile::tempdir().unwrap();

@@ -1,5 +1,4 @@
-//! `shardpack bench --stream`: how fast the records of a dataset come off the disk in stored order,
-//! without the loader.
+//! `shardpack bench --stream`: the rate of reading records in stored order, without the loader.
 
 use super::args::BenchArgs;
 use super::report::{network_json, network_text};
@@ -10,12 +9,12 @@ use shardpack_format::FieldKind;
 use shardpack_reader::{ArrayDecoder, Dataset, RecordView, Sample};
 use std::time::Instant;
 
-/// What one pass over the dataset moved.
+/// Data moved in one pass over the dataset.
 #[derive(Default, Clone, Copy)]
 struct Pass {
     samples: u64,
     read_bytes: u64,
-    /// Bytes of the decoded arrays; nothing else is decoded.
+    /// Bytes of the decoded arrays; other fields are not decoded.
     decoded_bytes: u64,
     seconds: f64,
 }
@@ -90,7 +89,7 @@ fn stream(dataset: &Dataset) -> crate::Result<Pass> {
     Ok(pass)
 }
 
-/// Streams, and decodes arrays on `threads` threads into reused buffers.
+/// Streams the records, and decodes arrays on `threads` threads into reused buffers.
 fn decode(dataset: &Dataset, threads: usize) -> crate::Result<Pass> {
     let (send, receive) = crossbeam_channel::bounded::<Sample>(threads);
     std::thread::scope(|scope| {
@@ -128,7 +127,7 @@ fn decode(dataset: &Dataset, threads: usize) -> crate::Result<Pass> {
     })
 }
 
-/// Decodes the arrays of a sample; returns their bytes.
+/// Decodes the arrays of a sample and returns their size in bytes.
 fn decode_sample(view: &RecordView<'_>, decoder: &mut ArrayDecoder, out: &mut Vec<u8>) -> crate::Result<u64> {
     let mut bytes = 0;
     for field in view.schema().stored().filter(|f| f.kind == FieldKind::Array) {

@@ -1,21 +1,21 @@
-//! What the operating system says about this process: time on cores, bytes from disks, memory.
+//! The operating system's figures of this process: time on cores, bytes from disks, memory.
 
 use std::fs;
 
-/// Seconds that the threads of this process have spent on cores.
+/// Returns the seconds that the threads of this process have spent on cores.
 pub(super) fn cpu_s() -> f64 {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
     time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
 }
 
-/// Bytes fetched from disks for this process, read-ahead included; `None` if the system does not
-/// say.
+/// Returns the number of bytes fetched from disks for this process, read-ahead included; `None` if the system does not
+/// report it.
 pub(super) fn disk_bytes() -> Option<u64> {
     number("/proc/self/io", "read_bytes:")
 }
 
-/// Seconds in which threads of this process, except the first, were ready to run but had no core;
-/// `None` if the system does not say.
+/// Returns the seconds in which threads of this process, except the first, were ready to run but had no core; `None` if
+/// the system does not report it.
 pub(super) fn queued_s() -> Option<f64> {
     let mut nanoseconds = 0_u64;
     let first = std::process::id().to_string();
@@ -31,7 +31,8 @@ pub(super) fn queued_s() -> Option<f64> {
     Some(nanoseconds as f64 / 1e9)
 }
 
-/// Memory of this process, with all of its program: pages of it come into memory as they are needed.
+/// Returns the memory of this process in bytes, with the whole program: its pages come into memory when they are
+/// needed.
 pub(super) fn resident_bytes() -> u64 {
     let kib = |name| number("/proc/self/status", name).unwrap_or(0);
     let program = kib("VmExe:").saturating_add(kib("VmLib:"));
@@ -39,12 +40,12 @@ pub(super) fn resident_bytes() -> u64 {
     all.saturating_sub(files).saturating_add(files.max(program)).saturating_mul(1024)
 }
 
-/// Memory available without swapping; `None` if the system does not say.
+/// Returns the memory available without swapping, in bytes; `None` if the system does not report it.
 pub(super) fn available_bytes() -> Option<u64> {
     number("/proc/meminfo", "MemAvailable:").map(|kib| kib.saturating_mul(1024))
 }
 
-/// Memory of the machine; `None` if the system does not say.
+/// Returns the memory of the machine, in bytes; `None` if the system does not report it.
 pub(super) fn memory_bytes() -> Option<u64> {
     number("/proc/meminfo", "MemTotal:").map(|kib| kib.saturating_mul(1024))
 }

@@ -1,11 +1,11 @@
-//! `--image`, `--cube`, `--bands`, `--dtype` and `--window`: options of the loader, and the texts that gave them.
+//! `--image`, `--cube`, `--bands`, `--dtype` and `--window`: options of the loader, with their texts.
 
 use shardpack_jpeg::View;
 use shardpack_loader::{CubeMode, ImageMode};
 use shardpack_reader::{Bands, Error};
 use std::str::FromStr;
 
-/// An option of the loader, and the text that the command line gave for it.
+/// An option of the loader, with its text from the command line.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Argument<T> {
     pub(super) text: String,
@@ -19,12 +19,12 @@ impl<T: FromStr> Argument<T> {
 }
 
 impl Argument<ImageMode> {
-    /// Whole pictures.
+    /// Returns the view of whole pictures.
     pub(super) fn full() -> Self {
         Self { text: "full".into(), value: ImageMode::View(View::whole()) }
     }
 
-    /// Pixels on a side, if the view has a size.
+    /// Returns the pixels on a side, if the view has a size.
     pub(super) fn side(&self) -> Option<u32> {
         match self.value {
             ImageMode::View(view) => view.size().map(|(height, _)| height),
@@ -34,7 +34,7 @@ impl Argument<ImageMode> {
 }
 
 impl Argument<CubeMode> {
-    /// Whole arrays.
+    /// Returns the view of whole arrays.
     pub(super) fn whole() -> Self {
         Self { text: "whole".into(), value: CubeMode::Whole }
     }

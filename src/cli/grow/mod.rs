@@ -19,7 +19,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// Largest list of keys: a million of the longest.
+/// Largest list of keys: a million keys of maximal length.
 const MAX_KEYS_BYTES: u64 = 4 << 30;
 
 pub(super) fn run_add(args: &AddArgs) -> crate::Result<ExitStatus> {
@@ -143,10 +143,10 @@ pub(super) fn run_remove(args: &RemoveArgs) -> crate::Result<ExitStatus> {
     Ok(ExitStatus::Fine)
 }
 
-/// How many classes the text lists; `--json` has them all.
+/// Number of classes in the text; `--json` has all.
 const SHOWN: usize = 5;
 
-/// The first few of these classes, and how many there are beside them.
+/// Names the first few of these classes, and the number of the others.
 fn first(classes: &[String]) -> String {
     let names: Vec<String> = classes.iter().take(SHOWN).map(|name| format!("`{}`", show::plain(name))).collect();
     let more = match classes.len().saturating_sub(SHOWN) {
@@ -156,7 +156,7 @@ fn first(classes: &[String]) -> String {
     names.join(", ") + &more
 }
 
-/// Classes whose names outlive their samples.
+/// Lists the classes whose names remain without samples.
 fn empty_text(classes: &[String]) -> String {
     if classes.is_empty() {
         return String::new();
@@ -169,7 +169,7 @@ fn empty_text(classes: &[String]) -> String {
     )
 }
 
-/// The keys on the lines of a file; empty lines say nothing.
+/// Reads the keys on the lines of a file; empty lines are ignored.
 fn read_keys(file: &Path) -> crate::Result<Vec<String>> {
     let mut text = String::new();
     let shown = || format!("cannot read the keys in `{}`", file.display());
@@ -182,7 +182,7 @@ fn read_keys(file: &Path) -> crate::Result<Vec<String>> {
             .read_to_string(&mut text)
             .with_context(shown)?;
     }
-    // Some editors begin a text with a mark of its encoding, which is of no key.
+    // Some editors begin a text with a byte order mark, which belongs to no key.
     let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
     let keys: Vec<String> = text.lines().filter(|line| !line.is_empty()).map(str::to_owned).collect();
     if keys.is_empty() {

@@ -1,5 +1,5 @@
-//! Everything that `inspect` finds out: from the manifest, from the indexes of the shards that can
-//! be read, and from one record.
+//! The findings of `inspect`: from the manifest, from the indexes of the readable shards, and from
+//! one record.
 
 use super::first::{ArrayFacts, Wavelengths};
 use super::span::Span;
@@ -16,15 +16,15 @@ const LABEL: &str = "label";
 pub(super) struct Facts {
     /// Size of all shards.
     pub(super) bytes: u64,
-    /// Smallest and largest record; `None` if there is none.
+    /// Sizes of the smallest and the largest record; `None` if there is no record.
     pub(super) record_bytes: Option<(u64, u64)>,
     pub(super) spans: Vec<Span>,
-    /// Samples of each class; `None` if no column says the class of a sample, as where each of its
-    /// boxes has one.
+    /// Samples of each class; `None` if no column holds a sample's class, for example if each of
+    /// its boxes has a class.
     pub(super) class_counts: Option<Vec<u64>>,
     pub(super) arrays: Vec<ArrayFacts>,
     pub(super) wavelengths: Option<Wavelengths>,
-    /// Shards that cannot be read, and what else is wrong.
+    /// Number of shards that cannot be read, and all problems in words.
     pub(super) unreadable_shards: u64,
     pub(super) problems: Vec<String>,
 }
@@ -32,7 +32,7 @@ pub(super) struct Facts {
 impl Facts {
     pub(super) fn gather(dataset: &Dataset) -> Self {
         let mut problems = Vec::new();
-        // Each with the index of its first sample.
+        // Each shard with the index of its first sample.
         let (mut shards, mut first) = (Vec::new(), 0);
         for (number, info) in dataset.shard_numbers().zip(dataset.shards()) {
             match dataset.shard(number) {
@@ -93,7 +93,7 @@ fn class_counts(dataset: &Dataset, shards: &[(u64, Arc<Shard>)]) -> Option<Vec<u
     Some(counts)
 }
 
-/// The first record of the first shard where that can be read.
+/// Returns the first record of the first readable shard.
 fn first_sample(dataset: &Dataset, shards: &[(u64, Arc<Shard>)], problems: &mut Vec<String>) -> Option<Sample> {
     shards.iter().filter(|(_, shard)| !shard.is_empty()).find_map(|(first, _)| match dataset.get(*first) {
         Ok(sample) => Some(sample),

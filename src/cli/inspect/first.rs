@@ -1,4 +1,4 @@
-//! What only a record can tell, taken from the first one: how arrays are stored, and the
+//! Facts that only a record has, taken from the first one: the storage of arrays, and the
 //! wavelengths of the bands.
 
 use super::span::Span;
@@ -7,10 +7,10 @@ use serde_json::{Value, json};
 use shardpack_format::{ArrayDescriptor, Codec, FieldKind, Layout, Transform};
 use shardpack_reader::Sample;
 
-/// The scalar fields that hold the shape of a cube, one for each axis.
+/// The scalar fields that hold the shape of a cube, one field for each axis.
 const AXES: [&str; 3] = ["height", "width", "channels"];
 
-/// An array field.
+/// Facts about an array field.
 pub(super) struct ArrayFacts {
     pub(super) field: String,
     descriptor: ArrayDescriptor,
@@ -20,7 +20,7 @@ pub(super) struct ArrayFacts {
     range: Option<Vec<(u64, u64)>>,
 }
 
-/// Where the bands lie.
+/// The wavelengths of the bands.
 pub(super) struct Wavelengths {
     count: usize,
     first: f64,
@@ -29,7 +29,8 @@ pub(super) struct Wavelengths {
 }
 
 impl ArrayFacts {
-    /// The array fields that `sample` has a value for. `spans` are the ranges of the scalar fields.
+    /// Returns the array fields for which `sample` has a value. `spans` are the ranges of the
+    /// scalar fields.
     pub(super) fn of(sample: &Sample, spans: &[Span]) -> crate::Result<Vec<Self>> {
         let view = sample.view();
         let mut out = Vec::new();
@@ -60,7 +61,7 @@ impl ArrayFacts {
     }
 
     /// `float32 as float16, blosc2, band-major`. Element types can differ between samples, and no
-    /// column has them all.
+    /// column holds them.
     pub(super) fn stored_text(&self) -> String {
         let d = &self.descriptor;
         let mut text = format!("{} as {}, {}", d.decoded, d.stored, self.codec.name());
@@ -98,7 +99,7 @@ impl ArrayFacts {
 }
 
 impl Wavelengths {
-    /// The list `wavelengths` in the first JSON field of `sample` that has one.
+    /// Returns the list `wavelengths` of the first JSON field of `sample` that has one.
     pub(super) fn of(sample: &Sample) -> crate::Result<Option<Self>> {
         let view = sample.view();
         for field in view.schema().stored().filter(|f| f.kind == FieldKind::Json) {

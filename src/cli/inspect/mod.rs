@@ -1,4 +1,4 @@
-//! `shardpack inspect`: what a dataset is, from its manifest, the indexes of its shards, and its
+//! `shardpack inspect`: facts about a dataset from its manifest, the indexes of its shards, and its
 //! first record.
 
 mod facts;
@@ -16,7 +16,7 @@ use shardpack_pack::pack::is_figure;
 use shardpack_reader::Dataset;
 use span::Span;
 
-/// How many classes and shards the text names; `--json` has them all.
+/// Number of classes and shards in the text; `--json` has all.
 const SHOWN: usize = 8;
 
 pub(super) fn run(args: &InspectArgs) -> crate::Result<ExitStatus> {
@@ -128,7 +128,7 @@ fn to_text(facts: &Facts, dataset: &Dataset, name: &str) -> String {
     out
 }
 
-/// One line for each field; the fidelity figures have their own section.
+/// Returns one line for each field; the fidelity figures have a separate section.
 fn fields_text(facts: &Facts, dataset: &Dataset) -> String {
     let schema = dataset.schema();
     let fields = schema.fields().iter().filter(|f| !is_figure(schema, &f.name));

@@ -7,7 +7,7 @@ use shardpack_reader::Scalar;
 /// Smallest and largest value of a scalar field.
 pub(super) struct Span {
     pub(super) field: Field,
-    /// Of the values that are numbers.
+    /// Range of the values that are numbers.
     pub(super) range: Option<(Scalar, Scalar)>,
     /// Samples whose value is NaN.
     pub(super) nan: u64,
@@ -33,7 +33,7 @@ impl Span {
         span
     }
 
-    /// Smallest to largest value, and how many are none.
+    /// Returns the smallest and the largest value, and the number of NaNs.
     pub(super) fn text(&self) -> String {
         let range = self.range.map(|(min, max)| if min == max { min.to_string() } else { format!("{min} to {max}") });
         let nan = (self.nan > 0).then(|| format!("{} NaN", units::count(self.nan)));

@@ -37,7 +37,7 @@ pub(crate) struct PackArgs {
 }
 
 impl PackArgs {
-    /// The options for packing into OUT.
+    /// Returns the options for packing into OUT.
     pub(crate) fn options(&self) -> Result<PackOptions, ArgumentError> {
         PackOptions::read(&self.options.given, &self.out)
     }
@@ -90,7 +90,7 @@ pub(crate) struct ToStore {
 }
 
 impl ToStore {
-    /// Where `out` is.
+    /// Returns the destination for `out`.
     pub(crate) fn destination(&self, out: &Path) -> Destination {
         Destination { path: out.to_owned(), spool: self.spool.clone(), take_over: self.take_over }
     }

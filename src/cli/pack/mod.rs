@@ -21,11 +21,11 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// How many candidates of a trial the summary lists.
+/// Number of candidates of a trial in the summary.
 const SHOWN_CANDIDATES: usize = 6;
-/// How many left-out files the summary lists.
+/// Number of left-out files in the summary.
 const SHOWN_SKIPPED: usize = 20;
-/// Share of values below float16's normal range that is worth a warning.
+/// Share of values below float16's normal range that causes a warning.
 const SUBNORMAL_WARNING: f64 = 0.01;
 
 pub(super) fn run(args: &PackArgs) -> crate::Result<ExitStatus> {
@@ -36,13 +36,12 @@ pub(super) fn run(args: &PackArgs) -> crate::Result<ExitStatus> {
     let out = for_packing(&mut src, &mut options.source, &to, &[], Some(Arc::clone(&interrupt.raised)))?;
     let holds_dataset = holds_dataset(&out)?;
     options.source.cancel = Some(Arc::clone(&interrupt.raised));
-    // Each split has a bar of its own.
+    // Each split has its own bar.
     let bar: RefCell<Option<Bar>> = RefCell::new(None);
     let on_plan = |planned: &Planned<'_>| {
-        // From here on there are files to clean up. Once we say that the run has begun, the user
-        // may interrupt it.
+        // From here on there are files to clean up, and interrupting the run is safe.
         interrupt.graceful.store(true, Ordering::SeqCst);
-        // Where a dataset is complete, nothing is going to be packed: the result says so.
+        // If a dataset is complete, nothing is packed: the result says so.
         let of_split = |split| args.out.join(split).join(MANIFEST_NAME).exists();
         let is_there = !options.force && planned.split.map_or(holds_dataset, of_split);
         if !args.json && !is_there {
@@ -79,13 +78,13 @@ pub(super) fn run(args: &PackArgs) -> crate::Result<ExitStatus> {
     tell(&done, args)
 }
 
-/// What a run did.
+/// The result of a run.
 enum Done {
     One(Box<PackReport>),
     Splits(PackedSplits),
 }
 
-/// Says what was done, with the notes before it and what was left out after it.
+/// Prints the result, with the notes before it and the left-out files after it.
 fn tell(done: &Done, args: &PackArgs) -> crate::Result<ExitStatus> {
     let (json, reports, notes, bad) = match done {
         Done::One(packed) => (packed.to_json(), vec![(None, &**packed)], &[][..], &[][..]),
@@ -115,7 +114,7 @@ fn tell(done: &Done, args: &PackArgs) -> crate::Result<ExitStatus> {
     Ok(outcome_of(&skipped))
 }
 
-/// Whether there is a dataset already.
+/// Returns true if the output already holds a dataset.
 fn holds_dataset(out: &Output) -> crate::Result<bool> {
     Ok(match out {
         Output::Bucket(bucket) => bucket.holds_dataset()?,
@@ -123,7 +122,7 @@ fn holds_dataset(out: &Output) -> crate::Result<bool> {
     })
 }
 
-/// Lists what was left out, and gives the outcome of the command that follows from it.
+/// Lists the left-out files, and returns the command's exit status.
 pub(super) fn outcome_of(skipped: &[String]) -> ExitStatus {
     if skipped.is_empty() {
         return ExitStatus::Fine;
@@ -160,7 +159,7 @@ pub(super) fn merge(args: &MergeArgs) -> crate::Result<ExitStatus> {
     Ok(outcome_of(&skipped_lines(&[], &report)))
 }
 
-/// What is about to happen, for stderr.
+/// Describes the plan of the run, for stderr.
 fn plan_text(planned: &Planned<'_>, prefer: Prefer) -> String {
     let noun = match planned.kind {
         SourceKind::Images => "picture",
@@ -215,7 +214,7 @@ fn to_text(packed: &PackReport, out: &Path) -> String {
         );
     }
     let bytes_in = report.bytes_in.unwrap_or(0);
-    // Rates cover this run's own work; sizes cover the whole.
+    // Rates cover the work of this run; sizes cover the whole dataset.
     let own_samples = report.samples.saturating_sub(report.samples_reused);
     let own_bytes = bytes_in.saturating_sub(report.bytes_in_reused.unwrap_or(0));
     let mut text = format!(
@@ -257,7 +256,7 @@ fn to_text(packed: &PackReport, out: &Path) -> String {
     text
 }
 
-/// What was left out before the run began, and after.
+/// Lists the files that were left out before and during the run.
 pub(super) fn skipped_lines(bad: &[BadInput], report: &Report) -> Vec<String> {
     let bad = bad.iter().map(ToString::to_string);
     bad.chain(report.skipped.iter().map(|s| format!("{}: {}", s.key.escape_debug(), s.reason))).collect()
@@ -272,7 +271,7 @@ fn skipped_text(lines: &[String]) -> String {
     }
 }
 
-/// Says when pictures did not reach the score that was asked for.
+/// Warns about pictures that did not reach the required score.
 fn warn_below_target(report: &Report) {
     let below = |entry: &Value| match FieldSummary::parse(entry) {
         Some(FieldSummary::Pictures(pictures)) => pictures.below_target,
@@ -285,7 +284,7 @@ fn warn_below_target(report: &Report) {
     }
 }
 
-/// Says when many values lost digits to float16's smallest numbers.
+/// Warns if many values lost digits because float16's smallest numbers are coarse.
 fn warn_subnormal(report: &Report) {
     for (field, entry) in &report.fidelity {
         let Some(FieldSummary::Array(arrays)) = FieldSummary::parse(entry) else { continue };

@@ -11,7 +11,7 @@ use args::ReportArgs;
 use shardpack_pack::options::ReportArguments;
 use std::sync::atomic::Ordering;
 
-/// The page's name if none is given.
+/// Default name of the page.
 const PAGE: &str = "report.html";
 
 pub(super) fn run(args: &ReportArgs) -> crate::Result<ExitStatus> {

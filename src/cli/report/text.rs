@@ -1,17 +1,17 @@
-//! What the command prints: the verdict and the candidates, in a few lines.
+//! The printed output of the command: the verdict and the candidates, in a few lines.
 
 use super::super::{show, units};
 use shardpack_report::data::{Candidate, Measure, Metric, NO_NOISE, Report, SampleKind};
 use std::path::Path;
 
-/// How many sources that cannot be read are listed.
+/// Number of unreadable sources in the list.
 const SHOWN: usize = 20;
 
-/// The summary on stdout.
+/// Returns the summary on stdout.
 pub(super) fn of(report: &Report, page: Option<&Path>) -> String {
     let verdict = &report.verdict;
     let drawn = report.samples.len() as u64;
-    // The page keeps numbers and units on one line by spaces that a terminal need not have.
+    // The page joins numbers and units with no-break spaces, which a terminal may not have.
     let sentence = |text: &str| show::plain(&text.replace('\u{a0}', " "));
     let mut out = format!("{}\n{}\n", sentence(&verdict.sentence), sentence(&verdict.reason));
     let columns = columns(report.content);
@@ -36,7 +36,7 @@ pub(super) fn of(report: &Report, page: Option<&Path>) -> String {
     out
 }
 
-/// A metric of the user: the spread of the original, and each candidate.
+/// Describes a metric of the user: the spread of the original, and each candidate.
 fn own(metric: &Metric, report: &Report) -> String {
     let said = |value: f64| units::significant(value, 5);
     let runs = units::plural(metric.baseline.len() as u64, "run");
@@ -68,7 +68,7 @@ fn own(metric: &Metric, report: &Report) -> String {
     out
 }
 
-/// A score that the table shows.
+/// A score in the table.
 struct TextColumn {
     name: &'static str,
     of: fn(&Candidate) -> Option<f64>,
@@ -115,7 +115,7 @@ fn row(report: &Report, columns: &[TextColumn], position: usize, candidate: &Can
     cells
 }
 
-/// The sources that could not be read, for stderr.
+/// Lists the unreadable sources, for stderr.
 pub(super) fn unreadable(report: &Report) -> String {
     let count = report.unreadable.len();
     let mut out = format!("could not read {}:", units::plural(count as u64, "source"));

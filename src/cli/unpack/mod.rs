@@ -22,7 +22,7 @@ use std::time::Instant;
 use table::LabelTable;
 use work::{Tally, Unpacker};
 
-/// How many samples and files the text lists; `--json` has them all.
+/// Number of samples and files in the text; `--json` has all.
 const SHOWN: usize = 50;
 
 pub(super) fn run(args: &UnpackArgs) -> crate::Result<ExitStatus> {
@@ -59,15 +59,15 @@ pub(super) fn run(args: &UnpackArgs) -> crate::Result<ExitStatus> {
     report(args, &dataset, &tally, start.elapsed().as_secs_f64())
 }
 
-/// Chooses the name of every file, and of the table, before the first one is written. Keys of shards that cannot be
-/// opened are left out: nothing is unpacked from them.
+/// Chooses the names of all files and of the table before the first file is written. Keys of shards that cannot be
+/// opened are left out, because nothing is unpacked from these shards.
 fn names(dataset: &Dataset, columns: Option<&[String]>) -> crate::Result<(FileNames, String)> {
     let shards: Vec<_> = dataset.shard_numbers().filter_map(|number| dataset.shard(number).ok()).collect();
-    // Text that came from a table of labels goes back into one.
+    // Text from a table of labels is written to a table again.
     let in_table = |name: &String| columns.is_some_and(|columns| columns.contains(name));
     let keys = || shards.iter().flat_map(|shard| (0..shard.len()).filter_map(|record| shard.index().key(record)));
     let has_pictures = dataset.schema().stored().any(|field| field.kind == FieldKind::Image);
-    // Profiles go back into their pictures.
+    // ICC profiles are written into their pictures again.
     let in_picture = |field: &Field| has_pictures && field.kind == FieldKind::Bytes && field.name == ICC_FIELD;
     let wanted = |field: &Field| !in_picture(field) && (field.kind != FieldKind::Text || !in_table(&field.name));
     let table = table::name(keys());
@@ -76,11 +76,10 @@ fn names(dataset: &Dataset, columns: Option<&[String]>) -> crate::Result<(FileNa
     names.map_err(|e| e.in_file(dataset.path().to_string_lossy())).context("cannot name the files")
 }
 
-/// Keeps a second `unpack` out of the folder: each would take the other's unfinished files for
-/// leftovers of a killed run.
+/// Keeps a second `unpack` out of the folder: each run would take the other's unfinished files for leftovers of a
+/// killed run.
 fn hold(dir: &Path) -> crate::Result<Option<File>> {
-    // Not every system can open folders, and not every file system has locks. There the user has to
-    // take care.
+    // Some systems cannot open folders, and some file systems have no locks. There the user must avoid a second run.
     let Ok(folder) = File::open(dir) else { return Ok(None) };
     match folder.try_lock() {
         Err(TryLockError::WouldBlock) => {

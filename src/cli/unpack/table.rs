@@ -1,4 +1,4 @@
-//! `labels.jsonl`: one line for each sample, as `pack --labels` reads it.
+//! `labels.jsonl`: one line for each sample, in the format of `pack --labels`.
 
 use super::work::Tally;
 use crate::cli::show;
@@ -14,10 +14,10 @@ use std::collections::HashSet;
 use std::io::{BufWriter, Write};
 use std::path::PathBuf;
 
-/// Name of the table in the folder: `labels.jsonl`, or the first of `labels-1.jsonl` … that is not
-/// the name of a folder of samples.
+/// Returns the name of the table in the folder: `labels.jsonl`, or the first of `labels-1.jsonl` …
+/// that is not the name of a folder of samples.
 pub(super) fn name<'k>(keys: impl Iterator<Item = &'k str>) -> String {
-    // In small letters, because not every file system tells them apart.
+    // Compare in lower case, because some file systems ignore case.
     let folders = keys.filter_map(|key| key.split_once('/')).map(|(folder, _)| folder.to_ascii_lowercase());
     let folders: HashSet<String> = folders.filter(|folder| folder.starts_with("labels")).collect();
     let more = (1u64..).map(|number| format!("labels-{number}.jsonl"));
@@ -25,13 +25,14 @@ pub(super) fn name<'k>(keys: impl Iterator<Item = &'k str>) -> String {
     names.find(|name| !folders.contains(name)).unwrap_or_default()
 }
 
-/// The columns of the label table that the dataset was packed with; `None` if there was none.
+/// Returns the columns of the label table with which the dataset was packed; `None` if there was
+/// none.
 pub(super) fn columns(dataset: &Dataset) -> Option<Vec<String>> {
     DatasetRecipe::read(dataset.recipe()).labels().map(|labels| labels.columns.clone())
 }
 
-/// The table, filled while the samples arrive in stored order. Samples that cannot be read have no
-/// line, just as they have no files.
+/// The table; samples are added in stored order. Samples that cannot be read have no line, just as
+/// they have no files.
 pub(super) struct LabelTable<'a> {
     dataset: &'a Dataset,
     columns: &'a [String],
@@ -70,7 +71,7 @@ impl<'a> LabelTable<'a> {
         self.out.write_all(&line).with_context(|| format!("cannot write `{}`", self.path.display()))
     }
 
-    /// Puts the table in place. If it is dropped before, nothing is left behind.
+    /// Renames the table into place. Dropping it earlier leaves nothing behind.
     pub(super) fn finish(self, tally: &mut Tally) -> crate::Result<()> {
         let Self { path, out, bytes, damaged, .. } = self;
         damaged.into_iter().for_each(|(index, error)| tally.add_damage(index, error));
@@ -87,7 +88,7 @@ impl<'a> LabelTable<'a> {
     }
 }
 
-/// A scalar as `pack --labels` reads it: JSON has no NaN and no infinity.
+/// Returns a scalar in the form that `pack --labels` reads: JSON has no NaN and no infinity.
 fn scalar(value: Scalar) -> Value {
     match value {
         Scalar::Float(v) if v.is_nan() => json!("NaN"),
@@ -129,8 +130,8 @@ fn is_json(view: &RecordView<'_>, name: &str) -> bool {
     view.schema().stored().any(|field| field.name == name && field.kind == FieldKind::Json)
 }
 
-/// A list or an object, digit by digit as it was packed, on one line: a line break in JSON is
-/// nothing but space.
+/// Returns a list or an object on one line with its digits unchanged: a line break in JSON is only
+/// white space.
 fn as_it_stands(name: &str, text: String) -> crate::Result<Box<RawValue>> {
     let text = text.replace(['\n', '\r'], " ");
     let damaged = |error| FormatError::format(format!("field `{name}`"), "JSON", error);

@@ -11,28 +11,27 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// The most samples that wait for a worker.
+/// Maximal number of samples that wait for a worker.
 const QUEUE: usize = 8;
 
-/// What was done.
+/// Counts and problems of the run.
 #[derive(Debug, Default)]
 pub(super) struct Tally {
-    /// Samples whose files are all there.
+    /// Samples with all of their files.
     pub(super) samples: u64,
-    /// Files written.
+    /// Number of files written.
     pub(super) files: u64,
-    /// Bytes written.
+    /// Number of bytes written.
     pub(super) bytes: u64,
-    /// Files that already existed with the same content.
+    /// Number of files that already existed with the same content.
     pub(super) already_there: u64,
-    /// Paths that hold something else.
+    /// Paths that exist with different content.
     pub(super) occupied: Vec<String>,
-    /// Files that this file system cannot have, with the reason: names that are too long, or made
-    /// of what it does not allow.
+    /// Files that this file system cannot have, with the reason: names that are too long or hold
+    /// forbidden characters.
     pub(super) impossible: Vec<String>,
-    /// What could not be read, by the index of its sample. A record, a run of records or a shard
-    /// that the stream passes over has no sample: it stands at the index of the next one that was
-    /// read.
+    /// Unreadable parts, by the index of the sample. A record, a run of records or a shard that the
+    /// stream skips has no sample: its key is the index of the next readable sample.
     damaged: BTreeMap<u64, Vec<String>>,
 }
 
@@ -41,18 +40,18 @@ impl Tally {
         self.damaged.entry(index).or_default().push(error.to_string());
     }
 
-    /// Everything that could not be read, in stored order.
+    /// Returns the unreadable parts, in stored order.
     pub(super) fn damaged(&self) -> Vec<&str> {
         self.damaged.values().flatten().map(String::as_str).collect()
     }
 }
 
-/// Whether a file cannot be had here because of what it is called: a matter of this one sample, as
-/// disks that are full or read-only are not.
+/// Returns true if the name of a file is impossible here. That concerns one sample, unlike a full
+/// or read-only disk.
 fn is_about_name(error: &crate::Error) -> bool {
     use io::ErrorKind::{InvalidFilename, InvalidInput, IsADirectory, NotADirectory};
     error.system_error().is_some_and(|cause| {
-        // Too long, not allowed, or not to be written in the encoding of the file system (EILSEQ).
+        // Too long, forbidden, or not representable in the encoding of the file system (EILSEQ).
         matches!(cause.kind, InvalidFilename | InvalidInput | IsADirectory | NotADirectory) || cause.code == Some(84)
     })
 }
@@ -72,8 +71,8 @@ impl<'a> Unpacker<'a> {
         Self { dir, out, names, cancel, stop: AtomicBool::new(false), tally: Mutex::default() }
     }
 
-    /// Unpacks everything that can be read, and hands each sample to `on_sample` in stored order.
-    /// The first error that is not about the data stops all threads and is returned.
+    /// Unpacks everything that can be read, and passes each sample to `on_sample` in stored order.
+    /// The first error that does not concern the data stops all threads and is returned.
     pub(super) fn run(
         self,
         dataset: &Dataset,
@@ -106,7 +105,7 @@ impl<'a> Unpacker<'a> {
                             self.stop.store(true, Ordering::Relaxed);
                             break;
                         }
-                        // All workers are gone only if all of them panicked, which is reported
+                        // All workers are gone only if all of them panicked; that is reported
                         // below.
                         if send.send(sample).is_err() {
                             break;
@@ -137,7 +136,7 @@ impl<'a> Unpacker<'a> {
     fn work(&self, samples: crossbeam_channel::Receiver<Sample>) -> crate::Result<()> {
         let mut decoder = ArrayDecoder::new();
         for sample in samples {
-            // No thread may be left waiting on a full queue.
+            // No thread may keep waiting on a full queue.
             if self.is_stopped() {
                 continue;
             }
@@ -149,7 +148,7 @@ impl<'a> Unpacker<'a> {
         Ok(())
     }
 
-    /// Writes the files of one sample. If one of its fields is damaged, writes the whole ones.
+    /// Writes the files of one sample. If one of its fields is damaged, writes the others.
     fn unpack(&self, view: &RecordView<'_>, decoder: &mut ArrayDecoder) -> crate::Result<()> {
         let mut whole = true;
         for field in self.names.fields() {
@@ -168,7 +167,8 @@ impl<'a> Unpacker<'a> {
         Ok(())
     }
 
-    /// Whether the file is there now, or the sample has no value for it.
+    /// Writes the files of a field. Returns true if they exist now, or the sample has no value for
+    /// the field.
     fn write(&self, view: &RecordView<'_>, field: &FileField, decoder: &mut ArrayDecoder) -> crate::Result<bool> {
         let files = match export::frames(view, &field.field)? {
             Some(frames) => frames,
@@ -188,7 +188,7 @@ impl<'a> Unpacker<'a> {
         };
         let mut whole = true;
         for (frame, content) in files {
-            // The frames of a clip lie in a folder of its name.
+            // The frames of a clip are in a folder with its name.
             let name = if frame.is_empty() { name.clone() } else { format!("{name}/{frame}") };
             check_key(&name)?;
             whole &= self.place(view, &name, &content)?;
@@ -196,7 +196,7 @@ impl<'a> Unpacker<'a> {
         Ok(whole)
     }
 
-    /// Whether the file is there now.
+    /// Writes one file. Returns true if it exists now.
     fn place(&self, view: &RecordView<'_>, name: &str, content: &FileContent<'_>) -> crate::Result<bool> {
         let path = self.dir.join(name);
         let placed = self.out.place(name, content);

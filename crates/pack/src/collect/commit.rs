@@ -8,7 +8,7 @@ use shardpack_writer::{Encoded, EncodedSample, SampleSource};
 use std::borrow::Cow;
 use std::sync::Arc;
 
-/// What is known about a collected sample.
+/// Facts about a collected sample.
 #[derive(Debug, Clone)]
 pub(super) struct SpooledSample {
     pub(super) key: Arc<str>,
@@ -24,18 +24,19 @@ pub(super) struct SpooledSamples<'a> {
     pub(super) spool: &'a Spool,
     pub(super) samples: &'a [SpooledSample],
     pub(super) layout: &'a ProgramLayout,
-    /// The schema of the dataset: that of the spool, with or without profiles.
+    /// The schema of the dataset: the schema of the spool, with or without profiles.
     pub(super) schema: &'a Schema,
-    /// The stored field that the dataset does not have, by its position in the spool.
+    /// Position in the spool of the stored field that the dataset leaves out.
     pub(super) dropped: Option<usize>,
 }
 
-/// Why a record could not be copied.
+/// The reason why a record could not be copied.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum CopyError {
     #[error("cannot read the temporary file: {0}")]
     Io(#[from] std::io::Error),
-    /// The spool is checked like every other file: a disk does not always return what was written.
+    /// The spool is checked like every other file, because a disk does not always return the bytes
+    /// that were written.
     #[error("the temporary file is damaged: {0}")]
     Format(#[from] shardpack_format::Error),
 }
@@ -85,7 +86,7 @@ impl SampleSource for SpooledSamples<'_> {
         Cow::Borrowed(self.sample(sample).map_or("", |entry| &entry.key))
     }
 
-    /// The record as read, and as laid out anew.
+    /// The record as read, and the new layout of it.
     fn memory_bytes(&self, sample: u64) -> u64 {
         self.sample(sample).map_or(0, |entry| entry.span.bytes.saturating_mul(2))
     }

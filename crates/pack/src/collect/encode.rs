@@ -1,4 +1,4 @@
-//! From values to a record: the work of a thread that adds a sample.
+//! Encodes values to a record, in the thread that adds a sample.
 
 use super::error::{CollectError, Result};
 use super::kind::Kind;
@@ -16,10 +16,10 @@ use shardpack_recipe::Share;
 use shardpack_sources::pictures::{PictureInfo, probe_picture};
 use std::borrow::Cow;
 
-/// With the option `sample`, one in this many pictures is checked closely.
+/// With the option `sample`, one picture in this many gets the costly check.
 const LOOKED_AT: u64 = 32;
 
-/// What one thread works with, reused from sample to sample.
+/// Memory and encoders of one thread, reused from sample to sample.
 #[derive(Default)]
 pub(super) struct RecordWorkspace {
     fields: Vec<FieldWorkspace>,
@@ -32,32 +32,32 @@ struct FieldWorkspace {
     array: ArrayWorkspace,
 }
 
-/// A record for the spool, and what the plan has to know about it.
+/// A record for the spool, with the facts that the plan needs.
 pub(super) struct ProgramRecord {
     pub(super) record: Vec<u8>,
     pub(super) source_bytes: u64,
-    /// Bytes of everything in the sample.
+    /// Digest of all bytes of the sample.
     pub(super) digest: [u8; 16],
-    /// What the columns do not tell about pictures, by field.
+    /// Facts about pictures that the columns do not hold, by field.
     pub(super) notes: Vec<(usize, PictureNote)>,
     pub(super) pictures: PictureCounts,
 }
 
-/// What a report tells of the pictures of samples.
+/// Counts of pictures for the report.
 #[derive(Debug, Default)]
 pub(super) struct PictureCounts {
-    /// Whether one has a profile, in a field of its own.
+    /// True if a picture has a profile in a separate field.
     pub(super) has_profile: bool,
-    /// Pictures with more than 8 bits per sample, which decode to 8.
+    /// Number of pictures with more than 8 bits per sample, which decode to 8.
     pub(super) deep: u64,
-    /// Pictures with bands that are not decoded.
+    /// Number of pictures with bands that are not decoded.
     pub(super) banded: u64,
     /// Pictures with oddities.
     pub(super) odd: Vec<OddPicture>,
 }
 
 impl PictureCounts {
-    /// Adds those of another sample.
+    /// Adds the counts of another sample.
     pub(super) fn merge(&mut self, next: Self) {
         self.has_profile |= next.has_profile;
         self.deep += next.deep;
@@ -67,7 +67,7 @@ impl PictureCounts {
 }
 
 impl RecordWorkspace {
-    /// Lays out the record of a sample, with `sequence` as its number.
+    /// Encodes the record of a sample, with `sequence` as its number.
     pub(super) fn encode(
         &mut self,
         layout: &ProgramLayout,
@@ -109,24 +109,25 @@ impl RecordWorkspace {
             let expected = format!("at most {limit}");
             return Err(CollectError::of_sample(key, "bytes of the record", expected, frame.record_bytes, ""));
         }
-        // The frame holds the number, which is not final yet. The rest defines the sample.
+        // The frame holds the number, which is not final yet. The other bytes define the sample.
         let Some(body) = record.get(to_usize(FRAME_BYTES)..) else { bug("a record without a frame") };
         let mut digest = [0; 16];
         digest.iter_mut().zip(Sha256::digest(body)).for_each(|(to, from)| *to = from);
         Ok(ProgramRecord { record, source_bytes: given().map(Value::source_bytes).sum(), digest, notes, pictures })
     }
 
-    /// Takes back the memory of a record.
+    /// Stores the memory of a record for reuse.
     pub(super) fn reuse(&mut self, record: Vec<u8>) {
         self.record = record;
     }
 }
 
-/// The values in the order of the layout.
+/// Returns the values in the order of the layout.
 fn arrange<'s>(layout: &ProgramLayout, key: &str, sample: &'s Sample) -> Result<Vec<Option<&'s Value>>> {
-    // `None` where the sample does not name the field.
+    // `None` if the sample does not name the field.
     let mut values: Vec<Option<Option<&Value>>> = layout.fields.iter().map(|_| None).collect();
-    // Fields mostly come in the order of the layout, so the search begins where the last one ended.
+    // Fields mostly come in the order of the layout, so each search begins at the end of the last
+    // one.
     let mut next = 0;
     for (name, value) in &sample.values {
         let is = |field: &ProgramField| field.name == *name;
@@ -167,9 +168,9 @@ struct FieldOfSample<'a> {
     layout: &'a ProgramLayout,
 }
 
-/// Why a value is not a picture.
+/// The reason why a value is not a picture.
 enum NoPicture {
-    /// Not something that a picture can be made from: what was found, and a next step.
+    /// A picture cannot be made from the value: the found value, and a next step.
     Misfit(String, &'static str),
     Refused(SampleError),
 }
@@ -230,7 +231,7 @@ impl FieldOfSample<'_> {
         self.misfit(expected, label.to_string(), "")
     }
 
-    /// Which checks this picture gets: the same for every run and thread.
+    /// Returns the checks of this picture: the same in every run and thread.
     fn checks(&self, field: &PictureRecorder) -> PictureChecks {
         let takes = |share: Share| match share {
             Share::None => false,
@@ -259,7 +260,7 @@ impl FieldOfSample<'_> {
             NoPicture::Refused(error) => self.refused(error),
         })?;
         if packed.has_profile && !field.has_profile() {
-            // It would be lost.
+            // The profile would be lost.
             let expected = "a picture without a colour profile: the dataset has no field `icc` for it";
             let hint = "write it into a dataset of its own; `concat` takes both as one";
             return Err(self.misfit(expected, "one with a profile", hint));
@@ -336,8 +337,8 @@ impl FieldOfSample<'_> {
         put.map(drop).map_err(|e| self.refused(e))
     }
 
-    /// A loader hands out the arrays of a field in one tensor, so all must have the type and the
-    /// number of axes of the first.
+    /// Compares an array with the first one of its field: a loader returns the arrays of a field in
+    /// one tensor, so all need the same type and number of axes.
     fn check_form(&self, choice: &ArrayChoice, array: &Array) -> Result<()> {
         if let Kind::Array(Some(dtype)) = self.field.kind
             && array.dtype() != dtype
@@ -354,7 +355,7 @@ impl FieldOfSample<'_> {
         })
     }
 
-    /// Text, JSON or bytes.
+    /// Stores text, JSON or bytes.
     fn bytes(&self, value: &Value) -> Result<StoredValue<'static>> {
         let expected = |kind: &str, value: &Value| self.misfit(kind, value.found(), "");
         let bytes: Cow<'_, [u8]> = match (self.field.kind, value) {
@@ -381,12 +382,12 @@ impl FieldOfSample<'_> {
     }
 }
 
-/// What the first bytes of a file say; `None` if it is no picture.
+/// Inspects the first bytes of a file; `None` if it is no picture.
 fn probe(file: &[u8]) -> Result<Option<PictureInfo>, NoPicture> {
     probe_picture(file).map_err(|flaw| NoPicture::Misfit(flaw.detail, ""))
 }
 
-/// A frame of a clip.
+/// Inspects a frame of a clip.
 fn frame(number: usize, file: &[u8]) -> Result<FrameFile<'_>, NoPicture> {
     let misfit = |found: String| NoPicture::Misfit(format!("{found}, as frame {number}"), "");
     match probe_picture(file) {
@@ -397,7 +398,7 @@ fn frame(number: usize, file: &[u8]) -> Result<FrameFile<'_>, NoPicture> {
     }
 }
 
-/// Spreads keys evenly over numbers, the same on every machine.
+/// Maps keys evenly to numbers, in the same way on every machine.
 fn spread(key: &str) -> u64 {
     let digest = Sha256::digest(key.as_bytes());
     digest.first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes))

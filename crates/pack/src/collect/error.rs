@@ -1,4 +1,4 @@
-//! What can go wrong while samples are collected.
+//! Errors of collecting samples.
 
 use crate::encode::SampleError;
 use shardpack_format::{ErrorKind, Explain, Hint, SystemError, Voice, visible_path};
@@ -9,54 +9,54 @@ use std::path::{Path, PathBuf};
 /// Result of this module.
 pub type Result<T, E = CollectError> = std::result::Result<T, E>;
 
-/// Why a sample could not be taken, or the dataset not be written.
+/// A sample could not be accepted, or the dataset could not be written.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CollectError {
-    /// The operating system refused.
+    /// The operating system returned an error.
     #[error("cannot {action} `{}`: {source}", visible_path(path))]
     Io {
-        /// What was tried, as a verb.
+        /// The failed action, as a verb.
         action: &'static str,
-        /// The folder that the dataset goes to.
+        /// The folder of the dataset.
         path: PathBuf,
-        /// Its answer.
+        /// Error of the operating system.
         source: io::Error,
     },
     /// A value does not fit the schema, or is missing.
     #[error("sample `{}`: field `{field}`: expected {expected}, found {found}", key.escape_debug())]
     Misfit {
-        /// The sample.
+        /// Key of the sample.
         key: String,
-        /// The field.
+        /// Name of the field.
         field: String,
-        /// What the schema says.
+        /// The expected value.
         expected: String,
-        /// What the value is.
+        /// The found value.
         found: String,
         /// A next step, or empty.
         hint: Hint,
     },
-    /// A value cannot be stored as the options ask.
+    /// A value cannot be stored with these options.
     #[error("sample `{}`: field `{field}`: {source}", key.escape_debug())]
     Encode {
-        /// The sample.
+        /// Key of the sample.
         key: String,
-        /// The field.
+        /// Name of the field.
         field: String,
-        /// Why.
+        /// The reason.
         source: Box<SampleError>,
     },
     /// The sample itself cannot be stored because of its key, its place or its size.
     #[error("sample `{}`: {what}: expected {expected}, found {found}", key.escape_debug())]
     Sample {
-        /// The sample.
+        /// Key of the sample.
         key: String,
-        /// What of it.
+        /// The property of the sample that is wrong.
         what: &'static str,
-        /// What it may be.
+        /// The expected value.
         expected: String,
-        /// What it is.
+        /// The found value.
         found: String,
         /// A next step, or empty.
         hint: Hint,
@@ -67,12 +67,12 @@ pub enum CollectError {
         /// The key.
         key: String,
     },
-    /// The dataset that is added to has a sample with this key.
+    /// The existing dataset already has a sample with this key.
     #[error("sample `{}`: key: expected one that the dataset does not hold yet, found {found}", key.escape_debug())]
     KnownKey {
         /// The key.
         key: String,
-        /// That sample, beside the new one.
+        /// The existing sample in comparison with the new one.
         found: &'static str,
         /// A next step.
         hint: Hint,
@@ -80,11 +80,11 @@ pub enum CollectError {
     /// The schema is not valid.
     #[error("{what}: expected {expected}, found {found}")]
     Usage {
-        /// The argument.
+        /// Name of the argument.
         what: String,
-        /// What it may be.
+        /// The expected value.
         expected: String,
-        /// What it is.
+        /// The found value.
         found: String,
         /// A next step, or empty.
         hint: Hint,
@@ -95,10 +95,10 @@ pub enum CollectError {
     /// The output folder cannot be used, or the dataset cannot be written.
     #[error(transparent)]
     Writer(#[from] shardpack_writer::Error),
-    /// The dataset that is added to cannot be read.
+    /// The existing dataset cannot be read.
     #[error(transparent)]
     Reader(#[from] shardpack_reader::Error),
-    /// An option is not that of the dataset that is added to.
+    /// An option differs from the existing dataset's option.
     #[error(transparent)]
     Argument(#[from] ArgumentError),
 }
@@ -164,7 +164,7 @@ impl CollectError {
         move |source| Self::Io { action, path: path.to_owned(), source }
     }
 
-    /// The error of a sample whose key, place or size is not allowed.
+    /// Creates the error of a sample whose key, place or size is not allowed.
     pub(super) fn of_sample(
         key: &str,
         what: &'static str,
@@ -176,7 +176,7 @@ impl CollectError {
         Self::Sample { key: key.to_owned(), what, expected, found, hint: hint.into() }
     }
 
-    /// The error of a value that does not fit its field.
+    /// Creates the error of a value that does not fit its field.
     pub(super) fn misfit(
         key: &str,
         field: impl Into<String>,

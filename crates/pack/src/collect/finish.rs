@@ -1,4 +1,4 @@
-//! The end of a collector: a dataset, or the next generation of one.
+//! The end of a collection: a dataset, or the next generation of a dataset.
 
 use super::commit::SpooledSamples;
 use super::error::{CollectError, Result};
@@ -13,16 +13,16 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Mutex, PoisonError};
 
 impl Collector {
-    /// Writes the dataset: plans it, copies the records into shards, and ends with the manifest.
-    /// First waits for samples that other threads are adding.
+    /// Writes the dataset: plans it, copies the records into shards, and finally writes the
+    /// manifest. First waits for samples that other threads are adding.
     ///
     /// `on_progress` is called on this thread, about ten times a second. Set `cancel` to stop.
-    /// After an error, or after `cancel`, the samples are still there. Call it again to continue
-    /// after the last finished shard.
+    /// After an error or a cancellation the samples are kept. Call `commit` again to continue after
+    /// the last finished shard.
     ///
     /// # Errors
-    /// `Usage` without samples, and once the dataset is complete; `Writer` as
-    /// [`write_dataset`](shardpack_writer::write_dataset) says.
+    /// `Usage` without samples, and once the dataset is complete; `Writer` as in
+    /// [`write_dataset`](shardpack_writer::write_dataset).
     pub fn commit(
         &self,
         on_progress: Option<&dyn Fn(&Progress)>,
@@ -44,7 +44,7 @@ impl Collector {
             return Ok(self.report(report, Some(appended), &layout, &added, 0));
         }
         match self.options.shuffle {
-            // Sort as in a folder listing, whichever thread came first.
+            // Sort as in a folder listing, so that the order of the threads does not matter.
             Some(_) => added.samples.sort_unstable_by(|a, b| a.key.cmp(&b.key)),
             None => added.samples.sort_unstable_by_key(|sample| sample.sequence),
         }
@@ -91,7 +91,7 @@ impl Collector {
         records: &SpooledSamples<'_>,
         write: WriteOptions<'_>,
     ) -> Result<Report> {
-        // An earlier try belongs to this collector: continue it if the samples are the same, else
+        // An earlier attempt belongs to this collector: continue it if the samples are equal, else
         // replace it.
         let earlier = lock(begun).replace(plan.dataset_id());
         if let Some(earlier) = earlier.filter(|earlier| *earlier != plan.dataset_id()) {
@@ -120,8 +120,8 @@ impl Collector {
         CollectReport { report, classes, memory_bytes, deep_pictures, banded_pictures, odd_pictures, trials, appended }
     }
 
-    /// The schema of the dataset, and the stored field of the spool that it leaves out: profiles,
-    /// if no picture had one.
+    /// Returns the schema of the dataset, and the stored field of the spool that it leaves out:
+    /// profiles, if no picture had one.
     fn final_schema(&self, layout: &ProgramLayout, has_profile: bool) -> Result<(Schema, Option<usize>)> {
         let Some(position) = layout.profile_position().filter(|_| !has_profile) else {
             return Ok((layout.schema.clone(), None));

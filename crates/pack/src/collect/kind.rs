@@ -1,4 +1,4 @@
-//! What a field holds, as a program says it or as the first sample shows it.
+//! The kind of a field's values, declared by a program or taken from the first sample.
 
 use super::error::{CollectError, Result};
 use super::value::{Number, Value};
@@ -8,10 +8,10 @@ use shardpack_sources::pictures::probe_picture;
 use std::fmt;
 use std::str::FromStr;
 
-/// Name of the field whose byte values count as pictures if there is no schema.
+/// Name of the field whose bytes count as pictures if there is no schema.
 const IMAGE: &str = "image";
 
-/// What a field holds.
+/// The kind of a field's values.
 ///
 /// ```
 /// use shardpack_pack::collect::Kind;
@@ -23,12 +23,12 @@ const IMAGE: &str = "image";
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Kind {
-    /// A picture: a whole file, or pixels.
+    /// A picture: a complete file, or pixels.
     Image,
-    /// Several JPEGs, in order: a clip, or views of one thing.
+    /// Several JPEGs, in order: a clip, or views of one object.
     Frames,
-    /// An array of this element type; `None` means that of the first array. All arrays of a field
-    /// have one type and one number of axes.
+    /// An array of this element type; `None` means the type of the first array. All arrays of a field have one type and
+    /// one number of axes.
     Array(Option<Dtype>),
     /// Text.
     Text,
@@ -41,7 +41,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// The kind in the schema of the dataset.
+    /// Returns the kind in the schema of the dataset.
     pub(super) const fn stored(self) -> Option<FieldKind> {
         Some(match self {
             Self::Image | Self::Frames => FieldKind::Image,
@@ -53,12 +53,12 @@ impl Kind {
         })
     }
 
-    /// Whether it holds pictures.
+    /// Returns true for pictures and clips.
     pub(super) const fn is_picture(self) -> bool {
         matches!(self, Self::Image | Self::Frames)
     }
 
-    /// The kind of a field whose first value is this one.
+    /// Returns the kind of a field from its first value.
     pub(super) fn of(key: &str, field: &str, value: Option<&Value>) -> Result<Self> {
         Ok(match value {
             None => {
@@ -67,7 +67,7 @@ impl Kind {
             }
             Some(Value::Bytes(bytes)) => match probe_picture(bytes) {
                 Ok(None) => Self::Bytes,
-                // A damaged picture is still a picture; the damage is reported when it is stored.
+                // A damaged picture is still a picture; storing it reports the damage.
                 Ok(Some(_)) | Err(_) => Self::Image,
             },
             Some(Value::Array(array)) if field == IMAGE && RawPicture::of(array).is_some() => Self::Image,

@@ -1,23 +1,23 @@
-//! Labels as numbers of the classes of a dataset.
+//! Converts labels to numbers of the dataset's classes.
 
 use super::error::{CollectError, Result};
 use super::value::Number;
 use std::collections::{HashMap, HashSet};
 
-/// What a caller gave who gave no name.
+/// The given list of names, if it is empty.
 const EMPTY: &str = "an empty list";
 
-/// The classes that labels count into.
+/// The classes that labels refer to.
 #[derive(Debug, Default)]
 pub(super) struct LabelClasses {
-    /// The class of the dataset for each number that a program may give.
+    /// The class of the dataset for each number that a program may use.
     numbers: Vec<i128>,
-    /// The same by name.
+    /// The class of the dataset by name.
     by_name: HashMap<String, i128>,
 }
 
 impl LabelClasses {
-    /// Classes of a new dataset, whose numbers are their places.
+    /// Creates the classes of a new dataset; their numbers are their positions.
     pub(super) fn new(names: &[String]) -> Self {
         let mut by_name = HashMap::new();
         for (number, name) in (0..).zip(names) {
@@ -26,45 +26,44 @@ impl LabelClasses {
         Self { numbers: (0..).take(names.len()).collect(), by_name }
     }
 
-    /// The number of a class.
+    /// Returns the number of a class.
     pub(super) fn by_name(&self, name: &str) -> Option<Number> {
         self.by_name.get(name).map(|number| Number::Int(*number))
     }
 
-    /// The number in the dataset of the class that a program numbers so; a truth value is 0 or 1.
+    /// Returns the dataset's number of the class with the program's number `given`; a truth value is 0 or 1.
     ///
     /// # Errors
-    /// The number, if no class has it.
+    /// Returns the number as an error, if no class has it.
     pub(super) fn by_number(&self, given: Number) -> std::result::Result<Number, i128> {
         let number = match given {
             Number::Bool(value) => i128::from(value),
             Number::Int(value) => value,
-            // Refused by the type of the field.
+            // The type of the field refuses it later.
             Number::Float(_) => return Ok(given),
         };
         let known = usize::try_from(number).ok().and_then(|place| self.numbers.get(place));
         known.map(|known| Number::Int(*known)).ok_or(number)
     }
 
-    /// How many numbers a program may give.
+    /// Returns the number of classes that a program may use.
     pub(super) fn len(&self) -> usize {
         self.numbers.len()
     }
 }
 
-/// The classes of a dataset that gets more samples.
+/// The classes of a dataset to which samples are added.
 #[derive(Debug, Default)]
 pub(super) struct JoinedClasses {
-    /// Their names, if it has any.
+    /// Names of the classes, if there are any.
     pub(super) names: Option<Vec<String>>,
-    /// How many of them are new.
+    /// Number of new classes.
     pub(super) new: usize,
-    /// What labels of new samples count into.
+    /// The classes that labels of new samples refer to.
     pub(super) labels: Option<LabelClasses>,
 }
 
-/// Matches the classes of a program with those of the dataset, by name. New ones come behind them, in
-/// the order given.
+/// Matches the classes of a program with those of the dataset, by name. New classes follow, in the given order.
 pub(super) fn join(known: Option<&[String]>, given: Option<&[String]>) -> Result<JoinedClasses> {
     let Some(known) = known else {
         let Some(given) = given else { return Ok(JoinedClasses::default()) };

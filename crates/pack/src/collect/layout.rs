@@ -1,4 +1,4 @@
-//! The layout of the records of a program: its fields, and the columns that are added.
+//! The layout of the records of a program: its fields, and the generated columns.
 
 use super::error::{CollectError, Result};
 use super::kind::Kind;
@@ -18,7 +18,7 @@ pub(super) struct ProgramField {
     pub(super) encoder: FieldEncoder,
 }
 
-/// How the values of a field get into a record.
+/// The encoder of a field's values.
 #[derive(Debug)]
 pub(super) enum FieldEncoder {
     Picture(PictureRecorder),
@@ -28,46 +28,46 @@ pub(super) enum FieldEncoder {
     Scalar(Columns, Dtype),
 }
 
-/// Everything that the schema and the first sample decide, or the dataset that is added to.
+/// The decisions made from the schema and the first sample, or from the existing dataset.
 #[derive(Debug)]
 pub(super) struct ProgramLayout {
     pub(super) fields: Vec<ProgramField>,
-    /// The schema of records in the spool, with a field for profiles if there may be any.
+    /// The schema of records in the spool, with a field for profiles if pictures may have them.
     pub(super) schema: Schema,
-    /// How pictures are stored.
+    /// Storage options of pictures.
     pub(super) pictures: PictureOptions,
-    /// How arrays are stored of fields that have had none.
+    /// Storage options of array fields that have no array yet.
     pub(super) arrays: ArrayOptions,
-    /// Threads that try codecs.
+    /// Number of threads that try codecs.
     pub(super) threads: usize,
-    /// What labels count into.
+    /// The classes that labels refer to.
     pub(super) labels: Option<LabelClasses>,
     pub(super) origin: LayoutOrigin,
 }
 
-/// What decided a layout.
+/// The origin of a layout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum LayoutOrigin {
     Program,
     Dataset {
-        /// Whether a sample must name all fields: where the caller did not say which there are.
+        /// True if a sample must name all fields, because the caller has not declared them.
         names_all: bool,
     },
 }
 
-/// What decides the columns of a layout.
+/// The parts from which the columns of a layout follow.
 pub(super) struct LayoutParts {
     pub(super) kinds: Vec<(String, Kind)>,
     pub(super) pictures: PictureOptions,
-    /// Whether the profile of the described picture is taken out of it.
+    /// True if the profile is taken out of the described picture.
     pub(super) takes_profile: bool,
-    /// Whether it has a field.
+    /// True if the profile has a field.
     pub(super) has_profile: bool,
-    /// The picture field that the columns of pictures describe, if there is just one.
+    /// The picture field that the columns of pictures describe, if there is exactly one.
     pub(super) described_picture: Option<usize>,
-    /// The array field that the columns of shapes describe, and its number of axes.
+    /// The array field that the columns of shapes describe, with its number of axes.
     pub(super) described_array: Option<(usize, usize)>,
-    /// Array fields that have columns with figures, by position.
+    /// True for array fields that have columns with figures, by position.
     pub(super) figures: Vec<bool>,
 }
 
@@ -84,7 +84,7 @@ impl ProgramLayout {
             Some(schema) => schema.to_vec(),
             None => {
                 let kind = |(name, v): &(String, Option<Value>)| {
-                    // A class may be given by name instead of by number.
+                    // A class may be given by its name instead of its number.
                     let is_class = name == "label" && options.classes.is_some() && matches!(v, Some(Value::Text(_)));
                     let kind = if is_class { Kind::Scalar(Dtype::I64) } else { Kind::of(key, name, v.as_ref())? };
                     Ok((name.clone(), kind))
@@ -98,8 +98,8 @@ impl ProgramLayout {
         let picture_fields: Vec<usize> = positions(&kinds, |kind| kind.is_picture());
         let described_picture = if let [only] = picture_fields.as_slice() { Some(*only) } else { None };
         let mut pictures = options.pictures.clone();
-        // The columns can hold orientation and profile of one picture per sample. If there are
-        // several pictures, each keeps its metadata.
+        // The columns can hold orientation and profile of one picture per sample. With several pictures, each keeps its
+        // metadata.
         if picture_fields.len() > 1 {
             pictures.keep_metadata();
         }
@@ -114,13 +114,12 @@ impl ProgramLayout {
                 _ => None,
             }
         });
-        // Without these columns a loader knows shapes only from records, and takes that of the
-        // first for all.
+        // Without these columns a loader finds shapes only in records, and applies the shape of the first to all.
         let described_array = shaped.filter(|(_, axes)| {
             picture_fields.is_empty() && !ArrayRecorder::SHAPE.iter().take(*axes).any(|name| taken(name))
         });
         let figures = kinds.iter().map(|(name, kind)| match kind {
-            // Integers never lose anything.
+            // Integers are always stored without loss.
             Kind::Array(Some(dtype)) => dtype.is_float(),
             Kind::Array(None) => !matches!(value(name), Some(Value::Array(array)) if !array.dtype().is_float()),
             _ => false,
@@ -149,7 +148,7 @@ impl ProgramLayout {
         })
     }
 
-    /// Where records have the profile of a picture, among their stored fields.
+    /// Returns the position of a picture's profile among the stored fields of records.
     pub(super) fn profile_position(&self) -> Option<usize> {
         let has = |field: &ProgramField| matches!(&field.encoder, FieldEncoder::Picture(field) if field.has_profile());
         let has_profiles = self.fields.iter().any(has);
@@ -158,12 +157,12 @@ impl ProgramLayout {
 }
 
 impl LayoutParts {
-    /// The fields of the schema, in order.
+    /// Returns the fields of the schema, in order.
     pub(super) fn declare(&self) -> Vec<Field> {
         let field = |(name, kind): &(String, Kind)| match (kind, kind.stored()) {
             (Kind::Scalar(dtype), _) => Field::scalar(name, *dtype),
             (_, Some(stored)) => Field::stored(name, stored),
-            // Only scalars are not stored.
+            // Only scalars are outside the stored fields.
             (_, None) => Field::scalar(name, Dtype::U8),
         };
         let mut all: Vec<Field> = self.kinds.iter().map(field).collect();
@@ -190,7 +189,7 @@ impl LayoutParts {
         all
     }
 
-    /// The fields of the program in records of `schema`, which has all that are declared, in any order.
+    /// Returns the fields of the program in records of `schema`, which has all declared fields, in any order.
     pub(super) fn fields(&self, schema: &Schema, choice: impl Fn(&str) -> ArrayChoice) -> Result<Vec<ProgramField>> {
         let field = |(position, ((name, kind), figures)): (usize, (&(String, Kind), &bool))| {
             let encoder = match *kind {

@@ -1,22 +1,18 @@
-//! Writing from a program: samples come one at a time, from any thread, and their number is not
-//! known in advance.
+//! Writing from a program: samples are added one at a time, from any thread, and their number is not known in advance.
 //!
-//! Shards hold the samples in a seeded permutation, so none can be written before the last sample
-//! is known. A [`Collector`] encodes each sample in the caller's thread and appends its record to a
-//! *spool*, a file without a name in the output folder (of what goes to a store, in the folder for
-//! its files on this machine). [`Collector::commit`] plans the dataset and
-//! copies the records out of the spool, with all guarantees of
-//! [`write_dataset`](shardpack_writer::write_dataset). The price: the encoded data are written
-//! twice and read once, and take twice their space until the end. The gain: an error names its
-//! sample at once, memory is bounded (about 150 bytes and the key per sample), and a killed program
+//! Shards hold the samples in a seeded permutation, so no shard can be written before the last sample is known. A
+//! [`Collector`] encodes each sample in the caller's thread and appends its record to a *spool*, an unnamed file in the
+//! output folder (for a dataset in a store, in the local folder for its files). [`Collector::commit`] plans the dataset
+//! and copies the records from the spool, with all guarantees of [`write_dataset`](shardpack_writer::write_dataset).
+//! The cost: the encoded data are written twice and read once, and take twice their space until the end. The gain: an
+//! error names its sample at once, memory is bounded (about 150 bytes and the key per sample), and a killed program
 //! leaves nothing behind.
 //!
-//! The same samples under the same keys give the same bytes, in whatever order they were added,
-//! unless [`CollectOptions::shuffle`] keeps that order. One exception: the first array of each
-//! field decides how arrays are stored. If several threads could add the first one, name the codec
-//! and the filter, or add one sample before the threads begin.
+//! The same samples under the same keys give the same bytes, in any order of adding, unless [`CollectOptions::shuffle`]
+//! keeps that order. One exception: the first array of each field decides how arrays are stored. If several threads
+//! could add the first one, name the codec and the filter, or add one sample before the threads begin.
 //!
-//! [`Collector::append`] adds to a dataset that is there, as its next generation.
+//! [`Collector::append`] adds to an existing dataset, as its next generation.
 
 mod append;
 mod commit;
@@ -55,12 +51,12 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
-/// Digits of a key that is made from a sample's number.
+/// Number of digits in a key that is made from a sample's number.
 const KEY_DIGITS: usize = 8;
 
-/// Takes samples from any number of threads, and makes a dataset from them at the end.
+/// Accepts samples from any number of threads, and finally writes a dataset of them.
 ///
-/// Dropped without [`commit`](Self::commit), it leaves the folder as it was.
+/// A collector that is dropped without [`commit`](Self::commit) leaves the folder unchanged.
 ///
 /// ```
 /// use shardpack_pack::collect::{CollectOptions, Collector, Sample};
@@ -78,41 +74,40 @@ const KEY_DIGITS: usize = 8;
 pub struct Collector {
     out: Output,
     options: CollectOptions,
-    /// What the program says about its fields; `None` means that the first sample shows it.
+    /// The declared fields; `None` means that the first sample decides.
     schema: Option<Vec<(String, Kind)>>,
     layout: Mutex<Option<Arc<ProgramLayout>>>,
     spool: Spool,
     added: Mutex<AddedSamples>,
-    /// Number of samples. Kept apart so that it can be read during a commit, which holds the samples.
+    /// Number of samples. A separate counter, so that it can be read during a commit, which locks the samples.
     count: AtomicU64,
-    /// Workspaces that no thread is using.
+    /// Workspaces that no thread uses.
     idle: Mutex<Vec<RecordWorkspace>>,
-    /// Whether the dataset is complete. Held for reading while a sample is added, for writing while
-    /// the dataset is made.
+    /// True if the dataset is complete. Locked for reading while a sample is added, for writing during a commit.
     committed: RwLock<bool>,
     target: CollectTarget,
 }
 
-/// Where the samples go.
+/// The destination of the samples.
 #[derive(Debug)]
 enum CollectTarget {
-    /// Into a dataset of their own.
+    /// A new dataset.
     New {
         claim: Claim,
-        /// What an earlier commit began and could not finish.
+        /// The dataset of an earlier commit that could not be finished.
         begun: Mutex<Option<DatasetId>>,
     },
-    /// Behind the samples of a dataset.
+    /// The next generation of an existing dataset.
     Behind(Box<Addition>),
 }
 
 #[derive(Debug, Default)]
 struct AddedSamples {
-    /// Samples that were begun.
+    /// Number of samples whose adding has begun.
     begun: u64,
-    /// Keys of the samples that were added or are being added.
+    /// Keys of samples that were added or are being added.
     keys: HashSet<Arc<str>>,
-    /// Places that the program gave.
+    /// Places that the program gave to samples.
     places: HashSet<u64>,
     samples: Vec<SpooledSample>,
     pictures: PictureCounts,
@@ -125,10 +120,10 @@ impl std::fmt::Debug for RecordWorkspace {
 }
 
 impl Collector {
-    /// Begins a dataset in the folder `out`, or in a [`shardpack_writer::Bucket`]. The folder is created if needed and reserved for this
-    /// collector.
+    /// Begins a dataset in the folder `out`, or in a [`shardpack_writer::Bucket`]. The folder is created if needed and
+    /// reserved for this collector.
     ///
-    /// `schema` says what the fields hold, in order. Without it the first sample decides.
+    /// `schema` declares the kinds of the fields, in order. Without it the first sample decides.
     ///
     /// # Errors
     /// `Writer` if the folder cannot be used: it holds other files, or a dataset that
@@ -150,13 +145,12 @@ impl Collector {
         Self::at(out, schema, options, None, CollectTarget::New { claim, begun: Mutex::default() })
     }
 
-    /// Begins an addition to the dataset in the folder `out`: its next generation. The folder is locked
-    /// until the collector is dropped. Nothing that is there changes.
+    /// Begins an addition to the dataset in the folder `out`: its next generation. The folder is locked until the
+    /// collector is dropped. No existing file changes.
     ///
-    /// The dataset may be of any origin: one of a program, or one that was packed from files. Its fields,
-    /// its classes, its shards and how it stores values are those of the new samples. A sample must name
-    /// all fields, with no value for what it lacks, unless `schema` says that you know them: it must then
-    /// be that of the dataset.
+    /// A program may have written the dataset, or it may have been packed from files. The new samples have the same
+    /// fields, classes, size of shards and storage. A sample must name all fields, with no value for a missing one,
+    /// unless `schema` declares them: then the declaration must equal the dataset's fields.
     ///
     /// ```
     /// use shardpack_pack::collect::{AppendOptions, CollectOptions, Collector, Sample};
@@ -177,10 +171,9 @@ impl Collector {
     /// ```
     ///
     /// # Errors
-    /// `Usage` if there is no dataset, or one with fields that a program cannot give, or if `schema` or the
-    /// classes are not the dataset's; `Argument` if an option is not; `Writer` if another program is
-    /// writing there, or if an addition of files was begun and not finished; `Reader` if the dataset is
-    /// damaged; `Io`.
+    /// `Usage` if there is no dataset, or one with fields that a program cannot give, or if `schema` or the classes
+    /// differ from the dataset's; `Argument` if an option differs; `Writer` if another program is writing there, or if
+    /// an addition of files was begun and not finished; `Reader` if the dataset is damaged; `Io`.
     pub fn append(out: impl AsRef<Path>, schema: Option<Vec<(String, Kind)>>, options: AppendOptions) -> Result<Self> {
         let OpenedDataset { addition, layout, options } = Addition::open(out.as_ref(), schema.as_deref(), options)?;
         let target = CollectTarget::Behind(Box::new(addition));
@@ -208,7 +201,7 @@ impl Collector {
         })
     }
 
-    /// The dataset that the samples are added to, if there is one.
+    /// Returns the existing dataset, if samples are added to one.
     fn addition(&self) -> Option<&Addition> {
         match &self.target {
             CollectTarget::New { .. } => None,
@@ -216,54 +209,52 @@ impl Collector {
         }
     }
 
-    /// The fields and what they hold, where that is known: of a dataset that is added to, or once there
-    /// is a sample.
+    /// Returns the fields and their kinds, if they are known: from an existing dataset, or once there is a sample.
     #[must_use]
     pub fn fields(&self) -> Option<Vec<(String, Kind)>> {
         let layout = lock(&self.layout).clone()?;
         Some(layout.fields.iter().map(|field| (field.name.clone(), field.kind)).collect())
     }
 
-    /// The names of the classes, in the order of their numbers in the dataset.
+    /// Returns the names of the classes, in the order of their numbers in the dataset.
     #[must_use]
     pub fn classes(&self) -> Option<&[String]> {
         self.options.classes.as_deref()
     }
 
-    /// Whether samples are stored in the order of adding.
+    /// Returns true if samples are stored in the order of adding.
     #[must_use]
     pub const fn keeps_order(&self) -> bool {
         self.options.shuffle.is_none()
     }
 
-    /// The number that the first sample without a key is named after: 0, or the first that no sample of
-    /// the dataset has.
+    /// Returns the number in the key of the first sample without a key: 0, or the first unused number of the dataset.
     #[must_use]
     pub fn first_number(&self) -> u64 {
         self.addition().map_or(0, |addition| addition.first_id)
     }
 
-    /// Whether the dataset that is added to has a sample with this key.
+    /// Returns true if the existing dataset has a sample with this key.
     ///
     /// # Errors
-    /// `Reader` if it is damaged.
+    /// `Reader` if the dataset is damaged.
     pub fn holds(&self, key: &str) -> Result<bool> {
         Ok(self.addition().map(|addition| addition.held.index(key)).transpose()?.flatten().is_some())
     }
 
-    /// The folder that the dataset goes to, or the name of the place in a store.
+    /// Returns the folder of the dataset, or the name of its place in a store.
     #[must_use]
     pub fn path(&self) -> &Path {
         self.out.path()
     }
 
-    /// Number of samples so far.
+    /// Returns the number of samples so far.
     #[must_use]
     pub fn len(&self) -> u64 {
         self.count.load(Ordering::Relaxed)
     }
 
-    /// Whether there are no samples yet.
+    /// Returns true if there are no samples yet.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -273,9 +264,9 @@ impl Collector {
     /// dataset, but the others are, and more can be added.
     ///
     /// # Errors
-    /// `Misfit` if a value does not fit its field; `Encode` if it cannot be stored with these
-    /// options, such as a value out of float16's range; `Sample` if a key or a place is taken or
-    /// not allowed; `Usage` once the dataset is complete; `Io` if the disk is full.
+    /// `Misfit` if a value does not fit its field; `Encode` if a value cannot be stored with these options, such as a
+    /// value out of float16's range; `Sample` if a key or a place is taken or not allowed; `Usage` once the dataset is
+    /// complete; `Io` if the disk is full.
     pub fn add(&self, mut sample: Sample) -> Result<()> {
         let committed = self.committed.read().unwrap_or_else(PoisonError::into_inner);
         if *committed {
@@ -289,7 +280,7 @@ impl Collector {
             return addition.held.take(&layout, key, index, &sample, self.is_empty());
         }
         let (key, sequence) = self.begin(&mut sample)?;
-        // A panic of a decoder must not keep the key taken.
+        // A panic of a decoder must not leave the key reserved.
         let encoded = catch_unwind(AssertUnwindSafe(|| self.encode(&key, sequence, &sample)));
         let result = encoded.unwrap_or_else(|panic| Err(defect(&key, &*panic)));
         let mut added = lock(&self.added);
@@ -301,7 +292,7 @@ impl Collector {
                 Ok(())
             }
             Err(error) => {
-                // The name is free again: the program may correct the sample and add it once more.
+                // The key is free again: the program may correct the sample and add it once more.
                 added.keys.remove(&key);
                 sample.order.map(|place| added.places.remove(&place));
                 Err(error)
@@ -309,7 +300,7 @@ impl Collector {
         }
     }
 
-    /// Gives the sample its key and its place.
+    /// Assigns the key and the place of a sample.
     fn begin(&self, sample: &mut Sample) -> Result<(Arc<str>, u64)> {
         let mut added = lock(&self.added);
         let sequence = sample.order.unwrap_or(added.begun);
@@ -357,7 +348,7 @@ impl Collector {
         result
     }
 
-    /// The layout. The first sample decides it.
+    /// Returns the layout. The first sample decides it.
     fn layout(&self, sample: &Sample, key: &str) -> Result<Arc<ProgramLayout>> {
         let mut layout = lock(&self.layout);
         if let Some(layout) = &*layout {
@@ -372,7 +363,7 @@ impl Collector {
 impl Drop for Collector {
     fn drop(&mut self) {
         match &self.target {
-            // A dataset was begun and can no longer be finished: its samples go with the spool.
+            // The begun dataset can no longer be finished: its samples are lost with the spool.
             CollectTarget::New { claim, begun } => {
                 if let Some(begun) = lock(begun).take() {
                     let _ = claim.discard(begun);
@@ -383,7 +374,7 @@ impl Drop for Collector {
     }
 }
 
-/// A panic while a sample was encoded.
+/// Creates the error for a panic during the encoding of a sample.
 fn defect(key: &str, panic: &(dyn Any + Send)) -> CollectError {
     let (expected, found) = ("an end without a panic", shardpack_format::panic_text(panic));
     CollectError::of_sample(key, "internal error: encoding", expected, found, shardpack_format::REPORT_HINT)

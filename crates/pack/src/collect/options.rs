@@ -4,7 +4,7 @@ use crate::pack::PackOptions;
 use shardpack_array::ArrayOptions;
 use shardpack_recipe::PictureOptions;
 
-/// How the samples of a program are stored.
+/// Storage options for the samples of a program.
 ///
 /// ```
 /// use shardpack_pack::collect::CollectOptions;
@@ -13,27 +13,27 @@ use shardpack_recipe::PictureOptions;
 /// ```
 #[derive(Debug, Clone)]
 pub struct CollectOptions {
-    /// How to store pictures. Default: tile. Pixels become a PNG, or a JPEG if pictures are
-    /// re-encoded. Checks on a sample of the pictures are made on one in 32, chosen by key.
+    /// Storage of pictures. Default: tile. Pixels become a PNG, or a JPEG if pictures are
+    /// re-encoded. If a sample of the pictures is checked, it is one in 32, chosen by key.
     pub pictures: PictureOptions,
-    /// How to store arrays. Default: auto, tried on the first array of each field.
+    /// Storage of arrays. Default: auto, tried on the first array of each field.
     pub arrays: ArrayOptions,
     /// Names of the classes. The integer field `label` is an index into this list, from 0, and may
     /// also be given by name. Default: none.
     pub classes: Option<Vec<String>>,
-    /// A shard ends before the sample that would make it larger than this, in bytes. Default 1 GiB.
+    /// Largest size of a shard, in bytes: a shard ends before the sample that would exceed it.
+    /// Default: 1 GiB.
     pub shard_bytes: u64,
     /// Seed of the order in which samples are stored. They are numbered in the order of their keys,
-    /// so the order of adding does not matter. `None` stores them in the order of adding. Default:
-    /// seed 0.
+    /// so the order of adding does not matter. `None` keeps the order of adding. Default: seed 0.
     pub shuffle: Option<u64>,
     /// Replace an existing dataset once the samples are complete. Default: false.
     pub force: bool,
-    /// Threads that try codecs and write the dataset. Samples are encoded by the threads that add
-    /// them. Default: all cores.
+    /// Number of threads that try codecs and write the dataset. The threads that add samples also
+    /// encode them. Default: all cores.
     pub threads: usize,
     /// Limit on the bytes of samples in flight while the dataset is written. Default: enough for
-    /// one sample per thread and one more, at least 64 MiB.
+    /// one sample per thread plus one sample, at least 64 MiB.
     pub memory_bytes: Option<u64>,
 }
 
@@ -44,7 +44,7 @@ impl Default for CollectOptions {
 }
 
 impl From<PackOptions> for CollectOptions {
-    /// The options of packing a folder that also apply without a folder.
+    /// Takes the options of packing a folder that also apply without a folder.
     fn from(options: PackOptions) -> Self {
         let PackOptions { pictures, arrays, shard_bytes, shuffle, force, threads, memory_bytes, .. } = options;
         Self { pictures, arrays, classes: None, shard_bytes, shuffle, force, threads, memory_bytes }

@@ -1,4 +1,4 @@
-//! What the dataset says about how it was made, and what the program is told.
+//! The recipe of a collected dataset, and the report for the program.
 
 use super::kind::Kind;
 use super::layout::{FieldEncoder, ProgramLayout};
@@ -11,40 +11,40 @@ use shardpack_format::Recipe;
 use shardpack_recipe::{ArrayRecipe, DatasetRecipe, Order, ProgramRecipe};
 use shardpack_writer::Report;
 
-/// What a [`Collector`](super::Collector) wrote.
+/// The result of a [`Collector`](super::Collector).
 #[derive(Debug)]
 pub struct CollectReport {
-    /// What the writer did.
+    /// The writer's report.
     pub report: Report,
     /// Number of classes; 0 if there are none.
     pub classes: u64,
-    /// Bytes of samples in flight that writing could use.
+    /// Memory for samples in flight while writing, in bytes.
     pub memory_bytes: u64,
-    /// Pictures with more than 8 bits per sample, which decode to 8.
+    /// Number of pictures with more than 8 bits per sample, which decode to 8.
     pub deep_pictures: u64,
-    /// Pictures with an alpha channel, or another band beside their colours, which are not decoded.
+    /// Number of pictures with an alpha channel or another band besides their colours, which is not decoded.
     pub banded_pictures: u64,
-    /// Pictures with oddities that decoders pass over, by key.
+    /// Pictures with oddities that decoders ignore, by key.
     pub odd_pictures: Vec<OddPicture>,
     /// For each array field, the candidates that were tried, best first.
     pub trials: Vec<(String, Trial)>,
-    /// Of samples that were added to a dataset: what became of it.
+    /// The result of an addition to an existing dataset.
     pub appended: Option<Appended>,
 }
 
-/// What [`Collector::append`](super::Collector::append) made of a dataset. The figures of the report are
-/// those of the whole dataset, all else is that of the new samples.
+/// The result of [`Collector::append`](super::Collector::append). The figures of the report cover the whole dataset,
+/// everything else covers only the new samples.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Appended {
     /// The newest generation.
     pub generation: u32,
-    /// Samples of that generation.
+    /// Number of samples of that generation.
     pub samples: u64,
-    /// Classes that the dataset did not have, in the order of their numbers.
+    /// New classes, in the order of their numbers.
     pub new_classes: Vec<String>,
-    /// Samples that were left out because the dataset holds their keys.
+    /// Number of samples that were left out because the dataset already holds their keys.
     pub known: u64,
-    /// What the user should know.
+    /// Notes for the user.
     pub notes: Vec<String>,
 }
 
@@ -72,7 +72,7 @@ impl CollectReport {
     }
 }
 
-/// What was chosen for each array field that had a value.
+/// Returns the chosen settings of each array field with a value.
 pub(super) fn trials(layout: &ProgramLayout) -> Vec<(String, Trial)> {
     chosen(layout).map(|(field, _, trial)| (field, trial)).collect()
 }
@@ -85,7 +85,7 @@ fn chosen(layout: &ProgramLayout) -> impl Iterator<Item = (String, ArrayOptions,
     })
 }
 
-/// Every option that made the dataset.
+/// Returns the recipe: all options that made the dataset.
 pub(super) fn recipe(layout: &ProgramLayout, options: &CollectOptions) -> Recipe {
     let order = options.shuffle.map_or(Order::Added, Order::Shuffled);
     let fields = layout.fields.iter().map(|field| (field.name.clone(), field.kind.to_string()));
@@ -94,8 +94,7 @@ pub(super) fn recipe(layout: &ProgramLayout, options: &CollectOptions) -> Recipe
         recipe.add_pictures(&field.name, &layout.pictures);
     }
     for (field, asked, mut trial) in chosen(layout) {
-        // If there was nothing to choose, the figures would depend on which array happened to be
-        // first.
+        // If there was nothing to choose, the figures would depend on the array that happened to be first.
         if trial.table.len() < 2 {
             trial.table.clear();
         }

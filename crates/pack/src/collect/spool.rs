@@ -1,7 +1,7 @@
-//! The spool: records on their way into the dataset, in a file without a name.
+//! The spool: an unnamed file with records on their way to the dataset.
 //!
 //! The file is in the output folder, so it is on the file system of the dataset. It has no name
-//! there: when the process ends, for whatever reason, the system takes its space back.
+//! there: when the process ends, for any reason, the system frees its space.
 
 use super::error::{CollectError, Result};
 use std::fs::File;
@@ -9,7 +9,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Records one after the other, written and read by several threads.
+/// Consecutive records, written and read by several threads.
 #[derive(Debug)]
 pub(super) struct Spool {
     file: File,
@@ -17,7 +17,7 @@ pub(super) struct Spool {
     end: AtomicU64,
 }
 
-/// Where a record is.
+/// The place of a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Span {
     pub(super) offset: u64,
@@ -25,13 +25,13 @@ pub(super) struct Span {
 }
 
 impl Spool {
-    /// An empty spool in the folder `out`.
+    /// Creates an empty spool in the folder `out`.
     pub(super) fn create(out: &Path) -> Result<Self> {
         let file = tempfile::tempfile_in(out).map_err(CollectError::io("make a temporary file in", out))?;
         Ok(Self { file, out: out.to_owned(), end: AtomicU64::new(0) })
     }
 
-    /// Writes a record. After an error its place stays unused.
+    /// Appends a record. After an error its place stays unused.
     pub(super) fn append(&self, record: &[u8]) -> Result<Span> {
         let bytes = record.len() as u64;
         let offset = self.end.fetch_add(bytes, Ordering::Relaxed);
@@ -40,7 +40,6 @@ impl Spool {
         Ok(Span { offset, bytes })
     }
 
-    /// Reads a record.
     pub(super) fn read(&self, span: Span) -> io::Result<Vec<u8>> {
         let mut record = vec![0; usize::try_from(span.bytes).map_err(|_| io::ErrorKind::OutOfMemory)?];
         read_exact_at(&self.file, &mut record, span.offset)?;

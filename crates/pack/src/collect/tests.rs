@@ -25,12 +25,12 @@ impl From<Vec<u8>> for Value {
     }
 }
 
-/// An error as the command says it.
+/// Returns the text of an error as the command prints it.
 fn said(error: &CollectError) -> String {
     shardpack_format::told(error, &error.hints(), shardpack_format::Voice::Command)
 }
 
-/// Noise that is the same every time.
+/// Returns the same noise every time.
 fn noise(bytes: usize, seed: u64) -> Vec<u8> {
     let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
     let step = || {
@@ -142,7 +142,7 @@ fn the_same_samples_give_the_same_bytes_whatever_the_threads() {
             for thread in 0..threads {
                 let collector = &collector;
                 scope.spawn(move || {
-                    // Backwards, so that the order differs even if one thread does all.
+                    // In reverse, so that the order differs even if one thread does all the work.
                     for i in (1..60).rev().filter(|i| i % threads == thread) {
                         collector.add(Sample { order: place(i), ..mixed(i) }).unwrap();
                     }
@@ -151,7 +151,7 @@ fn the_same_samples_give_the_same_bytes_whatever_the_threads() {
         });
         assert_eq!(collector.len(), 60);
         collector.commit(None, None).unwrap();
-        // The lock file, which says since when it was held, goes too.
+        // The lock file, which records the time of locking, is removed too.
         drop(collector);
         files(&folder)
     };
@@ -268,7 +268,7 @@ fn pixels_are_kept_to_the_bit_or_re_encoded() {
     assert!(report.report.fidelity["image"]["ssimulacra2"]["min"].as_f64().unwrap() < 100.0);
     let dataset = Dataset::open(folder.path().join("out")).unwrap();
     assert_eq!(dataset.get(0).unwrap().image("image").unwrap().media_type, "image/jpeg");
-    // Four channels are not a picture; under another name they make an array.
+    // Four channels are not a picture; under a different name they are an array.
     let folder = tempfile::tempdir().unwrap();
     let collector = open(&folder, CollectOptions::default());
     let error = collector.add(Sample::new().with("image", Value::Pixels(pixels(&[4])))).unwrap_err().to_string();

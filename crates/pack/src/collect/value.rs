@@ -1,4 +1,4 @@
-//! Values from a program, and the sample that they form.
+//! Values from a program, and the samples that they form.
 
 use shardpack_array::Array;
 use shardpack_format::Dtype;
@@ -13,21 +13,23 @@ use shardpack_format::Dtype;
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum Value {
-    /// Bytes: a whole file for a field of pictures (JPEG, PNG, WebP, BMP, TIFF), else plain bytes.
+    /// Bytes: a complete file for a field of pictures (JPEG, PNG, WebP, BMP, TIFF), else plain
+    /// bytes.
     Bytes(Vec<u8>),
     /// An array. For a field of pictures: pixels, uint8 `[height, width]`, `[height, width, 1]` or
     /// `[height, width, 3]` (RGB).
     Array(Array),
-    /// Pixels of a picture, as an array for a field of pictures. Marks them as pixels if there is
-    /// no schema.
+    /// Pixels of a picture, as an array for a field of pictures. Without a schema, this variant
+    /// marks the field as a picture field.
     Pixels(Array),
-    /// Whole files of JPEGs, in order: the frames of a clip, or several views.
+    /// Complete JPEG files, in order: the frames of a clip, or several views.
     Frames(Vec<Vec<u8>>),
     /// A number or a truth value.
     Number {
         /// The value.
         value: Number,
-        /// Its type, if it has one. Otherwise an integer is an int64 and a float is a float64.
+        /// Type of the number, if it has one. Otherwise an integer is an int64 and a float is a
+        /// float64.
         dtype: Option<Dtype>,
     },
     /// Text.
@@ -60,7 +62,7 @@ impl From<i64> for Value {
 }
 
 impl Value {
-    /// What this is, in words for a message.
+    /// Returns a description of the value for a message.
     #[must_use]
     pub fn found(&self) -> String {
         match self {
@@ -74,7 +76,7 @@ impl Value {
         }
     }
 
-    /// Bytes of the value as given.
+    /// Returns the size of the value as given, in bytes.
     pub(super) fn source_bytes(&self) -> u64 {
         match self {
             Self::Bytes(bytes) => bytes.len() as u64,
@@ -95,8 +97,8 @@ impl Number {
         }
     }
 
-    /// Appends the number as a `dtype`; false if that type cannot hold it. Floats are rounded to
-    /// the type's precision, but never to infinity.
+    /// Appends the number as a `dtype`; returns false if the type cannot hold it. Floats are
+    /// rounded to the type's precision, but never to infinity.
     #[allow(clippy::cast_possible_truncation, clippy::cast_precision_loss, reason = "floats are rounded on purpose")]
     pub(super) fn append(self, dtype: Dtype, out: &mut Vec<u8>) -> bool {
         macro_rules! integer {
@@ -151,17 +153,17 @@ impl Number {
 /// ```
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Sample {
-    /// Its key; default: its number, with zeros in front.
+    /// Key of the sample. Default: its number, with leading zeros.
     pub key: Option<String>,
-    /// Its place among the samples, for samples from several threads whose order matters. Default:
-    /// the order of adding. Set it for all samples or for none.
+    /// Place among the samples, for samples from several threads whose order matters. Default: the
+    /// order of adding. Set it for all samples or for none.
     pub order: Option<u64>,
-    /// Its values by field; `None` is a value that this sample does not have.
+    /// Values by field; `None` means that the sample has no value.
     pub values: Vec<(String, Option<Value>)>,
 }
 
 impl Sample {
-    /// A sample without values.
+    /// Creates a sample without values.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -181,7 +183,7 @@ impl Sample {
         self
     }
 
-    /// Adds a field for which the sample has no value.
+    /// Adds a field without a value.
     #[must_use]
     pub fn without(mut self, field: impl Into<String>) -> Self {
         self.values.push((field.into(), None));

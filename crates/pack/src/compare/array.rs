@@ -1,4 +1,4 @@
-//! Two cubes: errors of values, bands and spectra.
+//! The difference of two cubes: errors of values, bands and spectra.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing))]
 
 use super::decibels::psnr;
@@ -9,21 +9,21 @@ use shardpack_array::floats_of;
 use shardpack_format::{Error, Result};
 use std::ops::Range;
 
-/// Bands that SSIM is measured on.
+/// Number of bands on which SSIM is measured.
 const SSIM_BANDS: usize = 32;
-/// Measures beside the figures.
+/// Options for further measures.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct DifferenceOptions {
-    /// Longest distance of the autocorrelation of the error; 0 leaves it out.
+    /// Longest distance for the autocorrelation of the error; 0 omits it.
     pub lags: usize,
-    /// Most errors and most angles that are kept as such.
+    /// Largest number of single errors and of single angles to keep.
     pub keep: usize,
 }
 
-/// The error in one band, as sums that can be added up over cubes.
+/// The error in one band, as sums that can be added over cubes.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct BandDifferences {
-    /// Values that are finite and not no-data in both.
+    /// Number of values that are finite and not no-data in both cubes.
     pub count: u64,
     /// Sum of the squared errors.
     pub sum_square: f64,
@@ -38,29 +38,29 @@ pub struct BandDifferences {
 /// The angle between a pixel's spectra.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct PixelAngle {
-    /// Row.
+    /// Row of the pixel.
     pub row: u64,
-    /// Column.
+    /// Column of the pixel.
     pub column: u64,
-    /// Angle, degrees.
+    /// Angle in degrees.
     pub degrees: f64,
 }
 
-/// The angles that so many of a cube's pixels do not exceed, degrees: values of existing pixels.
+/// Percentiles of a cube's spectral angles, in degrees: angles of existing pixels.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct SpectralAngles {
-    /// Half of them.
+    /// Half of the pixels do not exceed this angle.
     pub p50: f64,
-    /// 95 of 100.
+    /// 95 of 100 pixels do not exceed this angle.
     pub p95: f64,
-    /// 99 of 100.
+    /// 99 of 100 pixels do not exceed this angle.
     pub p99: f64,
-    /// All.
+    /// Largest angle of all pixels.
     pub max: f64,
 }
 
 impl SpectralAngles {
-    /// Nearest ranks; `None` without an angle.
+    /// Returns nearest ranks; `None` without an angle.
     fn of(mut angles: Vec<f64>) -> Option<Self> {
         angles.sort_unstable_by(f64::total_cmp);
         let rank = |percent: usize| {
@@ -71,35 +71,33 @@ impl SpectralAngles {
     }
 }
 
-/// The difference of two cubes. Values that are NaN, infinite or no-data in the source count
-/// only in `altered`.
+/// The difference of two cubes. Values that are NaN, infinite or no-data in the source count only in `altered`.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ArrayDifference {
-    /// All bytes are equal.
+    /// True if all bytes are equal.
     pub identical: bool,
-    /// Values.
+    /// Number of values.
     pub values: u64,
-    /// Values that differ; NaN equals NaN.
+    /// Number of values that differ; NaN equals NaN.
     pub altered: u64,
     /// Largest absolute error.
     pub max_abs_error: f64,
     /// Largest relative error of values of magnitude 2⁻¹⁴ and above.
     pub max_rel_error: f64,
-    /// With the range of the source's values as the peak, dB. `None` without an error.
+    /// PSNR with the range of the source's values as the peak, in dB. `None` without an error.
     pub psnr: Option<f64>,
-    /// Mean over at most 32 bands, evenly spread, each with its own range. `None` if no band has
-    /// one, or a side is shorter than seven pixels.
+    /// Mean SSIM over at most 32 bands, evenly spread, each with its own range. `None` if no band has a range, or a
+    /// side is shorter than seven pixels.
     pub ssim: Option<f64>,
-    /// Spectral angles of the pixels, each over the bands that have a value. `None` if no pixel has
-    /// two of them.
+    /// Spectral angles of the pixels, each over the bands with a value. `None` if no pixel has two such bands.
     pub spectral_angles: Option<SpectralAngles>,
-    /// Pixels whose angle was measured.
+    /// Number of pixels whose angle was measured.
     pub spectra: u64,
     /// The pixel with the largest angle.
     pub worst: Option<PixelAngle>,
-    /// One with the median angle, among those that were kept.
+    /// A pixel with the median angle, among the kept ones.
     pub median: Option<PixelAngle>,
-    /// Band by band.
+    /// Differences of each band.
     pub bands: Vec<BandDifferences>,
     /// Angles of some pixels, evenly spread.
     pub angles: Vec<PixelAngle>,
@@ -112,8 +110,7 @@ pub struct ArrayDifference {
     pub products: [Vec<f64>; 3],
 }
 
-/// Compares `decoded` with `source`, both `[height, width, bands]`. Their types may differ: values
-/// count.
+/// Compares `decoded` with `source`, both `[height, width, bands]`. Their types may differ: the values count.
 ///
 /// ```
 /// use shardpack_array::Array;
@@ -127,7 +124,7 @@ pub struct ArrayDifference {
 /// ```
 ///
 /// # Errors
-/// `Usage` if shapes differ, or there are not three axes.
+/// `Usage` if the shapes differ, or the arrays do not have three axes.
 pub fn compare_arrays(
     source: &Array,
     decoded: &Array,
@@ -160,10 +157,10 @@ struct Meter {
     bands: usize,
     low: f64,
     high: f64,
-    /// Every how many pixels an angle is kept, and every how many values an error.
+    /// Distance of the pixels whose angle is kept, and of the values whose error is kept.
     keep: (usize, usize),
     block: ErrorCorrelation,
-    /// Spectra without their holes.
+    /// The two spectra without bands that lack a value.
     spectra: (Vec<f64>, Vec<f64>),
     /// Angles of all pixels.
     angles: Vec<f64>,
@@ -207,7 +204,7 @@ impl Meter {
         }
     }
 
-    /// The angle between two spectra, over the bands that have a value in both.
+    /// Returns the angle between two spectra, over the bands with a value in both.
     fn angle(&mut self, u: &[f64], v: &[f64]) -> Option<f64> {
         let no_data = self.no_data;
         let known = |u: &f64, v: &f64| u.is_finite() && v.is_finite() && no_data != Some(*u);
@@ -224,7 +221,7 @@ impl Meter {
         angle(a, b)
     }
 
-    /// Takes the values of one pixel.
+    /// Adds the values of one pixel.
     fn values(&mut self, pixel: usize, u: &[f64], v: &[f64]) {
         let found = &mut self.found;
         for (band, ((&u, &v), sums)) in u.iter().zip(v).zip(&mut found.bands).enumerate() {
@@ -266,7 +263,7 @@ impl Meter {
     }
 }
 
-/// The angle between two spectra of at least two bands, degrees; `None` if one has no length.
+/// Returns the angle between two spectra of at least two bands, in degrees; `None` if a spectrum has length zero.
 fn angle(u: &[f64], v: &[f64]) -> Option<f64> {
     if u.len() < 2 {
         return None;
@@ -276,12 +273,12 @@ fn angle(u: &[f64], v: &[f64]) -> Option<f64> {
     if nu <= 0.0 || nv <= 0.0 || !nu.is_finite() || !nv.is_finite() {
         return None;
     }
-    // The cosine of a small angle is 1 to the last digit: the half angle from the chord instead.
+    // The cosine of a small angle rounds to 1, so compute the half angle from the chord.
     let chord = u.iter().zip(v).map(|(u, v)| (u / nu - v / nv).powi(2)).sum::<f64>().sqrt();
     Some((2.0 * (chord / 2.0).clamp(0.0, 1.0).asin()).to_degrees())
 }
 
-/// Errors of the pixels in the middle.
+/// Errors of the pixels in the middle of the cube.
 struct ErrorCorrelation {
     lags: usize,
     rows: Range<usize>,
@@ -307,7 +304,7 @@ impl ErrorCorrelation {
         }
     }
 
-    /// For rows, columns and bands: Σ e(i)·e(i+k), and the mean of Σ e(i)² and Σ e(i+k)².
+    /// Returns, for rows, columns and bands: Σ e(i)·e(i+k), and the mean of Σ e(i)² and Σ e(i+k)².
     fn correlation(&self) -> ([Vec<f64>; 3], [Vec<f64>; 3]) {
         let width = self.columns.len();
         let strides = [width * self.bands, self.bands, 1];
@@ -319,7 +316,7 @@ impl ErrorCorrelation {
                 let (mut sum, mut square) = (0.0, 0.0);
                 let further = self.errors.iter().skip(lag * stride);
                 for (i, (a, b)) in self.errors.iter().zip(further).enumerate() {
-                    // Only pairs that lie on one line of this axis.
+                    // Use only pairs on the same line of this axis.
                     if i / stride % side + lag < side {
                         sum += a * b;
                         square += (a * a + b * b) / 2.0;
@@ -333,7 +330,7 @@ impl ErrorCorrelation {
     }
 }
 
-/// Mean SSIM over some bands.
+/// Returns the mean SSIM over some bands.
 fn ssim(source: &Array, decoded: &Array, no_data: Option<f64>, width: usize, bands: usize) -> Option<f64> {
     let step = bands.div_ceil(SSIM_BANDS).max(1);
     let plane = |array: &Array, band: usize| -> Vec<f32> {
@@ -378,7 +375,7 @@ mod tests {
         assert!((found.max_rel_error - 0.5).abs() < 1e-9);
         assert!((found.psnr.unwrap() - 10.0 * (191.0_f64.powi(2) / 0.25).log10()).abs() < 1e-9);
         assert_eq!((found.bands[1].count, found.bands[1].max_abs), (64, 0.5));
-        // The error changes its sign from band to band, so at a distance of two it is itself.
+        // The error changes its sign from band to band, so it equals itself at a distance of two.
         assert!((found.correlation[2][0] / found.products[2][0] + 1.0).abs() < 1e-12);
         assert!((found.correlation[2][1] / found.products[2][1] - 1.0).abs() < 1e-12);
         // A row has 24 values, a pixel three.
@@ -409,7 +406,7 @@ mod tests {
         assert_eq!(similarity(&wide), same);
     }
 
-    /// An error of one size is little in a bright pixel and turns a dark one: no mean shows that.
+    /// An error of a fixed size is small in a bright pixel and turns the spectrum of a dark one: no mean shows that.
     #[test]
     fn a_dark_pixel_among_bright_ones_is_seen() {
         let spectrum = |bright: bool| if bright { [900.0, 1000.0] } else { [9.0, 10.0] };
@@ -439,12 +436,12 @@ mod tests {
         let other = cube([1, 2, 2], [5.0, 1.0, 2.0, 3.0]);
         let found = compare_arrays(&marked, &other, Some(-9.0), DifferenceOptions::default()).unwrap();
         assert_eq!((found.altered, found.max_abs_error, found.spectra), (1, 0.0, 1));
-        // Types may differ: values count.
+        // Types may differ: the values count.
         let wide: Vec<u8> = [-9.0_f64, 1.0, 2.0, 3.0].into_iter().flat_map(f64::to_le_bytes).collect();
         let wide = Array::new(Dtype::F64, vec![1, 2, 2], wide).unwrap();
         let found = compare_arrays(&wide, &marked, None, DifferenceOptions::default()).unwrap();
         assert_eq!((found.altered, found.identical, found.ssim), (0, false, Some(1.0)));
-        // A hole in one band leaves the angle of the others.
+        // A missing value in one band leaves the angle of the other bands.
         let holed = cube([1, 1, 3], [f32::NAN, 1.0, 0.0]);
         let turned = cube([1, 1, 3], [f32::NAN, 0.0, 1.0]);
         let found = compare_arrays(&holed, &turned, None, DifferenceOptions::default()).unwrap();

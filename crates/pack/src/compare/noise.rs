@@ -3,21 +3,21 @@
 use shardpack_array::Array;
 use shardpack_array::floats_of;
 
-/// Most differences that one estimate is made of.
+/// Maximal number of differences for one estimate.
 const MOST: usize = 1 << 16;
 
-/// The standard deviation of the noise in each band of `[height, width, bands]`; 0 for a band that
-/// is constant, or has too few values. Empty for an array without three axes.
+/// Returns the standard deviation of the noise in each band of `[height, width, bands]`; 0 for a band that is constant
+/// or has too few values. Empty for an array without three axes.
 ///
-/// The smallest of three estimates counts: the signal that is left in each of them only adds to it.
-/// Every one is a median absolute value over 0.6745, so that edges and outliers do not count.
+/// The result is the smallest of three estimates, because signal that remains in an estimate only increases it. Each is
+/// a median absolute value over 0.6745, so that edges and outliers do not count.
 ///
-/// - Second differences `x[i−1] − 2·x[i] + x[i+1]` along the rows, over √6 (the idea of Immerkær,
-///   *Fast noise variance estimation*, 1996): smooth signals have none.
+/// - Second differences `x[i−1] − 2·x[i] + x[i+1]` along the rows, over √6 (the idea of Immerkær, *Fast noise
+///   variance estimation*, 1996): they vanish for smooth signals.
 /// - The same along the bands.
-/// - What a linear regression on the two nearest bands and on the pixel to the left leaves (Roger and
-///   Arnold, *Reliably estimating the noise in AVIRIS hyperspectral images*, International Journal of
-///   Remote Sensing 17(10), 1996).
+/// - The residual of a linear regression on the two nearest bands and on the pixel to the left (Roger and Arnold,
+///   *Reliably estimating the noise in AVIRIS hyperspectral images*, International Journal of Remote Sensing 17(10),
+///   1996).
 ///
 /// ```
 /// use shardpack_array::Array;
@@ -37,7 +37,7 @@ pub fn band_noise(cube: &Array, no_data: Option<f64>) -> Vec<f64> {
     }
     let row_bytes = row_values.saturating_mul(cube.dtype().size());
     let rows = cube.bytes().len() / row_bytes;
-    // Whole rows from all over the cube, as many as fill the sample.
+    // Take whole rows from all over the cube, until the sample is full.
     let step = (rows.saturating_mul(width) / MOST).max(1);
     let mut planes = vec![Vec::new(); bands];
     for row in cube.bytes().chunks_exact(row_bytes).step_by(step) {
@@ -51,7 +51,7 @@ pub fn band_noise(cube: &Array, no_data: Option<f64>) -> Vec<f64> {
     (0..bands).map(|band| noise_of(&planes, band, width)).collect()
 }
 
-/// Bytes of memory that [`band_noise`] takes for a cube of this size, beside the cube.
+/// Returns the memory that [`band_noise`] takes for a cube of this size, in bytes and without the cube.
 ///
 /// ```
 /// assert_eq!(shardpack_pack::compare::noise_bytes(10, 10, 3), 10 * 10 * (3 + 5) * 8);
@@ -63,7 +63,7 @@ pub fn noise_bytes(height: u64, width: u64, bands: u64) -> u64 {
     height.saturating_mul(width).min(most).saturating_mul(bands.saturating_add(5)).saturating_mul(8)
 }
 
-/// The noise of one band; `planes` have NaN where there is no value.
+/// Returns the noise of one band; `planes` have NaN for missing values.
 fn noise_of(planes: &[Vec<f64>], band: usize, width: usize) -> f64 {
     let plane = |number: usize| planes.get(number).map_or(&[][..], Vec::as_slice);
     let own = plane(band);
@@ -88,12 +88,12 @@ fn noise_of(planes: &[Vec<f64>], band: usize, width: usize) -> f64 {
     }
     let size = own.iter().filter(|value| !value.is_nan()).fold(0.0_f64, |size, value| size.max(value.abs()));
     let smallest = estimates.into_iter().flatten().fold(f64::INFINITY, f64::min);
-    // Less than a float32 of that size resolves is what arithmetic leaves of a band that is constant,
-    // or interpolated from its neighbours.
+    // Noise below the resolution of a float32 of that size is a rounding error in a band that is constant, or
+    // interpolated from its neighbours.
     if smallest.is_finite() && smallest > size * f64::from(f32::EPSILON) { smallest } else { 0.0 }
 }
 
-/// Residuals of a linear regression of a band on two others and on the pixel to the left.
+/// Returns the residuals of a linear regression of a band on two others and on the pixel to the left.
 fn residuals(own: &[f64], near: [&[f64]; 2], width: usize) -> Vec<f64> {
     let [first, second] = near;
     let pixels = own.windows(2).zip(first.iter().zip(second).skip(1)).enumerate();
@@ -129,8 +129,8 @@ fn residuals(own: &[f64], near: [&[f64]; 2], width: usize) -> Vec<f64> {
     terms.iter().map(residual).collect()
 }
 
-/// The weights of three predictors, by elimination in the normal equations; 0 for a predictor that
-/// depends on those before it.
+/// Returns the weights of three predictors, by elimination in the normal equations; 0 for a predictor that depends on
+/// earlier ones.
 fn solved(mut normal: [[f64; 4]; 3]) -> [f64; 3] {
     let sizes: [f64; 3] = [normal[0][0], normal[1][1], normal[2][2]];
     let mut used = [false; 3];
@@ -148,7 +148,7 @@ fn solved(mut normal: [[f64; 4]; 3]) -> [f64; 3] {
     std::array::from_fn(|i| if used[i] { normal[i][3] / normal[i][i] } else { 0.0 })
 }
 
-/// σ of values around zero, from their absolute sizes; `None` if there are fewer than 16.
+/// Returns σ of values around zero, from their absolute values; `None` for fewer than 16 values.
 fn sigma(mut values: Vec<f64>) -> Option<f64> {
     if values.len() < 16 {
         return None;
@@ -193,7 +193,7 @@ mod tests {
         }
     }
 
-    /// Bands of one scene with much detail: second differences take the detail for noise.
+    /// Bands of one scene with fine detail: second differences mistake the detail for noise.
     #[test]
     fn detail_that_neighbouring_bands_share_is_no_noise() {
         let (height, width, bands) = (64_u64, 64_u64, 6_u64);
@@ -206,13 +206,13 @@ mod tests {
         for _ in 0..height * width {
             let detail = 200.0 * even();
             for band in 0..bands {
-                // A step between bands, so that differences along the spectrum see the detail too.
+                // A step between bands, so that differences along the spectrum contain the detail too.
                 let gain = if band % 2 == 0 { 1.0 } else { 3.0 };
                 bytes.extend(((500.0 + gain * detail + 2.0 * even()) as f32).to_le_bytes());
             }
         }
         let cube = Array::new(Dtype::F32, vec![height, width, bands], bytes).unwrap();
-        // Even noise of width 2 has σ = 0.58; that of the predictors adds to it.
+        // Uniform noise of width 2 has σ = 0.58; the noise of the predictors adds to it.
         for (band, sigma) in band_noise(&cube, None).into_iter().enumerate() {
             assert!((0.5..1.8).contains(&sigma), "band {band}: {sigma}");
         }

@@ -1,4 +1,4 @@
-//! Two pictures of 8-bit RGB.
+//! Compares two pictures of 8-bit RGB.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing))]
 
 use super::decibels::psnr;
@@ -10,18 +10,18 @@ use shardpack_jpeg::{JpegReencoder, Resize};
 /// The difference of two pictures.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct PictureDifference {
-    /// All pixels are equal.
+    /// True if all pixels are equal.
     pub identical: bool,
-    /// SSIMULACRA2; of a picture of more than
-    /// [`SCORE_MAX_PIXELS`](shardpack_jpeg::SCORE_MAX_PIXELS), that of its centre.
+    /// SSIMULACRA2; for a picture of more than [`SCORE_MAX_PIXELS`](shardpack_jpeg::SCORE_MAX_PIXELS), the score of its
+    /// centre.
     pub ssimulacra2: f64,
-    /// Over red, green and blue together, with a peak of 255, dB. `None` if all pixels are equal.
+    /// PSNR over red, green and blue together, with a peak of 255, in dB. `None` if all pixels are equal.
     pub psnr: Option<f64>,
-    /// Similarity of the luma (BT.601). `None` if a side is shorter than seven pixels.
+    /// SSIM of the luma (BT.601). `None` if a side is shorter than seven pixels.
     pub ssim: Option<f64>,
 }
 
-/// A picture to compare others with: half of the work is done once.
+/// A picture with which others are compared: half of the work is done once.
 ///
 /// ```
 /// use shardpack_pack::compare::PictureReference;
@@ -48,22 +48,22 @@ impl std::fmt::Debug for PictureReference {
 
 impl PictureReference {
     /// Prepares `rgb`, C-contiguous `[height, width, 3]` u8; `size` is width and height. Takes
-    /// [`SCORE_BYTES_PER_PIXEL`](shardpack_jpeg::SCORE_BYTES_PER_PIXEL) for each pixel that is scored.
+    /// [`SCORE_BYTES_PER_PIXEL`](shardpack_jpeg::SCORE_BYTES_PER_PIXEL) of memory for each scored pixel.
     ///
     /// # Errors
-    /// `Usage` if the bytes do not fit the size, or there is no pixel.
+    /// `Usage` if the bytes do not fit the size, or there are no pixels.
     pub fn new(rgb: Vec<u8>, size: (u32, u32)) -> Result<Self> {
         check(&rgb, size)?;
         Ok(Self { luma: luma(&rgb), perceptual: Reference::new(&rgb, size)?, rgb, size })
     }
 
-    /// Width and height.
+    /// Returns width and height.
     #[must_use]
     pub const fn size(&self) -> (u32, u32) {
         self.size
     }
 
-    /// The pixels.
+    /// Returns the pixels.
     #[must_use]
     pub fn pixels(&self) -> &[u8] {
         &self.rgb
@@ -72,7 +72,7 @@ impl PictureReference {
     /// Compares another picture of the same size.
     ///
     /// # Errors
-    /// `Usage` if it has another size.
+    /// `Usage` if the size differs.
     pub fn compare(&self, rgb: &[u8]) -> Result<PictureDifference> {
         check(rgb, self.size)?;
         if rgb == self.rgb {
@@ -90,13 +90,13 @@ impl PictureReference {
     }
 }
 
-/// Makes the pixels that a re-encoded JPEG is to be compared with: its source, upright, and shrunk
-/// without loss as packing shrinks it before it encodes.
+/// Computes the pixels to compare with a re-encoded JPEG: its source, upright, and shrunk without loss in the way in
+/// which packing shrinks it before encoding.
 #[derive(Debug)]
 pub struct ReferencePixels(JpegReencoder);
 
 impl ReferencePixels {
-    /// For one thread.
+    /// Creates the state of one thread.
     ///
     /// # Errors
     /// `Usage` if libjpeg-turbo cannot be set up (out of memory).
@@ -145,8 +145,8 @@ mod tests {
         assert!(PictureReference::new(Vec::new(), (0, 0)).is_err());
     }
 
-    /// Scores of the reference program (cloudinary/ssimulacra2) as `fast-ssim2` 0.9.1 publishes them
-    /// in `src/reference_data.rs`: grey 128 against a lighter grey, by side and shift.
+    /// Scores of the reference program (cloudinary/ssimulacra2) as `fast-ssim2` 0.9.1 publishes them in
+    /// `src/reference_data.rs`: grey 128 against a lighter grey, by side and shift.
     const SHIFTED: [(u32, [(u8, f64); 5]); 4] = [
         (32, [(1, 97.749_214), (5, 98.808_274), (10, 96.531_141), (20, 93.798_232), (50, 85.014_096)]),
         (64, [(1, 97.986_721), (5, 91.523_577), (10, 80.242_894), (20, 56.058_556), (50, -8.759_423)]),

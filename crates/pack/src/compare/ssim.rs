@@ -9,7 +9,7 @@
 /// Side of a window.
 const WINDOW: usize = 7;
 
-/// Sums over a column of a window, or over a whole one.
+/// Sums over a column of a window, or over a complete window.
 #[derive(Debug, Clone, Copy, Default)]
 struct Sums {
     a: f64,
@@ -17,7 +17,7 @@ struct Sums {
     aa: f64,
     bb: f64,
     ab: f64,
-    /// Pixels that are not finite in one of the planes.
+    /// Number of pixels that are not finite in one of the planes.
     holes: i32,
 }
 
@@ -44,9 +44,9 @@ impl Sums {
     }
 }
 
-/// Mean SSIM of two planes of `width` columns, over all windows that lie within them and hold no
-/// value that is NaN or infinite. `range` is the distance from the smallest to the largest possible
-/// value. `None` if there is no such window, or no range.
+/// Returns the mean SSIM of two planes of `width` columns, over all windows within them without NaN
+/// or infinite values. `range` is the distance from the smallest to the largest possible value.
+/// `None` if there is no such window, or no range.
 ///
 /// ```
 /// use shardpack_pack::compare::mean_ssim;
@@ -94,7 +94,8 @@ pub fn mean_ssim(a: &[f32], b: &[f32], width: usize, range: f64) -> Option<f64> 
 }
 
 impl Sums {
-    /// The similarity of a whole window. The means get their offset back; variances have none.
+    /// Returns the similarity of a complete window. The offset is added back to the means;
+    /// variances do not need it.
     fn similarity(&self, shift: f64, c1: f64, c2: f64) -> f64 {
         #[allow(clippy::cast_precision_loss, reason = "49")]
         let n = (WINDOW * WINDOW) as f64;
@@ -113,7 +114,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Window by window, by the definition.
+    /// Computes SSIM window by window, by the definition.
     fn slowly(a: &[f32], b: &[f32], width: usize, range: f64) -> Option<f64> {
         let height = a.len() / width;
         let (c1, c2) = ((0.01 * range).powi(2), (0.03 * range).powi(2));

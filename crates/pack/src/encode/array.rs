@@ -1,4 +1,4 @@
-//! Fields of arrays: cubes, masks, and whatever a program gives.
+//! Fields of arrays: cubes, masks, and other arrays of a program.
 
 use super::fidelity::{self, no_columns};
 use super::record::{Columns, RecordDraft, StoredValue};
@@ -12,16 +12,16 @@ use std::sync::Mutex;
 /// Axes of a cube: `[height, width, channels]`.
 const CUBE_AXES: usize = 3;
 
-/// A field of arrays: where its value and its columns are.
+/// An array field with the positions of its value and its columns.
 #[derive(Debug)]
 pub(crate) struct ArrayRecorder {
     value: usize,
-    /// Columns of the shape, and its number of axes.
+    /// Columns of the shape, with the number of axes.
     shape: Option<Columns>,
     figures: Option<Columns>,
 }
 
-/// An encoder and its memory, reused from array to array. Each thread has its own for each field.
+/// An encoder and its memory, reused from array to array. Each thread has one for each field.
 #[derive(Default)]
 pub(crate) struct ArrayWorkspace {
     encoder: Option<ArrayEncoder>,
@@ -38,15 +38,15 @@ impl ArrayWorkspace {
 }
 
 impl ArrayRecorder {
-    /// Columns of the shape of an array of two or three axes.
+    /// Names of the columns for the shape of an array with two or three axes.
     pub(crate) const SHAPE: [&str; CUBE_AXES] = ["height", "width", "channels"];
 
-    /// The fields of [`SHAPE`](Self::SHAPE) for this number of axes.
+    /// Returns the fields of [`SHAPE`](Self::SHAPE) for this number of axes.
     pub(crate) fn shape_columns(axes: usize) -> Vec<Field> {
         Self::SHAPE.iter().take(axes).map(|name| Field::scalar(*name, Dtype::U32)).collect()
     }
 
-    /// The field `name` of a schema that has its columns. Those of the shape describe it if `axes` is given.
+    /// Finds the field `name` of a schema and its columns. The columns of the shape describe it if `axes` is given.
     ///
     /// # Errors
     /// `Usage` if the schema lacks the field or one of the columns.
@@ -60,7 +60,7 @@ impl ArrayRecorder {
         })
     }
 
-    /// Puts an array into a record.
+    /// Adds an array to a record.
     pub(crate) fn put(
         &self,
         workspace: &mut ArrayWorkspace,
@@ -76,8 +76,8 @@ impl ArrayRecorder {
         Ok(fidelity)
     }
 
-    /// Puts an array into the record of `key`, whose first stored field this is, without copying what was
-    /// encoded: for arrays that are large. All other values of the record that have a descriptor are there.
+    /// Adds an array as the first stored field of the record of `key`, without copying the encoded bytes: for large
+    /// arrays. All other values with a descriptor must be in the record already.
     pub(crate) fn put_first(
         &self,
         workspace: &mut ArrayWorkspace,
@@ -107,7 +107,7 @@ impl ArrayRecorder {
         Ok(stored.fidelity)
     }
 
-    /// Says in the columns of a record that it has no array.
+    /// Marks in the columns of a record that it has no array.
     pub(crate) fn put_none(&self, draft: &mut RecordDraft<'_>) {
         self.set_figures(&Fidelity::default(), draft);
     }
@@ -134,7 +134,7 @@ impl ArrayRecorder {
     }
 }
 
-/// How the arrays of one field are stored: chosen by the first array that is not constant.
+/// The storage of the arrays in one field: chosen on the first array that is not constant.
 #[derive(Debug, Default)]
 pub(crate) struct ArrayChoice(Mutex<ChoiceState>);
 
@@ -149,20 +149,20 @@ struct ChoiceState {
 struct ChosenTrial {
     asked: ArrayOptions,
     trial: Trial,
-    /// Chosen on an array of a single value only, such as an empty mask. Good enough for similar
-    /// ones, and chosen again on the first other array.
+    /// True for settings that were chosen on an array of a single value, such as an empty mask. They suit similar
+    /// arrays, and are replaced by a choice on the first other array.
     is_provisional: bool,
 }
 
 impl ArrayChoice {
-    /// What is known of the arrays of a dataset, and how they are stored, so far as it says so.
+    /// Creates the state from the known arrays of a dataset and their storage, if the dataset records it.
     pub(crate) fn known(form: Option<(Dtype, usize)>, chosen: Option<(ArrayOptions, Trial)>) -> Self {
         let chosen = chosen.map(|(asked, trial)| ChosenTrial { asked, trial, is_provisional: false });
         Self(Mutex::new(ChoiceState { form, chosen }))
     }
 
-    /// Notes type and number of axes of the first array, and compares the others with it; returns
-    /// the known ones if they differ.
+    /// Records type and number of axes of the first array, and compares the others with it; returns the recorded ones
+    /// if they differ.
     pub(crate) fn compare(&self, array: &Array) -> Result<(), (Dtype, usize)> {
         let form = (array.dtype(), array.shape().len());
         match *lock(&self.0).form.get_or_insert(form) {
@@ -171,8 +171,8 @@ impl ArrayChoice {
         }
     }
 
-    /// The settings for `array`. The first call tries the codecs on this many threads, and other
-    /// calls wait for it.
+    /// Returns the settings for `array`. The first call tries the codecs on this many threads, and other calls wait for
+    /// it.
     pub(crate) fn settings(
         &self,
         array: &Array,
@@ -185,8 +185,8 @@ impl ArrayChoice {
         {
             return Ok(chosen.trial.settings);
         }
-        // There are only one or two trials in the life of a collector. Threads that wait for the
-        // next one would be a problem for a program that forks.
+        // There are only one or two trials in the life of a collector. Threads that wait for the next trial would be a
+        // problem for a program that forks.
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
         let pool = pool.map_err(|e| Error::usage("threads", "as many as the system allows", e))?;
         let asked = asked(array, options);
@@ -196,22 +196,22 @@ impl ArrayChoice {
         Ok(settings)
     }
 
-    /// What was requested and what was chosen, if there was any array.
+    /// Returns the requested options and the chosen settings, if there was an array.
     pub(crate) fn chosen(&self) -> Option<(ArrayOptions, Trial)> {
         lock(&self.0).chosen.as_ref().map(|chosen| (chosen.asked, chosen.trial.clone()))
     }
 }
-/// With `auto`, cubes may become float16. Arrays of one or two axes are often boxes, embeddings or
-/// depths, whose digits matter: they stay lossless unless the options say otherwise.
+/// Returns the options for an array. With `auto`, cubes may become float16. Arrays of one or two axes are often boxes,
+/// embeddings or depths, whose digits matter: they stay lossless unless the options request otherwise.
 fn asked(array: &Array, options: &ArrayOptions) -> ArrayOptions {
     let open = options.values == Values::Auto && options.max_error.is_none();
     ArrayOptions { lossless: options.lossless || (open && array.shape().len() < CUBE_AXES), ..*options }
 }
 
-/// Whether all elements are the same, or there are none: then there is nothing to choose by.
+/// Returns true if all elements are equal, or there are none: then there is no basis for a choice.
 fn is_constant(array: &Array) -> bool {
     let bytes = array.bytes();
     let element = array.dtype().size();
-    // Each byte equals the one that is one element before it.
+    // Each byte equals the byte one element earlier.
     bytes.iter().zip(bytes.get(element..).unwrap_or_default()).all(|(a, b)| a == b)
 }

@@ -1,4 +1,4 @@
-//! The stored form of a clip, made of those of its frames.
+//! The stored form of a clip, made from the stored forms of its frames.
 
 use super::picture_encoder::StoredPicture;
 use super::picture_figures::PictureFigures;
@@ -8,25 +8,25 @@ use shardpack_jpeg::{FRAMES, Frames};
 use shardpack_sources::pictures::PictureInfo;
 use std::borrow::Cow;
 
-/// A frame of a clip, and what its first bytes say.
+/// A frame of a clip, with the facts from its first bytes.
 pub(crate) struct FrameFile<'a> {
     pub(crate) bytes: Cow<'a, [u8]>,
     pub(crate) info: PictureInfo,
 }
 
-/// A clip that gets one frame after the other.
+/// A clip to which frames are added one after the other.
 pub(super) struct ClipDraft {
     frames: Vec<Vec<u8>>,
-    /// All frames so far as one picture, without bytes.
+    /// Facts about all frames so far as one picture, without bytes.
     all: StoredPicture<'static>,
 }
 
 impl ClipDraft {
-    /// A clip of one frame.
+    /// Creates a clip of one frame.
     pub(super) fn new(first: StoredPicture<'_>) -> Self {
         let frames = vec![first.bytes.into_owned()];
         let oddity = first.oddity.map(|what| format!("frame 0: {what}"));
-        // A device decodes one picture of a value.
+        // A device decodes a single picture per value.
         let all = StoredPicture { bytes: Cow::default(), media_type: FRAMES, gpu_jpeg: false, oddity, ..first };
         Self { frames, all }
     }
@@ -47,13 +47,13 @@ impl ClipDraft {
         Ok(())
     }
 
-    /// The list of all frames. Height, width and profile are those of the first.
+    /// Returns the list of all frames. Height, width and profile come from the first frame.
     pub(super) fn finish(self) -> Result<StoredPicture<'static>, SampleError> {
         Ok(StoredPicture { bytes: Frames::join(&self.frames)?.into(), ..self.all })
     }
 }
 
-/// The figures of two frames as one: bytes are added up, of all else the worst counts.
+/// Merges the figures of two frames: bytes are added, for all others the worst counts.
 fn together(a: &PictureFigures, b: &PictureFigures) -> PictureFigures {
     let mut both = *a;
     both.source_bytes = a.source_bytes.saturating_add(b.source_bytes);
@@ -61,7 +61,7 @@ fn together(a: &PictureFigures, b: &PictureFigures) -> PictureFigures {
     both.pixels_checked = a.pixels_checked && b.pixels_checked;
     if let (Some(both), Some(b)) = (&mut both.reencoded, &b.reencoded) {
         both.quality = both.quality.min(b.quality);
-        // Of a number and NaN the number: not all frames may be scored.
+        // `min` prefers a number to NaN: some frames may have no score.
         both.score = both.score.min(b.score);
     }
     both

@@ -1,8 +1,8 @@
-//! Fidelity figures: as scalar columns of each record, and summed up in the manifest.
+//! Fidelity figures: scalar columns of each record, and totals in the manifest.
 //!
 //! Each array field that a value rule may alter has one scalar field per figure, named
-//! `<field>.<figure>`. These are small and can be read without touching a record, and the totals of
-//! a lost manifest can be rebuilt from them.
+//! `<field>.<figure>`. They are small and readable without reading a record, and the totals of a
+//! lost manifest can be rebuilt from them.
 
 use super::summary::{AnglePercentiles, ArraySummary};
 use serde::{Deserialize, Serialize};
@@ -10,7 +10,7 @@ use shardpack_array::Fidelity;
 use shardpack_format::{Dtype, Error, Field, FieldKind, Schema};
 use std::collections::BTreeMap;
 
-/// One figure: its name, and how it is read from and added to a [`Fidelity`].
+/// One figure: its name, and functions to read it from a [`Fidelity`] and to add it to one.
 struct Figure {
     name: &'static str,
     dtype: Dtype,
@@ -46,37 +46,37 @@ figures! {
     sum_angle: F64 as f64,
 }
 
-/// The scalar fields that hold the figures of array field `field`.
+/// Returns the scalar fields that hold the figures of array field `field`.
 #[must_use]
 pub fn fields(field: &str) -> Vec<Field> {
     FIGURES.iter().map(|f| Field::scalar(format!("{field}.{}", f.name), f.dtype)).collect()
 }
 
-/// The error of a schema that lacks what a field needs.
+/// Returns the error of a schema that lacks a required column of a field.
 pub(crate) fn no_columns(field: &str) -> Error {
     Error::usage("schema", format!("the field `{}` and its columns", field.escape_debug()), "one without")
 }
 
-/// Whether `name` is one of the scalar fields that [`fields`] makes for an array field of this
-/// schema. A user's own column `my.nan` or `mask.nan` is not: a field has all figures, with their
-/// types, or none.
+/// Returns true if `name` is one of the scalar fields that [`fields`] makes for an array field of
+/// this schema. A user's own column `my.nan` or `mask.nan` is not: a field has all figures, with
+/// their types, or none.
 #[must_use]
 pub fn is_figure(schema: &Schema, name: &str) -> bool {
     figure(name).is_some_and(|(field, _)| fields_with_figures(schema).any(|known| known == field))
 }
 
-/// Whether the array field `field` has figures.
+/// Returns true if the array field `field` has figures.
 pub(crate) fn has_figures(schema: &Schema, field: &str) -> bool {
     fields_with_figures(schema).any(|known| known == field)
 }
 
-/// The field and the figure that `name` refers to.
+/// Returns the field and the figure that `name` refers to.
 fn figure(name: &str) -> Option<(&str, &'static Figure)> {
     let (field, figure) = name.rsplit_once('.')?;
     Some((field, FIGURES.iter().find(|f| f.name == figure)?))
 }
 
-/// The array fields that have all figures, with their types.
+/// Returns the array fields that have all figures, with their types.
 fn fields_with_figures(schema: &Schema) -> impl Iterator<Item = &str> {
     let has = |field: &str, wanted: &Figure| {
         schema.scalars().any(|(name, dtype)| {
@@ -100,14 +100,14 @@ pub struct Totals {
     pub figures: Fidelity,
     /// Number of samples.
     pub samples: u64,
-    /// Samples of which every element decodes to exactly the bits of the source.
+    /// Number of samples whose elements all decode to exactly the bits of the source.
     pub equal_samples: u64,
     /// Key of the sample with the largest absolute error, if there is any error.
     pub worst_sample: Option<String>,
 }
 
 impl Totals {
-    /// The figures of one sample.
+    /// Returns the figures of one sample.
     #[must_use]
     pub fn of(key: &str, figures: Fidelity) -> Self {
         let mut totals = Self::default();
@@ -125,7 +125,7 @@ impl Totals {
         self.equal_samples += next.equal_samples;
     }
 
-    /// Adds the figures of one sample. Call in stored order, so that the sums are the same each
+    /// Adds the figures of one sample. Call it in stored order, so that the sums are the same each
     /// time.
     pub fn add(&mut self, key: &str, figures: &Fidelity) {
         if figures.max_abs_error > self.figures.max_abs_error {
@@ -136,7 +136,7 @@ impl Totals {
         self.equal_samples += u64::from(figures.changed == 0);
     }
 
-    /// The field's entry in the manifest.
+    /// Returns the field's entry in the manifest.
     #[must_use]
     pub fn summary(&self) -> ArraySummary {
         let f = &self.figures;
@@ -163,7 +163,7 @@ impl Totals {
     }
 }
 
-/// Percentiles of the spectral angle, if every spectrum was counted.
+/// Returns percentiles of the spectral angle, if every spectrum was counted.
 fn percentiles(figures: &Fidelity) -> Option<AnglePercentiles> {
     let of = |percent| Some(figures.angles.percentile(percent)?.min(figures.max_angle));
     let is_whole = figures.angles.len() == figures.spectra;
@@ -171,7 +171,7 @@ fn percentiles(figures: &Fidelity) -> Option<AnglePercentiles> {
     is_whole.then(found).flatten()
 }
 
-/// The figures that one record's packed scalars hold, by array field.
+/// Returns the figures in one record's packed scalars, by array field.
 #[must_use]
 pub fn from_scalars(schema: &Schema, packed: &[u8]) -> BTreeMap<String, Fidelity> {
     let known: Vec<&str> = fields_with_figures(schema).collect();
@@ -213,7 +213,7 @@ mod tests {
         let figures: Vec<&str> = all.scalars().map(|(name, _)| name).filter(|name| is_figure(&all, name)).collect();
         let expected: Vec<String> = fields("cube").into_iter().map(|f| f.name).collect();
         assert_eq!(figures, expected);
-        // They do not become figures when a manifest is rebuilt either.
+        // Rebuilding a manifest does not turn them into figures either.
         let mut packed = Vec::new();
         append(&mut packed, &Fidelity { nan: 5, max_abs_error: 0.5, ..Fidelity::default() });
         packed.extend([1; 8 * 4]);
@@ -226,7 +226,7 @@ mod tests {
 
     #[test]
     fn percentiles_of_angles_stand_where_every_pixel_was_measured() {
-        // Spectra of three bands as float16, which turns them a little.
+        // Spectra of three bands as float16, which turns them slightly.
         let source: Vec<f32> = (1..900_u16).map(|i| 0.1 + f32::from(i * 37 % 1000) * 1e-3).take(300).collect();
         let bytes = source.iter().flat_map(|value| value.to_le_bytes()).collect();
         let cube = shardpack_array::Array::new(Dtype::F32, vec![10, 10, 3], bytes).unwrap();
@@ -245,7 +245,7 @@ mod tests {
         assert_eq!(summary.spectra, 200);
         assert!(0.0 < angles.p50 && angles.p50 <= angles.p95 && angles.p95 <= angles.p99);
         assert!(angles.p99 <= summary.max_angle_rad, "{angles:?}");
-        // What is read back from the columns of a record has no angles.
+        // Figures from the columns of a record have no angles.
         let read_back = Fidelity { angles: shardpack_array::Angles::default(), ..encoded.fidelity };
         totals.merge(Totals::of("c", read_back));
         assert_eq!(totals.summary().angle_percentiles_rad, None);

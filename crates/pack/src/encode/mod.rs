@@ -1,8 +1,8 @@
-//! Values made into records: one file for each type of field, for every source of samples.
+//! Encoding of values to records: one file for each type of field, for every source of samples.
 //!
-//! A [`RecordDraft`] takes the values of one sample, in any order. A picture or a clip is put there by a
-//! [`PictureRecorder`], an array by an [`ArrayRecorder`]; text, JSON and bytes are a [`StoredValue`], and
-//! scalars are bytes for their [`Columns`]. Each field knows which columns it has beside its value.
+//! A [`RecordDraft`] takes the values of one sample, in any order. A [`PictureRecorder`] adds a picture or a clip, an
+//! [`ArrayRecorder`] adds an array; text, JSON and bytes are a [`StoredValue`], and scalars are bytes for their
+//! [`Columns`]. Each field knows its columns.
 
 mod array;
 mod clip;

@@ -10,48 +10,48 @@ use shardpack_format::{Dtype, Error, Field, Result, Schema};
 use shardpack_recipe::PictureOptions;
 use shardpack_sources::pictures::PictureInfo;
 
-/// A picture with an oddity that decoders pass over, and that costs no pixel.
+/// A picture with an oddity that decoders ignore and that affects no pixel.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OddPicture {
     /// Key of its sample.
     pub key: String,
-    /// What is wrong with it.
+    /// Description of the oddity.
     pub what: String,
 }
 
-/// A field of pictures or clips: how its values are stored, and where its columns are.
+/// A field of pictures or clips: the storage options, and the positions of its columns.
 #[derive(Debug)]
 pub(crate) struct PictureRecorder {
     options: PictureOptions,
     value: usize,
     /// Columns of size, orientation and device.
     size: Option<Columns>,
-    /// Whether a profile is taken out of the picture, and the stored field that it goes to.
+    /// True if a profile is taken out of the picture, and the stored field for it.
     takes_profile: bool,
     profile: Option<usize>,
     frames: Option<Columns>,
     figures: Option<Columns>,
 }
 
-/// What a record says of a picture beside its bytes.
+/// The columns of a picture in a record.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct PictureColumns {
-    /// The columns of size describe this field.
+    /// True if the columns of size describe this field.
     pub(crate) is_described: bool,
-    /// Its profile is taken out.
+    /// True if the profile is taken out.
     pub(crate) takes_profile: bool,
-    /// It has the number of frames.
+    /// True if the field has a column for the number of frames.
     pub(crate) has_frames: bool,
 }
 
-/// What became of a picture.
+/// The result of encoding a picture.
 pub(crate) struct PackedPicture {
     /// Height and width of the stored picture, upright.
     pub(crate) size: [u32; 2],
     pub(crate) has_profile: bool,
     pub(crate) figures: PictureFigures,
     pub(crate) note: PictureNote,
-    /// What decoders pass over, if there is something.
+    /// The oddity that decoders ignore, if there is one.
     pub(crate) oddity: Option<String>,
 }
 
@@ -59,26 +59,27 @@ impl PictureRecorder {
     /// The stored field of profiles.
     pub(crate) const PROFILE: &str = "icc";
 
-    /// Columns of the size of the only picture of a sample, and what a reader has to know about it.
+    /// Columns for the size of a sample's only picture, and for the facts that a reader needs about
+    /// it.
     pub(crate) const SIZE: [(&str, Dtype); 4] =
         [("height", Dtype::U32), ("width", Dtype::U32), ("orientation", Dtype::U8), ("gpu_jpeg", Dtype::Bool)];
 
-    /// The fields of [`SIZE`](Self::SIZE).
+    /// Returns the fields of [`SIZE`](Self::SIZE).
     pub(crate) fn size_columns() -> Vec<Field> {
         Self::SIZE.map(|(name, dtype)| Field::scalar(name, dtype)).to_vec()
     }
 
-    /// The column of the number of frames of a clip.
+    /// Returns the column for the number of frames of a clip.
     pub(crate) fn frames_column(name: &str) -> Field {
         Field::scalar(format!("{name}.frames"), Dtype::U32)
     }
 
-    /// The columns of figures of the field `name`: none if every picture is kept.
+    /// Returns the columns of figures of the field `name`: none if every picture is kept.
     pub(crate) fn figure_columns(name: &str, options: &PictureOptions) -> Vec<Field> {
         if options.keeps_files() { Vec::new() } else { picture_figures::fields(name, options.reencodes()) }
     }
 
-    /// The field `name` of a schema that has its columns.
+    /// Finds the field `name` of a schema and its columns.
     ///
     /// # Errors
     /// `Usage` if the schema lacks the field or one of the columns.
@@ -98,17 +99,17 @@ impl PictureRecorder {
         })
     }
 
-    /// How pictures are stored.
+    /// Returns the storage options of pictures.
     pub(crate) const fn options(&self) -> &PictureOptions {
         &self.options
     }
 
-    /// Whether a record has a field for a profile.
+    /// Returns true if a record has a field for a profile.
     pub(crate) const fn has_profile(&self) -> bool {
         self.profile.is_some()
     }
 
-    /// Puts a picture file into a record.
+    /// Adds a picture file to a record.
     pub(crate) fn put_file<'b>(
         &self,
         encoder: &'b mut PictureEncoder,
@@ -121,7 +122,7 @@ impl PictureRecorder {
         self.put(stored, 0, draft)
     }
 
-    /// Puts pixels into a record.
+    /// Adds pixels to a record.
     pub(crate) fn put_pixels<'b>(
         &self,
         encoder: &'b mut PictureEncoder,
@@ -133,7 +134,7 @@ impl PictureRecorder {
         self.put(stored, 0, draft)
     }
 
-    /// Puts a clip of these frames into a record; without one it has no value.
+    /// Adds a clip of these frames to a record; without frames the record has no value.
     pub(crate) fn put_clip<'f, E: From<SampleError>>(
         &self,
         encoder: &mut PictureEncoder,
@@ -177,7 +178,7 @@ impl PictureRecorder {
         Ok(PackedPicture { size, has_profile: icc.is_some(), figures, note, oddity })
     }
 
-    /// Says in the columns of a record that it has no picture.
+    /// Marks in the columns of a record that it has no picture.
     pub(crate) fn put_none(&self, draft: &mut RecordDraft<'_>) {
         self.set_size([0, 0], 1, false, draft);
         let reencoded = self.options.reencodes().then_some(ReencodedFigures::NONE);

@@ -12,7 +12,7 @@ use shardpack_recipe::PictureOptions;
 use shardpack_sources::pictures::{JpegFacts, PictureInfo};
 use std::borrow::Cow;
 
-/// Encodes pictures, one after the other. Each thread has its own.
+/// Encodes pictures one after the other. Each thread has its own encoder.
 #[derive(Default)]
 pub(crate) struct PictureEncoder {
     tiler: JpegTiler,
@@ -22,43 +22,43 @@ pub(crate) struct PictureEncoder {
     made: Vec<u8>,
 }
 
-/// The largest decoded picture: what a dataset allows by default, in Python and for the command.
+/// Size limit of a decoded picture: the default limit of a dataset in Python and in the command.
 const MAX_DECODED_BYTES: u64 = 4 << 30;
 
-/// How one picture is stored.
+/// The stored form of one picture.
 pub(crate) struct StoredPicture<'a> {
     pub(crate) bytes: Cow<'a, [u8]>,
     pub(crate) media_type: &'static str,
     pub(crate) width: u32,
     pub(crate) height: u32,
-    /// What a reader has to apply.
+    /// The orientation that a reader has to apply.
     pub(crate) orientation: u8,
     pub(crate) gpu_jpeg: bool,
     pub(crate) icc: Option<Vec<u8>>,
     pub(crate) figures: PictureFigures,
     pub(crate) note: PictureNote,
-    /// What decoders pass over, if there is something: it costs no pixel.
+    /// The oddity that decoders ignore, if there is one: it affects no pixel.
     pub(crate) oddity: Option<String>,
 }
 
-/// What the columns do not tell about a picture.
+/// Facts about a picture that the columns do not hold.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct PictureNote {
     pub(crate) kept_because: Option<&'static str>,
-    /// The ICC profile is damaged, or describes colours that the picture no longer has.
+    /// True if the ICC profile is damaged, or describes colours that the picture no longer has.
     pub(crate) profile_dropped: bool,
 }
 
-/// Which costly checks a picture gets.
+/// The costly checks of a picture.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct PictureChecks {
-    /// Its pixels are compared with those of the source.
+    /// Compare the pixels with those of the source.
     pub(crate) pixels: bool,
-    /// It gets a score.
+    /// Score the picture.
     pub(crate) score: bool,
 }
 
-/// `bytes`, unchanged.
+/// Stores `bytes` unchanged.
 fn unchanged<'a>(
     bytes: &'a [u8],
     picture: &PictureInfo,
@@ -85,7 +85,7 @@ fn unchanged<'a>(
 }
 
 impl PictureNote {
-    /// The figures of one picture for the manifest.
+    /// Returns the figures of one picture for the manifest.
     pub(crate) fn totals(self, key: &str, figures: &PictureFigures, options: &PictureOptions) -> PictureTotals {
         let target = match options {
             PictureOptions::Reencode { how: ReencodeOptions { quality: Quality::Ssimulacra2(target), .. }, .. } => {
@@ -100,9 +100,9 @@ impl PictureNote {
 }
 
 impl PictureEncoder {
-    /// The source's own bytes, which the loader can decode. Of a baseline JPEG the markers are searched, at the
-    /// speed of a checksum: decoding would take forty times as long (2026-11-22: 1.9 ms for a photo of 116 kB).
-    /// Every other picture is decoded, as the loader does it.
+    /// Keeps the source's own bytes, which the loader can decode. For a baseline JPEG only the markers are searched, at
+    /// the speed of a checksum: decoding would take forty times as long (2026-11-22: 1.9 ms for a photo of 116 kB).
+    /// Every other picture is decoded in the way of the loader.
     fn keep<'b>(
         &mut self,
         source: &'b [u8],
@@ -125,8 +125,8 @@ impl PictureEncoder {
         Ok(StoredPicture { oddity, ..unchanged(source, picture, options, because) })
     }
 
-    /// Encodes the picture file `source`. `picture` describes its header. `icc` tells whether the record has
-    /// a field for a profile.
+    /// Encodes the picture file `source`. `picture` describes its header. `icc` is true if the record has a field for a
+    /// profile.
     pub(crate) fn encode<'b>(
         &'b mut self,
         source: &'b [u8],
@@ -140,7 +140,7 @@ impl PictureEncoder {
         let Some(facts) = &picture.jpeg else {
             return self.keep(source, picture, options, Some(picture.media_type));
         };
-        // The codec does not read a file whose frame it cannot find.
+        // The codec does not read a file without a recognisable frame.
         if let Some(rare @ "hierarchical JPEG") = facts.rare {
             return self.keep(source, picture, options, Some(rare));
         }
@@ -185,7 +185,7 @@ impl PictureEncoder {
         figures.tiles_per_row = u16::try_from(tiles_per_row).unwrap_or(u16::MAX);
         if checks.pixels {
             if !self.check.same(source, &self.made, applied, &Limits::default()).map_err(bad)? {
-                // Never seen, but a defect of the transcoder must not cost a picture.
+                // This was never observed, but a defect of the transcoder must not cost a picture.
                 return self.keep(own, picture, options, Some("pixels differ"));
             }
             figures.pixels_checked = true;
@@ -207,7 +207,7 @@ impl PictureEncoder {
     }
 }
 
-/// The re-encoder of a thread, made when the first picture needs one.
+/// Returns the re-encoder of a thread, created when the first picture needs it.
 fn reencoder(of_thread: &mut Option<JpegReencoder>) -> shardpack_format::Result<&mut JpegReencoder> {
     Ok(match of_thread {
         Some(reencoder) => reencoder,
@@ -215,8 +215,8 @@ fn reencoder(of_thread: &mut Option<JpegReencoder>) -> shardpack_format::Result<
     })
 }
 
-/// Pixels of a picture that is not in a file yet: C-contiguous `[height, width, channels]` u8 with
-/// one channel (grey) or three (RGB).
+/// Pixels of a picture without a file: C-contiguous `[height, width, channels]` u8 with one channel (grey) or three
+/// (RGB).
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct RawPicture<'a> {
     pub(crate) bytes: &'a [u8],
@@ -226,7 +226,7 @@ pub(crate) struct RawPicture<'a> {
 }
 
 impl<'a> RawPicture<'a> {
-    /// The pixels in `array`, if it can be a picture: uint8, grey or RGB.
+    /// Returns the pixels in `array`, if it can be a picture: uint8, grey or RGB.
     pub(crate) fn of(array: &'a Array) -> Option<Self> {
         let (height, width, channels) = match (array.dtype(), array.shape()) {
             (Dtype::U8, &[height, width]) => (height, width, 1),

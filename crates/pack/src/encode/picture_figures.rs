@@ -1,5 +1,5 @@
-//! What was done with pictures: as scalar columns of each record, and summed up in the manifest.
-//! The columns of the field `image`:
+//! Figures of the storage of pictures: scalar columns of each record, and totals in the manifest. The columns of the
+//! field `image`:
 //!
 //! | column | dtype | |
 //! |---|---|---|
@@ -14,17 +14,17 @@ use serde::{Deserialize, Serialize};
 use shardpack_format::{Dtype, Field, FieldKind, Schema};
 use std::collections::BTreeMap;
 
-/// What was done with one picture.
+/// The figures of one picture.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct PictureFigures {
     pub(crate) source_bytes: u64,
     pub(crate) tiles_per_row: u16,
     pub(crate) pixels_checked: bool,
-    /// `None` if pictures are not re-encoded at all.
+    /// Figures of re-encoding; `None` if pictures are not re-encoded at all.
     pub(crate) reencoded: Option<ReencodedFigures>,
 }
 
-/// How one picture was re-encoded.
+/// The figures of re-encoding one picture.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct ReencodedFigures {
     pub(crate) quality: u8,
@@ -32,7 +32,7 @@ pub(crate) struct ReencodedFigures {
 }
 
 impl ReencodedFigures {
-    /// Those of a picture that was not re-encoded.
+    /// Figures of a picture that was not re-encoded.
     pub(super) const NONE: Self = Self { quality: 0, score: f32::NAN };
 
     pub(super) fn new(quality: u8, score: Option<f64>) -> Self {
@@ -46,32 +46,32 @@ const TILED: [(&str, Dtype); 3] =
     [("source_bytes", Dtype::U64), ("tiles_per_row", Dtype::U16), ("pixels_checked", Dtype::Bool)];
 const REENCODED: [(&str, Dtype); 2] = [("quality", Dtype::U8), ("score", Dtype::F32)];
 
-/// The scalar fields that hold the figures of the picture field `field`.
+/// Returns the scalar fields that hold the figures of the picture field `field`.
 pub(crate) fn fields(field: &str, reencode: bool) -> Vec<Field> {
     let more = if reencode { REENCODED.as_slice() } else { &[] };
     TILED.iter().chain(more).map(|&(name, dtype)| Field::scalar(format!("{field}.{name}"), dtype)).collect()
 }
 
-/// Whether the schema has all of these columns of `field`, with their types.
+/// Returns true if the schema has all of these columns of `field`, with their types.
 fn has(schema: &Schema, field: &str, columns: &[(&str, Dtype)]) -> bool {
     let is =
         |name: &str, column: &str| name.strip_prefix(field).and_then(|rest| rest.strip_prefix('.')) == Some(column);
     columns.iter().all(|&(column, wanted)| schema.scalars().any(|(name, dtype)| dtype == wanted && is(name, column)))
 }
 
-/// The picture fields that have figures.
+/// Returns the picture fields that have figures.
 fn fields_with_figures(schema: &Schema) -> impl Iterator<Item = &str> {
     let pictures = schema.stored().filter(|field| field.kind == FieldKind::Image).map(|field| field.name.as_str());
     pictures.filter(|field| has(schema, field, &TILED))
 }
 
-/// Whether the picture field `field` has this figure, and all others that belong to it.
+/// Returns true if the picture field `field` has this figure, and all others of its group.
 pub(crate) fn has_figure(schema: &Schema, field: &str, figure: &str) -> bool {
     is_figure(schema, &format!("{field}.{figure}"))
 }
 
-/// Whether `name` is one of the fields that [`fields`] makes: all of them must be there, with the
-/// right types.
+/// Returns true if `name` is one of the fields that [`fields`] makes: the schema must have all of them, with the right
+/// types.
 pub(crate) fn is_figure(schema: &Schema, name: &str) -> bool {
     let Some((field, column)) = name.rsplit_once('.') else { return false };
     let among = |columns: &[(&str, Dtype)]| columns.iter().any(|(known, _)| *known == column);
@@ -80,8 +80,7 @@ pub(crate) fn is_figure(schema: &Schema, name: &str) -> bool {
 }
 
 impl PictureFigures {
-    /// Appends the packed scalars of one sample, and those of re-encoding if pictures are
-    /// re-encoded.
+    /// Appends the packed scalars of one sample, with those of re-encoding if pictures are re-encoded.
     pub(crate) fn append(&self, out: &mut Vec<u8>) {
         out.extend(self.source_bytes.to_le_bytes());
         out.extend(self.tiles_per_row.to_le_bytes());
@@ -92,7 +91,7 @@ impl PictureFigures {
         }
     }
 
-    /// The figures that one record's packed scalars hold, by picture field.
+    /// Returns the figures in one record's packed scalars, by picture field.
     pub(crate) fn from_scalars(schema: &Schema, packed: &[u8]) -> BTreeMap<String, Self> {
         let figures = |field: &str| Some((field.to_owned(), Self::of_field(schema, field, packed)?));
         fields_with_figures(schema).filter_map(figures).collect()
@@ -169,21 +168,21 @@ pub struct PictureTotals {
     tiled: u64,
     in_rows: u64,
     kept: u64,
-    /// The reasons, if they are known: totals that were rebuilt from the columns do not have them.
+    /// The reasons for keeping pictures, if they are known: totals rebuilt from the columns lack them.
     kept_because: BTreeMap<String, u64>,
     pixels_checked: u64,
     reencoded: u64,
     quality: Spread,
     score: Spread,
     worst_sample: Option<String>,
-    /// Pictures whose ICC profile was dropped, and pictures that did not reach the requested score
-    /// at any quality. These are not in the columns either.
+    /// Numbers of pictures whose ICC profile was dropped, and of pictures that did not reach the requested score at any
+    /// quality. The columns lack these, too.
     profiles_dropped: u64,
     below_target: u64,
 }
 
 impl PictureTotals {
-    /// The figures of one picture.
+    /// Returns the figures of one picture.
     pub(crate) fn of(key: &str, figures: &PictureFigures, kept_because: Option<&str>) -> Self {
         let mut totals = Self {
             samples: 1,
@@ -208,7 +207,7 @@ impl PictureTotals {
         totals
     }
 
-    /// Counts what the columns do not tell about one picture.
+    /// Counts the facts about one picture that the columns do not hold.
     pub(crate) fn note(&mut self, profile_dropped: bool, target: Option<f64>) {
         self.profiles_dropped = u64::from(profile_dropped);
         // A score is stored as a 32-bit float.
@@ -238,7 +237,7 @@ impl PictureTotals {
         self.score.merge(&next.score);
     }
 
-    /// The field's entry in the manifest.
+    /// Returns the field's entry in the manifest.
     pub(crate) fn summary(&self) -> PictureSummary {
         let scored = self.score.count > 0;
         PictureSummary {
@@ -301,7 +300,7 @@ mod tests {
         };
         let mut totals = of("a", 80, f32::NAN);
         totals.merge(of("b", 80, 75.0));
-        // The source's own bytes: there is no score.
+        // The source's own bytes have no score.
         totals.merge(of("c", 0, 60.0));
         totals.merge(of("d", 90, f32::NAN));
         let json = serde_json::to_value(totals.summary()).unwrap();

@@ -1,14 +1,14 @@
-//! One record, put together of the values of a sample.
+//! One record, assembled from the values of a sample.
 
 use shardpack_array::{EncodedArray, encode_bytes};
 use shardpack_format::{Codec, Field, Frame, Record, RecordBuilder, Result, Schema, StoredField, bug, to_usize};
 use std::borrow::Cow;
 use std::ops::Range;
 
-/// Room in a record for small values, padding, and a last unit of an array that does not compress.
+/// Space in a record for small values, padding, and the last unit of an incompressible array.
 const RESERVE_BYTES: usize = 64 << 10;
 
-/// A value of a stored field.
+/// The value of a stored field.
 pub(crate) struct StoredValue<'a> {
     pub(super) codec: Codec,
     pub(super) decoded_bytes: u64,
@@ -17,7 +17,7 @@ pub(crate) struct StoredValue<'a> {
 }
 
 impl<'a> StoredValue<'a> {
-    /// An array that was encoded.
+    /// Wraps an encoded array.
     pub(crate) fn array(encoded: EncodedArray) -> Result<Self> {
         Ok(Self {
             codec: encoded.codec,
@@ -27,13 +27,13 @@ impl<'a> StoredValue<'a> {
         })
     }
 
-    /// Text, JSON or bytes, which need no descriptor. Compressed if that is smaller.
+    /// Wraps text, JSON or bytes, which need no descriptor. Compresses them if that is smaller.
     pub(crate) fn bytes(bytes: &[u8]) -> Result<Self> {
         let (codec, payload) = encode_bytes(bytes)?;
         Ok(Self { codec, decoded_bytes: bytes.len() as u64, descriptor: Cow::default(), payload: payload.into() })
     }
 
-    /// A picture or a clip of this media type.
+    /// Wraps a picture or a clip of this media type.
     pub(crate) fn picture(payload: Cow<'a, [u8]>, media_type: &'static str) -> Self {
         let codec = if media_type == "image/jpeg" { Codec::Jpeg } else { Codec::Raw };
         Self { codec, decoded_bytes: payload.len() as u64, descriptor: media_type.as_bytes().into(), payload }
@@ -49,12 +49,12 @@ impl<'a> StoredValue<'a> {
     }
 }
 
-/// Where some scalar fields are in the packed scalars of a record.
+/// Positions of scalar fields in the packed scalars of a record.
 #[derive(Debug, Clone)]
 pub(crate) struct Columns(Vec<Range<usize>>);
 
 impl Columns {
-    /// The columns of these fields, in this order; `None` if the schema lacks one.
+    /// Returns the columns of these fields, in this order; `None` if the schema lacks one.
     pub(crate) fn of(schema: &Schema, fields: &[Field]) -> Option<Self> {
         let place = |wanted: &Field| {
             let mut start = 0;
@@ -75,16 +75,15 @@ impl Columns {
     }
 }
 
-/// The record of a sample that gets its values, in any order. A field that gets none has no value, or
-/// zero.
+/// The record of a sample; values are added in any order. A field that is not set has no value, or zero.
 pub(crate) struct RecordDraft<'a> {
     schema: &'a Schema,
     values: Vec<Option<StoredValue<'a>>>,
     scalars: Vec<u8>,
     /// Memory of the record.
     buffer: Vec<u8>,
-    /// Where the payload of the first stored field begins in `buffer`, if it is there already. Its
-    /// entry in `values` has none.
+    /// Start of the first stored field's payload in `buffer`, if it is there already. Its entry in `values` is then
+    /// empty.
     first_at: Option<usize>,
 }
 
@@ -95,7 +94,7 @@ pub(crate) struct RecordNumber {
     pub(crate) sample: u64,
 }
 
-/// A record, and its scalars again.
+/// A finished record, with a copy of its scalars.
 pub(crate) struct FinishedRecord {
     pub(crate) record: Vec<u8>,
     pub(crate) frame: Frame,
@@ -103,7 +102,7 @@ pub(crate) struct FinishedRecord {
 }
 
 impl<'a> RecordDraft<'a> {
-    /// A record of this schema without values. `buffer` is empty or a used one.
+    /// Creates a record of this schema without values. `buffer` is empty or reused.
     pub(crate) fn new(schema: &'a Schema, buffer: Vec<u8>) -> Self {
         let values = schema.stored().map(|_| None).collect();
         Self { schema, values, scalars: vec![0; to_usize(schema.scalar_bytes())], buffer, first_at: None }
@@ -117,7 +116,7 @@ impl<'a> RecordDraft<'a> {
         }
     }
 
-    /// Sets scalars: `packed` holds the values of the columns, one behind the other.
+    /// Sets scalars: `packed` holds the values of the columns, one after the other.
     pub(crate) fn set_scalars(&mut self, columns: &Columns, packed: &[u8]) {
         let mut rest = packed;
         for place in &columns.0 {
@@ -134,9 +133,9 @@ impl<'a> RecordDraft<'a> {
         }
     }
 
-    /// The buffer, as long as the head before the payload of the first stored field will be if its
-    /// descriptor has `descriptor_bytes`, the values so far are all that have one, and the key is
-    /// `key`. It has room for a payload of `payload_bytes`.
+    /// Returns the buffer with the length of the head before the first stored field's payload, if that field's
+    /// descriptor has `descriptor_bytes`, the values so far are all values with a descriptor, and the key is `key`. The
+    /// buffer has space for a payload of `payload_bytes`.
     pub(super) fn head_for_first(&mut self, descriptor_bytes: usize, key: &str, payload_bytes: usize) -> Vec<u8> {
         let values = || self.values.iter().flatten();
         let descriptors = values().map(|value| value.descriptor.len()).sum::<usize>() + descriptor_bytes;
@@ -144,8 +143,8 @@ impl<'a> RecordDraft<'a> {
         let beside = at + values().map(|value| value.payload.len()).sum::<usize>() + RESERVE_BYTES;
         let mut buffer = std::mem::take(&mut self.buffer);
         buffer.clear();
-        // Reserve the largest possible size once, because growing a large buffer means copying it.
-        // Untouched pages take no memory. If the system refuses, the encoder asks for less.
+        // Reserve the largest possible size once, because growing a large buffer copies it. Untouched pages take no
+        // memory. If the system refuses, the encoder requests less.
         let _ = buffer.try_reserve(payload_bytes.saturating_add(beside));
         buffer.resize(at, 0);
         buffer
@@ -157,7 +156,7 @@ impl<'a> RecordDraft<'a> {
         (self.buffer, self.first_at) = (buffer, Some(at));
     }
 
-    /// Lays the record out.
+    /// Lays out the record.
     ///
     /// # Errors
     /// As [`RecordBuilder::new`].
@@ -184,7 +183,7 @@ impl<'a> RecordDraft<'a> {
     }
 }
 
-/// Lays `record` out again under another number. No byte of its values changes.
+/// Copies `record` under another number. No byte of its values changes.
 pub(crate) fn copy_record(
     record: &Record<'_>,
     schema: &Schema,

@@ -1,11 +1,11 @@
-//! Why one sample could not be packed, whose fault it is, and what to do about it.
+//! The reason why a sample could not be packed, its origin, and the next step.
 
 use shardpack_array::EncodeError;
 use shardpack_format::{Error as FormatError, ErrorKind, Explain, Hint, Setting, SystemError};
 use shardpack_sources::SourceError;
 use shardpack_sources::cubes::CubeError;
 
-/// Why one sample could not be packed.
+/// The reason why a sample could not be packed.
 #[derive(Debug, thiserror::Error)]
 pub enum SampleError {
     /// The file changed during the run, or cannot be read.
@@ -20,19 +20,19 @@ pub enum SampleError {
     /// The record cannot be laid out.
     #[error(transparent)]
     Format(#[from] FormatError),
-    /// A picture that is damaged, or too large.
+    /// A picture is damaged or too large.
     #[error("{}", picture_words(error))]
     Picture {
-        /// What is wrong with it.
+        /// The error of the picture.
         error: FormatError,
     },
-    /// Metadata beside the cube that cannot be read.
+    /// Metadata of a cube that cannot be read.
     #[error("{0}")]
     Meta(String),
     /// A mask that does not fit its sample.
     #[error("mask `{mask}`: expected {height} × {width} pixels, as its sample has, found {found}")]
     Mask {
-        /// The mask.
+        /// Name of the mask.
         mask: String,
         /// Height of the cube, or of the upright picture.
         height: u64,
@@ -76,17 +76,17 @@ impl Explain for SampleError {
 }
 
 impl SampleError {
-    /// Whether the error is the fault of the sample's file.
+    /// Returns true if the sample's file caused the error.
     pub(crate) fn is_of_source(&self) -> bool {
         match self {
-            // The user stopped the run, or the defect is ours: that is not the file's fault.
+            // A stop by the user or a defect of this program is not the file's fault.
             Self::Cube(CubeError::Cancelled { .. }) => false,
             Self::Cube(_) | Self::Mask { .. } | Self::Meta(_) | Self::Encode(EncodeError::Source(_)) => true,
             other => other.unfit_values().is_some(),
         }
     }
 
-    /// The values of the sample that the options on values cannot store, in words.
+    /// Describes the sample's values that the options on values cannot store.
     pub(crate) const fn unfit_values(&self) -> Option<&'static str> {
         match self {
             Self::Encode(EncodeError::OutOfRange { .. }) => Some("values beyond float16"),
@@ -96,13 +96,14 @@ impl SampleError {
         }
     }
 
-    /// Whether a file could not be read, or changed meanwhile; else the sample cannot be stored.
+    /// Returns true if a file could not be read or changed meanwhile; false if the sample cannot be
+    /// stored.
     pub(crate) const fn is_of_file(&self) -> bool {
         matches!(self, Self::Source(_) | Self::Cube(_) | Self::Meta(_) | Self::Mask { .. } | Self::Picture { .. })
     }
 }
 
-/// What to do about a picture that is too large to be made anew.
+/// Returns the hint for a picture that is too large to be encoded again.
 pub(crate) fn skip_or_keep() -> Hint {
     let hint = Hint::set([Setting::word("on_bad_input", "skip")]).then(" leaves it out, ");
     hint.and([Setting::word("jpeg", "keep")]).then(" stores it as it is")
@@ -112,7 +113,8 @@ fn skip() -> Hint {
     Hint::set([Setting::word("on_bad_input", "skip")]).then(" leaves it out")
 }
 
-/// What is wrong with a picture. Of one that does not decode, the decoder's words are enough.
+/// Describes the error of a picture. For a picture that does not decode, the decoder's message is
+/// enough.
 fn picture_words(error: &FormatError) -> String {
     match error {
         FormatError::Format { what, expected, found, .. } if what == "JPEG" && expected == "a picture that decodes" => {

@@ -1,5 +1,4 @@
-//! Figures of fidelity as they stand in a manifest, one entry for each field: what `pack` writes there, and what
-//! others read.
+//! Figures of fidelity in a manifest, one entry for each field: `pack` writes them, other commands read them.
 
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
@@ -19,54 +18,54 @@ use std::collections::BTreeMap;
 #[serde(untagged)]
 #[non_exhaustive]
 pub enum FieldSummary {
-    /// Of pictures.
+    /// Figures of pictures.
     Pictures(PictureSummary),
-    /// Of arrays that a value rule may alter.
+    /// Figures of arrays that a value rule may alter.
     Array(ArraySummary),
 }
 
 impl FieldSummary {
-    /// Reads an entry; `None` if another version, or another program, wrote it.
+    /// Reads an entry; `None` if another version or another program wrote it.
     #[must_use]
     pub fn parse(entry: &Value) -> Option<Self> {
         Self::deserialize(entry).ok()
     }
 }
 
-/// Figures of the arrays of one field. Values are elements; an error is one of a value that was stored with
-/// loss, against its source.
+/// Figures of the arrays in one field. A value is an element; an error is the difference of a value stored with loss
+/// from its source.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct ArraySummary {
-    /// Samples that have a value for the field.
+    /// Number of samples with a value for the field.
     pub samples: u64,
-    /// Samples of which every value is equal to its source, to the bit.
+    /// Number of samples whose values all equal their source, to the bit.
     pub equal_samples: u64,
-    /// Values.
+    /// Number of values.
     pub values: u64,
-    /// Values that are not equal to their source.
+    /// Number of values that differ from their source.
     pub changed: u64,
-    /// Values that are not a number.
+    /// Number of NaNs.
     pub nan: u64,
-    /// Values that say that there is none.
+    /// Number of no-data values.
     pub no_data: u64,
-    /// Infinite values.
+    /// Number of infinite values.
     pub infinite: u64,
-    /// Values that were moved to the end of what the stored type holds.
+    /// Number of values that were clipped to the range of the stored type.
     pub clipped: u64,
-    /// Values below 2⁻¹⁴, where float16 loses digits.
+    /// Number of values below 2⁻¹⁴, where float16 loses digits.
     pub subnormal: u64,
     /// Largest absolute error.
     #[serde(deserialize_with = "float")]
     pub max_abs_error: f64,
-    /// Values that errors were measured of.
+    /// Number of values whose error was measured.
     pub measured: u64,
-    /// Mean absolute error of these.
+    /// Mean absolute error of the measured values.
     #[serde(deserialize_with = "float")]
     pub mean_abs_error: f64,
     /// Largest relative error.
     #[serde(deserialize_with = "float")]
     pub max_rel_error: f64,
-    /// Spectra that angles were measured of.
+    /// Number of spectra whose angle was measured.
     pub spectra: u64,
     /// Mean spectral angle, in radians.
     #[serde(deserialize_with = "float")]
@@ -74,57 +73,57 @@ pub struct ArraySummary {
     /// Largest spectral angle, in radians.
     #[serde(deserialize_with = "float")]
     pub max_angle_rad: f64,
-    /// Percentiles of the spectral angle over the pixels. `None` without spectra, where a part of the
-    /// pixels was not measured in this run, and in manifests.
+    /// Percentiles of the spectral angle over the pixels. `None` without spectra, if a part of the pixels was not
+    /// measured in this run, and in manifests.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub angle_percentiles_rad: Option<AnglePercentiles>,
     /// Key of the sample with the largest absolute error; `None` without any error.
     pub worst_sample: Option<String>,
 }
 
-/// Spectral angles in radians that a share of the pixels does not exceed. Each is at most √2 times too
-/// large, never too small: angles are counted in bins.
+/// Percentiles of spectral angles, in radians. Each is at most √2 times too large, never too small, because angles are
+/// counted in bins.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct AnglePercentiles {
-    /// Half of the pixels turn by at most this angle.
+    /// Angle that half of the pixels do not exceed.
     pub p50: f64,
-    /// 95 % of the pixels.
+    /// Angle that 95 % of the pixels do not exceed.
     pub p95: f64,
-    /// 99 % of the pixels.
+    /// Angle that 99 % of the pixels do not exceed.
     pub p99: f64,
 }
 
 /// Figures of the pictures of one field.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct PictureSummary {
-    /// Pictures.
+    /// Number of pictures.
     pub samples: u64,
-    /// Bytes of their files, before they were packed.
+    /// Bytes of the pictures' files before packing.
     pub source_bytes: u64,
-    /// Pictures of which a crop needs a part of each row of blocks only.
+    /// Number of pictures in which a crop needs only a part of each row of blocks.
     pub tiled: u64,
-    /// Pictures of which a crop needs whole rows of blocks.
+    /// Number of pictures in which a crop needs whole rows of blocks.
     pub in_rows: u64,
-    /// Pictures whose bytes are those of their file.
+    /// Number of pictures stored with the bytes of their file.
     pub kept: u64,
-    /// Why these were kept, and how many; empty where that is not known.
+    /// Reasons for keeping these, with their numbers; empty if unknown.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub kept_because: BTreeMap<String, u64>,
-    /// Pictures that were decoded, and found equal to their source.
+    /// Number of pictures that were decoded and found equal to their source.
     pub pixels_checked: u64,
-    /// Pictures whose colour profile was dropped.
+    /// Number of pictures whose colour profile was dropped.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub profiles_dropped: u64,
-    /// Pictures that reach the score that was asked for at no quality.
+    /// Number of pictures that do not reach the requested score at any quality.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub below_target: u64,
-    /// Pictures that were encoded anew.
+    /// Number of pictures that were re-encoded.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub reencoded: u64,
-    /// Their qualities.
+    /// Qualities of the re-encoded pictures.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quality: Option<SpreadSummary>,
-    /// SSIMULACRA2 against the source, of the pictures that were scored.
+    /// SSIMULACRA2 of the scored pictures against their sources.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ssimulacra2: Option<SpreadSummary>,
     /// Key of the picture with the lowest score.
@@ -132,18 +131,18 @@ pub struct PictureSummary {
     pub worst_sample: Option<String>,
 }
 
-/// How a figure is spread over the samples that have it.
+/// The distribution of a figure over the samples that have it.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct SpreadSummary {
-    /// How many have it.
+    /// Number of samples with the figure.
     pub count: u64,
-    /// The smallest.
+    /// The smallest value.
     #[serde(deserialize_with = "float")]
     pub min: f64,
     /// The mean.
     #[serde(deserialize_with = "float")]
     pub mean: f64,
-    /// The largest.
+    /// The largest value.
     #[serde(deserialize_with = "float")]
     pub max: f64,
 }
@@ -153,7 +152,7 @@ const fn is_zero(count: &u64) -> bool {
     *count == 0
 }
 
-/// JSON has no number for what is not finite: it is `null` there.
+/// Reads a float. JSON has no numbers for NaN and infinities: they are `null`.
 fn float<'de, D: Deserializer<'de>>(from: D) -> Result<f64, D::Error> {
     Ok(Option::deserialize(from)?.unwrap_or(f64::NAN))
 }

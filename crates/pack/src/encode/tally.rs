@@ -1,4 +1,4 @@
-//! Figures of fidelity by field, added up over samples.
+//! Figures of fidelity by field, summed over samples.
 
 use super::fidelity::{self, Totals};
 use super::picture_figures::{self, PictureFigures, PictureTotals};
@@ -10,13 +10,13 @@ use shardpack_reader::Shard;
 use shardpack_writer::Tally as _;
 use std::collections::BTreeMap;
 
-/// Whether a scalar field holds a figure that packing measured, rather than a user's value.
+/// Returns true if a scalar field holds a figure that packing measured, rather than a user's value.
 #[must_use]
 pub fn is_figure(schema: &Schema, name: &str) -> bool {
     fidelity::is_figure(schema, name) || picture_figures::is_figure(schema, name)
 }
 
-/// What was done with one field of many samples.
+/// The figures of one field over many samples.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum FieldTotals {
@@ -24,29 +24,29 @@ enum FieldTotals {
     Picture(PictureTotals),
 }
 
-/// Fidelity figures by field, as the writer adds them up.
+/// Fidelity figures by field, as the writer sums them.
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Tally(BTreeMap<String, FieldTotals>);
 
 impl Tally {
-    /// The figures of an array of one sample.
+    /// Returns the figures of one sample's array.
     pub(crate) fn of_array(field: &str, totals: Totals) -> Self {
         Self(BTreeMap::from([(field.to_owned(), FieldTotals::Array(Box::new(totals)))]))
     }
 
-    /// The figures of a picture of one sample.
+    /// Returns the figures of one sample's picture.
     pub(crate) fn of_picture(field: &str, totals: PictureTotals) -> Self {
         Self(BTreeMap::from([(field.to_owned(), FieldTotals::Picture(totals))]))
     }
 
-    /// The figures in a record's scalars.
+    /// Returns the figures in a record's scalars.
     pub(crate) fn of_record(schema: &Schema, key: &str, scalars: &[u8]) -> Self {
         Self::of_noted_record(schema, key, scalars, |_, figures| PictureTotals::of(key, figures, None))
     }
 
-    /// Like [`of_record`](Self::of_record). `picture` adds what the columns of a picture do not
-    /// tell. Fields without a value have no figures.
+    /// Like [`of_record`](Self::of_record). `picture` adds facts about a picture that the columns do not hold. Fields
+    /// without a value have no figures.
     pub(crate) fn of_noted_record(
         schema: &Schema,
         key: &str,
@@ -84,7 +84,7 @@ impl shardpack_writer::Tally for Tally {
         }
     }
 
-    /// Without percentiles of angles: no column of the shards holds what they are made of, so `verify`
+    /// Returns the entries without percentiles of angles: no column of the shards holds the data for them, so `verify`
     /// could not check them.
     fn fidelity(&self) -> Map<String, Value> {
         self.entries(|totals| ArraySummary { angle_percentiles_rad: None, ..totals.summary() })
@@ -95,8 +95,8 @@ impl shardpack_writer::Tally for Tally {
     }
 }
 
-/// The figures of a shard, out of the columns of its index. The sums come out as the writer made
-/// them: sample by sample within a shard; then shard by shard.
+/// Returns the figures of a shard, from the columns of its index. The sums equal those of the writer: sample by sample
+/// within a shard, then shard by shard.
 #[must_use]
 pub fn tally_of(shard: &Shard) -> Tally {
     let index = shard.index();

@@ -1,6 +1,6 @@
-//! Giving files their names so that nothing is ever replaced, also where the file system can do
-//! little: FAT, exFAT and many network mounts have no hard links, and not all can refuse to rename
-//! over a file. All names are those of one folder, which is open: nobody can put a link in its place.
+//! Names files without ever replacing one, even on file systems with few features: FAT, exFAT and many network mounts
+//! have no hard links, and not all can refuse to rename over a file. All names are in one open folder: no other program
+//! can put a link in its place.
 
 use rustix::fs::{AtFlags, Mode, OFlags, linkat, openat, renameat, statat, unlinkat};
 use std::fs::File;
@@ -8,11 +8,11 @@ use std::io::{self, ErrorKind, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 
-/// The two calls that not every file system has.
+/// The two system calls that some file systems lack.
 trait Names {
-    /// Renames unless something has the new name.
+    /// Renames a file unless the new name exists.
     fn rename_new(&self, folder: BorrowedFd<'_>, from: &Path, to: &Path) -> io::Result<()>;
-    /// Gives a file one more name.
+    /// Gives a file an additional name.
     fn link(&self, folder: BorrowedFd<'_>, from: &Path, to: &Path) -> io::Result<()>;
 }
 
@@ -41,25 +41,25 @@ pub(crate) fn open_folder(path: &Path) -> io::Result<OwnedFd> {
     Ok(rustix::fs::open(path, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?)
 }
 
-/// Creates a file, where nothing stands yet, to be read and written.
+/// Creates a new file for reading and writing.
 pub(crate) fn create_new(folder: impl AsFd, name: &Path) -> io::Result<File> {
     let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     Ok(File::from(openat(folder, name, flags, Mode::from_raw_mode(0o666))?))
 }
 
-/// Removes a name: a file, or a link as such.
+/// Removes a name: a file, or a link itself.
 pub(crate) fn remove(folder: impl AsFd, name: &Path) -> io::Result<()> {
     Ok(unlinkat(folder, name, AtFlags::empty())?)
 }
 
-/// Renames a file unless something stands at `to`: then it says `false`, and both stay as they are.
+/// Renames a file unless `to` exists: then returns `false` and changes nothing.
 pub(crate) fn rename_new(folder: impl AsFd, from: &Path, to: &Path) -> io::Result<bool> {
     rename_new_by(&System, folder.as_fd(), from, to)
 }
 
 fn rename_new_by(names: &dyn Names, folder: BorrowedFd<'_>, from: &Path, to: &Path) -> io::Result<bool> {
-    // A way that fails for want of support and one that fails for good look alike on too many
-    // systems: the last way tells why.
+    // On many systems, a call that is not supported fails like one that failed for another reason: the last call
+    // decides.
     match names.rename_new(folder, from, to) {
         Ok(()) => return Ok(true),
         Err(e) if e.kind() == ErrorKind::AlreadyExists => return Ok(false),
@@ -70,8 +70,8 @@ fn rename_new_by(names: &dyn Names, folder: BorrowedFd<'_>, from: &Path, to: &Pa
         Err(e) if e.kind() == ErrorKind::AlreadyExists => return Ok(false),
         Err(_) => {}
     }
-    // The name is taken by an empty file that is ours alone, and only that is replaced. A crash in
-    // between leaves the empty file.
+    // The name is reserved by an empty file of our own, and only that file is replaced. A crash in between leaves the
+    // empty file.
     match create_new(folder, to) {
         Ok(_) => {}
         Err(e) if e.kind() == ErrorKind::AlreadyExists => return Ok(false),
@@ -80,13 +80,12 @@ fn rename_new_by(names: &dyn Names, folder: BorrowedFd<'_>, from: &Path, to: &Pa
     replace(folder, from, to).map(|()| true).inspect_err(|_| drop(remove(folder, to)))
 }
 
-/// Renames a file over whatever file has the new name.
+/// Renames a file and replaces any file with the new name.
 pub(crate) fn replace(folder: impl AsFd, from: &Path, to: &Path) -> io::Result<()> {
     Ok(renameat(&folder, from, &folder, to)?)
 }
 
-/// Keeps what stands at `name`, whatever it is, under the first of `names` that is free. A regular
-/// file also stays where it is.
+/// Keeps whatever exists at `name` under the first free name of `names`. A regular file also stays at `name`.
 pub(crate) fn keep(folder: impl AsFd, name: &Path, names: impl Iterator<Item = String>) -> io::Result<String> {
     keep_by(&System, folder.as_fd(), name, names)
 }
@@ -103,7 +102,7 @@ fn keep_by(
             Ok(()) => Ok(true),
             Err(e) if e.kind() == ErrorKind::AlreadyExists => Ok(false),
             Err(_) if is_regular(folder, name)? => copy_new(folder, name, to),
-            // Links, pipes and the like are moved, never opened.
+            // Links, pipes and the like are renamed, never opened.
             Err(_) => rename_new_by(system, folder, name, to),
         };
         if done? {
@@ -114,13 +113,13 @@ fn keep_by(
     Err(io::Error::new(ErrorKind::AlreadyExists, text))
 }
 
-/// True if a regular file, and no link to one, has this name.
+/// Returns true if this name is a regular file, not a link to one.
 pub(crate) fn is_regular(folder: impl AsFd, name: &Path) -> io::Result<bool> {
     let stat = statat(folder, name, AtFlags::SYMLINK_NOFOLLOW)?;
     Ok(rustix::fs::FileType::from_raw_mode(stat.st_mode).is_file())
 }
 
-/// Opens a regular file for reading; a link, a pipe or a device is an error, at once.
+/// Opens a regular file for reading; for a link, a pipe or a device it fails at once.
 pub(crate) fn open(folder: impl AsFd, name: &Path) -> io::Result<File> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     let file = File::from(openat(folder, name, flags, Mode::empty())?);
@@ -140,8 +139,8 @@ fn copy_new(folder: BorrowedFd<'_>, from: &Path, to: &Path) -> io::Result<bool> 
     copied.map(|()| true).inspect_err(|_| drop(remove(folder, to)))
 }
 
-/// Writes a file under a temporary name of ours, durably; what stands there goes first, and is
-/// never written through.
+/// Writes a file durably under a temporary name; an existing file with that name is removed first, and never written
+/// to.
 pub(crate) fn write_new(folder: impl AsFd, temporary: &Path, bytes: &[u8]) -> io::Result<()> {
     match remove(&folder, temporary) {
         Err(e) if e.kind() != ErrorKind::NotFound => return Err(e),
@@ -152,7 +151,7 @@ pub(crate) fn write_new(folder: impl AsFd, temporary: &Path, bytes: &[u8]) -> io
     file.sync_all()
 }
 
-/// Makes the names in a folder durable, where the file system can do that for folders.
+/// Makes the names in a folder durable, if the file system supports that for folders.
 pub(crate) fn sync_folder(folder: impl AsFd) -> io::Result<()> {
     match folder.as_fd().try_clone_to_owned().and_then(|folder| File::from(folder).sync_all()) {
         Err(e) if matches!(e.kind(), ErrorKind::Unsupported | ErrorKind::InvalidInput) => Ok(()),
@@ -165,8 +164,7 @@ mod tests {
     use super::*;
     use std::fs;
 
-    /// What a file system has of the two calls; those that it has not fail as FAT does (EPERM) and
-    /// as old kernels do (EINVAL).
+    /// The calls that a file system supports; the others fail as on FAT (EPERM) and on old kernels (EINVAL).
     struct Some {
         renames: bool,
         links: bool,
@@ -222,7 +220,7 @@ mod tests {
             for n in 0..3 {
                 fs::write(&path, format!("content {n}")).unwrap();
                 assert_eq!(keep().unwrap(), format!("kept-{n}"));
-                // A file that is replaced, as a manifest is, takes nothing from what was kept.
+                // Replacing a file, such as a manifest, does not change the kept copy.
                 fs::remove_file(&path).unwrap();
             }
             for n in 0..3 {

@@ -1,4 +1,4 @@
-//! Files that appear under their names only once they are complete, and never replace another file.
+//! Files that appear under their names only when they are complete, and never replace another file.
 
 use super::{FileContent, durable};
 use rustix::fs::{Mode, OFlags, mkdirat, openat};
@@ -11,28 +11,26 @@ use std::io::{self, BufRead, BufReader, Read, Seek, Write};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
-/// Suffix of the names of incomplete files. A killed run leaves one for each thread; the next run
-/// replaces them.
+/// Suffix of the names of incomplete files. A killed run leaves one file for each thread; the next run replaces them.
 const SUFFIX: &str = ".shardpack-tmp";
-/// The same where a digest stands in place of a name: no two names share a temporary one.
+/// Suffix of temporary names with a digest instead of the name: no two names share a temporary one.
 const DIGEST_SUFFIX: &str = ".shardpack-long-tmp";
-/// Longest file name that file systems take.
+/// Longest file name that file systems accept, in bytes.
 const MAX_NAME_BYTES: usize = 255;
 
 /// The outcome of writing a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Placed {
-    /// It was written.
+    /// The file was written.
     New,
-    /// It already existed with the same content.
+    /// The file already existed with the same content.
     AlreadyThere,
-    /// Something else is there. It was left unchanged.
+    /// Another file, folder or link exists there and was left unchanged.
     Occupied,
 }
 
-/// A folder into which files are written under names that data brings. It is open, and so is each
-/// folder below while a file is written there: no part of a name is followed through a link, whoever
-/// puts one there and whenever.
+/// A folder in which files are written under names from data. It is open, and so is each folder below while a file is
+/// written there: no part of a name is followed through a link, even if another program creates one during the run.
 #[derive(Debug)]
 pub struct OutFolder(OwnedFd);
 
@@ -40,16 +38,15 @@ impl OutFolder {
     /// Opens a folder that the user named: the path to it may have links.
     ///
     /// # Errors
-    /// If it cannot be opened.
+    /// Fails if the folder cannot be opened.
     pub fn open(path: &Path) -> io::Result<Self> {
         durable::open_folder(path).map(Self)
     }
 
-    /// Writes a file, unless something is already there. Makes the folders of its name, which has
-    /// `/` between its parts.
+    /// Writes a file, unless the name exists. Creates the folders of its name, which has `/` between its parts.
     ///
     /// # Errors
-    /// If it cannot be written; of kind `NotADirectory` if a part of the name is a link or a file.
+    /// Fails if the file cannot be written; with the kind `NotADirectory` if a part of the name is a link or a file.
     /// Then no part of it is left.
     pub fn place(&self, name: &str, content: &FileContent<'_>) -> io::Result<Placed> {
         let (folder, name) = self.below(name)?;
@@ -63,7 +60,7 @@ impl OutFolder {
         pending.commit()
     }
 
-    /// Begins a file. Makes the folders of its name.
+    /// Begins a file. Creates the folders of its name.
     ///
     /// # Errors
     /// As [`OutFolder::place`].
@@ -72,7 +69,7 @@ impl OutFolder {
         Pending::create_in(folder, name)
     }
 
-    /// The folder of a name, and the file's own name.
+    /// Returns the folder of a name, and the file's own name.
     fn below(&self, name: &str) -> io::Result<(OwnedFd, PathBuf)> {
         let (folders, file) = name.rsplit_once('/').map_or(("", name), |(folders, file)| (folders, file));
         if file.is_empty() || name.split('/').any(|part| matches!(part, "." | "..")) {
@@ -86,7 +83,7 @@ impl OutFolder {
     }
 }
 
-/// A folder in a folder, made if nothing stands there.
+/// Returns a folder in a folder, and creates it if it does not exist.
 fn folder_in(folder: &OwnedFd, name: &str) -> io::Result<OwnedFd> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let open = || openat(folder, name, flags, Mode::empty());
@@ -106,7 +103,7 @@ fn folder_in(folder: &OwnedFd, name: &str) -> io::Result<OwnedFd> {
     })
 }
 
-/// A file that is being written next to its final place, and removed unless it is completed.
+/// A file that is written next to its final place, and removed unless it is completed.
 #[derive(Debug)]
 pub struct Pending {
     folder: OwnedFd,
@@ -116,10 +113,10 @@ pub struct Pending {
 }
 
 impl Pending {
-    /// Begins a file that will be at `path`, which the user named. Its folder must exist.
+    /// Begins a file at `path`, which the user named. Its folder must exist.
     ///
     /// # Errors
-    /// If no file can be created there.
+    /// Fails if no file can be created there.
     pub fn create(path: &Path) -> io::Result<Self> {
         let name = path.file_name().ok_or(io::ErrorKind::InvalidFilename)?;
         Self::create_in(durable::open_folder(path.parent().unwrap_or(Path::new("")))?, name.into())
@@ -137,15 +134,15 @@ impl Pending {
         Ok(Self { folder, file, temporary, name })
     }
 
-    /// Gives the file its name, unless something is already there.
+    /// Gives the file its name, unless the name exists.
     ///
     /// # Errors
-    /// If it cannot be renamed, or the existing file cannot be read.
+    /// Fails if the file cannot be renamed, or the existing file cannot be read.
     pub fn commit(mut self) -> io::Result<Placed> {
-        // Refused by the file system, not looked up before: where case does not count, another
-        // thread may give the same name at the same time.
+        // The file system refuses the name; a check before would not suffice: if case is ignored, another thread may
+        // create the same name at the same time.
         if durable::rename_new(&self.folder, &self.temporary, &self.name)? {
-            // Dropped afterwards: there is nothing left under the temporary name.
+            // Dropping `self` afterwards removes nothing, because the temporary name is gone.
             return Ok(Placed::New);
         }
         match stands_at(&self.folder, &self.name)? {
@@ -207,8 +204,7 @@ fn compare(new: impl Read, old: impl Read) -> io::Result<Placed> {
     }
 }
 
-/// `.<name>.shardpack-tmp` in the same folder, with a digest instead of a name that would become
-/// too long.
+/// Returns `.<name>.shardpack-tmp` in the same folder, with a digest if the name would become too long.
 fn temporary_of(path: &Path) -> PathBuf {
     let name = path.file_name().unwrap_or_default();
     let mut out = OsString::from(".");
@@ -223,11 +219,11 @@ fn temporary_of(path: &Path) -> PathBuf {
     path.with_file_name(out)
 }
 
-/// True if a file of this name could be taken for one that is not complete: no file is unpacked
-/// under such a name, or one would be written over the other.
+/// Returns true if a file with this name could be taken for an incomplete one: no file is unpacked under such a name,
+/// because two files could overwrite each other.
 pub(super) fn is_temporary(path: &str) -> bool {
     let name = path.rsplit('/').next().unwrap_or_default();
-    // In any case of letters, because not every file system tells them apart.
+    // Ignore case, because some file systems do.
     let ends = |suffix: &str| {
         let start = name.len().checked_sub(suffix.len());
         start.and_then(|start| name.get(start..)).is_some_and(|end| end.eq_ignore_ascii_case(suffix))
@@ -360,7 +356,7 @@ mod tests {
             let swapper = scope.spawn(|| {
                 let mut swaps = 0;
                 while !stop.load(Ordering::Relaxed) {
-                    // `sub` is by turns the folder and the link, without a moment of neither.
+                    // `sub` alternates between the folder and the link, and always exists.
                     rustix::fs::renameat_with(
                         rustix::fs::CWD,
                         path("sub"),

@@ -1,5 +1,5 @@
-//! Field values as the files that a user expects: pictures in their own formats, arrays as `.npy`,
-//! text and JSON unchanged.
+//! Field values as files in common formats: pictures in their own formats, arrays as `.npy`, text
+//! and JSON unchanged.
 
 pub(crate) mod durable;
 mod file;
@@ -15,7 +15,7 @@ use shardpack_reader::{ArrayDecoder, RecordView, Result, Scalar};
 use std::borrow::Cow;
 use std::io::{self, Read, Write};
 
-/// The content of a file: a head that we make, and a body that may be borrowed from the record.
+/// The content of a file: a generated head, and a body that may be borrowed from the record.
 #[derive(Debug)]
 pub struct FileContent<'a> {
     head: Vec<u8>,
@@ -23,10 +23,10 @@ pub struct FileContent<'a> {
 }
 
 impl FileContent<'_> {
-    /// Writes head and body.
+    /// Writes the head and the body.
     ///
     /// # Errors
-    /// As the writer.
+    /// Fails if `out` does.
     pub fn write_to(&self, out: &mut dyn Write) -> io::Result<()> {
         out.write_all(&self.head)?;
         out.write_all(&self.body)
@@ -37,8 +37,8 @@ impl FileContent<'_> {
         self.head.as_slice().chain(&*self.body)
     }
 
-    /// True if there are characters in it that a terminal would act on, beside line ends and
-    /// tabulators, or bytes that are no UTF-8.
+    /// Returns true if the content has control characters that affect a terminal, other than line
+    /// ends and tabs, or bytes that are not UTF-8.
     #[must_use]
     pub fn is_hidden_text(&self) -> bool {
         let has_hidden = |bytes| {
@@ -48,13 +48,13 @@ impl FileContent<'_> {
         has_hidden(&self.head) || has_hidden(&self.body)
     }
 
-    /// Number of bytes.
+    /// Returns the number of bytes.
     #[must_use]
     pub fn len(&self) -> u64 {
         self.head.len() as u64 + self.body.len() as u64
     }
 
-    /// True if there are no bytes.
+    /// Returns true if there are no bytes.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -67,8 +67,8 @@ impl From<String> for FileContent<'_> {
     }
 }
 
-/// Decodes one stored field of a sample into the content of its file; `None` if this sample has no
-/// value. Of a clip all frames, one JPEG after the other, as players take them.
+/// Decodes one stored field of a sample into the content of its file; `None` if the sample has no
+/// value. A clip becomes its frames, one JPEG after the other, as players expect it.
 ///
 /// # Errors
 /// `Format` if the value is damaged, `Limit` if it is over the limits, `Usage` for a scalar field.
@@ -101,7 +101,7 @@ pub fn content<'a>(
     Ok(Some(FileContent { head, body }))
 }
 
-/// The files of a clip, by their names in its folder; `None` if it is none.
+/// Returns the files of a clip, by their names in its folder; `None` if the field is not a clip.
 ///
 /// # Errors
 /// As [`content`].
@@ -128,8 +128,8 @@ fn frames_of<'a>(view: &RecordView<'a>, field: &str) -> Result<Frames<'a>> {
 /// Name of the field with the ICC profiles of pictures that are stored without them.
 pub const ICC_FIELD: &str = "icc";
 
-/// A picture; a JPEG with the profile and the orientation from its record put back, so that other
-/// programs show it correctly.
+/// Returns a picture file. A JPEG gets the profile and the orientation from its record back, so
+/// that other programs show it correctly.
 fn dressed<'a>(view: &RecordView<'a>, media_type: &str, jpeg: &'a [u8]) -> Result<Cow<'a, [u8]>> {
     if media_type != "image/jpeg" {
         return Ok(Cow::Borrowed(jpeg));
@@ -148,8 +148,8 @@ fn dressed<'a>(view: &RecordView<'a>, media_type: &str, jpeg: &'a [u8]) -> Resul
     match with_metadata(jpeg, icc.as_deref(), orientation, &mut out) {
         Ok(()) => Ok(Cow::Owned(out)),
         Err(error @ shardpack_format::Error::Internal { .. }) => Err(error.into()),
-        // A user's own field with that name need not be a profile: then the picture stays as
-        // stored.
+        // A user's own field with that name need not hold a profile: then the picture is returned
+        // as stored.
         Err(_) => Ok(Cow::Borrowed(jpeg)),
     }
 }

@@ -1,17 +1,16 @@
-//! The names under which the fields of the samples are unpacked: one name each, whatever the keys
-//! are.
+//! The names under which the fields of the samples are unpacked: one name each, for any keys.
 
 use super::file::is_temporary;
 use shardpack_format::{Error, Field, FieldKind, Result, Schema};
 use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hasher};
 
-/// The usual name of a field's file. It is the key itself for the first image field of the schema;
-/// `<key>.npy` for the first array field if there is no image field (a key that ends in `.npy` is
-/// used unchanged); and `<key>.<field>.<extension>` for every other field, without the key's own
-/// `.npy`.
+/// Returns the usual name of a field's file: the key itself for the first image field of the
+/// schema; `<key>.npy` for the first array field if there is no image field (a key that ends in
+/// `.npy` is used unchanged); and `<key>.<field>.<extension>` for every other field, without the
+/// key's own `.npy`.
 ///
-/// Two keys can lead to the same name: `a.tif` and `a.tif.npy` both to `a.tif.npy`. [`FileNames`]
+/// Two keys can have the same name: both `a.tif` and `a.tif.npy` have `a.tif.npy`. [`FileNames`]
 /// then gives both their full names.
 #[must_use]
 pub fn file_name(key: &str, field: &str, kind: FieldKind, is_main: bool) -> String {
@@ -42,26 +41,27 @@ pub struct FileField {
     is_main: bool,
 }
 
-/// The names of all files that a dataset unpacks into. No two are the same, and none is the name of
-/// a folder that another one needs.
+/// The names of all files into which a dataset is unpacked. No two are equal, and none is the name
+/// of a folder that another file needs.
 ///
-/// A file whose usual name ([`file_name`]) another file or a folder has, too, gets its full name:
-/// `<key>.<field>.<extension>` with the whole key. So do all that share that name, and a file whose
-/// usual name is one that files have until they are complete. The names follow from the keys alone,
-/// not from their order. A file whose full name is not free either has no name.
+/// The full name of a file is `<key>.<field>.<extension>` with the whole key. A file gets it if its
+/// usual name ([`file_name`]) is also the usual name of another file or the name of a folder. So do
+/// all files that share the name, and a file whose usual name is one of an incomplete file. The
+/// names depend only on the keys, not on their order. A file whose full name is not free either has
+/// no name.
 #[derive(Debug)]
 pub struct FileNames {
     fields: Vec<FileField>,
-    /// Hashes of the usual names that cannot be used. If two names share a hash by chance, both get
-    /// their full names.
+    /// Hashes of the usual names that cannot be used. If two names have equal hashes by chance,
+    /// both files get their full names.
     crowded: HashSet<u64>,
     /// Hashes of the full names that cannot be used either.
     stuck: HashSet<u64>,
 }
 
 impl FileNames {
-    /// Names for the fields of `schema` that `wanted` accepts. `keys` goes through the keys of all
-    /// samples each time it is called. The names in `taken` are not used.
+    /// Plans names for the fields of `schema` that `wanted` accepts. `keys` iterates over the keys
+    /// of all samples each time it is called. The names in `taken` are not used.
     ///
     /// # Errors
     /// `Format` if a key occurs twice.
@@ -71,7 +71,7 @@ impl FileNames {
         taken: &[&str],
         keys: impl Fn() -> I,
     ) -> Result<Self> {
-        // Beside a picture an array is a mask, or the like, and no sample by itself.
+        // In a dataset with pictures, an array is a mask or similar, not a sample itself.
         let has_images = schema.stored().any(|field| field.kind == FieldKind::Image);
         let mut kinds = Vec::new();
         let fields = schema.stored().filter(|field| wanted(field)).map(|field| {
@@ -83,7 +83,7 @@ impl FileNames {
         loop {
             let mut crowd = names.crowd(taken, keys());
             crowd.retain(|name| !names.stuck.contains(name));
-            // Names that are still shared, although every file that has them uses its full name.
+            // Names that are still shared, although every file with the name uses its full name.
             let stuck: Vec<u64> = crowd.iter().copied().filter(|name| names.crowded.contains(name)).collect();
             if let Some(key) = stuck.first().and_then(|&name| names.twice(name, keys())) {
                 return Err(Error::format("sample key", "each once in the dataset", format!("`{key}` twice")));
@@ -96,15 +96,15 @@ impl FileNames {
         }
     }
 
-    /// The fields that go into files, in the order of the schema.
+    /// Returns the fields that are written to files, in the order of the schema.
     #[must_use]
     pub fn fields(&self) -> &[FileField] {
         &self.fields
     }
 
-    /// The name of the file of one field of one sample, relative to the folder, with `/`. `None` if
-    /// it can have none: other files are in the place of all that it could have, or its folder has
-    /// the name of a file that is not complete.
+    /// Returns the name of the file of one field of one sample, relative to the folder, with `/`.
+    /// `None` if it can have no name: other files have all of its possible names, or its folder has
+    /// the name of an incomplete file.
     #[must_use]
     pub fn name(&self, key: &str, field: &FileField) -> Option<String> {
         let name = self.wanted(key, field);
@@ -118,8 +118,8 @@ impl FileNames {
         if is_temporary(&usual) || self.crowded.contains(&hash(&usual)) { full_name(key, name, *kind) } else { usual }
     }
 
-    /// Hashes of the names that several files have, or a file and a folder. 8 bytes of memory per
-    /// file.
+    /// Returns the hashes of the names that several files have, or a file and a folder. Takes 8
+    /// bytes of memory per file.
     fn crowd<'k>(&self, taken: &[&str], keys: impl Iterator<Item = &'k str>) -> HashSet<u64> {
         let mut files: Vec<u64> = taken.iter().map(|name| hash(name)).collect();
         let mut folders = HashSet::new();
@@ -136,7 +136,7 @@ impl FileNames {
         twice.chain(files.iter().copied().filter(|name| folders.contains(name))).collect()
     }
 
-    /// A key that occurs twice among those whose files want this name.
+    /// Returns a key that occurs twice among the keys whose files need this name.
     fn twice<'k>(&self, name: u64, keys: impl Iterator<Item = &'k str>) -> Option<String> {
         let mut owners = HashSet::new();
         for key in keys {
@@ -149,12 +149,12 @@ impl FileNames {
     }
 }
 
-/// The folders of a name, from the outermost.
+/// Returns the folders of a name, from the outermost.
 fn parents(name: &str) -> impl Iterator<Item = &str> {
     name.match_indices('/').filter_map(|(end, _)| name.get(..end))
 }
 
-/// The same in each run, so that a second run finds the files of the first.
+/// Returns a hash that is the same in each run, so that a second run finds the files of the first.
 fn hash(name: &str) -> u64 {
     let mut hasher = DefaultHasher::new();
     hasher.write(name.as_bytes());
@@ -170,7 +170,7 @@ mod tests {
         Schema::new(kinds.map(|(name, kind)| Field::stored(name, kind)).to_vec()).unwrap()
     }
 
-    /// Every name of every key, as chosen by `plan`; empty for a file without one.
+    /// Returns every name of every key, as `plan` chose it; empty for a file without a name.
     fn plan(schema: &Schema, taken: &[&str], keys: &[&str]) -> Result<Vec<String>> {
         let names = FileNames::plan(schema, |_| true, taken, || keys.iter().copied())?;
         Ok(keys

@@ -1,4 +1,4 @@
-//! New samples behind those of a dataset.
+//! Adds new samples to a dataset.
 
 use super::add_options::AddOptions;
 use super::held::{self, FreshSamples};
@@ -9,23 +9,24 @@ use shardpack_sources::{Files, SourceKind};
 use shardpack_writer::{Growth, Report};
 use std::path::Path;
 
-/// What [`add`] did.
+/// The result of [`add`].
 #[derive(Debug)]
 pub struct AddReport {
-    /// What was packed. `samples` counts the new ones; if there was nothing to add, all.
+    /// The packing report. `samples` counts the new samples; if there was nothing to add, all
+    /// samples.
     pub packed: PackReport,
     /// The newest generation.
     pub generation: u32,
-    /// Samples of that generation.
+    /// Number of samples of that generation.
     pub samples: u64,
-    /// Classes that the dataset did not have, in the order of their numbers.
+    /// New classes, in the order of their numbers.
     pub new_classes: Vec<String>,
-    /// Samples that were left out because the dataset holds their keys.
+    /// Number of samples that were left out because the dataset already holds their keys.
     pub known: u64,
 }
 
 impl AddReport {
-    /// The object that `add --json` prints.
+    /// Returns the object that `add --json` prints.
     #[must_use]
     pub fn to_json(&self) -> Value {
         let mut out = self.packed.to_json();
@@ -37,14 +38,14 @@ impl AddReport {
     }
 }
 
-/// Packs `src` behind the samples of the dataset in the folder `dataset`, by the dataset's own
-/// recipe, as its next generation. No byte of an older generation changes.
+/// Packs `src` as the next generation of the dataset in the folder `dataset`, with the dataset's
+/// own recipe. No byte of an older generation changes.
 ///
-/// An interrupted run leaves the dataset as it was, and the same call goes on from there.
+/// An interrupted run leaves the dataset unchanged, and the same call continues it.
 ///
 /// # Errors
-/// If there is no dataset, or one that was not packed from files; if a key is there already (under
-/// the policy to stop); if the new samples do not fit its fields; else as
+/// Fails if there is no dataset, or one that was not packed from files; if a key exists already
+/// (under the policy to stop); if the new samples do not fit its fields; else as
 /// [`pack`](crate::pack::pack).
 pub fn add(dataset: &Path, src: &Path, given: &AddOptions, hooks: &Hooks<'_>) -> crate::Result<AddReport> {
     given.check()?;

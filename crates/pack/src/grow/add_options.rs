@@ -9,13 +9,13 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-/// What to do about samples whose keys the dataset holds already.
+/// Treatment of samples whose keys the dataset already holds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum OnKnownKey {
     /// Stop before anything is written.
     #[default]
     Stop,
-    /// Leave them out, and count them.
+    /// Leave the samples out, and count them.
     Skip,
 }
 
@@ -23,7 +23,7 @@ impl Word for OnKnownKey {
     const WORDS: &'static [(&'static str, Self, &'static str)] = &[("stop", Self::Stop, ""), ("skip", Self::Skip, "")];
 }
 
-/// Options of [`add`](super::add). How samples are stored, the recipe of the dataset says.
+/// Options of [`add`](super::add). The recipe of the dataset determines how samples are stored.
 ///
 /// ```
 /// use shardpack_pack::grow::{AddOptions, OnKnownKey};
@@ -33,31 +33,33 @@ impl Word for OnKnownKey {
 pub struct AddOptions {
     /// Table of labels; needed if the dataset was packed with one. Default: none.
     pub labels: Option<PathBuf>,
-    /// Name of the column of `labels` that holds the keys. Default: the one that the dataset was
-    /// packed with, if it was named then; else the first that has one of the usual names.
+    /// Name of the key column in `labels`. Default: the name given when the dataset was packed;
+    /// else the first column with one of the usual names.
     pub key_column: Option<String>,
-    /// Name of the column of `labels` that holds the labels. Default: the one that the dataset was
-    /// packed with.
+    /// Name of the label column in `labels`. Default: the label column with which the dataset was
+    /// packed.
     pub label_column: Option<String>,
     /// Folder of masks. Default: none.
     pub masks: Option<PathBuf>,
-    /// Follow symbolic links that lead out of the source. Default: false, as for every packing.
+    /// Follow symbolic links that lead out of the source. Default: false, as in packing.
     pub follow_links: bool,
-    /// What to do about files that cannot be packed. Default: as the dataset was packed.
+    /// Treatment of files that cannot be packed. Default: the policy with which the dataset was
+    /// packed.
     pub on_bad_input: Option<OnBadInput>,
-    /// What to do about keys that are there already. Default: stop.
+    /// Treatment of keys that exist already. Default: stop.
     pub on_known_key: OnKnownKey,
-    /// Largest cube to accept, in decoded bytes. Default 4 GiB.
+    /// Largest cube to accept, in decoded bytes. Default: 4 GiB.
     pub max_cube: u64,
-    /// Drop what an interrupted addition or removal has made so far. Default: false.
+    /// Drop the unfinished result of an interrupted addition or removal. Default: false.
     pub force: bool,
-    /// Threads that read and encode. Default: all cores.
+    /// Number of threads that read and encode. Default: all cores.
     pub threads: usize,
-    /// As for [`PackOptions`](crate::pack::PackOptions).
+    /// As in [`PackOptions`](crate::pack::PackOptions).
     pub memory_bytes: Option<u64>,
-    /// What the dataset's files may ask for. Default: records and decoded fields up to 4 GiB.
+    /// Limits on the sizes that the dataset's files may declare. Default: records and decoded
+    /// fields up to 4 GiB.
     pub limits: Limits,
-    /// Set it to stop while files are listed. Default: none.
+    /// Set it to stop the listing of files. Default: none.
     pub cancel: Option<Arc<AtomicBool>>,
 }
 
@@ -179,15 +181,15 @@ impl AddOptions {
         ),
     ];
 
-    /// The descriptions of the options that [`read`](Self::read) takes.
+    /// Returns the descriptions of the options that [`read`](Self::read) accepts.
     pub fn about() -> impl Iterator<Item = &'static About> {
         abouts(Self::OPTIONS)
     }
 
-    /// The options that were given.
+    /// Reads the given options.
     ///
     /// # Errors
-    /// If there is no such option, or one cannot have its value.
+    /// Fails if an option does not exist or cannot have its value.
     pub fn read(given: &[(String, Value)]) -> Result<Self, ArgumentError> {
         refuse_unknown(Self::about(), given)?;
         let mut options = Self::default();
@@ -199,20 +201,20 @@ impl AddOptions {
     /// Checks the value of one option.
     ///
     /// # Errors
-    /// If the option cannot have it.
+    /// Fails if the option cannot have the value.
     pub fn check_value(name: &str, value: &Value) -> Result<(), ArgumentError> {
         read(Self::OPTIONS, &[(name.to_owned(), value.clone())], &mut Self::default())
     }
 
-    /// How an option that is not given is spelled; `None` if it has no value then.
+    /// Returns the spelling of an option's default; `None` if it has no default.
     #[must_use]
     pub fn default_of(name: &str) -> Option<String> {
         let option = Self::OPTIONS.iter().find(|option| option.about.name == name)?;
         option.spelled(&Self::default())
     }
 
-    /// Whether `hint` names options of adding alone. The recipe decides how samples are stored and
-    /// found, so a hint on other options cannot be followed.
+    /// Returns true if `hint` names only options of adding. The recipe determines how samples are
+    /// stored and found, so a hint with other options is useless.
     ///
     /// ```
     /// use shardpack_format::{Hint, Setting};
@@ -226,7 +228,7 @@ impl AddOptions {
         hint.options().all(|option| Self::about().any(|about| about.name == option))
     }
 
-    /// Checks what the options mean together.
+    /// Checks the options together.
     pub(crate) fn check(&self) -> Result<(), ArgumentError> {
         let columns = [("key_column", &self.key_column), ("label_column", &self.label_column)];
         match columns.into_iter().find(|(_, column)| column.is_some() && self.labels.is_none()) {

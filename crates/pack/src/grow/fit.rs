@@ -1,4 +1,4 @@
-//! New samples made to fit a dataset: its classes, its columns, its fields.
+//! Adapts new samples to a dataset: its classes, its columns, its fields.
 
 use super::some;
 use crate::pack::{PackOptions, has_profile};
@@ -7,8 +7,8 @@ use shardpack_format::{Dtype, Field, FieldKind, Hint, Hinted, Schema, Setting};
 use shardpack_sources::{ColumnValues, Listing};
 use std::collections::{BTreeSet, HashMap};
 
-/// Numbers the classes of `listing` as the dataset does. Its own keep their numbers; new ones come
-/// behind them, sorted. Returns the names of those.
+/// Numbers the classes of `listing` as in the dataset. Existing classes keep their numbers; new
+/// ones follow, sorted. Returns the names of the new classes.
 pub(super) fn classes(listing: &mut Listing, known: Option<&[String]>) -> crate::Result<Vec<String>> {
     let Some(known) = known else {
         if !listing.classes.is_empty() {
@@ -49,8 +49,8 @@ pub(super) fn classes(listing: &mut Listing, known: Option<&[String]>) -> crate:
     Ok(new)
 }
 
-/// Puts the columns of the table into the order of the dataset, in its types. `own` are the fields
-/// that do not come from a table.
+/// Reorders the columns of the table to the order of the dataset and converts them to its types.
+/// `own` are the fields that do not come from a table.
 pub(super) fn columns(listing: &mut Listing, schema: &Schema, own: &[Field]) -> crate::Result<()> {
     let is_own = |field: &&Field| own.iter().any(|other| other.name == field.name);
     let wanted: Vec<&Field> = schema.fields().iter().filter(|field| !is_own(field)).collect();
@@ -98,7 +98,8 @@ pub(super) fn columns(listing: &mut Listing, schema: &Schema, own: &[Field]) -> 
     Ok(())
 }
 
-/// Refuses samples with something that the dataset has no field for: it would be lost.
+/// Refuses samples with values for which the dataset has no field, because the values would be
+/// lost.
 pub(super) fn refuse_more(listing: &Listing, schema: &Schema, options: &PackOptions) -> crate::Result<()> {
     let has = |name: &str| schema.fields().iter().any(|field| field.name == name);
     let refuse = |what: &str, field: &str, keys: Vec<&str>| match keys.len() {
@@ -121,7 +122,7 @@ pub(super) fn refuse_more(listing: &Listing, schema: &Schema, options: &PackOpti
     if !has("mask") {
         refuse("a mask", "mask", keys(&|entry| entry.mask.is_some()))?;
     }
-    // A model would take what is not there for pixels of class 0.
+    // A model would take a missing mask for pixels of class 0.
     let wanting: Vec<&str> = keys(&|entry| entry.mask.is_none());
     let has_masks = schema.fields().iter().any(|field| field.name == "mask" && field.kind == FieldKind::Array);
     if has_masks && !wanting.is_empty() {

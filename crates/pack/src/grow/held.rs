@@ -1,4 +1,4 @@
-//! New samples whose keys the dataset holds already: the same samples, or others under their keys.
+//! New samples whose keys the dataset already holds: the same samples, or others with the same keys.
 
 use super::add_options::{AddOptions, OnKnownKey};
 use super::{all_held, before, other_samples, scalar_words, some};
@@ -11,16 +11,16 @@ use std::collections::{HashMap, HashSet};
 use std::path::Path;
 use std::time::UNIX_EPOCH;
 
-/// What is left of a listing once the samples are out that the dataset holds.
+/// A listing without the samples that the dataset already holds.
 pub(super) struct FreshSamples {
     /// The new samples; `None` if there are none.
     pub(super) listing: Option<Listing>,
-    /// What the user should know of the others.
+    /// Notes on the other samples for the user.
     pub(super) notes: Vec<Note>,
 }
 
-/// Takes out of `listing` what the dataset holds, or refuses it. Its classes and columns are those
-/// of the dataset already.
+/// Removes from `listing` the samples that the dataset holds, or refuses them. Its classes and columns are those of the
+/// dataset already.
 pub(super) fn without(
     listing: Listing,
     dataset: &Path,
@@ -81,14 +81,14 @@ fn leave_out() -> Hint {
         .then(" leaves them out; a sample that shall replace another needs that one removed first")
 }
 
-/// Whether the newest generation is the one `before` it and the samples `keys`: then the same command
-/// was given again after it had come to its end.
+/// Returns true if the newest generation is the generation `before` it plus the samples `keys`: then a finished command
+/// was repeated.
 fn is_addition_to(before: &Dataset, opened: &Dataset, keys: &[&str]) -> crate::Result<bool> {
     Ok(opened.len() == before.len() + keys.len() as u64 && all_held(before, keys, false)?)
 }
 
-/// The same where the generation before is gone: whether the shards `places` are those of the newest
-/// addition, and hold `count` samples.
+/// Like `is_addition_to`, if the previous generation is gone: returns true if the shards `places` are those of the
+/// newest addition, and hold `count` samples.
 fn is_last_addition(opened: &Dataset, places: &HashSet<usize>, count: usize) -> crate::Result<bool> {
     let shards = opened.shards().len();
     let mut samples = 0;
@@ -103,29 +103,29 @@ fn is_last_addition(opened: &Dataset, places: &HashSet<usize>, count: usize) -> 
     Ok(samples == count as u64 && places.contains(&shards.saturating_sub(1)))
 }
 
-/// Samples that are not what the dataset holds under their keys.
+/// Samples that differ from the dataset's samples with the same keys.
 #[derive(Default)]
 struct OtherSamples {
     count: u64,
-    /// The first one, and in what it differs.
+    /// The first such sample, and its difference.
     first: Option<String>,
-    /// Those whose files are younger than what the dataset holds, and were not compared.
+    /// Number of samples whose files are newer than the dataset's sample and were not compared.
     younger: u64,
-    /// The key of the first of them.
+    /// The key of the first of these samples.
     first_younger: Option<String>,
 }
 
-/// In what a sample differs from the one that the dataset holds.
+/// The difference between a sample and the dataset's sample with the same key.
 enum Difference {
     None,
     Of(String),
-    /// None, without its content.
+    /// No difference was found, but the content was not compared.
     NotCompared,
 }
 
 impl OtherSamples {
-    /// `known` are places in the listing and numbers in the dataset. Records are read only of all that
-    /// `are_compared`; of others what the index says counts.
+    /// Finds the differences. `known` are positions in the listing and numbers in the dataset. Records are read only if
+    /// the files `are_compared`; otherwise the index decides.
     fn of(
         listing: &Listing,
         dataset: &Path,
@@ -172,21 +172,21 @@ impl OtherSamples {
     }
 }
 
-/// When a file was written, in ns since 1970; `None` if that is not known.
+/// Returns the time when a file was written, in ns since 1970; `None` if it is unknown.
 fn written_ns(path: &Path) -> Option<i64> {
     let time = std::fs::metadata(path).ok()?.modified().ok()?.duration_since(UNIX_EPOCH).ok()?;
     i64::try_from(time.as_nanos()).ok()
 }
 
-/// What the dataset holds under a key.
+/// The dataset's sample under a key.
 struct HeldSample<'a> {
     opened: &'a Dataset,
     shard: &'a Shard,
     record: u64,
     index: u64,
-    /// When its shard was written.
+    /// Time when its shard was written.
     written_ns: Option<i64>,
-    /// Whether its record may be read.
+    /// True if its record may be read.
     are_compared: bool,
 }
 
@@ -207,9 +207,8 @@ impl HeldSample<'_> {
         self.shard.schema().fields().iter().any(|field| field.name == name && field.kind == kind)
     }
 
-    /// In what `entry` differs from this sample: label, columns, mask and size, and the bytes of
-    /// pictures that are stored as they came. Of others the content is not compared: that would take
-    /// as long as packing them.
+    /// Compares `entry` with this sample: label, columns, mask and size, and the bytes of pictures that are stored
+    /// unchanged. The content of other samples is not compared, because that would take as long as packing them.
     fn compare(&self, listing: &Listing, position: usize, entry: &SourceSample) -> crate::Result<Difference> {
         let differs = |what: &str, there: String, came: String| {
             Ok(Difference::Of(format!("{what} {there} is there, {came} came").trim_start().to_owned()))
@@ -252,14 +251,14 @@ impl HeldSample<'_> {
         }
     }
 
-    /// Whether a file of `entry` is younger than the shard.
+    /// Returns true if a file of `entry` is newer than the shard.
     fn is_older(&self, entry: &SourceSample) -> bool {
         let beside = [&entry.data, &entry.mask, &entry.meta].into_iter().flatten().map(|file| &**file);
         let newest = beside.chain(&entry.frames).map(|file| file.mtime_ns).chain([entry.mtime_ns]).max();
         self.written_ns.zip(newest).is_some_and(|(written, newest)| newest > written)
     }
 
-    /// The values of a column, in words, if they are not the same.
+    /// Describes the values of a column, if they differ.
     fn column(&self, name: &str, values: &ColumnValues, position: usize) -> crate::Result<Option<(String, String)>> {
         let came = match values {
             ColumnValues::Bool(values) => values.get(position).map(|&value| Scalar::Bool(value)),
@@ -275,7 +274,7 @@ impl HeldSample<'_> {
                 return Ok((there != came.as_bytes()).then(|| (quoted(&String::from_utf8_lossy(there)), quoted(came))));
             }
         };
-        // As text, NaN is the same as NaN.
+        // As text, NaN equals NaN.
         let (there, came) = (scalar_words(self.scalar(name)), scalar_words(came));
         Ok((there != came).then_some((there, came)))
     }
@@ -294,7 +293,7 @@ impl HeldSample<'_> {
         {
             return Ok(Difference::Of(format!("a clip of {there} frames is there, one of {frames} came")));
         }
-        // Only what is stored as it came can be compared with a file.
+        // Only values that are stored unchanged can be compared with a file.
         let is_changed = self.number("image.tiles_per_row").is_some_and(|tiles| tiles > 0);
         if !self.are_compared || is_changed || frames > 0 || entry.content.picture().is_none() {
             return Ok(Difference::NotCompared);

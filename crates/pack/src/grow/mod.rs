@@ -1,9 +1,8 @@
-//! Datasets that grow and shrink: each change is a new generation, and nothing of an older one is
-//! touched (spec §3.5).
+//! Datasets that grow and shrink: each change is a new generation, and older ones stay unchanged (spec §3.5).
 //!
-//! [`add`] packs new files with the recipe of the dataset, behind what it holds. [`remove`] leaves
-//! samples out. [`compact`] deletes older generations, and with them the bytes of what was removed.
-//! Samples of a program are added by [`Collector::append`](crate::collect::Collector::append).
+//! [`add`] packs new files with the recipe of the dataset, and appends them. [`remove`] leaves samples out. [`compact`]
+//! deletes older generations, and with them the bytes of removed samples.
+//! [`Collector::append`](crate::collect::Collector::append) adds samples of a program.
 
 mod add;
 mod add_options;
@@ -23,19 +22,20 @@ use shardpack_sources::words::plural;
 use std::collections::HashSet;
 use std::path::Path;
 
-/// The newest generation, for a program that writes the next one.
+/// Opens the newest generation, for a program that writes the next one.
 pub(crate) fn open(dataset: &Path, limits: &Limits) -> shardpack_reader::Result<Dataset> {
     DatasetOptions::new().limits(limits.clone()).open(dataset)
 }
 
-/// The generation before the newest; `None` if there was none, or it was compacted away.
+/// Opens the generation before the newest; `None` if there was none, or it was compacted away.
 pub(crate) fn before(dataset: &Path, newest: &Dataset, limits: &Limits) -> Option<Dataset> {
     let number = newest.generation().checked_sub(1).filter(|&number| number > 0);
     let before = DatasetOptions::new().limits(limits.clone()).generation(Some(number?)).open(dataset).ok();
     before.filter(|before| before.dataset_id() == newest.dataset_id())
 }
 
-/// Whether a dataset has a sample under each of these keys; or, where they are to be absent, under none.
+/// Returns true if a dataset has a sample under each of these keys; with `are_there` false, if it has none under any of
+/// them.
 fn all_held<'k>(
     dataset: &Dataset,
     keys: impl IntoIterator<Item = &'k &'k str>,
@@ -49,15 +49,15 @@ fn all_held<'k>(
     Ok(true)
 }
 
-/// The classes that no sample has: their names and numbers stay, because labels are the numbers
-/// (spec §3.5). None where the labels cannot be read; what is damaged is for `verify` to find.
+/// Returns the classes without samples: their names and numbers stay, because labels are the numbers (spec §3.5). Empty
+/// if the labels cannot be read; finding the damage is the task of `verify`.
 fn empty_classes(newest: &Dataset) -> Vec<String> {
     let (Some(classes), Ok(labels)) = (newest.classes(), newest.labels()) else { return Vec::new() };
     let used: HashSet<i64> = labels.into_iter().collect();
     (0..).zip(classes).filter(|(number, _)| !used.contains(number)).map(|(_, name)| name.clone()).collect()
 }
 
-/// A note on samples that were left out: `first` names one, and in what it differs.
+/// Returns a note on samples that were left out: `first` names one, and its difference.
 pub(crate) fn other_samples(count: u64, first: &str) -> String {
     let samples = plural(count, "sample");
     format!(
@@ -65,7 +65,7 @@ pub(crate) fn other_samples(count: u64, first: &str) -> String {
     )
 }
 
-/// The value of a scalar, for a message and to compare it: as text, NaN is the same as NaN.
+/// Returns the value of a scalar as text, for a message and for comparison: as text, NaN equals NaN.
 pub(crate) fn scalar_words(value: Option<Scalar>) -> String {
     match value {
         Some(Scalar::Bool(value)) => value.to_string(),
@@ -76,12 +76,12 @@ pub(crate) fn scalar_words(value: Option<Scalar>) -> String {
     }
 }
 
-/// Some names, for a message.
+/// Joins some names for a message.
 fn some<'a>(names: impl Iterator<Item = &'a str>, count: usize) -> String {
     let shown: Vec<String> = names.take(SHOWN).map(|name| format!("`{}`", name.escape_debug())).collect();
     let more = if count > SHOWN { format!(" and {} more", count - SHOWN) } else { String::new() };
     format!("{}{more}", shown.join(", "))
 }
 
-/// How many names a message has.
+/// Number of names in a message.
 const SHOWN: usize = 5;

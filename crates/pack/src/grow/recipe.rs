@@ -1,4 +1,4 @@
-//! The options of a dataset, out of its recipe.
+//! Reads the options of a dataset from its recipe.
 
 use super::add_options::AddOptions;
 use crate::encode::PictureRecorder;
@@ -10,8 +10,8 @@ use shardpack_sources::cubes::CubeOptions;
 use shardpack_sources::{LabelColumn, SourceKind, SourceOptions};
 use std::path::Path;
 
-/// The options and the fields that more samples of `dataset` are packed with, out of the recipe of its
-/// newest generation `base`.
+/// Returns the options and the fields with which more samples of `dataset` are packed, from the recipe of its newest
+/// generation `base`.
 pub(super) fn read(dataset: &Path, base: &Manifest, given: &AddOptions) -> crate::Result<(PackOptions, FolderFields)> {
     let (name, classes) = (dataset.display(), base.classes.is_some());
     let DatasetRecipe::Folder(recipe) = DatasetRecipe::read(&base.shard_recipe()) else {
@@ -86,13 +86,13 @@ pub(super) fn read(dataset: &Path, base: &Manifest, given: &AddOptions) -> crate
     Ok((options, FolderFields { has_profiles, trials }))
 }
 
-/// An entry that this version knows.
+/// Returns an entry that this version understands.
 fn typed<T>(entry: &Option<Entry<T>>) -> Option<&T> {
     entry.as_ref()?.typed()
 }
 
-/// The column of the labels: the one that is given, or that the dataset was packed with. One that
-/// the dataset has as a field stays one.
+/// Returns the label column: the given one, or the one with which the dataset was packed. A column that is a field of
+/// the dataset stays a field.
 fn label_column(table: Option<&LabelTable>, schema: &Schema, given: &AddOptions) -> LabelColumn {
     let packed_with = || table?.label_column.clone();
     match given.label_column.clone().or_else(packed_with) {
@@ -102,8 +102,8 @@ fn label_column(table: Option<&LabelTable>, schema: &Schema, given: &AddOptions)
     }
 }
 
-/// The columns of a table that are text: those that are in the dataset, and the one that names its
-/// classes. What the cells of one week look like does not change what the column is.
+/// Returns the text columns of a table: those of the dataset, and the column that names its classes. The cells of a
+/// single addition do not change the type of a column.
 fn text_columns(schema: &Schema, classes: bool, labels: &LabelColumn) -> Vec<String> {
     let of_text = schema.fields().iter().filter(|field| field.kind == FieldKind::Text);
     let names: Vec<String> = of_text.map(|field| field.name.clone()).collect();
@@ -111,7 +111,7 @@ fn text_columns(schema: &Schema, classes: bool, labels: &LabelColumn) -> Vec<Str
     if let LabelColumn::Named(name) | LabelColumn::AlsoField(name) = labels {
         return names.into_iter().chain(classes.then(|| name.clone())).collect();
     }
-    // A dataset with a field `class` has its classes out of `label`.
+    // A dataset with a field `class` has its classes from `label`.
     let naming = ["label", "class"].into_iter().filter(|name| classes && (*name == "label" || !has(name)));
     names.into_iter().chain(naming.map(str::to_owned)).collect()
 }

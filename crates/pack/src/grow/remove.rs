@@ -1,4 +1,4 @@
-//! Samples left out of a dataset, and older generations deleted.
+//! Removes samples from a dataset, and deletes older generations.
 
 use super::{all_held, before, empty_classes, open, some};
 use crate::bail;
@@ -23,11 +23,11 @@ use std::sync::atomic::AtomicBool;
 /// ```
 #[derive(Clone)]
 pub struct RemoveOptions<'a> {
-    /// Drop what an interrupted addition or removal has made so far. Default: false.
+    /// Drop the unfinished result of an interrupted addition or removal. Default: false.
     pub force: bool,
-    /// Threads that read. Default: all cores.
+    /// Number of threads that read. Default: all cores.
     pub threads: usize,
-    /// What the dataset's files may ask for.
+    /// Limits on the sizes that the dataset's files may declare.
     pub limits: Limits,
     /// Called about ten times a second.
     pub on_progress: Option<&'a dyn Fn(&Progress)>,
@@ -51,27 +51,27 @@ impl std::fmt::Debug for RemoveOptions<'_> {
     }
 }
 
-/// What [`remove`] did.
+/// The result of [`remove`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RemoveReport {
-    /// Samples that the new generation does not have any more.
+    /// Number of samples that the new generation lacks.
     pub removed: u64,
-    /// Samples that it has.
+    /// Number of samples of the new generation.
     pub samples: u64,
-    /// Its number.
+    /// Number of the new generation.
     pub generation: u32,
-    /// Shards that were written anew.
+    /// Number of shards that were rewritten.
     pub shards: u32,
-    /// Their bytes.
+    /// Bytes of the rewritten shards.
     pub bytes_out: u64,
-    /// Classes that no sample has any more. Their names stay in the manifest and in every shard.
+    /// Classes without samples. Their names stay in the manifest and in every shard.
     pub empty_classes: Vec<String>,
-    /// What the user should know.
+    /// Notes for the user.
     pub notes: Vec<String>,
 }
 
 impl RemoveReport {
-    /// The object that `remove --json` prints.
+    /// Returns the object that `remove --json` prints.
     #[must_use]
     pub fn to_json(&self) -> Value {
         json!({
@@ -85,16 +85,16 @@ impl RemoveReport {
     }
 }
 
-/// Makes a generation of the dataset in the folder `dataset` without the samples with these keys.
-/// The shards that hold them are written anew without them; all others stay. The older generations
-/// keep them, until [`compact`] deletes those.
+/// Creates a generation of the dataset in the folder `dataset` without the samples with these keys. The shards with
+/// these samples are rewritten without them; all other shards stay. The older generations keep the samples, until
+/// [`compact`] deletes these generations.
 ///
-/// An interrupted run leaves the dataset as it was, and the same call goes on from there. Of a call
-/// that had come to its end, the same one removes nothing.
+/// An interrupted run leaves the dataset unchanged, and the same call continues it. Repeating a finished call removes
+/// nothing.
 ///
 /// # Errors
-/// If there is no dataset, no key, a key that it does not hold, or nothing would be left; if a
-/// record of such a shard is damaged, or the dataset cannot be written.
+/// Fails if there is no dataset, no key, a key that it does not hold, or no sample would be left; if a record of such a
+/// shard is damaged, or the dataset cannot be written.
 pub fn remove(dataset: &Path, keys: &[String], options: &RemoveOptions<'_>) -> crate::Result<RemoveReport> {
     let growth = Growth::take(dataset)?;
     let opened = open(dataset, &options.limits)?;
@@ -155,8 +155,7 @@ fn report(removed: u64, newest: &Dataset, shards: u32, bytes_out: u64, notes: Ve
     RemoveReport { removed, samples, generation, shards, bytes_out, empty_classes, notes }
 }
 
-/// Whether the newest generation is the one before it without these keys: then the same command was
-/// given again after it had come to its end.
+/// Returns true if the newest generation is the previous one without these keys: then a finished command was repeated.
 fn is_last_removal(
     dataset: &Path,
     opened: &Dataset,
@@ -167,8 +166,7 @@ fn is_last_removal(
     Ok(before.len() == opened.len() + keys.len() as u64 && all_held(&before, keys, true)?)
 }
 
-/// The records with these keys, by shard; `None` if none of them is there and they were removed
-/// before.
+/// Returns the records with these keys, by shard; `None` if none of the keys exists and they were removed before.
 fn locate(
     opened: &Dataset,
     keys: &BTreeSet<&str>,
@@ -202,22 +200,21 @@ fn locate(
     bail!(Hinted::new(text, hint))
 }
 
-/// What [`compact`] did.
+/// The result of [`compact`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CompactReport {
-    /// Older generations, which cannot be opened any more.
+    /// Older generations, which can no longer be opened.
     pub generations: Vec<u32>,
-    /// Shards that the newest generation does not have, which are deleted.
+    /// Deleted shards, which the newest generation does not use.
     pub shards: Vec<String>,
-    /// Bytes of those.
+    /// Bytes of the deleted shards.
     pub bytes: u64,
-    /// Classes of the newest generation that no sample has. Their names are still in the manifest and
-    /// in every shard.
+    /// Classes of the newest generation without samples. Their names are still in the manifest and in every shard.
     pub empty_classes: Vec<String>,
 }
 
 impl CompactReport {
-    /// The object that `compact --json` prints.
+    /// Returns the object that `compact --json` prints.
     #[must_use]
     pub fn to_json(&self) -> Value {
         json!({
@@ -229,12 +226,12 @@ impl CompactReport {
     }
 }
 
-/// Deletes every generation but the newest of the dataset in the folder `dataset`, and the shards
-/// that only they have. Names of classes stay, also of those without samples.
+/// Deletes every generation but the newest of the dataset in the folder `dataset`, and the shards that only they use.
+/// Names of classes stay, including classes without samples.
 ///
 /// # Errors
-/// If there is no dataset, if the newest generation is not whole, or if an addition or a removal
-/// was begun and not finished.
+/// Fails if there is no dataset, if the newest generation is incomplete, or if an addition or a removal was begun and
+/// not finished.
 pub fn compact(dataset: &Path) -> crate::Result<CompactReport> {
     let Compacted { generations, shards, bytes, .. } = Growth::take(dataset)?.compact()?;
     let newest = open(dataset, &Limits::default());
@@ -242,7 +239,7 @@ pub fn compact(dataset: &Path) -> crate::Result<CompactReport> {
     Ok(CompactReport { generations, shards, bytes, empty_classes })
 }
 
-/// The records that stay, as samples for the writer.
+/// The remaining records, as samples for the writer.
 struct Rest {
     schema: Schema,
     records: Vec<(Arc<Shard>, u64)>,

@@ -1,4 +1,4 @@
-//! What additions and removals leave, read back by the reader.
+//! The results of additions and removals, read back by the reader.
 
 mod known;
 mod salvaged;
@@ -29,16 +29,16 @@ impl Place {
         self.scratch.path().join(name)
     }
 
-    /// Photos of a few sizes: real ones, so that each record differs.
+    /// Writes photos of a few sizes: real ones, so that each record differs.
     fn photo(&self, path: &str, number: u8) {
         let bytes = fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("../jpeg/testdata/tiles.jpg")).unwrap();
-        // A comment that no other has, right behind the first marker.
+        // A unique comment, right after the first marker.
         let comment = [&[0xFF, 0xFE, 0, 6], format!("n{number:03}").as_bytes()].concat();
         let bytes = [&bytes[..2], &comment, &bytes[2..]].concat();
         self.write(path, bytes);
     }
 
-    /// Photos that differ, numbered from `first` on.
+    /// Writes different photos, numbered from `first` on.
     fn photos(&self, first: u8, paths: &[&str]) {
         (first..).zip(paths).for_each(|(number, path)| self.photo(path, number));
     }
@@ -53,12 +53,12 @@ impl Place {
         self.write(path, bytes);
     }
 
-    /// Says that a file was changed then.
+    /// Sets the time of a file's last change.
     fn touch(&self, path: &str, time: SystemTime) {
         fs::File::options().write(true).open(self.path(path)).unwrap().set_modified(time).unwrap();
     }
 
-    /// A file, and where it is.
+    /// Writes a file, and returns its path.
     fn write(&self, name: &str, content: impl AsRef<[u8]>) -> PathBuf {
         let path = self.path(name);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -78,7 +78,7 @@ impl Place {
         DatasetOptions::new().generation(generation).open(self.path("out")).unwrap()
     }
 
-    /// Every generation up to `newest` verifies, whole.
+    /// Verifies that every generation up to `newest` is undamaged.
     fn verify(&self, newest: u32) {
         for generation in (1..=newest).map(Some).chain([None]) {
             let options = VerifyOptions { digest: true, generation, ..Default::default() };
@@ -93,7 +93,7 @@ fn hooked<T>(work: impl FnOnce(&Hooks<'_>) -> T) -> T {
     work(&Hooks { on_plan: &|_| {}, on_progress: &|_| {}, cancel: &cancel })
 }
 
-/// Keys and labels.
+/// Returns keys and labels.
 fn labels(dataset: &Dataset) -> BTreeMap<String, i64> {
     let labels = dataset.labels().unwrap();
     (0..dataset.len()).map(|i| dataset.key(i).unwrap()).zip(labels).collect()
@@ -103,13 +103,13 @@ fn small() -> PackOptions {
     PackOptions { shard_bytes: 4096, threads: 2, ..PackOptions::default() }
 }
 
-/// With pictures to the byte.
+/// Returns options that store pictures byte for byte.
 fn kept() -> PackOptions {
     let pictures = shardpack_recipe::PictureOptions::Keep;
     PackOptions { pictures, ..small() }
 }
 
-/// With a table of labels.
+/// Returns options with a table of labels.
 fn labelled(table: PathBuf) -> PackOptions {
     PackOptions { source: SourceOptions { labels: Some(table), ..SourceOptions::default() }, ..small() }
 }
@@ -145,7 +145,7 @@ fn classes_keep_their_numbers_and_new_ones_come_behind() {
     place.verify(2);
     let error = DatasetOptions::new().generation(Some(3)).open(place.path("out")).unwrap_err().to_string();
     assert!(error.contains("up to 2, found 3"), "{error}");
-    // Of all pictures, whenever they came.
+    // Figures of all pictures, old and new.
     assert_eq!(newest.fidelity().unwrap()["image"]["samples"], 5);
     assert_eq!(newest.fidelity().unwrap()["image"]["source_bytes"], {
         let folders = ["src", "week"].map(|name| place.path(name));
@@ -165,7 +165,7 @@ fn cubes_are_stored_by_the_settings_that_the_first_ones_were() {
     (0..4).for_each(|n| place.cube(&format!("src/{n}.npy"), [6, 5, 4], f32::from(n as u8)));
     place.pack(&small());
     let recipe = place.open(None).recipe().clone();
-    // Larger cubes alone might have led to other settings.
+    // Larger cubes alone might have led to different settings.
     (0..2).for_each(|n| place.cube(&format!("week/w{n}.npy"), [40, 30, 20], 0.5));
     let added = place.add("week", &AddOptions::default()).unwrap();
     assert_eq!((added.packed.kind, added.samples), (SourceKind::Cubes, 6));
@@ -199,7 +199,7 @@ fn what_the_dataset_has_no_place_for_is_refused() {
         assert!(error.contains(words), "{table}: {error}");
         assert_eq!(place.open(None).generation(), 1);
     }
-    // In another order, and with whole numbers.
+    // In another order, and with integers.
     with("key,age,label\ncat/2.jpg,2,cat\n").unwrap();
     assert_eq!(place.open(None).column("age").unwrap().len(), 2);
     place.verify(2);
@@ -233,7 +233,7 @@ fn a_column_of_text_stays_text_whatever_a_week_looks_like() {
     place.photos(1, &["src/a.jpg", "src/b.jpg"]);
     place.pack(&labelled(place.write("labels.csv", "key,label,code\na.jpg,7,A1\nb.jpg,none,007\n")));
     place.photos(3, &["week/c.jpg", "week/d.jpg"]);
-    // Numbers for classes and codes, a cell with spaces, and one that is empty.
+    // Numbers for classes and codes, a cell with spaces, and an empty cell.
     let tables = [("week", "key,label,code\nc.jpg,7,12\nd.jpg,9, 1.50 \n"), ("next", "key,label,code\ne.jpg,7,\n")];
     place.photo("next/e.jpg", 5);
     for (week, table) in tables {
@@ -264,7 +264,7 @@ fn the_column_of_keys_is_the_one_of_packing_or_another() {
     place.pack(&options);
     assert_eq!(place.open(None).recipe()["labels"]["key_column"], "photo");
     place.photos(2, &["week/b.jpg", "next/c.jpg"]);
-    // `id` has one of the usual names, and is a column like any other.
+    // `id` is one of the usual names, and still a column like any other.
     place.add("week", &add_labelled(place.write("week.csv", "id,photo\n12,b.jpg\n"))).unwrap();
     let next = add_labelled(place.write("next.csv", "id,picture\n13,c.jpg\n"));
     let error = place.add("next", &next).unwrap_err();
@@ -302,7 +302,7 @@ fn notes_of_adding_name_options_of_adding() {
         place.cube(name, [6, 5, 4], 0.5);
     }
     place.pack(&small());
-    // A note on such folders says that `class_folders` takes them for classes, which `add` cannot be told.
+    // A note on such folders says that `class_folders` reads them as classes, an option that `add` does not have.
     for (number, name) in (1..).zip(["week/train/c.npy", "week/test/d.npy"]) {
         place.cube(name, [6, 5, 4], f32::from(number as u8));
     }
@@ -384,13 +384,13 @@ fn what_is_removed_is_in_no_file_after_compacting() {
     let error = DatasetOptions::new().generation(Some(1)).open(&out).unwrap_err();
     let hint = error.hint().map(|hint| hint.to_string()).unwrap_or_default();
     assert!(hint.contains("compact"), "{error}: {hint}");
-    // It goes on growing.
+    // The dataset can still grow.
     place.photo("week/new.jpg", 99);
     let added = place.add("week", &AddOptions::default()).unwrap();
     assert_eq!((added.generation, added.samples), (3, 12));
 }
 
-/// Takes the newest generation, the second, back to where an interrupted run had it ready.
+/// Turns the newest generation, the second, back to the state in which an interrupted run had completed it.
 fn unsettle(out: &Path) {
     fs::create_dir_all(out.join(".shardpack-next")).unwrap();
     fs::rename(out.join("manifest.json"), out.join(".shardpack-next/manifest.json")).unwrap();
@@ -415,7 +415,7 @@ fn an_interrupted_removal_makes_no_other_command_a_success() {
     unsettle(&out);
     let again = remove(&["a.jpg"]).unwrap();
     assert_eq!((again.removed, again.generation, again.samples), (0, 2, 2));
-    // The samples that stay are no addition.
+    // The remaining samples are not an addition.
     unsettle(&out);
     fs::remove_file(place.path("src/a.jpg")).unwrap();
     let error = place.add("src", &AddOptions::default()).unwrap_err().to_string();
@@ -453,7 +453,7 @@ fn a_class_without_samples_is_named_and_its_name_stays() {
     assert_eq!(removed.empty_classes, ["ant", "patient 17"]);
     let gone = compact(&out).unwrap();
     assert_eq!((gone.generations, gone.empty_classes), (vec![1, 2], keys(&["ant", "patient 17"])));
-    // Of the sample nothing is left. Its class stays, wherever classes stand: numbers mean them.
+    // Nothing is left of the sample. Its class stays everywhere, because labels are the numbers of classes.
     let holding = |needle: &[u8]| {
         let files = walk(&out).into_iter().map(|file| (file.clone(), fs::read(file).unwrap()));
         let holding = files.filter(|(_, bytes)| bytes.windows(needle.len()).any(|window| window == needle));
@@ -468,7 +468,7 @@ fn a_class_without_samples_is_named_and_its_name_stays() {
     found.sort_unstable();
     assert_eq!(found, expected);
     assert_eq!(labels(&newest)["zebra/2.jpg"], 2);
-    // Of a class that gets samples again nothing is said.
+    // A class that gets samples again is not mentioned.
     place.photo("week/ant/3.jpg", 4);
     place.add("week", &AddOptions::default()).unwrap();
     assert_eq!(compact(&out).unwrap().empty_classes, ["patient 17"]);

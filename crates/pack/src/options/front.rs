@@ -1,4 +1,4 @@
-//! The options of packing as front ends read them: what was given, by name.
+//! Reads the options of packing for front ends, by name.
 
 use super::source::{self, READING, abouts};
 use super::{About, ArgumentError, Declared, StorageOptions, Takes, Value, is_given, read};
@@ -50,26 +50,26 @@ const RUN: &[RunOption] = &[
     ),
 ];
 
-/// Options of packing that front ends read themselves: `spool` and `take_over` say how a store is
-/// written to, and `recipe` stands for the options of a candidate of a report.
+/// Options of packing that front ends read themselves: `spool` and `take_over` concern writing to a
+/// store, and `recipe` represents the options of a report's candidate.
 const OF_FRONT_ENDS: [&str; 3] = ["spool", "take_over", "recipe"];
 
 impl PackOptions {
-    /// The descriptions of all options that [`read`](Self::read) takes.
+    /// Returns the descriptions of all options that [`read`](Self::read) accepts.
     pub fn about() -> impl Iterator<Item = &'static About> {
         let of_storage = abouts(READING).chain(abouts(StorageOptions::OPTIONS));
         of_storage.chain(abouts(source::PACKING)).chain(abouts(RUN))
     }
 
-    /// The names of all options of front ends.
+    /// Returns the names of all options of front ends.
     pub fn names() -> impl Iterator<Item = &'static str> {
         Self::about().map(|about| about.name).chain(OF_FRONT_ENDS)
     }
 
-    /// A value of an option, checked, as it would be shown; `None` if there is no such option.
+    /// Checks the value of an option and returns it as text; `None` if there is no such option.
     ///
     /// # Errors
-    /// If the option cannot have the value.
+    /// Fails if the option cannot have the value.
     pub fn canonical(name: &str, value: &Value) -> Result<Option<String>, ArgumentError> {
         if let Some(option) = StorageOptions::option(name) {
             return StorageOptions::canonical(option, value).map(Some);
@@ -82,7 +82,7 @@ impl PackOptions {
         Ok(Self::about().any(|about| about.name == name).then(|| value.to_string()))
     }
 
-    /// How an option that is not given is spelled; `None` if it has no value then.
+    /// Returns the spelling of an option's default; `None` if it has no default.
     #[must_use]
     pub fn default_of(name: &str) -> Option<String> {
         let source = source::defaults();
@@ -94,7 +94,7 @@ impl PackOptions {
         }
     }
 
-    /// The options that were given, for packing into `out`, checked together.
+    /// Reads the given options for packing into `out`, and checks them together.
     ///
     /// ```
     /// use shardpack_pack::pack::PackOptions;
@@ -105,8 +105,8 @@ impl PackOptions {
     /// ```
     ///
     /// # Errors
-    /// If there is no such option, one cannot have its value, contradicts another, or would have no
-    /// effect.
+    /// Fails if an option does not exist, cannot have its value, contradicts another option, or
+    /// would have no effect.
     pub fn read(given: &[(String, Value)], out: &Path) -> Result<Self, ArgumentError> {
         refuse_unknown(Self::about(), given)?;
         shardpack_recipe::check(Self::about(), given)?;
@@ -114,7 +114,7 @@ impl PackOptions {
         let mut source = source::defaults();
         read(READING, given, &mut source)?;
         read(source::PACKING, given, &mut source)?;
-        // A link may lead to where it is.
+        // A link may lead into the output folder.
         let exclude = source.follow_links.then(|| out.to_owned());
         let StorageOptions { pictures, arrays, shard_bytes, shuffle } = StorageOptions::read(given)?;
         let source = SourceOptions { exclude, ..source };
@@ -123,7 +123,7 @@ impl PackOptions {
         Ok(options)
     }
 
-    /// The options that were given, for a plan: without those of one run.
+    /// Reads the given options for a plan, without those of a single run.
     ///
     /// # Errors
     /// As [`read`](Self::read), and for options that have no effect on a plan.
@@ -140,7 +140,7 @@ impl PackOptions {
     }
 }
 
-/// Refuses an option that is not among these.
+/// Refuses an option that is not in the given list.
 pub(crate) fn refuse_unknown<'a>(
     known: impl Iterator<Item = &'a About>,
     given: &[(String, Value)],

@@ -14,7 +14,7 @@ use std::path::PathBuf;
 type Result<T, E = ArgumentError> = std::result::Result<T, E>;
 type ReportOption = Declared<ReportArguments>;
 
-/// The options of a report. [`read`](Self::read) takes them by name.
+/// The options of a report. [`read`](Self::read) reads them by name.
 ///
 /// ```
 /// use shardpack_pack::options::ReportArguments;
@@ -26,34 +26,34 @@ type ReportOption = Declared<ReportArguments>;
 /// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct ReportArguments {
-    /// The options on reading the source that were given.
+    /// The given options for reading the source.
     pub reading: Vec<(String, Value)>,
     /// Source of a dataset. Default: none.
     pub source: Option<PathBuf>,
-    /// Replace a file that is no report. Default: false.
+    /// Replace a file that is not a report. Default: false.
     pub force: bool,
-    /// Samples to draw. Default: as many as make the predicted size known to ±2 %.
+    /// Number of samples to draw. Default: until the predicted size is known to ±2 %.
     pub samples: Option<u64>,
-    /// Seed of the draw. Default 0.
+    /// Seed of the draw. Default: 0.
     pub seed: u64,
-    /// Samples in the gallery: that many of the worst, and that many at random. Default 6.
+    /// Samples in the gallery: this many of the worst, and this many at random. Default: 6.
     pub gallery: u8,
     /// Conditions on the recommended candidate. Default: see [`Want`].
     pub want: Vec<String>,
     /// The user's own metrics. Default: none.
     pub metric: Vec<MetricCommand>,
-    /// Times that each of them is run on the original alone. Default 3.
+    /// Number of runs of each metric on the original alone. Default: 3.
     pub metric_baseline_runs: Option<u32>,
-    /// A file of candidates, instead of ladders. Default: none.
+    /// A file of candidates that replaces the ladders. Default: none.
     pub candidates: Option<PathBuf>,
-    /// Values of options of packing: a candidate is measured for each. The option and the value, in the
-    /// order in which they were given.
+    /// Values of packing options: a candidate is measured for each. Each entry is an option and a value, in the given
+    /// order.
     pub ladders: Vec<(&'static str, String)>,
     /// A device whose decoding is timed: `cuda:0`, or `cpu` for none. Default: the first GPU.
     pub device: Option<String>,
-    /// Worker threads. Default: all cores.
+    /// Number of worker threads. Default: all cores.
     pub threads: Option<usize>,
-    /// Limit on the bytes of samples that are being measured. Default: as packing.
+    /// Limit on the bytes of samples that are being measured. Default: as in packing.
     pub memory: Option<u64>,
 }
 
@@ -78,7 +78,7 @@ impl Default for ReportArguments {
     }
 }
 
-/// Adds values of an option of packing, as that option spells them.
+/// Adds values of a packing option in the spelling of that option.
 fn add_rungs(arguments: &mut ReportArguments, given: Given<'_>) -> Result<()> {
     let mut add = |value: &Value| {
         let Some(option) = StorageOptions::option(given.option) else { return Ok(()) };
@@ -91,16 +91,16 @@ fn add_rungs(arguments: &mut ReportArguments, given: Given<'_>) -> Result<()> {
     }
 }
 
-/// The option of packing of this name, as a ladder.
+/// Declares the packing option of this name as a ladder.
 const fn ladder(name: &'static str, takes: Takes, help: &'static str) -> ReportOption {
     ReportOption::new(name, takes, help, add_rungs, |_| None).group("Candidates")
 }
 
 impl ReportArguments {
-    /// Times that a metric is run on the original alone, unless the caller says otherwise.
+    /// Default number of runs of a metric on the original alone.
     pub const BASELINE_RUNS: u32 = 3;
 
-    /// Every option but those on reading the source.
+    /// All options except those for reading the source.
     const OPTIONS: &[ReportOption] = &[
         ReportOption::new(
             "source",
@@ -240,15 +240,15 @@ impl ReportArguments {
         ),
     ];
 
-    /// The descriptions of all options.
+    /// Returns the descriptions of all options.
     pub fn about() -> impl Iterator<Item = &'static About> {
         abouts(Self::OPTIONS).chain(abouts(READING))
     }
 
-    /// The options that were given, checked together.
+    /// Reads the given options, and checks them together.
     ///
     /// # Errors
-    /// If there is no such option, one cannot have its value, or options contradict each other.
+    /// Fails if an option does not exist, cannot have its value, or contradicts another option.
     pub fn read(given: &[(String, Value)]) -> Result<Self> {
         refuse_unknown(Self::about(), given)?;
         check_columns(given)?;
@@ -262,14 +262,14 @@ impl ReportArguments {
     /// Checks the value of one option.
     ///
     /// # Errors
-    /// If the option cannot have it.
+    /// Fails if the option cannot have the value.
     pub fn check_value(name: &str, value: &Value) -> Result<()> {
         let given = [(name.to_owned(), value.clone())];
         read(Self::OPTIONS, &given, &mut Self::default())?;
         read(READING, &given, &mut super::source::defaults())
     }
 
-    /// How an option that is not given is spelled; `None` if it has no value then.
+    /// Returns the spelling of an option's default; `None` if it has no default.
     #[must_use]
     pub fn default_of(name: &str) -> Option<String> {
         let own = Self::OPTIONS.iter().find(|option| option.about.name == name);
@@ -280,7 +280,7 @@ impl ReportArguments {
         }
     }
 
-    /// The values of an option of packing that were asked for.
+    /// Returns the requested values of a packing option.
     #[must_use]
     pub fn ladder(&self, option: &str) -> Vec<&str> {
         self.ladders.iter().filter(|(name, _)| *name == option).map(|(_, value)| value.as_str()).collect()
@@ -290,22 +290,22 @@ impl ReportArguments {
         self.ladders.iter().any(|(name, _)| StorageOptions::option(name).is_some_and(|option| is(&option.about)))
     }
 
-    /// Whether ladders of candidates for pictures are asked for.
+    /// Returns true if ladders of candidates for pictures are requested.
     #[must_use]
     pub fn is_on_pictures(&self) -> bool {
         self.has_ladder(|about| !about.jpeg.is_empty())
     }
 
-    /// Whether ladders of candidates for cubes are asked for.
+    /// Returns true if ladders of candidates for cubes are requested.
     #[must_use]
     pub fn is_on_cubes(&self) -> bool {
         self.has_ladder(|about| about.jpeg.is_empty())
     }
 
-    /// The conditions of [`want`](Self::want).
+    /// Parses the conditions of [`want`](Self::want).
     ///
     /// # Errors
-    /// If one is none.
+    /// Fails if a text is not a condition.
     pub fn wants(&self) -> Result<Vec<Want>> {
         let wants = self.want.iter().map(|text| Want::parse(text, &parse_size));
         wants.collect::<Result<_, _>>().map_err(|said| ArgumentError::of("want", said))
@@ -317,7 +317,7 @@ impl ReportArguments {
         }
         for (name, _) in &self.ladders {
             let other = StorageOptions::option(name).map_or("", |option| option.about.without);
-            // A ladder may have qualities and scores: they are candidates beside each other.
+            // A ladder may have both qualities and scores: each is a candidate.
             if *name != "quality" && self.ladders.iter().any(|(name, _)| *name == other) {
                 return Err(ArgumentError::new(name, format_args!("without `{other}`"), "both"));
             }

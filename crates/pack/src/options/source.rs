@@ -1,4 +1,4 @@
-//! The options on reading a source, in one table.
+//! The options for reading a source, in one table.
 
 use super::{ArgumentError, Declared, Takes, Value, Word, spelled_size, values_of, words};
 use shardpack_format::{Hint, Setting};
@@ -10,7 +10,7 @@ type SourceOption = Declared<SourceOptions>;
 
 const SOURCES: &str = "Sources";
 
-/// The options on reading a source, for packing and for reports.
+/// The options for reading a source, for packing and for reports.
 pub const READING: &[SourceOption] = &[
     SourceOption::new(
         "kind",
@@ -120,7 +120,7 @@ pub const READING: &[SourceOption] = &[
     .group(SOURCES),
 ];
 
-/// The options on a source that packing alone has.
+/// The options on a source that only packing has.
 pub(super) const PACKING: &[SourceOption] = &[
     SourceOption::new(
         "splits",
@@ -162,16 +162,16 @@ pub(super) const PACKING: &[SourceOption] = &[
     .group("Output"),
 ];
 
-/// The default options of front ends: cubes may be larger than a library takes them.
+/// Returns the default options of front ends: they accept larger cubes than the library.
 pub(super) fn defaults() -> SourceOptions {
     let cubes = CubeOptions { max_bytes: MAX_BYTES, ..CubeOptions::default() };
     SourceOptions { cubes, ..SourceOptions::default() }
 }
 
-/// The options on reading a source that were given.
+/// Reads the given options for reading a source.
 ///
 /// # Errors
-/// If an option cannot have its value, or names a column of no table.
+/// Fails if an option cannot have its value, or names a column without a table.
 pub fn reading(given: &[(String, Value)]) -> Result<SourceOptions, ArgumentError> {
     check_columns(given)?;
     let mut options = defaults();
@@ -179,7 +179,7 @@ pub fn reading(given: &[(String, Value)]) -> Result<SourceOptions, ArgumentError
     Ok(options)
 }
 
-/// Those of `given` that are options on reading a source.
+/// Returns the options in `given` that concern reading a source.
 #[must_use]
 pub fn of_reading(given: &[(String, Value)]) -> Vec<(String, Value)> {
     let all = READING.iter().flat_map(|option| {
@@ -188,7 +188,7 @@ pub fn of_reading(given: &[(String, Value)]) -> Vec<(String, Value)> {
     all.filter(|(_, value)| *value != Value::Switch(false)).collect()
 }
 
-/// Refuses columns of a table that is not there.
+/// Refuses columns of a table if there is no table.
 pub(crate) fn check_columns(given: &[(String, Value)]) -> Result<(), ArgumentError> {
     if is_given(given, "labels") {
         return Ok(());
@@ -199,13 +199,13 @@ pub(crate) fn check_columns(given: &[(String, Value)]) -> Result<(), ArgumentErr
     }
 }
 
-/// The error for a column of a table that is not there.
+/// Returns the error for a column without a table.
 pub(crate) fn no_table(option: &'static str) -> ArgumentError {
     let hint = Hint::set([Setting::any("labels", "FILE")]).then(" names it");
     ArgumentError::new(option, "a table of labels that it is a column of", "none").with_hint(hint)
 }
 
-/// The descriptions of a table.
+/// Returns the descriptions of a table.
 pub(crate) fn abouts<O>(table: &'static [Declared<O>]) -> impl Iterator<Item = &'static About> {
     table.iter().map(|option| &option.about)
 }

@@ -18,7 +18,7 @@ fn words_are_read_as_they_are_spelled() {
     }
 }
 
-/// Values of every kind: each option can have one of them.
+/// Values of every kind: each option accepts one of them.
 fn values() -> Vec<Value> {
     let words = [
         "images", "on", "stop", "tile", "420", "sample", "keep", "zstd", "none", "size", "skip", "as-given", "1/4",
@@ -58,7 +58,7 @@ fn every_option_can_be_given() {
     assert!(ReportArguments::read(&[text("output", "x")]).is_err() && AddOptions::read(&[text("jpeg", "x")]).is_err());
 }
 
-/// An option that records how samples are stored changes the options, and is spelled as it was given.
+/// A storage option changes the options, and is spelled as it was given.
 #[test]
 fn every_option_of_storage_is_spelled_as_it_is_read() {
     for option in StorageOptions::OPTIONS {

@@ -14,11 +14,10 @@ use shardpack_sources::cubes::{CubeOptions, CubeRun, CubeValues, OpenCube, open}
 use shardpack_sources::unpacked::read_meta;
 use shardpack_sources::{Listing, SourceSample};
 
-/// What a record takes besides the payloads: frame, head, metadata and padding.
+/// Bytes of a record besides the payloads: frame, head, metadata and padding.
 const OVERHEAD_BYTES: u64 = 2048;
 
-/// What a thread needs for a sample besides that: a unit of stored elements, a block of the file,
-/// tables of the coder.
+/// Further memory of a thread for a sample: a unit of stored elements, a block of the file, tables of the coder.
 const SCRATCH_BYTES: u64 = 6 << 20;
 
 pub(super) struct Cubes<'a> {
@@ -52,16 +51,16 @@ impl<'a> Cubes<'a> {
         })
     }
 
-    /// Estimated size of a sample's record, from the ratios of the trial.
+    /// Estimates the size of a sample's record, from the ratios of the trial.
     pub(super) fn estimate(&self, entry: &SourceSample) -> u64 {
         let mask = |masks: &FolderMasks<'_>| entry.mask.as_ref().map_or(0, |file| masks.stored_bytes(file.bytes));
         stored_bytes(array_bytes(entry), Some(&self.trial)).saturating_add(self.masks.as_ref().map_or(0, mask))
             + OVERHEAD_BYTES
     }
 
-    /// The memory that a sample takes: the record, at most as large as the cube; the cube and the
-    /// bytes it comes from, unless it is read as needed; its stored elements, if they are rearranged as a
-    /// whole; and a mask, as loaded and as stored.
+    /// Returns the memory for a sample: the record, at most as large as the cube; the cube and its source bytes, unless
+    /// it is read in blocks; its stored elements, if they are rearranged as a whole; and a mask, as loaded and as
+    /// stored.
     pub(super) fn memory_bytes(&self, entry: &SourceSample) -> u64 {
         let cube = array_bytes(entry);
         let in_file = entry.content.cube().is_some_and(|info| info.in_file);
@@ -71,7 +70,7 @@ impl<'a> Cubes<'a> {
         [loaded, rearranged, mask, SCRATCH_BYTES].into_iter().fold(cube, u64::saturating_add)
     }
 
-    /// Puts a cube, its mask and its metadata into a record.
+    /// Adds a cube, its mask and its metadata to a record.
     pub(super) fn put(
         &self,
         workspace: &mut Workspace,
@@ -110,8 +109,7 @@ impl<'a> Cubes<'a> {
         }
         let settings = self.trial.settings;
         let encoded = self.field.put_first(&mut workspace.cube, settings, &cube, no_data, &entry.key, draft);
-        // A file that was replaced, or became shorter, while it was read has changed. That is
-        // no reason to skip it.
+        // A file that was replaced or truncated while it was read has changed. That is no reason to skip it.
         if encoded.is_err() || matches!(cube, CubeValues::InFile(_)) {
             self.listing.check_unchanged(entry)?;
         }

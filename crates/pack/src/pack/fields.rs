@@ -1,4 +1,4 @@
-//! The fields of datasets that are packed of files: schema, classes and recipe.
+//! The fields of datasets that are packed from files: schema, classes and recipe.
 
 use super::options::PackOptions;
 use super::{tables, trials};
@@ -9,24 +9,24 @@ use shardpack_format::{Field, FieldKind, Hinted, Metadata, Recipe, Schema};
 use shardpack_recipe::{ArrayRecipe, DatasetRecipe, FolderRecipe, LabelTable, Order, PictureOptions, Variables};
 use shardpack_sources::{LabelsFrom, Listing, SourceKind, SourceSample};
 
-/// Columns that hold labels without being named.
+/// Names of columns that hold labels by default.
 const USUAL: [&str; 2] = ["label", "class"];
 
-/// The fields of a dataset of files, and how its arrays are stored: settled before the first sample is
-/// packed, and the same for all datasets of one source.
+/// The fields of a dataset of files, and the storage of its arrays: settled before the first sample is packed, and
+/// equal for all datasets of one source.
 #[derive(Debug, Clone)]
 pub(crate) struct FolderFields {
-    /// Whether there is a field for ICC profiles.
+    /// True if the dataset has a field for ICC profiles.
     pub(crate) has_profiles: bool,
-    /// How `cube` is stored, if there are cubes, and `mask` if there are masks.
+    /// Settings of `cube`, if there are cubes, and of `mask`, if there are masks.
     pub(crate) trials: Vec<(String, Trial)>,
 }
 
 impl FolderFields {
-    /// What the samples of a listing need. Tries codecs, on the caller's rayon pool.
+    /// Determines the fields for the samples of a listing. Tries codecs, on the caller's rayon pool.
     ///
     /// # Errors
-    /// If an option would have no effect, or a codec cannot be chosen.
+    /// Fails if an option would have no effect, or a codec cannot be chosen.
     pub(crate) fn of(listing: &Listing, options: &PackOptions) -> crate::Result<Self> {
         match listing.kind {
             SourceKind::Images => {
@@ -42,12 +42,12 @@ impl FolderFields {
         }
     }
 
-    /// How an array field is stored, if there is that field.
+    /// Returns the settings of an array field, if the field exists.
     pub(crate) fn trial(&self, field: &str) -> Option<&Trial> {
         self.trials.iter().find(|(name, _)| name == field).map(|(_, trial)| trial)
     }
 
-    /// The fields in the order of the schema, without those of the table of labels.
+    /// Returns the fields in the order of the schema, without those of the table of labels.
     pub(crate) fn declare(&self, listing: &Listing, pictures: &PictureOptions) -> Vec<Field> {
         let is_of_pictures = listing.kind == SourceKind::Images;
         let mut fields = vec![match is_of_pictures {
@@ -73,13 +73,13 @@ impl FolderFields {
         fields
     }
 
-    /// Schema, classes and recipe of a new dataset.
+    /// Returns schema, classes and recipe of a new dataset.
     pub(super) fn metadata(&self, listing: &Listing, options: &PackOptions) -> crate::Result<Metadata> {
         let recipe = DatasetRecipe::Folder(Box::new(self.recipe(listing, options))).to_map();
         self.metadata_with(listing, options, recipe)
     }
 
-    /// The same with this recipe.
+    /// Like `metadata`, with this recipe.
     pub(super) fn metadata_with(
         &self,
         listing: &Listing,
@@ -125,7 +125,7 @@ fn label_table(listing: &Listing, options: &PackOptions) -> LabelTable {
         _ => None,
     };
     match label {
-        // Where the labels are numbers, the field has another name than the column.
+        // If the labels are numbers, the name of the field differs from the column's.
         Some(name) => {
             columns.retain(|column| *column != "label" && *column != name);
             columns.insert(0, name);
@@ -136,21 +136,21 @@ fn label_table(listing: &Listing, options: &PackOptions) -> LabelTable {
     LabelTable {
         columns: columns.into_iter().map(str::to_owned).collect(),
         label_column: label.map(str::to_owned),
-        // Where nobody named it, the tables of other weeks may call it otherwise.
+        // If the user did not name the column, the tables of later additions may use another name.
         key_column: options.source.key_column.clone(),
     }
 }
 
-/// Whether a picture has an ICC profile.
+/// Returns true if a picture has an ICC profile.
 pub(crate) fn has_profile(entry: &SourceSample) -> bool {
     entry.content.picture().and_then(|picture| picture.jpeg).is_some_and(|jpeg| jpeg.icc)
 }
 
-/// Refuses options that would have no effect: whoever gives them expects one.
+/// Refuses options that would have no effect, because the user expects one.
 fn refuse_cube_options(listing: &Listing, options: &PackOptions) -> crate::Result<()> {
     let (cubes, arrays) = (&options.source.cubes, options.arrays);
     let has_masks = listing.samples.iter().any(|entry| entry.mask.is_some());
-    // Masks are arrays, whose codec may be chosen.
+    // Masks are arrays, so the options may choose their codec.
     let allowed = match has_masks {
         true => ArrayOptions {
             coder: arrays.coder,

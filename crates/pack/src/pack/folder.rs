@@ -1,4 +1,4 @@
-//! The samples of a listing as records: what the writer, a report and a forecast ask for them.
+//! The samples of a listing as records, for the writer, a report and a forecast.
 
 use super::cubes::Cubes;
 use super::fields::FolderFields;
@@ -17,7 +17,7 @@ use shardpack_writer::{Encoded, EncodedSample, Plan, PlanOptions, PlanSample, Sa
 use std::borrow::Cow;
 use std::sync::Mutex;
 
-/// The samples of a listing, as packing stores them under some options.
+/// The samples of a listing, in the form that packing stores under some options.
 pub(crate) struct FolderSource<'a> {
     listing: &'a Listing,
     options: &'a PackOptions,
@@ -25,9 +25,9 @@ pub(crate) struct FolderSource<'a> {
     schema: Schema,
     table: TablePlaces,
     samples: FolderSamples<'a>,
-    /// Follows whether the user stops the run.
+    /// Tells if the user has stopped the run.
     run: CubeRun,
-    /// Workspaces that no thread is using.
+    /// Workspaces that no thread uses.
     idle: Mutex<Vec<Workspace>>,
     odd: Mutex<Vec<OddPicture>>,
     unfit: Mutex<UnfitSamples>,
@@ -38,27 +38,27 @@ enum FolderSamples<'a> {
     Cubes(Cubes<'a>),
 }
 
-/// Samples that were left out because their values cannot be stored as the options say.
+/// Samples that were left out because the options cannot store their values.
 #[derive(Default)]
 struct UnfitSamples {
     count: u64,
-    /// Their values.
+    /// Description of their values.
     what: Option<&'static str>,
-    /// How to store them.
+    /// A hint with options that can store them.
     hint: Option<Hint>,
 }
 
 impl<'a> FolderSource<'a> {
-    /// Settles the fields, as packing does, and prepares. Runs on the caller's rayon pool.
+    /// Settles the fields like packing, and prepares. Runs on the caller's rayon pool.
     ///
     /// # Errors
-    /// If packing would refuse the options before the first sample.
+    /// Fails if packing would refuse the options before the first sample.
     pub(crate) fn open(listing: &'a Listing, options: &'a PackOptions) -> crate::Result<Self> {
         options.arrays.check()?;
         Self::new(listing, options, FolderFields::of(listing, options)?)
     }
 
-    /// The same with these fields. Re-encodes a few pictures to learn how large they become.
+    /// Like `open`, with these fields. Re-encodes a few pictures to estimate the stored sizes.
     pub(crate) fn new(listing: &'a Listing, options: &'a PackOptions, fields: FolderFields) -> crate::Result<Self> {
         let schema = fields.metadata_with(listing, options, shardpack_format::Recipe::new())?.schema;
         let run = CubeRun::within(options.source.files.clone(), options.source.cancel.clone());
@@ -80,7 +80,6 @@ impl<'a> FolderSource<'a> {
         })
     }
 
-    /// The schema of the records.
     pub(crate) const fn schema(&self) -> &Schema {
         &self.schema
     }
@@ -93,17 +92,17 @@ impl<'a> FolderSource<'a> {
         &self.fields
     }
 
-    /// Schema, classes and recipe of a new dataset of these samples.
+    /// Returns schema, classes and recipe of a new dataset of these samples.
     pub(super) fn metadata(&self) -> crate::Result<Metadata> {
         self.fields.metadata(self.listing, self.options)
     }
 
-    /// The settings for cubes, if these are cubes.
+    /// Returns the settings for cubes, if the samples are cubes.
     pub(crate) fn settings(&self) -> Option<ArraySettings> {
         self.fields.trial("cube").map(|trial| trial.settings)
     }
 
-    /// The plan of a dataset: the same on every machine.
+    /// Returns the plan of a dataset: the same on every machine.
     pub(super) fn plan(&self, metadata: Metadata) -> crate::Result<Plan> {
         let samples = self.listing.samples.iter().enumerate().map(|(number, entry)| PlanSample {
             key: &entry.key,
@@ -119,15 +118,15 @@ impl<'a> FolderSource<'a> {
         Ok(Plan::new(samples, metadata, options)?)
     }
 
-    /// Bytes of samples in flight that a run can use.
+    /// Returns the limit of the bytes of samples in flight.
     pub(super) fn memory_limit(&self) -> u64 {
         let largest = (0..self.listing.samples.len() as u64).map(|sample| self.memory_bytes(sample)).max();
         let enough = || default_memory(self.options.threads, largest.unwrap_or(0));
         self.options.memory_bytes.unwrap_or_else(enough)
     }
 
-    /// Bytes that header, index and footer take if all samples go into one shard. More shards take
-    /// a few hundred bytes more for each, and the recipe again.
+    /// Returns the size of header, index and footer in bytes if all samples are in one shard. Each
+    /// further shard adds a few hundred bytes and a copy of the recipe.
     pub(crate) fn beside_bytes(&self) -> u64 {
         let keys: u64 = self.listing.samples.iter().map(|entry| entry.key.len() as u64).sum();
         let rows = IndexBuilder::bytes_for(&self.schema, self.listing.samples.len() as u64, keys);
@@ -135,14 +134,14 @@ impl<'a> FolderSource<'a> {
         rows.saturating_add(metadata.map_or(0, |bytes| bytes.len() as u64) + HEADER_BYTES + FOOTER_BYTES)
     }
 
-    /// The pictures with oddities, by key.
+    /// Returns the pictures with oddities, by key.
     pub(super) fn odd_pictures(&self) -> Vec<OddPicture> {
         let mut odd = lock(&self.odd).clone();
         odd.sort_by(|a, b| a.key.cmp(&b.key));
         odd
     }
 
-    /// A note on samples whose values could be stored under other options.
+    /// Returns a note on samples whose values other options could store.
     pub(super) fn unfit_note(&self) -> Option<Note> {
         let unfit = lock(&self.unfit);
         let note = format!("left out {} with {}", plural(unfit.count, "cube"), unfit.what?);
@@ -172,11 +171,11 @@ impl<'a> FolderSource<'a> {
         Ok(EncodedSample { record, frame, scalars, source_bytes: entry.source_bytes(), tally })
     }
 
-    /// A sample that is left out, if the options allow that and the sample itself is at fault.
+    /// Leaves a sample out, if the options allow that and the sample itself is at fault.
     fn skipped(&self, error: SampleError) -> Result<Encoded<Tally>, SampleError> {
         let is_picture = matches!(error, SampleError::Picture { .. });
         if !is_picture {
-            // A store that fails is no damage of a sample.
+            // A failing store is not damage of a sample.
             self.listing.files.failure()?;
         }
         if !self.options.skips() || !(is_picture || (error.is_of_source() && !self.run.is_cancelled())) {
@@ -195,7 +194,7 @@ impl<'a> FolderSource<'a> {
     }
 }
 
-/// One sample for each thread and one more that waits to be written, but at least 64 MiB.
+/// One sample for each thread plus one sample that waits to be written, but at least 64 MiB.
 pub(crate) fn default_memory(threads: usize, largest_sample: u64) -> u64 {
     largest_sample.saturating_mul(threads as u64 + 1).max(64 << 20)
 }
@@ -247,7 +246,7 @@ mod tests {
     use std::fs::File;
     use std::path::Path;
 
-    /// A cube of 1 MiB of float32: large enough that a second block is read after the first.
+    /// Writes a cube of 1 MiB of float32: large enough that a second block is read after the first.
     fn write_npy(path: &Path) {
         let mut npy = b"\x93NUMPY\x01\0v\0{'descr': '<f4', 'fortran_order': False, 'shape': (64, 64, 64), }".to_vec();
         npy.resize(127, b' ');
@@ -256,8 +255,8 @@ mod tests {
         std::fs::write(path, npy).unwrap();
     }
 
-    /// Encodes the one cube of a folder. `change` gets its file after it was opened and
-    /// before its values are read.
+    /// Encodes the one cube of a folder. `change` gets its file after it was opened and before its
+    /// values are read.
     fn encode(on_bad_input: OnBadInput, change: impl Fn(&File)) -> Result<Option<Encoded<Tally>>, SampleError> {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("cube.npy");
@@ -282,7 +281,7 @@ mod tests {
     fn a_file_that_changes_while_it_is_encoded_stops_the_run() {
         for policy in [OnBadInput::Stop, OnBadInput::Skip] {
             assert!(encode(policy, |_| ()).unwrap().is_none());
-            // Cut short; and with only its time changed, after all of it was read.
+            // A truncated file; and one whose time changed after it was read completely.
             let cut = encode(policy, |file| file.set_len(600_000).unwrap());
             let touched = encode(policy, |file| file.set_modified(std::time::SystemTime::UNIX_EPOCH).unwrap());
             for changed in [cut, touched] {

@@ -1,5 +1,4 @@
-//! What packing in parts would take, before it begins: the same plan as packing makes, and the rate
-//! of a few samples.
+//! Forecast of packing in parts: the plan of packing, and the rate of a few samples.
 
 use super::folder::FolderSource;
 use super::options::PackOptions;
@@ -14,14 +13,14 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// How many samples are packed to learn the rate, unless they take longer than [`TRIAL`].
+/// Number of samples that are packed to measure the rate, unless they take longer than [`TRIAL`].
 const TRIED: usize = 256;
 const TRIAL: Duration = Duration::from_secs(3);
 
-/// What packing a source in parts would take.
+/// The forecast of packing a source in parts.
 #[derive(Debug, Clone)]
 pub struct Forecast {
-    /// What the samples are.
+    /// Kind of the samples.
     pub kind: SourceKind,
     /// Number of samples.
     pub samples: u64,
@@ -31,49 +30,48 @@ pub struct Forecast {
     pub stored_bytes: u64,
     /// Number of shards.
     pub shards: u32,
-    /// The parts, also those without shards.
+    /// The parts, including those without shards.
     pub parts: Vec<PartForecast>,
-    /// Bytes of samples in flight that a run of a part can use.
+    /// Limit of the bytes of samples in flight in the run of a part.
     pub memory_bytes: u64,
-    /// The most memory that this process had resident: with the listing and the plan, which each
-    /// part has too.
+    /// Peak resident memory of this process: it includes the listing and the plan, which each part needs too.
     pub plan_rss_bytes: u64,
-    /// Seconds that listing the source took, which a part spends again without a listing.
+    /// Seconds for listing the source. Without a saved listing, each part spends them again.
     pub listing_seconds: f64,
-    /// What the rate was measured on.
+    /// The samples on which the rate was measured.
     pub measured: Measured,
 }
 
-/// What one part takes.
+/// The forecast of one part.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PartForecast {
-    /// Which it is.
+    /// The part.
     pub part: Part,
-    /// Its shards.
+    /// Shards of the part.
     pub shards: Range<u32>,
-    /// Number of its samples.
+    /// Number of samples in the part.
     pub samples: u64,
-    /// Bytes of their sources.
+    /// Bytes of the part's sources.
     pub source_bytes: u64,
-    /// Estimated bytes of their records.
+    /// Estimated bytes of the part's records.
     pub stored_bytes: u64,
 }
 
-/// The samples that were read and encoded, and dropped.
+/// The samples that were read, encoded, and dropped.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Measured {
-    /// How many.
+    /// Number of samples.
     pub samples: u64,
     /// Bytes of their sources.
     pub source_bytes: u64,
-    /// How long they took, on all threads.
+    /// Seconds for these samples, on all threads.
     pub seconds: f64,
-    /// The threads.
+    /// Number of threads.
     pub threads: usize,
 }
 
 impl Measured {
-    /// Seconds for so many bytes of sources at this rate.
+    /// Returns the seconds for `source_bytes` bytes of sources at this rate.
     #[must_use]
     pub fn seconds_for(&self, source_bytes: u64) -> f64 {
         self.seconds * source_bytes as f64 / self.source_bytes.max(1) as f64
@@ -81,21 +79,21 @@ impl Measured {
 }
 
 impl Forecast {
-    /// Seconds of the part that takes longest, with all parts at the same time.
+    /// Returns the seconds of the slowest part, if all parts run at the same time.
     #[must_use]
     pub fn longest_seconds(&self) -> f64 {
         let longest = self.parts.iter().map(|part| part.source_bytes).max().unwrap_or(0);
         self.measured.seconds_for(longest)
     }
 
-    /// The parts that have nothing to pack, as an expression such as `7-10`.
+    /// Returns the parts without samples, as an expression such as `7-10`.
     #[must_use]
     pub fn empty(&self) -> String {
         let empty = self.parts.iter().filter(|part| part.shards.is_empty());
         array_expression(empty.map(|part| part.part.index().saturating_add(1)))
     }
 
-    /// The object that `plan --json` prints.
+    /// Returns the object that `plan --json` prints.
     #[must_use]
     pub fn to_json(&self) -> Value {
         let part = |part: &PartForecast| {
@@ -132,9 +130,8 @@ impl Forecast {
     }
 }
 
-/// Plans `src` in `parts` parts as [`pack`](super::pack) would, packs a few samples into nothing to
-/// learn the rate, and writes nothing but the listing: to the file that
-/// `options.source.listing` names, if it names one.
+/// Plans `src` in `parts` parts like [`pack`](super::pack), packs and drops a few samples to measure the rate, and
+/// writes only the listing: to the file that `options.source.listing` names, if it names one.
 ///
 /// # Errors
 /// As [`pack`](super::pack) before it writes.
@@ -187,7 +184,7 @@ fn of_plan(plan: &Plan, source: &FolderSource<'_>, options: &PackOptions, parts:
 fn measure(source: &FolderSource<'_>, threads: usize) -> crate::Result<Measured> {
     let listing = source.listing();
     let count = listing.samples.len();
-    // In an order in which any number of them comes from all over the source.
+    // In an order in which the first samples, however many, come from all over the source.
     let step = count.div_ceil(TRIED).max(1);
     let tried: Vec<usize> = spread(count.div_ceil(step)).map(|i| i.saturating_mul(step)).collect();
     let started = Instant::now();
@@ -197,13 +194,13 @@ fn measure(source: &FolderSource<'_>, threads: usize) -> crate::Result<Measured>
         ahead = left.saturating_sub(source.announce(at as u64));
     }
     let (samples, bytes) = (AtomicU64::new(0), AtomicU64::new(0));
-    // One at a time, so that the first of the order are done first.
+    // One at a time, so that the first samples in the order are finished first.
     tried.par_iter().with_max_len(1).try_for_each(|&at| -> crate::Result<()> {
         let Some(entry) = listing.samples.get(at) else { return Ok(()) };
         if started.elapsed() > TRIAL && samples.load(Ordering::Relaxed) > 0 {
             return Ok(());
         }
-        // What it makes of the sample goes nowhere; one that packing would leave out takes time too.
+        // The result is dropped; a sample that packing would leave out takes time too.
         source.encode(at as u64, 0, Vec::new())?;
         samples.fetch_add(1, Ordering::Relaxed);
         bytes.fetch_add(entry.source_bytes(), Ordering::Relaxed);
@@ -213,7 +210,7 @@ fn measure(source: &FolderSource<'_>, threads: usize) -> crate::Result<Measured>
     Ok(Measured { samples: samples.into_inner(), source_bytes: bytes.into_inner(), seconds, threads })
 }
 
-/// The numbers below `count`, far ones after each other: their bits turned round.
+/// Returns the numbers below `count` in bit-reversed order, so that consecutive ones are far apart.
 fn spread(count: usize) -> impl Iterator<Item = usize> {
     let bits = usize::BITS - count.next_power_of_two().leading_zeros() - 1;
     (0..count.next_power_of_two())

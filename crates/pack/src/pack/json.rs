@@ -1,11 +1,11 @@
-//! Reports as the JSON objects that the command prints and the Python package hands out.
+//! Reports as the JSON objects that the command prints and the Python package returns.
 
 use super::report::PackReport;
 use serde_json::{Value, json};
 use shardpack_reader::peak_rss_bytes;
 use shardpack_writer::{Outcome as Written, Report, Unfinished, UnfinishedPart};
 
-/// What a run of the writer did, as `--json` prints it.
+/// Returns the writer's report in the form of `--json`.
 #[must_use]
 pub fn report_json(report: &Report) -> Value {
     json!({
@@ -27,7 +27,7 @@ pub fn report_json(report: &Report) -> Value {
     })
 }
 
-/// The parts that a merge cannot do without, as `merge --json` prints them.
+/// Returns the unfinished parts that a merge needs, in the form of `merge --json`.
 #[must_use]
 pub fn unfinished_json(unfinished: &Unfinished) -> Value {
     let part = |part: &UnfinishedPart| {
@@ -49,7 +49,7 @@ pub fn unfinished_json(unfinished: &Unfinished) -> Value {
 }
 
 impl PackReport {
-    /// The object that `pack --json` prints.
+    /// Returns the object that `pack --json` prints.
     #[must_use]
     pub fn to_json(&self) -> Value {
         let packed = self;

@@ -1,4 +1,4 @@
-//! The masks of a listing: read and encoded beside their pictures or cubes.
+//! The masks of a listing: read and encoded together with their pictures or cubes.
 
 use super::fields::FolderFields;
 use super::options::PackOptions;
@@ -17,7 +17,7 @@ pub(super) struct FolderMasks<'a> {
 }
 
 impl<'a> FolderMasks<'a> {
-    /// `None` if the fields have none.
+    /// Returns `None` if the fields have no masks.
     pub(super) fn new(
         listing: &'a Listing,
         options: &PackOptions,
@@ -31,13 +31,13 @@ impl<'a> FolderMasks<'a> {
         Ok(Some(Self { listing, field, trial, files }))
     }
 
-    /// Estimated bytes of a mask that has so many in its file.
+    /// Estimates the stored bytes of a mask with `file_bytes` bytes in its file.
     pub(super) fn stored_bytes(&self, file_bytes: u64) -> u64 {
         stored_bytes(file_bytes, Some(&self.trial))
     }
 
-    /// Puts the mask of a sample into its record, if it has one. Its sample has this height and width;
-    /// `change` brings it to the size of the stored picture.
+    /// Adds the mask of a sample to its record, if it has one. Its sample has this height and width; `change` scales it
+    /// to the size of the stored picture.
     pub(super) fn put(
         &self,
         workspace: &mut ArrayWorkspace,

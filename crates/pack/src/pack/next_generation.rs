@@ -1,4 +1,4 @@
-//! New samples behind those of a dataset: its next generation (spec §3.5).
+//! New samples of an existing dataset: its next generation (spec §3.5).
 
 use super::folder::FolderSource;
 use crate::bail;
@@ -9,30 +9,30 @@ use shardpack_reader::Dataset;
 use shardpack_writer::{Growth, Next, Plan, Report, SampleSource, Tally as _, WriteOptions};
 use std::collections::BTreeMap;
 
-/// A dataset that gets more samples. What its shards hold stays as it is.
+/// A dataset to which samples are added. Its existing shards stay unchanged.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct NextGeneration<'a> {
     pub(crate) growth: &'a Growth<'static>,
-    /// The generation that is there.
+    /// The existing generation.
     pub(crate) opened: &'a Dataset,
 }
 
 impl NextGeneration<'_> {
-    /// The plan of new samples, behind those that are there.
+    /// Returns the plan of the new samples, after the existing ones.
     pub(super) fn plan(&self, plan: Plan) -> crate::Result<Plan> {
         Ok(plan.behind(self.growth.manifest(), first_id(self.opened)?)?)
     }
 
-    /// Schema, classes and recipe, which are those of the dataset.
+    /// Returns schema, classes and recipe, which equal the dataset's.
     pub(super) fn metadata(&self, source: &FolderSource<'_>) -> crate::Result<Metadata> {
         let base = self.growth.manifest();
         refuse_other_fields(&base.schema, source.schema())?;
-        // The dataset has classes if it had any, also if no new sample has one.
+        // The next generation has classes if the dataset had any, even if no new sample has one.
         let classes = base.classes.as_ref().map(|_| source.listing().classes.clone());
         Ok(Metadata { schema: base.schema.clone(), classes, recipe: base.shard_recipe(), shards: None })
     }
 
-    /// Writes the samples of a plan that is behind the dataset.
+    /// Writes the samples of a plan that continues the dataset.
     pub(crate) fn write<E: From<shardpack_reader::Error> + From<shardpack_writer::Error>>(
         &self,
         plan: &Plan,
@@ -48,7 +48,7 @@ impl NextGeneration<'_> {
     }
 }
 
-/// The first id that no sample has.
+/// Returns the first unused id of a sample.
 pub(crate) fn first_id(opened: &Dataset) -> shardpack_reader::Result<u64> {
     let mut next = 0;
     for number in opened.shard_numbers() {
@@ -60,7 +60,7 @@ pub(crate) fn first_id(opened: &Dataset) -> shardpack_reader::Result<u64> {
     Ok(next)
 }
 
-/// Says which field is not the dataset's.
+/// Reports the field that differs from the dataset's.
 fn refuse_other_fields(expected: &Schema, found: &Schema) -> crate::Result<()> {
     let words = |field: Option<&Field>| match field {
         None => "no more fields".to_owned(),
@@ -80,8 +80,8 @@ fn refuse_other_fields(expected: &Schema, found: &Schema) -> crate::Result<()> {
     bail!(Hinted::new(text, "another version may have packed the dataset; `concat` takes two datasets as one"))
 }
 
-/// Adds to the figures of all samples what only the older manifest knows: why pictures were kept,
-/// and what other programs measured.
+/// Adds the facts that only the older manifest has to the figures of all samples: the reasons for
+/// keeping pictures, and the figures of other programs.
 pub(crate) fn with_notes(mut figures: Map<String, Value>, before: &Map<String, Value>) -> Map<String, Value> {
     for (field, noted) in before {
         let Some(entry) = figures.get_mut(field) else {

@@ -13,26 +13,26 @@ use shardpack_writer::Part;
 /// ```
 #[derive(Debug, Clone)]
 pub struct PackOptions {
-    /// How to read the source, and what to do about bad input.
+    /// Options for reading the source, and treatment of bad input.
     pub source: SourceOptions,
-    /// How to store pictures.
+    /// Storage of pictures.
     pub pictures: PictureOptions,
-    /// How to store cubes. Masks use the options about the codec, and are always lossless. Default:
-    /// auto.
+    /// Storage of cubes. Masks use the codec options, and are always lossless. Default: auto.
     pub arrays: ArrayOptions,
-    /// A shard ends before the sample that would make it larger than this, in bytes. Default 1 GiB.
+    /// Largest size of a shard, in bytes: a shard ends before the sample that would exceed it.
+    /// Default: 1 GiB.
     pub shard_bytes: u64,
     /// Seed of the order in which samples are stored; `None` keeps the order of the keys. Default:
     /// seed 0.
     pub shuffle: Option<u64>,
-    /// Write only one part of the shards; default all.
+    /// Write only one part of the shards. Default: all.
     pub part: Option<Part>,
-    /// Replace what an earlier run wrote. Default: false.
+    /// Replace the output of an earlier run. Default: false.
     pub force: bool,
-    /// Threads that read and encode. Default: all cores.
+    /// Number of threads that read and encode. Default: all cores.
     pub threads: usize,
-    /// Limit on the bytes of samples in flight. Default: enough for one sample per thread and one
-    /// more, at least 64 MiB.
+    /// Limit on the bytes of samples in flight. Default: enough for one sample per thread plus one
+    /// sample, at least 64 MiB.
     pub memory_bytes: Option<u64>,
 }
 
@@ -53,7 +53,7 @@ impl Default for PackOptions {
 }
 
 impl PackOptions {
-    /// Whether a sample that turns out to be damaged is left out instead of stopping the run.
+    /// Returns true if a damaged sample is left out instead of stopping the run.
     pub(super) fn skips(&self) -> bool {
         self.source.on_bad_input == OnBadInput::Skip
     }

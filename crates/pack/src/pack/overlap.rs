@@ -1,4 +1,4 @@
-//! Source and output that are not apart.
+//! Overlaps of source and output.
 
 use crate::{Context, bail};
 use shardpack_format::Hinted;
@@ -8,8 +8,8 @@ use shardpack_sources::Files;
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
 
-/// Refuses an output folder that is the source, is inside it, or contains it: a second run would
-/// pack the first run's shards.
+/// Refuses an output folder that is the source, is inside it, or contains it: a second run would pack the first run's
+/// shards.
 pub(crate) fn refuse_overlap(src: &Path, out: &Path, files: &Files) -> crate::Result<()> {
     files.check(src)?;
     let url =
@@ -28,16 +28,16 @@ pub(crate) fn refuse_overlap(src: &Path, out: &Path, files: &Files) -> crate::Re
     Ok(())
 }
 
-/// Refuses to write files of samples into the folder of the dataset that they come from, or below it:
-/// between its shards they would be in the way of every program that writes there.
+/// Refuses to write files of samples into the folder of their dataset, or below it: there they would disturb every
+/// program that writes the dataset.
 ///
 /// # Errors
-/// If `out` is that folder, or in it.
+/// Fails if `out` is that folder, or inside it.
 pub fn refuse_inside(dataset: &Path, out: &Path) -> crate::Result<()> {
-    // What has no path on this machine has no folder either.
+    // A dataset without a local path has no local folder either.
     let Ok(path) = dataset.canonicalize() else { return Ok(()) };
     let folder = if path.is_dir() { Some(path.as_path()) } else { path.parent() };
-    // A lone shard may be anywhere.
+    // A lone shard may be in any folder.
     let folder = folder.filter(|folder| path.is_dir() || folder.join(shardpack_format::MANIFEST_NAME).exists());
     if folder.is_some_and(|folder| resolved(out).is_ok_and(|out| out.starts_with(folder))) {
         let text = format!(
@@ -50,9 +50,9 @@ pub fn refuse_inside(dataset: &Path, out: &Path) -> crate::Result<()> {
     Ok(())
 }
 
-/// The path of an output with links resolved in the part of it that exists, and the rest as given.
+/// Returns the path of an output: the existing part with links resolved, the rest as given.
 fn resolved(out: &Path) -> crate::Result<PathBuf> {
-    // The part of the output's path that exists, with links resolved, and the rest as given.
+    // The existing part of the output's path, with links resolved, and the rest as given.
     let mut out_path = std::path::absolute(out)?;
     let mut rest = Vec::new();
     loop {

@@ -1,5 +1,4 @@
-//! How large pictures become, and how much memory packing them takes: known before the first one is
-//! made.
+//! Estimates of the stored size of pictures, and of the memory for packing them, before the first one is packed.
 
 use crate::encode::{PictureChecks, SampleError, skip_or_keep};
 use rayon::prelude::*;
@@ -10,40 +9,39 @@ use shardpack_recipe::PictureOptions;
 use shardpack_sources::pictures::{JpegFacts, PictureInfo};
 use shardpack_sources::{Listing, SourceSample};
 
-/// What a record takes besides the picture: frame, head and padding.
+/// Bytes of a record besides the picture: frame, head and padding.
 const OVERHEAD_BYTES: u64 = 256;
-/// How many pictures are re-encoded before the run to learn how large they become, and how large
-/// these may be. All together take a moment.
+/// Number of pictures that are re-encoded before the run to estimate the stored sizes, and their largest size. The
+/// whole trial is short.
 const TRIED: usize = 8;
 const MAX_TRIED_PIXELS: u64 = 4 << 20;
-/// The most pixels of a picture that is decoded: the default limit on decoded bytes.
+/// Most pixels of a picture that is decoded: the default limit on decoded bytes.
 const MAX_PIXELS: u64 = 1 << 28;
 
-/// Sizes of the pictures of a listing.
+/// Size estimates for the pictures of a listing.
 #[derive(Debug)]
 pub(super) struct PictureSizes<'a> {
     options: &'a PictureOptions,
-    /// Ratio of stored to source bytes, found by trying a few pictures.
+    /// Ratio of stored to source bytes, measured on a few pictures.
     ratio: (u64, u64),
 }
 
 impl<'a> PictureSizes<'a> {
-    /// Re-encodes a few pictures to learn how large they become. Runs on the caller's rayon pool.
+    /// Re-encodes a few pictures to estimate the stored sizes. Runs on the caller's rayon pool.
     pub(super) fn new(listing: &Listing, options: &'a PictureOptions) -> crate::Result<Self> {
         Ok(Self { options, ratio: try_ratio(listing, options)? })
     }
 
-    /// Estimated size of a sample's record.
+    /// Estimates the size of a sample's record.
     pub(super) fn estimate(&self, entry: &SourceSample) -> u64 {
         let (stored, source) = self.ratio;
-        // Integers only: the plan must be the same on every machine.
+        // Only integers, because the plan must be the same on every machine.
         let bytes = u128::from(entry.bytes) * u128::from(stored) / u128::from(source.max(1));
         let bytes = match entry.content.picture() {
             Some(picture) if picture.jpeg.is_some() => {
                 let (width, height) = self.options.resize().of(picture.width, picture.height);
                 let (before, after) = (u128::from(pixels(picture)), u128::from(width) * u128::from(height));
-                // A smaller picture of the same scene takes more bytes per pixel: a quarter more in
-                // our trials.
+                // A smaller picture of the same scene takes more bytes per pixel: a quarter more in our trials.
                 if after < before { bytes * after * 5 / (before.max(1) * 4) } else { bytes }
             }
             _ => bytes,
@@ -51,10 +49,10 @@ impl<'a> PictureSizes<'a> {
         shardpack_format::saturating_u64(bytes).saturating_add(OVERHEAD_BYTES)
     }
 
-    /// The memory that packing a picture takes: its source and the record. If a JPEG is made anew, also
-    /// either its coefficients (6 bytes per pixel, twice if it is turned) or its pixels (decoded,
-    /// resized, compared: 3 bytes each). A score takes planes of floats. Others are decoded: 3 bytes per
-    /// pixel, and as many as a PNG of 16 bits has.
+    /// Returns the memory for packing a picture: its source and the record. A JPEG that is transcoded or re-encoded
+    /// also takes either its coefficients (6 bytes per pixel, twice if it is turned) or its pixels (decoded, resized,
+    /// compared: 3 bytes each). A score takes planes of floats. Other pictures are decoded: 3 bytes per pixel, and as
+    /// many as a PNG of 16 bits has.
     pub(super) fn memory_bytes(&self, entry: &SourceSample, checks: PictureChecks) -> u64 {
         let Some(found) = entry.content.picture() else { return 0 };
         let both = entry.bytes.saturating_mul(2).saturating_add(OVERHEAD_BYTES);
@@ -76,12 +74,11 @@ impl<'a> PictureSizes<'a> {
     }
 }
 
-/// How re-encoding changes the size, measured on a few pictures: otherwise a shard would be far
-/// from the requested size.
+/// Measures on a few pictures how re-encoding changes the size: otherwise the size of a shard would be far from the
+/// requested one.
 ///
-/// At a fixed quality and without resizing: there libjpeg-turbo gives the same bytes on every CPU,
-/// which scores and resizers may not. All machines that pack parts of a dataset must arrive at the
-/// same plan.
+/// Only at a fixed quality and without resizing: there libjpeg-turbo gives the same bytes on every CPU, which scores
+/// and resizers may not. All machines that pack parts of a dataset must compute the same plan.
 fn try_ratio(listing: &Listing, options: &PictureOptions) -> crate::Result<(u64, u64)> {
     let Some(how) = options.encoding() else { return Ok((1, 1)) };
     let quality = match how.quality {
@@ -104,7 +101,7 @@ fn try_ratio(listing: &Listing, options: &PictureOptions) -> crate::Result<(u64,
             None => listing.read_into(entry, &mut source)?,
         }
         let mut made = Vec::new();
-        // Damaged pictures are handled when their turn comes.
+        // Packing handles damaged pictures later.
         Ok(match JpegReencoder::new()?.reencode(&source, &how, false, &mut made) {
             Ok(_) => (made.len() as u64, bytes),
             Err(_) => (0, 0),
@@ -114,7 +111,7 @@ fn try_ratio(listing: &Listing, options: &PictureOptions) -> crate::Result<(u64,
     Ok(if sum.1 == 0 { (1, 1) } else { sum })
 }
 
-/// Refuses, before the run, pictures that could not be decoded in it.
+/// Refuses, before the run, pictures that could not be decoded.
 pub(super) fn refuse_huge(listing: &Listing) -> crate::Result<()> {
     let huge =
         |entry: &&SourceSample| entry.content.picture().is_some_and(|p| p.jpeg.is_some() && pixels(p) > MAX_PIXELS);
@@ -130,7 +127,7 @@ fn pixels(picture: &PictureInfo) -> u64 {
     u64::from(picture.width) * u64::from(picture.height)
 }
 
-/// The quality that most photos need to reach a score: for an estimate of their size.
+/// Returns the quality that most photos need to reach a score, for an estimate of their size.
 fn usual_quality(score: f64) -> u8 {
     const USUAL: [(f64, u8); 6] = [(50.0, 40), (60.0, 55), (70.0, 66), (80.0, 78), (85.0, 86), (90.0, 93)];
     USUAL.iter().find(|(most, _)| score <= *most).map_or(97, |&(_, quality)| quality)

@@ -22,8 +22,8 @@ pub(super) struct Pictures<'a> {
 }
 
 impl<'a> Pictures<'a> {
-    /// Prepares, and re-encodes a few pictures to learn how large they become. Runs on the caller's
-    /// rayon pool.
+    /// Prepares the pictures, and re-encodes a few to estimate the stored sizes. Runs on the
+    /// caller's rayon pool.
     pub(super) fn new(
         listing: &'a Listing,
         options: &'a PackOptions,
@@ -47,14 +47,15 @@ impl<'a> Pictures<'a> {
         })
     }
 
-    /// Estimated size of a sample's record.
+    /// Estimates the size of a sample's record.
     pub(super) fn estimate(&self, entry: &SourceSample) -> u64 {
-        // A mask is taken to have a byte for each pixel.
+        // The estimate assumes a mask of one byte per pixel.
         let mask = self.masks.as_ref().map_or(0, |masks| masks.stored_bytes(pixels(entry)));
         self.sizes.estimate(entry).saturating_add(mask)
     }
 
-    /// The memory that a sample takes. A mask as loaded and as stored, of two bytes for each pixel.
+    /// Returns the memory for a sample. A mask counts as loaded and as stored, with two bytes per
+    /// pixel.
     pub(super) fn memory_bytes(&self, sample: u64, entry: &SourceSample) -> u64 {
         let mask = |bytes: u64| bytes.max(pixels(entry).saturating_mul(2)).saturating_mul(2);
         let mask = entry.mask.as_ref().map_or(0, |file| mask(file.bytes));
@@ -66,7 +67,7 @@ impl<'a> Pictures<'a> {
         PictureChecks { pixels: options.checked().takes(sample, count), score: options.scored().takes(sample, count) }
     }
 
-    /// Puts a picture and its mask into a record.
+    /// Adds a picture and its mask to a record.
     pub(super) fn put<'b>(
         &self,
         workspace: &'b mut Workspace,
@@ -100,7 +101,7 @@ impl<'a> Pictures<'a> {
         Ok(SampleFigures { tally, oddity })
     }
 
-    /// The frames of a clip, read one after the other.
+    /// Returns the frames of a clip, read one after the other.
     fn frames(&self, entry: &SourceSample) -> impl Iterator<Item = Result<FrameFile<'static>, SampleError>> {
         entry.frames.iter().enumerate().map(|(number, frame)| {
             let mut bytes = vec![0; to_usize(frame.bytes)];
@@ -117,8 +118,8 @@ fn pixels(entry: &SourceSample) -> u64 {
     height.saturating_mul(width)
 }
 
-/// A mask for a picture that was shrunk: for each pixel the label at its centre, as the loader
-/// takes it for a view.
+/// Shrinks the mask of a picture that was shrunk: each pixel gets the label at its centre, as in
+/// the loader's views.
 fn resized(mask: Array, size: [u32; 2]) -> Result<Array> {
     let size = size.map(u64::from);
     let &[height, width] = mask.shape() else { bug("a mask of other than two axes") };
@@ -127,7 +128,7 @@ fn resized(mask: Array, size: [u32; 2]) -> Result<Array> {
     }
     let (dtype, [rows, columns]) = (mask.dtype(), size);
     let element = dtype.size();
-    // The centre of pixel i lies at (i + 1/2) · from / to: in integers, exactly.
+    // The centre of pixel i is at (i + 1/2) · from / to: in integers, exactly.
     let centre = |i: u64, from: u64, to: u64| (2 * i + 1) * from / (2 * to.max(1));
     let mut out = Vec::with_capacity(usize::try_from(dtype.array_bytes(&size)?).unwrap_or(0));
     for row in 0..rows {

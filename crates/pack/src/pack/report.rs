@@ -1,4 +1,4 @@
-//! What a run of packing did.
+//! The result of a packing run.
 
 use crate::encode::OddPicture;
 use shardpack_array::Trial;
@@ -10,31 +10,31 @@ use shardpack_writer::Report;
 /// The result of [`pack`](super::pack).
 #[derive(Debug)]
 pub struct PackReport {
-    /// What the samples are.
+    /// Kind of the samples.
     pub kind: SourceKind,
-    /// What the writer did.
+    /// The writer's report.
     pub report: Report,
     /// Number of classes; 0 if there are none.
     pub classes: u64,
-    /// Where the labels came from.
+    /// Origin of the labels.
     pub labels_from: LabelsFrom,
     /// Files that were left out before the run began (policy: skip).
     pub bad: Vec<BadInput>,
-    /// Pictures with oddities that decoders pass over. Covers only this
-    /// run: shards that an earlier run wrote are not checked again.
+    /// Pictures with oddities that decoders ignore. Covers only this run: shards of an earlier run
+    /// are not checked again.
     pub odd_pictures: Vec<OddPicture>,
-    /// Things that the user should know.
+    /// Notes for the user.
     pub notes: Vec<Note>,
-    /// Pictures with more than 8 bits per sample, which decode to 8.
+    /// Number of pictures with more than 8 bits per sample, which decode to 8.
     pub deep_pictures: u64,
     /// For each array field, the candidates that were tried, best first.
     pub trials: Vec<(String, Trial)>,
-    /// Bytes of samples in flight that the run could use.
+    /// Limit of the bytes of samples in flight during the run.
     pub memory_bytes: u64,
 }
 
 impl PackReport {
-    /// What was made of a listing.
+    /// Creates the report on a packed listing.
     pub(crate) fn of(listing: &Listing, report: Report, trials: Vec<(String, Trial)>, memory_bytes: u64) -> Self {
         Self {
             classes: listing.classes.len() as u64,
@@ -48,7 +48,7 @@ impl PackReport {
         }
     }
 
-    /// Nothing was packed.
+    /// Creates the report if nothing was packed.
     pub(crate) fn unchanged(kind: SourceKind, report: Report) -> Self {
         Self {
             kind,
@@ -64,14 +64,15 @@ impl PackReport {
         }
     }
 
-    /// Names pictures with oddities that decoders pass over.
+    /// Adds pictures with oddities that decoders ignore.
     pub(crate) fn add_odd(&mut self, odd: Vec<OddPicture>) {
         self.notes.extend(odd_note(&odd));
         self.odd_pictures = odd;
     }
 }
 
-/// A note that each sample is a shard, because a number was given where a unit was meant.
+/// Returns a note that each sample is a shard, because a size was given as a number without its
+/// unit.
 pub(super) fn tiny_shards(samples: u64, shards: u32, shard_bytes: u64) -> Option<Note> {
     const TINY: u64 = 1 << 20;
     (samples > 1 && u64::from(shards) == samples && shard_bytes < TINY).then(|| {
@@ -81,7 +82,7 @@ pub(super) fn tiny_shards(samples: u64, shards: u32, shard_bytes: u64) -> Option
     })
 }
 
-/// A note that there are more parts than shards.
+/// Returns a note that there are more parts than shards.
 pub(super) fn idle_parts(parts: u32, shards: u32) -> Option<Note> {
     let only = plural(u64::from(shards), "shard");
     (parts > shards).then(|| {
@@ -90,7 +91,7 @@ pub(super) fn idle_parts(parts: u32, shards: u32) -> Option<Note> {
     })
 }
 
-/// One note on pictures with oddities that decoders pass over.
+/// Returns one note on pictures with oddities that decoders ignore.
 fn odd_note(pictures: &[OddPicture]) -> Option<Note> {
     let first = pictures.first()?;
     let (key, what) = (first.key.escape_debug(), first.what.lines().next().unwrap_or_default());
@@ -114,7 +115,7 @@ mod tests {
             "30 samples in as many shards: one of at most 10 bytes has no room for two\n\
              hint: `--shard-size 256MiB`, say, makes larger ones"
         );
-        // Samples that are large, shards of several, and a dataset of one sample.
+        // Large samples, shards of several samples, and a dataset of one sample.
         for (samples, shards, bytes) in [(30, 30, 1 << 30), (30, 15, 10), (1, 1, 10)] {
             assert!(tiny_shards(samples, shards, bytes).is_none(), "{samples} {shards} {bytes}");
         }

@@ -1,4 +1,4 @@
-//! A run of packing: into a dataset of its own, or behind one that is there.
+//! A packing run: into a new dataset, or into an existing one.
 
 use super::fields::FolderFields;
 use super::folder::FolderSource;
@@ -14,9 +14,9 @@ use shardpack_writer::{Output, Progress, WriteOptions, write_dataset};
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
-/// Follows a run, and can stop it.
+/// Hooks that follow a run and can stop it.
 pub struct Hooks<'a> {
-    /// Called with the plan's size once it is made, before the first sample is read.
+    /// Called with the size of the plan, before the first sample is read.
     pub on_plan: &'a dyn Fn(&Planned<'_>),
     /// Called about ten times a second.
     pub on_progress: &'a dyn Fn(&Progress),
@@ -24,12 +24,12 @@ pub struct Hooks<'a> {
     pub cancel: &'a AtomicBool,
 }
 
-/// What is known before packing reads the first sample.
+/// Facts that are known before packing reads the first sample.
 #[derive(Debug, Clone, Copy)]
 pub struct Planned<'a> {
-    /// The split that is packed; `None` if the source has none.
+    /// The split that is packed; `None` if the source has no splits.
     pub split: Option<&'a str>,
-    /// What the samples are.
+    /// Kind of the samples.
     pub kind: SourceKind,
     /// Number of samples.
     pub samples: u64,
@@ -39,17 +39,17 @@ pub struct Planned<'a> {
     pub shards: u32,
     /// For each array field, the candidates that were tried, best first.
     pub trials: &'a [(String, Trial)],
-    /// Bytes of samples in flight that the run can use.
+    /// Limit of the bytes of samples in flight.
     pub memory_bytes: u64,
-    /// Worker threads.
+    /// Number of worker threads.
     pub threads: usize,
 }
 
 /// Packs `src` into a dataset in the folder `out`, or in a [`shardpack_writer::Bucket`].
 ///
 /// # Errors
-/// If source and output overlap, if anything in the source cannot be packed (under the policy to
-/// stop), if the options do not fit the values, or if the dataset cannot be written. Finished
+/// Fails if source and output overlap, if anything in the source cannot be packed (under the policy
+/// to stop), if the options do not fit the values, or if the dataset cannot be written. Finished
 /// shards stay, and the same call continues from there.
 pub fn pack(src: &Path, out: impl Into<Output>, options: &PackOptions, hooks: &Hooks<'_>) -> crate::Result<PackReport> {
     if options.source.splits {
@@ -66,7 +66,7 @@ pub fn pack(src: &Path, out: impl Into<Output>, options: &PackOptions, hooks: &H
     pack_listing(&listing, &out, options, hooks)
 }
 
-/// Packs what was listed. As [`pack`], but the caller sees to it that `out` is not in the source.
+/// Packs a listing like [`pack`], but the caller ensures that `out` is not in the source.
 pub(crate) fn pack_listing(
     listing: &Listing,
     out: &Output,
@@ -79,15 +79,15 @@ pub(crate) fn pack_listing(
     pack_into(&Destination::New { out, split: None }, listing, fields, options, hooks)
 }
 
-/// Where samples go.
+/// The destination of the samples.
 pub(crate) enum Destination<'a> {
-    /// Into a dataset of their own, of this split of the source.
+    /// A new dataset for this split of the source.
     New { out: &'a Output, split: Option<&'a str> },
-    /// Behind the samples of a dataset.
+    /// The next generation of an existing dataset.
     Behind(NextGeneration<'a>),
 }
 
-/// Packs what was listed into a destination that is not in the source.
+/// Packs a listing into a destination that is not in the source.
 pub(crate) fn pack_into(
     destination: &Destination<'_>,
     listing: &Listing,
@@ -95,7 +95,7 @@ pub(crate) fn pack_into(
     options: &PackOptions,
     hooks: &Hooks<'_>,
 ) -> crate::Result<PackReport> {
-    // The pool looks at files; the writer has its own threads.
+    // The pool inspects files; the writer has its own threads.
     let pool = rayon::ThreadPoolBuilder::new().num_threads(options.threads).build()?;
     let source = pool.install(|| FolderSource::new(listing, options, fields))?;
     drop(pool);

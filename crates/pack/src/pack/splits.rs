@@ -1,5 +1,4 @@
-//! Splits of a source, each packed into a dataset of its own that shares classes, fields and codecs
-//! with the others.
+//! Splits of a source: each is packed into a separate dataset that shares classes, fields and codecs with the others.
 
 use super::fields::FolderFields;
 use super::options::PackOptions;
@@ -13,20 +12,19 @@ use shardpack_sources::{BadInput, splits};
 use shardpack_writer::Output;
 use std::path::Path;
 
-/// What a run of [`pack_splits`] did.
+/// The result of a run of [`pack_splits`].
 #[derive(Debug)]
 pub struct PackedSplits {
-    /// The splits by name, each with what was done. Its dataset is in the folder of that name below
-    /// the output.
+    /// The splits by name, with their reports. The dataset of a split is in the folder of that name below the output.
     pub splits: Vec<(String, PackReport)>,
     /// Files that were left out and are in no split (policy: skip).
     pub bad: Vec<BadInput>,
-    /// Things that the user should know about the splits together.
+    /// Notes for the user on the splits together.
     pub notes: Vec<Note>,
 }
 
 impl PackedSplits {
-    /// The object that `pack --splits --json` prints.
+    /// Returns the object that `pack --splits --json` prints.
     #[must_use]
     pub fn to_json(&self) -> Value {
         let splits: Map<String, Value> =
@@ -39,12 +37,12 @@ impl PackedSplits {
     }
 }
 
-/// Packs each first-level folder of `src` into a dataset in the folder of the same name in `out`:
-/// `train` into `out/train`. `hooks` follow one split after the other.
+/// Packs each first-level folder of `src` into a dataset in the folder of the same name in `out`: `train` into
+/// `out/train`. `hooks` follow one split after the other.
 ///
 /// # Errors
-/// As [`pack`](super::pack); if `out` is a dataset itself, or no folder; if the options name a listing. Datasets
-/// that were finished stay, and the same call continues from there.
+/// As [`pack`](super::pack); if `out` is a dataset itself, or not a folder; if the options name a listing. Finished
+/// datasets stay, and the same call continues from there.
 pub fn pack_splits(
     src: &Path,
     out: impl Into<Output>,

@@ -1,4 +1,5 @@
-//! A folder of a store gives the dataset of the same folder on a disk, and fails by name.
+//! A folder of a store gives the same dataset as that folder on a disk, and its errors name the
+//! object.
 
 use crate::pack::{Hooks, PackOptions, pack};
 use crate::testing::{npy_of, png, put};
@@ -11,13 +12,14 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 
-/// A store that holds what a folder holds: objects are told by their bytes.
+/// A store with the content of a folder; the bytes of an object identify its version.
 #[derive(Debug, Default)]
 struct Bucket {
     folder: PathBuf,
     url: PathBuf,
     read_ahead_bytes: u64,
-    /// Bytes of what was announced, of what was announced and not yet dropped, and their most.
+    /// Bytes that were announced in total, bytes that are announced and not yet dropped, and the
+    /// maximum of the latter.
     announced: Arc<Mutex<(u64, u64, u64)>>,
     lists: Mutex<u32>,
     broken: Option<&'static str>,
@@ -50,7 +52,7 @@ impl ReadAt for Object {
             return Err(io::Error::new(ErrorKind::InvalidData, "the object has changed since it was first read"));
         }
         let rest = &bytes[(offset as usize).min(bytes.len())..];
-        // In pieces, as a network brings them.
+        // In pieces, as a network delivers them.
         let count = rest.len().min(buffer.len()).min(1000);
         buffer[..count].copy_from_slice(&rest[..count]);
         Ok(count)
@@ -120,7 +122,7 @@ impl Storage for Bucket {
     }
 }
 
-/// A photo that can be tiled.
+/// Returns a photo that can be tiled.
 fn jpeg() -> Vec<u8> {
     fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("../jpeg/testdata/tiles.jpg")).unwrap()
 }
@@ -159,7 +161,7 @@ fn packed(src: &Path, out: &Path, source: SourceOptions) -> crate::Result<Vec<(S
     Ok(files.into_iter().map(|name| (name.clone(), fs::read(out.join(name)).unwrap())).collect())
 }
 
-/// Packs a folder as it is and as a bucket, and compares the bytes.
+/// Packs a folder directly and as a bucket, and compares the bytes.
 fn assert_same(root: &Path, change: impl Fn(&mut SourceOptions)) {
     let out = tempfile::tempdir().unwrap();
     let mut local = SourceOptions::default();
@@ -171,7 +173,8 @@ fn assert_same(root: &Path, change: impl Fn(&mut SourceOptions)) {
     assert!(here.len() > 1 && here == there);
     let (all, left, most) = *bucket.announced.lock().unwrap();
     assert!(all > 0 && left == 0, "{all} bytes were announced, {left} of them are held");
-    // Half of what may be ahead, a sample more, and one for each thread; or the ends of a window.
+    // Half of the read-ahead limit, one sample more, and one for each thread; or the ends of a
+    // window.
     assert!(most < 1 << 20, "{most}");
 }
 
@@ -184,7 +187,7 @@ fn pictures_of_a_store_give_the_dataset_of_the_folder() {
     let here = enumerate(root.path(), &SourceOptions::default()).unwrap();
     let facts = |listing: &Listing| (listing.classes.clone(), listing.ignored, listing.notes.clone());
     assert_eq!(facts(&there), facts(&here));
-    // With a slash at its end, it is the same folder.
+    // A slash at the end makes no difference.
     assert_eq!(enumerate(Path::new("s3://bucket/data/"), &remote).unwrap().samples, there.samples);
 }
 
@@ -220,7 +223,7 @@ fn a_listing_of_a_store_is_read_and_not_made_again() {
     let there = packed(Path::new(URL), &out.path().join("there"), again).unwrap();
     assert_eq!(*bucket.lists.lock().unwrap(), 0);
     assert_eq!(there, packed(root.path(), &out.path().join("here"), SourceOptions::default()).unwrap());
-    // It is of that URL alone.
+    // The listing is valid only for its URL.
     let here = SourceOptions { listing: Some(file), ..SourceOptions::default() };
     let error = enumerate(root.path(), &here).unwrap_err().to_string();
     assert!(error.contains("source: expected") && error.contains(URL), "{error}");
@@ -233,7 +236,7 @@ fn an_object_that_changes_after_the_listing_is_an_error_that_names_it() {
     let file = out.path().join("listing");
     let (anew, _) = options(bucket(root.path()));
     listing_file::write(&enumerate(Path::new(URL), &anew).unwrap(), &anew, &file).unwrap();
-    // Of the same length.
+    // Another picture of the same length.
     let mut other = jpeg();
     let last = other.len() - 3;
     other[last] ^= 1;
@@ -249,7 +252,7 @@ fn a_store_that_fails_is_no_bad_input() {
     for (folder, broken) in [(pictures(), "cat/06.jpg"), (pictures(), "listing")] {
         let failing = Bucket { broken: Some(broken), ..bucket(folder.path()) };
         let (mut source, _) = options(failing);
-        // Else an outage would leave out all samples that it meets.
+        // Otherwise an outage would leave out all samples that it affects.
         source.on_bad_input = OnBadInput::Skip;
         let error = enumerate(Path::new(URL), &source).unwrap_err();
         assert!(matches!(error, SourceError::Io { .. }), "{error:?}");
@@ -266,7 +269,7 @@ fn an_empty_or_unknown_place_is_said() {
     assert_eq!(error, "`s3://bucket/data`: expected a folder with objects in it, found none below this name");
     let error = enumerate(Path::new("s3://other/data"), &source).unwrap_err().to_string();
     assert!(error.contains("expected a path of this machine, found a URL"), "{error}");
-    // Programs make folders of empty objects; any other empty object is bad input.
+    // Programs create empty objects as folders; any other empty object is bad input.
     put(root.path(), "a/x.png", png(3, 4));
     put(root.path(), "folder", Vec::new());
     put(root.path(), "empty.jpg", Vec::new());

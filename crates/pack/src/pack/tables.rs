@@ -1,16 +1,16 @@
-//! Values that come from names and tables: labels and columns.
+//! Labels and columns: values that come from names and tables.
 
 use crate::encode::{Columns, RecordDraft, StoredValue};
 use sha2::{Digest, Sha256};
 use shardpack_format::{Dtype, Field, Result, Schema, bug};
 use shardpack_sources::{ColumnValues, Listing, SourceSample};
 
-/// The scalar field `label`, if the listing has classes.
+/// Returns the scalar field `label`, if the listing has classes.
 pub(super) fn label_field(listing: &Listing) -> Option<Field> {
     (!listing.classes.is_empty()).then(|| Field::scalar("label", Dtype::I64))
 }
 
-/// The fields of the columns of the label table.
+/// Returns the fields of the columns of the label table.
 pub(super) fn column_fields(listing: &Listing) -> impl Iterator<Item = Field> {
     listing.columns.iter().map(|column| match column.values {
         ColumnValues::Bool(_) => Field::scalar(&column.name, Dtype::Bool),
@@ -21,17 +21,17 @@ pub(super) fn column_fields(listing: &Listing) -> impl Iterator<Item = Field> {
     })
 }
 
-/// Where labels and columns of a listing go in a record.
+/// Positions of a listing's labels and columns in a record.
 #[derive(Debug)]
 pub(super) struct TablePlaces {
-    /// The label, and the columns with numbers.
+    /// The label, and the numeric columns.
     scalars: Columns,
-    /// The columns with text.
+    /// The text columns.
     texts: Vec<usize>,
 }
 
 impl TablePlaces {
-    /// In records of `schema`, which has the fields of the listing.
+    /// Finds the positions in records of `schema`, which has the fields of the listing.
     pub(super) fn of(listing: &Listing, schema: &Schema) -> Self {
         let (scalars, texts): (Vec<Field>, Vec<Field>) =
             label_field(listing).into_iter().chain(column_fields(listing)).partition(|field| field.dtype.is_some());
@@ -42,7 +42,7 @@ impl TablePlaces {
         }
     }
 
-    /// Puts the values of sample `number` of the listing into its record.
+    /// Adds the values of sample `number` of the listing to its record.
     pub(super) fn put(
         &self,
         listing: &Listing,
@@ -58,7 +58,7 @@ impl TablePlaces {
     }
 }
 
-/// The label and the scalar columns of one sample, packed.
+/// Returns the packed label and scalar columns of one sample.
 fn scalars(listing: &Listing, number: usize, entry: &SourceSample) -> Vec<u8> {
     let mut out: Vec<u8> = entry.class.into_iter().flat_map(|class| i64::from(class).to_le_bytes()).collect();
     for column in &listing.columns {
@@ -72,7 +72,7 @@ fn scalars(listing: &Listing, number: usize, entry: &SourceSample) -> Vec<u8> {
     out
 }
 
-/// The columns of text and of JSON of the label table for one sample, in order.
+/// Returns the text and JSON columns of the label table for one sample, in order.
 fn texts(listing: &Listing, number: usize) -> impl Iterator<Item = &str> {
     listing.columns.iter().filter_map(move |column| match &column.values {
         ColumnValues::Text(texts) | ColumnValues::Json(texts) => Some(texts.get(number).unwrap_or_default()),
@@ -80,8 +80,8 @@ fn texts(listing: &Listing, number: usize) -> impl Iterator<Item = &str> {
     })
 }
 
-/// A digest of everything that a sample takes from names and tables. Other labels make another
-/// dataset.
+/// Returns a digest of all values of a sample from names and tables. Different labels make a
+/// different dataset.
 pub(super) fn digest(listing: &Listing, number: usize, entry: &SourceSample) -> [u8; 16] {
     let mut values = scalars(listing, number, entry);
     for text in texts(listing, number) {

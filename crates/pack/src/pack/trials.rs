@@ -1,4 +1,4 @@
-//! Chooses codecs: loads a few samples, crops them, and hands them to the trial.
+//! Chooses codecs: loads a few samples, crops them, and runs the trial on them.
 
 use super::options::PackOptions;
 use crate::Context;
@@ -10,7 +10,7 @@ use shardpack_array::{
 use shardpack_sources::cubes::{CubeOptions, CubeRun, load_mask, open};
 use shardpack_sources::{Listing, SourceSample};
 
-/// The samples that the trial looks at: the first, the middle and the last.
+/// Number of samples in the trial: the first, the middle and the last.
 const SAMPLES: usize = 3;
 
 /// The middle of a sample.
@@ -24,7 +24,7 @@ struct SampleMiddle {
 struct MiddleRows {
     array: Array,
     no_data: Option<f64>,
-    /// The row of the whole array at which they begin.
+    /// The first of these rows in the whole array.
     first_row: u64,
 }
 
@@ -37,8 +37,8 @@ impl MiddleRows {
     }
 }
 
-/// The settings for `cube`, and for `mask` if there are masks, with all candidates. Runs on the
-/// caller's rayon pool.
+/// Returns the settings for `cube`, and for `mask` if there are masks, with all candidates. Runs on the caller's rayon
+/// pool.
 pub(super) fn choose(listing: &Listing, options: &PackOptions) -> crate::Result<Vec<(String, Trial)>> {
     let run = CubeRun::within(options.source.files.clone(), options.source.cancel.clone());
     let cubes = CubeOptions { run, ..options.source.cubes.clone() };
@@ -56,7 +56,7 @@ pub(super) fn choose(listing: &Listing, options: &PackOptions) -> crate::Result<
         .collect::<Result<_, _>>()?;
     let cubes: Vec<_> = crops.iter().map(|crop| (crop.key.as_str(), &crop.cube)).collect();
     let masks: Vec<_> = crops.iter().filter_map(|crop| Some((crop.key.as_str(), crop.mask.as_ref()?))).collect();
-    // Not all samples may have one: those that were looked at say nothing of the others.
+    // Some samples may have no mask: the loaded ones do not show if others have one.
     let of_others = if masks.is_empty() { choose_for_masks(listing, options)? } else { None };
     let (cube, mask) = rayon::join(
         || try_on("cube", &cubes, &options.arrays),
@@ -67,7 +67,7 @@ pub(super) fn choose(listing: &Listing, options: &PackOptions) -> crate::Result<
     Ok(trials)
 }
 
-/// The settings for masks, by samples that have one, with all candidates; `None` if there are no masks. Runs
+/// Returns the settings for masks, from samples that have one, with all candidates; `None` if there are no masks. Runs
 /// on the caller's rayon pool.
 pub(super) fn choose_for_masks(listing: &Listing, options: &PackOptions) -> crate::Result<Option<Trial>> {
     let has_mask = |(position, entry): (usize, &SourceSample)| entry.mask.is_some().then_some(position);
@@ -92,15 +92,15 @@ pub(super) fn choose_for_masks(listing: &Listing, options: &PackOptions) -> crat
     try_on("mask", &parts, &arrays).map(Some)
 }
 
-/// Bytes that are stored of so many bytes of values, by the trial: integers only, because the plan must be
-/// the same on every machine.
+/// Estimates the stored bytes of `bytes` bytes of values, by the trial. Only integers, because the plan must be the
+/// same on every machine.
 pub(super) fn stored_bytes(bytes: u64, trial: Option<&Trial>) -> u64 {
     let best = trial.and_then(|trial| trial.table.first());
     let (stored, source) = best.map_or((1, 1), |best| (best.payload_bytes.max(1), best.source_bytes.max(1)));
     shardpack_format::saturating_u64(u128::from(bytes) * u128::from(stored) / u128::from(source))
 }
 
-/// Tries the codecs. An error names the sample that it is about, and the place in its whole array.
+/// Tries the codecs. An error names its sample, and the place in its whole array.
 fn try_on(field: &str, samples: &[(&str, &MiddleRows)], options: &ArrayOptions) -> crate::Result<Trial> {
     let pairs: Vec<_> = samples.iter().map(|(_, part)| (&part.array, part.no_data)).collect();
     let error = match trial(&pairs, options) {
@@ -117,7 +117,7 @@ fn try_on(field: &str, samples: &[(&str, &MiddleRows)], options: &ArrayOptions) 
     })
 }
 
-/// Fails for values that the options cannot store: such a sample is left out, and another one tried.
+/// Fails for values that the options cannot store: such a sample is left out, and the trial takes another one.
 fn refuse_unfit(crop: &SampleMiddle, options: &ArrayOptions) -> crate::Result<()> {
     let one = ArrayOptions {
         coder: Some(Coder::Raw),
@@ -130,7 +130,7 @@ fn refuse_unfit(crop: &SampleMiddle, options: &ArrayOptions) -> crate::Result<()
     try_on("cube", &[(crop.key.as_str(), &crop.cube)], &one).map(drop)
 }
 
-/// The error with its position counted from the first row of the whole array.
+/// Returns the error with its position counted from the first row of the whole array.
 fn from_row(mut error: EncodeError, first_row: u64) -> EncodeError {
     if let EncodeError::OutOfRange { position, .. } | EncodeError::BecomesNoData { position, .. } = &mut error
         && let Some(row) = position.first_mut()
@@ -140,18 +140,18 @@ fn from_row(mut error: EncodeError, first_row: u64) -> EncodeError {
     error
 }
 
-/// Masks are labels: never lossy, whatever the options for the cubes say.
+/// Returns the options for masks. Masks are labels: never lossy, regardless of the options for the cubes.
 pub(super) fn mask_options(cubes: &ArrayOptions) -> ArrayOptions {
     ArrayOptions { values: Values::Auto, max_error: None, lossless: true, layout: None, ..*cubes }
 }
 
-/// Variable and shape apply to the cubes. A mask file is read for its one array.
+/// Returns the options for mask files without variable and shape, which apply to the cubes. A mask file has one array.
 pub(super) fn mask_file_options(cubes: &CubeOptions) -> CubeOptions {
     CubeOptions { variable: Vec::new(), ..cubes.clone() }
 }
 
-/// Which samples to look at. If there is nothing to choose, one sample is enough to estimate the
-/// size of a record.
+/// Returns the positions of the samples in the trial. If there is nothing to choose, one sample is enough to estimate
+/// the size of a record.
 fn positions(samples: usize, options: &ArrayOptions) -> Vec<usize> {
     let last = samples.saturating_sub(1);
     let settled = options.coder.is_some()
@@ -166,7 +166,7 @@ fn positions(samples: usize, options: &ArrayOptions) -> Vec<usize> {
     positions
 }
 
-/// Loads the sample at `position`. If damaged samples are skipped, loads the next whole one.
+/// Loads the sample at `position`. If damaged samples are skipped, loads the next undamaged one.
 fn load_from<T>(
     listing: &Listing,
     position: usize,
@@ -195,7 +195,7 @@ fn load_one(listing: &Listing, entry: &SourceSample, options: &CubeOptions) -> c
     Ok(SampleMiddle { key: entry.key.clone(), cube, mask: load_mask_rows(entry, options)? })
 }
 
-/// The middle of a sample's mask, if it has one.
+/// Loads the middle of a sample's mask, if it has one.
 fn load_mask_rows(entry: &SourceSample, options: &CubeOptions) -> crate::Result<Option<MiddleRows>> {
     let Some(file) = &entry.mask else { return Ok(None) };
     let mask = load_mask(&file.path, &mask_file_options(options))?;

@@ -1,4 +1,4 @@
-//! Puts the report together from what was measured.
+//! Assembles the report from the measurements.
 
 use super::draw::{Draw, GOAL, MOST, known};
 use super::maker::Maker;
@@ -19,7 +19,7 @@ use shardpack_report::want::Want;
 use shardpack_sources::{SampleContent, SourceKind, SourceSample};
 use std::time::Instant;
 
-/// Number of samples until the prediction of every candidate is as narrow as it should be.
+/// Returns the number of samples at which the prediction of every candidate is precise enough.
 pub(super) fn wanted_samples(measurement: &Measurement<'_>, draw: &Draw, sampled: &[Sampled]) -> u64 {
     let drawn = sampled.len() as u64;
     measurement
@@ -32,7 +32,7 @@ pub(super) fn wanted_samples(measurement: &Measurement<'_>, draw: &Draw, sampled
         .max(drawn)
 }
 
-/// Why nothing could be measured: the first reason there is.
+/// Returns the first reason why nothing could be measured.
 pub(super) fn first_reason(sampled: &[Sampled], prepared: &[Result<Maker<'_>, String>]) -> String {
     let of_sample = |sampled: &Sampled| {
         let failed = sampled.results.iter().find_map(|result| match result {
@@ -45,7 +45,7 @@ pub(super) fn first_reason(sampled: &[Sampled], prepared: &[Result<Maker<'_>, St
     reason.or_else(|| sampled.iter().find_map(of_sample)).map_or_else(String::new, |reason| format!(": {reason}"))
 }
 
-/// Predicted bytes of all records under one candidate.
+/// Predicts the bytes of all records under one candidate.
 fn records(measurement: &Measurement<'_>, draw: &Draw, sampled: &[Sampled], candidate: usize) -> Option<Estimate> {
     #[allow(clippy::cast_precision_loss, reason = "sizes for an estimate")]
     let drawn: Vec<Drawn> = sampled
@@ -61,7 +61,7 @@ fn records(measurement: &Measurement<'_>, draw: &Draw, sampled: &[Sampled], cand
     predict(&drawn, &draw.strata)
 }
 
-/// The whole report of a run that began at `start`.
+/// Assembles the whole report of a run that began at `start`.
 pub(super) fn report(
     start: Instant,
     measurement: &Measurement<'_>,
@@ -206,7 +206,7 @@ fn candidate(
     made
 }
 
-/// Adds what stands beside the records in shards. It is known but for some padding.
+/// Adds the parts of shards besides the records. They are known except for some padding.
 fn with_shards(found: Estimate, encoder: &FolderSource<'_>, measurement: &Measurement<'_>, number: usize) -> Estimate {
     #[allow(clippy::cast_precision_loss, reason = "sizes for an estimate")]
     let (beside, shard) = (
@@ -219,7 +219,7 @@ fn with_shards(found: Estimate, encoder: &FolderSource<'_>, measurement: &Measur
     Estimate { value, low: found.low + beside - slack, high: found.high + beside + more_shards * PADDING / 2.0 + slack }
 }
 
-/// Bytes of a shard that are not known before it is written: padding of the sections of its index,
+/// Bytes of a shard that are unknown before it is written: padding of the sections of its index,
 /// and its copy of the recipe.
 const PADDING: f64 = 4096.0;
 

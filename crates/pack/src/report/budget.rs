@@ -1,15 +1,15 @@
-//! The memory that samples in flight may take.
+//! The memory budget of samples in flight.
 
 use std::sync::{Condvar, Mutex, PoisonError};
 
-/// Bytes that threads share. A sample above the whole budget waits until it is alone.
+/// Bytes that threads share. A sample larger than the whole budget waits until it is alone.
 pub(super) struct Budget {
     most: u64,
     taken: Mutex<u64>,
     freed: Condvar,
 }
 
-/// Bytes taken from a budget, given back at the end.
+/// Bytes taken from a budget, returned on drop.
 pub(super) struct Taken<'a> {
     budget: &'a Budget,
     bytes: u64,

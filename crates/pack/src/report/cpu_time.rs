@@ -1,8 +1,8 @@
-//! Seconds that the calling thread has had a core.
+//! Seconds of core time of the calling thread.
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// A stopwatch that stands still while other threads have the core.
+/// A stopwatch that stops while other threads have the core.
 pub(super) struct CpuTime(f64);
 
 impl CpuTime {

@@ -1,5 +1,4 @@
-//! Scores cubes: what a record decodes to against its source, value by value and spectrum by
-//! spectrum.
+//! Scores cubes: compares decoded records with their sources, value by value and spectrum by spectrum.
 
 use super::record::{first_field, limits};
 use super::sampled::{RecordScores, first_line};
@@ -15,7 +14,7 @@ use std::sync::Arc;
 
 /// Longest distance of the autocorrelation of the error.
 const LAGS: usize = 16;
-/// Cubes that the ladder of errors is derived from.
+/// Number of cubes from which the ladder of errors is derived.
 const TRIED: usize = 3;
 
 /// Scores cubes on one thread.
@@ -23,7 +22,7 @@ pub(super) struct CubeScorer<'a> {
     listing: &'a Listing,
     options: CubeOptions,
     decoder: ArrayDecoder,
-    /// The source of the sample at hand.
+    /// The source of the current sample.
     source: Option<Result<LoadedCube, String>>,
     /// The noise of its bands.
     noise: Option<Arc<[f64]>>,
@@ -32,15 +31,15 @@ pub(super) struct CubeScorer<'a> {
 /// Properties of cubes that decide the ladder of candidates.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct CubeTraits {
-    /// Some cubes hold floats, so values can be lost.
+    /// True if some cubes hold floats, whose values can be lost.
     pub floats: bool,
-    /// Some cubes hold floats that are no integers.
+    /// True if some cubes hold floats that are not integers.
     pub fractions: bool,
-    /// The noise of bands; `None` if there is none to be found.
+    /// The noise of bands; `None` if no noise was found.
     pub noise: Option<Noise>,
 }
 
-/// The noise of the bands of some cubes, of those that have any.
+/// The noise of the bands of some cubes, over the bands that have noise.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Noise {
     /// Noise of the quietest band.
@@ -49,8 +48,8 @@ pub struct Noise {
     pub typical: f64,
 }
 
-/// Bytes that scoring a cube takes: source and decoded values, what it comes from, and the angles or
-/// the noise.
+/// Returns the memory for scoring a cube: source and decoded values, the bytes they come from, and the angles or the
+/// noise.
 pub(super) fn memory_bytes(entry: &SourceSample) -> u64 {
     let of = |info: &CubeInfo| {
         let [height, width, bands] = info.shape;
@@ -68,7 +67,7 @@ pub(super) const fn info(entry: &SourceSample) -> Option<&CubeInfo> {
     }
 }
 
-/// Looks at the first, a middle and the last cube.
+/// Inspects the first, a middle and the last cube.
 pub(super) fn traits(listing: &Listing, options: &CubeOptions) -> CubeTraits {
     let is_float = |entry: &SourceSample| {
         info(entry).is_some_and(|info| matches!(info.dtype, Dtype::F16 | Dtype::F32 | Dtype::F64))
@@ -134,12 +133,12 @@ impl<'a> CubeScorer<'a> {
             }
         };
         record.values.extend(ratio.map(|ratio| (Measure::NoiseRatio, ratio)));
-        // Nothing but zeros: no need to keep them for every sample.
+        // The differences are all zero: do not keep them for every sample.
         record.cube = (!record.exact).then_some(found);
         Ok(record)
     }
 
-    /// The noise of each band of a sample's source.
+    /// Returns the noise of each band of a sample's source.
     fn noise(&mut self, position: usize) -> Result<Arc<[f64]>, String> {
         if let Some(noise) = &self.noise {
             return Ok(Arc::clone(noise));
@@ -150,7 +149,6 @@ impl<'a> CubeScorer<'a> {
         Ok(noise)
     }
 
-    /// The source of a sample.
     pub(super) fn source(&mut self, position: usize) -> Result<&LoadedCube, String> {
         let Self { listing, options, source, .. } = self;
         let load = || {
@@ -160,10 +158,10 @@ impl<'a> CubeScorer<'a> {
         source.get_or_insert_with(load).as_ref().map_err(Clone::clone)
     }
 
-    /// The cube of a record.
+    /// Decodes the cube of a record.
     pub(super) fn decode(&mut self, sample: &EncodedSample<Tally>) -> Result<Array, String> {
         let words = |error: shardpack_format::Error| first_line(&error.to_string());
-        // A run of one value is as small as it likes.
+        // A run of a single value may be arbitrarily small.
         let limits = shardpack_format::Limits { max_expansion: u64::MAX, ..limits() };
         let field = first_field(sample, &limits).map_err(words)?;
         let descriptor = ArrayDescriptor::parse(field.descriptor, &limits).map_err(words)?;
@@ -189,7 +187,7 @@ fn scores(found: &ArrayDifference) -> [(Measure, Option<f64>); 9] {
     ]
 }
 
-/// The largest error of a band over its noise; `None` if no value was compared.
+/// Returns the largest error of a band over its noise; `None` if no value was compared.
 pub(super) fn noise_ratio(band: &BandDifferences, noise: f64) -> Option<f64> {
     match (band.count, band.max_abs > 0.0, noise > 0.0) {
         (0, ..) => None,

@@ -1,4 +1,4 @@
-//! The report on a packed dataset: out of its indexes, without reading a record.
+//! The report on a packed dataset: from its indexes, without reading a record.
 
 use super::draw::random;
 use super::options::{Hooks, ReportOptions};
@@ -23,13 +23,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-/// Most samples whose figures go into the report; of more, so many are drawn.
+/// Largest number of samples whose figures are in the report; from a larger dataset this many are
+/// drawn.
 pub const MOST_ROWS: u64 = 4096;
 
-/// Reports on a dataset out of the columns that packing left in it.
+/// Reports on a dataset from the columns that packing stored in it.
 ///
 /// # Errors
-/// If it holds neither pictures nor arrays, or no shard can be read.
+/// Fails if it holds neither pictures nor arrays, or no shard can be read.
 pub fn of_dataset(dataset: &Dataset, options: &ReportOptions, hooks: &Hooks<'_>) -> crate::Result<Report> {
     let start = Instant::now();
     let content = content(dataset.schema())?;
@@ -131,8 +132,8 @@ pub fn of_dataset(dataset: &Dataset, options: &ReportOptions, hooks: &Hooks<'_>)
     Ok(report)
 }
 
-/// Makes a report of records that were read from a dataset one about that dataset: what it is, and
-/// how it differs from its sources.
+/// Turns a report on records that were read from a dataset into one on that dataset: its facts, and
+/// its differences from its sources.
 pub(super) fn beside_sources(report: &mut Report, dataset: &Dataset, want: &[Want]) {
     let bytes: u64 = dataset.shards().map(|shard| shard.bytes).sum();
     #[allow(clippy::cast_precision_loss, reason = "a size")]
@@ -149,7 +150,7 @@ pub(super) fn beside_sources(report: &mut Report, dataset: &Dataset, want: &[Wan
     conclude(report, want, !want.is_empty());
 }
 
-/// The kind of the reported field: the first that holds pictures or arrays.
+/// Returns the kind of the reported field: the first with pictures or arrays.
 pub(super) fn content(schema: &Schema) -> crate::Result<SampleKind> {
     let found = schema.stored().find_map(|field| match field.kind {
         FieldKind::Image => Some(SampleKind::Pictures),
@@ -162,12 +163,12 @@ pub(super) fn content(schema: &Schema) -> crate::Result<SampleKind> {
     }
 }
 
-/// Which samples are looked at, in stored order.
+/// Chooses the samples for the report, in stored order.
 fn taken(samples: u64, wanted: u64, seed: u64) -> BTreeSet<u64> {
     if samples <= wanted {
         return (0..samples).collect();
     }
-    // A random sample of each stretch of equal length: stored order is mixed already.
+    // A random sample of each stretch of equal length: stored order is shuffled already.
     (0..wanted)
         .map(|i| {
             let (from, to) = (stretch(samples, i, wanted), stretch(samples, i + 1, wanted));
@@ -185,7 +186,7 @@ struct IndexedSample {
     sample: DrawnSample,
     bytes: u64,
     scores: BTreeMap<Measure, f64>,
-    /// Nothing was lost, as far as the figures say.
+    /// True if nothing was lost, according to the figures.
     exact: bool,
 }
 
@@ -213,7 +214,7 @@ impl IndexedSample {
             scores.insert(Measure::Ssimulacra2, f64::from(figures.score));
         }
         scores.extend(array.into_iter().flat_map(of_fidelity));
-        // A picture that was not re-encoded is as its source.
+        // A picture that was not re-encoded equals its source.
         let exact =
             array.is_none_or(|figures| figures.changed == 0) && reencoded.is_none_or(|figures| figures.quality == 0);
         let key = index.key(record)?.to_owned();
@@ -221,7 +222,7 @@ impl IndexedSample {
     }
 }
 
-/// An integer scalar of one record, by its name.
+/// Returns an integer scalar of one record, by its name.
 fn whole(schema: &Schema, packed: &[u8], name: &str) -> Option<i64> {
     let value = scalar(schema, packed, name)?;
     match value.len() {
@@ -244,7 +245,7 @@ fn of_fidelity(figures: &Fidelity) -> Vec<(Measure, f64)> {
     out.into_iter().filter(|(_, value)| value.is_finite()).collect()
 }
 
-/// The recipe's way to store the values, in a few words.
+/// Describes the storage of the values in the recipe in a few words.
 pub(super) fn recipe_name(dataset: &Dataset, content: SampleKind) -> String {
     let recipe = DatasetRecipe::read(dataset.recipe());
     match content {

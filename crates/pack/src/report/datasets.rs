@@ -1,6 +1,6 @@
 //! Measures of whole datasets: the user's own metrics, and the decode rate of a device.
 //!
-//! The samples that the report drew are packed once as they are, and once for each candidate.
+//! The samples of the report are packed once unchanged, and once for each candidate.
 
 use super::maker::Maker;
 use super::measure::Measurement;
@@ -18,17 +18,17 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-/// Number of the run, in the environment of the command.
+/// Environment variable with the number of the run.
 const RUN: &str = "SHARDPACK_METRIC_RUN";
 /// Interval between two checks of a running command.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// Measures the candidates on the samples at `positions` of the listing. What goes wrong with the
-/// original, with one candidate, a command or the device, or was not done because the run was
-/// stopped, stands on the page.
+/// Measures the candidates on the samples at `positions` of the listing. The page reports errors of
+/// the original, of one candidate, of a command or of the device, and measurements that were
+/// omitted because the run was stopped.
 ///
 /// # Errors
-/// If there can be no folder for temporary files.
+/// Fails if no folder for temporary files can be created.
 pub(super) fn add(report: &mut Report, measurement: &Measurement<'_>, positions: &[usize]) -> crate::Result<()> {
     if measurement.options.metrics.is_empty() && measurement.options.device.is_none() {
         return Ok(());
@@ -41,7 +41,7 @@ pub(super) fn add(report: &mut Report, measurement: &Measurement<'_>, positions:
         && let Err(error) = pack(measurement, &listing, &original, &unchanged(listing.kind, &recipe.options))
         && !measurement.is_cancelled()
     {
-        // Without it there is nothing to compare with.
+        // Without the original there is no basis for a comparison.
         let what = format!("the original cannot be packed: {}", first_line(&error.to_string()));
         report.metrics = metrics.into_iter().map(|metric| Metric { failures: vec![what.clone()], ..metric }).collect();
         metrics = Vec::new();
@@ -88,7 +88,7 @@ pub(super) fn add(report: &mut Report, measurement: &Measurement<'_>, positions:
     Ok(())
 }
 
-/// Counts what is done.
+/// Counts the finished steps.
 struct Steps<'a> {
     measurement: &'a Measurement<'a>,
     done: u64,
@@ -110,11 +110,12 @@ impl<'a> Steps<'a> {
 
 /// The dataset of a candidate.
 enum CandidateDataset {
-    /// Made here, and to be removed: one at a time, as each may take as much space as the samples.
+    /// A dataset that the report makes and removes: one at a time, as each may take as much space
+    /// as the samples.
     Made(PathBuf),
-    /// The user's.
+    /// The dataset of the user.
     Found(PathBuf),
-    /// Why there is none.
+    /// There is no dataset, for this reason.
     None(String),
 }
 
@@ -155,7 +156,7 @@ fn empty(command: &MetricCommand) -> Metric {
     Metric { name, command, baseline: Vec::new(), values: Vec::new(), failures: Vec::new() }
 }
 
-/// Options that store what the source holds: the encoded pictures, and all bits of cubes.
+/// Returns options that store the source unchanged: the encoded pictures, and all bits of cubes.
 fn unchanged(kind: SourceKind, options: &PackOptions) -> PackOptions {
     let (pictures, arrays) = match kind {
         SourceKind::Images => (PictureOptions::Keep, ArrayOptions::default()),
@@ -172,21 +173,21 @@ fn pack(measurement: &Measurement<'_>, listing: &Listing, out: &Path, options: &
     pack_listing(listing, &out.into(), &options, &hooks).map(drop)
 }
 
-/// True if a number lies among those of the original; nobody can tell from fewer than two.
+/// Returns true if a number lies among those of the original; `None` for fewer than two numbers.
 fn within(baseline: &[f64], value: f64) -> Option<bool> {
     let low = baseline.iter().copied().reduce(f64::min)?;
     let high = baseline.iter().copied().reduce(f64::max)?;
     (baseline.len() > 1).then(|| (low..=high).contains(&value))
 }
 
-/// Runs a command and reads its number. If the report is stopped, so is the command.
+/// Runs a command and reads its number. Stopping the report also stops the command.
 fn number(
     measurement: &Measurement<'_>,
     command: &str,
     [original, candidate]: [&Path; 2],
     run: u32,
 ) -> crate::Result<f64> {
-    // Files rather than pipes, which nobody empties while this thread waits.
+    // Files rather than pipes, because this thread waits and could not empty a pipe.
     let (mut out, mut err) = (tempfile::tempfile()?, tempfile::tempfile()?);
     let mut child = Command::new("sh")
         .args(["-c", &format!("{command} \"$@\""), "shardpack-metric"])
@@ -202,7 +203,7 @@ fn number(
             break status;
         }
         if measurement.is_cancelled() {
-            // It may have ended meanwhile; and then there is nothing to kill.
+            // The command may have ended meanwhile; then there is nothing to kill.
             let _ = child.kill();
             child.wait()?;
             bail!("stopped");

@@ -1,4 +1,4 @@
-//! Which samples are looked at: a stratified draw that grows without being drawn again.
+//! The draw of samples: stratified, and growing without a new draw.
 
 use shardpack_base::{halves, philox4x32_10};
 use shardpack_format::to_usize;
@@ -7,18 +7,18 @@ use shardpack_report::stats::Stratum;
 use shardpack_sources::{Listing, SampleContent, SourceSample};
 use std::collections::BTreeMap;
 
-/// Samples that are drawn first if the number is open.
+/// Number of samples in the first draw, if the user gives no number.
 pub(super) const PILOT: u64 = 64;
-/// Most samples that are drawn if the number is open.
+/// Largest number of samples, if the user gives no number.
 pub(super) const MOST: u64 = 512;
 /// Half width of the interval of the predicted size, as a share, at which the draw ends.
 pub(super) const GOAL: f64 = 0.02;
 
-/// Fewest samples that a stratum should get, and most strata.
+/// Smallest number of samples for a stratum, and largest number of strata.
 const PER_STRATUM: u64 = 4;
 const MOST_STRATA: usize = 16;
 
-/// The samples of a listing in the order in which they are drawn.
+/// The samples of a listing in the order of the draw.
 pub(super) struct Draw {
     /// Positions in the listing.
     order: Vec<usize>,
@@ -29,11 +29,11 @@ pub(super) struct Draw {
 }
 
 impl Draw {
-    /// Strata are the classes, else the first folders, if there is more than one. If `samples` are
-    /// too few for so many strata, neighbours are joined.
+    /// Strata are the classes, else the first folders, if there is more than one. If `samples` are too few for this
+    /// number of strata, neighbours are joined.
     ///
-    /// Within a stratum of n samples, the k-th in a random order gets the place (k + u) / n, with a
-    /// u for each stratum. Any number of first samples then has its share of each stratum.
+    /// Within a stratum of n samples, the k-th in a random order gets the place (k + u) / n, with a u for each stratum.
+    /// Any prefix of the order then has its share of each stratum.
     pub(super) fn new(listing: &Listing, seed: u64, samples: u64) -> Self {
         let folder = |key: &str| key.split_once('/').map_or("", |(folder, _)| folder).to_owned();
         let names: Vec<String> = match listing.classes.is_empty() {
@@ -71,29 +71,28 @@ impl Draw {
         Self { order: placed.into_iter().map(|(_, position)| position).collect(), stratum_of, strata, over }
     }
 
-    /// Number of samples to draw from.
+    /// Returns the number of samples to draw from.
     pub(super) fn len(&self) -> u64 {
         self.order.len() as u64
     }
 
-    /// The first so many.
+    /// Returns the first `count` samples.
     pub(super) fn first(&self, count: u64) -> &[usize] {
         self.range(0, count)
     }
 
-    /// From one number of samples to a larger one.
+    /// Returns the samples between two sizes of the draw.
     pub(super) fn range(&self, from: u64, to: u64) -> &[usize] {
         let clamp = |count: u64| to_usize(count).min(self.order.len());
         self.order.get(clamp(from)..clamp(to)).unwrap_or_default()
     }
 
-    /// The stratum of a sample of the listing.
     pub(super) fn stratum(&self, position: usize) -> usize {
         self.stratum_of.get(position).copied().unwrap_or(0)
     }
 }
 
-/// Sizes of a sample that are known without encoding it: bytes of its source, and pixels, or bytes of the
+/// Returns the sizes of a sample that are known without encoding it: bytes of its source, and pixels, or bytes of the
 /// decoded cube.
 #[allow(clippy::cast_precision_loss, reason = "sizes for an estimate")]
 pub(super) fn known(entry: &SourceSample) -> [f64; 2] {
@@ -104,8 +103,8 @@ pub(super) fn known(entry: &SourceSample) -> [f64; 2] {
     [entry.source_bytes() as f64, size]
 }
 
-/// The number of each name's stratum. With fewer samples than [`PER_STRATUM`] for each name,
-/// neighbours in the order of the names share one, about as many samples in each.
+/// Returns the number of each name's stratum. With fewer samples than [`PER_STRATUM`] for each name, neighbours in the
+/// order of the names share a stratum, with about equal numbers of samples.
 fn joined(names: &[String], samples: u64) -> BTreeMap<&str, usize> {
     let mut sizes: BTreeMap<&str, usize> = BTreeMap::new();
     names.iter().for_each(|name| *sizes.entry(name.as_str()).or_default() += 1);
@@ -118,7 +117,7 @@ fn joined(names: &[String], samples: u64) -> BTreeMap<&str, usize> {
     let (mut last_share, mut number) = (0, 0);
     for (name, size) in sizes {
         let share = before * most / names.len().max(1);
-        // Numbers without a gap, also if one name fills several shares.
+        // Numbers without a gap, even if one name fills several shares.
         number += usize::from(share != last_share);
         last_share = share;
         numbers.insert(name, number);
@@ -127,7 +126,7 @@ fn joined(names: &[String], samples: u64) -> BTreeMap<&str, usize> {
     numbers
 }
 
-/// A random number for a sample: a pure function, as the order of training is.
+/// Returns a random number for a sample: a pure function, like the order of training.
 pub(super) fn random(seed: u64, stream: u64, at: u64) -> u64 {
     let ([a0, a1], [s0, s1]) = (halves(at), halves(stream));
     let [low, high, ..] = philox4x32_10([a0, a1, s0, s1], halves(seed));
@@ -171,7 +170,7 @@ mod tests {
         let names: Vec<String> = (0..1000).map(|i| format!("{i:04}")).collect();
         let strata = |samples| joined(&names, samples).values().max().unwrap() + 1;
         assert_eq!((strata(64), strata(4), strata(1), strata(100_000)), (16, 1, 1, 16));
-        // One class fills nearly all.
+        // One class has nearly all samples.
         let mut names = vec!["a".to_owned(); 900];
         names.extend((0..100).map(|i| format!("b{i}")));
         let numbers = joined(&names, 64);

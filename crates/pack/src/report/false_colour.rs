@@ -4,10 +4,10 @@ use serde_json::{Map, Value};
 use shardpack_array::Array;
 use shardpack_array::floats_of;
 
-/// Wavelengths that are shown as red, green and blue, in nm.
+/// Wavelengths for red, green and blue, in nm.
 const SHOWN_NM: [f64; 3] = [650.0, 550.0, 450.0];
 
-/// One number for each band, and their unit, if the file says them.
+/// Returns one number for each band, and their unit, if the file has them.
 pub(super) fn wavelengths(meta: &Map<String, Value>, bands: usize) -> Option<(Vec<f64>, String)> {
     let numbers: Vec<f64> = meta.get("wavelengths")?.as_array()?.iter().filter_map(Value::as_f64).collect();
     let unit = meta.get("wavelength_units").and_then(Value::as_str).unwrap_or_default();
@@ -19,7 +19,7 @@ pub(super) fn wavelengths(meta: &Map<String, Value>, bands: usize) -> Option<(Ve
     (numbers.len() == bands).then(|| (numbers, unit.to_owned()))
 }
 
-/// The bands to show: those next to red, green and blue, or some that are far apart.
+/// Returns the bands to show: those next to red, green and blue, or three that are far apart.
 pub(super) fn shown_bands(meta: &Map<String, Value>, bands: usize) -> [usize; 3] {
     let spread = [bands * 3 / 4, bands / 2, bands / 4].map(|band| band.min(bands.saturating_sub(1)));
     let Some((numbers, unit)) = wavelengths(meta, bands) else { return spread };
@@ -30,13 +30,13 @@ pub(super) fn shown_bands(meta: &Map<String, Value>, bands: usize) -> [usize; 3]
     };
     let found = SHOWN_NM.map(nearest);
     match found {
-        // A camera that sees no visible light has one band next to all three.
+        // For a camera without visible light, the same band is next to all three.
         [Some(r), Some(g), Some(b)] if r != g && g != b => [r, g, b],
         _ => spread,
     }
 }
 
-/// Three bands of a cube, pixel by pixel.
+/// Returns three bands of a cube, pixel by pixel.
 pub(super) fn planes(cube: &Array, bands: [usize; 3]) -> Vec<[f64; 3]> {
     let count = cube.shape().last().and_then(|&bands| usize::try_from(bands).ok()).unwrap_or(0);
     let (dtype, size) = (cube.dtype(), cube.dtype().size());
@@ -48,7 +48,8 @@ pub(super) fn planes(cube: &Array, bands: [usize; 3]) -> Vec<[f64; 3]> {
     pixels.map(|pixel| bands.map(|band| value(pixel, band))).collect()
 }
 
-/// Maps values to 0..=1: from the 2nd to the 98th percentile of each band of the source.
+/// Returns the ranges that map values to 0..=1: from the 2nd to the 98th percentile of each band of
+/// the source.
 pub(super) fn stretch(source: &[[f64; 3]], no_data: Option<f64>) -> [(f64, f64); 3] {
     let of = |band: usize| {
         let mut values: Vec<f64> = source
@@ -64,7 +65,7 @@ pub(super) fn stretch(source: &[[f64; 3]], no_data: Option<f64>) -> [(f64, f64);
     [of(0), of(1), of(2)]
 }
 
-/// RGB bytes of pixels under a stretch; pixels that are not numbers are black.
+/// Returns RGB bytes of pixels under a stretch; NaN pixels are black.
 pub(super) fn shown(pixels: &[[f64; 3]], stretch: &[(f64, f64); 3]) -> Vec<u8> {
     let levels = pixels.iter().flat_map(|pixel| {
         pixel.iter().zip(stretch).map(|(value, (low, high))| level((value - low) / (high - low) * 255.0))
@@ -72,7 +73,7 @@ pub(super) fn shown(pixels: &[[f64; 3]], stretch: &[(f64, f64); 3]) -> Vec<u8> {
     levels.collect()
 }
 
-/// RGB bytes of differences around mid grey, and the factor by which they are enlarged: the largest
+/// Returns RGB bytes of differences around mid grey, and the factor that enlarges them: the largest
 /// becomes white or black.
 pub(super) fn differences(source: &[[f64; 3]], stored: &[[f64; 3]], stretch: &[(f64, f64); 3]) -> (Vec<u8>, f64) {
     let steps: Vec<f64> = source

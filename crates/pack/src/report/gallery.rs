@@ -1,4 +1,5 @@
-//! The worst samples and some random ones, before and after, on the region where they differ most.
+//! The worst samples and some random ones, before and after, in the region of the largest
+//! difference.
 
 use super::cubes::CubeScorer;
 use super::draw::random;
@@ -15,12 +16,12 @@ use shardpack_report::data::{
 /// Longest side of a region.
 const PICTURE_SIDE: u32 = 192;
 const CUBE_SIDE: u32 = 256;
-/// By how much differences of pictures are enlarged.
+/// Factor that enlarges the differences of pictures.
 const FACTOR: i32 = 8;
-/// Regions lie on a grid of this many pixels.
+/// Step in pixels of the grid on which regions lie.
 const STEP: usize = 16;
 
-/// Adds the gallery of the recommended candidate; if that loses nothing, of the best one that does.
+/// Adds the gallery of the recommended candidate; if that is lossless, of the best lossy one.
 pub(super) fn add(report: &mut Report, measurement: &Measurement<'_>, whole: &[Sampled]) {
     let Some(shown) = shown_candidate(report) else { return };
     let Some(candidate) = report.candidates.get(shown) else { return };
@@ -48,7 +49,7 @@ pub(super) fn add(report: &mut Report, measurement: &Measurement<'_>, whole: &[S
     }
 }
 
-/// The candidate whose pictures are worth a look.
+/// Returns the candidate whose pictures are shown.
 pub(super) fn shown_candidate(report: &Report) -> Option<usize> {
     let measure = main_measure(report.content);
     let is_lossy = |candidate: &&Candidate| !candidate.lossless && candidate.scores.contains_key(&measure);
@@ -68,7 +69,7 @@ pub(super) fn shown_candidate(report: &Report) -> Option<usize> {
     lossy.max_by(|(_, a), (_, b)| good(a).total_cmp(&good(b))).map(|(position, _)| position)
 }
 
-/// The worst, and random ones of the others.
+/// Picks the worst samples, and random ones of the others.
 fn picks(candidate: &Candidate, measure: Measure, count: usize, seed: u64) -> Vec<(StoredSample, Why)> {
     let score = |row: &StoredSample| row.scores.get(&measure).copied();
     let mut rows: Vec<&StoredSample> = candidate.rows.iter().filter(|row| score(row).is_some()).collect();
@@ -164,12 +165,12 @@ fn png(rgb: &[u8], region: Rect) -> Option<EmbeddedPicture> {
     Some(EmbeddedPicture { media_type: PNG, width: region.width, height: region.height, bytes })
 }
 
-/// The region of at most `side` × `side` pixels with the most energy, on a coarse grid.
+/// Returns the region of at most `side` × `side` pixels with the most energy, on a coarse grid.
 fn most_different(energy: &[f32], size: (u32, u32), side: u32) -> Rect {
     let (width, height) = size;
     let (w, h) = (width.min(side), height.min(side));
     let columns = width as usize;
-    // Sums over rows of cells, so that each region adds a few hundred of them.
+    // Sums over rows of cells, so that each region adds only a few hundred values.
     let cells_x = columns.div_ceil(STEP).max(1);
     let mut cells: Vec<f64> = vec![0.0; cells_x * (height as usize).div_ceil(STEP).max(1)];
     for (y, row) in energy.chunks_exact(columns.max(1)).enumerate() {
@@ -194,7 +195,7 @@ fn most_different(energy: &[f32], size: (u32, u32), side: u32) -> Rect {
     best.1
 }
 
-/// The bytes of a region of RGB pixels.
+/// Cuts a region out of RGB pixels.
 fn cut(pixels: &[u8], width: u32, region: Rect) -> Vec<u8> {
     let (x, w) = (region.x as usize * 3, region.width as usize * 3);
     let rows = pixels.chunks_exact(width.max(1) as usize * 3).skip(region.y as usize).take(region.height as usize);

@@ -1,4 +1,4 @@
-//! Where the records come from that are measured: encoded now, or read from a dataset.
+//! The origin of the measured records: encoded for the report, or read from a dataset.
 
 use super::record::limits;
 use crate::encode::Tally;
@@ -12,14 +12,13 @@ use shardpack_writer::{Encoded, EncodedSample, SampleSource as _};
 
 /// Makes the record of a sample.
 pub(super) enum Maker<'a> {
-    /// As packing would.
+    /// Encodes like packing.
     Encoder(Box<FolderSource<'a>>),
-    /// As a dataset holds it.
+    /// Reads from a dataset.
     Dataset(DatasetRecords<'a>),
 }
 
 impl<'a> Maker<'a> {
-    /// The schema of the records.
     pub(super) fn schema(&self) -> &Schema {
         match self {
             Self::Encoder(encoder) => encoder.schema(),
@@ -27,7 +26,7 @@ impl<'a> Maker<'a> {
         }
     }
 
-    /// As [`FolderSource`]; `None` for records that need not be made.
+    /// Returns the [`FolderSource`]; `None` for records that are read.
     pub(super) fn encoder(&self) -> Option<&FolderSource<'a>> {
         match self {
             Self::Encoder(encoder) => Some(encoder),
@@ -35,12 +34,12 @@ impl<'a> Maker<'a> {
         }
     }
 
-    /// The settings for cubes, if they are known for all of them.
+    /// Returns the settings for cubes, if all cubes share them.
     pub(super) fn settings(&self) -> Option<ArraySettings> {
         self.encoder().and_then(FolderSource::settings)
     }
 
-    /// The most bytes that making the record holds.
+    /// Returns the largest memory for making the record, in bytes.
     pub(super) fn memory_bytes(&self, sample: u64) -> u64 {
         match self {
             Self::Encoder(encoder) => encoder.memory_bytes(sample),
@@ -48,10 +47,10 @@ impl<'a> Maker<'a> {
         }
     }
 
-    /// The record of a sample, counted as in the listing.
+    /// Returns the record of a sample, counted as in the listing.
     ///
     /// # Errors
-    /// Why there is none, and whether that lies with the sample rather than with how it is stored.
+    /// Returns the reason if there is no record, and true if the sample itself is the cause rather than its storage.
     pub(super) fn make(&self, sample: u64, buffer: Vec<u8>) -> Result<EncodedSample<Tally>, NoRecord> {
         match self {
             Self::Encoder(encoder) => match encoder.encode(sample, 0, buffer) {
@@ -66,10 +65,10 @@ impl<'a> Maker<'a> {
     }
 }
 
-/// Why a sample has no record.
+/// The reason why a sample has no record.
 pub(super) struct NoRecord {
     pub(super) reason: String,
-    /// True if it would have none however it were stored.
+    /// True if the sample would have no record under any options.
     pub(super) of_source: bool,
 }
 
@@ -92,7 +91,7 @@ impl DatasetRecords<'_> {
             let (shard, record) = self.dataset.locate(self.index(sample)?)?;
             Ok::<_, shardpack_reader::Error>(self.dataset.shard(shard)?.row(record)?.length)
         };
-        // What cannot be found takes nothing; reading it says why.
+        // A missing record needs no memory; reading it reports the reason.
         length().unwrap_or(0)
     }
 
@@ -105,8 +104,7 @@ impl DatasetRecords<'_> {
     }
 }
 
-/// Of the options that a dataset was packed with those that a comparison needs: sizes of pictures, and
-/// the error that was allowed.
+/// Returns the options of a packed dataset that a comparison needs: sizes of pictures, and the allowed error.
 pub(super) fn options_of(dataset: &Dataset, source: &SourceOptions) -> PackOptions {
     let recipe = DatasetRecipe::read(dataset.recipe());
     let max_error = recipe.arrays("cube").and_then(|cube| cube.asked.max_error);

@@ -1,4 +1,4 @@
-//! Takes samples through all candidates, on all threads.
+//! Measures samples under all candidates, on all threads.
 
 use super::budget::Budget;
 use super::cpu_time::CpuTime;
@@ -23,7 +23,7 @@ pub(super) struct Measurement<'a> {
     budget: Budget,
 }
 
-/// Makes records and compares what they decode to; one for each thread.
+/// Makes records and compares their decoded values with the sources; one scorer for each thread.
 pub(super) enum Scorer<'a> {
     Pictures(Box<PictureScorer<'a>>),
     Cubes(Box<CubeScorer<'a>>),
@@ -47,13 +47,13 @@ impl<'a> Measurement<'a> {
         self.hooks.cancel.load(Ordering::Relaxed)
     }
 
-    /// The makers that could be prepared, with the positions of their recipes.
+    /// Returns the makers that could be prepared, with the positions of their recipes.
     pub(super) fn makers(&self) -> impl Iterator<Item = (usize, &'a CandidateRecipe, &'a Maker<'a>)> {
         let pairs = self.recipes.iter().zip(self.prepared).enumerate();
         pairs.filter_map(|(number, (recipe, prepared))| Some((number, recipe, prepared.as_ref().ok()?)))
     }
 
-    /// Bytes that a sample takes while it is measured.
+    /// Returns the memory for measuring a sample, in bytes.
     fn memory_bytes(&self, position: usize) -> u64 {
         let encoding = self.makers().map(|(_, _, maker)| maker.memory_bytes(position as u64)).max().unwrap_or(0);
         let scoring = self.listing.samples.get(position).map_or(0, |entry| match self.listing.kind {
@@ -73,8 +73,8 @@ impl<'a> Measurement<'a> {
         })
     }
 
-    /// Measures samples of the listing, `before` being done already. If the run is stopped, those
-    /// that were begun are finished, and the others are missing.
+    /// Measures samples of the listing; `before` samples are done already. If the run is stopped,
+    /// samples in progress are finished, and the others are missing.
     pub(super) fn run(&self, positions: &[usize], before: usize) -> Vec<Sampled> {
         let next = AtomicUsize::new(0);
         let (done, of) = (AtomicU64::new(0), ((before + positions.len()) * self.recipes.len()) as u64);
@@ -108,7 +108,7 @@ impl<'a> Measurement<'a> {
         results.into_iter().map(|(_, sampled)| sampled).collect()
     }
 
-    /// One sample under all candidates; `None` if the run was stopped on the way.
+    /// Measures one sample under all candidates; `None` if the run was stopped meanwhile.
     fn one(&self, scorer: &mut Scorer<'a>, position: usize, step: &dyn Fn()) -> Option<Sampled> {
         let mut scoring_s = 0.0;
         let mut results: Vec<CandidateResult> = self
@@ -148,23 +148,24 @@ impl<'a> Measurement<'a> {
         Some(Sampled { position, results, unreadable: None, scoring_s })
     }
 
-    /// Number of errors and angles kept of one cube, so that all together are bounded.
+    /// Returns the number of errors and angles to keep per cube, which bounds their total.
     fn kept_values(&self) -> usize {
         let samples =
             self.options.samples.unwrap_or(super::draw::MOST).clamp(1, self.listing.samples.len().max(1) as u64);
         usize::try_from(KEPT_VALUES / samples).unwrap_or(0).max(16)
     }
 
-    /// The record of a sample under a candidate, again.
+    /// Makes the record of a sample under a candidate again.
     pub(super) fn again(&self, recipe: usize, position: usize) -> Option<EncodedSample<Tally>> {
         self.prepared.get(recipe)?.as_ref().ok()?.make(position as u64, Vec::new()).ok()
     }
 }
 
-/// Errors and angles that are kept of one candidate.
+/// Number of errors and angles to keep per candidate.
 const KEPT_VALUES: u64 = 1 << 16;
 
-/// Plans of the same size next to each other: pictures are prepared for a comparison once for each.
+/// Puts plans of the same size next to each other: pictures are prepared for a comparison once per
+/// size.
 fn in_order<'a>(
     mut makers: Vec<(usize, &'a CandidateRecipe, &'a Maker<'a>)>,
 ) -> Vec<(usize, &'a CandidateRecipe, &'a Maker<'a>)> {
@@ -173,7 +174,7 @@ fn in_order<'a>(
 }
 
 impl Scorer<'_> {
-    /// Forgets the sample before.
+    /// Drops the previous sample.
     fn begin(&mut self, position: usize) {
         match self {
             Self::Pictures(scorer) => scorer.begin(position),
@@ -181,7 +182,7 @@ impl Scorer<'_> {
         }
     }
 
-    /// Compares a record with its source. An error is the source's.
+    /// Compares a record with its source. An error concerns the source.
     fn score(
         &mut self,
         position: usize,

@@ -1,12 +1,10 @@
-//! The cost of a lossy choice, before it is made: a sample of the sources is encoded under a set of
-//! candidates by the code that packs, decoded by our own decoders, and scored.
+//! The cost of a lossy choice, before it is made: the packing code encodes a sample of the sources under a set of
+//! candidates, our own decoders decode the records, and the results are scored.
 //!
-//! [`open`] lists the sources; [`ListedSource::measure`] does the rest and returns the data of the
-//! page. The front end adds its own words: the path of the source, the commands, and the notes of the
-//! listing.
+//! [`open`] lists the sources; [`ListedSource::measure`] does the rest and returns the data of the page. The front end
+//! adds the path of the source, the commands, and the notes of the listing.
 //!
-//! Threads take one sample at a time through all candidates, so an interrupted run has measured
-//! whole samples.
+//! Threads measure one sample at a time under all candidates, so an interrupted run has complete samples.
 
 mod assemble;
 mod budget;
@@ -43,7 +41,7 @@ use shardpack_sources::{Listing, OnBadInput, SourceKind, SourceOptions};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-/// Sources that were listed.
+/// A listed source.
 #[derive(Debug)]
 pub struct ListedSource {
     listing: Listing,
@@ -52,7 +50,7 @@ pub struct ListedSource {
     start: Instant,
 }
 
-/// Lists the sources. Files that cannot be read are left out and reported, whatever the options say.
+/// Lists the sources. Unreadable files are left out and reported, regardless of the options.
 ///
 /// # Errors
 /// As [`shardpack_sources::enumerate`].
@@ -65,29 +63,29 @@ pub fn open(src: &Path, options: &SourceOptions, threads: usize) -> crate::Resul
 }
 
 impl ListedSource {
-    /// The kind of the samples.
+    /// Returns the kind of the samples.
     #[must_use]
     pub const fn kind(&self) -> SourceKind {
         self.listing.kind
     }
 
-    /// Notes for the user about the sources.
+    /// Returns the notes on the sources for the user.
     #[must_use]
     pub fn notes(&self) -> &[Note] {
         &self.listing.notes
     }
 
-    /// Properties of the cubes that decide the ladder of candidates. Loads up to three cubes.
+    /// Returns the properties of the cubes that decide the ladder of candidates. Loads up to three cubes.
     #[must_use]
     pub fn cube_traits(&self) -> CubeTraits {
         cubes::traits(&self.listing, &self.options.cubes)
     }
 
-    /// Draws a sample, measures the candidates on it, and puts the report together.
+    /// Draws a sample, measures the candidates on it, and assembles the report.
     ///
     /// # Errors
-    /// If no candidate can be prepared, or nothing could be measured. A sample that cannot be read
-    /// or stored is no error: it is in the report.
+    /// Fails if no candidate can be prepared, or nothing could be measured. A sample that cannot be read or stored is
+    /// not an error: the report lists it.
     pub fn measure(
         &self,
         recipes: &[CandidateRecipe],
@@ -109,12 +107,11 @@ impl ListedSource {
         self.measured(recipes, &prepared, options, hooks)
     }
 
-    /// Compares the samples of a dataset with their sources: those that were listed, found by their
-    /// keys.
+    /// Compares the samples of a dataset with their listed sources, matched by key.
     ///
     /// # Errors
-    /// If the sources are of another kind than the dataset, or nothing could be measured. A sample
-    /// that is missing on one side is in the report.
+    /// Fails if the sources and the dataset have different kinds, or nothing could be measured. The report lists a
+    /// sample that is missing on one side.
     pub fn measure_dataset(
         &self,
         dataset: &Dataset,

@@ -7,14 +7,14 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-/// One way to store the samples, to be measured.
+/// One way to store the samples, as a candidate to measure.
 #[derive(Debug, Clone)]
 pub struct CandidateRecipe {
     /// A short name for people.
     pub name: String,
-    /// The ladder that it is a rung of.
+    /// The ladder of the candidate.
     pub group: String,
-    /// The options of `pack` that make it, by their names.
+    /// The options of `pack` of this candidate, by name.
     pub own: Vec<(String, Value)>,
     /// All options.
     pub options: PackOptions,
@@ -23,44 +23,43 @@ pub struct CandidateRecipe {
 /// The options of a report.
 #[derive(Debug, Clone)]
 pub struct ReportOptions {
-    /// Samples to draw; `None`: as many as make the predicted size known to ±2 %, between 64 and
-    /// 512.
+    /// Number of samples to draw; `None`: until the predicted size is known to ±2 %, between 64 and 512.
     pub samples: Option<u64>,
     /// Seed of the draw.
     pub seed: u64,
-    /// Conditions of the verdict; empty: the defaults.
+    /// Conditions of the verdict; empty for the defaults.
     pub want: Vec<Want>,
     /// Samples in the gallery: this many of the worst, and this many at random.
     pub gallery: usize,
     /// The user's own metrics.
     pub metrics: Vec<MetricCommand>,
-    /// Times that each of them is run on the original.
+    /// Number of runs of each metric on the original.
     pub baseline_runs: u32,
-    /// A device whose decoding is timed too.
+    /// A device whose decoding is also timed.
     pub device: Option<Arc<dyn DecodingDevice>>,
-    /// Worker threads.
+    /// Number of worker threads.
     pub threads: usize,
-    /// Limit on the bytes of samples in flight; `None`: as packing.
+    /// Limit on the bytes of samples in flight; `None`: as in packing.
     pub memory_bytes: Option<u64>,
 }
 
 /// A command that prints a number.
 ///
-/// A shell runs it with two more arguments, the paths of two datasets: the samples as they are, and
-/// under a candidate. In `SHARDPACK_METRIC_RUN` is the number of the run, from 0 on, which is meant
-/// as a seed. The last line that it prints is the number.
+/// A shell runs it with two more arguments, the paths of two datasets: the unchanged samples, and the samples under a
+/// candidate. `SHARDPACK_METRIC_RUN` holds the number of the run, from 0, which is meant as a seed. The last printed
+/// line is the number.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MetricCommand {
     /// The user's name for the number.
     pub name: String,
-    /// The command, as a shell takes it.
+    /// The shell command.
     pub command: String,
 }
 
 impl std::str::FromStr for MetricCommand {
     type Err = String;
 
-    /// `NAME=COMMAND`.
+    /// Parses `NAME=COMMAND`.
     fn from_str(text: &str) -> Result<Self, String> {
         match text.split_once('=') {
             Some((name, command)) if !name.trim().is_empty() && !command.trim().is_empty() => {
@@ -73,20 +72,20 @@ impl std::str::FromStr for MetricCommand {
 
 /// A device whose rate is measured.
 pub trait DecodingDevice: std::fmt::Debug + Send + Sync {
-    /// Its name, for people.
+    /// Returns the name of the device for people.
     fn name(&self) -> &str;
 
-    /// Samples of a dataset that it decodes a second.
+    /// Returns the samples of a dataset that it decodes per second.
     ///
     /// # Errors
-    /// If it cannot decode them.
+    /// Fails if it cannot decode them.
     fn samples_per_s(&self, dataset: &Path) -> crate::Result<f64>;
 }
 
-/// Follows a run, and can stop it.
+/// Hooks that follow a run and can stop it.
 pub struct Hooks<'a> {
-    /// Called with the steps done, the steps in all, and the name of the step.
+    /// Called with the number of finished steps, the number of all steps, and the name of the step.
     pub on_progress: &'a (dyn Fn(u64, u64, &'static str) + Sync),
-    /// Set it to stop: what is measured by then is reported.
+    /// Set it to stop: the report then has the measurements so far.
     pub cancel: &'a AtomicBool,
 }

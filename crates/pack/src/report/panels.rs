@@ -1,4 +1,5 @@
-//! Panels of cubes: the error in each band, spectra before and after, the shape of the error.
+//! Panels of cubes: the error in each band, spectra before and after, the distribution of the
+//! error.
 
 use super::cubes::{CubeScorer, noise_ratio};
 use super::false_colour::wavelengths;
@@ -11,7 +12,7 @@ use shardpack_array::floats_of;
 use shardpack_report::data::{BandError, CubePanel, Report, SpectrumPair, Why};
 use shardpack_report::stats::histogram;
 
-/// Most candidates that get a panel.
+/// Maximal number of candidates with a panel.
 const PANELS: usize = 4;
 const BINS: usize = 48;
 
@@ -31,14 +32,14 @@ pub(super) fn add(report: &mut Report, measurement: &Measurement<'_>, whole: &[S
     }
 }
 
-/// The bands, as the source describes them.
+/// Facts about the bands from the source.
 #[derive(Default)]
 struct Facts {
     wavelengths: Vec<f64>,
     unit: String,
 }
 
-/// Reads the first readable sample: the others are taken to be alike.
+/// Reads the first readable sample and assumes that the others are alike.
 fn facts(scorer: &mut CubeScorer<'_>, whole: &[Sampled]) -> Facts {
     let Some(first) = whole.first() else { return Facts::default() };
     scorer.begin(first.position);
@@ -48,7 +49,7 @@ fn facts(scorer: &mut CubeScorer<'_>, whole: &[Sampled]) -> Facts {
     Facts { wavelengths, unit }
 }
 
-/// The differences of all samples under a candidate, with the sample's place in the report.
+/// Returns the differences of all samples under a candidate, with the sample's place in the report.
 fn differences(whole: &[Sampled], candidate: usize) -> Vec<(usize, &ArrayDifference)> {
     measured(whole, candidate).filter_map(|(sample, found)| Some((sample, found.cube.as_ref()?))).collect()
 }
@@ -57,7 +58,7 @@ fn measured(whole: &[Sampled], candidate: usize) -> impl Iterator<Item = (usize,
     whole.iter().enumerate().filter_map(move |(sample, sampled)| Some((sample, &sampled.record(candidate)?.scores)))
 }
 
-/// The noise of a band in each sample, and the largest error in it over that noise.
+/// Returns the noise of a band in each sample, and the largest ratio of the error to that noise.
 fn noise_of(whole: &[Sampled], candidate: usize, band: usize) -> (Vec<f64>, Option<f64>) {
     let found = measured(whole, candidate).filter_map(|(_, one)| {
         let noise = one.noise.as_ref()?.get(band).copied()?;
@@ -96,7 +97,7 @@ fn panel(
     panel
 }
 
-/// The error in each band over all samples; nothing if they differ in their bands.
+/// Returns the error in each band over all samples; empty if they differ in their bands.
 #[allow(clippy::cast_precision_loss, reason = "means")]
 fn bands(all: &[(usize, &ArrayDifference)], whole: &[Sampled], candidate: usize, facts: &Facts) -> Vec<BandError> {
     let Some((_, first)) = all.first() else { return Vec::new() };
@@ -143,7 +144,7 @@ fn correlation(all: &[(usize, &ArrayDifference)], axis: usize) -> Vec<f64> {
     (0..lags).map_while(ratio).collect()
 }
 
-/// The pixel with the largest angle, and the one in the middle.
+/// Returns the pixel with the largest angle, and the one with the median angle.
 fn pixels(all: &[(usize, &ArrayDifference)]) -> Vec<(usize, PixelAngle, Why)> {
     let worst = all.iter().filter_map(|(sample, found)| Some((*sample, found.worst?)));
     let worst = worst.max_by(|a, b| a.1.degrees.total_cmp(&b.1.degrees));
@@ -155,7 +156,7 @@ fn pixels(all: &[(usize, &ArrayDifference)]) -> Vec<(usize, PixelAngle, Why)> {
     worst.into_iter().chain(median.map(|(sample, pixel)| (sample, pixel, Why::Median))).collect()
 }
 
-/// A pixel's spectrum before and after.
+/// Returns a pixel's spectrum before and after.
 fn spectrum(
     scorer: &mut CubeScorer<'_>,
     measurement: &Measurement<'_>,

@@ -1,4 +1,4 @@
-//! Scores pictures: what a record decodes to against its source, upright and shrunk as asked.
+//! Scores pictures: compares decoded records with their sources, upright and shrunk as requested.
 
 use super::maker::Maker;
 use super::options::CandidateRecipe;
@@ -21,14 +21,14 @@ pub(super) struct PictureScorer<'a> {
     listing: &'a Listing,
     pub(super) decoder: PictureDecoder,
     shrinker: ReferencePixels,
-    /// The source of the sample at hand, decoded, with its width and height.
+    /// The decoded source of the current sample, with its width and height.
     source: Option<Result<RgbPicture, String>>,
-    /// The same, shrunk for some candidates.
+    /// The source, shrunk for some candidates.
     reference: Option<(Resize, Result<PictureReference, String>)>,
     decoded: Vec<u8>,
 }
 
-/// Bytes that scoring a picture takes: three copies of its pixels, their luma twice, and the
+/// Returns the memory for scoring a picture: three copies of its pixels, their luma twice, and the
 /// planes of a score.
 pub(super) fn memory_bytes(entry: &SourceSample) -> u64 {
     let SampleContent::Picture(picture) = &entry.content else { return 0 };
@@ -36,12 +36,12 @@ pub(super) fn memory_bytes(entry: &SourceSample) -> u64 {
     pixels.saturating_mul(9 + 8).saturating_add(pixels.min(SCORE_MAX_PIXELS) * SCORE_BYTES_PER_PIXEL)
 }
 
-/// The resizing that the options ask for.
+/// Returns the resizing that the options request.
 pub(super) const fn resize_of(options: &PackOptions) -> Resize {
     options.pictures.resize()
 }
 
-/// A number that is the same for options that resize in the same way.
+/// Returns a number that is equal for options with equal resizing.
 pub(super) const fn size_key(options: &PackOptions) -> (u8, u32) {
     match resize_of(options) {
         Resize::No => (0, 0),
@@ -62,7 +62,7 @@ impl<'a> PictureScorer<'a> {
         self.reference = None;
     }
 
-    /// Compares a picture's record with its source. What cannot be decoded has no scores.
+    /// Compares a picture's record with its source. A record that cannot be decoded has no scores.
     pub(super) fn score(
         &mut self,
         position: usize,
@@ -113,8 +113,8 @@ impl<'a> PictureScorer<'a> {
         decode(&mut self.decoder, media_type, field.bytes, orientation, out)
     }
 
-    /// The source as packing would hand it to an encoder that resizes like this: of `size`, or, for
-    /// kinds of pictures that are never resized, as it is.
+    /// Returns the source in the form that packing passes to an encoder with this resizing: of
+    /// `size`, or unchanged for kinds of pictures that are never resized.
     pub(super) fn reference(
         &mut self,
         position: usize,
@@ -140,7 +140,7 @@ impl<'a> PictureScorer<'a> {
     }
 }
 
-/// The source's pixels, upright, with their width and height.
+/// Returns the source's pixels, upright, with their width and height.
 fn load(listing: &Listing, position: usize, decoder: &mut PictureDecoder) -> Result<RgbPicture, String> {
     let entry = listing.samples.get(position).ok_or("no such sample")?;
     let SampleContent::Picture(picture) = &entry.content else { return Err("not a picture".to_owned()) };

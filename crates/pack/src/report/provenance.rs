@@ -2,7 +2,7 @@
 
 use shardpack_report::data::Machine;
 
-/// The machine, and the threads that the run uses.
+/// Describes the machine, with the number of threads of the run.
 pub(super) fn machine(threads: usize) -> Machine {
     let cpuinfo = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let system = rustix::system::uname();
@@ -14,13 +14,13 @@ pub(super) fn machine(threads: usize) -> Machine {
     }
 }
 
-/// Today's date in UTC.
+/// Returns today's date in UTC.
 pub(super) fn today() -> String {
     let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
     date_of(since.as_secs() / 86_400)
 }
 
-/// The date so many days after 1970-01-01 (Howard Hinnant, *chrono-compatible low-level date
+/// Returns the date `days` days after 1970-01-01 (Howard Hinnant, *chrono-compatible low-level date
 /// algorithms*).
 fn date_of(days: u64) -> String {
     let z = days + 719_468;

@@ -1,4 +1,4 @@
-//! Decode rates of the candidates: on one core, and on all.
+//! Decode rates of the candidates: on one core, and on all cores.
 
 use super::measure::{Measurement, Scorer};
 use super::sampled::Sampled;
@@ -8,26 +8,26 @@ use shardpack_writer::EncodedSample;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-/// Samples that are decoded again and again, their bytes at most (but one at least), and the bytes of
-/// all candidates that take turns.
+/// Limits of the samples that are decoded repeatedly: their number, their bytes (but at least one sample), and the
+/// bytes of all candidates that take turns.
 const SAMPLES: usize = 16;
 const BYTES: u64 = 64 << 20;
 const TURN_BYTES: u64 = 512 << 20;
-/// Time for a rate in one round. It grows with the work of encoding and scoring, of which timing takes
-/// about a quarter: a report on a few small samples is not kept waiting for rates.
+/// Shortest time for a rate in one round. The time grows with the work of encoding and scoring, and timing takes about
+/// a quarter of that: a report on a few small samples does not wait for rates.
 const SHORTEST: Duration = Duration::from_millis(2);
 const LONGEST: Duration = Duration::from_millis(40);
 const SHARE_OF_WORK: f64 = 0.25;
-/// Rounds, at least and at most.
+/// Smallest and largest number of rounds.
 const FEWEST: usize = 5;
 const MOST: usize = 15;
-/// Rounds end once the rates of every candidate lie so near to each other, as a share.
+/// Rounds end when the rates of every candidate differ by at most this share.
 const STEADY: f64 = 0.03;
 
-/// The rates of each candidate; none if the run was stopped.
+/// Returns the rates of each candidate; none if the run was stopped.
 ///
-/// Candidates take turns, round by round, and the median of the rounds counts: other load of the machine
-/// then falls on all of them alike.
+/// Candidates take turns, round by round, and the median of the rounds counts: other load of the machine then affects
+/// all of them equally.
 pub(super) fn measure(measurement: &Measurement<'_>, whole: &[Sampled]) -> crate::Result<Vec<Rates>> {
     let mut turns = Vec::with_capacity(measurement.recipes.len());
     let mut all = Vec::with_capacity(measurement.recipes.len());
@@ -46,7 +46,7 @@ pub(super) fn measure(measurement: &Measurement<'_>, whole: &[Sampled]) -> crate
     Ok(all)
 }
 
-/// Time for each rate in one round.
+/// Returns the time for each rate in one round.
 fn window(whole: &[Sampled], candidates: usize) -> Duration {
     let encoding = whole.iter().flat_map(Sampled::records).map(|record| record.encode_s).sum::<f64>();
     let scoring = whole.iter().map(|sampled| sampled.scoring_s).sum::<f64>();
@@ -59,7 +59,7 @@ fn window(whole: &[Sampled], candidates: usize) -> Duration {
 /// A candidate, its records, and the rates of the rounds.
 struct Turn {
     candidate: usize,
-    /// Empty for a candidate that cannot be timed.
+    /// Records of the candidate; empty if it cannot be timed.
     records: Vec<EncodedSample<Tally>>,
     one: Vec<f64>,
     all: Vec<f64>,
@@ -94,7 +94,7 @@ fn take_turns(measurement: &Measurement<'_>, turns: &mut [Turn], window: Duratio
                 threads => rate(measurement, turn.candidate, &turn.records, threads, window)?,
             };
             let (Some(one), Some(all)) = (one, all) else {
-                // They do not decode.
+                // The records do not decode.
                 turn.records.clear();
                 continue;
             };
@@ -110,7 +110,7 @@ fn median(rates: &mut [f64]) -> Option<f64> {
     rates.get(rates.len() / 2).copied()
 }
 
-/// Half of the range of the middle half, as a share of the median; `None` of fewer than four.
+/// Returns half of the range of the middle half, as a share of the median; `None` for fewer than four rates.
 fn spread(rates: &mut [f64]) -> Option<f64> {
     let median = median(rates).filter(|median| *median > 0.0)?;
     let quarter = rates.len() / 4;
@@ -118,7 +118,7 @@ fn spread(rates: &mut [f64]) -> Option<f64> {
     (quarter > 0).then(|| (high - low) / 2.0 / median)
 }
 
-/// Records from all over the sample.
+/// Returns records from all over the sample.
 fn some_records(measurement: &Measurement<'_>, whole: &[Sampled], candidate: usize) -> Vec<EncodedSample<Tally>> {
     let stored = whole.iter().filter(|sampled| sampled.record(candidate).is_some());
     let positions: Vec<usize> = stored.map(|sampled| sampled.position).collect();
@@ -135,7 +135,7 @@ fn some_records(measurement: &Measurement<'_>, whole: &[Sampled], candidate: usi
     records
 }
 
-/// Samples decoded a second by `threads` threads; `None` if they do not decode.
+/// Returns the samples that `threads` threads decode per second; `None` if they do not decode.
 fn rate(
     measurement: &Measurement<'_>,
     candidate: usize,

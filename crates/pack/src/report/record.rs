@@ -3,13 +3,13 @@
 use shardpack_format::{Error, FieldValue, Limits, Record, Result, Schema};
 use shardpack_writer::EncodedSample;
 
-/// The value of the first stored field: the picture or the cube.
+/// Returns the value of the first stored field: the picture or the cube.
 pub(super) fn first_field<'a, T>(sample: &'a EncodedSample<T>, limits: &Limits) -> Result<FieldValue<'a>> {
     Record::field_at(&sample.frame, &sample.record, 0, limits)?
         .ok_or_else(|| Error::format("first field of a record", "a value", "none"))
 }
 
-/// The bytes of a scalar, by its name.
+/// Returns the bytes of a scalar, by its name.
 pub(super) fn scalar<'a>(schema: &Schema, packed: &'a [u8], wanted: &str) -> Option<&'a [u8]> {
     let mut rest = packed;
     for (name, dtype) in schema.scalars() {
@@ -22,7 +22,7 @@ pub(super) fn scalar<'a>(schema: &Schema, packed: &'a [u8], wanted: &str) -> Opt
     None
 }
 
-/// Limits for records that the report has made itself, and for sources that were accepted.
+/// Returns limits for records that the report has made itself, and for accepted sources.
 pub(super) fn limits() -> Limits {
     Limits { max_record_bytes: 1 << 40, max_decoded_bytes: 1 << 40, ..Limits::default() }
 }

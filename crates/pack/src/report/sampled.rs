@@ -7,29 +7,29 @@ use std::sync::Arc;
 
 /// One sample under all candidates.
 pub(super) struct Sampled {
-    /// Its position in the listing.
+    /// Position of the sample in the listing.
     pub(super) position: usize,
-    /// One for each candidate. Empty if the sample cannot be read.
+    /// One result for each candidate. Empty if the sample cannot be read.
     pub(super) results: Vec<CandidateResult>,
-    /// Why the sample itself cannot be read.
+    /// The reason why the sample itself cannot be read.
     pub(super) unreadable: Option<String>,
-    /// Seconds of a core that went into scores.
+    /// Core seconds spent on scores.
     pub(super) scoring_s: f64,
 }
 
 /// One sample under one candidate.
 pub(super) enum CandidateResult {
-    /// Its record was made, decoded and scored.
+    /// The record was made, decoded and scored.
     Stored(Box<MeasuredRecord>),
-    /// The candidate cannot store it.
+    /// The candidate cannot store the sample, for this reason.
     Failed(String),
 }
 
 /// The record of a sample under a candidate.
 pub(super) struct MeasuredRecord {
-    /// Its bytes, padded.
+    /// Bytes of the padded record.
     pub(super) bytes: u64,
-    /// Seconds of a core.
+    /// Core seconds spent on encoding.
     pub(super) encode_s: f64,
     pub(super) scores: RecordScores,
 }
@@ -38,23 +38,23 @@ pub(super) struct MeasuredRecord {
 #[derive(Default)]
 pub(super) struct RecordScores {
     pub(super) values: BTreeMap<Measure, f64>,
-    /// Decodes to the very values of its source.
+    /// True if the record decodes to exactly the values of its source.
     pub(super) exact: bool,
     /// The differences of a cube that is not exact.
     pub(super) cube: Option<ArrayDifference>,
-    /// The noise of each band of their source.
+    /// The noise of each band of the source.
     pub(super) noise: Option<Arc<[f64]>>,
-    /// Why there are no scores.
+    /// The reason why there are no scores.
     pub(super) unscored: Option<String>,
 }
 
 impl Sampled {
-    /// A sample whose source cannot be read.
+    /// Creates the result of a sample whose source cannot be read.
     pub(super) fn unreadable(position: usize, reason: &str) -> Self {
         Self { position, results: Vec::new(), unreadable: Some(first_line(reason)), scoring_s: 0.0 }
     }
 
-    /// The record under a candidate; `None` if there is none.
+    /// Returns the record under a candidate; `None` if there is none.
     pub(super) fn record(&self, candidate: usize) -> Option<&MeasuredRecord> {
         match self.results.get(candidate)? {
             CandidateResult::Stored(record) => Some(record),
@@ -62,13 +62,13 @@ impl Sampled {
         }
     }
 
-    /// The records under all candidates that could store the sample.
+    /// Returns the records under all candidates that could store the sample.
     pub(super) fn records(&self) -> impl Iterator<Item = &MeasuredRecord> {
         (0..self.results.len()).filter_map(|candidate| self.record(candidate))
     }
 }
 
-/// An error on one line, as a report shows it.
+/// Returns an error on one line, as a report shows it.
 pub(super) fn first_line(text: &str) -> String {
     text.lines().next().unwrap_or_default().to_owned()
 }

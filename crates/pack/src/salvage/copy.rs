@@ -12,10 +12,10 @@ use std::borrow::Cow;
 use std::path::Path;
 
 impl Survey {
-    /// Writes the whole records as a new dataset. The samples get new numbers, in stored order.
+    /// Writes the undamaged records as a new dataset. The samples get new numbers, in stored order.
     ///
     /// # Errors
-    /// If there is none, or the dataset cannot be written.
+    /// Fails if there are no records, or the dataset cannot be written.
     pub fn write(&mut self, out: &Path, limits: &Limits, options: &WriteOptions<'_>) -> crate::Result<Report> {
         let Some(first) = self.records.first() else { bail!("no whole record was found: there is nothing to write") };
         let mut metadata = match self.metadata.take() {
@@ -49,7 +49,7 @@ impl Survey {
     }
 }
 
-/// The whole records of a survey, as samples for the writer.
+/// The undamaged records of a survey, as samples for the writer.
 struct SurveyedRecords<'a> {
     survey: &'a Survey,
     schema: Schema,
@@ -98,9 +98,9 @@ impl SampleSource for SurveyedRecords<'_> {
     }
 }
 
-/// A schema for records whose own schema is lost: derived from each field's codec and descriptor.
+/// Guesses a schema for records whose own schema is lost, from each field's codec and descriptor.
 pub(super) fn guess_metadata(record: &Record<'_>, limits: &Limits) -> crate::Result<Metadata> {
-    // Before any is made: a record may hold gibibytes of scalars.
+    // Check this before creating any: a record may hold gibibytes of scalars.
     let count = (record.fields.len() as u64).saturating_add(record.scalars.len() as u64);
     if count > limits.max_fields {
         bail!(

@@ -9,8 +9,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Says which manifest a folder is salvaged by. It goes without saying where there is one generation, and
-/// its manifest is in its place.
+/// Returns a note on the manifest that salvage uses; `None` for the first generation with its manifest in place.
 pub(super) fn taken_from(newest: &Newest) -> Option<Note> {
     let (name, manifest) = newest.manifest.as_ref()?;
     let generation = manifest.generation();
@@ -52,8 +51,8 @@ impl DamagedFolder {
         let manifest = newest.manifest.map(|(_, manifest)| manifest);
         let mut shards: Vec<PathBuf> =
             manifest.iter().flat_map(|m| &m.shards).map(|shard| path.join(&shard.name)).collect();
-        // A manifest may be stale or of another dataset: what lies there and looks like a shard is
-        // looked at as well. But not what a later generation has left behind.
+        // A manifest may be stale or of another dataset, so other files that look like shards are scanned as well.
+        // Leftovers of a later generation are not.
         let listed: BTreeSet<&PathBuf> = shards.iter().collect();
         let mut others: Vec<PathBuf> = names.into_iter().map(|name| path.join(name)).collect();
         others.retain(|shard| !listed.contains(shard));
@@ -93,12 +92,12 @@ impl DamagedFolder {
         }
     }
 
-    /// True if the manifest is that of a later generation, which does not have this shard.
+    /// Returns true if the manifest belongs to a later generation, which does not have this shard.
     pub(super) fn is_older(&self, shard: &Path) -> bool {
         self.manifest.as_ref().is_some_and(|manifest| manifest.generation() > 1) && self.samples(shard).is_none()
     }
 
-    /// The number of samples that the manifest gives for a shard.
+    /// Returns the number of samples of a shard, according to the manifest.
     pub(super) fn samples(&self, shard: &Path) -> Option<u64> {
         let entries = &self.manifest.as_ref()?.shards;
         entries.iter().find(|entry| self.root.join(&entry.name) == shard).map(|entry| entry.samples)

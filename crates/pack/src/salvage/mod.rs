@@ -1,8 +1,8 @@
-//! Salvage: copies everything whole in a damaged dataset into a new one.
+//! Salvage: copies everything undamaged in a damaged dataset into a new one.
 //!
-//! Two passes. The first scans every shard for whole records and notes where they are ([`Survey`]).
-//! The second copies them, record by record, through the writer, so the result is as complete and as
-//! checked as any packed dataset. The damaged files are only read.
+//! Two passes. The first scans every shard for undamaged records and notes their places ([`Survey`]). The second copies
+//! them, record by record, through the writer, so the result is as complete and as checked as any packed dataset. The
+//! damaged files are only read.
 
 mod copy;
 mod folder;

@@ -9,10 +9,9 @@ use shardpack_format::Limits;
 /// ```
 #[derive(Debug, Clone, Default)]
 pub struct SalvageOptions {
-    /// Limits on the sizes that the files claim.
+    /// Limits on the sizes that the files declare.
     pub limits: Limits,
-    /// Take the samples of all shards, those of older generations and removed samples too. Without
-    /// it, a folder is salvaged by the manifest of its newest generation, and refused if that is not
-    /// whole.
+    /// Take the samples of all shards, including older generations and removed samples. Otherwise the manifest of the
+    /// newest generation decides, and salvage fails if that manifest is damaged.
     pub all_generations: bool,
 }

@@ -10,22 +10,22 @@ use shardpack_reader::{Rebuilt, SalvageFolder, rebuild_manifest};
 use shardpack_writer::Tally as _;
 use std::path::Path;
 
-/// A manifest that was put into a folder.
+/// A manifest that was restored in a folder.
 #[derive(Debug)]
 pub struct Restored {
     /// The manifest, and the shards that it leaves out.
     pub rebuilt: Rebuilt,
-    /// Notes for the user: which manifest was taken, if one was.
+    /// Notes for the user: the manifest that was used, if there was one.
     pub notes: Vec<Note>,
 }
 
-/// Puts a manifest into a folder: the newest whole one that is kept there of a dataset with
-/// generations; else one that is made anew of the shards, which must be whole. One that is there
-/// already is kept under another name.
+/// Restores the manifest of a folder: from the newest undamaged copy that a dataset with
+/// generations keeps there; else a new manifest from the shards, which must be undamaged. An
+/// existing manifest is kept under another name.
 ///
 /// # Errors
-/// If the newest generation cannot be told and [`SalvageOptions::all_generations`] is not set, if a
-/// shard is damaged or missing, or if the manifest cannot be written.
+/// Fails if the newest generation is unknown and [`SalvageOptions::all_generations`] is not set, if
+/// a shard is damaged or missing, or if the manifest cannot be written.
 pub fn restore_manifest(folder: &Path, options: &SalvageOptions) -> crate::Result<Restored> {
     let newest = SalvageFolder::open(folder)?.newest(&options.limits)?;
     newest.known_or(options.all_generations, folder)?;
@@ -50,12 +50,12 @@ pub fn restore_manifest(folder: &Path, options: &SalvageOptions) -> crate::Resul
     Ok(Restored { rebuilt, notes })
 }
 
-/// Puts a manifest in place atomically and durably. The old one is kept under the first free name
+/// Replaces a manifest atomically and durably. The old one is kept under the first free name
 /// `manifest.json.damaged…`.
 fn replace_manifest(folder: &Path, bytes: &[u8]) -> std::io::Result<()> {
     let folder = durable::open_folder(folder)?;
     let (name, temporary) = (Path::new(MANIFEST_NAME), Path::new(".manifest.json.tmp"));
-    // Whatever stands under the temporary name is ours, or a trap: a link is removed, never written
+    // Whatever exists under the temporary name is ours, or a trap: a link is removed, never written
     // through.
     durable::write_new(&folder, temporary, bytes)?;
     match durable::is_regular(&folder, name) {

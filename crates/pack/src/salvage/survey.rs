@@ -1,4 +1,4 @@
-//! The survey of a damaged dataset: its whole records, and the places that are lost.
+//! The survey of a damaged dataset: its undamaged records, and the lost places.
 
 use super::folder::DamagedFolder;
 use super::options::SalvageOptions;
@@ -10,31 +10,31 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Most places that are listed. A shard of small records can lose millions, one by one.
+/// Largest number of listed places. A shard of small records can lose millions, one by one.
 const LISTED: usize = 10_000;
 
-/// The whole records of a damaged dataset, and what is lost.
+/// The undamaged records of a damaged dataset, and the losses.
 #[derive(Debug, Default)]
 pub struct Survey {
     pub(super) files: Vec<SalvageSource>,
     pub(super) records: Vec<WholeRecord>,
     pub(super) metadata: Option<Metadata>,
-    /// Records that are there once more, as shards that were written anew have them.
+    /// Number of duplicate records, which come from rewritten shards.
     copies: u64,
     /// Places that cannot be saved: place, sample and reason. The first 10,000.
     pub lost: Vec<String>,
     /// Number of further places that cannot be saved.
     pub lost_unlisted: u64,
-    /// Damage of headers, footers and indexes. No sample is lost by it.
+    /// Damage of headers, footers and indexes, which loses no sample.
     pub damage: Vec<String>,
-    /// Things that the user should know.
+    /// Notes for the user.
     pub notes: Vec<Note>,
 }
 
-/// The place of a whole record.
+/// The place of an undamaged record.
 #[derive(Debug)]
 pub(super) struct WholeRecord {
-    /// Its file, as a position in [`Survey::files`].
+    /// File of the record, as a position in [`Survey::files`].
     pub(super) file: usize,
     pub(super) offset: u64,
     pub(super) record_bytes: u64,
@@ -44,8 +44,8 @@ pub(super) struct WholeRecord {
 }
 
 impl WholeRecord {
-    /// Tells its content from other content under the same key. It is part of the id of the new
-    /// dataset, so that an interrupted salvage never goes on with another source.
+    /// Returns a digest that differs for other content under the same key. It is part of the id of the new dataset, so
+    /// that an interrupted salvage never continues with another source.
     pub(super) fn digest(&self) -> [u8; 16] {
         let mut digest = [0; 16];
         let content = self.crc32.to_le_bytes().into_iter().chain(self.sample_id.to_le_bytes());
@@ -55,13 +55,13 @@ impl WholeRecord {
 }
 
 impl Survey {
-    /// Number of whole records.
+    /// Returns the number of undamaged records.
     #[must_use]
     pub fn samples(&self) -> u64 {
         self.records.len() as u64
     }
 
-    /// Number of places that cannot be saved.
+    /// Returns the number of places that cannot be saved.
     #[must_use]
     pub fn places_lost(&self) -> u64 {
         self.lost_unlisted.saturating_add(self.lost.len() as u64)
@@ -75,13 +75,13 @@ impl Survey {
         }
     }
 
-    /// Scans a lone shard, or the shards of a folder: those that the newest manifest names, and, of
-    /// a dataset that never grew or with [`SalvageOptions::all_generations`], all others that end in
-    /// `.shard`. Raising `cancel` ends it early.
+    /// Scans a lone shard, or the shards of a folder: those that the newest manifest names, and, for a dataset that
+    /// never grew or with [`SalvageOptions::all_generations`], all others that end in `.shard`. Setting `cancel` ends
+    /// it early.
     ///
     /// # Errors
-    /// If the path cannot be read, holds no shard at all, or has no whole manifest of its newest
-    /// generation: then `all_generations` goes on.
+    /// Fails if the path cannot be read, holds no shard at all, or has no undamaged manifest of its newest generation:
+    /// `all_generations` then allows the scan.
     pub fn scan(path: &Path, options: &SalvageOptions, cancel: &AtomicBool) -> crate::Result<Self> {
         let limits = &options.limits;
         let mut folder = DamagedFolder::look(path, options)?;
@@ -98,8 +98,7 @@ impl Survey {
                 }
             }
         }
-        // One dataset only: the one of the manifest, or else of the first shard that names its
-        // dataset.
+        // Only one dataset: that of the manifest, or else of the first shard that names its dataset.
         let ids = || scans.iter().filter_map(|(_, scan)| scan.identity().map(|i| i.dataset_id));
         let id = folder.manifest.as_ref().map(|m| m.dataset_id).or_else(|| ids().next());
         scans.retain(|(shard, scan)| match (id, scan.identity()) {
@@ -110,8 +109,8 @@ impl Survey {
             }
             _ => true,
         });
-        // Sorted by number, so that the samples stay mixed as before. What the newest generation has
-        // comes before everything else: of two samples with one key the first is kept.
+        // Sorted by number, so that the samples stay shuffled as before. The newest generation precedes everything
+        // else: of two samples with one key the first is kept.
         scans.sort_by_key(|(shard, scan)| {
             (folder.is_older(shard), scan.identity().map_or(u32::MAX, |i| i.shard_number))
         });
@@ -139,8 +138,7 @@ impl Survey {
         Ok(survey)
     }
 
-    /// Files one finding about the shard that was opened last.
-    /// `seen` has ids and CRCs by key.
+    /// Records one finding about the shard that was opened last. `seen` has ids and CRCs by key.
     fn take(&mut self, shard: &Path, finding: Salvaged, seen: &mut HashMap<String, (u64, u32)>) {
         match finding {
             Salvaged::Whole(record) => {
@@ -178,7 +176,7 @@ impl Survey {
         }
     }
 
-    /// Keeps the first metadata that a reader with these limits would take.
+    /// Keeps the first metadata that a reader with these limits accepts.
     fn take_metadata(&mut self, scans: &[(&PathBuf, SalvageScan)], limits: &Limits) {
         for (shard, scan) in scans {
             let Some((metadata, _)) = scan.metadata() else { continue };
@@ -196,8 +194,8 @@ impl Survey {
         }
     }
 
-    /// Takes all classes that a later generation has behind those of its first shards (spec §3.5):
-    /// without them, labels of newer samples would have no names.
+    /// Takes the longest list of classes: a later generation adds classes after those of its first shards (spec §3.5),
+    /// and without them, labels of newer samples would have no names.
     fn take_classes(&mut self, scans: &[(&PathBuf, SalvageScan)], manifest: Option<&Manifest>) {
         let Some(known) = &mut self.metadata else { return };
         let of_shards = scans.iter().filter_map(|(_, scan)| scan.metadata());
@@ -213,8 +211,7 @@ impl Survey {
         }
     }
 
-    /// Numbers that are missing among the shards' own numbers. (Shards that a manifest lists are
-    /// known by name.)
+    /// Reports numbers that are missing among the shards' own numbers. (Shards in a manifest are known by name.)
     fn note_missing_shards(&mut self, scans: &[(&PathBuf, SalvageScan)], manifest: Option<&Manifest>) {
         let count = self.metadata.as_ref().and_then(|metadata| metadata.shards);
         let (None, Some(count)) = (manifest, count.filter(|_| scans.len() > 1)) else { return };
@@ -231,7 +228,7 @@ impl Survey {
     }
 }
 
-/// The ranges of numbers below `count` that are not `there`: one more than there are numbers at most.
+/// Returns the ranges of numbers below `count` that are not in `there`: at most one more than `there` has numbers.
 pub(super) fn gaps(count: u32, there: BTreeSet<u32>) -> Vec<Range<u32>> {
     let mut gaps = Vec::new();
     let mut next = 0;

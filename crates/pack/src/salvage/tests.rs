@@ -10,7 +10,7 @@ use std::fs;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
-/// Shards of one sample each, with these numbers, that say they are of `count`.
+/// Writes shards of one sample each, with these numbers, that declare a total of `count`.
 fn shards(folder: &Path, numbers: &[u32], count: u32) {
     let schema = Schema::new(vec![Field::stored("b", FieldKind::Bytes)]).unwrap();
     let metadata = Metadata { schema: schema.clone(), shards: Some(count), ..Metadata::default() };
@@ -52,7 +52,7 @@ fn shards_that_are_said_to_be_four_thousand_million() {
         assert_eq!((survey.samples(), survey.lost.len()), (2, 0));
         let found = "metadata: expected at most 1000000 shards, found 4294967295";
         assert_eq!(survey.damage.iter().filter(|damage| damage.ends_with(found)).count(), 2, "{:?}", survey.damage);
-        // Whoever allows that many gets no line for each.
+        // A caller that allows this many shards does not get a line for each.
         let survey = scan(folder.path(), &Limits::none());
         let lost = [
             "shards 1 to 2 of 4294967295: 2 whole shards: not there",

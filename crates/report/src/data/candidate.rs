@@ -1,47 +1,47 @@
-//! A candidate: one way to store the samples, and what it did to them.
+//! A candidate: one way to store the samples, and the effect on them.
 
 use super::Measure;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// One way to store the samples, and what it did to those that were drawn.
+/// One way to store the samples, and its effect on the drawn samples.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Candidate {
-    /// Its number for people and for `pack --recipe`, from 1.
+    /// Number of the candidate for people and for `pack --recipe`, from 1.
     pub number: u32,
-    /// A short name: `reencode q80 4:2:0`. Made by us or by the user's file.
+    /// A short name, such as `reencode q80 4:2:0`, generated or from the user's file.
     pub name: String,
     /// The options of `pack`, by their long names: `{"jpeg": "reencode", "quality": "80"}`.
     pub options: BTreeMap<String, String>,
-    /// The same as arguments of the command.
+    /// The same options as arguments of the command.
     pub arguments: Vec<String>,
-    /// Which ladder it is a rung of, such as `reencode 4:2:0`: points of a group are joined by a
-    /// line. Alone in its group if it is on none.
+    /// The ladder of this candidate, such as `reencode 4:2:0`: a line joins the points of a group. A candidate without
+    /// a ladder is alone in its group.
     pub group: String,
-    /// Every sample that was drawn decodes to the very values of its source.
+    /// True if every drawn sample decodes to exactly the values of its source.
     pub lossless: bool,
-    /// The stored samples, one row for each that could be stored; in the order of
+    /// The stored samples, one row for each sample that could be stored, in the order of
     /// [`Report::samples`](super::Report::samples).
     pub rows: Vec<StoredSample>,
     /// Samples that this candidate cannot store.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub failures: Vec<FailedSample>,
-    /// Bytes of a stored sample. The worse end is the large one.
+    /// Bytes of a stored sample. The worse end is the larger one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bytes: Option<Distribution>,
-    /// Each measure over the samples.
+    /// Distribution of each measure over the samples.
     pub scores: BTreeMap<Measure, Distribution>,
-    /// Its rates.
+    /// Rates of encoding and decoding.
     pub rates: Rates,
     /// Predictions for the whole set.
     pub predictions: Predictions,
-    /// Bjøntegaard delta: by how many per cent its ladder needs more bytes (negative: fewer) than
-    /// the first ladder, at equal score. `None` where the ladders do not overlap.
+    /// Bjøntegaard delta: extra bytes of this candidate's ladder over the first ladder at equal score, in per cent
+    /// (negative: fewer). `None` where the ladders do not overlap.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bjontegaard_percent: Option<f64>,
-    /// No other candidate is at once smaller and better.
+    /// True if no other candidate is both smaller and better.
     pub on_front: bool,
-    /// True if it meets the conditions of the verdict.
+    /// True if the candidate meets the conditions of the verdict.
     pub meets: bool,
     /// Notes for the user.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -53,9 +53,9 @@ pub struct Candidate {
 pub struct StoredSample {
     /// The sample, as a position in [`Report::samples`](super::Report::samples).
     pub sample: usize,
-    /// Its stored bytes, all fields and the frame around them.
+    /// Stored bytes of the sample: all fields and the frame around them.
     pub bytes: u64,
-    /// The measures that were taken.
+    /// Values of the measures that were taken.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub scores: BTreeMap<Measure, f64>,
 }
@@ -65,62 +65,61 @@ pub struct StoredSample {
 pub struct FailedSample {
     /// The sample, as a position in [`Report::samples`](super::Report::samples).
     pub sample: usize,
-    /// Why.
+    /// The reason.
     pub reason: String,
 }
 
 /// The distribution of a value over the samples, from its worse end.
 ///
-/// For a score, p10 is the value that a tenth of the samples do not reach; for an error or a number
-/// of bytes, the value that a tenth exceed.
+/// For a score, a tenth of the samples lie below p10; for an error or a number of bytes, a tenth lie above it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Distribution {
     /// Samples that have the value.
     pub count: u64,
-    /// Their mean.
+    /// Mean of the values.
     pub mean: f64,
-    /// The worst.
+    /// The worst value.
     pub worst: f64,
-    /// The sample that has it, as a position in [`Report::samples`](super::Report::samples).
+    /// The sample with the worst value, as a position in [`Report::samples`](super::Report::samples).
     pub worst_sample: usize,
-    /// One sample in a hundred is as bad or worse.
+    /// One sample in a hundred has this value or a worse one.
     pub p1: f64,
-    /// One in ten.
+    /// One sample in ten has this value or a worse one.
     pub p10: f64,
-    /// Every other.
+    /// Half of the samples have this value or a worse one.
     pub median: f64,
-    /// Nine in ten.
+    /// Nine samples in ten have this value or a worse one.
     pub p90: f64,
-    /// The best.
+    /// The best value.
     pub best: f64,
 }
 
 impl Distribution {
-    /// Which sample from the worse end, counted from 1, has the value at p10. Of ten samples and fewer
-    /// it is the worst.
+    /// Returns the rank, counted from 1 at the worse end, of the sample at p10. With ten samples or fewer it is the
+    /// worst sample.
     #[must_use]
     pub const fn rank_of_p10(&self) -> u64 {
         self.count.div_ceil(10)
     }
 }
 
-/// Rates of encoding and decoding, each from memory into memory.
+/// Rates of encoding and decoding, from memory to memory.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Rates {
-    /// Samples encoded a second on one core.
+    /// Samples encoded per second on one core.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub encode_one_core_per_s: Option<f64>,
-    /// Samples decoded a second on one core.
+    /// Samples decoded per second on one core.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub decode_one_core_per_s: Option<f64>,
-    /// Samples decoded a second on all cores.
+    /// Samples decoded per second on all cores.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub decode_all_cores_per_s: Option<f64>,
-    /// How far the decode rates on all cores lie apart, round by round, once the highest and the lowest
-    /// quarter are left out: half of that range, as a share of the rate.
+    /// Spread of the decode rates on all cores between rounds, without the highest and the lowest quarter: half of the
+    /// remaining range, as a share of the rate.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub decode_spread: Option<f64>,
-    /// Samples decoded a second on the device.
+    /// Samples decoded per second on the device.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub decode_device_per_s: Option<f64>,
 }
@@ -131,13 +130,13 @@ pub struct Predictions {
     /// Bytes of all records.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bytes: Option<Estimate>,
-    /// Seconds that `pack` takes on all cores; the disk may make it longer.
+    /// Seconds that `pack` takes on all cores; a slow disk may make it longer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pack_s: Option<f64>,
-    /// Samples a second when loading on all cores.
+    /// Samples loaded per second on all cores.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub load_per_s: Option<f64>,
-    /// Seconds of an epoch at that rate.
+    /// Seconds per epoch at that rate.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub epoch_s: Option<f64>,
 }
@@ -154,7 +153,7 @@ pub struct Estimate {
 }
 
 impl Estimate {
-    /// Half of the interval's width, as a share of the value; 0 for a value of 0.
+    /// Returns half of the interval's width, as a share of the value; 0 for a value of 0.
     #[must_use]
     pub fn half_width(&self) -> f64 {
         if self.value == 0.0 { 0.0 } else { (self.high - self.low) / 2.0 / self.value }

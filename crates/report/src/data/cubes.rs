@@ -1,42 +1,42 @@
-//! Measures of cubes only: the place of the error in the spectrum and in the picture.
+//! Measures of cubes only: the location of the error in the spectrum and in the picture.
 
 use serde::{Deserialize, Serialize};
 
-/// The effect of one candidate on cubes, band by band and pixel by pixel.
+/// The effect of one candidate on cubes, by band and by pixel.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct CubePanel {
     /// The candidate, as a position in [`Report::candidates`](super::Report::candidates).
     pub candidate: usize,
-    /// Unit of the wavelengths, such as `nm`; empty if the bands are numbered only.
+    /// Unit of the wavelengths, such as `nm`; empty if the bands only have numbers.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub wavelength_unit: String,
-    /// The error in each band, over all samples that were drawn. Empty if the samples differ in
-    /// their number of bands.
+    /// The error in each band, over all drawn samples. Empty if the samples have different numbers
+    /// of bands.
     pub bands: Vec<BandError>,
     /// Spectra before and after.
     pub spectra: Vec<SpectrumPair>,
-    /// Spectral angles of the pixels, degrees.
+    /// Histogram of the pixels' spectral angles, in degrees.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub angles: Option<Histogram>,
-    /// Errors of the values (stored − original), in their unit.
+    /// Histogram of the errors of the values (stored − original), in the unit of the values.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub errors: Option<Histogram>,
     /// The bound that the recipe promises for the absolute error.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bound: Option<f64>,
-    /// Correlation of the error with itself, k rows further, at position k − 1. Near 0 means noise;
-    /// anything else is structure that training could learn.
+    /// Correlation of the error with itself at a distance of k rows, at position k − 1. Near 0
+    /// means noise; any other value is structure that training could learn.
     pub autocorrelation_rows: Vec<f64>,
-    /// The same, k columns further.
+    /// The same at a distance of k columns.
     pub autocorrelation_columns: Vec<f64>,
-    /// The same, k bands further.
+    /// The same at a distance of k bands.
     pub autocorrelation_bands: Vec<f64>,
 }
 
 /// The error in one band.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct BandError {
-    /// Its wavelength, if the sources say it.
+    /// Wavelength of the band, if the sources give it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wavelength: Option<f64>,
     /// Root of the mean square error.
@@ -45,18 +45,19 @@ pub struct BandError {
     pub mean_abs_error: f64,
     /// Largest absolute error.
     pub max_abs_error: f64,
-    /// Mean of the source's values, for scale.
+    /// Mean of the source's values, to give the scale.
     pub mean: f64,
-    /// Estimated noise of the source in this band, in the same unit: that of the median sample.
+    /// Estimated noise of the source in this band, in the same unit: the noise of the median
+    /// sample.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub noise: Option<f64>,
-    /// Largest absolute error of a sample over the noise of this band in the same sample; at most
-    /// [`NO_NOISE`](super::NO_NOISE).
+    /// Largest ratio of a sample's absolute error to the noise of this band in the same sample; at
+    /// most [`NO_NOISE`](super::NO_NOISE).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub noise_ratio: Option<f64>,
 }
 
-/// One pixel's spectrum before and after.
+/// The spectrum of one pixel before and after.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SpectrumPair {
     /// The sample, as a position in [`Report::samples`](super::Report::samples).
@@ -65,21 +66,21 @@ pub struct SpectrumPair {
     pub row: u64,
     /// Column of the pixel.
     pub column: u64,
-    /// Why this pixel.
+    /// The reason for showing this pixel.
     pub why: Why,
-    /// Angle between the two, degrees.
+    /// Angle between the two spectra, in degrees.
     pub angle: f64,
     /// The source's values, band by band; `None` for NaN, infinities and no-data.
     pub original: Vec<Option<f64>>,
-    /// The stored values.
+    /// The stored values, band by band.
     pub stored: Vec<Option<f64>>,
 }
 
-/// Why something was picked to be shown.
+/// The reason for showing a sample or a pixel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Why {
-    /// The worst there is.
+    /// The worst of all.
     Worst,
     /// In the middle.
     Median,

@@ -1,4 +1,5 @@
-//! Pictures to look at: original, stored and difference of one region of one sample.
+//! Pictures to look at: the original, the stored and the difference picture of one region of one
+//! sample.
 
 use super::{Measure, Why};
 use serde::{Deserialize, Serialize};
@@ -11,24 +12,24 @@ pub struct GalleryItem {
     pub candidate: usize,
     /// The sample, as a position in [`Report::samples`](super::Report::samples).
     pub sample: usize,
-    /// Why this sample.
+    /// The reason for showing this sample.
     pub why: Why,
-    /// The region in the stored picture: where the two differ most.
+    /// The region in the stored picture with the largest difference.
     pub region: Rect,
     /// The measures of the whole sample.
     pub scores: BTreeMap<Measure, f64>,
-    /// By how much differences are multiplied in `difference`.
+    /// Factor by which differences are multiplied in `difference`.
     pub difference_factor: f64,
-    /// The bands shown as red, green and blue, of cubes only.
+    /// The bands shown as red, green and blue; only for cubes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub bands: Vec<u64>,
-    /// The region as it was. If the candidate resizes: after resizing without loss.
+    /// The region of the original. If the candidate resizes, the original after lossless resizing.
     #[serde(skip)]
     pub original: EmbeddedPicture,
-    /// The region as it decodes.
+    /// The region of the decoded stored picture.
     #[serde(skip)]
     pub stored: EmbeddedPicture,
-    /// Their difference, times the factor, around mid grey.
+    /// Difference of the two, times the factor, around mid grey.
     #[serde(skip)]
     pub difference: EmbeddedPicture,
 }
@@ -46,7 +47,7 @@ pub struct Rect {
     pub height: u32,
 }
 
-/// An encoded picture. The page embeds it; the JSON leaves it out.
+/// An encoded picture. The page embeds it; the JSON omits it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct EmbeddedPicture {
     /// `image/png` or `image/jpeg`.
@@ -55,6 +56,6 @@ pub struct EmbeddedPicture {
     pub width: u32,
     /// Rows.
     pub height: u32,
-    /// The file.
+    /// Bytes of the file.
     pub bytes: Vec<u8>,
 }

@@ -1,12 +1,12 @@
-//! The measures of a sample: names, units, and which end is the good one.
+//! The measures of a sample: names, units, and the direction of better values.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 
-/// A measure of how much a stored sample differs from its source.
+/// A measure of the difference between a stored sample and its source.
 ///
-/// The definitions are in `docs/report.md`.
+/// `docs/report.md` defines the measures.
 ///
 /// ```
 /// use shardpack_report::data::{Better, Measure};
@@ -18,30 +18,30 @@ use std::str::FromStr;
 pub enum Measure {
     /// SSIMULACRA2 of a picture: 100 for equal pictures, 90 visually lossless, 50 medium.
     Ssimulacra2,
-    /// Peak signal-to-noise ratio, dB. Equal samples have none.
+    /// Peak signal-to-noise ratio, dB. Not defined for equal samples.
     Psnr,
     /// Structural similarity, at most 1.
     Ssim,
-    /// Largest absolute error of a cube's band over the noise of that band, in the band where this is
-    /// largest. At most [`NO_NOISE`], which stands for an error in a band without noise.
+    /// Largest ratio of a band's absolute error to the noise of that band, over the bands of a cube. At most
+    /// [`NO_NOISE`], which means an error in a band without noise.
     NoiseRatio,
-    /// Spectral angle that half of a cube's pixels do not exceed, degrees.
+    /// Spectral angle that half of a cube's pixels do not exceed, in degrees.
     SpectralAngleP50,
-    /// The same of 95 of 100 pixels.
+    /// Spectral angle that 95 of 100 pixels do not exceed, in degrees.
     SpectralAngleP95,
-    /// The same of 99 of 100 pixels.
+    /// Spectral angle that 99 of 100 pixels do not exceed, in degrees.
     SpectralAngleP99,
-    /// Largest spectral angle of a cube's pixels, degrees.
+    /// Largest spectral angle of a cube's pixels, in degrees.
     SpectralAngleMax,
     /// Largest absolute error of a cube's values, in their unit.
     MaxAbsError,
-    /// Largest relative error of a cube's values, a share.
+    /// Largest relative error of a cube's values, as a share.
     MaxRelError,
-    /// Values that decode to another one than the source's, a share.
+    /// Share of the values that differ from the source after decoding.
     Altered,
 }
 
-/// Which end of a measure is the good one.
+/// The direction of better values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Better {
     /// Larger is better.
@@ -50,7 +50,7 @@ pub enum Better {
     Lower,
 }
 
-/// The [`Measure::NoiseRatio`] of an error in a band that has no noise: JSON knows no infinity.
+/// The [`Measure::NoiseRatio`] of an error in a band without noise, because JSON has no infinity.
 pub const NO_NOISE: f64 = 1e6;
 
 /// Spectral angles, from the median pixel to the worst.
@@ -73,7 +73,7 @@ pub const MEASURES: [Measure; 11] = [
 ];
 
 impl Measure {
-    /// Its name in JSON and in conditions.
+    /// Returns the name in JSON and in conditions.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -91,7 +91,7 @@ impl Measure {
         }
     }
 
-    /// Its name for people.
+    /// Returns the name for people.
     #[must_use]
     pub const fn title(self) -> &'static str {
         match self {
@@ -109,7 +109,7 @@ impl Measure {
         }
     }
 
-    /// Its unit, or nothing. A share is shown as per cent.
+    /// Returns the unit, or an empty text. A share is shown in per cent.
     #[must_use]
     pub const fn unit(self) -> &'static str {
         match self {
@@ -121,13 +121,13 @@ impl Measure {
         }
     }
 
-    /// True if the value is a share, from 0 to 1 where it has an end.
+    /// Returns true if the value is a share: from 0, and up to 1 if it has an upper end.
     #[must_use]
     pub const fn is_share(self) -> bool {
         matches!(self, Self::MaxRelError | Self::Altered)
     }
 
-    /// Which end is the good one.
+    /// Returns the direction of better values.
     #[must_use]
     pub const fn better(self) -> Better {
         match self {

@@ -1,7 +1,7 @@
 //! The data of a report: the types behind `shardpack report --json` and behind the page.
 //!
-//! A value that was not measured is `None`, and not in the JSON. Floats are finite: what is infinite
-//! or has no meaning is `None`, too. Names end in their unit.
+//! A value that was not measured is `None` and does not appear in the JSON. Floats are finite: an infinite or
+//! meaningless value is `None`, too. Names end in their unit.
 
 mod candidate;
 mod cubes;
@@ -19,13 +19,13 @@ pub use provenance::{Interrupted, Machine, Provenance, Strata, TimedDevice};
 
 use serde::{Deserialize, Serialize};
 
-/// Version of the JSON. Grows when a reader of the old one would go wrong.
+/// Version of the JSON. It grows when a reader of the old version would misread the new one.
 pub const VERSION: u32 = 1;
 
-/// Everything that one run of `shardpack report` found out.
+/// All results of one run of `shardpack report`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Report {
-    /// [`VERSION`].
+    /// The constant [`VERSION`].
     pub shardpack_report: u32,
     /// The subject of a report.
     pub subject: Subject,
@@ -33,24 +33,24 @@ pub struct Report {
     pub content: SampleKind,
     /// The path as the user gave it.
     pub source: String,
-    /// The whole set, of which a sample was drawn.
+    /// The whole set, from which the sample was drawn.
     pub whole: Whole,
-    /// The samples that were drawn, in the order of their keys. Rows of the candidates point here.
+    /// The drawn samples, in the order of their keys. Rows of the candidates refer to these positions.
     pub samples: Vec<DrawnSample>,
-    /// The candidates, in the order of the ladder. For a dataset there is one: what is stored.
+    /// The candidates, in the order of the ladder. For a dataset there is one candidate: the stored samples.
     pub candidates: Vec<Candidate>,
-    /// Which candidate is recommended, and why.
+    /// The recommended candidate, and the reason.
     pub verdict: Verdict,
-    /// Pictures to look at: the worst and a random few.
+    /// Pictures to look at: the worst samples and a few random ones.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub gallery: Vec<GalleryItem>,
-    /// Measures of cubes only, for the candidates where there is an error to look at.
+    /// Measures of cubes only, for the candidates that have an error.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub cubes: Vec<CubePanel>,
     /// The user's own metrics.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub metrics: Vec<Metric>,
-    /// Sources that could not be read, and why.
+    /// Sources that could not be read, with the reasons.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unreadable: Vec<Unreadable>,
     /// Notes for the user, one sentence each.
@@ -64,9 +64,9 @@ pub struct Report {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Subject {
-    /// Files that are not packed yet: the candidates are ways to pack them.
+    /// Files that are not packed yet: each candidate is a way to pack them.
     Sources,
-    /// A packed dataset: its only candidate is what is stored.
+    /// A packed dataset: its only candidate is the stored form.
     Dataset,
 }
 
@@ -83,21 +83,20 @@ pub enum SampleKind {
 /// The whole set.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Whole {
-    /// Samples.
+    /// Number of samples.
     pub samples: u64,
-    /// Bytes of the sources (of a dataset without them, of its shards).
+    /// Bytes of the sources; for a dataset without sources, bytes of its shards.
     pub source_bytes: u64,
     /// Names of the classes; empty if there are none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub classes: Vec<String>,
-    /// The recipe in the manifest, of a dataset only.
+    /// The recipe in the manifest; only for a dataset.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recipe: Option<serde_json::Value>,
 }
 
 impl Whole {
-    /// True if nothing is known of what was there before `stored` bytes were: of a dataset without its
-    /// sources.
+    /// Returns true if the size before packing to `stored` bytes is unknown: for a dataset without its sources.
     #[must_use]
     #[allow(clippy::float_cmp, clippy::cast_precision_loss, reason = "the same number, or another")]
     pub fn is_alone(&self, stored: f64) -> bool {
@@ -108,14 +107,14 @@ impl Whole {
 /// A sample that was drawn.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct DrawnSample {
-    /// Its key: text from the user's file names, with anything in it.
+    /// Key of the sample. It comes from the user's file names and may hold any text.
     pub key: String,
-    /// Its class, as a position in [`Whole::classes`].
+    /// Class of the sample, as a position in [`Whole::classes`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub class: Option<u32>,
-    /// Bytes of its source.
+    /// Bytes of the sample's source.
     pub source_bytes: u64,
-    /// Its axes: height, width and, of cubes, bands.
+    /// Shape: height, width and, for cubes, bands.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub shape: Vec<u64>,
 }
@@ -123,29 +122,29 @@ pub struct DrawnSample {
 /// A source that could not be read.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Unreadable {
-    /// Its key or path.
+    /// Key or path of the source.
     pub path: String,
-    /// What is wrong with it.
+    /// The reason.
     pub reason: String,
 }
 
-/// Which candidate is recommended, and why.
+/// The recommended candidate, and the reason.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Verdict {
-    /// The conditions, as the user would write them: `ssimulacra2.p10>=80`. All must hold, and of
-    /// the candidates for which they do the smallest is chosen.
+    /// The conditions in the notation of the user: `ssimulacra2.p10>=80`. The choice is the smallest candidate that
+    /// meets all of them.
     pub want: Vec<String>,
-    /// True if the user gave the conditions; if not, they are the defaults.
+    /// True if the user gave the conditions; false if they are the defaults.
     pub want_given: bool,
-    /// The chosen one, as a position in [`Report::candidates`]; `None` if no candidate was measured.
+    /// The chosen candidate, as a position in [`Report::candidates`]; `None` if no candidate was measured.
     pub chosen: Option<usize>,
-    /// True if the chosen one meets all conditions. If none does, the one that loses nothing is
-    /// chosen, or the one that comes closest.
+    /// True if the chosen candidate meets all conditions. If no candidate does, the choice is a lossless one or the one
+    /// that comes closest.
     pub met: bool,
     /// The recommendation in one sentence.
     pub sentence: String,
-    /// Why this one, in one sentence.
+    /// The reason for the choice, in one sentence.
     pub reason: String,
-    /// The command that packs with it, ready to copy; empty for a dataset.
+    /// The command that packs with the chosen candidate, ready to copy; empty for a dataset.
     pub command: String,
 }

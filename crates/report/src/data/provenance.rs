@@ -1,11 +1,11 @@
-//! The origin of a report: enough to make it again, and to know what it does not say.
+//! The origin of a report: the facts needed to repeat it and to know its limits.
 
 use serde::{Deserialize, Serialize};
 
 /// The origin of a report.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Provenance {
-    /// The command that repeats it.
+    /// The command that repeats the report.
     pub command: String,
     /// Version of shardpack.
     pub version: String,
@@ -13,33 +13,33 @@ pub struct Provenance {
     pub seed: u64,
     /// The strata of the draw.
     pub strata: Strata,
-    /// Number of strata.
+    /// The number of strata.
     pub strata_count: u64,
-    /// Samples that were drawn.
+    /// Number of drawn samples.
     pub drawn: u64,
-    /// Samples there are.
+    /// Number of all samples.
     pub of: u64,
     /// Confidence of every interval, such as 0.95.
     pub confidence: f64,
     /// The machine.
     pub machine: Machine,
-    /// The device that decode rates were measured on.
+    /// The device on which decode rates were measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub device: Option<TimedDevice>,
     /// Date of the run in UTC, `2026-11-22`.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub date: String,
-    /// Seconds that the run took.
+    /// Duration of the run in seconds.
     pub wall_s: f64,
-    /// Seconds of one core that scoring took.
+    /// Seconds of one core spent on scoring.
     pub scoring_s: f64,
-    /// Peak resident memory, bytes.
+    /// Peak resident memory, in bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub peak_rss_bytes: Option<u64>,
     /// Set if the run was interrupted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interrupted: Option<Interrupted>,
-    /// Things that were not measured, one sentence each.
+    /// Measurements that were omitted, one sentence each.
     pub not_measured: Vec<String>,
 }
 
@@ -47,12 +47,12 @@ pub struct Provenance {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Strata {
-    /// Nothing: one stratum.
+    /// A single stratum.
     #[default]
     None,
-    /// Classes.
+    /// Strata are the classes.
     Classes,
-    /// Folders.
+    /// Strata are the folders.
     Folders,
 }
 
@@ -61,16 +61,16 @@ pub enum Strata {
 pub struct Machine {
     /// Name of the processor; empty if unknown.
     pub processor: String,
-    /// Threads that the run used.
+    /// Number of threads of the run.
     pub threads: u64,
     /// Operating system and architecture: `linux x86_64`.
     pub system: String,
 }
 
-/// A device that decoding was timed on.
+/// The device on which decoding was timed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TimedDevice {
-    /// Its name.
+    /// Name of the device.
     pub name: String,
 }
 
@@ -79,6 +79,6 @@ pub struct TimedDevice {
 pub struct Interrupted {
     /// Samples that were measured under every candidate.
     pub done: u64,
-    /// Samples that were drawn.
+    /// Number of drawn samples.
     pub of: u64,
 }

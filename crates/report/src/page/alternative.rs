@@ -1,15 +1,16 @@
-//! A plot with its caption, and its data as a table for those who do not see it or want numbers.
+//! A plot with its caption, and a table of its data for readers who cannot see the plot or want
+//! numbers.
 
 use maud::{Markup, html};
 
-/// The content of a plot, as a table.
+/// The data of a plot, as a table.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Data {
     pub(super) head: Vec<String>,
     pub(super) rows: Vec<Vec<String>>,
 }
 
-/// Rows that a table of a plot has at most.
+/// Maximal number of rows in the table of a plot.
 const ROWS: usize = 400;
 
 /// A figure: title, drawing, caption, data.

@@ -1,5 +1,5 @@
-//! Contrast of the page's colours, in light and dark, by WCAG 2.2: text 4.5 : 1 (1.4.3), what a plot draws 3 : 1
-//! (1.4.11).
+//! Contrast of the page's colours, in light and dark, by WCAG 2.2: 4.5 : 1 for text (1.4.3), 3 : 1 for the drawings of
+//! plots (1.4.11).
 
 use super::STYLE;
 use std::collections::BTreeMap;
@@ -37,7 +37,7 @@ fn contrast(a: [u8; 3], b: [u8; 3]) -> f64 {
 #[test]
 fn the_measure_is_that_of_the_definition() {
     assert!((contrast([0; 3], [255; 3]) - 21.0).abs() < 1e-9);
-    // The grey that is known as the lightest on white that text may have.
+    // This grey is known as the lightest text colour that is allowed on white.
     assert!((contrast([0x76; 3], [255; 3]) - 4.54).abs() < 0.01);
 }
 
@@ -63,7 +63,7 @@ fn colours_can_be_told_from_what_is_behind_them() {
             backs.iter().for_each(|back| check(front, back, 4.5));
         }
         drawn.iter().for_each(|front| check(front, "page", 3.0));
-        // The tip of a point is the page the other way round.
+        // The tooltip of a point swaps the page's two colours.
         check("page", "ink", 4.5);
     }
     assert!(wrong.is_empty(), "{wrong:#?}");

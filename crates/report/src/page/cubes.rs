@@ -1,4 +1,4 @@
-//! Cubes: where in the spectrum and in the picture the error is, and whether it has structure.
+//! Cubes: the location of the error in the spectrum and in the picture, and its structure.
 
 use super::alternative::{Data, figure};
 use super::heading;
@@ -16,7 +16,7 @@ pub(super) fn section(view: &View<'_>) -> Option<Markup> {
         return None;
     }
     let chosen = view.report.verdict.chosen;
-    // The recommended one is open, the others are a click away.
+    // The panel of the recommended candidate is open, the others are closed.
     let first = view.report.cubes.iter().position(|panel| Some(panel.candidate) == chosen).unwrap_or(0);
     Some(html! {
         (heading("cubes", "Along the spectrum"))
@@ -48,7 +48,7 @@ fn plots(view: &View<'_>, panel: &CubePanel) -> Markup {
     }
 }
 
-/// The angles of the worst sample, by the share of its pixels.
+/// Describes the angles of the worst sample, by the share of its pixels.
 fn percentiles(view: &View<'_>, panel: &CubePanel) -> Option<String> {
     let scores = &view.report.candidates.get(panel.candidate)?.scores;
     let worst = |measure: Measure| Some(words::score_and_unit(measure, scores.get(&measure)?.worst));
@@ -59,12 +59,13 @@ fn percentiles(view: &View<'_>, panel: &CubePanel) -> Option<String> {
     ))
 }
 
-/// True if every band has a wavelength.
+/// Returns true if every band has a wavelength.
 fn has_wavelengths(panel: &CubePanel) -> bool {
     !panel.bands.is_empty() && panel.bands.iter().all(|band| band.wavelength.is_some())
 }
 
-/// Where band `i` stands: at its wavelength, if all of them have one.
+/// Returns the position of band `i` on the axis: its wavelength, if all bands have one, else its
+/// number.
 fn position(panel: &CubePanel, i: usize) -> f64 {
     let wavelength = if has_wavelengths(panel) { panel.bands.get(i).and_then(|band| band.wavelength) } else { None };
     wavelength.unwrap_or(i as f64)
@@ -187,7 +188,7 @@ fn histogram(
     lines: &[Note],
     caption: Markup,
 ) -> Markup {
-    // Equal values have one bin without width: it is drawn with some.
+    // Equal values fall into one bin of no width: draw it with some width.
     let around = if counts.low < counts.high { 0.0 } else { (counts.low.abs() / 2.0).max(1e-3) };
     let bins = Bins { low: counts.low - around, high: counts.high + around, counts: counts.counts.clone() };
     let total: u64 = counts.counts.iter().sum();

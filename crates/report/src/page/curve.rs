@@ -10,7 +10,7 @@ use crate::plot::{both, mark};
 use crate::words;
 use maud::{Markup, html};
 
-/// Names of the ranges of SSIMULACRA2, by its authors.
+/// Names of the ranges of SSIMULACRA2, as its authors define them.
 const BANDS: &[Zone] = &[
     Zone { low: 50.0, high: 70.0, name: "medium" },
     Zone { low: 70.0, high: 80.0, name: "high" },
@@ -18,7 +18,7 @@ const BANDS: &[Zone] = &[
     Zone { low: 90.0, high: 100.0, name: "visually lossless" },
 ];
 
-/// Nothing for a dataset, which is a single point, and where no candidate was measured.
+/// Returns `None` for a dataset, which is a single point, and if no candidate was measured.
 pub(super) fn section(view: &View<'_>) -> Option<Markup> {
     if view.report.subject == Subject::Dataset || view.report.candidates.iter().all(|c| c.bytes.is_none()) {
         return None;
@@ -46,7 +46,7 @@ pub(super) fn section(view: &View<'_>) -> Option<Markup> {
     })
 }
 
-/// A mark for every candidate with a size and a `y`.
+/// Returns a mark for every candidate with a size and a `y`.
 fn points(view: &View<'_>, y: impl Fn(&Candidate) -> Option<(f64, Option<f64>, String)>) -> Vec<Point> {
     let of = |candidate: &Candidate| {
         let bytes = candidate.bytes?.mean;
@@ -81,12 +81,12 @@ fn fidelity(view: &View<'_>, measure: Measure) -> Markup {
     if let [first, _, ..] = points.as_slice()
         && points.iter().all(|p| p.y.total_cmp(&first.y).is_eq())
     {
-        // A row of marks says no more than this.
+        // A row of marks would show only this number.
         let value = words::trimmed(&words::significant(first.y, 3));
         return html! { p { strong { (measure.title()) } " is " (value) (measure.unit()) " for every candidate." } };
     }
     if Some(measure) != view.measure {
-        // The front is that of the page's measure.
+        // The front belongs to the page's main measure.
         points.iter_mut().for_each(|p| p.front = false);
     }
     let levels: Vec<Level> = view
@@ -139,7 +139,7 @@ fn fidelity(view: &View<'_>, measure: Measure) -> Markup {
     figure(&title, &both(|size| scatter.draw(size)), &caption, None)
 }
 
-/// A title within a sentence: abbreviations stay as they are.
+/// Lowers a title for use within a sentence; abbreviations stay unchanged.
 pub(super) fn lowered(title: &str) -> String {
     let mut chars = title.chars();
     match (chars.next(), chars.clone().next()) {
@@ -152,7 +152,7 @@ fn chosen_said(points: &[Point]) -> String {
     points.iter().find(|p| p.chosen).map_or_else(String::new, |p| format!("Recommended: {}.", p.tip))
 }
 
-/// Bytes against how fast samples decode.
+/// Bytes against the decode rate.
 fn rates(view: &View<'_>) -> Markup {
     let all = view.report.candidates.iter().any(|c| c.rates.decode_all_cores_per_s.is_some());
     let points = points(view, |candidate| {

@@ -1,4 +1,4 @@
-//! Distributions: how size and score are spread over the samples, by candidate and by class.
+//! Distributions: the spread of size and score over the samples, by candidate and by class.
 
 use super::alternative::{Data, figure};
 use super::curve::lowered;
@@ -12,13 +12,13 @@ use crate::plot::{Size, both};
 use crate::words;
 use maud::{Markup, html};
 
-/// Samples that are marked as the worst.
+/// Number of samples that are marked as the worst.
 const WORST: usize = 5;
 
-/// Dots that a class has about: its worst samples, then every so manieth.
+/// Approximate number of dots of a class: its worst samples, then every n-th sample.
 const DOTS: usize = 60;
 
-/// Classes that have a row.
+/// Maximal number of classes with a row.
 const CLASSES: usize = 24;
 
 pub(super) fn section(view: &View<'_>) -> Option<Markup> {
@@ -36,7 +36,7 @@ pub(super) fn section(view: &View<'_>) -> Option<Markup> {
     })
 }
 
-/// The samples of a candidate and their values, the worst first.
+/// Returns the samples of a candidate and their values, the worst first.
 fn worst_first(values: Vec<(usize, f64)>, better: Better) -> Vec<(usize, f64)> {
     let mut values = values;
     values.sort_by(|a, b| match better {
@@ -65,7 +65,8 @@ fn sizes(view: &View<'_>, chosen: &Candidate) -> Markup {
     histogram(view, "Samples by stored size", "bytes a sample", Label::Bytes, &values, spread, &words::bytes)
 }
 
-/// A histogram with a line at p10 and marks at the worst; `values` have the worst first.
+/// Draws a histogram with a line at p10 and marks at the worst values; `values` is sorted, the
+/// worst first.
 fn histogram(
     view: &View<'_>,
     title: &str,
@@ -117,7 +118,7 @@ fn histogram(
     figure(title, &plot.draw(Size::HALF), &caption, Some(&data))
 }
 
-/// An interval for each candidate.
+/// Draws an interval for each candidate.
 fn candidates(view: &View<'_>, measure: Measure) -> Markup {
     let at = |value: f64| plotted(measure, value);
     let with: Vec<(&Candidate, &Distribution)> =
@@ -180,7 +181,8 @@ fn axis_kind(measure: Measure, values: &[f64]) -> Kind {
     }
 }
 
-/// Every sample as a dot, a row for each class, the class with the worst sample first.
+/// Draws every sample as a dot in the row of its class; the class with the worst sample comes
+/// first.
 fn classes(view: &View<'_>, chosen: &Candidate, measure: Measure) -> Markup {
     let names = &view.report.whole.classes;
     let mut classes: Vec<(u32, Vec<(usize, f64)>)> = Vec::new();

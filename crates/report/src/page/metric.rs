@@ -1,4 +1,4 @@
-//! The user's metrics, over the spread of runs on the original.
+//! The user's metrics, with the spread of runs on the original.
 
 use super::alternative::{Data, figure};
 use super::heading;

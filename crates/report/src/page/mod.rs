@@ -1,9 +1,8 @@
-//! The page: one HTML file that needs nothing else.
+//! The page: one self-contained HTML file.
 //!
-//! It reads without its script. The script adds hints at the pointer, sorting, a slider over two
-//! pictures and buttons. A content security policy lets this one script and this one style sheet
-//! in, by their digests, and forbids every request. So even text that escaped its escaping could not
-//! run. Every string goes through maud, which escapes it.
+//! The page is readable without its script. The script adds tooltips, sorting, a slider over two pictures and buttons.
+//! A content security policy allows exactly this script and this style sheet, by their digests, and forbids every
+//! request. So even text that was not escaped could not run. Every string passes through maud, which escapes it.
 
 mod alternative;
 mod cubes;
@@ -25,10 +24,10 @@ use view::View;
 const STYLE: &str = include_str!("style.css");
 const SCRIPT: &str = include_str!("script.js");
 
-/// Most bytes of data that the page embeds beside its tables and plots.
+/// Maximal size of the data that the page embeds besides its tables and plots, in bytes.
 const DATA_BYTES: usize = 600_000;
 
-/// The whole page, a UTF-8 file.
+/// Renders the whole page, a UTF-8 file.
 #[must_use]
 pub fn page(report: &Report) -> String {
     let view = View::new(report);
@@ -69,7 +68,7 @@ pub fn page(report: &Report) -> String {
     .into_string()
 }
 
-/// The verdict and the curve, for a notebook: a piece of HTML with its own style, without a script.
+/// Renders the verdict and the curve for a notebook: a piece of HTML with its own style and without a script.
 #[must_use]
 pub fn fragment(report: &Report) -> String {
     let view = View::new(report);
@@ -89,7 +88,7 @@ struct Section {
     content: Markup,
 }
 
-/// The sections that have something to show, in the order of the page.
+/// Returns the sections that have content, in the order of the page.
 fn sections(view: &View<'_>) -> Vec<Section> {
     let table = match view.report.subject {
         Subject::Sources => "Candidates",
@@ -108,7 +107,7 @@ fn sections(view: &View<'_>) -> Vec<Section> {
     all.into_iter().filter_map(|(id, name, content)| Some(Section { id, name, content: content? })).collect()
 }
 
-/// A section's heading, to which its link leads.
+/// Renders a section's heading, the target of its link.
 fn heading(id: &str, text: &str) -> Markup {
     html! { h2 id={ (id) "-title" } { a href={ "#" (id) } { (text) } } }
 }
@@ -122,10 +121,10 @@ fn policy() -> String {
     )
 }
 
-/// The report as JSON that may stand in a script element. A large one goes without its rows, and
-/// says so: then they are in the file of `--json` only.
+/// Returns the report as JSON that is safe in a script element. A large report goes without its rows and has a note:
+/// the file of `--json` has the rows.
 fn data(report: &Report) -> String {
-    // `</script>` and `<!--` would end or change the element; JSON may write `<` as an escape.
+    // `</script>` and `<!--` would end or change the element; JSON can escape `<`.
     let json = |report: &Report| serde_json::to_string(report).unwrap_or_default().replace('<', "\\u003c");
     let whole = json(report);
     if whole.len() <= DATA_BYTES {

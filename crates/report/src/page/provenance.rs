@@ -1,4 +1,4 @@
-//! Provenance: how the figures came about, and what they do not say.
+//! Provenance: the origin of the figures, and their limits.
 
 use super::heading;
 use super::view::View;
@@ -6,7 +6,7 @@ use crate::data::{Strata, Subject};
 use crate::words::{self, NBSP};
 use maud::{Markup, html};
 
-/// Unreadable sources that are listed.
+/// Maximal number of unreadable sources in the list.
 const UNREADABLE: usize = 200;
 
 pub(super) fn section(view: &View<'_>) -> Markup {

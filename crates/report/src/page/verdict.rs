@@ -24,7 +24,7 @@ pub(super) fn section(view: &View<'_>) -> Markup {
     }
 }
 
-/// The largest text of the page: from which size to which.
+/// Renders the largest text of the page: the size before and after.
 fn headline(view: &View<'_>) -> Markup {
     let whole = &view.report.whole;
     let before = words::bytes(whole.source_bytes as f64);
@@ -40,7 +40,7 @@ fn headline(view: &View<'_>) -> Markup {
     }
 }
 
-/// Warnings that come before anything else.
+/// Renders the warnings that precede everything else.
 fn alarms(view: &View<'_>) -> Markup {
     let report = view.report;
     let provenance = &report.provenance;
@@ -68,7 +68,7 @@ fn alarms(view: &View<'_>) -> Markup {
     }
 }
 
-/// The few figures that decide.
+/// Renders the few figures that decide.
 fn tiles(view: &View<'_>, chosen: &Candidate) -> Markup {
     let mut tiles: Vec<(String, String, String)> = Vec::new();
     if let (Some(bytes), Subject::Sources) = (chosen.predictions.bytes, view.report.subject) {
@@ -90,7 +90,7 @@ fn tiles(view: &View<'_>, chosen: &Candidate) -> Markup {
         let said = |value| words::score_and_unit(measure, value);
         let count = usize::try_from(spread.count).unwrap_or_default();
         let (value, worst) = (said(shown.of(spread)), said(spread.worst));
-        // Of few samples, or of samples that are all alike, there is only the worst to tell.
+        // With few samples, or equal samples, only the worst value is meaningful.
         let hint = said_of(shown, count);
         if value != worst && hint != said_of(Statistic::Worst, count) {
             tiles.push((format!("{} {}", measure.title(), shown.name()), value, hint));
@@ -116,7 +116,7 @@ fn tiles(view: &View<'_>, chosen: &Candidate) -> Markup {
     }
 }
 
-/// The largest effect of a lossy candidate on bands and on pixels.
+/// Returns the largest effect of a lossy candidate on bands and on pixels.
 fn errors(view: &View<'_>, chosen: &Candidate) -> Vec<(String, String, String)> {
     let tile = |measure: Measure, name: &str, hint: &str| {
         let spread = chosen.scores.get(&measure)?;
@@ -134,7 +134,7 @@ fn errors(view: &View<'_>, chosen: &Candidate) -> Vec<(String, String, String)> 
     .collect()
 }
 
-/// Speed of an epoch over that of the first candidate.
+/// Returns the speed of an epoch relative to the first candidate.
 fn times_faster(view: &View<'_>, chosen: &Candidate, epoch_s: f64) -> String {
     let first = view.report.candidates.first().filter(|first| !std::ptr::eq(*first, chosen));
     first.and_then(|first| Some((first, first.predictions.epoch_s?))).map_or_else(String::new, |(first, s)| {
@@ -142,7 +142,7 @@ fn times_faster(view: &View<'_>, chosen: &Candidate, epoch_s: f64) -> String {
     })
 }
 
-/// The rule that made the choice.
+/// Renders the rule that made the choice.
 fn rule(view: &View<'_>) -> Markup {
     let verdict = &view.report.verdict;
     html! {

@@ -1,15 +1,15 @@
-//! Views of a report that several sections of the page need.
+//! Views of a report that several sections of the page use.
 
 use crate::data::{Candidate, Distribution, MEASURES, Measure, Report, SampleKind};
 use crate::words;
 
-/// A report, and what follows from it for the whole page.
+/// A report with derived values for the whole page.
 #[derive(Debug)]
 pub(super) struct View<'a> {
     pub(super) report: &'a Report,
-    /// The measure that the page is about; `None` if none was taken.
+    /// The main measure of the page; `None` if no measure was taken.
     pub(super) measure: Option<Measure>,
-    /// The ladders, in the order in which they first occur: a series of the plots each.
+    /// The ladders, in the order of first occurrence; each is a series of the plots.
     pub(super) groups: Vec<&'a str>,
 }
 
@@ -62,7 +62,7 @@ impl<'a> View<'a> {
         Self { report, measure: wanted.chain([usual]).chain(MEASURES).find(taken), groups }
     }
 
-    /// The recommended candidate; of a dataset, what is stored.
+    /// Returns the recommended candidate; for a dataset, the stored form.
     pub(super) fn chosen(&self) -> Option<&'a Candidate> {
         self.report.candidates.get(self.report.verdict.chosen?)
     }
@@ -75,29 +75,29 @@ impl<'a> View<'a> {
         self.groups.iter().position(|group| *group == candidate.group).unwrap_or(0)
     }
 
-    /// Where plots show a measure: where the rule asks for it, otherwise where it hurts.
+    /// Returns the statistic that plots show for a measure: the one of the rule, otherwise the one
+    /// where the loss is largest.
     pub(super) fn statistic(&self, measure: Measure) -> Statistic {
         let wanted = self.report.verdict.want.iter().filter_map(|want| condition(want));
         wanted.filter(|(m, ..)| *m == measure).map(|(_, statistic, _)| statistic).next().unwrap_or(match measure {
             Measure::Ssimulacra2 | Measure::Psnr | Measure::Ssim | Measure::Altered => Statistic::P10,
-            // Of an error the worst sample counts.
+            // For an error the worst sample counts.
             _ => Statistic::Worst,
         })
     }
 
-    /// The levels of a measure that the rule asks for, at the statistic that plots show.
+    /// Returns the levels of a measure that the rule demands, at the statistic that plots show.
     pub(super) fn levels(&self, measure: Measure) -> Vec<(f64, &'a str)> {
         let shown = self.statistic(measure);
         let all = self.report.verdict.want.iter().filter_map(|want| Some((condition(want)?, want.as_str())));
         all.filter(|((m, s, _), _)| *m == measure && *s == shown).map(|((.., value), want)| (value, want)).collect()
     }
 
-    /// The key of a sample.
     pub(super) fn key(&self, sample: usize) -> &'a str {
         self.report.samples.get(sample).map_or("", |sample| &sample.key)
     }
 
-    /// A sentence of the measures, such as `SSIMULACRA2 71.2, PSNR 38.1 dB`.
+    /// Joins the measures to a text, such as `SSIMULACRA2 71.2, PSNR 38.1 dB`.
     pub(super) fn scores<'m>(scores: impl IntoIterator<Item = (&'m Measure, &'m f64)>) -> String {
         let parts: Vec<String> =
             scores.into_iter().map(|(m, v)| format!("{} {}", m.title(), words::score_and_unit(*m, *v))).collect();
@@ -110,7 +110,7 @@ impl<'a> View<'a> {
     }
 }
 
-/// The measure, the statistic and the value of a condition on a measure.
+/// Splits a condition on a measure into the measure, the statistic and the value.
 fn condition(want: &str) -> Option<(Measure, Statistic, f64)> {
     let (left, right) = want.split_once(">=").or_else(|| want.split_once("<="))?;
     let (measure, statistic) = left.trim().split_once('.').unwrap_or((left.trim(), "worst"));
@@ -119,8 +119,8 @@ fn condition(want: &str) -> Option<(Measure, Statistic, f64)> {
     Some((measure.parse().ok()?, statistic, right.trim().parse().ok()?))
 }
 
-/// What a statistic says of so many samples. Percentiles are values of existing samples: of few, it
-/// names the sample.
+/// Names a statistic for a number of samples. Percentiles are values of existing samples: for few
+/// samples, the text names the sample.
 pub(super) fn said_of(statistic: Statistic, count: usize) -> String {
     let (percent, share) = match statistic {
         Statistic::Mean => return "mean of the samples".into(),
@@ -146,7 +146,7 @@ pub(super) fn said_of(statistic: Statistic, count: usize) -> String {
     }
 }
 
-/// A measure's name, its statistic and its unit, as an axis is named.
+/// Returns the name of an axis: a measure's name, its statistic and its unit.
 pub(super) fn axis_name(measure: Measure, statistic: Statistic, count: usize) -> String {
     let (unit, which) = (measure.unit(), said_of(statistic, count));
     if unit.is_empty() {
@@ -156,7 +156,7 @@ pub(super) fn axis_name(measure: Measure, statistic: Statistic, count: usize) ->
     }
 }
 
-/// A measure's value as plots show it: shares in per cent.
+/// Returns the value of a measure in plots: shares in per cent.
 pub(super) fn plotted(measure: Measure, value: f64) -> f64 {
     if measure.is_share() { value * 100.0 } else { value }
 }

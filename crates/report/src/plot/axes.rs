@@ -4,7 +4,7 @@ use super::scale::{Label, Scale};
 use super::{Size, px};
 use maud::{Markup, html};
 
-/// One axis: where values stand, and what is written along it.
+/// One axis: its scale and its labels.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Axis<'a> {
     pub(crate) scale: Scale,
@@ -13,7 +13,7 @@ pub(crate) struct Axis<'a> {
     pub(crate) name: &'a str,
 }
 
-/// Pixels around the marks.
+/// Distances between the marks and the edges of the plot, in pixels.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Margins {
     pub(crate) top: f64,
@@ -23,16 +23,16 @@ pub(crate) struct Margins {
 }
 
 impl Margins {
-    /// With room for ticks and for the names of both axes.
+    /// Space for ticks and for the names of both axes.
     pub(crate) const USUAL: Self = Self { top: 34.0, right: 16.0, bottom: 46.0, left: 52.0 };
 
-    /// From where to where marks stand: left, right, top, bottom.
+    /// Returns the left, right, top and bottom limit of the marks.
     pub(crate) fn inner(self, size: Size) -> (f64, f64, f64, f64) {
         (self.left, size.width() - self.right, self.top, size.height() - self.bottom)
     }
 }
 
-/// The vertical axis at the left, its name above it.
+/// Draws the vertical axis at the left, with its name above it.
 pub(crate) fn vertical(axis: &Axis<'_>, margins: Margins, size: Size) -> Markup {
     let (left, right, _, bottom) = margins.inner(size);
     html! {
@@ -50,7 +50,7 @@ pub(crate) fn vertical(axis: &Axis<'_>, margins: Margins, size: Size) -> Markup 
     }
 }
 
-/// The horizontal axis at the bottom, its name at its right end.
+/// Draws the horizontal axis at the bottom, with its name at its right end.
 pub(crate) fn horizontal(axis: &Axis<'_>, margins: Margins, size: Size) -> Markup {
     let (left, right, top, bottom) = margins.inner(size);
     html! {

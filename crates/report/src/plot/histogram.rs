@@ -1,4 +1,4 @@
-//! A histogram: bars, with lines and marks at values of note.
+//! A histogram: bars, with lines and marks at notable values.
 
 use super::axes::{Axis, Margins, horizontal, vertical};
 use super::scale::{Kind, Label, Scale, range};
@@ -15,14 +15,14 @@ pub(crate) struct Bins {
 }
 
 impl Bins {
-    /// Bins with round edges, as many as suit the number of values.
+    /// Makes bins with round edges; their number suits the number of values.
     pub(crate) fn of(values: &[f64]) -> Self {
         let finite: Vec<f64> = values.iter().copied().filter(|v| v.is_finite()).collect();
         let Some((low, high)) = range(finite.iter().copied()) else {
             return Self { low: 0.0, high: 1.0, counts: Vec::new() };
         };
         let wanted = (6..=30_u32).find(|k| f64::from(k * k) >= 4.0 * finite.len() as f64).unwrap_or(30);
-        // The edges are ticks of a scale, so they are round.
+        // The edges are ticks of a scale, which are round.
         let scale = Scale::new(Kind::Linear, &[low, high], 0.0, 1.0, wanted);
         let (low, high) = scale.domain();
         let mut bins = Self { low, high, counts: vec![0; scale.steps().max(1)] };
@@ -35,10 +35,10 @@ impl Bins {
         bins
     }
 
-    /// The bin that a value falls into.
+    /// Returns the bin of a value.
     fn bin(&self, value: f64) -> usize {
         let share = (value - self.low) / (self.high - self.low) * self.counts.len() as f64;
-        // An edge that is computed may stand a rounding error to the right of its value.
+        // Rounding may move a computed edge to the right of its value.
         let mut bin = 0;
         while bin + 1 < self.counts.len() && (bin + 1) as f64 <= share + 1e-9 {
             bin += 1;
@@ -46,7 +46,7 @@ impl Bins {
         bin
     }
 
-    /// Left and right edge and count of each bin.
+    /// Returns the left edge, the right edge and the count of each bin.
     pub(crate) fn each(&self) -> impl Iterator<Item = (f64, f64, u64)> {
         let width = (self.high - self.low) / self.counts.len().max(1) as f64;
         self.counts
@@ -56,24 +56,23 @@ impl Bins {
     }
 }
 
-/// A value of note.
+/// A notable value.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Note {
     pub(crate) at: f64,
-    /// Text beside a line; empty for a mark below the bars.
+    /// Text next to a line; empty for a mark below the bars.
     pub(crate) label: String,
     pub(crate) tip: String,
 }
 
-/// The whole plot.
 #[derive(Debug, Clone)]
 pub(crate) struct Histogram<'a> {
     pub(crate) bins: &'a Bins,
     pub(crate) label: Label,
     pub(crate) name: &'a str,
-    /// Name of the things counted, in the plural.
+    /// Name of the counted things, in the plural.
     pub(crate) counted: &'a str,
-    /// A few bins hold nearly everything: show counts by their logarithm.
+    /// Show counts by their logarithm, because a few bins hold nearly everything.
     pub(crate) log_counts: bool,
     /// Lines through the whole height.
     pub(crate) lines: &'a [Note],
@@ -83,18 +82,17 @@ pub(crate) struct Histogram<'a> {
 }
 
 impl Histogram<'_> {
-    /// Draws it.
     pub(crate) fn draw(&self, size: Size) -> Markup {
         let margins = Margins { left: 44.0, bottom: 50.0, ..Margins::USUAL };
         let (left, right, top, bottom) = margins.inner(size);
         let counts: Vec<f64> = self.bins.counts.iter().map(|n| *n as f64).collect();
         let within = [self.bins.low, self.bins.high];
-        // Bins have round edges: the axis ends where they do.
+        // Bins have round edges: the axis ends at the outer edges.
         let x = Axis { scale: Scale::exact(within, left, right, 5), label: self.label, name: self.name };
         let kind = if self.log_counts { Kind::Log } else { Kind::FromZero };
         let y_values: Vec<f64> =
             if self.log_counts { counts.iter().copied().chain([0.0]).collect() } else { counts.clone() };
-        // Marks have a lane of their own, between the bars and the axis.
+        // Marks have a separate lane between the bars and the axis.
         let floor = if self.marks.is_empty() { bottom } else { bottom - 11.0 };
         let y = Axis { scale: Scale::new(kind, &y_values, floor, top, 4), label: Label::Number, name: self.counted };
         let content = html! {

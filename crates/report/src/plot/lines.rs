@@ -1,4 +1,4 @@
-//! Values along an axis, such as a spectrum: a few lines over each other.
+//! Values along an axis, such as a spectrum: a few lines in one plot.
 
 use super::axes::{Axis, Margins, horizontal, vertical};
 use super::mark::class;
@@ -6,7 +6,7 @@ use super::scale::{Kind, Label, Scale};
 use super::{Size, path, px, svg};
 use maud::{Markup, html};
 
-/// One line. Where it has no value, it is interrupted.
+/// One line. It has a gap where a value is missing.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Line {
     pub(crate) name: &'static str,
@@ -17,11 +17,11 @@ pub(crate) struct Line {
 /// The style of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Style {
-    /// In a series' colour.
+    /// Solid, in the colour of a series.
     Solid(usize),
-    /// The same, dashed: told from a solid line without its colour.
+    /// Dashed, in the colour of a series: it differs from the solid line without colour.
     Dashed(usize),
-    /// Thin and grey: for comparison.
+    /// Thin and grey, for comparison.
     Faint,
 }
 
@@ -35,19 +35,17 @@ impl Style {
     }
 }
 
-/// The whole plot.
 #[derive(Debug, Clone)]
 pub(crate) struct Lines<'a> {
     pub(crate) lines: &'a [Line],
     pub(crate) x: &'a str,
     pub(crate) y: (Kind, &'a str),
-    /// Levels of y that the axis must include, drawn as a line.
+    /// Levels of y that the axis includes; each is drawn as a line.
     pub(crate) levels: &'a [f64],
     pub(crate) alternative: &'a str,
 }
 
 impl Lines<'_> {
-    /// Draws it.
     pub(crate) fn draw(&self, size: Size) -> Markup {
         let margins = Margins::USUAL;
         let (left, right, top, bottom) = margins.inner(size);
@@ -67,7 +65,7 @@ impl Lines<'_> {
                 @for run in line.points.split(|(_, y)| y.is_none()).filter(|run| !run.is_empty()) {
                     @let points = run.iter().filter_map(|(a, b)| Some((x.scale.at(*a), y.scale.at((*b)?))));
                     @if run.len() == 1 {
-                        // A path through one point draws nothing.
+                        // A path through one point is invisible.
                         @for (a, b) in points { circle class=(line.style.class()) cx=(px(a)) cy=(px(b)) r="2" {} }
                     } @else {
                         path class=(line.style.class()) d=(path(points)) {}
@@ -78,7 +76,7 @@ impl Lines<'_> {
         svg(size, self.alternative, &content)
     }
 
-    /// The names of the lines, and how each is drawn.
+    /// Draws the names of the lines with their styles.
     pub(crate) fn legend(&self) -> Markup {
         html! {
             ul class="legend" {

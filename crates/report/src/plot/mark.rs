@@ -1,19 +1,20 @@
-//! The marks of a series: a colour and a shape each, so that no series is told by its colour alone.
+//! The marks of a series: colour and shape, so that no series is identified by colour alone.
 
 use super::px;
 use maud::{Markup, html};
 
-/// Series that differ in colour and in shape; further ones begin again with another shape.
+/// Number of series that differ in colour and in shape; further series repeat the colours with
+/// another shape.
 pub(crate) const SERIES: usize = 6;
 
-/// Class that colours what belongs to a series.
+/// Returns the CSS class that colours the elements of a series.
 pub(crate) fn class(series: usize) -> String {
     format!("s{}", series % SERIES)
 }
 
-/// The outline of a series' shape around a point.
+/// Returns the outline of a series' shape around a point.
 fn outline(series: usize, x: f64, y: f64, r: f64) -> String {
-    // Every round of colours turns the shapes by one.
+    // Every round of colours shifts the shapes by one.
     let shape = (series + series / SERIES) % SERIES;
     let at = |points: &[(f64, f64)]| format!("{}Z", super::path(points.iter().map(|(a, b)| (x + a * r, y + b * r))));
     match shape {
@@ -42,12 +43,12 @@ fn outline(series: usize, x: f64, y: f64, r: f64) -> String {
     }
 }
 
-/// A series' mark at a point.
+/// Draws the mark of a series at a point.
 pub(crate) fn mark(series: usize, x: f64, y: f64, r: f64) -> Markup {
     html! { path class={ "mark " (class(series)) } d=(outline(series, x, y, r)) {} }
 }
 
-/// The names of the series and their marks.
+/// Draws the names of the series with their marks.
 pub(crate) fn legend(names: &[&str]) -> Markup {
     html! {
         ul class="legend" {

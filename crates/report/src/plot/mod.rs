@@ -1,8 +1,7 @@
-//! Plots as SVG: axes, marks, and what is drawn with them. They know numbers and labels, not what
-//! these mean.
+//! Plots as SVG: axes, marks and drawings. This module knows numbers and labels, not their meaning.
 //!
 //! Colours, type and line widths come from the page's style sheet, by class. A plot is drawn for a
-//! width in pixels; where a page may be narrower than that, it draws the plot twice ([`Size`]).
+//! width in pixels; if the page may be narrower, the plot is drawn twice ([`Size`]).
 
 pub(crate) mod axes;
 pub(crate) mod histogram;
@@ -14,21 +13,21 @@ pub(crate) mod scatter;
 
 use maud::{Markup, html};
 
-/// Pixels of a plot, and its place on the page.
+/// Size of a plot in pixels, and its place on the page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Size {
     pub(crate) width: u16,
     pub(crate) height: u16,
-    /// Class of the drawing: on which screens it is shown.
+    /// CSS class of the drawing: the class selects the screens that show it.
     pub(crate) class: &'static str,
 }
 
 impl Size {
-    /// For a page that is wide enough.
+    /// A plot for a wide page.
     pub(crate) const WIDE: Self = Self { width: 820, height: 440, class: "wide" };
-    /// The same plot for a telephone.
+    /// The same plot for a phone.
     pub(crate) const NARROW: Self = Self { width: 358, height: 340, class: "narrow" };
-    /// Half of a wide page or the whole of a narrow one.
+    /// A plot that fills half of a wide page or the whole of a narrow one.
     pub(crate) const HALF: Self = Self { width: 368, height: 230, class: "half" };
 
     pub(crate) fn width(self) -> f64 {
@@ -40,7 +39,7 @@ impl Size {
     }
 }
 
-/// The drawing around `content`, with its text alternative.
+/// Wraps `content` in a drawing with a text alternative.
 pub(crate) fn svg(size: Size, alternative: &str, content: &Markup) -> Markup {
     html! {
         svg class={ "plot " (size.class) } viewBox={ "0 0 " (size.width) " " (size.height) }
@@ -48,12 +47,12 @@ pub(crate) fn svg(size: Size, alternative: &str, content: &Markup) -> Markup {
     }
 }
 
-/// Draws a plot for wide and for narrow pages; the style sheet shows one of them.
+/// Draws a plot for wide and for narrow pages; the style sheet shows one of the two.
 pub(crate) fn both(draw: impl Fn(Size) -> Markup) -> Markup {
     html! { (draw(Size::WIDE)) (draw(Size::NARROW)) }
 }
 
-/// A coordinate, to a tenth of a pixel.
+/// Formats a coordinate, to a tenth of a pixel.
 pub(crate) fn px(value: f64) -> String {
     let text = format!("{value:.1}");
     match text.strip_suffix(".0") {
@@ -63,7 +62,7 @@ pub(crate) fn px(value: f64) -> String {
     }
 }
 
-/// The outline of a path through points.
+/// Returns the outline of a path through points.
 pub(crate) fn path(points: impl IntoIterator<Item = (f64, f64)>) -> String {
     let mut d = String::new();
     for (x, y) in points {
@@ -75,12 +74,12 @@ pub(crate) fn path(points: impl IntoIterator<Item = (f64, f64)>) -> String {
     d
 }
 
-/// About how wide a text is at 12 pixels.
+/// Estimates the width of a text at 12 pixels.
 pub(crate) fn text_width(text: &str) -> f64 {
     text.chars().map(|c| if matches!(c, '.' | ',' | 'i' | 'l' | 'I' | ' ' | '\u{a0}' | ':') { 3.6 } else { 7.0 }).sum()
 }
 
-/// The start of a text that is too long, with an ellipsis.
+/// Shortens a text that is too long and adds an ellipsis.
 pub(crate) fn shortened(text: &str, chars: usize) -> String {
     if text.chars().count() <= chars {
         return text.to_owned();

@@ -5,43 +5,41 @@ use super::scale::{Kind, Label, Scale};
 use super::{Size, px, shortened, svg};
 use maud::{Markup, html};
 
-/// One row.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct PlotRow {
     pub(crate) label: String,
-    /// Thin line from end to end.
+    /// Ends of the thin line.
     pub(crate) whole: Option<(f64, f64)>,
-    /// Thick line from end to end.
+    /// Ends of the thick line.
     pub(crate) core: Option<(f64, f64)>,
-    /// Ring.
+    /// Position of a ring.
     pub(crate) ring: Option<f64>,
-    /// Dots, each with what is said about it.
+    /// Dots, each with its tooltip.
     pub(crate) dots: Vec<(f64, String)>,
     pub(crate) tip: String,
-    /// It is the one to look at.
+    /// True for the highlighted row.
     pub(crate) chosen: bool,
 }
 
-/// The whole plot.
 #[derive(Debug, Clone)]
 pub(crate) struct Rows<'a> {
     pub(crate) rows: &'a [PlotRow],
     pub(crate) x: (Kind, Label, &'a str),
     /// Range of x behind all rows, and its name.
     pub(crate) zone: Option<(f64, f64, &'a str)>,
-    /// Levels of x that are asked for.
+    /// Required levels of x.
     pub(crate) levels: &'a [f64],
     pub(crate) alternative: &'a str,
 }
 
 impl Rows<'_> {
-    /// Pixels of a row.
+    /// Height of a row in pixels.
     const ROW: u16 = 26;
 
-    /// Draws it. The height follows from the number of rows: that of `size` is not used.
+    /// Draws the plot. The height follows from the number of rows; the height of `size` is ignored.
     pub(crate) fn draw(&self, size: Size) -> Markup {
         let narrow = size.width < 500;
-        // On a narrow page a label stands above its row.
+        // On a narrow page the label is above its row.
         let row = if narrow { Self::ROW + 18 } else { Self::ROW };
         let margins = Margins { top: 22.0, right: 16.0, bottom: 46.0, left: if narrow { 8.0 } else { 212.0 } };
         let rows = u16::try_from(self.rows.len()).unwrap_or(u16::MAX).min(1000);

@@ -1,21 +1,21 @@
-//! Where a value stands along an axis, and which values get a tick.
+//! The position of values along an axis, and the choice of ticks.
 
 use crate::words;
 
 /// The spacing of values along an axis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// Evenly.
+    /// Evenly spaced.
     Linear,
-    /// Evenly, from 0 on.
+    /// Evenly spaced, from 0.
     FromZero,
-    /// By their logarithm; values that are not positive stand in a lane of their own, at 0.
+    /// Spaced by the logarithm; values that are not positive get a separate lane, at 0.
     Log,
 }
 
 impl Kind {
-    /// For values that are 0 or more and whose order of magnitude matters: logarithmic if they
-    /// span more than one.
+    /// Chooses the spacing for values that are 0 or more and whose order of magnitude matters:
+    /// logarithmic if they span more than one order.
     pub(crate) fn of(values: &[f64]) -> Self {
         let (low, high) = range(values.iter().copied().filter(|v| *v > 0.0)).unwrap_or((1.0, 1.0));
         if high > 12.0 * low {
@@ -28,7 +28,7 @@ impl Kind {
     }
 }
 
-/// The smallest and the largest of the finite values.
+/// Returns the smallest and the largest of the finite values.
 pub(crate) fn range(values: impl IntoIterator<Item = f64>) -> Option<(f64, f64)> {
     values.into_iter().filter(|v| v.is_finite()).fold(None, |range, v| match range {
         None => Some((v, v)),
@@ -36,10 +36,10 @@ pub(crate) fn range(values: impl IntoIterator<Item = f64>) -> Option<(f64, f64)>
     })
 }
 
-/// Pixels that the lane of the value 0 takes on a logarithmic axis.
+/// Width in pixels of the lane for the value 0 on a logarithmic axis.
 const ZERO_LANE: f64 = 30.0;
 
-/// From values to pixels.
+/// A mapping from values to pixels.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Scale {
     log: bool,
@@ -51,13 +51,13 @@ pub(crate) struct Scale {
     to: f64,
     /// Pixel of the value 0 on a logarithmic axis that has such a value.
     zero: Option<f64>,
-    /// Distance of linear ticks.
+    /// Distance between linear ticks.
     step: f64,
 }
 
 impl Scale {
-    /// A scale for `values`, from pixel `from` to pixel `to`, with about `ticks` ticks. Without a
-    /// finite value it goes from 0 to 1.
+    /// Makes a scale for `values`, from pixel `from` to pixel `to`, with about `ticks` ticks.
+    /// Without a finite value it goes from 0 to 1.
     pub(crate) fn new(kind: Kind, values: &[f64], from: f64, to: f64, ticks: u32) -> Self {
         if kind == Kind::Log
             && let Some(scale) = Self::log(values, from, to)
@@ -69,7 +69,7 @@ impl Scale {
             (low, high) = (low.min(0.0), high.max(0.0));
         }
         if high - low <= high.abs().max(low.abs()) * 1e-9 {
-            // One value only: around it, as much as it is large.
+            // A single value: extend the range by half of the value on both sides.
             let around = if high == 0.0 { 1.0 } else { high.abs() / 2.0 };
             (low, high) = if kind == Kind::FromZero { (0.0, around) } else { (low - around, high + around) };
         }
@@ -81,14 +81,14 @@ impl Scale {
     fn log(values: &[f64], from: f64, to: f64) -> Option<Self> {
         let (low, high) = range(values.iter().copied().filter(|v| *v > 0.0))?;
         let zero = values.iter().any(|v| *v <= 0.0);
-        // Some air at both ends, so that no mark stands on the frame.
+        // Leave space at both ends, so that no mark lies on the frame.
         let air = (high / low).powf(0.05).max(1.15);
         let inner = if zero { from + ZERO_LANE.copysign(to - from) } else { from };
         let at_zero = zero.then_some(from + (ZERO_LANE / 2.5).copysign(to - from));
         Some(Self { log: true, low: low / air, high: high * air, from: inner, to, zero: at_zero, step: 0.0 })
     }
 
-    /// A scale that begins and ends at the two values, wherever its ticks are.
+    /// Makes a scale that begins and ends at the two values, regardless of its ticks.
     pub(crate) fn exact([low, high]: [f64; 2], from: f64, to: f64, ticks: u32) -> Self {
         if low < high {
             let step = step((high - low) / f64::from(ticks.max(1)));
@@ -98,12 +98,12 @@ impl Scale {
         }
     }
 
-    /// Number of steps from its low end to its high end.
+    /// Returns the number of steps from the low to the high end.
     pub(crate) fn steps(&self) -> usize {
         self.linear_ticks().len().saturating_sub(1)
     }
 
-    /// The pixel of a value; what lies outside is drawn at the end.
+    /// Returns the pixel of a value; values outside the range are drawn at the nearer end.
     pub(crate) fn at(&self, value: f64) -> f64 {
         if self.log && value <= 0.0 {
             return self.zero.unwrap_or(self.from);
@@ -116,22 +116,22 @@ impl Scale {
         self.from + share.clamp(0.0, 1.0) * (self.to - self.from)
     }
 
-    /// The lowest and the highest value.
+    /// Returns the lowest and the highest value.
     pub(crate) fn domain(&self) -> (f64, f64) {
         (self.low, self.high)
     }
 
-    /// True if a value lies within.
+    /// Returns true if a value lies within the range.
     pub(crate) fn holds(&self, value: f64) -> bool {
         (self.low..=self.high).contains(&value) || (self.log && value <= 0.0 && self.zero.is_some())
     }
 
-    /// Pixel where the lane of the value 0 ends.
+    /// Returns the pixel at the end of the lane for the value 0.
     pub(crate) fn lane_end(&self) -> Option<f64> {
         self.zero.map(|_| self.from)
     }
 
-    /// Values with a tick and what is written there.
+    /// Returns the values of the ticks and their labels.
     pub(crate) fn ticks(&self, label: Label) -> Vec<(f64, String)> {
         let values = if self.log { self.log_ticks() } else { self.linear_ticks() };
         let decimals = if self.log { None } else { Some(decimals(self.step)) };
@@ -151,7 +151,7 @@ impl Scale {
             d if d < 3.2 => &[1.0, 3.0],
             _ => &[1.0],
         };
-        // Of many decades every second, third, … one.
+        // With many decades, label every second, third, … decade.
         let stride = (1..=400).find(|n| decades / f64::from(*n) <= 7.0).unwrap_or(400);
         let mut ticks: Vec<f64> = if self.zero.is_some() { vec![0.0] } else { Vec::new() };
         for power in (-330..=308_i32).filter(|p| p % stride == 0) {
@@ -164,7 +164,7 @@ impl Scale {
 /// The text at a tick.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Label {
-    /// The number.
+    /// A number.
     Number,
     /// A size.
     Bytes,
@@ -176,7 +176,7 @@ impl Label {
             (Self::Bytes, _) => words::bytes_tick(value),
             (Self::Number, Some(decimals)) if value.abs() < 1e6 && decimals <= 6 => {
                 let text = words::fixed(value, decimals);
-                // Whole and large: with commas.
+                // Large integers have commas.
                 if decimals == 0 && value.abs() >= 1000.0 { words::significant(value, 1) } else { text }
             }
             (Self::Number, _) => words::trimmed(&words::significant(value, if value.abs() >= 1e6 { 2 } else { 1 })),
@@ -184,14 +184,14 @@ impl Label {
     }
 }
 
-/// The next of 1, 2, 5, 10, … at or above `width`.
+/// Returns the next of 1, 2, 5, 10, … at or above `width`.
 fn step(width: f64) -> f64 {
     let power = 10f64.powf(width.log10().floor());
     let digit = [1.0, 2.0, 5.0, 10.0].into_iter().find(|d| d * power >= width * 0.999_999).unwrap_or(10.0);
     digit * power
 }
 
-/// Decimals that a step of ticks needs.
+/// Returns the decimals that a step of ticks needs.
 fn decimals(step: f64) -> usize {
     (0..18).find(|d| f64::from(*d) >= -step.log10() - 1e-9).map_or(18, |d: u8| usize::from(d))
 }

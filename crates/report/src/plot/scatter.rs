@@ -5,26 +5,25 @@ use super::scale::{Kind, Label, Scale};
 use super::{Size, mark, path, px, svg, text_width};
 use maud::{Markup, html};
 
-/// One point.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Point {
     pub(crate) x: f64,
     pub(crate) y: f64,
     /// The other end of the band at this point.
     pub(crate) to: Option<f64>,
-    /// Points of a series are joined in the order of x.
+    /// Series of the point; the points of a series are joined in the order of x.
     pub(crate) series: usize,
-    /// Text beside it.
+    /// Text next to the point.
     pub(crate) label: String,
-    /// Its tooltip.
+    /// Tooltip of the point.
     pub(crate) tip: String,
-    /// It is the one to look at.
+    /// True for the highlighted point.
     pub(crate) chosen: bool,
-    /// No other point is better in both directions.
+    /// True if no other point is better in both directions.
     pub(crate) front: bool,
 }
 
-/// A range of y with a name, drawn behind everything.
+/// A named range of y, drawn in the background.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Zone {
     pub(crate) low: f64,
@@ -32,14 +31,13 @@ pub(crate) struct Zone {
     pub(crate) name: &'static str,
 }
 
-/// A level of y that is asked for.
+/// A required level of y.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Level {
     pub(crate) y: f64,
     pub(crate) name: String,
 }
 
-/// The whole plot.
 #[derive(Debug, Clone)]
 pub(crate) struct Scatter<'a> {
     pub(crate) points: &'a [Point],
@@ -51,13 +49,12 @@ pub(crate) struct Scatter<'a> {
 }
 
 impl Scatter<'_> {
-    /// Draws it.
     pub(crate) fn draw(&self, size: Size) -> Markup {
         let margins = Margins::USUAL;
         let (left, right, top, bottom) = margins.inner(size);
         let xs: Vec<f64> = self.points.iter().map(|p| p.x).collect();
         let mut ys: Vec<f64> = self.points.iter().flat_map(|p| [Some(p.y), p.to]).flatten().collect();
-        // A level far from every point would squeeze these: then it is left out.
+        // A level far from every point would compress the points: leave it out.
         if let Some((low, high)) = super::scale::range(ys.iter().copied()) {
             let reach = (high - low).max(high.abs() * 0.1);
             ys.extend(self.levels.iter().map(|l| l.y).filter(|y| (low - reach..=high + reach).contains(y)));
@@ -99,14 +96,14 @@ impl Scatter<'_> {
         svg(size, self.alternative, &content)
     }
 
-    /// Positions of the points that `pick` takes, in the order of x.
+    /// Returns the positions of the points that `pick` accepts, in the order of x.
     fn in_order(&self, pick: impl Fn(&Point) -> bool) -> Vec<usize> {
         let mut picked: Vec<(usize, &Point)> = self.points.iter().enumerate().filter(|(_, p)| pick(p)).collect();
         picked.sort_by(|a, b| a.1.x.total_cmp(&b.1.x));
         picked.into_iter().map(|(i, _)| i).collect()
     }
 
-    /// The band and the line of one series.
+    /// Draws the band and the line of one series.
     fn ladder(&self, series: usize, x: &Scale, y: &Scale) -> Markup {
         let rungs: Vec<&Point> =
             self.in_order(|p| p.series == series).into_iter().filter_map(|i| self.points.get(i)).collect();
@@ -142,12 +139,12 @@ impl Scatter<'_> {
         }
     }
 
-    /// Where each label stands: the first place around its mark that is free of marks and labels.
-    /// An empty anchor: nowhere.
+    /// Returns the place of each label: the first place around its mark that is free of marks and
+    /// labels. An empty anchor means that no place is free.
     fn label_places(&self, at: &[(f64, f64)], size: Size) -> Vec<(f64, f64, &'static str)> {
         let mut taken: Vec<[f64; 4]> = at.iter().map(|(x, y)| [x - 5.0, y - 5.0, x + 5.0, y + 5.0]).collect();
         let mut places = vec![(0.0, 0.0, ""); self.points.len()];
-        // The chosen one first: it is the one to look at.
+        // The chosen point comes first: it is the most important one.
         let mut order: Vec<usize> = (0..self.points.len()).collect();
         order.sort_by_key(|i| self.points.get(*i).is_none_or(|p| !p.chosen));
         for i in order {

@@ -1,13 +1,12 @@
-//! Bjøntegaard's delta rate: how many more bytes one ladder takes than another at equal score.
+//! Bjøntegaard's delta rate: the extra bytes of one ladder over another at equal score.
 //!
-//! G. Bjøntegaard, *Calculation of average PSNR differences between RD-curves*, VCEG-M33 (2001), on
-//! the logarithm of the bytes as a function of the score. As in later practice the curve is a
-//! monotone piecewise cubic (Fritsch and Carlson 1980) instead of one polynomial, which swings
-//! between points that are far apart.
+//! G. Bjøntegaard, *Calculation of average PSNR differences between RD-curves*, VCEG-M33 (2001), on the logarithm of
+//! the bytes as a function of the score. Following later practice, the curve is a monotone piecewise cubic (Fritsch and
+//! Carlson 1980). A single polynomial oscillates between distant points.
 
-/// By how many per cent `other` needs more bytes than `reference` at equal score, averaged over the
-/// scores that both reach; negative if it needs fewer. Points are (bytes, score). `None` if a ladder
-/// has fewer than two scores, or if they do not overlap.
+/// Returns the extra bytes of `other` over `reference` at equal score, in per cent, averaged over the scores that both
+/// reach; negative if `other` needs fewer bytes. Points are (bytes, score). Returns `None` if a ladder has fewer than
+/// two scores, or if the ladders do not overlap.
 ///
 /// ```
 /// use shardpack_report::stats::bjontegaard_percent;
@@ -19,7 +18,7 @@
 pub fn bjontegaard_percent(reference: &[(f64, f64)], other: &[(f64, f64)]) -> Option<f64> {
     let (a, b) = (Curve::new(reference)?, Curve::new(other)?);
     let (low, high) = (a.low()?.max(b.low()?), a.high()?.min(b.high()?));
-    // A sliver of overlap says nothing.
+    // A tiny overlap is not meaningful.
     if high - low < 1e-6 {
         return None;
     }
@@ -27,7 +26,7 @@ pub fn bjontegaard_percent(reference: &[(f64, f64)], other: &[(f64, f64)]) -> Op
     Some((mean.exp() - 1.0) * 100.0)
 }
 
-/// ln(bytes) over the score.
+/// ln(bytes) as a function of the score.
 struct Curve {
     x: Vec<f64>,
     y: Vec<f64>,
@@ -42,7 +41,7 @@ impl Curve {
             .map(|&(bytes, score)| (score, bytes.ln()))
             .collect();
         points.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.total_cmp(&b.1)));
-        // Of equal scores the smaller one counts.
+        // Of equal scores the one with fewer bytes counts.
         points.dedup_by(|next, kept| next.0 - kept.0 < 1e-9);
         if points.len() < 2 {
             return None;
@@ -86,7 +85,7 @@ struct Hermite {
 }
 
 impl Hermite {
-    /// The integral: Simpson's rule is exact for cubics.
+    /// Returns the integral; Simpson's rule is exact for cubics.
     fn integral(&self, from: f64, to: f64) -> f64 {
         (to - from) / 6.0 * (self.at(from) + 4.0 * self.at(f64::midpoint(from, to)) + self.at(to))
     }
@@ -103,13 +102,13 @@ impl Hermite {
     }
 }
 
-/// Slopes at the points that keep the curve monotone where they are.
+/// Returns slopes at the points that keep the curve monotone wherever the points are.
 fn slopes(x: &[f64], y: &[f64]) -> Vec<f64> {
     let steps: Vec<f64> = x.windows(2).map(|w| w.iter().rev().copied().reduce(|a, b| a - b).unwrap_or(1.0)).collect();
     let rises: Vec<f64> = y.windows(2).map(|w| w.iter().rev().copied().reduce(|a, b| a - b).unwrap_or(0.0)).collect();
     let secants: Vec<f64> = rises.iter().zip(&steps).map(|(rise, step)| rise / step).collect();
     let inner = secants.windows(2).zip(steps.windows(2)).map(|(s, h)| match (s, h) {
-        // The weighted harmonic mean, and flat at a turn.
+        // The weighted harmonic mean; zero at a turning point.
         (&[s0, s1], &[h0, h1]) if s0 * s1 > 0.0 => {
             let (w0, w1) = (2.0 * h1 + h0, h1 + 2.0 * h0);
             (w0 + w1) / (w0 / s0 + w1 / s1)
@@ -136,7 +135,7 @@ mod tests {
     }
 
     proptest! {
-        /// A constant factor comes out whatever the curve, and a swap of the ladders inverts it.
+        /// The result is a constant factor for any curve, and swapping the ladders inverts it.
         #[test]
         fn a_factor_is_found(
             bytes in prop::collection::vec(1.0_f64..100.0, 2..8),

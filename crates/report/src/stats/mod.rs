@@ -1,4 +1,5 @@
-//! Statistics on what was measured: percentiles, the whole from a sample, curves, the front.
+//! Statistics of the measurements: percentiles, the prediction of the whole from a sample, curves,
+//! the front.
 
 mod bjontegaard;
 mod pareto;

@@ -1,9 +1,9 @@
-//! The Pareto front: the candidates that no other beats on both axes.
+//! The Pareto front: the candidates that no other candidate beats on both axes.
 
 use crate::data::Better;
 
-/// For each point (bytes, score) whether it is on the front: no other is at once no larger and no
-/// worse, and better in one of the two. Points without a score are not on it.
+/// Returns, for each point (bytes, score), true if it is on the front: no other point is at least
+/// as good on both axes and better on one. Points without a score are not on the front.
 ///
 /// ```
 /// use shardpack_report::data::Better;

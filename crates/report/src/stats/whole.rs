@@ -1,40 +1,39 @@
-//! The whole set from a sample of it.
+//! The prediction of the whole set from a sample.
 
 use crate::data::Estimate;
 
 /// A stratum of the whole set.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Stratum {
-    /// Samples in it.
+    /// Number of samples in the stratum.
     pub samples: u64,
-    /// Sums of what is known of each of them, as [`Drawn::known`].
+    /// Sums of the known sizes of these samples, as in [`Drawn::known`].
     pub known: [f64; 2],
 }
 
 /// A sample that was drawn and stored.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Drawn {
-    /// Its stratum.
+    /// The stratum of the sample.
     pub stratum: usize,
-    /// Two sizes that are known of all samples: bytes of the source, and pixels or decoded bytes.
+    /// The two sizes that are known for all samples: bytes of the source, and pixels or decoded bytes.
     pub known: [f64; 2],
-    /// Its stored bytes, which are known only of the drawn ones.
+    /// Stored bytes, which are known only for drawn samples.
     pub stored_bytes: f64,
 }
 
-/// Fewest samples for which both sizes are used: two coefficients fit few points too well.
+/// Smallest number of samples for which both sizes are used: two coefficients overfit a few points.
 const FIT_BOTH: usize = 16;
 
 /// Predicts the stored bytes of the whole set, with a 95 % interval.
 ///
-/// This is the generalised regression estimator of a stratified sample (Särndal, Swensson, Wretman,
-/// *Model Assisted Survey Sampling*, §6.4): stored bytes are fitted to the two known sizes by least
-/// squares, through the origin, the fit is summed over the whole set, and each stratum's mean
-/// residual is added. Of few samples, or if one size is a multiple of the other, only the first
-/// size is used: that is the ratio estimator. The interval comes from the residuals within the
-/// strata, with the correction for a finite set, and with Student's t for as many degrees of freedom
-/// as there are samples less strata that were met. A stratum of which one sample was drawn borrows
-/// the spread of all residuals. If everything was drawn, the interval has no width.
+/// This is the generalised regression estimator of a stratified sample (Särndal, Swensson, Wretman, *Model Assisted
+/// Survey Sampling*, §6.4). Least squares through the origin fit the stored bytes to the two known sizes. The fit is
+/// summed over the whole set, and each stratum's mean residual is added. With few samples, or if one size is a multiple
+/// of the other, only the first size is used: that is the ratio estimator. The interval comes from the residuals within
+/// the strata, with the correction for a finite set, and with Student's t. The degrees of freedom are the number of
+/// samples less the number of strata with samples. A stratum with a single drawn sample uses the spread of all
+/// residuals. If everything was drawn, the interval has no width.
 ///
 /// ```
 /// use shardpack_report::stats::{Drawn, Stratum, predict};
@@ -57,7 +56,7 @@ pub fn predict(drawn: &[Drawn], strata: &[Stratum]) -> Option<Estimate> {
         let (n, size) = (real(own.len() as u64), real(stratum.samples));
         value += fitted(stratum.known);
         if own.is_empty() {
-            // As uncertain as its size says.
+            // The uncertainty grows with the size of the stratum.
             value += size * pooled_mean;
             variance_of_total += size * size * pooled;
             continue;
@@ -73,7 +72,7 @@ pub fn predict(drawn: &[Drawn], strata: &[Stratum]) -> Option<Estimate> {
     Some(Estimate { value, low: (value - half).max(0.0), high: value + half })
 }
 
-/// The coefficients of the two known sizes; `None` without a sample that has a size.
+/// Returns the coefficients of the two known sizes; `None` if no sample has a size.
 fn fit(drawn: &[Drawn]) -> Option<[f64; 2]> {
     let sum = |of: &dyn Fn(&Drawn) -> f64| drawn.iter().map(of).sum::<f64>();
     let (x, y) = (sum(&|one| one.known[0]), sum(&|one| one.stored_bytes));
@@ -90,15 +89,15 @@ fn fit(drawn: &[Drawn]) -> Option<[f64; 2]> {
     Some([(ay * bb - by * ab) / determinant, (by * aa - ay * ab) / determinant])
 }
 
-/// Number of samples until the interval's half width is `goal` of the value, guessed from an
-/// interval found with `drawn` samples of `all`.
+/// Estimates the number of samples at which the interval's half width is `goal` of the value, from an interval found
+/// with `drawn` samples of `all`.
 #[must_use]
 pub fn needed(found: &Estimate, drawn: u64, all: u64, goal: f64) -> u64 {
     let half = found.half_width();
     if half <= goal || goal <= 0.0 {
         return drawn;
     }
-    // Without the correction for a finite set; then with it.
+    // First without the correction for a finite set, then with it.
     let (n, size) = (real(drawn), real(all));
     let infinite = half / (1.0 - n / size).max(1e-9).sqrt();
     let wanted = n * (infinite / goal).powi(2);
@@ -120,13 +119,13 @@ fn variance(values: &[f64]) -> f64 {
     values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / real(values.len() as u64 - 1)
 }
 
-/// The 97.5th percentile of Student's t.
+/// Returns the 97.5th percentile of Student's t.
 fn student(freedom: u64) -> f64 {
     const EXACT: [f64; 12] =
         [12.7062, 4.3027, 3.1824, 2.7764, 2.5706, 2.4469, 2.3646, 2.3060, 2.2622, 2.2281, 2.2010, 2.1788];
     let index = usize::try_from(freedom).map_or(usize::MAX, |n| n.saturating_sub(1));
     EXACT.get(index).copied().unwrap_or_else(|| {
-        // An expansion around the normal quantile; off by less than 0.002 from 13 on.
+        // An expansion around the normal quantile; its error is below 0.002 from 13 on.
         let (z, v) = (1.959_964_f64, real(freedom));
         z + (z.powi(3) + z) / (4.0 * v) + (5.0 * z.powi(5) + 16.0 * z.powi(3) + 3.0 * z) / (96.0 * v * v)
     })
@@ -141,7 +140,7 @@ fn real(count: u64) -> f64 {
 mod tests {
     use super::*;
 
-    /// A generator good enough for a draw (SplitMix64).
+    /// A simple random generator (SplitMix64).
     fn next(state: &mut u64) -> u64 {
         *state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut z = (*state ^ (*state >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -153,7 +152,7 @@ mod tests {
         (next(state) >> 11) as f64 / (1_u64 << 53) as f64
     }
 
-    /// The interval holds the truth about as often as it says: 95 of 100 times.
+    /// The 95 % interval holds the true value in about 95 of 100 cases.
     #[test]
     fn the_interval_covers_the_truth() {
         let mut state = 7;
@@ -201,7 +200,7 @@ mod tests {
         assert_eq!(predict(&[], &strata), None);
         let one = Drawn { stratum: 0, known: [10.0, 0.0], stored_bytes: 5.0 };
         assert_eq!(predict(&[one], &strata).unwrap().value, 500.0);
-        // One stratum of two was met.
+        // One of two strata has a drawn sample.
         let two = [strata[0], Stratum { samples: 1, known: [10.0, 0.0] }];
         assert_eq!(predict(&[one], &two).unwrap().value, 505.0);
     }

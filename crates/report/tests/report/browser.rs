@@ -1,11 +1,12 @@
-//! The page in a real browser: Chromium without a window. Skipped, and said, where there is none.
+//! The page in a real browser: headless Chromium. The tests are skipped with a message if it is not
+//! installed.
 #![allow(clippy::unwrap_used, clippy::print_stdout, clippy::panic)]
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-/// A folder for one test, empty.
+/// Returns an empty folder for one test.
 fn folder(test: &str) -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("browser").join(test);
     let _ = fs::remove_dir_all(&folder);
@@ -21,7 +22,7 @@ fn installed() -> bool {
     there
 }
 
-/// Opens a file of the folder and gives what the browser said.
+/// Opens a file of the folder and returns the browser's output.
 fn open(folder: &Path, file: &str, arguments: &[&str]) -> Output {
     let output = Command::new("chromium")
         .args(["--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking"])
@@ -35,8 +36,8 @@ fn open(folder: &Path, file: &str, arguments: &[&str]) -> Output {
     output
 }
 
-/// The document after its script ran, and what was said on the console. A request would be on the
-/// console, too: the page's policy refuses each.
+/// Returns the document after its script ran, and the messages on the console. A request would
+/// cause a message, too: the page's policy refuses every request.
 fn dom(folder: &Path, file: &str, arguments: &[&str]) -> (String, Vec<String>) {
     let output = open(folder, file, &[&["--dump-dom"], arguments].concat());
     let said = String::from_utf8_lossy(&output.stderr);
@@ -44,9 +45,9 @@ fn dom(folder: &Path, file: &str, arguments: &[&str]) -> (String, Vec<String>) {
     (String::from_utf8(output.stdout).unwrap(), console)
 }
 
-/// What a framing page found out about the page in its frame.
+/// Returns the findings of a framing page about the page in its frame.
 fn found(folder: &Path, file: &str) -> Option<String> {
-    // Only so may a file look into a frame of another file.
+    // Without this option a file cannot look into a frame of another file.
     let (document, _) = dom(folder, file, &["--allow-file-access-from-files", "--disable-web-security"]);
     let (_, after) = document.split_once("<pre id=\"found\">")?;
     Some(after.split_once("</pre>")?.0.to_owned())
@@ -87,7 +88,7 @@ fn text_that_escaped_could_not_run() {
     assert!(console.len() >= 2 && console.iter().all(|line| line.contains("Content Security Policy")), "{console:?}");
 }
 
-/// Frames the page where its scripts may not run, and lists what is seen of it.
+/// Frames the page with scripts disabled, and lists the visible parts.
 const WITHOUT_SCRIPT: &str = r#"<!DOCTYPE html>
 <iframe id="f" src="page.html" sandbox="allow-same-origin" style="width:1100px;height:2000px;border:0"></iframe>
 <script>
@@ -113,7 +114,7 @@ fn everything_is_there_without_the_script() {
     assert_eq!(found(&folder, "frame.html").as_deref(), Some(expected));
 }
 
-/// Frames the page at a width, uses it, and writes down what came of it.
+/// Frames the page at a width, uses it, and records the results.
 const USE: &str = r##"<!DOCTYPE html><iframe id="f" src="page.html" style="width:390px;height:2000px;border:0"></iframe>
 <script>
 document.getElementById("f").onload = () => {

@@ -1,4 +1,4 @@
-//! The fields of a dataset as those of a program, and the columns that are made beside them.
+//! The fields of a dataset as fields of a program, and their generated columns.
 
 use super::recipe::AppendRecipe;
 use crate::collect::error::{CollectError, Result};
@@ -12,19 +12,19 @@ use shardpack_reader::mask_names::is_mask;
 use shardpack_recipe::{DatasetRecipe, Entry};
 use std::collections::BTreeMap;
 
-/// Records that are read to learn what the arrays of a dataset are like. Mostly the first one tells.
+/// Number of records that are read to learn the form of a dataset's arrays. Mostly the first one suffices.
 const READ: u64 = 64;
 
-/// What is known of the arrays of one field.
+/// The known form of the arrays in one field.
 #[derive(Debug, Default)]
 struct ArrayForm {
     /// Type and number of axes.
     form: Option<(Dtype, usize)>,
-    /// Whether the columns of shapes are its own, as far as was seen.
+    /// True if the columns of shapes describe this field, according to the records read so far.
     is_described: bool,
 }
 
-/// The layout of further samples of a dataset.
+/// Returns the layout of further samples of a dataset.
 pub(super) fn layout(opened: &Dataset, base: &Manifest, recipe: &AppendRecipe) -> Result<ProgramLayout> {
     let schema = &base.schema;
     let has = |name: &str, dtype| schema.scalar_position(name).is_some_and(|(_, found)| found == dtype);
@@ -110,7 +110,7 @@ pub(super) fn layout(opened: &Dataset, base: &Manifest, recipe: &AppendRecipe) -
     })
 }
 
-/// The fields that a program gave, if one wrote the dataset.
+/// Returns the fields that the program declared, if a program wrote the dataset.
 fn said_by_program(base: &Manifest) -> Result<Option<BTreeMap<String, Kind>>> {
     let DatasetRecipe::Program(recipe) = DatasetRecipe::read(&base.recipe) else { return Ok(None) };
     let Some(fields) = recipe.fields.as_ref().and_then(Entry::typed) else { return Ok(None) };
@@ -143,7 +143,7 @@ fn kind_of(field: &Field, schema: &Schema) -> Kind {
     }
 }
 
-/// Type and axes of the arrays that are there, by field, out of the first records.
+/// Returns type and axes of the existing arrays, by field, from the first records.
 fn forms(opened: &Dataset, schema: &Schema, axes: Option<usize>) -> Result<BTreeMap<String, ArrayForm>> {
     let arrays = schema.fields().iter().filter(|field| field.kind == FieldKind::Array);
     let mut forms: BTreeMap<String, ArrayForm> =
@@ -178,7 +178,7 @@ fn strange(field: &str) -> CollectError {
     )
 }
 
-/// Refuses a dataset with fields that would not come out of further samples.
+/// Refuses a dataset with fields that further samples would not have.
 fn refuse_others(base: &Schema, made: &[Field]) -> Result<()> {
     let other = base.fields().iter().find(|field| !made.contains(field));
     match other.or_else(|| made.iter().find(|field| !base.fields().contains(field))) {
@@ -187,8 +187,8 @@ fn refuse_others(base: &Schema, made: &[Field]) -> Result<()> {
     }
 }
 
-/// Refuses a packed dataset whose masks were shrunk with their pictures. A program gives them as they
-/// are, so the picture would be shrunk and the mask would not, and no loader takes two sizes.
+/// Refuses a packed dataset whose masks were shrunk with their pictures. The masks of a program are stored unchanged,
+/// so only the picture would be shrunk, and no loader accepts different sizes.
 pub(super) fn refuse_masks_of_shrunk(base: &Manifest, recipe: &AppendRecipe) -> Result<()> {
     let shrinks = recipe.pictures.resize() != Resize::No;
     if !shrinks || said_by_program(base)?.is_some() {
@@ -206,7 +206,7 @@ pub(super) fn refuse_masks_of_shrunk(base: &Manifest, recipe: &AppendRecipe) -> 
     ))
 }
 
-/// Refuses what a program says of its fields if it is not what the dataset has.
+/// Refuses declared fields that differ from the dataset's fields.
 pub(super) fn compare(layout: &ProgramLayout, given: &[(String, Kind)]) -> Result<()> {
     let names: Vec<&str> = layout.fields.iter().map(|field| field.name.as_str()).collect();
     let refuse = |name: &str, expected: String, found: String| {

@@ -1,4 +1,4 @@
-//! Samples whose keys the dataset holds already.
+//! Samples whose keys the dataset already holds.
 
 use crate::collect::encode::RecordWorkspace;
 use crate::collect::error::{CollectError, Result};
@@ -12,26 +12,26 @@ use shardpack_sources::words::short;
 use std::collections::HashSet;
 use std::sync::Mutex;
 
-/// The samples that a dataset holds, and those of a program that have their keys.
+/// The samples of a dataset, and the program's samples with equal keys.
 #[derive(Debug)]
 pub(crate) struct HeldSamples {
-    /// The generation that is there.
+    /// The existing generation.
     pub(crate) opened: Dataset,
-    /// The generation before this one, which tells whether the same samples came once before.
+    /// The previous generation, which shows if the same samples were added before.
     before: Option<Dataset>,
     on_known_key: OnKnownKey,
     taken: Mutex<TakenSamples>,
 }
 
-/// What came of samples with the keys of others.
+/// Counts of samples whose keys exist in the dataset.
 #[derive(Debug, Default)]
 struct TakenSamples {
-    /// Samples that were left out.
+    /// Number of samples that were left out.
     left_out: u64,
-    /// Those that are not what the dataset holds, by its index, and the first of them.
+    /// Number of samples that differ from the dataset's samples, by the index, and the first such sample.
     others: u64,
     first_other: Option<String>,
-    /// Samples that came as they did in the newest addition: perhaps the same call was given again.
+    /// Samples that equal samples of the newest addition: the same call may have been repeated.
     repeated: HashSet<String>,
     first_repeated: Option<String>,
 }
@@ -41,19 +41,19 @@ impl HeldSamples {
         Self { opened, before, on_known_key, taken: Mutex::default() }
     }
 
-    /// How many samples came that the dataset held already.
+    /// Returns the number of added samples that the dataset already held.
     pub(super) fn count(&self) -> u64 {
         let taken = lock(&self.taken);
         taken.left_out + taken.repeated.len() as u64
     }
 
-    /// The index of the sample with this key, if the dataset has one.
+    /// Returns the index of the sample with this key, if the dataset has one.
     pub(crate) fn index(&self, key: &str) -> Result<Option<u64>> {
         Ok(self.opened.by_key(key)?)
     }
 
-    /// Takes a sample whose key is that of sample `index`: leaves it out, or refuses it. `is_first` if no
-    /// new sample came before it.
+    /// Handles a sample with the key of sample `index`: leaves it out, or refuses it. `is_first` if no new sample came
+    /// before it.
     pub(crate) fn take(
         &self,
         layout: &ProgramLayout,
@@ -72,8 +72,7 @@ impl HeldSamples {
             }
             return Ok(());
         }
-        // The same call may be given again after it had come to its end: then all of its samples are
-        // there, and nothing else is new.
+        // A finished call may be repeated: then all of its samples exist, and there are no new ones.
         let is_of_last = match &self.before {
             Some(before) => before.by_key(key)?.is_none(),
             None => false,
@@ -94,7 +93,7 @@ impl HeldSamples {
         Ok(())
     }
 
-    /// Whether nothing is left to add. Refuses samples that are there if others came as well.
+    /// Returns true if there is nothing left to add. Refuses existing samples if there are new ones as well.
     pub(crate) fn is_complete(&self, fresh: u64) -> Result<bool> {
         let taken = lock(&self.taken);
         if let Some(first) = &taken.first_repeated {
@@ -106,14 +105,14 @@ impl HeldSamples {
         Ok(fresh == 0 && (taken.left_out > 0 || !taken.repeated.is_empty()))
     }
 
-    /// What the user should know of samples that were left out.
+    /// Returns the notes on left-out samples for the user.
     pub(crate) fn notes(&self) -> Vec<String> {
         let taken = lock(&self.taken);
         taken.first_other.iter().map(|first| other_samples(taken.others, first)).collect()
     }
 
-    /// In what number a sample differs from the one that is there, by the index: the values that are
-    /// stored elsewhere are not read.
+    /// Returns the first number in which a sample differs from the existing one, by the index: values outside the index
+    /// are not read.
     fn differs(&self, layout: &ProgramLayout, index: u64, sample: &Sample) -> Result<Option<String>> {
         let (number, record) = self.opened.locate(index)?;
         let shard = self.opened.shard(number)?;
@@ -131,7 +130,7 @@ impl HeldSamples {
             let mut bytes = Vec::new();
             let came = came.filter(|came| came.append(dtype, &mut bytes)).and(Scalar::from_bytes(dtype, &bytes));
             let there = shard.index().scalar(record, position).and_then(|bytes| Scalar::from_bytes(dtype, bytes));
-            // As text, NaN is the same as NaN.
+            // As text, NaN equals NaN.
             let (there, came) = (scalar_words(there), scalar_words(came));
             if there != came {
                 return Ok(Some(format!("in the field `{}` {there} is there, {came} came", short(&field.name))));
@@ -141,7 +140,7 @@ impl HeldSamples {
     }
 }
 
-/// What is behind the frame of a record, which alone says where the record is, without padding.
+/// Returns the record behind its frame and without padding: only the frame depends on the record's place.
 fn body(record: &[u8]) -> Result<&[u8]> {
     let end = Frame::parse(record)?.record_bytes;
     match record.get(to_usize(FRAME_BYTES)..to_usize(end)) {
@@ -150,7 +149,7 @@ fn body(record: &[u8]) -> Result<&[u8]> {
     }
 }
 
-/// What is found under a key that is refused.
+/// The found value in the error for a refused key.
 const HELD: &str = "one that it holds already";
 
 fn refused(key: &str, found: &'static str) -> CollectError {

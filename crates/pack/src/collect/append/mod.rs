@@ -1,7 +1,7 @@
-//! Samples of a program behind those of a dataset: its next generation (spec §3.5).
+//! Adds samples of a program to a dataset: its next generation (spec §3.5).
 //!
-//! The dataset says what a sample is and how it is stored: its schema, its classes, and its recipe. So
-//! nothing is decided here, and whatever the caller says of it must be the same.
+//! The dataset determines the form and the storage of a sample: its schema, its classes, and its recipe. Nothing is
+//! decided here, and everything that the caller declares must agree with the dataset.
 
 mod commit;
 mod fields;
@@ -25,7 +25,7 @@ use shardpack_writer::Growth;
 use std::path::Path;
 use std::sync::Mutex;
 
-/// How samples are added to a dataset. How they are stored, the dataset says.
+/// Options of adding samples to a dataset. The dataset determines how they are stored.
 ///
 /// ```
 /// use shardpack_pack::collect::AppendOptions;
@@ -34,22 +34,21 @@ use std::sync::Mutex;
 /// ```
 #[derive(Debug, Clone)]
 pub struct AppendOptions {
-    /// Names of the classes that labels of new samples count into, from 0. They are matched by name
-    /// with those of the dataset; new ones get the next numbers, in this order. Default: labels count
-    /// into the classes of the dataset.
+    /// Names of the classes of the new samples' labels, from 0. They are matched by name with the classes of the
+    /// dataset; new classes get the next numbers, in this order. Default: labels are numbers of the dataset's classes.
     pub classes: Option<Vec<String>>,
-    /// What to do about samples whose keys the dataset holds already. Default: stop.
+    /// Treatment of samples whose keys the dataset already holds. Default: stop.
     pub on_known_key: OnKnownKey,
-    /// Options of packing by name, such as `codec` and `shard_size`: each must be what the dataset was
-    /// written with. One that the dataset says nothing of is used. Default: none.
+    /// Options of packing by name, such as `codec` and `shard_size`: each must equal the option of the dataset. An
+    /// option that the dataset does not determine is applied. Default: none.
     pub storage: Vec<(String, Value)>,
-    /// Drop what an interrupted addition or removal of files has made so far. Default: false.
+    /// Drop the unfinished result of an interrupted addition or removal of files. Default: false.
     pub force: bool,
-    /// As for [`CollectOptions`].
+    /// As in [`CollectOptions`].
     pub threads: usize,
-    /// As for [`CollectOptions`].
+    /// As in [`CollectOptions`].
     pub memory_bytes: Option<u64>,
-    /// What the dataset's files may ask for. Default: records and decoded fields up to 4 GiB.
+    /// Limits on the sizes that the dataset's files may declare. Default: records and decoded fields up to 4 GiB.
     pub limits: Limits,
 }
 
@@ -69,12 +68,10 @@ impl Default for AppendOptions {
 }
 
 impl AppendOptions {
-    /// The options of packing that were given, by name. Those that say how samples are stored are compared
-    /// with the dataset once it is opened.
+    /// Reads the given options of packing, by name. Storage options are compared with the dataset once it is opened.
     ///
     /// # Errors
-    /// If there is no such option, it cannot have its value, or it has no meaning for a dataset that is
-    /// there.
+    /// Fails if an option does not exist, cannot have its value, or has no meaning for an existing dataset.
     pub fn read(given: Vec<(String, Value)>) -> Result<Self, ArgumentError> {
         let mut options = Self::default();
         for (name, value) in given {
@@ -100,31 +97,31 @@ fn without(option: &'static str) -> ArgumentError {
     ArgumentError::new(option, "a URL, and no dataset that is added to", "one")
 }
 
-/// A dataset that gets more samples, and what is known of them.
+/// A dataset to which samples are added, with facts about it.
 #[derive(Debug)]
 pub(super) struct Addition {
     pub(super) growth: Growth<'static>,
-    /// The first id that no sample has.
+    /// The first unused id of a sample.
     pub(super) first_id: u64,
     /// The classes of the next generation, if the dataset has any.
     pub(super) classes: Option<Vec<String>>,
-    /// How many of them are new.
+    /// Number of new classes.
     pub(super) new_classes: usize,
     pub(super) held: HeldSamples,
-    /// A commit that was begun and not finished.
+    /// A commit that was begun but not finished.
     pub(super) begun: Mutex<Option<BegunCommit>>,
 }
 
-/// An earlier try to commit.
+/// An earlier attempt to commit.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct BegunCommit {
-    /// How many samples there were.
+    /// Number of samples in the attempt.
     samples: u64,
-    /// What it was to be.
+    /// Number of the planned generation.
     generation: u32,
 }
 
-/// A dataset, ready for samples.
+/// An opened dataset that is ready for samples.
 pub(super) struct OpenedDataset {
     pub(super) addition: Addition,
     pub(super) layout: ProgramLayout,
@@ -132,7 +129,7 @@ pub(super) struct OpenedDataset {
 }
 
 impl Addition {
-    /// Opens the dataset in the folder `out`, and holds its lock.
+    /// Opens the dataset in the folder `out` and locks it.
     pub(super) fn open(out: &Path, schema: Option<&[(String, Kind)]>, given: AppendOptions) -> Result<OpenedDataset> {
         let AppendOptions { classes, on_known_key, storage, force, threads, memory_bytes, limits } = given;
         if threads == 0 {
@@ -178,11 +175,11 @@ impl Addition {
     }
 }
 
-/// Says where there is no dataset, before a lock file is put there.
+/// Fails if there is no dataset, before a lock file is created.
 fn refuse_none(out: &Path) -> Result<()> {
     let names = std::fs::read_dir(out).into_iter().flatten().flatten();
     let is_one = |name: &str| name == MANIFEST_NAME || generation_of_name(name).is_some();
-    // Of a dataset without its newest manifest, the writer says which one there is.
+    // If the newest manifest is missing, the writer reports the existing one.
     if names.into_iter().any(|entry| entry.file_name().to_str().is_some_and(is_one)) {
         return Ok(());
     }

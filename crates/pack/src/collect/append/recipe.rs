@@ -1,4 +1,4 @@
-//! How a dataset stores its samples, out of its recipe; and whether a caller says otherwise.
+//! The storage of samples from a dataset's recipe, and the comparison with the caller's options.
 
 use crate::collect::error::Result;
 use crate::encode::picture_figures;
@@ -9,18 +9,18 @@ use shardpack_recipe::{
 };
 use std::collections::BTreeMap;
 
-/// The options of the recipe, and, where it has none, those of the caller.
+/// The options of the recipe; if it has none, the options of the caller.
 pub(super) struct AppendRecipe {
     pub(super) pictures: PictureOptions,
-    /// How arrays of a field are stored that has none yet.
+    /// Storage options of array fields that have no array yet.
     pub(super) arrays: ArrayOptions,
-    /// What was asked for and chosen, by array field.
+    /// Requested options and chosen settings, by array field.
     pub(super) chosen: BTreeMap<String, (ArrayOptions, Trial)>,
     pub(super) shard_bytes: u64,
     pub(super) shuffle: Option<u64>,
 }
 
-/// The options of an array field are another group than those of pictures, shards and order.
+/// Groups of the array options and of the picture options; shards and order have other groups.
 const CUBES: &str = "Cubes";
 const PICTURES: &str = "Pictures";
 
@@ -44,7 +44,7 @@ pub(super) fn read(base: &Manifest, given: &[(String, Value)]) -> Result<AppendR
     let asked: Vec<StorageOptions> = chosen.values().map(|(asked, _)| of_arrays(*asked)).collect();
     let made: Vec<_> = chosen.values().map(|(asked, trial)| of_arrays(made(asked, &trial.settings))).collect();
     compare(CUBES, given, &asked, &made)?;
-    // Pictures come from the recipe, so what was said of them is no longer asked for.
+    // The storage of pictures comes from the recipe, so the caller's picture options are not compared.
     let others: Vec<_> = given.iter().filter(|(name, _)| group(name) != PICTURES).cloned().collect();
     let mut there = StorageOptions::read(&others)?;
     let arrays = there.arrays;
@@ -59,7 +59,7 @@ pub(super) fn read(base: &Manifest, given: &[(String, Value)]) -> Result<AppendR
     Ok(AppendRecipe { pictures, arrays, chosen, shard_bytes, shuffle })
 }
 
-/// The error for an option that does not say how samples are stored.
+/// Returns the error for an option that does not concern the storage of samples.
 pub(super) fn unknown(name: &str) -> ArgumentError {
     ArgumentError::of("storage", format!("there is no option `{}`", name.escape_debug()))
 }
@@ -68,8 +68,8 @@ fn group(name: &str) -> &'static str {
     StorageOptions::option(name).map_or("", |option| option.about.group)
 }
 
-/// Refuses options of a group whose value differs from that of `there`. What was made of the options may
-/// also be named.
+/// Refuses options of a group whose value differs from that in `there`. A value that equals the one in all of `made` is
+/// accepted too.
 fn compare(group: &str, given: &[(String, Value)], there: &[StorageOptions], made: &[StorageOptions]) -> Result<()> {
     for option in StorageOptions::OPTIONS.iter().filter(|option| option.about.group == group) {
         for value in values_of(given, option.about.name) {
@@ -90,14 +90,14 @@ fn spelled(option: &Declared<StorageOptions>, options: &StorageOptions) -> Strin
     option.spelled(options).unwrap_or_else(|| "none".to_owned())
 }
 
-/// How pictures are stored; `None` if there are none, or only the caller knows.
+/// Returns the storage options of pictures; `None` if there are no pictures, or only the caller knows the options.
 fn pictures(base: &Manifest, recipe: &DatasetRecipe, given: &[(String, Value)]) -> Result<Option<PictureOptions>> {
     let fields = || base.schema.fields().iter().filter(|field| field.kind == FieldKind::Image);
     if let Some(known) = fields().find_map(|field| recipe.pictures(&field.name)) {
         return Ok(Some(known));
     }
-    // The recipe of clips alone does not say it, and other programs may write no recipe at all: then the
-    // columns tell.
+    // The recipe of clips alone does not have them, and other programs may write no recipe at all: then the columns
+    // decide.
     let has = |name: &str| fields().any(|field| picture_figures::has_figure(&base.schema, &field.name, name));
     if fields().next().is_none() {
         return Ok(None);
@@ -112,7 +112,7 @@ fn pictures(base: &Manifest, recipe: &DatasetRecipe, given: &[(String, Value)]) 
     }
     let jpeg = if has("tiles_per_row") { Jpeg::Tile } else { Jpeg::Keep };
     let mut options = StorageOptions { pictures: PictureOptions::of(jpeg), ..StorageOptions::default() };
-    // A dataset of tiles has no options that the columns would show: those of the caller are taken.
+    // The columns of a dataset of tiles show no other options: the caller's options are used.
     let others: Vec<_> = given.iter().filter(|(name, _)| name != "jpeg" && group(name) == PICTURES).cloned().collect();
     if jpeg == Jpeg::Tile {
         options.apply(&others)?;
@@ -120,14 +120,14 @@ fn pictures(base: &Manifest, recipe: &DatasetRecipe, given: &[(String, Value)]) 
     Ok(Some(options.pictures))
 }
 
-/// What was asked for and chosen for each array field.
+/// Returns the requested options and the chosen settings of each array field.
 fn chosen(base: &Manifest, recipe: &DatasetRecipe) -> BTreeMap<String, (ArrayOptions, Trial)> {
     let arrays = base.schema.fields().iter().filter(|field| field.kind == FieldKind::Array);
     let entry = |name: &str| recipe.arrays(name).map(|entry| (entry.asked, entry.trial()));
     arrays.filter_map(|field| Some((field.name.clone(), entry(&field.name)?))).collect()
 }
 
-/// The options that ask for what was chosen.
+/// Returns the options that request the chosen settings.
 fn made(asked: &ArrayOptions, settings: &ArraySettings) -> ArrayOptions {
     ArrayOptions {
         coder: Some(settings.coder),

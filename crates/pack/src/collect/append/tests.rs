@@ -1,4 +1,4 @@
-//! Additions of a program, read back by the reader.
+//! Additions by a program, read back by the reader.
 
 use crate::collect::{AppendOptions, CollectError, CollectOptions, Collector, Kind, Number, Sample, Value};
 use crate::grow::{OnKnownKey, RemoveOptions, compact, remove};
@@ -57,7 +57,7 @@ fn check(out: &Path, generations: u32) {
     }
 }
 
-/// The bytes of each sample behind its frame, which alone says where it is.
+/// Returns the bytes of each sample behind its frame, because only the frame depends on the place.
 fn bodies(dataset: &Dataset) -> BTreeMap<String, Vec<u8>> {
     let body = |i| {
         let sample = dataset.get(i).unwrap();
@@ -307,7 +307,7 @@ fn an_addition_that_is_given_up_leaves_nothing() {
     let cancel = AtomicBool::new(true);
     collector.commit(None, Some(&cancel)).unwrap_err();
     assert_eq!(collector.len(), 36);
-    // More samples, and on.
+    // More samples, and a second commit.
     collector.add(sample(40)).unwrap();
     collector.commit(None, Some(&cancel)).unwrap_err();
     drop(collector);
@@ -326,7 +326,7 @@ fn additions_removals_and_compactions_follow_each_other() {
     remove(&out, &["s/001".to_owned(), "s/005".to_owned()], &RemoveOptions::default()).unwrap();
     append(&out, (8..12).map(sample)).unwrap();
     check(&out, 4);
-    // What was removed may come again.
+    // A removed sample may be added again.
     append(&out, [sample(5)]).unwrap();
     compact(&out).unwrap();
     let appended = append(&out, [sample(1)]).unwrap();
@@ -393,7 +393,7 @@ fn truth_values_are_numbers_of_classes_too() {
     };
     assert_eq!(["3", "4"].map(label), [0, 1]);
     check(&out, 2);
-    // Compared by the same numbers.
+    // Equal numbers compare as equal.
     let options = AppendOptions { on_known_key: OnKnownKey::Skip, ..options() };
     let collector = Collector::append(&out, None, options).unwrap();
     collector.add(labelled("1", Number::Bool(true))).unwrap();

@@ -1,5 +1,5 @@
-//! What can go wrong between samples and a dataset: values that do not fit, folders that are taken,
-//! commits that end early.
+//! Errors between samples and a dataset: values that do not fit, folders in use, commits that end
+//! early.
 
 use super::*;
 
@@ -48,14 +48,14 @@ fn misfits_name_sample_and_field_and_cost_one_sample() {
     assert!(error(mixed(1).with_key("../up")).contains("key: expected a relative path"));
     let wide = Array::new(Dtype::F32, vec![1, 1, 1], 1e9f32.to_le_bytes().to_vec()).unwrap();
     let fine = collector.add(with("cube", Some(wide.into())));
-    // An integer that float16 does not hold is stored as an integer.
+    // An integer that float16 cannot represent is stored as an integer.
     assert!(fine.is_ok(), "{fine:?}");
     let wide = [0.3f32, 1e5].iter().flat_map(|v| v.to_le_bytes()).collect();
     let wide = Array::new(Dtype::F32, vec![1, 1, 2], wide).unwrap();
     let text = error(Sample { key: Some("wide".into()), ..with("cube", Some(wide.into())) });
     assert!(text.starts_with("sample `wide`: field `cube`: value at [0, 0, 1] is out of float16's range"), "{text}");
-    // A refused sample can be corrected and added. Values other than numbers may be missing;
-    // classes have names.
+    // A refused sample can be corrected and added. Only numbers must be present; classes have
+    // names.
     let mended = with("photo", None);
     collector.add(Sample { key: Some("wide".into()), ..mended }).unwrap();
     let named = Sample { key: Some("named".into()), ..with("label", Some("b".into())) };
@@ -100,7 +100,7 @@ fn a_folder_is_for_one_writer_and_for_nothing_else() {
     let out = folder.path().join("deep/out");
     let open = |force| Collector::open(&out, None, CollectOptions { force, ..Default::default() });
     let first = open(false).unwrap();
-    // A packer cannot get in either.
+    // A packer cannot use the folder either.
     let source = tempfile::tempdir().unwrap();
     fs::write(source.path().join("a.jpg"), jpeg(8, 8, 1)).unwrap();
     let packed = crate::pack::pack(
@@ -112,7 +112,7 @@ fn a_folder_is_for_one_writer_and_for_nothing_else() {
     assert!(packed.unwrap_err().to_string().contains("is being written by another packer"));
     let error = open(true).unwrap_err().to_string();
     assert!(error.contains("is being written by another packer: process"), "{error}");
-    // Dropped without a commit: nothing is left.
+    // Dropping without a commit leaves nothing.
     first.add(Sample::new().with("i", 1)).unwrap();
     drop(first);
     assert!(!out.exists());
@@ -163,7 +163,7 @@ fn a_cancelled_commit_can_be_repeated() {
         assert_eq!(collector.len(), 51);
         cancel.store(progress.shards == 5, Ordering::Relaxed);
     };
-    // Another sample makes another dataset: what the first try began is removed.
+    // Another sample makes another dataset: the result of the first attempt is removed.
     let stopped = collector.commit(Some(&on_progress), Some(&cancel));
     let report = match stopped {
         Ok(report) => report,

@@ -1,4 +1,4 @@
-//! Samples whose keys the dataset holds already.
+//! Samples whose keys the dataset already holds.
 
 use super::*;
 
@@ -14,7 +14,7 @@ fn keys_that_are_there_are_refused_by_name_or_left_out() {
     let skip = AddOptions { on_known_key: OnKnownKey::Skip, ..AddOptions::default() };
     let added = place.add("week", &skip).unwrap();
     assert_eq!((added.packed.report.samples, added.known, added.samples), (1, 1, 3));
-    // Nothing is left to add: no generation for nothing.
+    // Nothing is left to add, so there is no new generation.
     let added = place.add("week", &skip).unwrap();
     assert_eq!((added.packed.report.outcome, added.generation, added.known), (Outcome::AlreadyComplete, 2, 2));
     let error = place.add("week", &AddOptions::default()).unwrap_err().to_string();
@@ -56,12 +56,12 @@ fn the_same_command_with_other_samples_is_refused() {
     refused("key,label,age,who\nb.jpg,c1,2,y\n", "`b.jpg`: the label `c7` is there, `c1` came");
     refused("key,label,age,who\nb.jpg,new,2,y\n", "`b.jpg`: the label `c7` is there, `new` came");
     refused("key,label,age,who\nb.jpg,c7,3,y\n", "`b.jpg`: in the column `age` 2 is there, 3 came");
-    // Texts stand in records, which are read of the same call alone.
+    // Texts are in records, which are read only for a repeated call.
     let error = add("key,label,age,who\nb.jpg,c7,2,z\n", stop).unwrap_err().to_string();
     assert!(error.contains("`b.jpg`: in the column `who` `y` is there, `z` came"), "{error}");
     let error = add("key,label,age,who,size\nb.jpg,c7,2,y,1\n", stop).unwrap_err().to_string();
     assert!(error.starts_with("column `size` of the table"), "{error}");
-    // The same number of bytes: only its time tells.
+    // The number of bytes is equal: only the time differs.
     place.photo("week/b.jpg", 3);
     place.touch("week/b.jpg", SystemTime::now() + Duration::from_secs(9));
     let again = add(same, stop).unwrap().packed;
@@ -84,7 +84,7 @@ fn another_cube_under_the_same_key_is_refused() {
     add().unwrap();
     assert_eq!(add().unwrap().packed.report.outcome, Outcome::AlreadyComplete);
     place.touch("week/b.npy", SystemTime::now() + Duration::from_secs(9));
-    // A file that was copied anew is no other one.
+    // A file that was copied again is not a different one.
     let again = add().unwrap().packed;
     assert_eq!(again.report.outcome, Outcome::AlreadyComplete);
     assert!(again.notes[0].text.ends_with("which were not compared: `b.npy`"), "{}", again.notes[0].text);
@@ -101,7 +101,7 @@ fn pictures_that_are_kept_are_compared_to_the_byte() {
     place.photo("week/b.jpg", 2);
     let add = || place.add("week", &AddOptions::default());
     add().unwrap();
-    // Copied anew, it is the same picture.
+    // Copied again, it is the same picture.
     place.touch("week/b.jpg", SystemTime::now() + Duration::from_secs(9));
     assert!(add().unwrap().packed.notes.is_empty());
     place.photo("week/b.jpg", 3);

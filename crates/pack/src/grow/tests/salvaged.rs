@@ -28,7 +28,7 @@ fn generations_that_are_whole_lose_nothing_when_salvaged() {
     let survey = scan(&all);
     assert_eq!((survey.samples(), survey.places_lost()), (4, 0), "{:?}", survey.lost);
     assert!(survey.notes[0].text.starts_with("samples that were removed are among these"), "{:?}", survey.notes);
-    // A sample that took the place of one is the one that is kept.
+    // The sample that replaced another one is kept.
     place.photo("next/a.jpg", 9);
     place.add("next", &AddOptions::default()).unwrap();
     assert_eq!(scan(&newest).places_lost(), 0);
@@ -42,7 +42,7 @@ fn generations_that_are_whole_lose_nothing_when_salvaged() {
         dataset.get(index).unwrap().field("image").unwrap().unwrap().bytes.to_vec()
     };
     assert_eq!(bytes(&Dataset::open(&saved).unwrap()), bytes(&place.open(None)));
-    // A lost manifest comes back from the one that is kept, to the byte.
+    // A lost manifest is restored from the kept one, byte for byte.
     let (path, before) = (out.join("manifest.json"), fs::read(out.join("manifest.json")).unwrap());
     for lost in [None, Some(b"{".as_slice())] {
         fs::remove_file(&path).unwrap();
@@ -67,7 +67,7 @@ fn generations_that_are_whole_lose_nothing_when_salvaged() {
     }
 }
 
-/// A dataset of three samples, of which the second generation has two.
+/// A dataset of three samples, whose second generation has two.
 fn withdrawn() -> (Place, std::path::PathBuf) {
     let place = Place::new();
     place.photos(1, &["src/a.jpg", "src/b.jpg", "src/c.jpg"]);
@@ -77,7 +77,7 @@ fn withdrawn() -> (Place, std::path::PathBuf) {
     (place, out)
 }
 
-/// A name, and the change that it makes to a dataset.
+/// A name, and the change to a dataset.
 type Damage<'a> = (&'a str, &'a dyn Fn(&Path));
 
 #[test]

@@ -1,11 +1,11 @@
-//! Made-up reports, so that the page can be made and looked at without packing anything.
+//! Made-up reports, so that the page can be rendered and inspected without packing anything.
 #![allow(missing_docs, dead_code, clippy::unwrap_used, clippy::cast_possible_truncation, clippy::cast_sign_loss)]
 
 use shardpack_report::data::*;
 use shardpack_report::stats::{distribution, histogram, pareto_front};
 use std::collections::BTreeMap;
 
-/// Numbers that look random and are the same in every run.
+/// Pseudo-random numbers that are the same in every run.
 pub(crate) struct Numbers(u64);
 
 impl Numbers {
@@ -13,13 +13,13 @@ impl Numbers {
         Self(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1)
     }
 
-    /// From 0 to 1.
+    /// Returns an evenly distributed number from 0 to 1.
     pub(crate) fn even(&mut self) -> f64 {
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 33) as f64 / f64::from(1_u32 << 31)
     }
 
-    /// Around 0, about as far as 1.
+    /// Returns a number from a bell curve around 0, with a spread of about 1.
     pub(crate) fn bell(&mut self) -> f64 {
         (0..6).map(|_| self.even()).sum::<f64>() * 1.4 - 4.2
     }
@@ -70,7 +70,7 @@ pub(crate) fn pictures() -> Report {
                 .iter()
                 .enumerate()
                 .map(|(s, sample)| {
-                    // The same samples suffer under every candidate.
+                    // The same samples have large errors under every candidate.
                     let own = Numbers::new(s as u64 + 7).bell() + 0.3 * numbers.bell();
                     let value = (score + own * spread - f64::from(u8::from(s == 41)) * spread * 3.0).min(100.0);
                     let noise = 1.0 + 0.08 * numbers.bell();
@@ -264,7 +264,7 @@ pub(crate) fn cubes() -> Report {
     }
 }
 
-/// Text that would break out of the page if any of it were not escaped.
+/// Text that would break out of the page if it were not escaped.
 pub(crate) const HOSTILE: &str =
     "</script><script>document.title='gone'</script><img src=x onerror=\"document.title='gone'\">'\"&amp;]]>--><!--";
 
@@ -307,7 +307,7 @@ pub(crate) fn hostile() -> Report {
     report
 }
 
-/// A report of so many equal samples of 1 × 1, with a candidate that says nothing of them.
+/// A report of `samples` equal samples of 1 × 1, with a candidate without data about them.
 pub(crate) fn equal(samples: usize) -> Report {
     let mut report = pictures();
     report.samples = (0..samples)
