@@ -1,11 +1,10 @@
-//! The memory that a loader takes beside what it predicts: one epoch, in a process that does
-//! nothing else.
+//! Memory of a loader compared with its prediction: one epoch, in a process that does nothing else.
 //!
 //! `cargo run --release -p shardpack-loader --example loader_memory -- DATASET full|crop|raw
 //! [BATCH_SIZE] [THREADS]`
 //!
-//! What counts is the growth of the process's peak from before the loader was opened, with the
-//! dataset's index in memory, to the end of the epoch.
+//! The figure is the growth of the process's peak from before the loader was opened, with the dataset's
+//! index in memory, to the end of the epoch.
 #![allow(clippy::print_stdout, reason = "a program")]
 
 use shardpack_jpeg::View;

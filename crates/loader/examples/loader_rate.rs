@@ -1,15 +1,15 @@
-//! What the loader reaches on a dataset of JPEGs, beside what the machine can do: the same decoder
-//! on the same pictures in memory, with nothing else to do, on as many threads; and a plain loop of
-//! reads over the same files.
+//! Rate of the loader on a dataset of JPEGs, compared with the limits of the machine: the same decoder
+//! on the same pictures in memory, without other work, on as many threads; and a plain loop of reads
+//! over the same files.
 //!
 //! `cargo run --release -p shardpack-loader --example loader_rate -- DATASET [THREADS] [ROUNDS]
 //! [cold]`
 //!
-//! Medians of `ROUNDS` (default 5), all measures in turn in each, after a round that does not
-//! count: each loader is opened once and goes on from epoch to epoch, as in training. The decoder
-//! alone is `JpegDecoder` over the encoded pictures in memory, each thread into one buffer of its
-//! own: for whole pictures that is one call of libjpeg-turbo. The last column compares processor
-//! time for the same work, which other programs disturb less.
+//! Medians of `ROUNDS` (default 5), with all measures in turn in each round, after a warm-up round:
+//! each loader is opened once and continues from epoch to epoch, as in training. The decoder alone is
+//! `JpegDecoder` over the encoded pictures in memory, each thread into one buffer of its own: for whole
+//! pictures that is one call of libjpeg-turbo. The last column compares processor time for the same
+//! work, which other programs disturb less.
 #![allow(clippy::print_stdout, reason = "a program")]
 
 use shardpack_format::Limits;
@@ -60,7 +60,7 @@ fn main() -> Outcome<()> {
         let pictures = &pictures;
         move || decode_alone(pictures, view, threads)
     };
-    // Each measure, and the one that it is compared with.
+    // Each measure, and its reference.
     let measures: [Measure<'_>; 8] = [
         ("decoder alone, whole", Box::new(alone(View::whole()))),
         ("loader, whole", Box::new(load(ImageMode::View(View::whole()), Mode::Windowed)?)),
@@ -133,7 +133,7 @@ fn open(dataset: &Dataset, image: ImageMode, mode: Mode, threads: usize) -> Outc
     Ok(Loader::open(dataset, options)?)
 }
 
-/// The next epoch.
+/// Runs the next epoch.
 fn load(loader: &mut Loader) -> Outcome<Run> {
     loader.set_epoch(loader.state().epoch + 1)?;
     let (mut samples, mut bytes) = (0, 0);
@@ -146,17 +146,17 @@ fn load(loader: &mut Loader) -> Outcome<Run> {
     Ok(Run { samples, bytes, stats: Some(loader.stats()) })
 }
 
-/// Seconds of processor time of this process, in hundredths; of use where other programs run beside
-/// it.
+/// Seconds of processor time of this process, in hundredths; useful if other programs run at the same
+/// time.
 fn cpu_seconds() -> f64 {
     let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
-    // The name of the program, in parentheses, may hold blanks; user and system time are fields 14
+    // The name of the program, in parentheses, may contain blanks; user and system time are fields 14
     // and 15.
     let fields = stat.rsplit(')').next().unwrap_or_default().split_whitespace().skip(11).take(2);
     fields.filter_map(|field| field.parse::<f64>().ok()).sum::<f64>() / 100.0
 }
 
-/// All pictures, by threads that take the next one each.
+/// Decodes all pictures, by threads that each take the next one.
 fn decode_alone(pictures: &[Vec<u8>], view: View, threads: usize) -> Outcome<Run> {
     let next = AtomicUsize::new(0);
     let bytes = std::thread::scope(|scope| {

@@ -1,11 +1,11 @@
-//! How much of a short epoch its boundary takes: crops of pictures, many epochs one after the other,
-//! each by the usual loop.
+//! Share of a short epoch that its boundary takes: crops of pictures, many consecutive epochs, each by
+//! the usual loop.
 //!
 //! `cargo run --release -p shardpack-loader --example short_epochs -- DATASET [EPOCHS] [BATCH] [THREADS]`
 //!
-//! Two loaders take turns, round by round, one with `begins_ahead` and one without. Before a round,
-//! what the first has prepared is thrown away, so that neither works in the time of the other.
-//! Prints the medians of both, in pictures a second, and their ratio.
+//! Two loaders take turns, round by round, one with `begins_ahead` and one without. Before a round, the
+//! prepared batches of the first are discarded, so that neither works in the time of the other. Prints
+//! the medians of both, in pictures a second, and their ratio.
 #![allow(clippy::print_stdout, reason = "a program")]
 
 use shardpack_loader::{Dataset, ImageMode, Loader, LoaderOptions, View};
@@ -29,7 +29,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     };
     let (mut ahead, mut asked) = (open(true)?, open(false)?);
     let (mut rates_ahead, mut rates_asked) = (Vec::new(), Vec::new());
-    // The first round does not count.
+    // The first round is a warm-up.
     for round in 0..=ROUNDS {
         let rates = [rate(&mut ahead, epochs)?, rate(&mut asked, epochs)?];
         if round > 0 {
@@ -42,7 +42,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Pictures a second of `epochs` epochs, one after the other, and the first of them begun anew.
+/// Pictures a second of `epochs` consecutive epochs, the first of them started afresh.
 fn rate(loader: &mut Loader, epochs: u32) -> Result<f64, shardpack_loader::Error> {
     let first = loader.current_epoch() + 2;
     loader.set_epoch(first)?;
@@ -54,7 +54,7 @@ fn rate(loader: &mut Loader, epochs: u32) -> Result<f64, shardpack_loader::Error
         }
     }
     let seconds = start.elapsed().as_secs_f64();
-    // What was begun ahead goes.
+    // Discards the epoch that was started ahead.
     loader.set_epoch(first)?;
     Ok(pictures as f64 / seconds)
 }

@@ -1,8 +1,8 @@
-//! A training loop: random crops in batches, and a file that says where to go on.
+//! A training loop: random crops in batches, and a file with the state to resume from.
 //!
 //! `cargo run --release -p shardpack-loader --example train -- DATASET [EPOCHS] [STATE.json]`
 //!
-//! Stop it in the middle of an epoch and start it again: no sample comes twice, none is left out.
+//! Stop it in the middle of an epoch and start it again: no sample is repeated or left out.
 #![allow(clippy::print_stdout, reason = "a program")]
 
 use shardpack_loader::{Dataset, ImageMode, Loader, LoaderOptions, View};
@@ -24,10 +24,10 @@ fn main() -> Result<(), Box<dyn Error>> {
         loader.set_epoch(epoch)?;
         while let Some(batch) = loader.next_batch() {
             let batch = batch?;
-            // Here the model takes a step; what it takes are the bytes of each field.
+            // Here the model takes a step, with the bytes of each field.
             let fields = batch.fields().map(|field| format!("{} {:?} {}", field.name(), field.shape(), field.dtype()));
             println!("epoch {epoch}: {}", fields.collect::<Vec<_>>().join(", "));
-            // With the weights of the model, now and then.
+            // Save this with the weights of the model, from time to time.
             std::fs::write(&state, serde_json::to_string(&loader.state())?)?;
         }
     }

@@ -7,35 +7,34 @@
 //!              Batch ◀───┘            └── the slot comes back when the batch is dropped
 //! ```
 //!
-//! - A batch is *planned* before anything of it is read: its samples, the reads that bring them,
-//!   and, from the index alone, where every row goes. So rows are decoded in place, dense or
-//!   ragged, and nothing is copied together afterwards.
-//! - All threads are alike. Each takes the next useful thing: rows of the earliest batch whose run
-//!   is in memory; a run that an earlier batch needs; else it sleeps. Runs that come later are
-//!   announced to the operating system, which fetches them meanwhile. One turn with one lock posts
-//!   what was done and takes the next; it takes up to 16 rows at the start of a batch and one at
-//!   its end.
-//! - The CRC32 of a record is compared by the thread that decodes it, just before: its bytes are in
-//!   that core's cache then.
-//! - Batches come in the order of the plan, whatever the threads do. A slow consumer stops the
-//!   pool: there are `slots` slots and `read_ahead_bytes` of runs besides the window of the order,
-//!   or, of samples that are read alone, one for each thread if those are more. A caller who keeps
-//!   batches gets more slots ([`Batch`]).
-//! - The next epoch is begun while this one ends, once one has followed another
+//! - A batch is *planned* before anything of it is read: its samples, their reads, and, from the index
+//!   alone, the place of every row. So rows are decoded in place, dense or ragged, and never copied
+//!   together afterwards.
+//! - All threads are alike. Each takes the most useful work: rows of the earliest batch whose run is in
+//!   memory, or else a run that an earlier batch needs; without work it sleeps. Later runs are
+//!   announced to the operating system, which fetches them meanwhile. A thread takes the lock once to
+//!   post finished work and take new work: up to 16 rows at the start of a batch and one at its end.
+//! - The thread that decodes a record compares its CRC32 just before, because the bytes then stay in
+//!   that core's cache.
+//! - Batches come in the order of the plan, whatever the order in which threads finish. A slow consumer
+//!   stops the pool: there are `slots` slots and `read_ahead_bytes` of runs besides the window of the
+//!   order, or, for samples that are read alone, one for each thread if those are more. A caller who
+//!   keeps batches gets more slots ([`Batch`]).
+//! - The next epoch starts while the current one ends, once one epoch has followed another
 //!   ([`Loader::set_epoch`]).
-//! - Where the page cache can hold the window, a thread reads each record itself, just before it
-//!   decodes it ([`Window`]): no run is in memory, and none is waited for.
-//! - A large record ([`LoaderOptions::part_bytes`]) is made by all threads together, part by part.
-//! - With a [`stage`], rows are decoded on a device: threads hand it what it needs of a record, and a
-//!   batch is handed out when it is done there.
-//! - Where the bytes of a row come from is its `Supply`: one enum, one file for each.
+//! - If the page cache can hold the window, each thread reads a record just before it decodes it
+//!   ([`Window`]): runs are not kept in memory, and no thread waits for one.
+//! - A large record ([`LoaderOptions::part_bytes`]) is decoded by all threads together, part by part.
+//! - With a [`stage`], rows are decoded on a device: threads pass it the needed bytes of a record, and
+//!   a batch is handed out when the device has finished it.
+//! - The source of the bytes of a row is its `Supply`: one enum, one file for each variant.
 //! - Memory ([`Loader::predicted_bytes`]): `slots × batch bytes + window + read ahead + scratch`.
 //!
-//! [`order`] says which sample comes when, and on which rank.
+//! [`order`] determines the order of the samples and their ranks.
 //!
-//! Why so: `docs/adr/0008-loader.md`; large records: `docs/adr/0017-large-records.md`. Its modules, from
-//! the caller down to what a caller may choose: `ARCHITECTURE.md`.
-// Unsafe stands in two files: the fences around the rows of a batch, and around streams of a device.
+//! Reasons: `docs/adr/0008-loader.md`; large records: `docs/adr/0017-large-records.md`. Modules, from
+//! the caller down to the options: `ARCHITECTURE.md`.
+// Two files contain unsafe code: the fences around the rows of a batch, and around streams of a device.
 #![deny(unsafe_code)]
 #![deny(clippy::indexing_slicing)]
 
@@ -75,7 +74,7 @@ pub use patches::{Grid, PatchAt, PatchClasses, PatchPlace, Patches};
 pub use stats::LoaderStats;
 pub use supply::Watch;
 
-// What a training loop names beside the loader, so that it needs this crate alone.
+// Types that a training loop uses with the loader, so that it depends on this crate alone.
 pub use shardpack_array::{Array, Bands, Factors};
 pub use shardpack_augment::{Augmentation, BandAugmentation, Mix};
 pub use shardpack_format::{Dtype, ElementType};

@@ -1,20 +1,18 @@
-//! Where the bytes of batches live: ordinary memory, or memory that the caller hands in because a
-//! device can read it.
+//! Memory of batches: ordinary memory, or memory that the caller provides because a device can read it.
 
 use std::io;
 
 /// The memory of one slot.
 ///
-/// The ring asks for the bytes once, when the slot is made, and keeps the value until the slot is
-/// given up; in between it reads and writes them from many threads. So an implementation needs no
-/// `unsafe` of its own, and pinned memory is a type whose `Drop` unpins it.
+/// The ring requests the bytes once, when the slot is made, and keeps the value until the slot is
+/// freed; in between it reads and writes them from many threads. So an implementation needs no `unsafe`
+/// of its own, and pinned memory is a type whose `Drop` unpins it.
 pub trait SlotMemory: Send + Sync {
-    /// All of the bytes, at the same address as long as the value lives. Their content does not
-    /// matter.
+    /// All of the bytes, at one address while the value lives. Their content does not matter.
     fn bytes_mut(&mut self) -> &mut [u8];
 }
 
-/// Makes the memory of slots.
+/// Allocates the memory of slots.
 ///
 /// ```
 /// use shardpack_loader::{Allocate, Heap, SlotMemory};
@@ -31,11 +29,11 @@ pub trait SlotMemory: Send + Sync {
 /// # std::io::Result::Ok(())
 /// ```
 pub trait Allocate: Send + Sync + std::fmt::Debug {
-    /// Memory of exactly `bytes` bytes, best aligned to 64: fields of a batch begin at multiples of
-    /// 64 from its start.
+    /// Allocates exactly `bytes` bytes, ideally aligned to 64: fields of a batch start at multiples of
+    /// 64 from the start.
     ///
     /// # Errors
-    /// Whatever keeps it from being had; it becomes the error of the batch that needed it.
+    /// Any reason why the memory cannot be allocated; it becomes the error of the batch that needed it.
     fn allocate(&self, bytes: usize) -> io::Result<Box<dyn SlotMemory>>;
 }
 
@@ -69,16 +67,16 @@ impl Allocate for Heap {
         let mut memory = Vec::new();
         let room = bytes.checked_add(ALIGNMENT).ok_or(io::ErrorKind::OutOfMemory)?;
         memory.try_reserve_exact(room).map_err(|_| io::ErrorKind::OutOfMemory)?;
-        // Written once here, so that the first batch does not pay for the system's zeroing of fresh
-        // pages while threads wait for each other.
+        // The memory is written once here, so that the first batch does not pay for the system's
+        // zeroing of fresh pages while threads wait for each other.
         memory.resize(room, 0);
         let start = memory.as_ptr().addr().wrapping_neg() % ALIGNMENT;
         Ok(Box::new(HeapMemory { bytes: memory, start, length: bytes }))
     }
 }
 
-/// Whether a buffer of `length` is right for `bytes`: large enough, and not so large that much of it
-/// would be held for nothing.
+/// Returns true if a buffer of `length` bytes suits `bytes`: large enough, and not so large that much
+/// of it would be wasted.
 pub(crate) const fn suits(length: u64, bytes: u64) -> bool {
     length >= bytes && length - bytes <= bytes / 4 + (16 << 10)
 }

@@ -1,6 +1,6 @@
-//! The shards of the next batch that nobody has opened. To open one takes reads that wait for each
-//! other, and a random order may need a shard for every row: so all threads that have nothing better
-//! to do open them side by side, before the batch is planned.
+//! The unopened shards of the next batch. Opening a shard takes several dependent reads, and a random
+//! order may need a shard for every row; so all idle threads open them in parallel before the batch is
+//! planned.
 
 use shardpack_reader::{Dataset, Error, Result, Shard};
 use std::collections::HashMap;
@@ -14,7 +14,7 @@ pub(crate) type Failed = HashMap<usize, Error>;
 pub(crate) struct Openings {
     dataset: Dataset,
     numbers: Vec<usize>,
-    /// The next one that nobody has taken.
+    /// The next shard that no thread has taken.
     next: AtomicUsize,
     ended: Mutex<Ended>,
     all: Condvar,
@@ -31,15 +31,15 @@ impl Openings {
         Self { dataset, numbers, next: AtomicUsize::new(0), ended: Mutex::default(), all: Condvar::new() }
     }
 
-    /// Whether there are some that nobody has taken.
+    /// Returns true if a shard is left to take.
     pub(crate) fn is_left(&self) -> bool {
         self.next.load(Ordering::Relaxed) < self.numbers.len()
     }
 
-    /// Opens one; false if none is left.
+    /// Opens one shard; returns false if none is left.
     pub(crate) fn open_one(&self) -> bool {
         let Some(&number) = self.numbers.get(self.next.fetch_add(1, Ordering::Relaxed)) else { return false };
-        // A storage may panic: whoever waits is woken all the same.
+        // A storage may panic: waiting threads are woken all the same.
         let _ending = Ending(self);
         if let Err(error) = self.dataset.shard(number) {
             self.ended().failed.insert(number, error);
@@ -47,7 +47,7 @@ impl Openings {
         true
     }
 
-    /// Waits for those that were taken, once none is left; those that failed.
+    /// Waits for the shards that threads have taken, once none is left; returns the failed ones.
     pub(crate) fn wait(&self) -> Failed {
         let mut ended = self.ended();
         while ended.count < self.numbers.len() {
@@ -61,7 +61,7 @@ impl Openings {
     }
 }
 
-/// Counts a shard that was taken when it goes.
+/// Counts a taken shard as finished when it is dropped.
 struct Ending<'o>(&'o Openings);
 
 impl Drop for Ending<'_> {
@@ -71,7 +71,7 @@ impl Drop for Ending<'_> {
     }
 }
 
-/// A dataset whose shards were opened before they are asked for.
+/// A dataset whose shards are opened in advance.
 #[derive(Debug)]
 pub(crate) struct Shards {
     pub(crate) dataset: Dataset,
@@ -83,7 +83,7 @@ impl Shards {
         Self { dataset, failed: Failed::new() }
     }
 
-    /// As [`Dataset::shard`], but for what has just failed, which is not tried again.
+    /// As [`Dataset::shard`], but a shard that has just failed is not tried again.
     pub(crate) fn get(&self, number: usize) -> Result<Arc<Shard>> {
         self.failed.get(&number).map_or_else(|| self.dataset.shard(number), |error| Err(error.clone()))
     }

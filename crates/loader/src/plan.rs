@@ -1,5 +1,5 @@
-//! The plan of one batch, before any of it is read: its samples, where every row goes, and the
-//! reads that bring them.
+//! The plan of one batch, made before any of it is read: its samples, the place of every row, and the
+//! reads.
 
 use crate::fields::Object;
 use crate::patches::PatchAt;
@@ -11,11 +11,11 @@ use shardpack_reader::{Error, Shard};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Index of a row that holds no sample.
+/// Index of a row without a sample.
 pub(crate) const PADDING: u64 = u64::MAX;
 
-/// Fields of a batch begin at multiples of this from its start: on a device, where some libraries
-/// insist on it, at those that DLPack asks for.
+/// Alignment of the fields of a batch, from its start: on a device, where some libraries require it,
+/// the alignment of DLPack.
 pub(crate) const fn alignment(on_device: bool) -> u64 {
     if on_device { 256 } else { 64 }
 }
@@ -25,93 +25,91 @@ pub(crate) const fn aligned(bytes: u64, alignment: u64) -> u64 {
     bytes.div_ceil(alignment).saturating_mul(alignment)
 }
 
-/// One batch.
 #[derive(Debug, Default)]
 pub(crate) struct BatchPlan {
     pub(crate) generation: u64,
     pub(crate) epoch: u32,
-    /// Counts batches from where the loader was last told to begin, over the ends of epochs.
+    /// Number of the batch, counted from the last restart of the loader across the ends of epochs.
     pub(crate) number: u64,
-    /// Counts them in the epoch.
+    /// Number of the batch in its epoch.
     pub(crate) in_epoch: u64,
     pub(crate) indices: Vec<u64>,
     pub(crate) mask: Vec<bool>,
-    /// Row by row the axes of all ragged fields.
+    /// For each row the axes of all ragged fields.
     pub(crate) dims: Vec<u64>,
-    /// Field by field the part of each row.
+    /// For each field the part of each row.
     pub(crate) parts: Vec<Range<usize>>,
     pub(crate) bytes: usize,
-    /// What the fields take that the host decodes: they are the first ones.
+    /// Bytes of the fields that the host decodes, which come first.
     pub(crate) host_bytes: usize,
-    /// Staging memory for the others.
+    /// Bytes of staging memory for the other fields.
     pub(crate) staged_bytes: usize,
-    /// What the stage needs for them between decoding and output.
+    /// Bytes that the stage needs for them between decoding and output.
     pub(crate) between_bytes: usize,
     pub(crate) rows: Vec<PlannedRow>,
     pub(crate) reads: Vec<PlannedRead>,
-    /// What the system is to fetch, because nobody will read it as a whole.
+    /// Bytes for the system to fetch, because they are not read as whole runs.
     pub(crate) announced: Vec<Announcement>,
-    /// Rows and fields that the sample has no value for; noted when they are decoded.
+    /// Rows and fields for which the sample has no value; set when they are decoded.
     pub(crate) missing: Vec<(u32, u32)>,
-    /// Rows with the values that are no tensors, field by field; noted when they are decoded.
+    /// Rows with their values that are not tensors, one for each field; set when they are decoded.
     pub(crate) objects: Vec<(u32, Vec<Option<Object>>)>,
-    /// Rows with the places of their patches; noted when they are decoded.
+    /// Rows with the places of their patches; set when they are decoded.
     pub(crate) patches: Vec<(u32, PatchAt)>,
-    /// Scenes that later batches need, with the first of these.
+    /// Scenes that later batches need, each with the first such batch.
     pub(crate) coming: Vec<(u64, PlannedRun)>,
-    /// Reads that no later batch needs.
+    /// Reads that later batches do not need.
     pub(crate) closed: Vec<RunKey>,
-    /// Rows that can be known to fail.
+    /// Rows that will certainly fail.
     pub(crate) faults: Vec<(u32, Error)>,
-    /// What is wrong with the batch as a whole.
+    /// Error of the batch as a whole.
     pub(crate) error: Option<Error>,
 }
 
-/// One row of a batch.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct PlannedRow {
     pub(crate) record: u64,
-    /// Which draw of the sample it is, of several in an epoch.
+    /// Number of the draw, if an epoch draws the sample several times.
     pub(crate) repetition: u32,
     /// Number of its patch.
     pub(crate) patch: u32,
-    /// The read of the plan that brings it; `None` for padding and for rows that have failed already.
+    /// The read of the plan that contains it; `None` for padding and for rows that have failed already.
     pub(crate) read: Option<u32>,
     /// The next row of the same read.
     pub(crate) next: Option<u32>,
 }
 
-/// What brings rows of a batch.
+/// A read for rows of a batch.
 #[derive(Debug)]
 pub(crate) struct PlannedRead {
     pub(crate) source: ReadSource,
-    /// First of the rows; the others hang on it.
+    /// First of the rows; [`PlannedRow::next`] links the others.
     pub(crate) first_row: Option<u32>,
     pub(crate) rows: usize,
 }
 
-/// What a read of a plan reads.
+/// Source of a read of a plan.
 #[derive(Debug)]
 pub(crate) enum ReadSource {
     /// A run, into memory.
     Run(PlannedRun),
-    /// Nothing: each row is read when it is decoded, because the page cache or a device holds it, or
-    /// it is a large record.
+    /// No read in advance: each row is read when it is decoded, because the page cache or a device
+    /// holds it, or it is a large record.
     Direct(Arc<Supply>),
 }
 
-/// Consecutive records of one shard, to be read together.
+/// Consecutive records of one shard that are read together.
 #[derive(Debug)]
 pub(crate) struct PlannedRun {
     pub(crate) key: RunKey,
     pub(crate) shard: Arc<Shard>,
     pub(crate) records: Range<u64>,
-    /// The patches that are decoded of it at once, if it is a scene.
+    /// The patches that are decoded together, if the run is a scene.
     pub(crate) scene: Option<Arc<SceneRead>>,
 }
 
 impl PlannedRun {
-    /// Where it is in its shard; nothing if that has no such records.
+    /// Its byte range in the shard; empty if the shard does not have these records.
     pub(crate) fn span(&self) -> Range<u64> {
         self.shard.span(&self.records).unwrap_or(0..0)
     }
@@ -147,7 +145,7 @@ pub(crate) struct Announcement {
 }
 
 impl Announcement {
-    /// Has the system fetch them. A shard that cannot be opened says so when it is read.
+    /// Asks the system to fetch the bytes. A shard that cannot be opened is reported when it is read.
     pub(crate) fn send(&self) {
         if let Ok(handle) = self.shard.file().handle() {
             handle.advise_soon(self.span.start, self.span.end - self.span.start);
@@ -180,7 +178,7 @@ impl BatchPlan {
         (self.bytes, self.host_bytes, self.staged_bytes, self.between_bytes) = (0, 0, 0, 0);
     }
 
-    /// Makes the batch one that only says what is wrong.
+    /// Replaces the batch by an error.
     pub(crate) fn spoil(&mut self, error: Error) {
         self.error = Some(error);
         self.take_nothing();
@@ -189,7 +187,7 @@ impl BatchPlan {
         self.rows.iter_mut().for_each(|row| row.read = None);
     }
 
-    /// What its slot must hold.
+    /// Room that the batch needs in its slot.
     pub(crate) fn room(&self) -> SlotRoom {
         SlotRoom {
             rows: self.rows.len(),
@@ -200,24 +198,24 @@ impl BatchPlan {
         }
     }
 
-    /// Axes of the ragged fields of a row, of which each has `stride`.
+    /// Axes of the ragged fields of a row; each row has `stride` axes.
     pub(crate) fn dims_of(&self, row: u32, stride: usize) -> &[u64] {
         let start = to_usize(row) * stride;
         self.dims.get(start..start + stride).unwrap_or_default()
     }
 
-    /// The same, to be put right.
+    /// Mutable axes of the ragged fields of a row, to correct them.
     pub(crate) fn dims_of_mut(&mut self, row: u32, stride: usize) -> &mut [u64] {
         let start = to_usize(row) * stride;
         self.dims.get_mut(start..start + stride).unwrap_or_default()
     }
 
-    /// The read that brings a row.
+    /// The read that contains a row.
     pub(crate) fn read_of(&self, row: &PlannedRow) -> Option<&PlannedRead> {
         self.reads.get(to_usize(row.read?))
     }
 
-    /// The rows that a read brings.
+    /// The rows of a read.
     pub(crate) fn rows_of(&self, read: u32) -> impl Iterator<Item = u32> {
         let mut next = self.reads.get(to_usize(read)).and_then(|read| read.first_row);
         std::iter::from_fn(move || {

@@ -1,25 +1,24 @@
-//! The fence around the one thing that safe Rust cannot say: many threads write disjoint rows of
-//! one block of memory, whose borders are known only at run time. All `unsafe` blocks of this
-//! crate stand here.
+//! The fence around the one operation that safe Rust cannot express: many threads write disjoint rows
+//! of one block of memory, with borders known only at run time. This module holds all `unsafe` blocks
+//! for it.
 //!
-//! The rules, which the types uphold and nobody outside can break:
+//! The rules, which the types enforce and code outside cannot break:
 //! 1. Only [`Rows::lend`] makes handles. It needs the only reference to the block (`Arc::get_mut`),
 //!    so no handle, and no reader, exists before it.
-//! 2. It makes one handle for each row, and refuses parts that overlap or leave the block. So no
-//!    byte belongs to two handles.
-//! 3. A handle gives its bytes to one caller at a time (`&mut self`), and cannot be cloned.
-//!    A handle that was divided gives none ([`RowMut::divide`]): its parts do, each its own bytes.
-//!    Each byte is made of one pixel, which [`Origins`] name, and parts have no pixel in common.
-//!    They share the handle, which can be had alone (`Arc::into_inner`) only when all of them are
-//!    dropped.
-//! 4. [`Rows::bytes`] lends everything for reading, if no handle is left; and none can come while
-//!    it is lent, because of rule 1.
-//! 5. [`Rows::memory`] gives a pointer under the same condition. Whoever hands it to another
-//!    library, which may write through it, makes no slice of the same block by [`Rows::bytes`]
-//!    meanwhile. No slice stands between the pointer and the block: a pointer made out of a `&[u8]`
-//!    could not be written through.
-//! 6. [`Rows::bytes_mut`] lends everything for writing. As rule 1, it needs the only reference to the
-//!    block, and borrows it mutably: nobody else can come meanwhile.
+//! 2. It makes one handle for each row, and refuses parts that overlap or leave the block. So no byte
+//!    belongs to two handles.
+//! 3. A handle lends its bytes to one caller at a time (`&mut self`), and cannot be cloned. A divided
+//!    handle lends none ([`RowMut::divide`]): its parts do, each its own bytes. Each byte comes from
+//!    one pixel, given by [`Origins`], and parts have no pixel in common. They share the handle, which
+//!    can be taken back (`Arc::into_inner`) only when all of them are dropped.
+//! 4. [`Rows::bytes`] lends the whole block for reading, if no handle is left; and none can be made
+//!    while it is lent, because of rule 1.
+//! 5. [`Rows::memory`] returns a pointer under the same condition. A caller who passes it to another
+//!    library, which may write through it, must not make a slice of the same block with [`Rows::bytes`]
+//!    meanwhile. No slice stands between the pointer and the block: a pointer made from a `&[u8]` could
+//!    not be written through.
+//! 6. [`Rows::bytes_mut`] lends the whole block for writing. As in rule 1, it needs the only reference
+//!    to the block, and borrows it mutably: no other access can begin meanwhile.
 //!
 //! Every handle and every reader holds a reference to the block, so the memory outlives them all.
 #![allow(unsafe_code)]
@@ -33,37 +32,37 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// A block of memory and the rows it is divided into at the moment.
+/// A block of memory and its current division into rows.
 pub(crate) struct Rows {
     base: *mut u8,
     len: usize,
-    /// Field by field, the part of each row.
+    /// For each field, the part of each row.
     parts: Vec<Range<usize>>,
-    /// Parts that begin here or later are on the device, not in the block.
+    /// Parts that start at or after this offset are on the device, not in the block.
     host: usize,
-    /// What the slot has on a device.
+    /// The part of the slot on a device.
     stage: Option<Arc<dyn StageSlot>>,
     rows: usize,
-    /// Handles that are alive.
+    /// Number of live handles.
     lent: AtomicUsize,
-    /// Never touched again once `base` was taken from it; dropped last of all. A pointer, because a
-    /// `Box` claims its content for itself whenever it is moved, and the bytes may lie in the very
+    /// Never touched again once `base` was taken from it; dropped last. A pointer, because a `Box`
+    /// claims exclusive access to its content whenever it is moved, and the bytes may lie inside the
     /// value.
     memory: NonNull<dyn SlotMemory>,
 }
 
 impl Drop for Rows {
     fn drop(&mut self) {
-        // SAFETY: it was leaked from a box in `new`, and is freed here alone. Handles and readers
-        // hold references to the block, so none is left.
+        // SAFETY: it was leaked from a box in `new`, and is freed only here. Handles and readers hold
+        // references to the block, so none is left.
         drop(unsafe { Box::from_raw(self.memory.as_ptr()) });
     }
 }
 
 // SAFETY: `base` points into `memory`, which is `Send + Sync` itself; access through it follows the
-// rules above, which hold for any threads.
+// rules above, which hold for all threads.
 unsafe impl Send for Rows {}
-// SAFETY: as above; `&Rows` alone gives access to no byte but by `bytes`, for reading.
+// SAFETY: as above; `&Rows` alone gives access to the bytes only through `bytes`, for reading.
 unsafe impl Sync for Rows {}
 
 impl std::fmt::Debug for Rows {
@@ -78,15 +77,15 @@ pub(crate) struct RowMut {
     row: usize,
 }
 
-/// A part of a field of a row that was divided: the right to write it.
+/// A part of a field of a divided row: the right to write it.
 pub(crate) struct PartMut {
     row: Arc<RowMut>,
-    /// The field, in the block.
+    /// Range of the field in the block.
     field: Range<usize>,
     share: Share,
 }
 
-/// What of a field is a thread's own: the bytes that are made of these pixels.
+/// The share of a thread in a field: the bytes that come from these pixels.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Share {
     pub(crate) origins: Origins,
@@ -94,12 +93,12 @@ pub(crate) struct Share {
 }
 
 impl Share {
-    /// Just these bytes.
+    /// A share of only these bytes.
     pub(crate) const fn of_bytes(own: Range<usize>) -> Self {
         Self { origins: Origins::in_order(1), own }
     }
 
-    /// Whether all these bytes of the field are its own.
+    /// Returns true if all these bytes of the field belong to the share.
     fn has(&self, bytes: Range<usize>) -> bool {
         let is_own = |pixel: i64| usize::try_from(pixel).is_ok_and(|pixel| self.own.contains(&pixel));
         bytes.is_empty() || self.origins.of(bytes).is_some_and(|pixels| pixels.into_iter().all(is_own))
@@ -109,24 +108,24 @@ impl Share {
 impl Rows {
     pub(crate) fn new(memory: Box<dyn SlotMemory>) -> Self {
         let mut memory = NonNull::from(Box::leak(memory));
-        // SAFETY: it was just leaked, so it lives until `drop`, and nobody else has it.
+        // SAFETY: it was just leaked, so it lives until `drop`, and has no other reference.
         let bytes = unsafe { memory.as_mut() }.bytes_mut();
         let (base, len) = (bytes.as_mut_ptr(), bytes.len());
         Self { base, len, parts: Vec::new(), host: len, stage: None, rows: 0, lent: AtomicUsize::new(0), memory }
     }
 
-    /// With a part on a device.
+    /// Adds a part on a device.
     pub(crate) fn beside(mut self, stage: Arc<dyn StageSlot>) -> Self {
         self.stage = Some(stage);
         self
     }
 
-    /// Bytes of the fields that are in the block.
+    /// Bytes of the fields in the block.
     pub(crate) fn host(&self) -> usize {
         self.host.min(self.len)
     }
 
-    /// What the slot has on a device.
+    /// The part of the slot on a device.
     pub(crate) const fn stage(&self) -> Option<&Arc<dyn StageSlot>> {
         self.stage.as_ref()
     }
@@ -135,20 +134,20 @@ impl Rows {
         self.len
     }
 
-    /// Whether a batch that needs `room` fits.
+    /// Returns true if a batch that needs `room` fits.
     pub(crate) fn holds(&self, room: &SlotRoom) -> bool {
         self.len >= room.host_bytes && self.stage.as_ref().is_none_or(|stage| stage.room().holds(room))
     }
 
-    /// What it was made for.
+    /// The room that the slot was made for.
     pub(crate) fn room(&self) -> SlotRoom {
         let host = SlotRoom { host_bytes: self.len, ..SlotRoom::default() };
         self.stage.as_ref().map_or(host, |stage| stage.room())
     }
 
-    /// Divides the block into `rows` rows and appends a handle for each to `handles`. `parts` are
-    /// field by field those of each row, ascending; the ones from `host` on are on the device. `false`,
-    /// and nothing happens, if somebody still uses the block.
+    /// Divides the block into `rows` rows and appends a handle for each to `handles`. `parts` are the
+    /// parts of each row, field by field, ascending; parts from `host` on are on the device. Returns
+    /// `false`, without effect, if the block is still in use.
     ///
     /// # Panics
     /// If the parts of the block are not ascending, or leave it.
@@ -182,9 +181,9 @@ impl Rows {
         true
     }
 
-    /// Everything, for reading; `None` while there are handles.
+    /// The whole block, for reading; `None` while there are handles.
     pub(crate) fn bytes(this: &Arc<Self>) -> Option<&[u8]> {
-        // Acquire: what handles wrote before they were dropped is seen.
+        // Acquire: makes the writes of dropped handles visible.
         if this.lent.load(Ordering::Acquire) != 0 {
             return None;
         }
@@ -194,7 +193,7 @@ impl Rows {
         Some(unsafe { std::slice::from_raw_parts(this.base, this.len) })
     }
 
-    /// Everything, for writing; `None` while there are handles, or others who refer to the block.
+    /// The whole block, for writing; `None` while there are handles, or other references to the block.
     pub(crate) fn bytes_mut(this: &mut Arc<Self>) -> Option<&mut [u8]> {
         let block = Arc::get_mut(this)?;
         if *block.lent.get_mut() != 0 {
@@ -205,9 +204,8 @@ impl Rows {
         Some(unsafe { std::slice::from_raw_parts_mut(block.base, block.len) })
     }
 
-    /// Where `range` of the block lies, for reading and writing; `None` while there are handles,
-    /// and if the range leaves the block. The pointer is good as long as `this` or a clone of it
-    /// lives.
+    /// Pointer to `range` of the block, for reading and writing; `None` while there are handles, or if
+    /// the range leaves the block. The pointer is valid while `this` or a clone of it lives.
     pub(crate) fn memory(this: &Arc<Self>, range: Range<usize>) -> Option<NonNull<[u8]>> {
         // Acquire: as in `bytes`.
         if this.lent.load(Ordering::Acquire) != 0 || range.end > this.len {
@@ -220,18 +218,18 @@ impl Rows {
 }
 
 impl RowMut {
-    /// Where part `field` of this row is in the batch.
+    /// Range of part `field` of this row in the batch.
     fn place(&self, field: usize) -> Option<Range<usize>> {
         let at = field.checked_mul(self.block.rows).and_then(|at| at.checked_add(self.row));
         at.and_then(|at| self.block.parts.get(at)).cloned()
     }
 
-    /// Bytes of part `field` of this row; none of what is on the device.
+    /// Bytes of part `field` of this row; 0 if it is on the device.
     pub(crate) fn length(&self, field: usize) -> usize {
         self.place(field).filter(|part| part.start < self.block.host).map_or(0, |part| part.len())
     }
 
-    /// Where part `field` of this row is, if that is on a device.
+    /// Location of part `field` of this row, if that is on a device.
     pub(crate) fn spot(&self, field: usize) -> Option<(Arc<dyn StageSlot>, Spot)> {
         let stage = self.block.stage()?;
         let bytes = self.place(field).filter(|part| part.start >= self.block.host)?;
@@ -240,8 +238,8 @@ impl RowMut {
     }
 
     /// Divides the row among several threads. `parts` are fields, ascending, and shares of each, whose
-    /// pixels ascend, and come from the same origins. The row itself comes back, undivided, if they do
-    /// not, or a field is not in the block.
+    /// pixels ascend, and come from the same origins. Returns the row, undivided, if they do not, or if
+    /// a field is not in the block.
     pub(crate) fn divide(self, parts: &[(usize, Share)]) -> Result<(Arc<Self>, Vec<PartMut>), Self> {
         let mut shares = Vec::with_capacity(parts.len());
         let mut last: Option<&(usize, Share)> = None;
@@ -266,7 +264,7 @@ impl RowMut {
         Ok((row, parts))
     }
 
-    /// Makes part `field` of this row zero, wherever it is.
+    /// Makes part `field` of this row zero, on the host or device.
     pub(crate) fn clear(&mut self, field: usize) {
         match self.spot(field) {
             Some((stage, spot)) => stage.clear(&spot),
@@ -274,8 +272,8 @@ impl RowMut {
         }
     }
 
-    /// Makes part `field` of this row zero of a batch that is on the device already: there, and in
-    /// the block.
+    /// Makes part `field` of this row zero in a batch that is on the device already: there, and in the
+    /// block.
     ///
     /// # Errors
     /// As [`StageSlot::write`].
@@ -287,7 +285,7 @@ impl RowMut {
         }
     }
 
-    /// The bytes of all parts of this row, field by field; empty those of fields on the device.
+    /// The bytes of all parts of this row, field by field; empty for fields on the device.
     pub(crate) fn parts(&mut self) -> impl Iterator<Item = &mut [u8]> {
         let Self { block, row } = self;
         let all = block.parts.iter().skip(*row).step_by(block.rows.max(1));
@@ -299,8 +297,8 @@ impl RowMut {
         })
     }
 
-    /// The bytes of part `field` of this row; empty if there is no such field, and of one that is
-    /// on the device.
+    /// The bytes of part `field` of this row; empty if there is no such field, or if it is on the
+    /// device.
     pub(crate) fn part(&mut self, field: usize) -> &mut [u8] {
         let Some(part) = self.place(field).filter(|part| part.start < self.block.host) else { return &mut [] };
         // SAFETY: `lend` has checked that the part is inside the block and overlaps no other; only
@@ -310,7 +308,7 @@ impl RowMut {
 }
 
 impl PartMut {
-    /// All its bytes, if it is just a range of them; else none.
+    /// All its bytes, if they form one range; else none.
     pub(crate) fn bytes(&mut self) -> &mut [u8] {
         match self.share == Share::of_bytes(self.share.own.clone()) {
             true => OutputRow::bytes(self, self.share.own.clone()).unwrap_or_default(),

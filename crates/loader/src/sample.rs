@@ -1,27 +1,27 @@
-//! Which row it is, and of which sample: what names it in errors, and what its draws depend on.
+//! Identification of a row and its sample: for errors, and for random draws.
 
 use shardpack_format::Error as FormatError;
 use shardpack_jpeg::DrawKey;
 use shardpack_reader::{Error, Shard};
 
-/// Names a run.
+/// Key of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct RunKey {
     pub(crate) epoch: u32,
     /// Its first sample.
     pub(crate) sample: u64,
-    /// How often the order has gone through the dataset before.
+    /// Number of earlier passes of the order through the dataset.
     pub(crate) pass: u64,
 }
 
-/// Names a row of a batch.
+/// Identifies a row of a batch.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct RowId {
     pub(crate) generation: u64,
     pub(crate) batch: u64,
     pub(crate) row: u32,
     pub(crate) at: SampleAt,
-    /// The run that waits until the row has let go of it.
+    /// The run that is held until the row has released it.
     pub(crate) run: Option<RunKey>,
 }
 
@@ -32,9 +32,9 @@ pub(crate) struct SampleAt {
     pub(crate) record: u64,
     pub(crate) epoch: u32,
     pub(crate) repetition: u32,
-    /// Number of the patch, of several of the sample.
+    /// Number of the patch, if the sample has several.
     pub(crate) patch: u32,
-    /// First plane, row and column of the patch, if its mask decides.
+    /// First plane, row and column of the patch, if its mask determines them.
     pub(crate) origin: Option<[u64; 3]>,
 }
 
@@ -43,7 +43,7 @@ pub(crate) fn draw_key(seed: u64, at: SampleAt) -> DrawKey {
     DrawKey { seed, epoch: u64::from(at.repetition) << 32 | u64::from(at.epoch), sample: at.sample }
 }
 
-/// Says which sample an error is about.
+/// Adds the sample to an error.
 pub(crate) fn name(shard: &Shard, at: SampleAt, error: FormatError) -> Error {
     match error {
         FormatError::Usage { what, expected, found, hint } => {

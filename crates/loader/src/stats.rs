@@ -4,7 +4,7 @@ use shardpack_io::Traffic;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// Figures of a loader since it was opened. Seconds are summed over the threads of its pool.
+/// Figures of a loader since it was opened. Seconds are sums over the threads of its pool.
 ///
 /// ```
 /// use shardpack_loader::LoaderStats;
@@ -14,56 +14,54 @@ use std::time::{Duration, Instant};
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 #[non_exhaustive]
 pub struct LoaderStats {
-    /// Batches that were handed out, those that were errors included.
+    /// Number of batches that were handed out, including errors.
     pub batches: u64,
-    /// Samples that were handed out.
+    /// Number of samples that were handed out.
     pub samples: u64,
-    /// Bytes read from the files, for batches of the next epoch too, if that is begun already.
+    /// Bytes read from the files, including those for the next epoch if it was started.
     pub read_bytes: u64,
     /// Bytes of the batches that were handed out.
     pub output_bytes: u64,
-    /// Seconds spent in reads, waiting for the disk included.
+    /// Seconds spent in reads, including waits for the disk.
     pub read_s: f64,
     /// Seconds spent comparing CRC32s.
     pub crc_s: f64,
     /// Seconds spent decoding and copying into slots.
     pub decode_s: f64,
-    /// Seconds for which threads had nothing to do because every slot was filled: the consumer is
-    /// the limit.
+    /// Seconds that threads were idle because every slot was full: the consumer is the limit.
     pub idle_for_consumer_s: f64,
-    /// Seconds for which threads had nothing to do because what they need was being read: the disk
-    /// is the limit.
+    /// Seconds that threads were idle because they waited for reads: the disk is the limit.
     pub idle_for_data_s: f64,
-    /// Seconds for which the caller waited in `next_batch`: the loader is the limit.
+    /// Seconds that the caller waited in `next_batch`: the loader is the limit.
     pub consumer_wait_s: f64,
-    /// Batches that were ready, on average, when the caller asked for one.
+    /// Average number of ready batches when the caller requested one.
     pub queue_fill: f64,
-    /// Pictures of more than 8 bits a sample, of which 8 are left in the batches.
+    /// Number of pictures with more than 8 bits a sample, reduced to 8 in the batches.
     pub narrowed_pictures: u64,
-    /// Damaged samples that were skipped.
+    /// Number of damaged samples that were skipped.
     pub skipped: u64,
-    /// Slots made beyond [`LoaderOptions::slots`](crate::LoaderOptions::slots), because the caller
-    /// kept all the others.
+    /// Number of slots made beyond [`LoaderOptions::slots`](crate::LoaderOptions::slots), because the
+    /// caller held all others.
     pub extra_slots: u64,
-    /// Slots made anew because a ragged batch was larger than any before, and slots that got more
-    /// memory on a device than was predicted.
+    /// Number of slots replaced because a ragged batch was larger than all before, and of slots that
+    /// got more memory on a device than predicted.
     pub grown_slots: u64,
-    /// Rows that a device has decoded, of each field on its own. Those that the host decoded in its
-    /// place are not among them ([`Loader::refusals`](crate::Loader::refusals)).
+    /// Number of rows that a device has decoded, counted for each field separately. Rows that the host
+    /// decoded instead do not count ([`Loader::refusals`](crate::Loader::refusals)).
     pub device_rows: u64,
-    /// Values that stay on a device ([`LoaderOptions::resident`](crate::LoaderOptions::resident)).
+    /// Number of values that stay on a device
+    /// ([`LoaderOptions::resident`](crate::LoaderOptions::resident)).
     pub resident_values: u64,
-    /// Most bytes that the buffers of runs took.
+    /// Peak bytes of the buffers of runs.
     pub peak_run_bytes: u64,
-    /// Whether the window of the epoch at hand is in the page cache, and not in memory of the
-    /// loader.
+    /// The window of the current epoch is in the page cache, not in memory of the loader.
     pub window_in_page_cache: bool,
-    /// Peak memory of the process in bytes, as the system counts it; 0 where it does not say.
+    /// Peak memory of the process in bytes, from the system; 0 if the system does not report it.
     pub peak_rss_bytes: u64,
     /// The figure of [`Loader::predicted_bytes`](crate::Loader::predicted_bytes).
     pub predicted_bytes: u64,
-    /// What the storage of the dataset has asked of a network since it was opened, for whomever;
-    /// zeros on local disks.
+    /// Requests of the dataset's storage to a network since it was opened, for all users; zeros on
+    /// local disks.
     pub traffic: Traffic,
 }
 
@@ -75,7 +73,7 @@ pub(crate) struct Counters {
     pub(crate) crc: AtomicU64,
     pub(crate) decode: AtomicU64,
     pub(crate) narrowed: AtomicU64,
-    /// Memos that were made, which numbers them.
+    /// Number of memos so far; it gives each memo its number.
     pub(crate) memos: AtomicU64,
     pub(crate) idle_for_consumer: AtomicU64,
     pub(crate) idle_for_data: AtomicU64,

@@ -1,4 +1,4 @@
-//! The tasks of threads, and what comes back from them.
+//! The tasks of threads, and their results.
 
 use crate::fields::Object;
 use crate::openings::Openings;
@@ -13,7 +13,7 @@ use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// A row to be decoded.
+/// A row to decode.
 pub(crate) struct RowTask {
     pub(crate) of: RowId,
     pub(crate) handle: RowMut,
@@ -21,7 +21,7 @@ pub(crate) struct RowTask {
     pub(crate) supply: Option<Arc<Supply>>,
 }
 
-/// A row that is done; its handle and its supply are let go of.
+/// A finished row; its handle and its supply are released.
 pub(crate) struct RowDone {
     pub(crate) of: RowId,
     pub(crate) made: Result<RowNotes>,
@@ -30,13 +30,12 @@ pub(crate) struct RowDone {
 /// Notes about a row besides its bytes.
 #[derive(Debug, Default)]
 pub(crate) struct RowNotes {
-    /// Fields that the sample has no value for, by number.
+    /// Numbers of the fields for which the sample has no value.
     pub(crate) missing: Vec<u32>,
-    /// How many fields the stage has taken.
     pub(crate) staged: u64,
-    /// Values that are no tensors, field by field.
+    /// Values that are not tensors, one for each field.
     pub(crate) objects: Vec<Option<Object>>,
-    /// Where its patch lies.
+    /// Place of its patch.
     pub(crate) patch: Option<PatchAt>,
 }
 
@@ -55,18 +54,18 @@ pub(crate) struct OddRow {
     pub(crate) handle: RowMut,
     /// Axes of its ragged fields.
     pub(crate) dims: Vec<u64>,
-    /// Numbers of the fields, and what the device found.
+    /// Numbers of the fields, and the device's reason.
     pub(crate) fields: Vec<(u32, Cow<'static, str>)>,
 }
 
-/// A row that was decoded by the host, or why it could not be; its handle is let go of.
+/// A row that the host has decoded, or its error; its handle is released.
 pub(crate) struct MendedRow {
     pub(crate) row: u32,
     pub(crate) dims: Vec<u64>,
     pub(crate) fault: Option<Error>,
 }
 
-/// A run to be read, and the buffer for it.
+/// A run to read, and its buffer.
 #[derive(Debug)]
 pub(crate) struct ReadTask {
     pub(crate) generation: u64,
@@ -74,13 +73,13 @@ pub(crate) struct ReadTask {
     pub(crate) shard: Arc<Shard>,
     pub(crate) records: Range<u64>,
     pub(crate) buffer: Vec<u8>,
-    /// Bytes that are taken for it.
+    /// Bytes that are counted for it.
     pub(crate) bytes: u64,
-    /// Of a run that is a scene, its patches.
+    /// Patches, if the run is a scene.
     pub(crate) scene: Option<Arc<SceneRead>>,
 }
 
-/// A batch whose rows are prepared, to be handed to the stage.
+/// A batch whose rows are prepared, to be submitted to the stage.
 pub(crate) struct SubmitTask {
     pub(crate) generation: u64,
     pub(crate) batch: u64,
@@ -89,37 +88,37 @@ pub(crate) struct SubmitTask {
     pub(crate) slot: Arc<Rows>,
 }
 
-/// The next useful thing to do.
+/// The next task of a thread.
 #[expect(
     clippy::large_enum_variant,
     reason = "lives on the stack of one loop; a box would be an allocation for each batch"
 )]
 pub(crate) enum Task {
-    /// Rows were put into the thread's list.
+    /// Decode the rows in the thread's list.
     Decode,
-    /// Parts of a large record that others have begun.
+    /// Decode parts of a large record that is open.
     Parts(Arc<LargeRecord>),
     Read(ReadTask),
     Plan(BatchPlan),
     /// Open a shard of the batch that is planned next.
     Open(Arc<Openings>),
-    /// Make a slot, once the one that it replaces is gone.
+    /// Make a slot, after the slot that it replaces is dropped.
     Allocate(SlotRoom, Option<Arc<Rows>>),
-    /// Let go of slots that nobody needs any more: on a device that may take a while.
+    /// Drop slots that are not needed any more: on a device this may take a while.
     Free(Vec<Arc<Rows>>),
     Submit(SubmitTask),
-    /// Decode what the device could not.
+    /// Decode values that the device could not.
     Mend(MendTask),
-    /// Nothing: sleep until something changes.
+    /// Sleep until something changes.
     Wait(Idle),
     Exit,
 }
 
-/// Why a thread is idle.
+/// Reason why a thread is idle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Idle {
     ForData,
     ForSlot,
-    /// The epoch is over, or others are at it.
+    /// The epoch is over, or other threads do the remaining work.
     Done,
 }

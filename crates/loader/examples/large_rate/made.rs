@@ -1,4 +1,4 @@
-//! Datasets of one synthetic cube many times, stored in the ways that the table compares.
+//! Datasets that repeat one synthetic cube, stored in the ways that the table compares.
 
 use crate::{Outcome, cube};
 use half::f16;
@@ -10,7 +10,7 @@ use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::Path;
 
-/// How cubes are stored: one dataset each.
+/// Storage of cubes: one dataset each.
 pub(crate) const FORMS: [ArraySettings; 3] = [
     form(Coder::Blosc2Lz4, Filter::Bitshuffle, true),
     form(Coder::Blosc2Lz4, Filter::Shuffle, false),
@@ -29,7 +29,7 @@ pub(crate) fn cube() -> Outcome<Array> {
     Ok(Array::new(Dtype::F16, cube::SHAPE.to_vec(), halves.collect())?)
 }
 
-/// Writes a shard that is opened alone, with the cube so many times.
+/// Writes a shard that can be opened alone, with `cubes` copies of the cube.
 pub(crate) fn write(shard: &Path, cubes: u64, cube: &Array, settings: ArraySettings) -> Outcome<()> {
     let EncodedArray { codec, descriptor, payload, .. } = ArrayEncoder::new(settings)?.encode(cube, None)?;
     let schema = Schema::new(vec![Field::stored("cube", FieldKind::Array)])?;

@@ -1,4 +1,4 @@
-//! What is timed: loaders, and what the machine can do with the same records.
+//! The timed sides: loaders, and the limits of the machine on the same records.
 
 use crate::Outcome;
 use crate::cube::median;
@@ -32,10 +32,10 @@ pub(crate) struct Stored {
     pub(crate) record_bytes: usize,
 }
 
-/// One of those that take turns: it goes through all records once.
+/// One of the sides that take turns: it processes all records once.
 pub(crate) struct Side<'a> {
     pub(crate) name: String,
-    /// Bytes that cross memory for a record, as computed; 0 if nobody asks.
+    /// Computed bytes that cross memory for a record; 0 if not needed.
     pub(crate) crossing: u64,
     lap: Box<dyn Fn() -> Outcome<()> + 'a>,
     laps: Vec<[f64; 2]>,
@@ -46,18 +46,18 @@ impl<'a> Side<'a> {
         Self { name: name.into(), crossing: 0, lap: Box::new(lap), laps: Vec::new() }
     }
 
-    /// The same, of which so many bytes cross memory for a record.
+    /// Sets the bytes that cross memory for a record.
     pub(crate) fn crossing(self, crossing: u64) -> Self {
         Self { crossing, ..self }
     }
 
-    /// A loader that goes on from epoch to epoch.
+    /// A loader that continues from epoch to epoch.
     pub(crate) fn loader(name: &str, dataset: &Dataset, options: LoaderOptions) -> Outcome<Self> {
         let loader = RefCell::new(Loader::open(dataset, options.end(End::Uneven).begins_ahead(false))?);
         Ok(Self::new(name, move || epoch(&mut loader.borrow_mut())))
     }
 
-    /// Decodes the payloads in memory as they are, each by one thread: no differences are undone.
+    /// Decodes the payloads in memory, each by one thread: no differences are undone.
     pub(crate) fn alone(name: &str, stored: &'a [Stored], threads: usize) -> Self {
         Self::by(name, stored, decode, threads)
     }
@@ -67,7 +67,7 @@ impl<'a> Side<'a> {
         Self::by(name, stored, read, threads)
     }
 
-    /// The same with the CRC32 of each step while it is in the cache.
+    /// As [`Side::read`], with the CRC32 of each step while it is in the cache.
     pub(crate) fn read_checked(name: &str, stored: &'a [Stored], threads: usize) -> Self {
         Self::by(name, stored, read_checked, threads)
     }
@@ -77,14 +77,14 @@ impl<'a> Side<'a> {
         Self::new(name, move || in_turn(stored, &own, work))
     }
 
-    /// Medians: records a second, of so many, and milliseconds of processor time for each.
+    /// Medians: records a second, out of `records`, and milliseconds of processor time for each.
     pub(crate) fn medians(&self, records: usize) -> [f64; 2] {
         let [seconds, cpu] = [0, 1].map(|k| median(self.laps.iter().map(|lap| lap[k]).collect()));
         [records as f64 / seconds, 1e3 * cpu / records as f64]
     }
 }
 
-/// All sides in turn, after a round that does not count.
+/// Measures all sides in turn, after a warm-up round.
 pub(crate) fn measure(sides: &mut [Side<'_>], rounds: usize) -> Outcome<()> {
     for round in 0..=rounds {
         for side in &mut *sides {
@@ -130,7 +130,7 @@ pub(crate) fn stored(dataset: &Dataset) -> Outcome<Vec<Stored>> {
     Ok(all)
 }
 
-/// The next epoch.
+/// Runs the next epoch.
 fn epoch(loader: &mut Loader) -> Outcome<()> {
     loader.set_epoch(loader.state().epoch + 1)?;
     while let Some(batch) = loader.next_batch() {
@@ -166,7 +166,7 @@ fn read_checked(stored: &Stored, _: &mut ArrayDecoder, buffer: &mut Vec<u8>) -> 
     Ok(())
 }
 
-/// All records, by threads that take the next one each, with memory that they keep.
+/// Processes all records, by threads that each take the next one, with memory that they keep.
 fn in_turn(stored: &[Stored], own: &[Own], work: Work) -> Outcome<()> {
     let next = AtomicUsize::new(0);
     let take = |own: &Own| -> Result<(), String> {

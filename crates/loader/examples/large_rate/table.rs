@@ -12,7 +12,7 @@ const PARTS: &str = "in parts";
 const ALONE: &str = "alone";
 const READ: &str = "read";
 
-/// A way to go through the cubes.
+/// A way to process the cubes.
 struct Row {
     name: String,
     /// Bytes that cross memory for a cube.
@@ -49,8 +49,8 @@ pub(crate) fn print(mut args: impl Iterator<Item = String>) -> Outcome<()> {
     Ok(())
 }
 
-/// Measures all ways with each number of threads and size of batch. A cube has so many stored
-/// bytes, and so many decoded.
+/// Measures all ways with each number of threads and size of batch. A cube has `stored` stored and
+/// `decoded` decoded bytes.
 fn rows(
     dataset: &Dataset,
     all: &[Stored],
@@ -66,7 +66,7 @@ fn rows(
         let mut sides = [
             Side::loader(PARTS, dataset, plain())?.crossing(stored + decoded),
             Side::loader("in parts, to float32", dataset, single)?.crossing(stored + 2 * decoded),
-            // Page cache, buffer, and out of that to the CRC32 and to the decoder.
+            // Page cache, buffer, and from there to the CRC32 and to the decoder.
             Side::loader("one thread a record", dataset, whole)?.crossing(4 * stored + decoded),
             Side::alone(ALONE, all, threads).crossing(stored + decoded),
             Side::read(READ, all, threads).crossing(2 * stored),
@@ -93,7 +93,7 @@ fn print_rows(rows: &[Row], settings: &[(usize, u32)]) {
     }
 }
 
-/// What the loader reaches of a yardstick, of the two medians.
+/// Rate of the loader relative to a yardstick, from the two medians.
 fn print_ratios(rows: &[Row], yardstick: &str) {
     let of = |name: &str| rows.iter().find(|row| row.name == name).map_or(&[][..], |row| &row.cells);
     let ratios = of(PARTS).iter().zip(of(yardstick)).map(|([rate, _], [most, _])| format!("{:>16.2}", rate / most));

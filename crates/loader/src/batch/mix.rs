@@ -9,10 +9,10 @@ use shardpack_format::bug;
 use shardpack_jpeg::PixelLayout;
 use shardpack_reader::{Error, Result};
 
-/// Mixes a batch that nobody has seen yet, where it is.
+/// Mixes the rows of a batch in place, before the batch is handed out.
 ///
 /// # Errors
-/// `Io` if the device does not mix it.
+/// `Io` if the device cannot mix the batch.
 pub(crate) fn mix(choices: &[Mix], layout: PixelLayout, lent: &mut Lent) -> Result<()> {
     let plan = &lent.plan;
     let rows = plan.indices.len();
@@ -33,7 +33,8 @@ pub(crate) fn mix(choices: &[Mix], layout: PixelLayout, lent: &mut Lent) -> Resu
         let picture = fields.plans.iter().find(|plan| matches!(plan.kind, FieldType::Picture(_)));
         let shape = match (&field.kind, picture) {
             (FieldType::Picture(_), _) => &field.shape,
-            // A label follows the first picture: rectangles of others are rounded otherwise.
+            // A one-hot label is mixed with the shape of the first picture, because the rounding of a
+            // CutMix rectangle depends on it.
             (FieldType::OneHot(_), Some(picture)) => &picture.shape,
             _ => continue,
         };

@@ -22,12 +22,12 @@ use std::ops::Range;
 use std::ptr::NonNull;
 use std::sync::{Arc, Weak};
 
-/// A batch. Cloning it shares it; the slot goes back to the loader when the last clone is dropped,
-/// and may outlive the loader.
+/// A batch. Clones share one slot. The slot goes back to the loader when the last clone is dropped, and
+/// may outlive the loader.
 ///
-/// Batches may be kept: when all slots are in the caller's hands, the loader makes another one, and
-/// gives it up when it comes back ([`LoaderStats::extra_slots`](crate::LoaderStats::extra_slots)
-/// counts them). The caller then pays for every batch that it keeps.
+/// Batches may be kept: when the caller holds all slots, the loader makes another one, and frees it
+/// when it comes back ([`LoaderStats::extra_slots`](crate::LoaderStats::extra_slots) counts them). The
+/// caller then pays for every batch that it keeps.
 ///
 /// ```no_run
 /// # use shardpack_loader::{Dataset, Loader, LoaderOptions};
@@ -42,12 +42,12 @@ use std::sync::{Arc, Weak};
 #[derive(Debug, Clone)]
 pub struct Batch(Arc<Lent>);
 
-/// Who gets back what a batch held.
+/// Receiver of the slot of a dropped batch.
 pub(crate) trait Home: Send + Sync {
     fn give_back(&self, slot: Arc<Rows>, plan: BatchPlan);
 }
 
-/// What a batch holds, and where it goes back to.
+/// Content of a batch, and the receiver of its slot.
 pub(crate) struct Lent {
     pub(crate) slot: Option<Arc<Rows>>,
     pub(crate) plan: BatchPlan,
@@ -58,7 +58,7 @@ pub(crate) struct Lent {
 }
 
 impl Lent {
-    /// What everything random about a row of it is drawn from.
+    /// Key of all random draws of a row.
     pub(crate) fn draw_key(&self, sample: u64, row: &PlannedRow) -> DrawKey {
         let PlannedRow { record, repetition, patch, .. } = *row;
         draw_key(self.seed, SampleAt { sample, record, epoch: self.plan.epoch, repetition, patch, origin: None })
@@ -108,18 +108,18 @@ pub struct Tensor<'a> {
     field: &'a FieldPlan,
     /// Place of the field among the fields.
     number: usize,
-    /// A slice of it is made only when somebody asks: other libraries may be writing into it.
+    /// The slot. A slice of it is made only on request, because other libraries may be writing into it.
     slot: Option<&'a Arc<Rows>>,
 }
 
-/// Where a field of a batch is on a device.
+/// Location of a field on a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OnDevice {
     /// The device.
     pub device: DeviceId,
-    /// Address of the first byte of the first row, as the device counts.
+    /// Device address of the first byte of the first row.
     pub address: u64,
-    /// To the last byte of the last row.
+    /// Number of bytes, to the last byte of the last row.
     pub bytes: usize,
 }
 
@@ -142,7 +142,7 @@ impl Batch {
         self.0.plan.indices.len()
     }
 
-    /// Whether there is no row.
+    /// Returns true if the batch has no rows.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.plan.indices.is_empty()
@@ -154,14 +154,14 @@ impl Batch {
         &self.0.plan.indices
     }
 
-    /// For each row what its random view and patch were drawn from: with it,
-    /// [`PatchPlace::origin`](crate::PatchPlace::origin) says where a patch lay.
+    /// For each row the key of its random view and patch;
+    /// [`PatchPlace::origin`](crate::PatchPlace::origin) computes the place of the patch from it.
     pub fn draw_keys(&self) -> impl ExactSizeIterator<Item = DrawKey> {
         let Lent { plan, .. } = &*self.0;
         plan.indices.iter().zip(&plan.rows).map(|(&sample, row)| self.0.draw_key(sample, row))
     }
 
-    /// Along how many axes patches are cut: 2, 3 of volumes, or 0 if none are.
+    /// Number of axes along which patches are cut: 2, 3 for volumes, 0 without patches.
     #[must_use]
     pub fn patch_axes(&self) -> usize {
         let axes = |plan: &FieldPlan| match &plan.kind {
@@ -172,8 +172,8 @@ impl Batch {
         self.0.fields.plans.iter().map(axes).max().unwrap_or(0)
     }
 
-    /// For each row where its patch lies; `None` if the loader cuts none. Rows that hold no sample,
-    /// and rows without a value, have no place.
+    /// For each row the place of its patch; `None` if the loader cuts no patches. Rows without a sample
+    /// or without a value have no place.
     ///
     /// ```no_run
     /// # use shardpack_loader::{CubeMode, Dataset, Loader, LoaderOptions};
@@ -191,7 +191,7 @@ impl Batch {
             let mut places = vec![None; self.len()];
             for &(row, at) in &self.0.plan.patches {
                 let row = to_usize(row);
-                // Of a sample that is skipped because of what the device has found, the place is known.
+                // A sample that is skipped because of an error on the device has a place.
                 if let (Some(place), Some(true)) = (places.get_mut(row), self.mask().get(row)) {
                     *place = Some(at);
                 }
@@ -200,8 +200,8 @@ impl Batch {
         })
     }
 
-    /// For each row whether it holds a sample: false for padding and for samples that were skipped,
-    /// whose values are zero.
+    /// For each row true if it holds a sample: false for padding and for skipped samples, whose values
+    /// are zero.
     #[must_use]
     pub fn mask(&self) -> &[bool] {
         &self.0.plan.mask
@@ -221,7 +221,7 @@ impl Batch {
         self.0.fields.plans.iter().map(|field| field.name.as_str())
     }
 
-    /// One field; `None` if the batch has none of this name.
+    /// The field of this name; `None` if the batch has no such field.
     #[must_use]
     pub fn field(&self, name: &str) -> Option<Tensor<'_>> {
         let lent = &*self.0;
@@ -230,15 +230,14 @@ impl Batch {
         Some(Tensor { plan: &lent.plan, fields: &lent.fields, field, number, slot: lent.slot.as_ref() })
     }
 
-    /// Every field.
+    /// All fields.
     pub fn fields(&self) -> impl Iterator<Item = Tensor<'_>> {
         self.names().filter_map(|name| self.field(name))
     }
 
-    /// For each row its value of a field of
-    /// [`LoaderOptions::objects`](crate::LoaderOptions::objects), or of one that is aligned
-    /// ([`Align`](crate::Align)); `None` for padding, and where the sample has none. `None` for a
-    /// field that is none of these.
+    /// For each row its value of a field of [`LoaderOptions::objects`](crate::LoaderOptions::objects),
+    /// or of an aligned field ([`Align`](crate::Align)); `None` for padding and for samples without a
+    /// value. `None` for all other fields.
     ///
     /// ```no_run
     /// # use shardpack_loader::{Dataset, Loader, LoaderOptions, Object, View};
@@ -265,22 +264,21 @@ impl Batch {
         Some(rows)
     }
 
-    /// The device that the batch is on; `None` without a [stage](crate::LoaderOptions::stage).
+    /// The device of the batch; `None` without a [stage](crate::LoaderOptions::stage).
     #[must_use]
     pub fn device(&self) -> Option<DeviceId> {
         self.0.slot.as_ref()?.stage().map(|stage| stage.device())
     }
 
-    /// Notes that the batch is used on this stream of its device: when it is dropped, its slot is
-    /// filled again only after what is in that stream then. Without a stage there is nothing to
-    /// note.
+    /// Records that this stream of the device uses the batch: after the batch is dropped, its slot is
+    /// filled again only when the work then queued in the stream is done. Does nothing without a stage.
     pub fn used_on(&self, stream: StreamHandle) {
         if let Some(stage) = self.0.slot.as_ref().and_then(|slot| slot.stage()) {
             stage.used_on(stream);
         }
     }
 
-    /// Bytes of all rows of all fields.
+    /// Bytes of all rows of all fields together.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.fields().map(|field| field.span().len() as u64).sum()
@@ -294,7 +292,7 @@ impl<'a> Tensor<'a> {
         &self.field.name
     }
 
-    /// Type of an element.
+    /// Element type.
     #[must_use]
     pub const fn dtype(&self) -> ElementType {
         self.field.dtype
@@ -309,8 +307,7 @@ impl<'a> Tensor<'a> {
         self.plan.parts.get(start..start + rows).unwrap_or_default()
     }
 
-    /// Shape with the samples as first axis, where all rows have one; `None` if the field is
-    /// ragged.
+    /// Shape with the samples as first axis; `None` if the field is ragged.
     #[must_use]
     pub fn shape(&self) -> Option<Vec<u64>> {
         match self.field.size {
@@ -321,20 +318,20 @@ impl<'a> Tensor<'a> {
         }
     }
 
-    /// The bytes of the slot, for reading.
+    /// The readable bytes of the slot.
     fn all(&self) -> &'a [u8] {
         let slot = self.slot.filter(|slot| self.span().end <= slot.host());
         slot.and_then(Rows::bytes).unwrap_or_default()
     }
 
-    /// Where all rows lie in the slot.
+    /// Range of all rows in the slot.
     fn span(&self) -> Range<usize> {
         let parts = self.parts();
         parts.first().map_or(0, |part| part.start)..parts.last().map_or(0, |part| part.end)
     }
 
-    /// Where all rows are on the device of the batch, if that is on one. The bytes are there, and
-    /// stay as they are while the batch, or a clone of it, lives, and after that until what was in
+    /// Location of all rows on the device of the batch; `None` if the batch is on the host. The bytes
+    /// are valid and unchanged while the batch or a clone of it lives, and after that until the work in
     /// the streams of [`Batch::used_on`] is done.
     #[must_use]
     pub fn on_device(&self) -> Option<OnDevice> {
@@ -343,7 +340,7 @@ impl<'a> Tensor<'a> {
         Some(OnDevice { device: stage.device(), address: stage.address() + span.start as u64, bytes: span.len() })
     }
 
-    /// All rows, wherever they are: a copy of [`Tensor::bytes`], or of what is on the device.
+    /// Copies all rows to the host: from [`Tensor::bytes`], or from the device.
     ///
     /// # Errors
     /// `Io` if the device fails.
@@ -356,34 +353,34 @@ impl<'a> Tensor<'a> {
         Ok(bytes)
     }
 
-    /// All rows: from the first byte of the first to the last byte of the last, little-endian. Empty
-    /// for a field that is only on a device.
+    /// All rows, from the first byte of the first to the last byte of the last, little-endian. Empty if
+    /// the field is only on a device.
     #[must_use]
     pub fn bytes(&self) -> &'a [u8] {
         self.all().get(self.span()).unwrap_or_default()
     }
 
-    /// Where [`Tensor::bytes`] lie, for whoever hands them to another library, which may write into
-    /// them: by DLPack, or as an array of NumPy. The pointer is good as long as the batch, or a
-    /// clone of it, lives. While others may write through it, nobody may hold what
-    /// [`Tensor::bytes`] or [`Tensor::row`] of this field have lent.
+    /// The memory of [`Tensor::bytes`], to hand to another library that may write into it (DLPack, a
+    /// NumPy array). The pointer is valid while the batch or a clone of it lives. While another library
+    /// may write through it, no slice from [`Tensor::bytes`] or [`Tensor::row`] of this field may be
+    /// alive.
     #[must_use]
     pub fn memory(&self) -> NonNull<[u8]> {
-        // What is on a device is not in the block, whatever its place in the batch.
+        // A field on a device is not in the host memory of the slot, even if its offset is.
         let slot = self.slot.filter(|slot| self.span().end <= slot.host());
         let memory = slot.and_then(|slot| Rows::memory(slot, self.span()));
         memory.unwrap_or_else(|| NonNull::slice_from_raw_parts(NonNull::dangling(), 0))
     }
 
-    /// Where row `i` begins in [`Tensor::bytes`], in bytes.
+    /// Byte offset of each row in [`Tensor::bytes`].
     pub fn offsets(&self) -> impl ExactSizeIterator<Item = usize> + 'a {
         let parts = self.parts();
         let base = parts.first().map_or(0, |part| part.start);
         parts.iter().map(move |part| part.start - base)
     }
 
-    /// Shape of row `i`; `None` past the end. The one axis of stored bytes is their number. All
-    /// zero for padding and skipped rows of ragged fields.
+    /// Shape of row `i`; `None` past the end. Stored bytes have one axis, their length. All zero for
+    /// padding and skipped rows of ragged fields.
     #[must_use]
     pub fn row_shape(&self, i: usize) -> Option<&'a [u64]> {
         if i >= self.rows() {
@@ -396,14 +393,14 @@ impl<'a> Tensor<'a> {
         self.plan.dims.get(start..start + self.field.shape.len())
     }
 
-    /// For each row whether it holds a value: false where [`Batch::mask`] is, and where the sample
-    /// has none for this field, whose row is zero, or empty if the field is ragged.
+    /// For each row true if it holds a value: false where [`Batch::mask`] is false, and for samples
+    /// without a value for this field, whose row is zero, or empty if the field is ragged.
     pub fn mask(&self) -> impl ExactSizeIterator<Item = bool> + 'a {
         let (plan, number) = (self.plan, self.number);
         (0_u32..)
             .zip(&plan.mask)
             .map(move |(row, &there)| {
-                // Nearly always there is none.
+                // `missing` is nearly always empty.
                 there
                     && !plan.missing.iter().any(|&(at, field)| at == row && usize::try_from(field).ok() == Some(number))
             })

@@ -1,5 +1,5 @@
-//! Which part of its picture each row of a batch shows, and how: so that what a model predicts can
-//! be put back.
+//! The part of its picture that each row shows, and its changes, so that predictions can be mapped
+//! back.
 
 use super::Batch;
 use crate::fields::{Col, FieldType, PictureField};
@@ -7,20 +7,20 @@ use shardpack_format::Codec;
 use shardpack_jpeg::{Crop, DrawKey};
 use shardpack_reader::{Error, Result, Shard};
 
-/// What a row shows of its picture.
+/// The part of a picture that a row shows.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Shown {
     /// Height and width of the whole picture, upright, in pixels.
     pub source: [u32; 2],
-    /// The part that is shown, in pixels of the whole picture, and what became of it. If it is padded,
-    /// [`Crop::covered`] is what the row covers, borders and all: put back by that what is predicted.
+    /// The part that is shown, in pixels of the whole picture, and its changes. If it is padded,
+    /// [`Crop::covered`] is the area of the row with its borders: use it to map predictions back.
     pub crop: Crop,
 }
 
 impl Batch {
-    /// For each row what it shows of its picture; `None` for padding and for rows without a picture.
-    /// Sizes come from the index, so nothing is read, unless orientations stand in the pictures
-    /// alone.
+    /// For each row the part of its picture that it shows; `None` for padding and for rows without a
+    /// picture. Sizes come from the index, so nothing is read, unless the orientations are stored only
+    /// in the pictures.
     ///
     /// ```no_run
     /// # use shardpack_loader::{Dataset, ImageMode, Loader, LoaderOptions};
@@ -35,8 +35,8 @@ impl Batch {
     /// ```
     ///
     /// # Errors
-    /// `Usage` if the field is no picture that is decoded, or the index has no `height` and `width`;
-    /// `Io` and `Format` as reading the index.
+    /// `Usage` if the field is not a decoded picture, or the index has no `height` and `width`; `Io`
+    /// and `Format` as reading the index.
     pub fn shown(&self, field: &str) -> Result<Vec<Option<Shown>>> {
         let from = self.fields_of_loader().plans.iter().find(|plan| plan.name == field).map(|plan| &plan.kind);
         let Some(FieldType::Picture(PictureField { view, orientation, .. })) = from else {
@@ -67,7 +67,7 @@ impl Batch {
                 Some(column) => column.length(&shard, record).unwrap_or(1),
                 None => self.orientation_inside(index, field)?,
             };
-            // Orientations from 5 on swap rows and columns.
+            // Orientations from 5 on swap height and width.
             let source = if (5..=8).contains(&turned) { [stored[1], stored[0]] } else { stored };
             let crop = view.resolve(source[1], source[0], &key).map_err(|error| named(&shard, record, error))?;
             Ok(Some(Shown { source, crop }))
@@ -75,7 +75,7 @@ impl Batch {
         self.indices().iter().zip(self.draw_keys().zip(present)).map(row).collect()
     }
 
-    /// The orientation of a picture that only its own bytes tell.
+    /// Reads the orientation of a picture from its bytes.
     fn orientation_inside(&self, index: u64, field: &str) -> Result<u64> {
         let sample = self.dataset().get(index)?;
         let value = sample.field(field)?;

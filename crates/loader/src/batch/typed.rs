@@ -6,14 +6,14 @@ use ndarray::{ArrayView, Dimension, IxDyn};
 use shardpack_format::{Dtype, ElementType, to_usize};
 use shardpack_reader::{Error, Result};
 
-/// A type that elements of a batch have in Rust.
+/// A Rust type for the elements of a batch.
 pub trait Element: bytemuck::CheckedBitPattern + sealed::Sealed {
-    /// Its name in a dataset.
+    /// The element type in the dataset.
     const TYPE: ElementType;
 }
 
 mod sealed {
-    /// No other types.
+    /// Seals [`Element`](super::Element) against other types.
     pub trait Sealed {}
 }
 
@@ -45,7 +45,7 @@ elements! {
 }
 
 impl Batch {
-    /// The values of a field of one shape, row after row.
+    /// The values of a field whose rows have one shape, row after row.
     ///
     /// ```no_run
     /// # use shardpack_loader::{Dataset, LoaderOptions};
@@ -58,8 +58,8 @@ impl Batch {
     /// ```
     ///
     /// # Errors
-    /// `Usage`, and the error says what the field is, if the batch has no such field, its elements are
-    /// of another type, its rows differ in shape, or it is on a device.
+    /// `Usage`, with a description of the field, if the batch has no such field, its element type is a
+    /// different one, its rows differ in shape, or it is on a device.
     pub fn slice<T: Element>(&self, field: &str) -> Result<&[T]> {
         self.known(field)?.slice()
     }
@@ -77,7 +77,7 @@ impl Batch {
     /// ```
     ///
     /// # Errors
-    /// As [`Batch::slice`]; also if the array has another number of axes.
+    /// As [`Batch::slice`]; also if the number of axes differs.
     pub fn array<T: Element, D: Dimension>(&self, field: &str) -> Result<ArrayView<'_, T, D>> {
         self.known(field)?.array()
     }
@@ -92,7 +92,7 @@ impl Batch {
 }
 
 impl<'a> Tensor<'a> {
-    /// The values of all rows, if they have one shape: see [`Batch::slice`].
+    /// The values of all rows, if they have one shape; see [`Batch::slice`].
     ///
     /// # Errors
     /// As [`Batch::slice`].
@@ -104,7 +104,7 @@ impl<'a> Tensor<'a> {
         self.cast(self.bytes())
     }
 
-    /// The values of all rows, `[samples, …]`: see [`Batch::array`].
+    /// The values of all rows, `[samples, …]`; see [`Batch::array`].
     ///
     /// # Errors
     /// As [`Batch::array`].
@@ -113,10 +113,10 @@ impl<'a> Tensor<'a> {
         self.shaped(values, &self.shape().unwrap_or_default())
     }
 
-    /// The values of row `i`, whatever the shapes of the others; empty for a row without a value.
+    /// The values of row `i`, whatever the shapes of other rows; empty for a row without a value.
     ///
     /// # Errors
-    /// As [`Batch::array`]; also if there is no such row.
+    /// As [`Batch::array`]; also if row `i` does not exist.
     pub fn row_array<T: Element, D: Dimension>(&self, i: usize) -> Result<ArrayView<'a, T, D>> {
         let row = self.row(i).zip(self.row_shape(i));
         let (bytes, shape) =

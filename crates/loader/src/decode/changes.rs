@@ -1,23 +1,23 @@
-//! Augmentations of pictures: on the levels of a row, right after they were decoded.
+//! Augmentations of pictures: applied to the levels of a row directly after decoding.
 
 use shardpack_augment::{Augmentation, ChangeScratch, Picture};
 use shardpack_format::{Error as FormatError, bug};
 use shardpack_jpeg::{PixelLayout, Rendering};
 use shardpack_reader::Result;
 
-/// One thread's memory for augmentations.
+/// Memory of one thread for augmentations.
 #[derive(Default)]
 pub(crate) struct Changes {
     scratch: ChangeScratch,
-    /// A picture whose rows are wanted channel by channel, before it is.
+    /// Pixels of a picture before its channels are separated into planes.
     pixels: Vec<u8>,
 }
 
 impl Changes {
-    /// Decodes a picture and changes it; returns its height and width.
+    /// Decodes a picture and augments it; returns its height and width.
     ///
     /// # Errors
-    /// Those of `decode`.
+    /// The errors of `decode`.
     pub(crate) fn decode(
         &mut self,
         changes: &[Augmentation],

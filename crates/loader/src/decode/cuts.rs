@@ -1,4 +1,4 @@
-//! How a large record is cut into parts.
+//! Cuts of a large record into parts.
 
 use super::record::RowField;
 use crate::rows::Share;
@@ -12,9 +12,9 @@ pub(crate) struct LargeValue<'a> {
     pub(crate) place: &'a FieldPlace<'a>,
     /// Bytes of its row.
     pub(crate) room: usize,
-    /// Axes that the index promised, if it is ragged.
+    /// Axes from the index, if it is ragged.
     pub(crate) dims: &'a [u64],
-    /// Bytes of a part that is not decoded, about.
+    /// Approximate bytes of a part that is not decoded.
     pub(crate) part_bytes: usize,
 }
 
@@ -29,9 +29,9 @@ impl LargeValue<'_> {
 #[derive(Default)]
 pub(crate) struct Cuts {
     pub(super) parts: Vec<Cut>,
-    /// Where parts go in the row: the field, and the share of it.
+    /// Targets of parts in the row: the field, and the part's share of it.
     pub(super) rows: Vec<(usize, Share)>,
-    /// Values that go to staging memory: the field, and where they are in the record.
+    /// Values that go to staging memory: the field, and the range in the record.
     pub(super) staged: Vec<(usize, Range<u64>)>,
     pub(super) fields: Vec<MadeField>,
 }
@@ -39,29 +39,29 @@ pub(crate) struct Cuts {
 /// Consecutive bytes of a record.
 pub(super) struct Cut {
     pub(super) bytes: Range<u64>,
-    /// The field, and the number of the part in it.
+    /// Number of the field, and number of the part in the field.
     pub(super) of: Option<(usize, usize)>,
     pub(super) goal: CutGoal,
 }
 
-/// Where they go.
+/// Target of a part.
 #[derive(Clone, Copy)]
 pub(super) enum CutGoal {
     Nowhere,
-    /// The number among those that go to the row.
+    /// Number among the parts that go to the row.
     Row(usize),
-    /// The number of the value among those that are staged, and of the part in that value.
+    /// Number of the staged value, and number of the part in it.
     Stage(usize, usize),
 }
 
 impl Cuts {
-    /// Adds a part of a field, which goes to `share` of its row.
+    /// Adds a part of a field. It is written to `share` of the row.
     pub(crate) fn push_row(&mut self, bytes: Range<u64>, field: usize, part: usize, share: Share) {
         self.parts.push(Cut { bytes, of: Some((field, part)), goal: CutGoal::Row(self.rows.len()) });
         self.rows.push((field, share));
     }
 
-    /// Adds a field that is staged, in parts of `step` bytes.
+    /// Adds a staged field, in parts of `step` bytes.
     pub(crate) fn push_staged(&mut self, field: usize, bytes: &Range<u64>, step: u64) {
         let value = self.staged.len();
         let cut = |(part, bytes)| Cut { bytes, of: Some((field, part)), goal: CutGoal::Stage(value, part) };
@@ -69,12 +69,12 @@ impl Cuts {
         self.staged.push((field, bytes.clone()));
     }
 
-    /// Adds a part of which only the CRC is wanted.
+    /// Adds a part that is read only for the CRC.
     pub(crate) fn push_unused(&mut self, bytes: Range<u64>, of: Option<(usize, usize)>) {
         self.parts.push(Cut { bytes, of, goal: CutGoal::Nowhere });
     }
 
-    /// Whether a value is cut already.
+    /// Returns true if the value is cut already.
     pub(super) fn has(&self, value: &Range<u64>) -> bool {
         self.parts.iter().any(|cut| value.contains(&cut.bytes.start))
     }

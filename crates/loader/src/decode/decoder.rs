@@ -1,4 +1,4 @@
-//! The decoder of rows of one thread.
+//! The row decoder of a thread.
 
 use super::fields::{FieldDecoder, decoder};
 use super::recipe::{Context, Recipe};
@@ -11,15 +11,15 @@ use crate::task::RowNotes;
 use shardpack_array::ZstdDecoder;
 use shardpack_reader::Shard;
 
-/// One thread's decoders, field by field, and its memory: used again for every row.
+/// Decoders of one thread, one for each field, and memory that is reused for every row.
 pub(crate) struct RowDecoder {
     pub(crate) fields: Vec<Box<dyn FieldDecoder>>,
     pub(crate) tools: Tools,
-    /// For values whose bytes a stage wants decompressed.
+    /// Decompresses values for a stage.
     pub(crate) zstd: ZstdDecoder,
     /// A row that the host decodes for a device.
     pub(crate) host_row: Vec<u8>,
-    /// A record that is read for one row.
+    /// Bytes of a record that is read for one row.
     pub(crate) record: Vec<u8>,
     /// Memory for parts of large records.
     pub(crate) parts: PartScratch,
@@ -40,24 +40,24 @@ impl RowDecoder {
         }
     }
 
-    /// Begins a row.
+    /// Starts a row.
     pub(crate) fn begin(&mut self) {
         self.notes = RowNotes::default();
         self.tools.window = None;
     }
 }
 
-/// A row that is made: its sample, and where its values go.
+/// A row to decode: its sample, and the target of its values.
 pub(crate) struct RowTarget<'a> {
     pub(crate) at: SampleAt,
     pub(crate) row: &'a mut RowMut,
-    /// The axes that the index promised, of all ragged fields; where only the record knows, they are
-    /// put right.
+    /// Axes of all ragged fields, from the index; corrected where only the record has the exact
+    /// lengths.
     pub(crate) dims: &'a mut [u64],
 }
 
 impl RowTarget<'_> {
-    /// Its record.
+    /// The record of the row.
     pub(crate) const fn record<'r>(
         &self,
         context: Context<'r>,

@@ -1,4 +1,4 @@
-//! Records decoded to their rows: the work of one thread, with decoders and memory of its own.
+//! Decoding of records into rows: the work of one thread, with its own decoders and memory.
 
 mod changes;
 mod cuts;

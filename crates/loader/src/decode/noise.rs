@@ -1,5 +1,5 @@
-//! Noise on rows of cubes: added last of all, to values as they come, whoever decoded them in however
-//! many parts.
+//! Noise on rows of cubes: added last, to the final values, on host and device alike and for any number
+//! of parts.
 
 use super::decoder::RowDecoder;
 use super::fields::image_axes;
@@ -14,10 +14,10 @@ use shardpack_augment::BandAugmentation;
 use shardpack_format::Result;
 
 impl Recipe {
-    /// The noise for the values of a field of a sample, if there is any.
+    /// The noise for a field of a sample; `None` if the field gets no noise.
     ///
     /// # Errors
-    /// `Usage` if the field holds no floats of at most 32 bits.
+    /// `Usage` if the elements of the field are not floats of at most 32 bits.
     pub(crate) fn noise(&self, field: &FieldPlan, at: SampleAt) -> Result<Option<RowNoise>> {
         if !field.is_noisy {
             return Ok(None);
@@ -27,7 +27,7 @@ impl Recipe {
         Ok(Some(RowNoise { noise, keep: fill_of(field)? }))
     }
 
-    /// Adds it to a row that is decoded. `dims` are the axes of a ragged one.
+    /// Adds the noise to a decoded row. `dims` are the axes of a ragged row.
     ///
     /// # Errors
     /// As [`RowNoise::add`].
@@ -39,7 +39,7 @@ impl Recipe {
 }
 
 impl RowDecoder {
-    /// Adds noise to the arrays of a row that get any, and are not for a stage.
+    /// Adds noise to the arrays of a row that get noise and are not for a stage.
     pub(super) fn add_noise(&self, record: RowRecord<'_>, row: &mut RowMut, dims: &[u64]) -> Result<()> {
         let RowRecord { recipe, at, .. } = record;
         for (number, field) in recipe.fields.plans.iter().enumerate().filter(|(_, field)| !field.staged) {
@@ -54,7 +54,7 @@ impl RowDecoder {
     }
 }
 
-/// The value in the place of no-data, as the output has it: noise is not added to it.
+/// The replacement for no-data, in the output type: it gets no noise.
 fn fill_of(field: &FieldPlan) -> Result<Option<f32>> {
     let Some(fill) = field.kind.fill() else { return Ok(None) };
     let mut bytes = vec![0; field.dtype.size()];

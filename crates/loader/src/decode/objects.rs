@@ -1,4 +1,4 @@
-//! Takes values that are no tensors out of the record that a thread has in hand for its tensors.
+//! Reads values that are not tensors from the record that a thread decodes tensors from.
 
 use super::fields::instances;
 use super::points::moved;
@@ -12,10 +12,10 @@ use shardpack_format::{ArrayDescriptor, Error as FormatError, FieldKind, FieldVa
 use shardpack_reader::Result;
 use shardpack_reader::raw::name_field;
 
-/// The values of one sample, field by field; `None` where it has none.
+/// The values of one sample, one for each field; `None` where the sample has no value.
 ///
 /// # Errors
-/// With the name of the field: as the decoders, or as alignment, with what the caller says of it.
+/// The errors of the decoders or of alignment, with the name of the field and its alignment options.
 pub(crate) fn of_sample(
     plans: &[ObjectPlan],
     record: &mut dyn SampleValues,
@@ -30,7 +30,7 @@ pub(crate) fn of_sample(
         objects.push(object.transpose().map_err(named)?);
     }
     let mut kept: Vec<Option<RemainingRows>> = vec![None; plans.len()];
-    // Boxes first: others follow them.
+    // Boxes come first, because other fields follow them.
     for of_boxes in [true, false] {
         for (number, plan) in plans.iter().enumerate() {
             let named = |error| name_aligned(plan, plans, error);
@@ -53,7 +53,7 @@ pub(crate) fn of_sample(
                 }
                 _ => continue,
             };
-            // Without its picture, or its boxes, nobody knows where it would be.
+            // Without its picture or its boxes, the value has no place.
             let (followed, rows) = followed.map_or((None, None), |(object, rows)| (Some(object), rows));
             if let (Some(object), Some(kept)) = (objects.get_mut(number), kept.get_mut(number)) {
                 (*object, *kept) = (followed, rows);
@@ -63,7 +63,7 @@ pub(crate) fn of_sample(
     Ok(objects)
 }
 
-/// A value as the view shows it; of boxes, which are left.
+/// Aligns a value with the view; for boxes, also returns the remaining rows.
 fn follow(
     align: &Align,
     object: &Object,
@@ -83,7 +83,7 @@ fn follow(
     }
 }
 
-/// Values that are not what the caller says of them are said to be so.
+/// Adds the field and its declared alignment to the error of a value that does not match it.
 fn name_aligned(plan: &ObjectPlan, plans: &[ObjectPlan], error: FormatError) -> FormatError {
     let said = match &plan.follows {
         Follows::Picture { align, .. } => align.said(),

@@ -1,4 +1,4 @@
-//! Opens a large record: reads what must be known first, and cuts the rest into parts.
+//! Opens a large record: reads its head, and cuts the rest into parts.
 
 use super::cuts::{Cut, CutGoal, Cuts, LargeValue};
 use super::decoder::RowDecoder;
@@ -16,7 +16,7 @@ use shardpack_reader::Shard;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Opens a record, on one thread.
+/// The opening of a record, on one thread.
 struct Opening<'a> {
     recipe: &'a Recipe,
     tools: &'a mut Tools,
@@ -25,18 +25,18 @@ struct Opening<'a> {
     at: SampleAt,
 }
 
-/// A record that is cut.
+/// A record that is cut into parts.
 struct CutRecord {
     frame: Frame,
     cuts: Cuts,
     kept: Vec<KeptBytes>,
 }
 
-/// Parts of one value in staging memory that nobody has yet.
+/// Parts of one value in staging memory that no thread has claimed yet.
 type FreeParts = Vec<Option<Box<dyn StagedPart>>>;
 
 impl RowDecoder {
-    /// Opens a large record, to be made in parts; gives the row back if the record has to be read as a
+    /// Opens a large record, to be decoded in parts; returns the row if the record has to be read as a
     /// whole.
     pub(crate) fn open(
         &mut self,
@@ -52,12 +52,13 @@ impl RowDecoder {
 }
 
 impl Opening<'_> {
-    /// As many bytes as those of this many parts may be kept by whoever opens a record.
+    /// Limit of the bytes that opening a record may keep, in parts.
     const MOST_KEPT: u64 = 4;
 
     fn open(mut self, of: RowId, row: RowMut, dims: &[u64]) -> Result<LargeRecord, RowMut> {
         let Some(CutRecord { frame, cuts, kept }) = self.cut(&row, dims) else { return Err(row) };
-        // After all that may fail: what is claimed of staging memory is gone until the next batch.
+        // After everything that can fail, because claimed staging memory is not free again until the
+        // next batch.
         let Some((staged, mut free)) = self.claim(&row, &cuts.staged) else { return Err(row) };
         let (handle, places) = row.divide(&cuts.rows)?;
         let mut places: Vec<Option<PartMut>> = places.into_iter().map(Some).collect();
@@ -73,7 +74,7 @@ impl Opening<'_> {
             RecordPart::new(bytes, of, to)
         };
         let parts = cuts.parts.into_iter().map(part).collect();
-        // Whatever was not asked for: no part is left but those that threads have.
+        // Drops parts that were not requested, so that the only parts left are those in threads.
         drop(free);
         let row = UnmadeRow { staged, handle, dims: dims.to_vec() };
         Ok(LargeRecord::new(of, Arc::clone(self.shard), frame, kept, cuts.fields, parts, row))
@@ -92,7 +93,7 @@ impl Opening<'_> {
         Some((staged, free))
     }
 
-    /// `None` if the record has to be read as a whole.
+    /// Cuts the record; `None` if it has to be read as a whole.
     fn cut(&mut self, row: &RowMut, dims: &[u64]) -> Option<CutRecord> {
         let (shard, recipe, part_bytes) = (self.shard, self.recipe, self.recipe.part_bytes as u64);
         shard.check_length(self.at.record).ok()?;
@@ -104,7 +105,7 @@ impl Opening<'_> {
             let field = self.field(number, row, dims, &frame, &places, &mut cuts)?;
             cuts.fields.push(field);
         }
-        // Of values that the batch has nothing of, only the CRC is wanted.
+        // Values that are not in the batch are needed only for the CRC.
         for place in places.iter().flatten() {
             let mut wanted =
                 recipe.fields.positions().filter_map(|position| places.get(shard.stored_at(position)?)?.as_ref());
@@ -119,7 +120,7 @@ impl Opening<'_> {
         (!cuts.parts.is_empty()).then_some(CutRecord { frame, cuts, kept })
     }
 
-    /// Plans how a field is made; its parts are added to `cuts`.
+    /// Plans the decoding of a field and adds its parts to `cuts`.
     fn field(
         &mut self,
         number: usize,
@@ -134,7 +135,8 @@ impl Opening<'_> {
         let position = field.kind.position().and_then(|position| shard.stored_at(position));
         let place = position.and_then(|position| places.get(position)?.as_ref());
         let Some(place) = place.filter(|place| !place.bytes.is_empty()) else { return Some(MadeField::Kept) };
-        // A field that is asked for twice is cut once: the other has to have the bytes.
+        // A field that is requested twice is cut once. The second request needs the bytes, so the
+        // record is read as a whole.
         if cuts.has(&place.bytes) {
             return None;
         }
@@ -145,7 +147,7 @@ impl Opening<'_> {
         self.decoders.get_mut(number)?.cut(self.tools, &value, cuts)
     }
 
-    /// Reads what is between the parts.
+    /// Reads the bytes between the parts.
     fn keep(&self, frame: &Frame, head: &[u8], cuts: &Cuts) -> Option<Vec<KeptBytes>> {
         let offset = self.shard.row(self.at.record).ok()?.offset;
         let end = std::iter::once(frame.record_bytes..frame.record_bytes);
@@ -157,7 +159,7 @@ impl Opening<'_> {
             left = left.checked_sub(length)?;
             if length > 0 {
                 let mut bytes = vec![0; size(length)?];
-                // The head was looked at: its bytes are those that the CRC is made of.
+                // The head was read already: the same bytes go into the CRC.
                 let known = if at == 0 { head.len() } else { 0 };
                 let (front, rest) = bytes.split_at_mut_checked(known)?;
                 front.copy_from_slice(head.get(..known)?);
@@ -172,7 +174,7 @@ impl Opening<'_> {
     }
 }
 
-/// Whether the bytes between values are zero: padding.
+/// Checks that the bytes between values are zero padding.
 fn check_gaps(frame: &Frame, places: &[Option<FieldPlace<'_>>], kept: &[KeptBytes]) -> Option<()> {
     let mut at = u64::from(frame.head_bytes);
     for place in places.iter().flatten() {

@@ -6,23 +6,23 @@ use crate::options::{Align, BoxFormat};
 use shardpack_array::Array;
 use shardpack_format::{Dtype, Error, Hint, Result, Setting, bug, to_usize};
 
-/// Relative: a box that touches the border of its picture may lose this by rounding.
+/// Relative rounding error allowed for a box that touches the border of its picture.
 const ROUNDING: f64 = 1e-6;
 
-/// Relative: no box reaches so many sides of its picture beyond it.
+/// Largest believable coordinate of a box, in sides of its picture.
 const FAR: f64 = 10.0;
 
-/// In pixels: a box that is rounded reaches so far beyond its picture.
+/// Largest distance in pixels that a rounded box may reach beyond its picture.
 const BEYOND: f64 = 1.0;
 
-/// Boxes, keypoints or polygons as the view shows them; of boxes, which are left. `kept`: of what
-/// belongs to boxes, which boxes are left.
+/// Boxes, keypoints or polygons, aligned with the view; for boxes, also the remaining rows. `kept`: the
+/// remaining boxes, for values that belong to boxes.
 ///
 /// # Errors
-/// `Usage` if the values are not what they are said to be: an array of another shape, numbers of
-/// boxes of the other unit, sides of a negative length where another format fits all boxes of the
-/// sample, points that change places and are not there. `Format` if they are nothing at all: a box
-/// with a number that is not finite, or with such sides in any format.
+/// `Usage` if the values do not match their declaration: an array of a different shape, boxes in the
+/// wrong unit, sides of negative length while a different format fits all boxes of the sample, or swaps
+/// of points that do not exist. `Format` if the values are invalid under every declaration: a box with
+/// a number that is not finite, or with sides of negative length in every format.
 pub(crate) fn moved(
     align: &Align,
     array: &Array,
@@ -44,7 +44,7 @@ pub(crate) fn moved(
             Ok((if let Some(kept) = kept { rows_of(&moved, kept)? } else { moved }, None))
         }
         Align::Polygons { relative, .. } => {
-            // Rows of a single polygon would be its points.
+            // The rows of a single polygon would be its points, not objects.
             if kept.is_some() && !numbers.is_empty() && array.shape().len() < 3 {
                 let expected = "[polygons, points, 2], one polygon for each box";
                 return Err(Error::usage("shape", expected, format!("{:?}", array.shape())));
@@ -64,7 +64,7 @@ fn boxes(
     visible: f64,
     shape: &Shape,
 ) -> Result<(Array, RemainingRows)> {
-    // Nothing has no width: an empty list of boxes may be of any shape.
+    // An empty list of boxes may have any shape.
     if !matches!(shape_of, [_, 4]) && !numbers.is_empty() {
         return Err(Error::usage("shape", "[boxes, 4]", format!("{shape_of:?}")));
     }
@@ -82,7 +82,7 @@ fn boxes(
         if right < left || bottom < top {
             return Err(turned_over(all, row, format, from, [source_width, source_height]));
         }
-        // The part outside of the picture is no part of a box, whatever the view shows.
+        // The part outside of the picture does not belong to a box, whatever the view shows.
         let [left, right] = [left, right].map(|x| (x * from[0]).clamp(0.0, source_width));
         let [top, bottom] = [top, bottom].map(|y| (y * from[1]).clamp(0.0, source_height));
         let ([x0, y0], [x1, y1]) = (shape.moved([left, top]), shape.moved([right, bottom]));
@@ -114,8 +114,8 @@ fn corners(format: BoxFormat, &[a, b, c, d]: &[f64; 4]) -> [f64; 4] {
     }
 }
 
-/// The error of a box whose sides have a negative length. If the boxes of its sample all lie in
-/// their picture in another format, it is the format that was said; else it is the box.
+/// The error of a box whose sides have a negative length. If all boxes of its sample lie in their
+/// picture in a different format, the declared format is wrong; otherwise the box is damaged.
 fn turned_over(all: &[[f64; 4]], row: usize, format: BoxFormat, from: [f64; 2], side: [f64; 2]) -> Error {
     let within = |low: f64, high: f64, from: f64, side: f64| {
         low <= high && low * from >= -BEYOND && high * from <= side + BEYOND
@@ -138,9 +138,9 @@ fn turned_over(all: &[[f64; 4]], row: usize, format: BoxFormat, from: [f64; 2], 
     }
 }
 
-/// Refuses boxes whose numbers are clearly of the other unit: shares of the sides that are many times
-/// the side, and pixels of which all boxes of a picture are within the first one and are no whole
-/// numbers. The former would all be left out, the latter would be too small to be seen.
+/// Refuses boxes whose numbers are clearly in the wrong unit: relative coordinates many times the side
+/// of the picture, or pixels where all boxes of a picture are inside the first pixel and have
+/// fractions. The former would all be left out, and the latter would be too small to see.
 fn check_unit(boxes: &[[f64; 4]], relative: bool) -> Result<()> {
     let far = |given: &&[f64; 4]| given.iter().any(|number| number.abs() > FAR);
     let is_share = |given: &[f64; 4]| given.iter().all(|number| (0.0..=1.0).contains(number));
@@ -186,7 +186,7 @@ fn keypoints(shape_of: &[u64], numbers: &[f64], relative: bool, swap: &[(u32, u3
         let [moved_x, moved_y] = shape.moved([x * from[0], y * from[1]]);
         let is_shown = shape.shows([moved_x, moved_y]);
         match (point.get(2), is_shown) {
-            // Not labelled, or not to be seen.
+            // The point is not labelled, or not in the view.
             (Some(visible), is_shown) if *visible == 0.0 || !is_shown => out.extend([0.0; 3]),
             (Some(visible), _) => out.extend([moved_x / to[0], moved_y / to[1], *visible]),
             (None, true) => out.extend([moved_x / to[0], moved_y / to[1]]),
@@ -209,7 +209,7 @@ fn keypoints(shape_of: &[u64], numbers: &[f64], relative: bool, swap: &[(u32, u3
     floats(&out, shape_of.to_vec())
 }
 
-/// The elements of an array, of whatever type.
+/// The elements of an array of any type, as float64.
 fn numbers(array: &Array) -> Result<Vec<f64>> {
     macro_rules! all {
         ($type:ty) => {
@@ -250,12 +250,13 @@ mod tests {
             error.contains("numbers of a box in pixels: expected some above 1, found [0.1, 0.25, 0.9, 1.0]"),
             "{error}"
         );
-        // Beyond the picture, as of a person of whom half is seen; the first pixel; one small box among others.
+        // Valid: a box that reaches beyond the picture (a person who is half visible), the first pixel,
+        // and one small box among larger ones.
         assert_eq!(said(&[[-0.5, 0.2, 1.5, 3.0]], true), Ok(()));
         assert_eq!(said(&[[0.0, 0.0, 1.0, 1.0]], false), Ok(()));
         assert_eq!(said(&[shares[0], pixels[0]], false), Ok(()));
         assert_eq!(said(&[[0.0; 4]], false), Ok(()));
-        // A value that is no number is an error of its box.
+        // A value that is not finite is an error of its box, not of the unit.
         assert_eq!(said(&[[f64::NAN; 4]], false), Ok(()));
         assert_eq!(said(&[[f64::INFINITY, 0.0, 0.0, 0.0]], true), Ok(()));
     }

@@ -1,4 +1,4 @@
-//! Polygons that follow their picture: an array of points, or lists in lists of JSON, as COCO has them.
+//! Polygons that follow their picture: an array of points, or nested lists of JSON, as in COCO.
 
 use super::shape::{RemainingRows, Shape, check_rows, floats};
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
@@ -9,11 +9,11 @@ use std::fmt;
 /// Largest believable coordinate of a relative polygon, in sides of its picture.
 const FAR: f64 = 10.0;
 
-/// Points as the view shows them, `[…, points, 2]`. No point is hidden, and nothing is clipped; NaN stays
+/// Points aligned with the view, `[…, points, 2]`. No point is hidden and nothing is clipped; NaN stays
 /// NaN.
 ///
 /// # Errors
-/// `Usage` if it has another shape, or clearly numbers of the other unit.
+/// `Usage` if the array has a different shape, or its numbers are clearly in the wrong unit.
 pub(crate) fn of_array(shape_of: &[u64], numbers: &[f64], relative: bool, shape: &Shape) -> Result<Array> {
     if !numbers.is_empty() && !matches!(shape_of, [_, .., 2]) {
         let expected = "[points, 2] or [polygons, points, 2]";
@@ -30,14 +30,14 @@ pub(crate) fn of_array(shape_of: &[u64], numbers: &[f64], relative: bool, shape:
     floats(&out, shape_of.to_vec())
 }
 
-/// The same for JSON: lists of numbers are x, y, x, y; lists may be nested to any depth, and the
-/// outermost one has an item for each object. An object without lists, such as a mask of COCO in run
-/// lengths, becomes `null`. `kept`: which of the objects are left.
+/// Polygons of JSON, aligned with the view: lists of numbers are x, y, x, y; lists may be nested to any
+/// depth, and the outermost list has one item for each object. An object without lists, such as a COCO
+/// mask in run lengths, becomes `null`. `kept`: the remaining objects.
 ///
 /// # Errors
-/// `Usage` if lists hold something else, an odd number of numbers, or clearly numbers of the other unit,
-/// or are not as many as there were boxes. `Format` if it is no JSON; `Limit` if the result is larger than
-/// a decoded field may be.
+/// `Usage` if a list holds anything but numbers and lists, an odd count of numbers, or numbers clearly
+/// in the wrong unit, or if the number of objects differs from the boxes. `Format` if the text is not
+/// JSON; `Limit` if the result is larger than a decoded field may be.
 pub(crate) fn of_json(
     text: &str,
     relative: bool,
@@ -74,12 +74,12 @@ fn placed([x, y]: [f64; 2], relative: bool, shape: &Shape) -> [f64; 2] {
     [x / to[0], y / to[1]]
 }
 
-/// Evidence for the unit of coordinates: shares of the sides, or pixels.
+/// Evidence for the unit of coordinates: relative, or pixels.
 #[derive(Default)]
 struct Unit {
-    /// The first point too far outside the picture for shares.
+    /// The first point too far outside the picture for relative coordinates.
     far: Option<[f64; 2]>,
-    /// Whether a coordinate is outside 0 to 1.
+    /// A coordinate is outside 0 to 1.
     beyond: bool,
     /// The first point that is not on whole pixels.
     between: Option<[f64; 2]>,
@@ -99,8 +99,8 @@ impl Unit {
         }
     }
 
-    /// Refuses shares that are many times the side, and pixels that are all within the first one, as for
-    /// boxes.
+    /// Refuses relative coordinates many times the side of the picture, and pixels that are all inside
+    /// the first one, as for boxes.
     fn check(&self, relative: bool) -> Result<()> {
         match (relative, self.far, self.beyond, self.between) {
             (true, Some(point), ..) => {
@@ -139,7 +139,6 @@ impl PolygonWalk<'_> {
     }
 }
 
-/// A list.
 struct Items<'w, 'a> {
     walk: &'w mut PolygonWalk<'a>,
     depth: usize,
@@ -226,7 +225,7 @@ impl<'de> Visitor<'de> for Items<'_, '_> {
 /// The content of a list so far.
 #[derive(Default)]
 struct List {
-    /// The x of a point whose y comes next.
+    /// The x of a point whose y has not been read yet.
     x: Option<f64>,
     has_points: bool,
     has_lists: bool,
@@ -248,7 +247,7 @@ impl<'de> DeserializeSeed<'de> for Item<'_, '_> {
 }
 
 impl Item<'_, '_> {
-    /// Begins an item that is no number.
+    /// Starts an item that is not a number.
     fn begin(&mut self) {
         if self.list.has_lists {
             self.walk.out.push(',');
@@ -417,7 +416,7 @@ mod tests {
             array.bytes().as_chunks().0.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect()
         };
         assert_eq!(numbers(moved(&[2, 2], &[1.0, 2.0, 40.0, -4.0]).unwrap()), [2.0, 4.0, 80.0, -8.0]);
-        // A polygon of fewer points than others of its array ends in what is no number.
+        // A polygon with fewer points than others of its array is padded with NaN.
         let padded = numbers(moved(&[1, 2, 2], &[1.0, 2.0, f64::NAN, f64::NAN]).unwrap());
         assert!(padded[..2] == [2.0, 4.0] && padded[2..].iter().all(|number| number.is_nan()));
         assert_eq!(moved(&[0], &[]).unwrap().shape(), [0]);

@@ -1,4 +1,4 @@
-//! How rows are made: the same for all threads.
+//! The recipe for decoding rows, shared by all threads.
 
 use crate::fields::Fields;
 use crate::options::{Augment, LoaderOptions, Transform};
@@ -11,7 +11,7 @@ use shardpack_format::Limits;
 use shardpack_jpeg::{DrawKey, PixelLayout};
 use std::sync::Arc;
 
-/// Everything that is the same for all rows of an epoch.
+/// Parameters that are the same for all rows of an epoch.
 #[derive(Debug, Clone)]
 pub(crate) struct Recipe {
     pub(crate) fields: Arc<Fields>,
@@ -24,7 +24,7 @@ pub(crate) struct Recipe {
     pub(crate) augment: Augment,
     pub(crate) augment_bands: Arc<[BandAugmentation]>,
     pub(crate) transform: Option<Arc<dyn Transform>>,
-    /// Decodes on a device.
+    /// The stage that decodes on a device.
     pub(crate) stage: Option<Arc<dyn Stage>>,
 }
 
@@ -51,13 +51,13 @@ impl Recipe {
         }
     }
 
-    /// The key that random views, patches and turns of a sample draw from.
+    /// The key for random views, patches and turns of a sample.
     pub(crate) fn key(&self, at: SampleAt) -> DrawKey {
         draw_key(self.seed, at)
     }
 }
 
-/// The recipe that all threads work by, and the figures that they count in.
+/// The recipe that all threads follow, and their counters.
 #[derive(Clone, Copy)]
 pub(crate) struct Context<'a> {
     pub(crate) recipe: &'a Recipe,

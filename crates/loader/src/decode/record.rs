@@ -1,4 +1,4 @@
-//! A record in hand: its values, and what its pictures show.
+//! A record in memory: its values, and the views of its pictures.
 
 use super::recipe::Recipe;
 use super::shape::Shape;
@@ -11,16 +11,16 @@ use shardpack_format::{Error as FormatError, FieldValue, Frame, Limits, Record};
 use shardpack_jpeg::{PictureDecoder, Rendering, View};
 use shardpack_reader::{Error, Shard};
 
-/// Where the values of a record are.
+/// Location of the values of a record.
 #[derive(Clone, Copy)]
 pub(crate) enum RecordBytes<'a> {
-    /// In memory, all of them.
+    /// The whole record, in memory.
     Whole { frame: &'a Frame, bytes: &'a [u8] },
-    /// The same, of which several rows are made, and what a stage has noted about its fields.
+    /// A scene: the whole record, shared by several rows, and the notes of a stage about its fields.
     Scene { frame: &'a Frame, bytes: &'a [u8], memos: &'a [Memo] },
-    /// In what was kept of a record that was made in parts, and in staging memory.
+    /// Parts: the bytes kept of a record that is decoded in parts, and staging memory.
     Parts { large: &'a LargeRecord, staged: &'a [StagedValue] },
-    /// On the device, or in the index: no record is at hand.
+    /// On the device, or in the index: the record is not in memory.
     Elsewhere,
 }
 
@@ -43,7 +43,7 @@ impl<'a> RowRecord<'a> {
         self.shard.index().key(self.at.record).unwrap_or_default()
     }
 
-    /// An error that names its sample.
+    /// Adds the sample to an error.
     pub(crate) fn named(&self, error: FormatError) -> Error {
         name(self.shard, self.at, error)
     }
@@ -60,12 +60,12 @@ impl<'a> RowRecord<'a> {
                 Record::field_at(frame, bytes, position, limits)
             }
             RecordBytes::Parts { large, staged } => large.value(staged, position, limits),
-            // Not to be seen: the record is read then.
+            // Users do not see this error: the caller then reads the record.
             RecordBytes::Elsewhere => Err(FormatError::usage("value of a record", "one that was read", position)),
         }
     }
 
-    /// Media type of a picture, and how it is to be shown.
+    /// Media type of a picture, and its rendering.
     pub(crate) fn rendering<'v>(
         &self,
         value: &FieldValue<'v>,
@@ -80,7 +80,7 @@ impl<'a> RowRecord<'a> {
     }
 }
 
-/// A record, and what reads the headers of its pictures.
+/// A record, and the reader of its picture headers.
 pub(crate) struct ViewedRecord<'a> {
     pub(crate) record: RowRecord<'a>,
     pub(crate) pictures: &'a mut PictureDecoder,
@@ -110,7 +110,7 @@ pub(crate) struct RowField<'a> {
 }
 
 impl<'a> RowField<'a> {
-    /// Of another sample, or another patch.
+    /// The same field of a different sample or patch.
     pub(crate) const fn of(self, at: SampleAt) -> Self {
         Self { record: RowRecord { at, ..self.record }, ..self }
     }
@@ -127,7 +127,7 @@ impl<'a> RowField<'a> {
         self.record.limits()
     }
 
-    /// The shape that a row has; `dims` if that differs from row to row.
+    /// The shape of a row; `dims` if it differs from row to row.
     pub(crate) fn shape<'d>(&self, dims: &'d [u64]) -> &'d [u64]
     where
         'a: 'd,
@@ -140,8 +140,8 @@ impl<'a> RowField<'a> {
         self.record.value(position)
     }
 
-    /// The stored value of an array. One of which a part is asked for counts by the size of that, which
-    /// is compared with the limits later.
+    /// The stored value of an array. If a part of the array is requested, the limits apply to the size
+    /// of the part, which is checked later.
     pub(crate) fn array(&self, position: usize, is_cut: bool) -> Result<Option<FieldValue<'a>>, FormatError> {
         match is_cut {
             true => self.record.value_within(position, &limits_of_a_part(self.limits())),
@@ -149,7 +149,7 @@ impl<'a> RowField<'a> {
         }
     }
 
-    /// Its value, if that is in staging memory as it is stored.
+    /// Its stored value, if that is in staging memory.
     pub(crate) fn staged(&self) -> Option<&'a StagedValue> {
         match self.record.payload {
             RecordBytes::Parts { staged, .. } => staged.iter().find(|staged| staged.field == self.number),
@@ -157,7 +157,7 @@ impl<'a> RowField<'a> {
         }
     }
 
-    /// The note of a stage about it, if several rows are made of its record.
+    /// The note of a stage about it, if several rows come from its record.
     pub(crate) fn memo(&self) -> Option<&'a Memo> {
         match self.record.payload {
             RecordBytes::Scene { memos, .. } => memos.get(self.number),

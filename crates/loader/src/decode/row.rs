@@ -1,5 +1,5 @@
-//! The work of a thread on one row: take its record out of its supply, check it, and decode its
-//! fields to where they stay.
+//! The work of a thread on one row: take the record from its supply, check it, and decode its fields in
+//! place.
 
 use super::decoder::{RowDecoder, RowTarget};
 use super::objects;
@@ -20,7 +20,7 @@ impl RowDecoder {
     pub(crate) fn decode(&mut self, context: Context<'_>, supply: &Supply, target: &mut RowTarget<'_>) -> Result<()> {
         match supply {
             Supply::Memory(run) => self.decode_record(context, run.shard(), run.record(target.at.record)?, target),
-            // Of those in parts, such as could not be opened.
+            // Records in parts come here if they could not be opened.
             Supply::PageCache(shard) | Supply::Parts(shard) => self.decode_alone(context, shard, target),
             Supply::Scene(shard, Ok(scene)) => self.decode_patch(context, scene, shard, target),
             Supply::Scene(_, Err(error)) => Err(error.clone()),
@@ -28,7 +28,7 @@ impl RowDecoder {
         }
     }
 
-    /// Has the stage decode a sample whose values are on its device.
+    /// Lets the stage decode a sample whose values are on its device.
     fn decode_resident(&mut self, context: Context<'_>, shard: &Shard, target: &mut RowTarget<'_>) -> Result<()> {
         let recipe = context.recipe;
         let at = target.at;
@@ -37,7 +37,7 @@ impl RowDecoder {
         self.decode_or_read(context, record, target)
     }
 
-    /// Completes a row of which all parts are done; decodes it as any other if something is wrong.
+    /// Completes a row whose parts are all done; if something is wrong, decodes the record as a whole.
     pub(crate) fn complete(
         &mut self,
         context: Context<'_>,
@@ -52,8 +52,8 @@ impl RowDecoder {
         self.decode_or_read(context, record, target)
     }
 
-    /// Decodes a record of which not all bytes are at hand. If that does not do, it is read: then what is
-    /// wrong with it is said.
+    /// Decodes a record that is not completely in memory. If that fails, reads the record, so that the
+    /// error names the cause.
     fn decode_or_read(
         &mut self,
         context: Context<'_>,
@@ -68,7 +68,7 @@ impl RowDecoder {
         self.decode_alone(context, record.shard, target)
     }
 
-    /// Reads a record for one row, and decodes it.
+    /// Reads the record of one row, and decodes it.
     fn decode_alone(&mut self, context: Context<'_>, shard: &Shard, target: &mut RowTarget<'_>) -> Result<()> {
         let counters = context.counters;
         let start = Instant::now();
@@ -78,14 +78,14 @@ impl RowDecoder {
             add(&counters.read_bytes, bytes.len() as u64);
             self.decode_record(context, shard, bytes, target)
         });
-        // A large record is read here only if something is wrong with it: its memory is not kept.
+        // A large record is read here only after an error, so its memory is not kept.
         if context.recipe.fields.large_bytes.is_none_or(|large| (buffer.len() as u64) < large) {
             self.record = buffer;
         }
         result
     }
 
-    /// Works on a part of a large record.
+    /// Decodes a part of a large record.
     pub(crate) fn part(&mut self, large: &LargeRecord, number: usize, counters: &Counters) {
         large.work(number, &mut self.tools.arrays, &mut self.parts, counters);
     }
@@ -106,7 +106,7 @@ impl RowDecoder {
         self.decode_fields(context, record, target)
     }
 
-    /// With the place of its patch, if that is one of several of the sample and its mask decides.
+    /// Sets the place of the patch, if the sample has several and its mask decides on their places.
     pub(super) fn placed<'a>(&mut self, record: RowRecord<'a>) -> Result<RowRecord<'a>, FormatError> {
         let mut draws = [record.at];
         if let Some(plan) = &record.recipe.fields.patches {
@@ -116,7 +116,7 @@ impl RowDecoder {
         Ok(RowRecord { at, ..record })
     }
 
-    /// Decodes all fields of a record that was checked.
+    /// Decodes all fields of a checked record.
     pub(super) fn decode_fields(
         &mut self,
         context: Context<'_>,
@@ -168,18 +168,18 @@ impl RowDecoder {
         Ok(())
     }
 
-    /// The window of an array that was made in parts is that of the whole row.
+    /// Sets the window of an array that was decoded in parts as the window of the whole row.
     fn was_cut(&mut self, large: &LargeRecord, number: usize) -> Result<()> {
         let (Some(window), others) = (large.window(number), self.tools.window) else { return Ok(()) };
         if others.is_some_and(|others| others.size != window.size) {
-            // The record is read as a whole, and says so.
+            // The record is then read as a whole, which reports the error.
             return Err(FormatError::usage("arrays of one row", "of one size", "of several").into());
         }
         self.tools.window = Some(window);
         Ok(())
     }
 
-    /// The values of a record that are no tensors.
+    /// The values of a record that are not tensors.
     pub(super) fn objects(&mut self, record: RowRecord<'_>) -> Result<Vec<Option<crate::fields::Object>>> {
         let plans = &record.recipe.fields.objects;
         if plans.is_empty() {
@@ -191,7 +191,7 @@ impl RowDecoder {
         made.map_err(|error| record.named(error))
     }
 
-    /// Noise, and the program's own transform: the last changes of a row.
+    /// Adds noise and runs the caller's transform: the last changes of a row.
     pub(super) fn finish(&self, record: RowRecord<'_>, row: &mut RowMut, dims: &[u64]) -> Result<()> {
         self.add_noise(record, row, dims).map_err(|error| record.named(error))?;
         let Some(transform) = &record.recipe.transform else { return Ok(()) };
@@ -202,7 +202,8 @@ impl RowDecoder {
         self.fields.get(number).map_or_else(|| bug("a field without a decoder"), |decoder| &**decoder)
     }
 
-    /// Decodes a field on the host; false, and nothing is written, if the sample has no value for it.
+    /// Decodes a field on the host; returns false, and writes nothing, if the sample has no value for
+    /// it.
     pub(super) fn decode_field(
         &mut self,
         of: &RowField<'_>,

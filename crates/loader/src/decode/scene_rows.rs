@@ -17,11 +17,11 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
-/// Why the host decodes scenes in place of a device.
+/// Reason for decoding scenes on the host despite a stage.
 const ON_HOST: &str = "the host decodes scenes of several patches";
 
 impl RowDecoder {
-    /// Reads a sample and decodes its patches, or keeps its record for a stage that does.
+    /// Reads a sample and decodes its patches, or keeps its record for a stage that decodes them.
     ///
     /// # Errors
     /// The error of all rows of the sample.
@@ -69,7 +69,7 @@ impl RowDecoder {
         let start = Instant::now();
         let draws = self.draws(record, read, plan).map_err(|error| record.named(error))?;
         self.begin();
-        // An error here is one below, too.
+        // An error here comes again when the fields are decoded below.
         let whole = self.whole_bytes(record, &draws).ok().flatten();
         let is_whole = whole.is_some_and(|bytes| bytes <= read.bytes());
         let patch = |draw: &SampleAt| ScenePatch {
@@ -115,7 +115,7 @@ impl RowDecoder {
         plan: &Arc<PatchPlan>,
     ) -> Result<Scene> {
         let (counters, shard, number) = (context.counters, record.shard, record.at.record);
-        // Before memory is taken for it.
+        // Checked before memory is allocated for the record.
         shard.check_length(number)?;
         let mut buffer = plan.scene_room(shard.row(number)?.length);
         let start = Instant::now();
@@ -139,7 +139,7 @@ impl RowDecoder {
         Ok(Scene { patches, is_whole: true, content: SceneContent::Stored(stored), plan: Arc::clone(plan) })
     }
 
-    /// Shows the arrays of a scene to the stage, by what it will be asked for one of its patches.
+    /// Shows the arrays of a scene to the stage, with the request for one of its patches.
     fn announce(&mut self, record: RowRecord<'_>) {
         self.begin();
         let plans = record.recipe.fields.plans.iter().enumerate();
@@ -148,7 +148,7 @@ impl RowDecoder {
         }
     }
 
-    /// The draws of the patches that are wanted of a sample, by their numbers.
+    /// The draws of the requested patches of a sample, from their numbers.
     fn draws(
         &mut self,
         record: RowRecord<'_>,
@@ -162,8 +162,7 @@ impl RowDecoder {
         Ok(draws)
     }
 
-    /// Memory that the arrays of a sample take which are cut, with all their pixels; `None` if they
-    /// cannot wait as a whole.
+    /// Memory of all pixels of the cut arrays of a sample; `None` if they cannot be kept as a whole.
     fn whole_bytes(&mut self, record: RowRecord<'_>, draws: &[SampleAt]) -> Result<Option<u64>, FormatError> {
         let mut all = 0_u64;
         let Some(&at) = draws.first() else { return Ok(None) };
@@ -176,8 +175,8 @@ impl RowDecoder {
         Ok(Some(all))
     }
 
-    /// Puts patches where their mask has a class, if that is asked for. A sample without a mask has
-    /// patches anywhere.
+    /// Moves patches to a class of their mask, if the options request it. Patches of a sample without a
+    /// mask lie anywhere.
     pub(super) fn place_by_class(
         &mut self,
         record: RowRecord<'_>,
@@ -194,7 +193,7 @@ impl RowDecoder {
         Ok(())
     }
 
-    /// Makes a row of a patch of a scene.
+    /// Makes a row from a patch of a scene.
     pub(super) fn decode_patch(
         &mut self,
         context: Context<'_>,
@@ -236,7 +235,7 @@ impl RowDecoder {
         }
     }
 
-    /// Copies the fields of a patch, whose own memory is `bytes`.
+    /// Copies the fields of a patch; `bytes` is its own memory.
     fn copy_patch(
         &mut self,
         record: RowRecord<'_>,
@@ -259,7 +258,7 @@ impl RowDecoder {
                     let range = scene.plan.parts.get(number).cloned().unwrap_or_default();
                     copy(bytes.and_then(|bytes| bytes.get(range)).unwrap_or_default(), out);
                 }
-                // Nothing of the record is needed.
+                // This field needs no bytes of the record.
                 SceneField::FromIndex => {
                     self.decode_field(&RowField { record, field, number }, out, &mut [])?;
                 }
@@ -276,7 +275,6 @@ fn copy(from: &[u8], out: &mut [u8]) {
     out.copy_from_slice(from);
 }
 
-/// Checks the record of a scene.
 fn checked(context: Context<'_>, record: RowRecord<'_>, bytes: &[u8]) -> Result<Frame, Error> {
     let start = Instant::now();
     let frame = check(record.shard, record.at.record, bytes).map_err(|error| record.named(error))?;

@@ -1,30 +1,31 @@
-//! Memory that decoding an array takes besides its row, before anything is decoded.
+//! Memory for decoding an array besides its row, computed before anything is decoded.
 
 use super::fields::{is_made_of_others, layout, whole_scratch_bytes};
 use crate::fields::{ArrayField, Cut, FieldType};
 use shardpack_array::{ArrayDecoder, ArraySplit, UNIT_BYTES, Wanted};
 use shardpack_format::{ArrayDescriptor, Codec, Layout, Result};
 
-/// An example of how arrays of a field are stored.
+/// An example of a stored array of a field.
 type StoredArray = (Codec, ArrayDescriptor);
 
-/// Rows of arrays, as far as memory goes.
+/// Memory figures of the rows of a field.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct RowMemory {
-    /// Of a row.
+    /// Bytes of a row.
     pub(crate) bytes: u64,
-    /// Of an element of it.
+    /// Bytes of an element of the row.
     pub(crate) element_bytes: u64,
-    /// Decoded elements become others, or go elsewhere.
+    /// Decoded elements are converted or moved.
     pub(crate) is_finished: bool,
     pub(crate) rows_are_columns: bool,
 }
 
-/// Bytes that decoding one array takes besides its row: an array like the example, but perhaps of more or fewer pixels.
+/// Bytes for decoding one array besides its row; the array resembles the example, but may have more or
+/// fewer pixels.
 pub(crate) fn scratch_bytes(stored: &StoredArray, cut: Option<&Cut>, row: RowMemory) -> Result<u64> {
     let (codec, descriptor) = stored;
     let decoded_bytes = (row.bytes / row.element_bytes.max(1)).saturating_mul(descriptor.decoded.bytes());
-    // Rows that become columns are held until all are there.
+    // Rows that become columns are held until the array is complete.
     let held = if row.rows_are_columns { row.bytes } else { 0 };
     let bytes = if let Some(cut) = cut {
         let mut region = cut.region.clone();
@@ -35,7 +36,7 @@ pub(crate) fn scratch_bytes(stored: &StoredArray, cut: Option<&Cut>, row: RowMem
         }
         let bytes = ArrayDecoder::region_scratch_bytes(*codec, descriptor, &region)?;
         let bytes = scaled(bytes, decoded_bytes, region.shape_of(descriptor)?.bytes);
-        // Stored elements are not those of the row.
+        // Stored elements differ from elements of the row.
         bytes.saturating_add(if row.is_finished { decoded_bytes } else { 0 })
     } else {
         let bytes = ArrayDecoder::scratch_bytes(*codec, descriptor)?;
@@ -47,7 +48,7 @@ pub(crate) fn scratch_bytes(stored: &StoredArray, cut: Option<&Cut>, row: RowMem
     Ok(bytes.saturating_add(held))
 }
 
-/// The same of one part of an array.
+/// Like [`scratch_bytes`], for one part of an array.
 pub(crate) fn scratch_bytes_in_parts(stored: &StoredArray, row: RowMemory) -> Result<u64> {
     let (codec, descriptor) = stored;
     let in_order = ArrayDescriptor { layout: Layout::AsShape, ..descriptor.clone() };
@@ -56,26 +57,27 @@ pub(crate) fn scratch_bytes_in_parts(stored: &StoredArray, row: RowMemory) -> Re
     Ok(ArrayDecoder::scratch_bytes(*codec, &in_order)?.saturating_add(held))
 }
 
-/// Bytes that decoding so many patches of an array takes besides their rows; `None` if it is not cut.
-/// `finished` are the bytes of one that something becomes of.
+/// Bytes for decoding `count` patches of an array besides their rows; `None` if the field is not cut.
+/// `finished` are the bytes of one patch before the steps after decoding, if there are any.
 pub(crate) fn patches_bytes(stored: &StoredArray, cut: &Cut, count: u64, finished: u64) -> Option<u64> {
     let (codec, descriptor) = stored;
     cut.place?;
     let bytes = ArrayDecoder::regions_scratch_bytes(*codec, descriptor, &cut.region, count).ok()?;
-    // The whole array, if there are patches enough.
+    // With enough patches, the whole array is decoded.
     let whole = if is_made_of_others(descriptor) { descriptor.decoded_bytes().ok()? } else { 0 };
     let apart = bytes.saturating_add(finished.saturating_mul(count)).saturating_add(whole);
     Some(apart.max(whole_scratch_bytes(*codec, descriptor, &cut.region, count).unwrap_or(0)))
 }
 
-/// `bytes`, as much more as `wanted` is more than `example`.
+/// `bytes × wanted / example`.
 fn scaled(bytes: u64, wanted: u64, example: u64) -> u64 {
     let product = u128::from(bytes) * u128::from(wanted) / u128::from(example.max(1));
     shardpack_format::saturating_u64(product)
 }
 
-/// Whether large records of arrays like this one are cut into parts, and most bytes of a part that
-/// a thread has to have room for. With `is_finished`, decoded elements become others.
+/// Returns true if large records of arrays like this one are cut into parts, and the largest number of
+/// bytes of a part that a thread needs memory for. `is_finished`: decoded elements are converted or
+/// moved.
 pub(crate) fn part_bytes(
     stored: &StoredArray,
     field: &ArrayField,
@@ -90,7 +92,7 @@ pub(crate) fn part_bytes(
     takes.then(|| ArraySplit::part_bytes(*codec, descriptor, record_bytes, as_it_is))
 }
 
-/// Whether large values of this field are made in parts by the host.
+/// Returns true if the host decodes large values of this field in parts.
 pub(crate) fn is_in_parts(kind: &FieldType) -> bool {
     match kind {
         FieldType::Raw(_) => true,
@@ -106,7 +108,7 @@ pub(crate) fn is_in_parts(kind: &FieldType) -> bool {
     }
 }
 
-/// Bytes that decoding a mask takes besides its row: at most all of it, and what its decoder takes.
+/// Bytes for decoding a mask besides its row: at most the whole mask, and the memory of its decoder.
 pub(crate) fn mask_scratch_bytes(stored: &StoredArray) -> u64 {
     let (codec, descriptor) = stored;
     let decoder = ArrayDecoder::scratch_bytes(*codec, descriptor).unwrap_or(0);

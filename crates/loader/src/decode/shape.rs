@@ -1,18 +1,18 @@
-//! The part of a picture that its view shows, and the rows of its boxes that are left: shared by
-//! everything that follows a picture.
+//! The part of a picture that its view shows, and the remaining boxes: shared by all fields that follow
+//! a picture.
 
 use shardpack_array::Array;
 use shardpack_format::{Dtype, Error, Result, to_usize};
 use shardpack_jpeg::Crop;
 
-/// A picture and the part of it that the view shows.
+/// Size of a picture, and the part that its view shows.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Shape {
     pub(crate) picture: [u32; 2],
     pub(crate) crop: Crop,
 }
 
-/// Rows of a field of boxes that are left.
+/// The remaining rows of a field of boxes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct RemainingRows {
     pub(crate) of: usize,
@@ -20,7 +20,7 @@ pub(crate) struct RemainingRows {
 }
 
 impl Shape {
-    /// A point in the view, in pixels of it.
+    /// Converts a point to pixels of the view.
     pub(super) fn moved(&self, [x, y]: [f64; 2]) -> [f64; 2] {
         let Crop { area, inner, flip, .. } = self.crop;
         let x = (x - area.x) * f64::from(inner.width) / area.width;
@@ -29,14 +29,14 @@ impl Shape {
         [f64::from(inner.x) + x, f64::from(inner.y) + y]
     }
 
-    /// Width and height of what coordinates are given in: the picture, and the view.
+    /// Width and height of a coordinate unit: in the picture, and in the view.
     pub(super) fn units(&self, relative: bool) -> ([f64; 2], [f64; 2]) {
         let [height, width] = self.picture.map(f64::from);
         let view = [f64::from(self.crop.width), f64::from(self.crop.height)];
         if relative { ([width, height], view) } else { ([1.0; 2], [1.0; 2]) }
     }
 
-    /// Whether a point is on what the view shows of the picture.
+    /// Returns true if the view shows the point.
     pub(super) fn shows(&self, [x, y]: [f64; 2]) -> bool {
         let Crop { inner, .. } = self.crop;
         (f64::from(inner.x)..=f64::from(inner.right())).contains(&x)
@@ -44,10 +44,10 @@ impl Shape {
     }
 }
 
-/// The rows of an array whose boxes are left.
+/// The rows of an array that belong to remaining boxes.
 ///
 /// # Errors
-/// `Usage` if it has not as many rows as there were boxes.
+/// `Usage` if the number of rows differs from the number of boxes.
 pub(crate) fn rows_of(array: &Array, kept: &RemainingRows) -> Result<Array> {
     let Some((&found, rest)) = array.shape().split_first() else {
         let expected = format!("{}, one for each box", kept.of);
@@ -60,10 +60,10 @@ pub(crate) fn rows_of(array: &Array, kept: &RemainingRows) -> Result<Array> {
     Array::new(array.dtype(), shape, rows.flatten().copied().collect())
 }
 
-/// Checks that there is a row for each box.
+/// Checks that each box has one row.
 ///
 /// # Errors
-/// `Usage` if not.
+/// `Usage` if the numbers differ.
 pub(super) fn check_rows(found: usize, kept: &RemainingRows) -> Result<()> {
     if found == kept.of {
         return Ok(());

@@ -1,5 +1,5 @@
-//! Rows for a device: handed to the stage, or, if that refuses them or finds them odd, decoded by the
-//! host.
+//! Rows for a device: passed to the stage; decoded by the host if the stage refuses them or reports
+//! them as odd.
 
 use super::decoder::RowDecoder;
 use super::fields::{StageTarget, set_size};
@@ -16,8 +16,8 @@ use std::io;
 use std::sync::Arc;
 
 impl RowDecoder {
-    /// Hands a field to the stage, or, if that refuses it, decodes it for the stage; false, and
-    /// nothing is written, if the sample has no value for it.
+    /// Passes a field to the stage; if the stage refuses it, decodes it for the stage. Returns false,
+    /// and writes nothing, if the sample has no value for it.
     pub(super) fn stage_field(
         &mut self,
         context: Context<'_>,
@@ -30,7 +30,7 @@ impl RowDecoder {
         match resident.map_or(Residence::Absent, |all| all.residence(of.at().sample, of.number)) {
             Residence::Absent => {}
             Residence::Missing => return Ok(false),
-            // If that fails, its record is read, and says what is wrong.
+            // If that fails, the caller reads the record, and the error names the cause.
             Residence::Present(value) => {
                 if let Ok(Some(Ok(()))) = self.prepare(of, slot, spot, Some(value), dims) {
                     return Ok(true);
@@ -47,8 +47,8 @@ impl RowDecoder {
         }
     }
 
-    /// Hands a field to the stage, which may refuse it for a reason; `None` if the sample has no value
-    /// for it.
+    /// Passes a field to the stage, which may refuse it with a reason; `None` if the sample has no
+    /// value for it.
     fn prepare(
         &mut self,
         of: &RowField<'_>,
@@ -71,8 +71,8 @@ impl RowDecoder {
         }))
     }
 
-    /// Decodes the odd values of a row, to where the device would have. Its record is read once more,
-    /// because its run may be gone; it is rare.
+    /// Decodes the odd values of a row on the host, into the memory that the device would have written.
+    /// Reads the record once more, because its run may be gone; odd values are rare.
     pub(crate) fn mend(&mut self, context: Context<'_>, odd: &mut OddRow) -> Result<()> {
         let shard = Arc::clone(&odd.shard);
         let payload = RecordBytes::Elsewhere;
@@ -104,8 +104,8 @@ impl RowDecoder {
         Ok(())
     }
 
-    /// Decodes a field of so many bytes, and gives it to `keep`; false, and nothing is given, if the
-    /// sample has no value for it.
+    /// Decodes a field of `bytes` bytes, and passes it to `keep`; returns false, without calling
+    /// `keep`, if the sample has no value for it.
     fn decode_for_device(
         &mut self,
         of: &RowField<'_>,
@@ -129,7 +129,8 @@ impl RowDecoder {
 }
 
 impl OddRow {
-    /// Makes all fields zero: what is skipped has none of them, whichever was damaged.
+    /// Makes all fields of a row zero: a skipped row has no values, whichever of its fields was
+    /// damaged.
     ///
     /// # Errors
     /// `Io` if the device fails.

@@ -1,4 +1,4 @@
-//! Decoders and memory of one thread: used again for every field of every row.
+//! Decoders and memory of one thread, reused for every field of every row.
 
 use super::changes::Changes;
 use crate::fields::CutOf;
@@ -9,17 +9,17 @@ use shardpack_jpeg::PictureDecoder;
 /// One thread's decoders and scratch memory.
 pub(crate) struct Tools {
     pub(crate) arrays: ArrayDecoder,
-    /// Decoded elements that are not finished.
+    /// Decoded elements before the steps after decoding.
     pub(crate) decoded: Vec<u8>,
     /// A whole volume, or a whole scene.
     pub(crate) whole: Vec<u8>,
-    /// The window of the arrays of the row at hand, once it is known.
+    /// The window of the arrays of the current row, once it is known.
     pub(crate) window: Option<CutOf>,
     pub(crate) pictures: PictureDecoder,
     pub(crate) changes: Changes,
-    /// Levels that floats are made of.
+    /// Levels from which floats are computed.
     pub(crate) levels: Vec<u8>,
-    /// Of values that are no tensors.
+    /// Decoder of values that are not tensors.
     pub(crate) objects: ArrayDecoder,
 }
 

@@ -1,15 +1,15 @@
-//! Has a transform of the caller's change the rows that were decoded.
+//! Runs the caller's transform on decoded rows.
 
 use super::record::RowRecord;
 use crate::options::{Transform, TransformField, TransformRow};
 use crate::rows::RowMut;
 use shardpack_format::{Error as FormatError, bug, to_usize};
 
-/// Has a row changed. `dims` are the axes of its ragged fields, `missing` the numbers of fields that
-/// the sample has no value for.
+/// Transforms a row. `dims` are the axes of its ragged fields, `missing` the numbers of the fields for
+/// which the sample has no value.
 ///
 /// # Errors
-/// `Usage` with what the transform says.
+/// `Usage` with the message of the transform.
 pub(crate) fn change(
     transform: &dyn Transform,
     record: RowRecord<'_>,

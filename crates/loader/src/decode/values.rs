@@ -1,4 +1,4 @@
-//! Where the values of a sample come from that are no tensors.
+//! Source of the values of a sample that are not tensors.
 
 use super::shape::Shape;
 use crate::fields::Followed;

@@ -1,4 +1,4 @@
-//! Fields that belong to a picture: masks, boxes and keypoints go where its view goes.
+//! Fields that belong to a picture: masks, boxes and keypoints are transformed with its view.
 
 use super::arrays;
 use super::examples::Examples;
@@ -11,10 +11,11 @@ use shardpack_jpeg::Framing;
 use shardpack_reader::mask_names::is_mask;
 use shardpack_reader::{Dataset, Error, Result};
 
-/// The picture that a field follows: the one that is named, or the only one that is loaded.
+/// The picture that a field follows: the named one, or the only one that is loaded.
 ///
 /// # Errors
-/// `Usage` if there is none, or several and none is named, or pictures come as they are stored.
+/// `Usage` if there is no such picture, if there are several and none is named, or if pictures are
+/// loaded as stored bytes.
 pub(crate) fn followed(schema: &Schema, options: &LoaderOptions, field: &str, named: Option<&str>) -> Result<Followed> {
     let refuse = |expected: &str, found: String| {
         Err(Error::usage(format!("picture that `{}` follows", field.escape_debug()), expected, found))
@@ -40,11 +41,11 @@ pub(crate) fn followed(schema: &Schema, options: &LoaderOptions, field: &str, na
     }
 }
 
-/// Plans an array that follows a picture: it has the size of the view, or of its own picture.
+/// Plans an array that follows a picture: its rows have the size of the view, or of the whole picture.
 ///
 /// # Errors
-/// As [`followed`] and [`arrays::plan`]; `Usage` if the array has neither two nor three axes, or is
-/// to come as a type that rounds.
+/// As [`followed`] and [`arrays::plan`]; `Usage` if the array has neither two nor three axes, or its
+/// output type would round.
 pub(crate) fn plan_mask(
     dataset: &Dataset,
     name: &str,
@@ -58,10 +59,10 @@ pub(crate) fn plan_mask(
     let (false, Some([height, width])) =
         (dataset.is_empty(), view.or(columns[0].zip(columns[1]).map(<[Axis; 2]>::from)))
     else {
-        // Whole pictures of which the index says no sizes: masks of one size.
+        // The index has no sizes of the whole pictures: all masks must have one size.
         let whole = arrays::plan(dataset, name, position, options)?.ok_or_else(|| several_shapes(name))?;
         let FieldType::Array(ArrayField { stored, .. }) = whole.kind else { bug("a mask is planned as no array") };
-        // Nothing of one size pads.
+        // Masks of one size need no padding.
         let kind = FieldType::Mask(MaskField { position, picture, stored, fill: Vec::new() });
         return Ok(Description { kind, ..whole });
     };
@@ -102,7 +103,8 @@ pub(crate) fn plan_mask(
     Ok(Description::dense(kind, dtype, shape, bytes))
 }
 
-/// A number as an element of this type, little-endian; `None` if there is none. Floats are rounded.
+/// Converts a number to an element of this type, little-endian; `None` if the type has no such value.
+/// Floats are rounded.
 fn element(dtype: ElementType, value: f64) -> Option<Vec<u8>> {
     macro_rules! float {
         ($float:expr) => {{
@@ -124,7 +126,7 @@ fn element(dtype: ElementType, value: f64) -> Option<Vec<u8>> {
     })
 }
 
-/// How lists of JSON, such as those of a table of labels, become arrays.
+/// Hint for converting lists of JSON, such as a table of labels, to arrays.
 fn as_arrays(name: &str) -> Hint {
     let written = format!(
         ": `sp.Writer` with schema={{\"{}\": \"array:float32\"}} takes such lists, \
@@ -134,11 +136,11 @@ fn as_arrays(name: &str) -> Hint {
     Hint::new("write them as arrays of numbers").only(Voice::Python, written)
 }
 
-/// Refuses what cannot be aligned, or what would be aligned in vain.
+/// Refuses fields that cannot be aligned, and options that would make alignment useless.
 ///
 /// # Errors
-/// `Usage`: a field is unknown, is no array, is named twice, or its elements are made into others;
-/// arrays are cut or turned; an augmentation moves pixels of the picture alone.
+/// `Usage`: a field is unknown, is not an array, is named twice, or its elements are converted; arrays
+/// are cut or turned; an augmentation moves pixels of the picture alone.
 pub(crate) fn check(schema: &Schema, options: &LoaderOptions) -> Result<()> {
     let quoted = |name: &str| format!("`{}`", name.escape_debug());
     let refuse = |expected: &str, found: String| Err(Error::usage("aligned fields", expected, found));

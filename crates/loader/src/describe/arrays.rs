@@ -1,5 +1,5 @@
-//! Arrays of a batch: all of one, or a patch, or some of its bands; and how many bytes
-//! that takes, known from the index and the first sample.
+//! Arrays of a batch: whole, or a patch, or some of their bands; and the size of their rows, known from
+//! the index and the first sample.
 
 use super::examples::{DECLARED, Examples, is_banded, of_field};
 use super::parts::Description;
@@ -18,9 +18,8 @@ use shardpack_reader::{Error, Result};
 use std::sync::Arc;
 
 impl Cut {
-    /// The part that `options` ask of an array of these axes; `None` if all of it. Bands are those of arrays
-    /// of three axes, and an array that has neither two nor three axes has no pixels to choose
-    /// from.
+    /// The cut that `options` request of an array of this many axes; `None` for the whole array. Only
+    /// arrays of three axes have bands, and an array that has neither two nor three axes is not cut.
     pub(crate) fn of(axes: usize, options: &LoaderOptions) -> Option<Self> {
         let (height, width, place) = match options.view.cube {
             CubeMode::Patch { height, width, place } => (height, width, Some(place)),
@@ -42,7 +41,7 @@ impl Cut {
     }
 }
 
-/// Refuses what no array could satisfy.
+/// Refuses options that no array can satisfy.
 pub(crate) fn check(options: &LoaderOptions) -> Result<()> {
     if let CubeMode::Patch { height, width, .. } = options.view.cube
         && (height == 0 || width == 0)
@@ -75,10 +74,10 @@ pub(crate) fn check(options: &LoaderOptions) -> Result<()> {
     Ok(())
 }
 
-/// Refuses options that would do nothing: a patch, bands, an element type, mean and std, no-data, or
-/// turns, where no field has any.
+/// Refuses options without effect: a patch, bands, an element type, mean and std, no-data, or turns,
+/// where they apply to no field.
 pub(crate) fn check_used(plans: &[FieldPlan], options: &LoaderOptions) -> Result<()> {
-    // Pictures have three axes, and a type to choose.
+    // Pictures have three axes, and their type is an option.
     let is_decoded = |from: &FieldType| {
         matches!(from, FieldType::Array(_) | FieldType::Volume(_) | FieldType::Mask(_) | FieldType::Picture(_))
     };
@@ -135,7 +134,7 @@ pub(crate) fn check_used(plans: &[FieldPlan], options: &LoaderOptions) -> Result
         };
         return Err(Error::usage("flips and turns", expected, "pictures, which they do not change").with_hint(hint));
     }
-    // The planes of volumes are turned; an array that is no volume has other sides.
+    // The planes of volumes are turned; other arrays in the dataset have different sides.
     let is_other = |plan: &&FieldPlan| is_turned(plan) && !matches!(plan.kind, FieldType::Volume(_));
     if let (CubeMode::Volume { .. }, false, Some(other)) =
         (options.view.cube, options.view.augment.is_none(), plans.iter().find(is_other))
@@ -161,7 +160,8 @@ pub(crate) fn check_used(plans: &[FieldPlan], options: &LoaderOptions) -> Result
         }
         patch |= matches!(kind, FieldType::Volume(_));
     }
-    // Beside what is cut, four axes are a volume, whose first two are not those of the others.
+    // Where patches are cut, an array of four axes is a volume: its first two axes are not the rows and
+    // columns of the other arrays.
     let uncut = |plan: &&FieldPlan| matches!(plan.kind, FieldType::Array(_)) && plan.shape.len() > 3;
     if let (CubeMode::Patch { .. }, Some(plan)) = (options.view.cube, plans.iter().find(uncut)) {
         let found = format!(
@@ -182,7 +182,7 @@ pub(crate) fn check_used(plans: &[FieldPlan], options: &LoaderOptions) -> Result
     }
 }
 
-/// Refuses a value in the place of no-data where no field has any.
+/// Refuses a replacement for no-data that applies to no field.
 fn check_no_data(plans: &[FieldPlan], options: &LoaderOptions) -> Result<()> {
     let is_filled = |plan: &FieldPlan| plan.kind.fill().is_some();
     let (expected, found) = match &options.output.no_data {
@@ -192,7 +192,7 @@ fn check_no_data(plans: &[FieldPlan], options: &LoaderOptions) -> Result<()> {
             let expected = "arrays of three axes among the fields, to be decoded, that declare a no-data value";
             (expected, "none".to_owned())
         }
-        // One that declares none is refused where it is planned.
+        // A field that declares no no-data value is refused when it is planned.
         NoData::Fields(fields) => {
             let is_known = |name: &str| {
                 let is_array = |from: &FieldType| matches!(from, FieldType::Array(_) | FieldType::Volume(_));
@@ -207,8 +207,8 @@ fn check_no_data(plans: &[FieldPlan], options: &LoaderOptions) -> Result<()> {
     Err(Error::usage("value for no-data", expected, found).with_hint(DECLARED))
 }
 
-/// The axes by the columns of the packer: `height`, `width`, and for cubes `channels`; and whether
-/// they are this array's: only if they say what its descriptor says.
+/// The axes from the packer's columns `height`, `width`, and for cubes `channels`; and true if they
+/// belong to this array, which is so only if they equal its descriptor.
 fn axes_of(dataset: &Dataset, shard: &Shard, record: u64, shape: &[u64]) -> (Vec<Axis>, bool) {
     let mut axes = sides_of(dataset.schema());
     axes.extend(Col::find(dataset.schema(), "channels").map(Axis::Column));
@@ -219,14 +219,14 @@ fn axes_of(dataset: &Dataset, shard: &Shard, record: u64, shape: &[u64]) -> (Vec
 }
 
 /// Names of the array fields that no batch can hold: their arrays have several shapes, and the index
-/// does not say which (boxes, token ids). By the heads of up to 64 samples, spread over the dataset.
-/// [`Loader`](crate::Loader)s leave them out unless they are named, which is an error.
+/// does not contain them (boxes, token ids). Looks at the heads of up to 64 samples, spread over the
+/// dataset. [`Loader`](crate::Loader)s leave these fields out; it is an error to name them.
 ///
 /// # Errors
 /// As [`Dataset::get`], if no sample can be read.
 pub fn varying_arrays(dataset: &Dataset) -> Result<Vec<&str>> {
     let mut names = Vec::new();
-    // Nothing is decoded: a part of an array may be what is asked for next.
+    // Nothing is decoded, because the next request may be for a part of an array.
     for field in dataset.schema().fields().iter().filter(|field| field.kind == FieldKind::Array) {
         let position = dataset.schema().stored_position(&field.name).unwrap_or(0);
         if dataset.is_empty() {
@@ -241,8 +241,8 @@ pub fn varying_arrays(dataset: &Dataset) -> Result<Vec<&str>> {
     Ok(names)
 }
 
-/// Plans the field `field`, the stored field `position`; `None` if its arrays have several shapes
-/// and the index does not say which.
+/// Plans `field`, the stored field `position`; `None` if its arrays have several shapes and the index
+/// does not contain them.
 pub(crate) fn plan(
     dataset: &Dataset,
     field: &str,
@@ -284,7 +284,7 @@ pub(crate) fn plan(
     if let (Some(cut), [height, width, ..], [false, false, ..]) = (&mut cut, &*descriptor.shape, &*examples.varies) {
         cut.scene = Some([*height, *width]);
     }
-    // Axes that do not depend on the sample.
+    // Axes whose length does not depend on the sample.
     let mut fixed: Vec<Option<u64>> = vec![None; rank];
     if let Some(cut) = &cut {
         if cut.place.is_some() {
@@ -303,7 +303,7 @@ pub(crate) fn plan(
     }
     if let (Some(Cut { region, place: Some(_), .. }), [height, width, ..]) = (&cut, &*descriptor.shape) {
         let small = region.height > *height || region.width > *width;
-        // Where sizes differ, the others may be large enough.
+        // Sizes differ, so other arrays may be large enough.
         if small && known && alike(dataset, columns.get(..2).unwrap_or_default())? {
             let error = too_large([region.height, region.width], [*height, *width]);
             return Err(name(&shard, at, name_field(field, error)));
@@ -339,7 +339,7 @@ pub(crate) fn plan(
     Ok(Some(Description::dense(kind, dtype, shape, bytes)))
 }
 
-/// How the bands that are asked for are normalised, of an array of this shape.
+/// Factors for normalising the requested bands of an array of this shape.
 fn factors(field: &str, shape: &[u64], options: &LoaderOptions) -> Result<Option<Factors>, FormatError> {
     let Some((_, factors)) = options.output.normalise.iter().find(|(name, _)| name == field) else { return Ok(None) };
     let &[_, _, channels] = shape else {
@@ -354,7 +354,8 @@ fn factors(field: &str, shape: &[u64], options: &LoaderOptions) -> Result<Option
     }))
 }
 
-/// Whether each of these axes has one length in all samples. Opens every shard, touches no record.
+/// Returns true if each of these axes has one length in all samples. Opens every shard, reads no
+/// record.
 fn alike(dataset: &Dataset, axes: &[Axis]) -> Result<bool> {
     let mut first: Option<Arc<Shard>> = None;
     for (number, info) in dataset.shard_numbers().zip(dataset.shards()) {
@@ -368,7 +369,7 @@ fn alike(dataset: &Dataset, axes: &[Axis]) -> Result<bool> {
         }
         let first = first.get_or_insert_with(|| Arc::clone(&shard));
         for axis in axes {
-            // Columns of one value are the usual case, and fast to compare.
+            // Columns with one value are the usual case, and fast to compare.
             if axis.columns().all(|column| has_one_value(column, first, &shard)) {
                 continue;
             }
@@ -382,7 +383,7 @@ fn alike(dataset: &Dataset, axes: &[Axis]) -> Result<bool> {
     Ok(true)
 }
 
-/// Whether all samples of a shard have the value of the first one of `first`.
+/// Returns true if all samples of a shard have the value of the first sample of `first`.
 fn has_one_value(column: &Col, first: &Shard, shard: &Shard) -> bool {
     let value = column.bytes(first, 0);
     !value.is_empty() && column.all(shard).chunks(value.len()).all(|other| other == value)

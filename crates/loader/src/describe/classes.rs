@@ -1,4 +1,4 @@
-//! Patches where a class of the mask is: what the options ask of the fields.
+//! Patches where the mask has a class: from options to fields.
 
 use crate::fields::{ArrayField, FieldPlan, FieldType};
 use crate::options::{CubeMode, LoaderOptions};
@@ -8,10 +8,10 @@ use shardpack_reader::{Error, Result};
 use std::collections::BTreeMap;
 
 impl ClassPlan {
-    /// The classes that the options ask of these fields; `None` if patches lie anywhere.
+    /// The requested classes for these fields; `None` if patches lie anywhere.
     ///
     /// # Errors
-    /// `Usage` if there is no mask, one patch of each sample, or no class with a weight.
+    /// `Usage` if there is no mask, each sample has one patch, or no class has a weight.
     pub(crate) fn new(plans: &[FieldPlan], options: &LoaderOptions) -> Result<Option<Self>> {
         let weights = match &options.view.patch_classes {
             PatchClasses::Any => return Ok(None),

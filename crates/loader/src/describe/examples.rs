@@ -1,5 +1,5 @@
-//! How arrays of a field are stored: a look at a few samples, spread over the dataset, so that it
-//! does not matter which of them is the first.
+//! Storage of the arrays of a field: a look at a few samples, spread over the dataset, so that the
+//! result does not depend on which sample is the first.
 
 use crate::fields::{Cut, loses};
 use crate::options::{CubeMode, LoaderOptions, NoData};
@@ -15,22 +15,22 @@ use shardpack_reader::{Dataset, Error, Result, Shard};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Most samples that are looked at; of smaller datasets all are.
+/// Limit of samples to look at; smaller datasets are looked at completely.
 const MOST: u64 = 64;
-/// Most samples of one kind that are read whole, in search of one that is not damaged.
+/// Limit of samples of one kind to read as a whole, in search of one without damage.
 const TRIES: usize = 16;
 
-/// Where a no-data value comes from.
+/// Origin of the no-data value, for hints.
 pub(crate) const DECLARED: &str =
     "arrays declare it if their source did when it was packed: `data ignore value` of ENVI, GDAL_NODATA of GeoTIFF";
 
-/// Samples that differ in their element types or in how they are stored, one of each kind,
-/// ascending. At least one, and each is whole: heads alone are vouched for by nothing.
+/// Samples that differ in element type or storage, one of each kind, ascending. There is at least one,
+/// and each is read as a whole, because a head alone has no checksum.
 pub(crate) struct Examples {
     samples: Vec<Example>,
-    /// For each axis of the first one whether any that was looked at has another length.
+    /// For each axis of the first example true if any sample looked at has a different length.
     pub(crate) varies: Vec<bool>,
-    /// The number that was looked at, and whether one of them declares a no-data value.
+    /// The number of samples looked at, and true if one of them declares a no-data value.
     looked_at: usize,
     has_no_data: bool,
 }
@@ -39,13 +39,13 @@ struct Example {
     sample: u64,
     codec: Codec,
     descriptor: ArrayDescriptor,
-    /// Whether a stage wants values like it to be read into staging memory.
+    /// A stage wants values like this to be read into staging memory.
     is_shared: bool,
 }
 
 impl Examples {
-    /// `limits` are those that the arrays, as a whole, must be within. `wanted` is asked whether values
-    /// are to be read into staging memory.
+    /// `limits` apply to whole arrays. `wanted` returns true if values are to be read into staging
+    /// memory.
     pub(crate) fn find(
         dataset: &Dataset,
         field: &str,
@@ -58,7 +58,7 @@ impl Examples {
         let mut kinds: Vec<(ArrayDescriptor, Vec<u64>)> = Vec::new();
         let mut shapes: Vec<Vec<u64>> = Vec::new();
         let (mut looked_at, mut has_no_data) = (0, false);
-        // Both ends are among them.
+        // Includes the first and the last sample.
         let spread = |i: u64| i.saturating_mul(having.samples.saturating_sub(1)) / (count.saturating_sub(1)).max(1);
         let samples = (0..count).filter_map(|i| having.nth(spread(i)));
         announce(dataset, samples.clone());
@@ -85,7 +85,7 @@ impl Examples {
         }
         whole.sort_by_key(|example| example.sample);
         if whole.is_empty() {
-            // Why not is what reading the first one says.
+            // Reading the first sample returns the error to report.
             let first = having.nth(0).map(|first| dataset.get(first)?.descriptor(field));
             first.transpose()?;
             return Err(Error::usage("samples", "one with this field", format!("none with `{field}`")));
@@ -96,7 +96,7 @@ impl Examples {
         Ok(Self { samples: whole, varies, looked_at, has_no_data })
     }
 
-    /// The first example: where it is, and what its array is.
+    /// The first example: its place, and its array descriptor.
     pub(crate) fn first(&self, dataset: &Dataset, epoch: u32) -> Result<(SampleAt, Arc<Shard>, &ArrayDescriptor)> {
         let Example { sample, descriptor, .. } =
             self.samples.first().ok_or_else(|| Error::usage("samples", "one with an array", "none"))?;
@@ -108,7 +108,7 @@ impl Examples {
         ))
     }
 
-    /// How the arrays are stored, and decoded: as `element`, or as what is made `to` that.
+    /// Storage and decoding of the arrays: as `element`, or as the type before the conversion `to` it.
     pub(crate) fn stored(&self, element: ElementType, to: As) -> Vec<(Codec, ArrayDescriptor)> {
         let decoded = |descriptor: &ArrayDescriptor| match (element, to) {
             (ElementType::Dtype(dtype), As::Decoded) => decoded_as(descriptor, dtype),
@@ -117,12 +117,12 @@ impl Examples {
         self.samples.iter().filter_map(|example| Some((example.codec, decoded(&example.descriptor)?))).collect()
     }
 
-    /// Whether the stage wants values like all of them to be read into staging memory.
+    /// Returns true if the stage wants all of the values to be read into staging memory.
     pub(crate) fn are_shared(&self) -> bool {
         self.samples.iter().all(|example| example.is_shared)
     }
 
-    /// The value in the place of no-data, in a field that declares any.
+    /// The replacement for no-data, for a field that declares no-data.
     pub(crate) fn fill(&self, field: &str, options: &LoaderOptions) -> Result<Option<f32>> {
         let axes = self.axes(field, options);
         let with = options.output.no_data.of(field, axes).filter(|_| options.aligned(field).is_none());
@@ -137,8 +137,8 @@ impl Examples {
         Ok(with.filter(|_| self.has_no_data))
     }
 
-    /// Axes of the arrays, as options for cubes see them: where volumes are cut, three for these, with
-    /// channels or without, and two for masks of them.
+    /// Number of axes of the arrays as options for cubes count them: where volumes are cut, three for
+    /// volumes, with or without channels, and two for their masks.
     fn axes(&self, field: &str, options: &LoaderOptions) -> usize {
         let axes = self.samples.first().map_or(0, |example| example.descriptor.shape.len());
         match (options.view.cube, axes) {
@@ -153,7 +153,7 @@ impl Examples {
         }
     }
 
-    /// The type in which a batch holds the field, and how decoded elements become that.
+    /// The element type of the field in a batch, and the conversion to it from decoded elements.
     pub(crate) fn element(&self, dataset: &Dataset, field: &str, options: &LoaderOptions) -> Result<(ElementType, As)> {
         let axes = self.axes(field, options);
         let asked = options.output.dtype.of(field, axes);
@@ -166,7 +166,7 @@ impl Examples {
             Some(element) if normalised || element == ElementType::Bf16 => element,
             None if normalised => {
                 let element = self.dtype(dataset, field, None, options.order.epoch)?.into();
-                // Only floats can come out; but classes are not what anybody normalises.
+                // The output must be floats. Masks are exempt, because classes are not normalised.
                 let becomes_float = rounds && As::float(element).is_none() && !is_mask(field);
                 if becomes_float { Dtype::F32.into() } else { element }
             }
@@ -193,7 +193,7 @@ impl Examples {
         Ok((element, to))
     }
 
-    /// `asked`, or else the type that all have in common; fails if a value would change.
+    /// `asked`, or else the common type of all examples; fails if a value would change.
     fn dtype(&self, dataset: &Dataset, field: &str, asked: Option<Dtype>, epoch: u32) -> Result<Dtype> {
         let descriptors: Vec<ArrayDescriptor> = self.samples.iter().map(|example| example.descriptor.clone()).collect();
         let Some(dtype) = asked.or_else(|| common_dtype(&descriptors)) else {
@@ -214,7 +214,8 @@ impl Examples {
     }
 }
 
-/// The samples that may have a field: of several datasets as one, those of the datasets that have it.
+/// The samples that may have a field: in several datasets combined into one, the samples of the
+/// datasets that have it.
 struct Having {
     ranges: Vec<Range<u64>>,
     samples: u64,
@@ -231,7 +232,7 @@ impl Having {
         Self { samples: ranges.iter().map(|range| range.end - range.start).sum(), ranges }
     }
 
-    /// The sample that `n` others of them come before.
+    /// The `n`-th of these samples, from 0.
     fn nth(&self, mut n: u64) -> Option<u64> {
         for range in &self.ranges {
             let samples = range.end - range.start;
@@ -244,21 +245,21 @@ impl Having {
     }
 }
 
-/// An error of a sample.
+/// Adds the sample to an error.
 fn named(dataset: &Dataset, sample: u64, epoch: u32, error: FormatError) -> Result<Error> {
     let (number, record) = dataset.locate(sample)?;
     let at = SampleAt { sample, record, epoch, repetition: 0, patch: 0, origin: None };
     Ok(name(&*dataset.shard(number)?, at, error))
 }
 
-/// Whether the bands of a field of so many axes are changed at random. Where volumes are cut, three axes
-/// have no bands.
+/// Returns true if the bands of a field with this many axes are augmented. Where volumes are cut,
+/// arrays of three axes have no bands.
 pub(crate) fn is_banded(field: &str, axes: usize, options: &LoaderOptions) -> bool {
     let banded = if matches!(options.view.cube, CubeMode::Volume { .. }) { 4 } else { 3 };
     axes == banded && !options.view.augment_bands.is_empty() && !is_mask(field)
 }
 
-/// An error about what a caller asked of a field.
+/// Adds the field to an error about an option for it.
 pub(crate) fn of_field(field: &str, error: FormatError) -> FormatError {
     match error {
         FormatError::Usage { what, expected, found, hint } => {
@@ -268,8 +269,8 @@ pub(crate) fn of_field(field: &str, error: FormatError) -> FormatError {
     }
 }
 
-/// Tells a storage behind a network that the heads of these samples will be read: one wait for their
-/// shards and one for them, not one for each.
+/// Announces to a storage behind a network that the heads of these samples will be read: one wait for
+/// all shards and one for all heads, instead of one for each.
 fn announce(dataset: &Dataset, samples: impl Iterator<Item = u64> + Clone) {
     if dataset.read_ahead_bytes() == 0 {
         return;
@@ -277,7 +278,7 @@ fn announce(dataset: &Dataset, samples: impl Iterator<Item = u64> + Clone) {
     let places = samples.filter_map(|sample| dataset.locate(sample).ok());
     places.clone().for_each(|(number, _)| dataset.advise_shards(number..number.saturating_add(1)));
     for (number, record) in places {
-        // Whoever reads it says why it cannot be opened.
+        // The reader reports why the shard cannot be opened.
         let Ok(shard) = dataset.shard(number) else { continue };
         if let (Ok(span), Ok(handle)) = (shard.span(&(record..record.saturating_add(1))), shard.file().handle()) {
             handle.advise_soon(span.start, (span.end - span.start).min(HEAD_BYTES as u64));
@@ -285,7 +286,7 @@ fn announce(dataset: &Dataset, samples: impl Iterator<Item = u64> + Clone) {
     }
 }
 
-/// Whether two arrays can be handed out as the same types, and are decoded alike.
+/// Returns true if two arrays can be loaded as the same types, and are decoded alike.
 fn same_kind(a: &ArrayDescriptor, b: &ArrayDescriptor) -> bool {
     let no_data = |d: &ArrayDescriptor| d.codes.no_data.and(d.no_data).map(f64::to_bits);
     (a.decoded, a.stored, a.transform.code()) == (b.decoded, b.stored, b.transform.code())
@@ -294,7 +295,7 @@ fn same_kind(a: &ArrayDescriptor, b: &ArrayDescriptor) -> bool {
         && no_data(a) == no_data(b)
 }
 
-/// How a sample's array is stored, by its record, whose CRC32 was compared.
+/// The array descriptor of a sample, from its whole record, after a check of the CRC32.
 fn whole_record(
     dataset: &Dataset,
     sample: u64,
@@ -312,8 +313,8 @@ fn whole_record(
     let (codec, descriptor) = (value.codec, ArrayDescriptor::parse(value.descriptor, limits)?);
     let cut = wanted.and_then(|options| Cut::of(descriptor.shape.len(), options));
     if cut.is_some() && codec == Codec::Zstd {
-        // A part of such an array takes staging memory for all of it, so its shape must be one that
-        // the payload can hold. (The limits of a part have none for the whole.)
+        // A part of such an array takes staging memory for the whole array, so its shape must fit the
+        // payload. (The limits of a part do not limit the whole.)
         ArrayDecoder::check_length(codec, &descriptor, value.bytes, limits)?;
     }
     let value = RecordValue::Array {
@@ -331,7 +332,7 @@ fn whole_record(
     Ok(Some(Example { sample, codec, descriptor, is_shared }))
 }
 
-/// The descriptor of a sample's array, by the head of its record alone: cubes are large.
+/// The array descriptor of a sample, from the head of its record alone, because cubes are large.
 fn head(dataset: &Dataset, sample: u64, position: usize, limits: &Limits) -> Result<Option<ArrayDescriptor>> {
     let (number, record) = dataset.locate(sample)?;
     let shard = dataset.shard(number)?;

@@ -1,4 +1,4 @@
-//! How fields change where batches are mixed.
+//! Changes of fields where batches are mixed.
 
 use crate::fields::{FieldPlan, FieldType, OneHotField, PictureField, RowSize};
 use crate::options::LoaderOptions;
@@ -6,13 +6,13 @@ use shardpack_augment::Mix;
 use shardpack_format::{Dtype, ElementType, Hint, Setting};
 use shardpack_reader::{Error, Result};
 
-/// Field whose classes become soft labels.
+/// The field whose classes become soft labels.
 const LABEL: &str = "label";
 
-/// Makes room for soft labels in place of numbers of classes.
+/// Replaces class numbers by soft labels.
 ///
 /// # Errors
-/// `Usage` if there are no labels, no pictures of one size, or something that would not be mixed.
+/// `Usage` if the dataset has no labels or no pictures of one size, or if a field cannot be mixed.
 pub(crate) fn plan(plans: &mut [FieldPlan], options: &LoaderOptions) -> Result<()> {
     let Some(mix) = &options.output.mix else { return Ok(()) };
     mix.choices.iter().try_for_each(Mix::check)?;

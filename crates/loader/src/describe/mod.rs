@@ -1,4 +1,5 @@
-//! From options and a dataset to fields: the description of each field of a batch, or why there is none.
+//! From options and a dataset to fields: the description of each field of a batch, or the error that
+//! prevents it.
 
 mod align;
 mod arrays;
@@ -25,17 +26,18 @@ use shardpack_jpeg::Scaling;
 use shardpack_reader::{Dataset, Error, Result};
 use std::sync::Arc;
 
-/// Records of fewer parts are made by one thread: there is little to share.
+/// Records of fewer parts are decoded by one thread, because there is little to share.
 const LARGE_PARTS: u64 = 4;
-/// Arrays of so many parts are small beside a large one: they are kept until all parts are there.
+/// Arrays of up to this many parts are small compared with a large one: their bytes are kept until all
+/// parts are read.
 const KEPT_PARTS: u64 = 2;
 
 impl Fields {
-    /// The fields that `options` ask of the dataset.
+    /// The fields that `options` request.
     ///
     /// # Errors
-    /// `Usage` if a field is unknown or cannot be batched; else as [`Dataset::get`]: the first
-    /// sample says what arrays are made of.
+    /// `Usage` if a field is unknown or cannot be batched; else as [`Dataset::get`]: the first sample
+    /// determines the arrays.
     pub(crate) fn plan(dataset: &Dataset, options: &LoaderOptions) -> Result<Self> {
         let schema = dataset.schema();
         arrays::check(options)?;
@@ -95,7 +97,7 @@ impl Fields {
                 Some(_) => patches.staged(&mut fields.plans, options)?,
                 None => patches,
             };
-            // Scenes are read as a whole, each by one thread.
+            // Each scene is read as a whole, by one thread.
             fields.patches = Some(Arc::new(patches));
             return Ok(fields);
         }
@@ -149,7 +151,7 @@ impl Fields {
                 CubeMode::Whole | CubeMode::Patch { .. } => {
                     match arrays::plan(dataset, &field.name, position, options)? {
                         Some(described) => described,
-                        // Nobody has asked for it.
+                        // The field was not named, so it is left out without an error.
                         None if options.output.fields.is_none() => return Ok(()),
                         None => return Err(several_shapes(&field.name)),
                     }
@@ -181,7 +183,7 @@ impl Fields {
         Ok(())
     }
 
-    /// Refuses a scaling that changes nothing.
+    /// Refuses a scaling without effect.
     fn check_floats(&self, options: &LoaderOptions) -> Result<()> {
         let is_float = |plan: &FieldPlan| matches!(plan.kind, FieldType::Picture(PictureField { floats: Some(_), .. }));
         if options.output.scaling.is_none() || self.plans.iter().any(is_float) {
@@ -204,7 +206,7 @@ impl Fields {
             .with_hint("choose float16, bfloat16 or float32 as the element type of the pictures"))
     }
 
-    /// Refuses a choice of frames where there are none.
+    /// Refuses a choice of frames if no field has clips.
     fn check_frames(&self, options: &LoaderOptions) -> Result<()> {
         let is_clip = |plan: &FieldPlan| matches!(plan.kind, FieldType::Picture(PictureField { clip: Some(_), .. }));
         if options.view.frames == FrameMode::All || self.plans.iter().any(is_clip) {
@@ -217,8 +219,8 @@ impl Fields {
     }
 }
 
-/// The fields that there are, for an error. Columns such as `cube.max_abs_error`, which say something
-/// of a picture or an array, are many, and counted.
+/// The known fields, for an error. Columns that describe a picture or an array, such as
+/// `cube.max_abs_error`, are many: they are only counted.
 fn known_fields(schema: &Schema) -> String {
     let is_stored = |name: &str| schema.fields().iter().any(|field| field.name == name && is_described(field.kind));
     let is_figure = |field: &Field| field.name.rsplit_once('.').is_some_and(|(of, _)| is_stored(of));
@@ -236,8 +238,8 @@ const fn is_described(kind: FieldKind) -> bool {
     matches!(kind, FieldKind::Image | FieldKind::Array)
 }
 
-/// Refuses a view of a size where the dataset has no pictures, such as those of 16 bits that are
-/// arrays: they would come whole.
+/// Refuses a view with a size if the dataset has no pictures (pictures of 16 bits are arrays): the
+/// arrays would be loaded whole.
 fn check_view(schema: &Schema, options: &LoaderOptions) -> Result<()> {
     let has_size = matches!(options.view.image, ImageMode::View(view) if view.size().is_some());
     if !has_size || schema.fields().iter().any(|field| field.kind == FieldKind::Image) {

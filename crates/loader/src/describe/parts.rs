@@ -5,24 +5,23 @@ use shardpack_format::ElementType;
 use shardpack_jpeg::PixelLayout;
 use shardpack_reader::Error;
 
-/// Arrays of a field have several shapes, and the index does not say which.
+/// The arrays of a field have several shapes, and the index does not contain them.
 pub(crate) fn several_shapes(field: &str) -> Error {
     let expected = "one, or such as the index tells by `height`, `width` and `channels`";
     Error::usage(format!("shape of the arrays `{field}`"), expected, "several")
         .with_hint("leave it out of the fields of the batch, and read it sample by sample")
 }
 
-/// A field of a batch.
 pub(crate) struct Description {
     pub(crate) kind: FieldType,
     pub(crate) dtype: ElementType,
-    /// Of a dense row; of a ragged one only the number of axes is known.
+    /// Shape of a dense row; for a ragged row only the number of axes is known.
     pub(crate) shape: Vec<u64>,
     pub(crate) size: RowSize,
 }
 
 impl Description {
-    /// A field whose rows have one shape.
+    /// A field whose rows all have the shape `shape`.
     pub(crate) fn dense(kind: FieldType, dtype: ElementType, shape: Vec<u64>, bytes: usize) -> Self {
         Self { kind, dtype, shape, size: RowSize::Dense { bytes } }
     }

@@ -1,4 +1,4 @@
-//! Several patches of each sample: what the options ask of the fields, and how many there are.
+//! Several patches of each sample: from options to fields, and their number.
 
 use crate::fields::{ArrayField, Cut, FieldPlan, FieldType, RowSize, sides_of};
 use crate::options::{CubeMode, LoaderOptions};
@@ -9,10 +9,10 @@ use shardpack_reader::{Dataset, Error, Result};
 use std::sync::Mutex;
 
 impl PatchPlan {
-    /// The patches that the options ask of these fields; `None` if samples come as they are.
+    /// The patches that the options request of these fields; `None` for whole samples.
     ///
     /// # Errors
-    /// `Usage` if the fields are no patches, or if the numbers of patches cannot be known.
+    /// `Usage` if the fields are not patches, or if the numbers of patches cannot be known.
     pub(crate) fn new(dataset: &Dataset, plans: &[FieldPlan], options: &LoaderOptions) -> Result<Option<Self>> {
         let classes = ClassPlan::new(plans, options)?;
         if options.view.patches == Patches::One {
@@ -65,7 +65,7 @@ impl PatchPlan {
                 }
                 _ => return Err(no_patch(plan, options)),
             };
-            // Each begins where any element may.
+            // Each field starts at an offset aligned for any element.
             let start = row_bytes.next_multiple_of(64);
             row_bytes = start.saturating_add(bytes);
             parts.push(start..row_bytes);
@@ -77,8 +77,8 @@ impl PatchPlan {
         plan.counted(dataset, plans, options).map(Some)
     }
 
-    /// The same for a stage, which decodes patches if it takes all that are cut. If not, it gets none of
-    /// the fields: the host decodes a scene once for all of its patches.
+    /// The patches for a stage, which decodes patches if it accepts all cut fields. If not, it gets
+    /// none of the fields: the host decodes a scene once for all of its patches.
     ///
     /// # Errors
     /// `Usage` if values are to stay on the device.
@@ -103,7 +103,7 @@ impl PatchPlan {
         Ok(Self { is_staged: left.is_none(), ..self })
     }
 
-    /// With the numbers of patches of the samples.
+    /// Adds the number of patches of each sample.
     fn counted(mut self, dataset: &Dataset, plans: &[FieldPlan], options: &LoaderOptions) -> Result<Self> {
         if let Patches::PerSample(count) = options.view.patches {
             self.most = count;
@@ -147,7 +147,7 @@ impl PatchPlan {
             let Some(shard) = dataset.shard_unless_damaged(number)? else { continue };
             for (record, count) in (0..).zip(of_shard) {
                 let sides = height.length(&shard, record).zip(width.length(&shard, record));
-                // One that is too small, or has no size, is an error of its batch.
+                // A scene without a size, or smaller than a patch, is an error of its batch.
                 let scene = sides.map(|(height, width)| [1, height, width]).filter(|&s| grid.count(s).is_some());
                 *count = scene.map_or(Ok(1), |scene| self.count(grid, scene))?;
             }
@@ -160,13 +160,13 @@ impl PatchPlan {
     }
 
     fn count(&self, grid: Grid, scene: [u64; 3]) -> Result<u32> {
-        // One that is smaller than a patch is an error of its batch.
+        // A scene smaller than a patch is an error of its batch.
         let count = grid.count(scene).unwrap_or(1);
         u32::try_from(count).map_err(|_| Error::usage("patches of a scene", "fewer than 2³²", count))
     }
 }
 
-/// Sides of a patch; the first one is 0 if it has two.
+/// Sides of a patch; the first one is 0 for patches of two axes.
 fn patch_sides(options: &LoaderOptions) -> [u32; 3] {
     match options.view.cube {
         CubeMode::Patch { height, width, .. } => [0, height, width],

@@ -18,7 +18,7 @@ pub(crate) fn plan(
     options: &LoaderOptions,
 ) -> Result<Description> {
     view.check()?;
-    // Where one field of pictures is named, the scaling is for that one.
+    // If one field of pictures is named, the scaling applies to it.
     let is_named = |name: &str| options.output.dtype.of(name, 3).is_some();
     let mut pictures = schema.fields().iter().filter(|field| field.kind == FieldKind::Image);
     let is_scaled =
@@ -38,7 +38,7 @@ pub(crate) fn plan(
         floats,
         clip,
     });
-    // Before the axes of a picture that of time, if there is one.
+    // The time axis of a clip comes before the axes of a picture.
     let time =
         counted.map(|column| options.view.frames.count().map_or(Axis::Column(column), |n| Axis::Fixed(n.into())));
     let fixed = |axis: &Axis| if let Axis::Fixed(length) = axis { Some(*length) } else { None };
@@ -63,16 +63,16 @@ pub(crate) fn plan(
     Ok(Description::dense(kind, dtype, shape, bytes))
 }
 
-/// The column with the number of frames of each sample, if the values of a field are lists.
+/// The column with the number of frames of each sample, if the values of a field are lists of pictures.
 fn frames_column(schema: &Schema, field: &str) -> Option<Col> {
     Col::find(schema, &format!("{field}.frames"))
 }
 
-/// Refuses augmentations of pictures that do nothing, or train nonsense.
+/// Refuses augmentations of pictures that have no effect or would corrupt training.
 ///
 /// # Errors
-/// `Usage` if there is no picture, an augmentation is not valid, a mask is stored as a picture, or
-/// pixels move that an array of the sample still has at the old place.
+/// `Usage` if there is no picture, an augmentation is not valid, a mask is stored as a picture, or an
+/// augmentation moves pixels while an array of the sample stays in place.
 pub(crate) fn check(plans: &[FieldPlan], options: &LoaderOptions) -> Result<()> {
     let changes = &options.view.augment_pictures;
     if changes.is_empty() {

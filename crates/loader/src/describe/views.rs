@@ -1,5 +1,5 @@
-//! Refuses views that look right and are not: a picture and an array of one sample cut at different
-//! places, and masks between whose classes a resize would make up others.
+//! Refuses views that look right and are wrong: a picture and an array of one sample cut at different
+//! places, and masks that a resize would fill with classes between two classes.
 
 use crate::fields::{ArrayField, FieldPlan, FieldType, PictureField, RowSize};
 use crate::options::LoaderOptions;
@@ -8,17 +8,17 @@ use shardpack_jpeg::PixelLayout;
 use shardpack_reader::mask_names::is_mask;
 use shardpack_reader::{Error, Result};
 
-/// A view of a picture that has a size of its own cuts and scales it; nothing cuts an array of the
+/// A view of a picture with a size of its own crops and scales it; no option cuts an array of the
 /// sample in the same way.
 ///
 /// # Errors
-/// `Usage` if such a view stands beside a patch of an array, or beside a mask or an array of the
-/// picture's size that happens to have the size of the view; if whole pictures are mirrored beside
-/// such, or stand, without a cube, beside patches of such, or such that are turned; or if a view is
-/// asked of a mask.
+/// `Usage` if such a view is combined with a patch of an array, or with a mask or an array of the
+/// picture's size that happens to have the size of the view; if whole pictures are mirrored while such
+/// arrays are loaded, or, without a cube, are combined with patches or turns of such arrays; or if a
+/// view is requested of a mask.
 pub(crate) fn check(plans: &[FieldPlan], options: &LoaderOptions) -> Result<()> {
     let turned = !options.view.augment.is_none();
-    // Beside a cube a mask is that of the cube, and a picture shows both as a whole.
+    // In a dataset with a cube, a mask belongs to the cube, and a picture shows both as a whole.
     let is_cube = |plan: &FieldPlan| {
         matches!(plan.kind, FieldType::Array(_) | FieldType::Volume(_)) && plan.shape.len() > 2 && !is_mask(&plan.name)
     };
@@ -62,19 +62,19 @@ pub(crate) fn check(plans: &[FieldPlan], options: &LoaderOptions) -> Result<()> 
     Ok(())
 }
 
-/// Whether a part of an array is cut.
+/// Returns true if a part of an array is cut.
 fn is_cut(plan: &FieldPlan) -> bool {
     plan.kind.is_patch()
 }
 
-/// Whether an array would be taken for what a view of `size` shows of the sample.
+/// Returns true if an array could be mistaken for the part of the sample that a view of `size` shows.
 fn is_cut_elsewhere(plan: &FieldPlan, size: [u64; 2], layout: PixelLayout) -> bool {
     if is_cut(plan) {
         return true;
     }
     let FieldType::Array(ArrayField { indexed, .. }) = &plan.kind else { return false };
-    // A whole array that has the size of its picture, or is a mask, is taken for what the view
-    // shows only if it has the view's size.
+    // A whole array that has the size of its picture, or is a mask, is mistaken for the shown part only
+    // if it has the size of the view.
     let sides = match (&*plan.shape, layout) {
         (&[_, height, width], PixelLayout::ChannelsHeightWidth) => [height, width],
         (&[height, width] | &[height, width, _], _) => [height, width],
@@ -83,7 +83,7 @@ fn is_cut_elsewhere(plan: &FieldPlan, size: [u64; 2], layout: PixelLayout) -> bo
     (*indexed || is_mask(&plan.name)) && matches!(plan.size, RowSize::Dense { .. }) && sides == size
 }
 
-/// Whether an array would be taken for what is shown of the whole picture.
+/// Returns true if an array could be mistaken for an aligned array of the whole picture.
 fn is_of_a_picture(plan: &FieldPlan) -> bool {
     match plan.kind {
         FieldType::Array(ArrayField { indexed, .. }) => indexed || is_mask(&plan.name),

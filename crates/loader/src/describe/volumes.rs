@@ -10,8 +10,8 @@ use shardpack_array::{Bands, Factors, Finish};
 use shardpack_jpeg::PixelLayout;
 use shardpack_reader::{Dataset, Error, Result};
 
-/// Plans a field of arrays, of which boxes are cut if they have three or four axes; others come
-/// whole. `None` if they have several shapes.
+/// Plans a field of arrays. Boxes are cut if they have three or four axes; arrays with other numbers of
+/// axes are loaded whole. `None` if they have several shapes.
 pub(crate) fn plan(
     dataset: &Dataset,
     field: &str,

@@ -1,4 +1,4 @@
-//! What the index says of a row before its record is read: values of columns, and lengths of axes.
+//! Index data about a row, available before its record is read: values of columns, and lengths of axes.
 
 use shardpack_format::{Dtype, FieldKind, Schema};
 use shardpack_reader::{Scalar, Shard};
@@ -28,17 +28,18 @@ impl Col {
         shard.column_bytes(self.position).unwrap_or_default()
     }
 
-    /// Whether the samples of a shard have a value: of several datasets as one, one may be without.
+    /// Returns true if the samples of a shard have this column: in several datasets combined into one,
+    /// some may lack it.
     pub(crate) fn is_in(&self, shard: &Shard) -> bool {
         shard.has_scalar(self.position)
     }
 
-    /// The value as a length; `None` for what is none.
+    /// The value as a length; `None` if it is not a valid length.
     pub(crate) fn length(&self, shard: &Shard, record: u64) -> Option<u64> {
         self.integer(shard, record)?.try_into().ok()
     }
 
-    /// The value as an integer; `None` for what is none.
+    /// The value as an integer; `None` if it is not an integer.
     pub(crate) fn integer(&self, shard: &Shard, record: u64) -> Option<i64> {
         Scalar::from_bytes(self.dtype, self.bytes(shard, record)).filter(|_| self.is_in(shard))?.as_i64()
     }
@@ -48,8 +49,8 @@ impl Col {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Axis {
     Column(Col),
-    /// A side of the picture as people see it: of one that is stored on its side, by its
-    /// orientation, the other column.
+    /// A side of the upright picture: for a picture stored on its side, by its orientation, the other
+    /// column.
     Upright {
         side: Col,
         other: Col,
@@ -59,7 +60,7 @@ pub(crate) enum Axis {
 }
 
 impl Axis {
-    /// How long it is in the row of a record; `None` if the index does not say.
+    /// Length of the axis in the row of a record; `None` if the index does not contain it.
     pub(crate) fn length(&self, shard: &Shard, record: u64) -> Option<u64> {
         match self {
             Self::Fixed(length) => Some(*length),
@@ -71,7 +72,7 @@ impl Axis {
         }
     }
 
-    /// The columns that say so.
+    /// The columns that determine the length.
     pub(crate) fn columns(&self) -> impl Iterator<Item = &Col> {
         match self {
             Self::Fixed(_) => [None, None, None],
@@ -83,8 +84,8 @@ impl Axis {
     }
 }
 
-/// Height and width of arrays, by the columns of the packer. Beside pictures these are the sides of
-/// the stored picture, and arrays are as it is seen.
+/// Height and width of arrays, from the packer's columns. In a dataset with pictures these columns are
+/// the sides of the stored picture, and arrays follow the upright one.
 pub(crate) fn sides_of(schema: &Schema) -> Vec<Axis> {
     let [height, width] = ["height", "width"].map(|name| Col::find(schema, name));
     let has_pictures = schema.fields().iter().any(|field| field.kind == FieldKind::Image);

@@ -1,5 +1,5 @@
-//! What a batch is made of: for each field where it comes from, its type, and how many bytes a row
-//! of it takes, known from the index alone.
+//! Content of a batch: for each field its source, its type, and the size of a row, all known from the
+//! index alone.
 
 mod array;
 mod axis;
@@ -28,7 +28,7 @@ use shardpack_reader::{Shard, raw};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// A type of field: what its values are, and how they come. How they are decoded stands in
+/// A type of field: its values, and their form in a batch. The code that decodes them is in
 /// `decode/fields/`.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum FieldType {
@@ -42,47 +42,47 @@ pub(crate) enum FieldType {
     Raw(RawField),
 }
 
-/// A column of numbers of classes: a weight for each class.
+/// A column of class numbers, loaded as a weight for each class.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct OneHotField {
     pub(crate) column: Col,
     pub(crate) classes: u32,
 }
 
-/// A picture, decoded.
+/// A decoded picture.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct PictureField {
-    /// Among the stored fields.
+    /// Position among the stored fields.
     pub(crate) position: usize,
     pub(crate) view: View,
     pub(crate) orientation: Option<Col>,
-    /// If it comes as floats.
+    /// Conversion to floats, if it is loaded as floats.
     pub(crate) floats: Option<Box<FloatTable>>,
-    /// If values are lists of pictures.
+    /// Choice of frames, if values are lists of pictures.
     pub(crate) clip: Option<FrameMode>,
 }
 
-/// An array that goes where the view of a picture goes.
+/// An array that follows the view of a picture.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct MaskField {
-    /// Among the stored fields.
+    /// Position among the stored fields.
     pub(crate) position: usize,
     pub(crate) picture: Followed,
-    /// Examples of how it is stored.
+    /// Examples of stored arrays of the field.
     pub(crate) stored: Vec<(Codec, ArrayDescriptor)>,
-    /// The element that stands beside a padded picture.
+    /// Element for the padding around a picture.
     pub(crate) fill: Vec<u8>,
 }
 
 /// Stored bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct RawField {
-    /// Among the stored fields.
+    /// Position among the stored fields.
     pub(crate) position: usize,
 }
 
 impl FieldType {
-    /// Position among the stored fields, of what comes out of a record.
+    /// Position among the stored fields, for a field of records.
     pub(crate) const fn position(&self) -> Option<usize> {
         match self {
             Self::Scalar(_) | Self::OneHot(_) => None,
@@ -94,7 +94,7 @@ impl FieldType {
         }
     }
 
-    /// Whether its bands are changed at random.
+    /// Returns true if its bands are augmented.
     pub(crate) const fn is_banded(&self) -> bool {
         match self {
             Self::Array(field) => field.is_banded,
@@ -103,7 +103,7 @@ impl FieldType {
         }
     }
 
-    /// Value in the place of no-data.
+    /// Replacement for no-data.
     pub(crate) const fn fill(&self) -> Option<f32> {
         match self {
             Self::Array(field) => field.fill,
@@ -112,7 +112,7 @@ impl FieldType {
         }
     }
 
-    /// Whether a part of an array is cut.
+    /// Returns true if a part of an array is cut.
     pub(crate) fn is_patch(&self) -> bool {
         match self {
             Self::Array(field) => field.is_patch(),
@@ -122,55 +122,53 @@ impl FieldType {
     }
 }
 
-/// How long a row is.
+/// Size of a row.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum RowSize {
-    /// All rows alike.
+    /// All rows have the same size.
     Dense { bytes: usize },
-    /// As columns of the index say, of which these are the axes as they come out.
+    /// The size depends on columns of the index; these are the axes in output order.
     Columns(Vec<Axis>),
-    /// At most what is left of the record.
+    /// At most the rest of the record.
     Stored,
 }
 
-/// One field of a batch.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct FieldPlan {
     pub(crate) name: String,
     pub(crate) dtype: ElementType,
     pub(crate) kind: FieldType,
-    /// Shape of a dense row; of a ragged one only the number of axes is known.
+    /// Shape of a dense row; for a ragged row only the number of axes is known.
     pub(crate) shape: Vec<u64>,
     pub(crate) size: RowSize,
-    /// Where the axes of a ragged row stand among those of all ragged fields.
+    /// Index of the first axis of a ragged row among the axes of all ragged fields.
     pub(crate) dims_at: usize,
-    /// Whether a stage takes it.
+    /// A stage accepts the field.
     pub(crate) staged: bool,
-    /// Whether noise is added to its values.
+    /// Noise is added to its values.
     pub(crate) is_noisy: bool,
 }
 
-/// All fields of a batch.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Fields {
     pub(crate) plans: Vec<FieldPlan>,
-    /// Those that are no tensors.
+    /// Fields that are not tensors.
     pub(crate) objects: Vec<ObjectPlan>,
-    /// Axes of all ragged fields of a row together.
+    /// Number of axes of all ragged fields of a row together.
     pub(crate) dims: usize,
-    /// Order of the axes of pictures, and how floats are made of their levels.
+    /// Order of the axes of pictures.
     pub(crate) layout: PixelLayout,
     pub(crate) scaling: Scaling,
-    /// How decoded pictures are changed.
+    /// Augmentations of decoded pictures.
     pub(crate) changes: Arc<[Augmentation]>,
-    /// Records of so many bytes and more are made in parts by several threads.
+    /// Size in bytes from which on records are decoded in parts by several threads.
     pub(crate) large_bytes: Option<u64>,
-    /// Several patches of each sample, if that is asked for.
+    /// Plan of several patches of each sample, if requested.
     pub(crate) patches: Option<Arc<PatchPlan>>,
 }
 
 impl FieldPlan {
-    /// What a stage has to know of it. `changes` are those of decoded pictures.
+    /// Description of the field for a stage. `changes` are the augmentations of decoded pictures.
     pub(crate) fn spec<'a>(
         &'a self,
         layout: PixelLayout,
@@ -194,15 +192,15 @@ impl FieldPlan {
         FieldSpec { name: &self.name, dtype: self.dtype, source }
     }
 
-    /// Whether it holds arrays of more than `bytes` that a stage takes, but does not share: they are
-    /// copied to staging memory, and stay in runs until then.
+    /// Returns true if it holds arrays of more than `bytes` that a stage accepts, but does not share:
+    /// they are copied to staging memory, and stay in runs until then.
     pub(crate) fn is_copied_from(&self, bytes: u64) -> bool {
         let FieldType::Array(ArrayField { stored, is_shared: false, .. }) = &self.kind else { return false };
         let is_large = |array: &ArrayDescriptor| array.stored_bytes().is_ok_and(|stored| stored > bytes);
         self.staged && stored.iter().any(|(_, array)| is_large(array))
     }
 
-    /// Whether large values of it are read into staging memory, by several threads.
+    /// Returns true if several threads read large values of it into staging memory.
     pub(crate) const fn is_shared(&self) -> bool {
         self.staged && matches!(self.kind, FieldType::Array(ArrayField { is_shared: true, .. }))
     }
@@ -211,16 +209,16 @@ impl FieldPlan {
         !matches!(self.size, RowSize::Dense { .. })
     }
 
-    /// Its axes among those of all ragged fields of a row; empty if it is dense.
+    /// Range of its axes among the axes of all ragged fields of a row; empty if it is dense.
     pub(crate) fn dims_range(&self) -> Range<usize> {
         let axes = if self.is_ragged() { self.shape.len() } else { 0 };
         self.dims_at..self.dims_at + axes
     }
 
-    /// Bytes of the row of `record`, with its axes in `dims`, which are those of this field.
+    /// Bytes of the row of `record`; sets `dims`, the axes of this field.
     ///
     /// # Errors
-    /// `Format` if the columns say what cannot be; `Limit` if the row is over the limits.
+    /// `Format` if the columns are impossible; `Limit` if the row is over the limits.
     pub(crate) fn row(&self, shard: &Shard, record: u64, dims: &mut [u64]) -> Result<usize, FormatError> {
         let axes = match &self.size {
             RowSize::Dense { bytes } => return Ok(*bytes),
@@ -243,13 +241,13 @@ impl FieldPlan {
         if bytes > limits.max_decoded_bytes {
             return Err(too_large("max_decoded_bytes", limits.max_decoded_bytes));
         }
-        // An index that promises what no record of this length can hold is refused before memory is
-        // taken for it.
+        // An index with a row that no record of this length can hold is refused before memory is
+        // allocated for it.
         let length = shard.index().row(record).map_or(0, |row| row.length);
         let stored = self.stored_bytes_of(bytes);
         let most = length.saturating_mul(limits.max_expansion);
         match &self.kind {
-            // Runs of one value may be all of an array.
+            // A whole array may be a run of one value, which takes a few bytes.
             FieldType::Array(_) | FieldType::Volume(_) | FieldType::Mask(_) => {
                 limits.check_runs(stored, length).map_err(|error| raw::name_field(&self.name, error))?;
             }
@@ -265,8 +263,8 @@ impl FieldPlan {
         usize::try_from(bytes).map_err(|_| too_large("max_decoded_bytes", usize::MAX as u64))
     }
 
-    /// Bytes of a row of `bytes` as it is stored: float16 may come as float32, and levels of one byte
-    /// as floats. Of several types that are stored the smallest one counts.
+    /// Stored bytes of a row of `bytes`: float16 may be loaded as float32, and levels of one byte as
+    /// floats. If several types are stored, the smallest one counts.
     fn stored_bytes_of(&self, bytes: u64) -> u64 {
         let stored = match &self.kind {
             FieldType::Array(ArrayField { stored, .. }) | FieldType::Mask(MaskField { stored, .. }) => {
@@ -282,7 +280,7 @@ impl FieldPlan {
     fn stored_row(&self, shard: &Shard, record: u64, dims: &mut [u64]) -> Result<usize, FormatError> {
         let schema = &shard.index().metadata().schema;
         let (length, key) = (shard.index().row(record).map_or(0, |row| row.length), shard.index().key(record));
-        // spec §2.2: the head is at least frame, field table, scalars and key, in whole alignments.
+        // spec §2.2: the head holds at least frame, field table, scalars and key, in whole alignments.
         let head = FRAME_BYTES
             .saturating_add(24 * schema.stored_count() as u64)
             .saturating_add(schema.scalar_bytes())
@@ -299,7 +297,7 @@ impl FieldPlan {
 }
 
 impl Fields {
-    /// Positions of the stored fields that a batch has something of.
+    /// Positions of the stored fields that a batch uses.
     pub(crate) fn positions(&self) -> impl Iterator<Item = usize> {
         let followed = self.plans.iter().filter_map(|plan| match &plan.kind {
             FieldType::Mask(MaskField { picture, .. }) => Some(picture.position),
@@ -309,7 +307,7 @@ impl Fields {
         tensors.chain(followed).chain(self.objects.iter().flat_map(ObjectPlan::positions))
     }
 
-    /// Where no record is large, nobody looks for them: the largest one has so many bytes.
+    /// Sets the size of the largest record: without large records, no thread looks for them.
     pub(crate) fn with_records_of(mut self, record_bytes: u64) -> Self {
         self.large_bytes = self.large_bytes.filter(|&large| record_bytes >= large);
         self

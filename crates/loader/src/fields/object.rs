@@ -1,4 +1,4 @@
-//! Values of a batch that are no tensors: texts, and arrays whose length differs from sample to
+//! Values of a batch that are not tensors: texts, and arrays whose length differs from sample to
 //! sample.
 
 use super::picture::Followed;
@@ -10,28 +10,28 @@ use shardpack_format::FieldKind;
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Object {
-    /// Of a field of arrays.
+    /// Value of a field of arrays.
     Array(Array),
-    /// Of a field of texts.
+    /// Value of a field of texts.
     Text(String),
-    /// Of a field of JSON, as text.
+    /// Value of a field of JSON, as text.
     Json(String),
-    /// Of a field of bytes.
+    /// Value of a field of bytes.
     Bytes(Vec<u8>),
 }
 
-/// A field of such values.
+/// A field of values that are not tensors.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct ObjectPlan {
     pub(crate) name: String,
     pub(crate) kind: FieldKind,
-    /// Among the stored fields.
+    /// Position among the stored fields.
     pub(crate) position: usize,
     pub(crate) follows: Follows,
 }
 
 impl ObjectPlan {
-    /// Positions of the stored fields that it is made of.
+    /// Positions of the stored fields that it is computed from.
     pub(crate) fn positions(&self) -> impl Iterator<Item = usize> {
         let picture = match &self.follows {
             Follows::Picture { picture, .. } => Some(picture.position),
@@ -41,14 +41,14 @@ impl ObjectPlan {
     }
 }
 
-/// What becomes of a value.
+/// Alignment of a value.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Follows {
-    /// It comes as it is stored.
+    /// The value is loaded as it is stored.
     Nothing,
-    /// Boxes or keypoints go where the view of their picture goes; the rows of keypoints with those
-    /// of the boxes of this number.
+    /// Boxes or keypoints follow the view of their picture; rows of keypoints belong to the boxes of
+    /// this number.
     Picture { align: Align, picture: Followed, boxes: Option<usize> },
-    /// Its rows belong to the boxes of this number.
+    /// Rows belong to the boxes of this number.
     Boxes(usize),
 }

@@ -1,14 +1,14 @@
-//! Pictures as their fields, and those that follow them, have to know them.
+//! Properties of a picture that its field, and the fields that follow it, need.
 
 use super::axis::Col;
 use shardpack_format::{Codec, FieldValue};
 use shardpack_jpeg::{Frames, View};
 use shardpack_reader::Shard;
 
-/// What a device decodes.
+/// Media type that a device decodes.
 pub(crate) const JPEG: &str = "image/jpeg";
 
-/// The picture that others follow.
+/// A picture that other fields follow.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Followed {
     /// Position among the stored fields.
@@ -17,7 +17,7 @@ pub(crate) struct Followed {
     pub(crate) orientation: Option<Col>,
 }
 
-/// How a picture is turned, as a column of the index or the picture itself says.
+/// Orientation of a picture, from a column of the index or from the picture itself.
 pub(crate) fn orientation_of(column: Option<Col>, shard: &Shard, record: u64, value: &FieldValue<'_>) -> u8 {
     let column = column.filter(|column| column.is_in(shard));
     let stored = column.and_then(|column| column.length(shard, record));

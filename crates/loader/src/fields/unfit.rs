@@ -1,9 +1,9 @@
-//! Why an array does not fit its field.
+//! Errors of arrays that do not fit their field.
 
 use shardpack_array::common_dtype;
 use shardpack_format::{ArrayDescriptor, Codes, Dtype, Error as FormatError, Transform};
 
-/// Why an array does not come as `dtype`.
+/// Error of an array whose values would change as `dtype`.
 pub(crate) fn loses(field: &str, descriptor: &ArrayDescriptor, dtype: Dtype) -> FormatError {
     let plain = |dtype| ArrayDescriptor::plain(dtype, Vec::new());
     let hint = match common_dtype(&[descriptor.clone(), plain(dtype)]) {
@@ -21,7 +21,7 @@ pub(crate) fn loses(field: &str, descriptor: &ArrayDescriptor, dtype: Dtype) -> 
     FormatError::usage(format!("element type of field `{field}`"), expected, found).with_hint(hint)
 }
 
-/// A patch of `[height, width]` in a smaller array.
+/// Error of a patch of `[height, width]` in a smaller array.
 pub(crate) fn too_large(patch: [u64; 2], array: [u64; 2]) -> FormatError {
     let ([a, b], [height, width]) = (patch, array);
     FormatError::usage("patch", format!("at most {height} × {width}, the array's size"), format!("{a} × {b}"))

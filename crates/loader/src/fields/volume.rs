@@ -1,31 +1,31 @@
 //! Volumes: arrays `[depth, height, width]` and `[depth, height, width, channels]`, by the order of
-//! their axes, of which boxes are cut.
+//! their axes, from which boxes are cut.
 
 use crate::patches::PatchPlace;
 use shardpack_array::{ArrayDecoder, Finish};
 use shardpack_format::{ArrayDescriptor, Codec};
 
-/// What is cut out of the volumes of a field.
+/// The boxes that are cut out of the volumes of a field.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct VolumeField {
     pub(crate) position: usize,
     /// Depth, height and width of a box.
     pub(crate) size: [u64; 3],
     pub(crate) place: PatchPlace,
-    /// What becomes of its elements.
+    /// Steps after decoding.
     pub(crate) finish: Finish,
-    /// Whether its channels are changed at random; then `finish` has factors.
+    /// Its channels are augmented; then `finish` has factors.
     pub(crate) is_banded: bool,
-    /// What comes in the place of no-data.
+    /// Replacement for no-data.
     pub(crate) fill: Option<f32>,
-    /// Examples of how volumes are stored.
+    /// Examples of stored volumes of the field.
     pub(crate) stored: Vec<(Codec, ArrayDescriptor)>,
-    /// Sides of all volumes, as far as examples tell; `None` if they differ.
+    /// Sides of all volumes, according to the examples; `None` if they differ.
     pub(crate) scene: Option<[u64; 3]>,
 }
 
 impl VolumeField {
-    /// What decoding a volume takes of a thread.
+    /// Scratch memory of a thread for decoding a volume, in bytes.
     pub(crate) fn scratch_bytes(&self) -> u64 {
         let bytes = |(codec, descriptor): &(Codec, ArrayDescriptor)| {
             let decoder = ArrayDecoder::scratch_bytes(*codec, descriptor).ok()?;

@@ -4,17 +4,17 @@ use super::Loader;
 use crate::batch::Batch;
 use shardpack_reader::{Error, Result};
 
-/// The batches of an epoch, from where the loader is in it.
+/// The batches of an epoch, from the current position of the loader.
 #[derive(Debug)]
 pub struct Batches<'a> {
     loader: &'a mut Loader,
-    /// The epoch could not be begun: the first item says so, and nothing follows.
+    /// The epoch could not be started: the first item is the error, and nothing follows.
     refused: Option<Option<Error>>,
 }
 
 impl Loader {
-    /// The batches of an epoch: [`Loader::set_epoch`], then [`Loader::next_batch`] to the end. A loop
-    /// that is left early begins the epoch anew when it asks for it again.
+    /// The batches of an epoch: [`Loader::set_epoch`], then [`Loader::next_batch`] to the end. After an
+    /// early exit from the loop, the next call restarts the epoch.
     ///
     /// ```no_run
     /// # use shardpack_loader::{Dataset, LoaderOptions};
@@ -33,7 +33,7 @@ impl Loader {
 }
 
 impl Batches<'_> {
-    /// The loader: its state, its figures.
+    /// The loader, for its state and figures.
     #[must_use]
     pub const fn loader(&self) -> &Loader {
         self.loader

@@ -1,4 +1,4 @@
-//! What a loader says of its work so far.
+//! Figures of the work of a loader.
 
 use super::Loader;
 use super::open::device_bytes;
@@ -46,21 +46,21 @@ impl Loader {
         stats
     }
 
-    /// Pictures so far that have more than 8 bits a sample, of which 8 are left in the batches: as
-    /// in [`LoaderStats`], at next to no cost.
+    /// Number of pictures so far with more than 8 bits a sample, reduced to 8 in the batches: as in
+    /// [`LoaderStats`], at almost no cost.
     #[must_use]
     pub fn narrowed_pictures(&self) -> u64 {
         self.shared.counters.narrowed.load(Ordering::Relaxed)
     }
 
-    /// Rows so far that the stage refused or found odd, and that the host decoded, by reason.
+    /// Rows so far that the host decoded because the stage refused them or found them odd, by reason.
     #[must_use]
     pub fn refusals(&self) -> Vec<Refusal> {
         self.shared.refusals.list()
     }
 
-    /// Memory that the slots take on the device of the stage, the values that stay there, and scenes that
-    /// lie there while several patches of each come (about), in bytes; 0 without one.
+    /// Memory on the device of the stage, in bytes: the slots, the values that stay there, and (about)
+    /// scenes that are held there while several patches of each are loaded; 0 without a stage.
     #[must_use]
     pub fn predicted_device_bytes(&self) -> u64 {
         let kept = self.resident.as_ref().map_or(0, |resident| resident.device_bytes());
@@ -73,11 +73,10 @@ impl Loader {
         slots.saturating_add(kept).saturating_add(scenes)
     }
 
-    /// Memory that the loader takes, in bytes, besides the indexes of the dataset: slots, the
-    /// threads' scratch, what the storage holds
-    /// ([`Dataset::read_ahead_bytes`](crate::Dataset::read_ahead_bytes)), and, where the page cache
-    /// does not hold it ([`Window`](crate::Window)), the window of the order with what is read
-    /// ahead. Of several epochs, the one that takes most.
+    /// Memory of the loader, in bytes, besides the indexes of the dataset: slots, the threads' scratch,
+    /// the memory of the storage ([`Dataset::read_ahead_bytes`](crate::Dataset::read_ahead_bytes)),
+    /// and, unless it is in the page cache ([`Window`](crate::Window)), the window of the order with
+    /// the bytes read ahead. The largest value of all epochs.
     #[must_use]
     pub const fn predicted_bytes(&self) -> u64 {
         self.predicted_bytes

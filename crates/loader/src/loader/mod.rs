@@ -1,4 +1,4 @@
-//! The loader as its caller sees it: batches, epochs, states, figures.
+//! The loader for its caller: batches, epochs, states, figures.
 
 mod batches;
 mod figures;
@@ -20,9 +20,8 @@ use std::time::{Duration, Instant};
 
 /// Loads a dataset batch by batch, epoch by epoch.
 ///
-/// Threads start with the first [`Loader::next_batch`], and end when the loader is dropped. A
-/// process that forks before that can use the loader in the child; one that forks later cannot: it
-/// is told so.
+/// Threads start with the first [`Loader::next_batch`], and end when the loader is dropped. A process
+/// that forks before that can use the loader in the child; after a later fork, the child gets an error.
 ///
 /// ```no_run
 /// use shardpack_loader::{Dataset, LoaderOptions, View};
@@ -47,9 +46,9 @@ pub struct Loader {
     start: OrderState,
     share: Share,
     threads: usize,
-    /// Where the window of this epoch is.
+    /// Location of the window of this epoch.
     held: Held,
-    /// Most that any epoch so far may have taken.
+    /// Largest memory of any epoch so far, in bytes.
     predicted_bytes: u64,
     resident: Option<Arc<Resident>>,
     shared: Arc<PoolShared>,
@@ -59,18 +58,17 @@ pub struct Loader {
     found_ready: u64,
     handed_bytes: u64,
     batches: u64,
-    /// Batches up to the last one that was handed out.
+    /// Number of batches up to the last one that was handed out.
     delivered: u64,
-    /// Whether the caller has once gone on from the end of an epoch to the one after it: then the
-    /// next one will be asked for, too. A caller who reads a dataset once does not pay for its
-    /// beginning again.
+    /// The caller has once continued from the end of an epoch to the next one, so it will probably
+    /// request another. A caller who reads a dataset once does not pay for starting it again.
     goes_on: bool,
     phase: EpochPhase,
-    /// Whether the caller was told `Pending` and will come back.
+    /// The caller got `Pending` and will come back.
     is_waiting: bool,
 }
 
-/// How far the caller is in the epoch at hand.
+/// Progress of the caller in the current epoch.
 ///
 /// ```no_run
 /// # use shardpack_loader::{Dataset, EpochPhase, Loader, LoaderOptions};
@@ -83,13 +81,13 @@ pub struct Loader {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum EpochPhase {
-    /// No batch was asked for.
+    /// No batch was requested.
     Fresh,
-    /// A batch was.
+    /// A batch was requested.
     Running,
-    /// It was said that there are no more.
+    /// The end was reported to the caller.
     Ended,
-    /// It was said that none can come: the loader has broken down, or is used in a fork.
+    /// A fatal error was reported: the loader has broken down, or is used in a fork.
     Broken,
 }
 
@@ -98,27 +96,27 @@ impl Loader {
     /// the batch is not ready.
     ///
     /// # Errors
-    /// `Format` or `Limit` if a sample of this batch is damaged (see [`OnCorrupt`](crate::OnCorrupt)), `Io` if it
-    /// cannot be read or there is no memory for it: the next call goes on with the batch after it.
-    /// `Usage` in a fork of the process that began to load, `Internal` if the pool has broken down:
-    /// once, then nothing more comes.
+    /// `Format` or `Limit` if a sample of this batch is damaged (see [`OnCorrupt`](crate::OnCorrupt)),
+    /// `Io` if it cannot be read or memory for it cannot be allocated: the next call continues with the
+    /// batch after it. `Usage` in a fork of the process that started to load, `Internal` if the pool
+    /// has broken down: this error comes once, then `None`.
     pub fn next_batch(&mut self) -> Option<Result<Batch>> {
         loop {
-            // As good as for ever: a wait that has an end needs no second way through.
+            // In practice for ever; one function with a time limit serves both kinds of wait.
             if let Poll::Ready(batch) = self.next_batch_timeout(Duration::from_secs(3600)) {
                 return batch;
             }
         }
     }
 
-    /// As [`Loader::next_batch`], but waits no longer than `timeout`: then it is `Pending`, and the
-    /// next call goes on waiting. For callers who must look after something else now and then, such
-    /// as signals.
+    /// As [`Loader::next_batch`], but waits for at most `timeout`: then it returns `Pending`, and the
+    /// next call continues to wait. For callers who must check for something else from time to time,
+    /// such as signals.
     ///
     /// # Errors
     /// As [`Loader::next_batch`].
     pub fn next_batch_timeout(&mut self, timeout: Duration) -> Poll<Option<Result<Batch>>> {
-        // Before the lock: in a fork, a thread that is not there may hold it.
+        // Before the lock: in a fork, a thread that no longer exists may hold the lock.
         if self.shared.is_forked() {
             let expected = "used in the process that began to load";
             let hint = "open the loader after the fork, or start workers with spawn";
@@ -138,7 +136,7 @@ impl Loader {
         }
         let shared = Arc::clone(&self.shared);
         let mut state = shared.state();
-        // Once for each batch, however often the caller comes back for it.
+        // Counted once for each batch, however many calls wait for it.
         if !std::mem::replace(&mut self.is_waiting, true) {
             self.asked += 1;
             self.found_ready += state.finished() as u64;
@@ -169,7 +167,7 @@ impl Loader {
         };
         drop(state);
         self.is_waiting = false;
-        // There is room for one more batch in the making.
+        // One more batch can now be prepared.
         self.shared.wake_threads();
         if let Some(start) = waiting {
             self.waited += start.elapsed();
@@ -197,32 +195,32 @@ impl Loader {
         })))
     }
 
-    /// Notes that the loader has broken down; whether that is to be said. Once: a loop that goes past
-    /// errors must come to an end.
+    /// Records that the loader has broken down; returns true if this is to be reported. It is reported
+    /// once, so that a loop that ignores errors ends.
     fn broken(&mut self) -> bool {
         std::mem::replace(&mut self.phase, EpochPhase::Broken) != EpochPhase::Broken
     }
 
-    /// Batches that this rank gets from the start of the epoch, or from where [`Loader::restore`]
-    /// went on: exact before the first.
+    /// Number of batches of this rank from the start of the epoch, or from the state of
+    /// [`Loader::restore`]: exact before the first batch.
     #[must_use]
     pub fn len(&self) -> u64 {
         self.share.batches()
     }
 
-    /// Batches that this rank gets in the whole epoch at hand, wherever [`Loader::restore`] went on.
+    /// Number of batches of this rank in the whole current epoch, regardless of [`Loader::restore`].
     #[must_use]
     pub fn epoch_len(&self) -> u64 {
         self.share.whole().batches()
     }
 
-    /// Samples of a whole epoch, or patches, over all ranks.
+    /// Number of samples, or patches, of a whole epoch, over all ranks.
     #[must_use]
     pub const fn positions(&self) -> u64 {
         self.share.positions()
     }
 
-    /// Whether there is no batch.
+    /// Returns true if there is no batch.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -234,7 +232,7 @@ impl Loader {
         &self.dataset
     }
 
-    /// The options, as they are in force.
+    /// The options in effect.
     #[must_use]
     pub const fn options(&self) -> &LoaderOptions {
         &self.options
@@ -245,37 +243,38 @@ impl Loader {
         self.fields.plans.iter().map(|field| field.name.as_str())
     }
 
-    /// The epoch that batches come from.
+    /// The epoch of the batches.
     #[must_use]
     pub const fn current_epoch(&self) -> u32 {
         self.start.epoch
     }
 
-    /// How far the caller is in that epoch.
+    /// Progress of the caller in that epoch.
     #[must_use]
     pub const fn phase(&self) -> EpochPhase {
         self.phase
     }
 
-    /// How far this loader has come: up to the last batch that was handed out. What was prepared
-    /// does not count, nor does a batch that was an error, until one after it is handed out: a run
-    /// that ends with the error goes on with the samples that it did not get.
+    /// Progress of this loader, up to the last batch that was handed out. Prepared batches do not
+    /// count. A batch that was an error counts only once a later batch is handed out: a run that ends
+    /// with the error resumes with the missing samples.
     ///
-    /// The same on all ranks that were handed as many batches, and on all that were told that the
-    /// epoch is over; if they differ, because a rank failed, the least of them loses nothing.
+    /// The state is equal on all ranks that got the same number of batches, and on all ranks that
+    /// reached the end of the epoch. If a rank failed and the states differ, resuming from the smallest
+    /// one loses no sample.
     #[must_use]
     pub fn state(&self) -> OrderState {
-        // With `End::Uneven`, other ranks may have had one batch more.
+        // With `End::Uneven`, other ranks may have had one more batch.
         let all = self.phase == EpochPhase::Ended && self.delivered == self.share.batches();
         let batches = if all { self.share.steps() } else { self.delivered };
         OrderState { samples_consumed: self.share.consumed_after(batches), ..self.start }
     }
 
-    /// Goes on from a state that was saved with any world size, batch size or number of threads.
+    /// Resumes from a state that was saved with any world size, batch size or number of threads.
     /// Batches that the caller holds stay valid.
     ///
-    /// The loop that begins also goes on, because [`Loader::set_epoch`] with the epoch of the state
-    /// leaves it where it is:
+    /// A training loop needs no special case to resume, because [`Loader::set_epoch`] with the epoch of
+    /// the state keeps this position:
     ///
     /// ```no_run
     /// # use shardpack_loader::{Dataset, Loader, LoaderOptions};
@@ -295,7 +294,7 @@ impl Loader {
     /// ```
     ///
     /// # Errors
-    /// `Usage` if the state is of another dataset, seed or order.
+    /// `Usage` if the state belongs to a different dataset, seed or order.
     pub fn restore(&mut self, state: &OrderState) -> Result<()> {
         if self.shared.is_forked() {
             return Err(Error::usage("loader", "used in the process that began to load", "a fork of that process"));
@@ -314,8 +313,8 @@ impl Loader {
         if self.resident.is_none() {
             self.shared.redirect_read_ahead(planner.generation, *state, self.goes_on);
         }
-        // While the planner is held: no thread can plan for the new epoch before the state knows of
-        // it.
+        // Under the lock of the planner, so that no thread can plan for the new epoch before the state
+        // is updated.
         let mut shared = self.shared.state();
         // A program may change its transform between two epochs.
         shared.goes_on = self.goes_on && self.options.output.transform.is_none();
@@ -328,13 +327,12 @@ impl Loader {
         Ok(())
     }
 
-    /// Begins epoch `epoch`, from its start; or, if that is the epoch at hand and no batch of it
-    /// was asked for, leaves it where [`Loader::restore`] put it. So it can stand at the top of
-    /// every epoch.
+    /// Starts epoch `epoch`; if that is the current epoch and no batch of it was requested, keeps the
+    /// position from [`Loader::restore`]. So the call can be at the top of every epoch.
     ///
-    /// Once the caller has gone on from the end of an epoch to the one after it, the loader begins
-    /// the next epoch while this one ends, in the same slots and the same memory: then this only
-    /// takes up what is under way. Not with a [`LoaderOptions::transform`], nor without
+    /// Once the caller has continued from the end of an epoch to the next one, the loader starts the
+    /// next epoch while the current one ends, in the same slots and the same memory: this call then
+    /// only takes over the epoch that was started. Not with a [`LoaderOptions::transform`], nor without
     /// [`LoaderOptions::begins_ahead`].
     ///
     /// # Errors

@@ -1,4 +1,4 @@
-//! Prepares a loader: fields, sizes, slots, and what the threads will share.
+//! Prepares a loader: fields, sizes, slots, and the state that threads share.
 
 use super::{EpochPhase, Loader};
 use crate::decode::Recipe;
@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 impl LoaderOptions<Dataset> {
-    /// Loads these samples of the dataset alone, by their numbers.
+    /// Loads only these samples of the dataset, by their numbers.
     ///
     /// ```no_run
     /// # use shardpack_loader::{Dataset, LoaderOptions};
@@ -31,7 +31,7 @@ impl LoaderOptions<Dataset> {
         Self { subset: Some(samples.into_iter().collect()), ..self }
     }
 
-    /// A loader with these options.
+    /// Opens a loader with these options.
     ///
     /// # Errors
     /// As [`Loader::open`].
@@ -50,22 +50,22 @@ impl LoaderOptions<Dataset> {
 }
 
 impl Loader {
-    /// Prepares to load `dataset`: plans fields and sizes, starts no thread, reads no record but
-    /// the first.
+    /// Prepares to load `dataset`: plans fields and sizes, starts no thread, reads no record but the
+    /// first.
     ///
     /// # Errors
-    /// `Usage` if the options contradict each other or the dataset, such as a sampling of samples
-    /// that it does not have, or batches that no epoch fills with [`End::Drop`]; `Io` if the device of a stage has no memory for the slots; else as
-    /// [`Dataset::get`].
+    /// `Usage` if the options contradict each other or the dataset, such as a sampling of samples that
+    /// the dataset does not have, or batches larger than any epoch with [`End::Drop`]; `Io` if the
+    /// device of a stage has no memory for the slots; else as [`Dataset::get`].
     pub fn open(dataset: &Dataset, options: LoaderOptions) -> Result<Self> {
         Self::open_watched(dataset, options, Watch { cancel: &AtomicBool::new(false), progress: &|_, _| {} })
     }
 
-    /// As [`Loader::open`], for loaders whose values stay on a device: reading a dataset takes a
-    /// while.
+    /// As [`Loader::open`], with progress and cancellation for loaders whose values stay on a device:
+    /// reading a dataset takes a while.
     ///
     /// # Errors
-    /// As [`Loader::open`]; `Usage` too if it was cancelled.
+    /// As [`Loader::open`]; also `Usage` if it was cancelled.
     pub fn open_watched(dataset: &Dataset, options: LoaderOptions, watch: Watch<'_>) -> Result<Self> {
         let mut options = options;
         options.resources.slots = options.resources.slots.max(1);
@@ -167,8 +167,8 @@ impl Loader {
     }
 }
 
-/// Refuses batches that are larger than an epoch, where what fills none is left out: nothing would
-/// ever come. A dataset without samples is no mistake of the options.
+/// Refuses batches that are larger than an epoch if incomplete batches are dropped, because no batch
+/// would ever come. A dataset without samples is not an error of the options.
 fn refuse_no_batch(share: &Share, epochs: &Epochs, options: &LoaderOptions) -> Result<()> {
     let positions = share.positions();
     if positions == 0 || options.order.end != End::Drop || share.whole().batches() > 0 {
@@ -186,7 +186,7 @@ fn refuse_no_batch(share: &Share, epochs: &Epochs, options: &LoaderOptions) -> R
     Err(Error::usage("batch size", format!("at most {positions} ({what} in an epoch)"), found).with_hint(hint))
 }
 
-/// Bytes that all slots take on the device.
+/// Bytes of all slots on the device.
 pub(super) fn device_bytes(options: &LoaderOptions, predicted: &Predicted) -> u64 {
     let slots = options.resources.slots as u64;
     options.resources.stage.as_ref().map_or(0, |stage| stage.device_bytes(&predicted.room).saturating_mul(slots))

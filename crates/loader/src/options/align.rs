@@ -1,14 +1,14 @@
-//! How a field follows its picture, as a caller says it.
+//! Alignment options of a field with its picture.
 
 use shardpack_format::{Error as FormatError, Result as FormatResult};
 use shardpack_reader::{Error, Result};
 use std::str::FromStr;
 
-/// How a field follows the view of the picture of its sample, which crops, scales and mirrors it.
+/// Alignment of a field with the view of the picture of its sample, which crops, scales and mirrors it.
 /// All coordinates are those of the upright picture.
 ///
-/// As text: `mask`, `instances`, `boxes`, `keypoints`, `polygons` or `rows`, then what differs from the defaults, such as
-/// `boxes,format=xywh,visible=0.25`.
+/// As text: `mask`, `instances`, `boxes`, `keypoints`, `polygons` or `rows`, followed by settings that
+/// differ from the defaults, such as `boxes,format=xywh,visible=0.25`.
 ///
 /// ```
 /// use shardpack_loader::{Align, LoaderOptions, View};
@@ -20,77 +20,78 @@ use std::str::FromStr;
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum Align {
-    /// An array `[height, width]` or `[height, width, channels]`, as high and wide as the picture.
-    /// For each pixel of the view it gives the value at its centre (nearest neighbour), so no value
-    /// is made up. A tensor, of the view's height and width.
+    /// An array `[height, width]` or `[height, width, channels]`, with the height and width of the
+    /// picture. Each pixel of the view gets the value at its centre (nearest neighbour), so no new
+    /// values appear. A tensor, with the height and width of the view.
     Mask {
-        /// The picture that it follows. Default: the only one.
+        /// The picture that it follows. Default: the only picture.
         picture: Option<String>,
-        /// What stands beside the picture where a view pads it, in the type of the batch. Default
-        /// 255, which losses of segmentation are told to ignore.
+        /// Value of the padding around the picture, in the type of the batch. Default 255, which
+        /// segmentation losses are usually set to ignore.
         fill: f64,
     },
-    /// Masks of objects, `[masks, height, width]`, as high and wide as the picture and as many as the
-    /// sample has: each as [`Align::Mask`], with zero beside a padded picture. Objects of their own type,
-    /// `[masks, height, width]` of the view.
+    /// Masks of objects, `[masks, height, width]`, with the height and width of the picture and any
+    /// number of masks: each is aligned as [`Align::Mask`], with zero in the padding. Objects of their
+    /// own type, `[masks, height, width]` of the view.
     Instances {
-        /// The picture that they follow. Default: the only one.
+        /// The picture that they follow. Default: the only picture.
         picture: Option<String>,
-        /// The field of boxes that these are the masks of, one box for each: those of boxes that are
-        /// left out are left out too. Default none: all are there, also those of which nothing is shown.
+        /// The field of boxes that these masks belong to, one box for each mask: masks of boxes that
+        /// are left out are left out too. Default none: all masks are kept, even those outside the
+        /// view.
         rows: Option<String>,
     },
-    /// Boxes `[boxes, 4]` of any numbers: moved, clipped at the borders of the view, and left out
-    /// where too little is left. Objects of float32, in the same format.
+    /// Boxes `[boxes, 4]` of any number type: moved, clipped at the borders of the view, and left out
+    /// if too little of them is visible. Objects of float32, in the same format.
     Boxes {
-        /// The picture that they follow. Default: the only one.
+        /// The picture that they follow. Default: the only picture.
         picture: Option<String>,
-        /// What the four numbers are. Default [`BoxFormat::Xyxy`].
+        /// Format of the four numbers. Default [`BoxFormat::Xyxy`].
         format: BoxFormat,
-        /// Whether 1 is the width, or height, of what is shown; else numbers are pixels. Default
-        /// false.
+        /// If true, coordinates are relative: 1 is the width, or height, of the picture or view; if
+        /// false, pixels. Default false.
         relative: bool,
-        /// Least share of a box's area that the view shows. Boxes of which nothing is shown, or
-        /// that have no area, are left out in any case. Default 0.
+        /// Smallest visible share of a box's area. Boxes outside the view, or without an area, are
+        /// always left out. Default 0.
         visible: f64,
     },
-    /// Points `[points, 2]` or `[points, 3]`, or `[objects, points, 2 or 3]`: x, y and, as COCO has
-    /// it, whether the point is visible. Points outside the view become 0, 0, 0 where there are
-    /// three numbers, else not a number. Objects of float32, of the same shape.
+    /// Points `[points, 2]` or `[points, 3]`, or `[objects, points, 2 or 3]`: x, y and, as in COCO, a
+    /// visibility flag. Points outside the view become 0, 0, 0 if they have three numbers, else NaN.
+    /// Objects of float32, of the same shape.
     Keypoints {
-        /// The picture that they follow. Default: the only one.
+        /// The picture that they follow. Default: the only picture.
         picture: Option<String>,
         /// As in [`Align::Boxes`].
         relative: bool,
-        /// Numbers of points that change places where the view is mirrored: left and right hand.
+        /// Pairs of point numbers to swap if the view is mirrored: left and right hand.
         swap: Vec<(u32, u32)>,
-        /// The field of boxes that these are the points of, one box for each: those of boxes that
-        /// are left out are left out too. Default none.
-        rows: Option<String>,
-    },
-    /// Polygons: an array `[points, 2]` or `[polygons, points, 2]`, or JSON, of which the outermost list
-    /// has an item for each object and the innermost ones are x, y, x, y, as COCO's `segmentation`.
-    /// Points are moved as [`Align::Keypoints`], but none is hidden and nothing is clipped: a polygon
-    /// keeps its points, and may reach beyond the view. Objects of float32 of the same shape, or JSON of
-    /// the same form; what is no list there, such as run lengths of COCO, becomes `null`.
-    Polygons {
-        /// The picture that they follow. Default: the only one.
-        picture: Option<String>,
-        /// As in [`Align::Boxes`].
-        relative: bool,
-        /// The field of boxes that these are the polygons of, one box for each object: those of boxes
+        /// The field of boxes that these points belong to, one box for each object: points of boxes
         /// that are left out are left out too. Default none.
         rows: Option<String>,
     },
-    /// An array of which each row belongs to a box, such as classes `[boxes]`: rows of boxes that
-    /// are left out are left out too. Objects, of their own type.
+    /// Polygons: an array `[points, 2]` or `[polygons, points, 2]`, or JSON whose outermost list has an
+    /// item for each object and whose innermost lists are x, y, x, y, as COCO's `segmentation`. Points
+    /// are moved as for [`Align::Keypoints`], but none is hidden and nothing is clipped: a polygon
+    /// keeps its points, and may reach beyond the view. Objects of float32 of the same shape, or JSON
+    /// of the same form; an item that is not a list, such as run lengths of COCO, becomes `null`.
+    Polygons {
+        /// The picture that they follow. Default: the only picture.
+        picture: Option<String>,
+        /// As in [`Align::Boxes`].
+        relative: bool,
+        /// The field of boxes that these polygons belong to, one box for each object: polygons of boxes
+        /// that are left out are left out too. Default none.
+        rows: Option<String>,
+    },
+    /// An array with one row for each box, such as classes `[boxes]`: rows of boxes that are left out
+    /// are left out too. Objects, of their own type.
     Rows {
         /// The field of boxes.
         of: String,
     },
 }
 
-/// What the four numbers of a box are.
+/// Format of the four numbers of a box.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum BoxFormat {
@@ -104,7 +105,7 @@ pub enum BoxFormat {
 }
 
 impl BoxFormat {
-    /// As a caller says it.
+    /// Name of the format in options.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Xyxy => "xyxy",
@@ -115,7 +116,7 @@ impl BoxFormat {
 }
 
 impl Align {
-    /// What it says of the values of a field, in words.
+    /// Describes the declared values of a field.
     pub(crate) fn said(&self) -> String {
         let unit = |relative: bool| if relative { "relative" } else { "in pixels" };
         match self {
@@ -128,7 +129,7 @@ impl Align {
         }
     }
 
-    /// The field of boxes whose rows this field has.
+    /// The field of boxes that its rows belong to.
     pub(crate) const fn rows(&self) -> Option<&String> {
         match self {
             Self::Keypoints { rows, .. } | Self::Polygons { rows, .. } | Self::Instances { rows, .. } => rows.as_ref(),
@@ -137,7 +138,7 @@ impl Align {
         }
     }
 
-    /// The picture that is named.
+    /// The named picture.
     pub(crate) fn picture(&self) -> Option<&str> {
         match self {
             Self::Mask { picture, .. }
@@ -150,7 +151,7 @@ impl Align {
     }
 
     /// # Errors
-    /// `Usage` if a share is none.
+    /// `Usage` if a share is not between 0 and 1.
     pub(crate) fn check(&self) -> FormatResult<()> {
         match self {
             Self::Boxes { visible, .. } if !(0.0..=1.0).contains(visible) => {
@@ -161,7 +162,7 @@ impl Align {
     }
 }
 
-/// The class of pixels that count for nothing.
+/// Class of ignored pixels.
 const MASK_FILL: f64 = 255.0;
 
 const KINDS: &str = "mask, instances, boxes, keypoints, polygons, or rows with of=FIELD";
@@ -233,7 +234,7 @@ impl FromStr for Align {
     }
 }
 
-/// `A-B`.
+/// Parses `A-B`.
 fn pair(text: &str) -> Option<(u32, u32)> {
     let (a, b) = text.split_once('-')?;
     Some((a.parse().ok()?, b.parse().ok()?))

@@ -1,19 +1,19 @@
-//! Flips and quarter turns of arrays: a pure function of what is known before anything is read.
+//! Flips and quarter turns of arrays: a pure function of data that is known before a record is read.
 
 use shardpack_array::Turn;
 use shardpack_jpeg::DrawKey;
 
-/// Numbers of the pairs of draws that decide on flips, and on turns: beyond that of patches.
+/// Numbers of the pairs of draws for flips and for turns: above the numbers for patches.
 const FLIPS: u32 = (1 << 31) + 1;
 const TURNS: u32 = FLIPS + 1;
 
-/// How arrays of two and three axes are turned at random. All of a sample, a cube and its mask, are
-/// turned alike, so they must be of one height and width; patches after they are cut. Of boxes of
-/// volumes each plane is turned by itself. Pictures and other arrays of other numbers of axes stay as
-/// they are.
+/// Random flips and turns of arrays of two and three axes. All arrays of a sample, such as a cube and
+/// its mask, are turned alike, so they must have one height and width; patches are turned after they
+/// are cut. Each plane of a box of a volume is turned separately. Pictures, and arrays with other
+/// numbers of axes, are unchanged.
 ///
-/// A pure function of seed, epoch and sample, and of whether the array, or patch, is a square:
-/// threads, batch size and world size do not matter.
+/// A pure function of seed, epoch and sample, and of the array, or patch, being square or not: threads,
+/// batch size and world size do not matter.
 ///
 /// ```
 /// use shardpack_jpeg::DrawKey;
@@ -26,23 +26,23 @@ const TURNS: u32 = FLIPS + 1;
 /// ```
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct Augment {
-    /// Half of the samples are flipped from top to bottom: their rows come in the opposite order.
+    /// Half of the samples are flipped from top to bottom: the order of their rows is reversed.
     pub flip_rows: bool,
     /// Half of the samples are flipped from left to right.
     pub flip_columns: bool,
-    /// Samples are turned counterclockwise by 0, 90, 180 or 270 degrees, all alike; by 0 or 180 if
-    /// there are not as many rows as columns. A turn comes before a flip.
+    /// Samples are turned counterclockwise by 0, 90, 180 or 270 degrees, with equal probability; by 0
+    /// or 180 if height and width differ. A turn comes before a flip.
     pub rotate: bool,
 }
 
 impl Augment {
-    /// Whether nothing is turned.
+    /// Returns true if nothing is flipped or turned.
     #[must_use]
     pub const fn is_none(&self) -> bool {
         !self.flip_rows && !self.flip_columns && !self.rotate
     }
 
-    /// The turn of a sample whose arrays, or patches, are of this height and width.
+    /// The turn of a sample whose arrays, or patches, have this height and width.
     #[must_use]
     pub fn turn(&self, key: &DrawKey, [height, width]: [u64; 2]) -> Turn {
         let [rows, columns] = key.draws().pair(FLIPS);
@@ -55,7 +55,7 @@ impl Augment {
     }
 }
 
-/// One of `count` numbers from 0 on.
+/// One of the numbers `0..count`.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "at least 0 and below `count`")]
 fn place(draw: f64, count: u8) -> u8 {
     (draw * f64::from(count)) as u8

@@ -1,17 +1,17 @@
-//! Which frames of a clip a row holds: of a field whose values are lists of JPEGs.
+//! Choice of the frames of a clip in a row, for fields whose values are lists of JPEGs.
 
 use super::parse::number;
 use shardpack_jpeg::DrawKey;
 use shardpack_reader::{Error, Result};
 use std::str::FromStr;
 
-/// Number of the pair of draws that places a window: its first draw.
+/// Number of the pair of draws for a window: the first draw is its place.
 const DRAWS: u32 = (1 << 31) + 5;
-/// Most frames of a row.
+/// Limit of frames in a row.
 const MOST: u32 = 1 << 16;
 
-/// What a batch holds of the frames of a clip. All that are chosen get one view: the same crop,
-/// reflection and augmentation.
+/// Frames of a clip in a batch. All chosen frames get one view: the same crop, reflection and
+/// augmentation.
 ///
 /// ```
 /// use shardpack_jpeg::DrawKey;
@@ -27,28 +27,28 @@ const MOST: u32 = 1 << 16;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum FrameMode {
-    /// All: rows are ragged, as clips have as many as they have.
+    /// All frames: rows are ragged, because clips differ in length.
     #[default]
     All,
-    /// So many, evenly spaced: the middle ones of as many equal parts of the clip. One that has fewer
-    /// shows some twice.
+    /// `count` frames, evenly spaced: the clip is split into `count` equal parts, and the middle frame
+    /// of each is taken. A clip with fewer frames repeats some.
     Even {
         /// At least 1.
         count: u32,
     },
-    /// So many in a row, `every` frames apart, that begin anywhere, drawn anew for each sample and
-    /// epoch. A clip that is too short begins with its first frame, and shows its last one until the
+    /// `count` frames in a row, `every` frames apart, from a random start, drawn for each sample and
+    /// epoch. A clip that is too short starts with its first frame, and repeats its last one until the
     /// end.
     Window {
         /// At least 1.
         count: u32,
-        /// At least 1: 2 takes every other frame.
+        /// At least 1; 2 takes every second frame.
         every: u32,
     },
 }
 
 impl FrameMode {
-    /// How many there are in a row; `None` for as many as the clip has.
+    /// Number of frames in a row; `None` for all frames of the clip.
     #[must_use]
     pub const fn count(self) -> Option<u32> {
         match self {
@@ -57,7 +57,8 @@ impl FrameMode {
         }
     }
 
-    /// The frames of a clip of `total` frames: a pure function of seed, epoch, sample and `total`.
+    /// The frame numbers for a clip of `total` frames: a pure function of seed, epoch, sample and
+    /// `total`.
     pub fn frames(self, key: &DrawKey, total: u32) -> impl Iterator<Item = u32> + use<> {
         let total = u64::from(total);
         let last = total.saturating_sub(1);
@@ -83,7 +84,7 @@ impl FrameMode {
     }
 }
 
-/// `all`; `8` for eight evenly spaced ones; `window8`, and `window8,every=2`.
+/// `all`; `8` for eight evenly spaced frames; `window8`, and `window8,every=2`.
 impl FromStr for FrameMode {
     type Err = Error;
 

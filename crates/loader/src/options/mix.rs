@@ -1,12 +1,12 @@
-//! How batches are mixed, as a caller says it.
+//! Options for mixing batches.
 
 use shardpack_augment::Mix;
 
-/// How pictures and labels of a batch are mixed. The field `label` comes as float32
-/// `[rows, classes]`: the weight of each class. Rows that hold no sample are left out.
+/// Mixing of pictures and labels of a batch. The field `label` is loaded as float32 `[rows, classes]`:
+/// the weight of each class. Rows without a sample are left out.
 ///
-/// The draws are those of the first sample of the batch in this epoch: so they depend on no thread,
-/// and a resumed loader of the same batch size and number of ranks goes on with them.
+/// The draws come from the first sample of the batch in this epoch, so they do not depend on threads,
+/// and a resumed loader with the same batch size and number of ranks continues with them.
 ///
 /// ```
 /// use shardpack_loader::{BatchMix, LoaderOptions};
@@ -17,8 +17,8 @@ use shardpack_augment::Mix;
 /// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct BatchMix {
-    /// One of these for each batch, all equally likely.
+    /// Each batch uses one of these, with equal probability.
     pub choices: Vec<Mix>,
-    /// Number of classes: labels are below it.
+    /// Number of classes: labels are smaller.
     pub classes: u32,
 }

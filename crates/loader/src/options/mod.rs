@@ -36,12 +36,12 @@ use std::sync::Arc;
 /// assert_eq!((train.order.batch_size, train.resources.slots), (256, 3));
 /// ```
 ///
-/// `D` is the dataset, once there is one ([`LoaderOptions::of`]): then they open a loader.
+/// `D` is the dataset, once it is set ([`LoaderOptions::of`]): then the options open a loader.
 #[derive(Debug, Clone)]
 pub struct LoaderOptions<D = ()> {
-    /// Which samples come, and when.
+    /// Choice and order of the samples.
     pub order: OrderOptions,
-    /// The part of each sample that comes, and its random changes.
+    /// The part of each sample that is loaded, and its random changes.
     pub view: ViewOptions,
     /// The fields of a batch, their types and layout.
     pub output: OutputOptions,
@@ -65,7 +65,7 @@ impl Default for LoaderOptions {
 }
 
 impl LoaderOptions {
-    /// The names of the options by their groups.
+    /// The names of the options, by group.
     pub const NAMES: [(&str, &[&str]); 4] = [
         ("order", OrderOptions::NAMES),
         ("view", ViewOptions::NAMES),
@@ -83,7 +83,7 @@ impl LoaderOptions {
     /// The device that keeps values between epochs, with [`resident`](Self::resident).
     ///
     /// # Errors
-    /// `Usage` if there is no device for them.
+    /// `Usage` if no device can keep them.
     pub(crate) fn keeper(&mut self) -> Result<Option<Arc<dyn Keeper>>> {
         let resources = &mut self.resources;
         if !resources.resident {
@@ -97,8 +97,8 @@ impl LoaderOptions {
         Ok(Some(keeping.keeper))
     }
 
-    /// The slots that are right for most loaders: on a device one more, because a batch is under way
-    /// there while others are filled.
+    /// The default number of slots; one more with a device, because a batch is in progress there while
+    /// others are filled.
     #[must_use]
     pub const fn default_slots(on_device: bool) -> usize {
         if on_device { 4 } else { 3 }
@@ -109,7 +109,7 @@ impl LoaderOptions {
         self.view.align.iter().find(|(name, _)| name == field).map(|(_, align)| align)
     }
 
-    /// Whether a field is aligned and no tensor.
+    /// Returns true if a field is aligned and not a tensor.
     pub(crate) fn is_aligned_object(&self, field: &str) -> bool {
         self.aligned(field).is_some_and(|align| !matches!(align, Align::Mask { .. }))
     }

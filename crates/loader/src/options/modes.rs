@@ -1,11 +1,11 @@
-//! The choices of single options: pictures, arrays, element types, damage, window.
+//! The values of single options: pictures, arrays, element types, damage, window.
 
 use crate::patches::PatchPlace;
 use shardpack_format::{Dtype, ElementType};
 use shardpack_jpeg::View;
 use shardpack_reader::Error;
 
-/// What a batch holds of the pictures.
+/// Form of the pictures in a batch.
 ///
 /// ```
 /// use shardpack_loader::View;
@@ -16,14 +16,14 @@ use shardpack_reader::Error;
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[non_exhaustive]
 pub enum ImageMode {
-    /// Pixels, uint8: dense if the view has one size for all pictures, ragged for whole pictures
-    /// and others whose size follows the picture.
+    /// Pixels, uint8: dense if the view has one size for all pictures, ragged for whole pictures and
+    /// other views whose size depends on the picture.
     View(View),
     /// The encoded bytes as stored, ragged.
     Raw,
 }
 
-/// What a batch holds of arrays (cubes, masks).
+/// Form of the arrays (cubes, masks) in a batch.
 ///
 /// ```
 /// use shardpack_loader::{Bands, CubeMode, LoaderOptions, PatchPlace};
@@ -37,27 +37,27 @@ pub enum CubeMode {
     /// The whole array: dense if all samples have one shape, else ragged.
     #[default]
     Whole,
-    /// A rectangle of pixels, dense, of arrays `[height, width]` and `[height, width, channels]`;
-    /// only the blocks that it touches are decoded. All such arrays of a sample, a cube and its
-    /// mask, are cut alike, so they must be of one height and width, and those at least the
-    /// patch's: else the batch is an error that names the sample. Arrays of other numbers of axes
-    /// come whole.
+    /// A rectangle of pixels, dense, of arrays `[height, width]` and `[height, width, channels]`; only
+    /// the blocks that it touches are decoded. All such arrays of a sample, such as a cube and its
+    /// mask, are cut alike, so they must have one height and width, at least that of the patch;
+    /// otherwise the batch is an error that names the sample. Arrays with other numbers of axes are
+    /// loaded whole.
     Patch {
         /// Rows, at least 1.
         height: u32,
         /// Columns, at least 1.
         width: u32,
-        /// Where.
+        /// Place of the patch.
         place: PatchPlace,
     },
     /// A box of pixels of volumes, arrays `[depth, height, width]` and `[depth, height, width,
     /// channels]`, by the order of their axes; dense. All such arrays of a sample are cut alike, as
-    /// with [`CubeMode::Patch`]. The whole volume is decoded. Arrays of other numbers of axes come
-    /// whole.
+    /// with [`CubeMode::Patch`]. The whole volume is decoded. Arrays with other numbers of axes are
+    /// loaded whole.
     Volume {
         /// Planes, rows and columns, each at least 1.
         size: [u32; 3],
-        /// Where: [`PatchPlace::Random`] or [`PatchPlace::Center`].
+        /// Place of the box: [`PatchPlace::Random`] or [`PatchPlace::Center`].
         place: PatchPlace,
     },
     /// The encoded bytes as stored, ragged.
@@ -65,17 +65,18 @@ pub enum CubeMode {
 }
 
 impl CubeMode {
-    /// Whether a part of the pixels is cut out.
+    /// Returns true if a part of the pixels is cut out.
     pub(crate) const fn is_cut(self) -> bool {
         matches!(self, Self::Patch { .. } | Self::Volume { .. })
     }
 }
 
-/// Element type of the pictures and arrays of a batch. No value of an array changes by it: where one
-/// could, the batch is an error that names the sample. But bfloat16, and values that are normalised
-/// ([`LoaderOptions::normalise`](crate::LoaderOptions::normalise)), are rounded: to nearest, ties to even. Pictures are uint8, or
-/// float16, bfloat16 or float32 made of it ([`LoaderOptions::scaling`](crate::LoaderOptions::scaling)). Where only floats can come
-/// out and no type is given, it is float32, or the own type of arrays that are floats.
+/// Element type of the pictures and arrays of a batch. The conversion changes no value of an array: if
+/// a value would change, the batch is an error that names the sample. The exceptions are bfloat16, and
+/// normalised values ([`LoaderOptions::normalise`](crate::LoaderOptions::normalise)): they are rounded
+/// to nearest, ties to even. Pictures are uint8, or float16, bfloat16 or float32 computed from it
+/// ([`LoaderOptions::scaling`](crate::LoaderOptions::scaling)). If the output must be floats and no
+/// type is given, it is float32, or the stored type of arrays of floats.
 ///
 /// ```
 /// use shardpack_format::Dtype;
@@ -89,23 +90,23 @@ impl CubeMode {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum ArrayDtype {
-    /// For each field the type of its source, float32 for float32. Where sources differ, a type
-    /// that holds the values of all: float32 for uint16 and float32. Up to 64 samples, spread over
-    /// the dataset, are looked at for that; one beyond them that does not fit is an error that
-    /// names it.
+    /// For each field the type of its source, float32 for float32. If sources differ, a type that holds
+    /// the values of all: float32 for uint16 and float32. Up to 64 samples, spread over the dataset,
+    /// determine the type; any other sample that does not fit is an error that names it.
     #[default]
     Source,
     /// This type for arrays of three axes, which are cubes, and for volumes that are cut
-    /// ([`CubeMode::Volume`]), but for masks among these; [`ArrayDtype::Source`] for all others, such as
-    /// masks of two axes. For pictures too, if there is a [`LoaderOptions::scaling`](crate::LoaderOptions::scaling).
+    /// ([`CubeMode::Volume`]), except masks among these; [`ArrayDtype::Source`] for all other arrays,
+    /// such as masks of two axes. Also for pictures, if there is a
+    /// [`LoaderOptions::scaling`](crate::LoaderOptions::scaling).
     Cubes(ElementType),
-    /// A type for each field that is named, [`ArrayDtype::Source`] for the others.
+    /// A type for each named field, [`ArrayDtype::Source`] for the others.
     Fields(Vec<(String, ElementType)>),
 }
 
 impl ArrayDtype {
-    /// What is asked of a field of pictures: uint8, unless the field is named, or there is a scaling
-    /// for it, which makes floats: float32.
+    /// The requested type of a field of pictures: uint8; the given type if the field is named; float32
+    /// if it has a scaling, which makes floats.
     #[must_use]
     pub fn of_pictures(&self, field: &str, is_scaled: bool) -> ElementType {
         let unnamed = if is_scaled { Dtype::F32 } else { Dtype::U8 };
@@ -116,7 +117,7 @@ impl ArrayDtype {
         }
     }
 
-    /// What is asked of a field whose arrays have so many axes; `None` for the type of its source.
+    /// The requested type of a field whose arrays have `axes` axes; `None` for the type of its source.
     #[must_use]
     pub fn of(&self, field: &str, axes: usize) -> Option<ElementType> {
         match self {
@@ -127,9 +128,9 @@ impl ArrayDtype {
     }
 }
 
-/// What becomes of a sample whose bytes are damaged, cannot be read though others of its file can
-/// (a bad sector), are over the limits, or are not what the index says. An error of `Usage`, such as
-/// a sample that is not what [`Align`](crate::Align) says, is never skipped.
+/// Treatment of a sample whose bytes are damaged, unreadable while other samples of its file are
+/// readable (a bad sector), over the limits, or contradict the index. An error of `Usage`, such as a
+/// sample that contradicts [`Align`](crate::Align), is never skipped.
 ///
 /// ```
 /// use shardpack_loader::{LoaderOptions, OnCorrupt};
@@ -139,19 +140,19 @@ impl ArrayDtype {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum OnCorrupt {
-    /// The batch that should hold it is an error that names it. The batches before and after it
-    /// come as usual.
+    /// The batch of the sample is an error that names the sample. Earlier and later batches come as
+    /// usual.
     #[default]
     Error,
-    /// Its row is zero, its mask false, and it is counted.
+    /// Its row is zero and its mask false, and it is counted.
     Skip {
-        /// Most samples to skip in the life of the loader; the next one is an error.
+        /// Limit of skipped samples in the life of the loader; the next one is an error.
         max: u64,
     },
 }
 
-/// Where the samples of the window of the order wait until their batch comes. What is loaded is the
-/// same.
+/// Location of the samples of the window of the order until their batch is made. The loaded values are
+/// the same.
 ///
 /// In windowed order, a rank reads from many runs at a time, 4 MiB each: up to 1 GiB of records,
 /// divided by the number of ranks.
@@ -163,22 +164,21 @@ pub enum OnCorrupt {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum Window {
-    /// In the page cache, if records take at least 16 KiB on average and at most 1 MiB, the dataset
-    /// is on a disk of this machine, and, at the start of the epoch, the page cache holds the
-    /// dataset, as far as 64 places tell, or has room for four windows; else in memory. Once there,
-    /// it stays there in later epochs.
+    /// In the page cache, if records take between 16 KiB and 1 MiB on average, the dataset is on a disk
+    /// of this machine, and, at the start of the epoch, the page cache holds the dataset, judged by 64
+    /// places, or has room for four windows; else in memory. Once in the page cache, it stays there in
+    /// later epochs.
     #[default]
     Auto,
-    /// In memory of the loader: every run is read once, as a whole. Right for any disk and any
-    /// network.
+    /// In memory of the loader: every run is read once, as a whole. Suits any disk and any network.
     Memory,
-    /// In the page cache of the operating system, which is told to fetch the runs: records are read
-    /// one by one when they are decoded. The process takes less memory; the system must have it, or
-    /// it will read records twice, and slowly. For local disks.
+    /// In the page cache of the operating system: the loader announces the runs, the system fetches
+    /// them, and each record is read when it is decoded. The process takes less memory; the system
+    /// needs it instead, or it reads records twice, and slowly. For local disks.
     PageCache,
 }
 
-/// The words that the command and the Python package take: `auto`, `memory`, `page-cache`.
+/// The words of the command and the Python package: `auto`, `memory`, `page-cache`.
 impl std::str::FromStr for Window {
     type Err = Error;
 

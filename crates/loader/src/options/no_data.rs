@@ -1,18 +1,18 @@
-//! What comes in the place of no-data.
+//! Replacement for no-data.
 
 use shardpack_reader::mask_names::is_mask;
 
-/// What becomes of no-data: of values that equal the one that the array itself declares to mean
-/// "nothing was measured here" (`data ignore value` of ENVI, `GDAL_NODATA` of GeoTIFF).
+/// Treatment of no-data: of values equal to the one that the array itself declares to mean "nothing was
+/// measured here" (`data ignore value` of ENVI, `GDAL_NODATA` of GeoTIFF).
 ///
-/// Decoded values are compared, in the type of the source: packing keeps no-data exactly, also where
-/// it rounds floats, and lets no other value become it. The sign of a zero does not count. If the
-/// declared value is NaN, every NaN is no-data; else NaNs stay NaN. An array that declares none, among
-/// others that do, has none.
+/// Decoded values are compared, in the type of the source: packing preserves no-data exactly, even
+/// where it rounds floats, and changes no other value to it. The sign of a zero does not count. If the
+/// declared value is NaN, every NaN is no-data; else NaNs stay NaN. An array that declares no no-data
+/// value has no no-data, even among arrays that do.
 ///
-/// What comes in its place is in the units of the output: of normalised values, if there is a mean
-/// and a standard deviation. It is rounded to the element type, which is float16, bfloat16 or float32,
-/// and is the same however bands are changed at random; noise leaves alone what equals it.
+/// The replacement has the unit of the output: normalised values, if there is a mean and a standard
+/// deviation. It is rounded to the element type, which is float16, bfloat16 or float32. Random changes
+/// of bands do not affect it, and noise is not added to values equal to it.
 ///
 /// ```
 /// use shardpack_loader::{LoaderOptions, NoData};
@@ -23,19 +23,18 @@ use shardpack_reader::mask_names::is_mask;
 #[derive(Debug, Clone, PartialEq, Default)]
 #[non_exhaustive]
 pub enum NoData {
-    /// It is a value like any other.
+    /// No-data is a value like any other.
     #[default]
     AsStored,
-    /// This comes in its place, in arrays of three axes that are no masks, as far as they declare
-    /// one. At least one of them must.
+    /// This value replaces no-data in arrays of three axes that are not masks, if they declare no-data.
+    /// At least one of them must.
     Cubes(f32),
-    /// This comes in its place in the fields that are named. Each of them must declare one.
+    /// These values replace no-data in the named fields. Each of them must declare no-data.
     Fields(Vec<(String, f32)>),
 }
 
 impl NoData {
-    /// What comes in the place of no-data in a field whose arrays have so many axes, if they declare
-    /// any.
+    /// Replacement for no-data in a field whose arrays have `axes` axes, if they declare no-data.
     #[must_use]
     pub fn of(&self, field: &str, axes: usize) -> Option<f32> {
         match self {

@@ -1,5 +1,5 @@
-//! Views of arrays, bands and the like by their names: `patch64x64`, `10..50`. The command and the
-//! Python package read the same ones.
+//! Names of views of arrays, of bands and the like: `patch64x64`, `10..50`. The command and the Python
+//! package parse the same names.
 
 use super::{ArrayDtype, Augment, CubeMode};
 use crate::patches::PatchPlace;
@@ -9,14 +9,14 @@ use shardpack_format::{ElementType, Error as FormatError, Hint, Setting};
 use shardpack_reader::{Error, Result};
 use std::str::FromStr;
 
-/// Digits alone: `parse` would take a sign.
+/// Digits only: `parse` would accept a sign.
 pub(crate) fn number(digits: &str) -> Option<u32> {
     digits.parse().ok().filter(|_| digits.bytes().all(|b| b.is_ascii_digit()))
 }
 
-/// `whole`, `raw`, `patchHxW` (H rows and W columns at a random place), `centerHxW` (in the middle)
-/// or `cycleHxW` (tile by tile, the next one in each epoch: [`PatchPlace::Cycle`]). Of volumes `patchDxHxW`
-/// and `centerDxHxW`, with D planes.
+/// `whole`, `raw`, `patchHxW` (H rows and W columns at a random place), `centerHxW` (in the middle) or
+/// `cycleHxW` (tile by tile, the next one in each epoch: [`PatchPlace::Cycle`]). For volumes
+/// `patchDxHxW` and `centerDxHxW`, with D planes.
 ///
 /// ```
 /// use shardpack_loader::{CubeMode, PatchPlace};
@@ -53,7 +53,7 @@ impl FromStr for CubeMode {
     }
 }
 
-/// Words with commas between them: `hflip`, `vflip`, `rot90`.
+/// Words separated by commas: `hflip`, `vflip`, `rot90`.
 ///
 /// ```
 /// use shardpack_loader::Augment;
@@ -67,7 +67,7 @@ impl FromStr for Augment {
     fn from_str(text: &str) -> Result<Self> {
         let mut augment = Self::default();
         for word in text.split(',') {
-            // What is there already is refused.
+            // A repeated word is refused.
             let mut unknown = true;
             let place = match word {
                 "hflip" => &mut augment.flip_columns,
@@ -84,20 +84,19 @@ impl FromStr for Augment {
     }
 }
 
-/// Augmentations, by what they change.
+/// Augmentations by target.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Augments {
-    /// Turns of arrays.
+    /// Flips and turns of arrays.
     pub arrays: Augment,
-    /// Changes of the bands of arrays, in this order.
+    /// Augmentations of the bands of arrays, in this order.
     pub bands: Vec<BandAugmentation>,
-    /// Changes of pictures, in this order.
+    /// Augmentations of pictures, in this order.
     pub pictures: Vec<Augmentation>,
 }
 
-/// Reads augmentations with commas between them: those of arrays, `hflip`, `vflip`, `rot90`, those
-/// of their bands, such as `band_dropout(p=0.1)`, and those of pictures, such as
-/// `rand_augment(num_ops=2,magnitude=9)`.
+/// Parses augmentations separated by commas: of arrays, `hflip`, `vflip`, `rot90`; of their bands, such
+/// as `band_dropout(p=0.1)`; of pictures, such as `rand_augment(num_ops=2,magnitude=9)`.
 ///
 /// ```
 /// use shardpack_loader::parse_augment;
@@ -107,8 +106,8 @@ pub struct Augments {
 /// ```
 ///
 /// # Errors
-/// `Usage` if one of them is unknown, one of arrays comes twice, or there are more of bands than
-/// [`BandAugmentation::MOST`].
+/// `Usage` if an augmentation is unknown, one of arrays is repeated, or more than
+/// [`BandAugmentation::MOST`] change bands.
 pub fn parse_augment(text: &str) -> Result<Augments> {
     let (arrays, others): (Vec<&str>, Vec<&str>) = split(text).partition(|part| ARRAYS.contains(part));
     let (bands, pictures): (Vec<&str>, Vec<&str>) =
@@ -139,7 +138,7 @@ pub fn parse_augment(text: &str) -> Result<Augments> {
     Ok(Augments { arrays, bands, pictures: pictures.collect::<Result<_>>()? })
 }
 
-/// Reads ways to mix a batch with commas between them, such as `mixup(alpha=0.2),cutmix`.
+/// Parses ways to mix a batch, separated by commas, such as `mixup(alpha=0.2),cutmix`.
 ///
 /// ```
 /// assert_eq!(shardpack_loader::parse_mixes("mixup(alpha=0.2),cutmix")?.len(), 2);
@@ -152,7 +151,7 @@ pub fn parse_mixes(text: &str) -> Result<Vec<Mix>> {
     Ok(split(text).map(str::parse).collect::<Result<_, FormatError>>()?)
 }
 
-/// Whether it is named like a way to mix a batch.
+/// Returns true if the name is a way to mix a batch.
 fn is_mix(part: &str) -> bool {
     part.split('(').next().is_some_and(|name| name.trim().parse::<Mix>().is_ok())
 }
@@ -187,7 +186,7 @@ impl FromStr for ArrayDtype {
     }
 }
 
-/// Reads bands: `10..50`, without 50, or numbers with commas between them, `3,7,12`.
+/// Parses bands: `10..50`, without 50, or numbers separated by commas, `3,7,12`.
 ///
 /// ```
 /// use shardpack_loader::{Bands, parse_bands};
@@ -196,7 +195,7 @@ impl FromStr for ArrayDtype {
 /// ```
 ///
 /// # Errors
-/// `Usage` if it is neither, or the range is empty.
+/// `Usage` if the text has neither form, or the range is empty.
 pub fn parse_bands(text: &str) -> Result<Bands> {
     let fail = || {
         let expected = "START..END, such as 10..50, or bands with commas between them";

@@ -1,5 +1,5 @@
-//! Views of pictures by their names: `rrc224`, `center224x160,short=256`, `rrc96,scale=0.2..1,flip=0`.
-//! The command and the Python package read the same ones.
+//! Names of views of pictures: `rrc224`, `center224x160,short=256`, `rrc96,scale=0.2..1,flip=0`. The
+//! command and the Python package parse the same names.
 
 use super::ImageMode;
 use super::parse::number;
@@ -7,15 +7,15 @@ use shardpack_jpeg::{Framing, View};
 use shardpack_reader::{Error, Result};
 use std::str::FromStr;
 
-/// Largest side of a view: that of a JPEG.
+/// Largest side of a view: the limit of JPEG.
 const SIDE_MAX: u32 = 65_535;
-/// Evaluation resizes to 8/7 of what it crops: 256 for 224.
+/// Default resize for evaluation, as a fraction of the crop: 8/7, that is 256 for 224.
 const CENTER: (u32, u32) = (8, 7);
-/// Half of the random crops are reflected, as in training.
+/// Default probability of a reflection of random crops, usual in training.
 const FLIP: f64 = 0.5;
 
-/// A name, with a size where the view has one, N × N or H rows and W columns, and then what differs
-/// from the defaults, with commas between:
+/// A name, with a size if the view has one (N × N, or H rows and W columns), followed by settings that
+/// differ from the defaults, separated by commas:
 ///
 /// - `full`: the whole picture at its own size
 /// - `raw`: the encoded bytes
@@ -23,11 +23,11 @@ const FLIP: f64 = 0.5;
 ///   default 0.08..1; `ratio=LOW..HIGH`, width over height, by default 3/4 to 4/3
 /// - `centerN`, `centerHxW`: the centre of the picture after its shorter side was resized to
 ///   `short=S`, by default 8/7 of the larger side of the crop
-/// - `resizeN`, `resizeHxW`: the whole picture, whatever its proportions
+/// - `resizeN`, `resizeHxW`: the whole picture, regardless of its proportions
 /// - `padN`, `padHxW`: the whole picture at its own proportions, as large as it fits, in the middle of
 ///   one colour: `fill=RED:GREEN:BLUE`, or one level for all three, by default 114
 ///
-/// `flip=P` reflects with probability P, by default 0.5 for `rrc`, else 0. All that resize take
+/// `flip=P` reflects with probability P, by default 0.5 for `rrc`, else 0. All views that resize take
 /// `interpolation=nearest`, `bilinear` (the default) or `bicubic`.
 ///
 /// ```
@@ -108,18 +108,18 @@ impl FromStr for ImageMode {
     }
 }
 
-/// What there is.
+/// Known views, for an error.
 const NAMES: &str =
     "full, raw, rrcN, centerN, resizeN or padN with N or HxW, each from 1 to 65535, such as rrc224 or center224x160";
 
-/// The value of an option, which is taken out of the list.
+/// Removes the option of this name from the list, and returns its value.
 fn take<'a>(options: &mut Vec<&'a str>, name: &str) -> Option<&'a str> {
     let value = |option: &&'a str| option.strip_prefix(name)?.strip_prefix('=');
     let at = options.iter().position(|option| value(option).is_some())?;
     value(&options.remove(at))
 }
 
-/// `N` or `HxW`.
+/// Parses `N` or `HxW`.
 fn size_of(text: &str) -> Option<(u32, u32)> {
     match text.split_once('x') {
         Some((height, width)) => side(height).zip(side(width)),
@@ -131,7 +131,7 @@ fn side(digits: &str) -> Option<u32> {
     number(digits).filter(|side| (1..=SIDE_MAX).contains(side))
 }
 
-/// `RED:GREEN:BLUE`, or one level for all three.
+/// Parses `RED:GREEN:BLUE`, or one level for all three.
 fn color(text: &str) -> Option<[u8; 3]> {
     let level = |digits| number(digits).and_then(|level| u8::try_from(level).ok());
     match *text.split(':').map(level).collect::<Option<Vec<_>>>()? {
@@ -141,7 +141,7 @@ fn color(text: &str) -> Option<[u8; 3]> {
     }
 }
 
-/// `LOW..HIGH`.
+/// Parses `LOW..HIGH`.
 fn range(text: &str) -> Option<(f64, f64)> {
     let (low, high) = text.split_once("..")?;
     Some((low.parse().ok()?, high.parse().ok()?))

@@ -1,12 +1,12 @@
-//! A transform of the caller's: code that changes every decoded row.
+//! A transform of the caller: code that changes every decoded row.
 
 use shardpack_format::{ElementType, Note};
 use shardpack_jpeg::DrawKey;
 use std::fmt;
 
-/// Changes rows after they were decoded, in the threads of the loader: what it does must not depend
-/// on the order in which they come. It may draw from [`TransformRow::draws`], so that a resumed
-/// loader goes on with the same draws.
+/// Changes rows after decoding, in the threads of the loader: its result must not depend on the order
+/// of the rows. It may draw from [`TransformRow::draws`], so that a resumed loader continues with the
+/// same draws.
 ///
 /// ```
 /// use shardpack_loader::{LoaderOptions, Note, Transform, TransformRow};
@@ -24,15 +24,15 @@ use std::fmt;
 /// assert!(options.output.transform.is_some());
 /// ```
 pub trait Transform: fmt::Debug + Send + Sync {
-    /// Changes the bytes of a row. A row is changed again if it is decoded again, from its record.
+    /// Changes the bytes of a row. A row that is decoded again, from its record, is transformed again.
     ///
     /// # Errors
-    /// What went wrong, and perhaps what to do next: the error of the batch says it, and names the
-    /// sample.
+    /// A description of the problem, and perhaps a hint: it becomes part of the error of the batch,
+    /// which names the sample.
     fn change(&self, row: &mut TransformRow<'_>) -> Result<(), Note>;
 }
 
-/// A row that is being changed.
+/// A row for a transform.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct TransformRow<'a> {
@@ -40,13 +40,13 @@ pub struct TransformRow<'a> {
     pub index: u64,
     /// Key of the sample.
     pub key: &'a str,
-    /// What random views of the sample are drawn from, in this epoch.
+    /// Key of the random views of the sample, in this epoch.
     pub draws: DrawKey,
-    /// Fields of the batch that the sample has a value for.
+    /// Fields of the batch for which the sample has a value.
     pub fields: Vec<TransformField<'a>>,
 }
 
-/// A field of a row that is being changed.
+/// A field of a row for a transform.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct TransformField<'a> {
@@ -56,6 +56,6 @@ pub struct TransformField<'a> {
     pub dtype: ElementType,
     /// Shape of the row.
     pub shape: &'a [u64],
-    /// Its elements, little-endian, where they stand in the batch.
+    /// Its elements, little-endian, in the memory of the batch.
     pub bytes: &'a mut [u8],
 }

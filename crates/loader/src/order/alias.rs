@@ -1,17 +1,17 @@
-//! Weighted choice in constant time: the alias method (Walker 1977), built in linear time as Vose
-//! showed in 1991.
+//! Weighted choice in constant time: the alias method (Walker 1977), built in linear time (Vose 1991).
 
 use super::keyed::scale;
 use shardpack_reader::{Error, Result};
 
-/// Chooses among columns by weight. Memory: 16 bytes a column, and 32 more while the table is made.
+/// Chooses columns by weight. Memory: 16 bytes a column, and 32 more while the table is built.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Alias {
     columns: Vec<(u64, u32)>,
 }
 
 impl Alias {
-    /// A table for `weights`, which must be finite, not negative, not all zero, and fewer than 2³².
+    /// Builds a table for `weights`, which must be finite, not negative, not all zero, and fewer than
+    /// 2³².
     pub(super) fn new(weights: &[f64]) -> Result<Self> {
         let wrong = weights.iter().enumerate().find(|(_, w)| !w.is_finite() || **w < 0.0);
         if let Some((number, weight)) = wrong {
@@ -19,7 +19,7 @@ impl Alias {
         }
         let count =
             u32::try_from(weights.len()).map_err(|_| Error::usage("number of weights", "below 2^32", weights.len()))?;
-        // Divided by the largest first: the sum of many large weights stays finite.
+        // Divided by the largest weight first, so that the sum of many large weights stays finite.
         let largest = weights.iter().fold(0.0_f64, |a, &b| a.max(b));
         let sum: f64 = weights.iter().map(|w| w / largest).sum();
         if largest <= 0.0 {
@@ -42,8 +42,8 @@ impl Alias {
                 small.push(rich);
             }
         }
-        // What is left over has a part of 1 but for rounding. A column of no weight cannot be among
-        // it, unless rounding took the last rich one: it then points to the heaviest.
+        // The remaining columns have a part of 1, up to rounding. A column without weight remains only
+        // if rounding removed the last rich one: it then points to the heaviest column.
         let heaviest = (0..count).max_by(|&a, &b| at(weights, a).total_cmp(&at(weights, b))).unwrap_or(0);
         for left in small.into_iter().chain(large) {
             if let Some(column) = slot(&mut columns, left) {
@@ -79,7 +79,7 @@ fn slot<T>(values: &mut [T], i: u32) -> Option<&mut T> {
     values.get_mut(i)
 }
 
-/// A probability as a bound for 64 uniform bits.
+/// Converts a probability to a bound for 64 uniform bits.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
@@ -94,7 +94,7 @@ mod tests {
     use super::*;
     use crate::order::Keyed;
 
-    /// The shares that the table gives, summed up exactly, are those of the weights.
+    /// The exact sums of the shares in the table equal the weights.
     #[test]
     fn the_table_holds_the_weights() {
         let random = Keyed::new(1, 0, 0);

@@ -1,20 +1,20 @@
-//! In which order the samples of one piece of a run are handed out, so that also *parts* of the
-//! piece can go to different ranks.
+//! Order in which the samples of one piece of a run are handed out, chosen so that *parts* of the piece
+//! can go to different ranks.
 //!
-//! Turns `a..b` of a lane hand out the samples `0..b-a` of a piece. The turns are split into even
-//! and odd ones, and the piece into two spans of that many samples; a key says which span is whose;
-//! then each part again, [`LEVELS`] times, and what remains is permuted. So all turns of one
+//! Turns `a..b` of a lane hand out the samples `0..b-a` of a piece. The turns are split into even and
+//! odd ones, and the piece into two spans of those sizes; a key assigns the spans to the halves. Each
+//! part is split again, [`LEVELS`] times, and the remaining samples are permuted. So all turns of one
 //! residue class modulo 2, 4, … 64 get one contiguous span: if 2, 4, … 64 ranks share a lane, each
-//! reads its span and nothing else. The order within a piece is a van der Corput sequence with
-//! Owen's random scrambling: neighbours on disk are handed out far apart.
+//! reads only its own span. The order within a piece is a van der Corput sequence with Owen's random
+//! scrambling: neighbours on disk are handed out far apart.
 
 use super::keyed::{GOLDEN, mix};
 use super::permutation::Permutation;
 use std::ops::Range;
 
-/// Halvings of a piece.
+/// Number of halvings of a piece.
 pub(super) const LEVELS: u32 = 6;
-/// Residue classes of turns that get a span of their own: 2 to the power of [`LEVELS`].
+/// Number of residue classes of turns that get a span of their own: 2 to the power of [`LEVELS`].
 pub(super) const SPANS: u64 = 1 << LEVELS;
 
 struct DealtPart {
@@ -25,7 +25,7 @@ struct DealtPart {
     node: u64,
 }
 
-/// Walks down `levels` halvings, along the low bits of `turn`.
+/// Follows `levels` halvings, along the low bits of `turn`.
 fn part(turns: &Range<u64>, key: u64, turn: u64, levels: u32) -> DealtPart {
     let mut part = DealtPart { first: 0, turns: turns.clone(), node: 1 };
     for level in 0..levels {
@@ -44,15 +44,14 @@ fn part(turns: &Range<u64>, key: u64, turn: u64, levels: u32) -> DealtPart {
     part
 }
 
-/// The sample, counted from the start of the piece, that turn `turn` out of `turns` hands out.
+/// The sample of turn `turn` out of `turns`, counted from the start of the piece.
 pub(super) fn sample_of(turns: &Range<u64>, key: u64, turn: u64) -> u64 {
     let part = part(turns, key, turn, LEVELS);
     let rest = Permutation::new(part.turns.end - part.turns.start, mix(key.wrapping_add(part.node)));
     part.first + rest.apply((turn >> LEVELS).saturating_sub(part.turns.start))
 }
 
-/// The samples that the turns congruent to `turn` modulo 2^`levels` hand out. `levels` is at most
-/// [`LEVELS`].
+/// The samples of all turns congruent to `turn` modulo 2^`levels`. `levels` is at most [`LEVELS`].
 pub(super) fn span_of(turns: &Range<u64>, key: u64, turn: u64, levels: u32) -> Range<u64> {
     let part = part(turns, key, turn, levels.min(LEVELS));
     part.first..part.first + (part.turns.end - part.turns.start)

@@ -11,7 +11,7 @@ use super::streams;
 use shardpack_format::{DatasetId, Hint, Setting};
 use shardpack_reader::Dataset;
 
-/// How samples are ordered.
+/// Order of the samples.
 ///
 /// ```
 /// assert_eq!(shardpack_loader::order::Mode::default(), shardpack_loader::order::Mode::Windowed);
@@ -19,19 +19,19 @@ use shardpack_reader::Dataset;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
 #[non_exhaustive]
 pub enum Mode {
-    /// As they are stored.
+    /// In stored order.
     Stored,
-    /// Runs in permuted order, the samples of as many runs as there are lanes mixed. A set that
-    /// fits into the window is permuted as in [`Mode::Full`]; of samples below 64 KiB, one rank
-    /// alone then reads whole runs.
+    /// Runs in permuted order, with the samples of `lanes` runs mixed. A dataset that fits into the
+    /// window is permuted as in [`Mode::Full`]; with samples below 64 KiB, a single rank then reads
+    /// whole runs.
     #[default]
     Windowed,
-    /// All samples permuted: every one is a read of its own.
+    /// All samples permuted: every sample is a read of its own.
     Full,
 }
 
-/// The order of a dataset: with an epoch and a position it gives a sample, and depends on nothing
-/// else. 120 bytes, and 8 for each member of a subset.
+/// The order of a dataset: maps an epoch and a position to a sample, and depends on nothing else. 120
+/// bytes, and 8 for each member of a subset.
 ///
 /// ```
 /// use shardpack_loader::order::{Order, Positions, Runs};
@@ -52,11 +52,12 @@ pub struct Order {
 }
 
 impl Order {
-    /// Lanes by default: 240 = 2⁴·3·5. With runs of 4 MiB the window is 960 MiB, over all ranks
+    /// Default number of lanes: 240 = 2⁴·3·5. With runs of 4 MiB the window is 960 MiB, over all ranks
     /// together.
     pub const LANES: u64 = 240;
 
-    /// Numbers of lanes that a state may have been saved with: 15 for each of 1,092 ranks.
+    /// Limit of the numbers of lanes to try for a state saved with a different number: 15 for each of
+    /// 1,092 ranks.
     const LANES_TRIED: u64 = 1 << 14;
 
     /// The windowed order of `runs` under `seed`.
@@ -71,30 +72,30 @@ impl Order {
         Self::new(Runs::of(dataset, Runs::BYTES), seed).dataset(dataset.version_id())
     }
 
-    /// Names the dataset, so that a state of another dataset of the same size is refused.
+    /// Sets the dataset's ID, so that a state of a different dataset of the same size is refused.
     #[must_use]
     pub const fn dataset(mut self, id: DatasetId) -> Self {
         self.dataset = id;
         self
     }
 
-    /// How samples are ordered. Default [`Mode::Windowed`].
+    /// Order of the samples. Default [`Mode::Windowed`].
     #[must_use]
     pub const fn mode(mut self, mode: Mode) -> Self {
         self.mode = mode;
         self
     }
 
-    /// Runs that are mixed at a time, at least 1, default [`Order::LANES`]. More mix better and
-    /// take more memory: about `lanes` runs, all ranks together. World sizes that divide 64 ×
-    /// `lanes` read no byte twice.
+    /// Number of runs that are mixed at a time, at least 1, default [`Order::LANES`]. More runs mix
+    /// better and take more memory: about `lanes` runs, all ranks together. World sizes that divide 64
+    /// × `lanes` read no byte twice.
     #[must_use]
     pub const fn lanes(mut self, lanes: u64) -> Self {
         self.lanes = if lanes == 0 { 1 } else { lanes };
         self
     }
 
-    /// Only these samples; see [`Members`].
+    /// Restricts the order to these samples; see [`Members`].
     #[must_use]
     pub fn subset(mut self, members: Members) -> Self {
         self.members = Some(members);
@@ -107,7 +108,7 @@ impl Order {
         self.ordered().samples()
     }
 
-    /// Whether there is no sample.
+    /// Returns true if there is no sample.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -174,7 +175,7 @@ impl Sampling for Order {
     }
 
     fn aligned(&self) -> u64 {
-        // Without lanes, ranks share no runs.
+        // Without lanes, ranks do not share runs.
         match Self::epoch(self, 0).way {
             Way::Windowed(_) => self.lanes,
             Way::Stored | Way::Small(_) | Way::Full(_) => 1,
@@ -203,24 +204,24 @@ pub struct Epoch {
 enum Way {
     Stored,
     Windowed(Lanes),
-    /// As `Full`, of a set that fits into the window.
+    /// As `Full`, for a set that fits into the window.
     Small(Permutation),
     Full(Permutation),
 }
 
-/// Samples of this size or more are better read alone than with others that nobody wants: reads of
-/// 64 KiB keep a disk busy. Of runs of 4 MiB, 64 fit.
+/// Smallest sample, as the number of samples in a run, that is better read alone than together with
+/// unwanted samples: reads of 64 KiB keep a disk busy. A run of 4 MiB holds 64 of them.
 const READ_ALONE_UP_TO: u64 = 64;
 
-/// Runs of more samples are not counted, so that absurd ones do no harm: 4 MiB hold fewer.
+/// Runs with more samples than this do not count, so that absurd ones do no harm: 4 MiB hold fewer.
 const COUNTED_UP_TO: u64 = 1 << 20;
 
-/// Whether a permuted set is read by whole runs. Large samples are not: of 110 KB each, whole runs
-/// read no faster from a disk with several reads in flight, took twice the time from the page
-/// cache, because they leave the processor's, and held the whole set in memory.
+/// Returns true if a permuted set is read by whole runs. Large samples are not: at 110 KB each, whole
+/// runs were no faster from a disk with several reads in flight, took twice the time from the page
+/// cache, because they leave the processor's cache, and held the whole set in memory.
 fn by_runs(runs: &Runs, world_size: u64) -> bool {
-    // Whoever takes every sample needs all of every run; of several ranks, each would read
-    // everything.
+    // A single rank takes every sample, and so needs all of every run; with several ranks, each would
+    // read everything.
     world_size == 1 && (READ_ALONE_UP_TO + 1..=COUNTED_UP_TO).contains(&runs.run_samples())
 }
 
@@ -229,7 +230,7 @@ impl Epoch {
         SampleRef::new(self.members.as_ref().map_or(index, |members| members.sample(index)))
     }
 
-    /// Member `index`, read with the members `span`, of which `rest` are still taken.
+    /// Member `index`, read with the members `span`, of which `rest` are not taken yet.
     fn read(&self, index: u64, span: std::ops::Range<u64>, rest: u64, scattered: bool) -> Pick {
         let at = self.member(index);
         if scattered && self.runs.run_samples() <= READ_ALONE_UP_TO {
@@ -310,7 +311,7 @@ impl Positions for Epoch {
 
     fn open_reads_max(&self, world_size: u64) -> Vec<OpenReads> {
         let run = self.runs.run_samples();
-        // Of a subset, samples that are not members may be read with it: as many again.
+        // A read for a subset may include samples that are not members: up to the same number again.
         let run = if self.members.is_some() { run.saturating_mul(2) } else { run };
         vec![match self.way {
             Way::Small(_) if by_runs(&self.runs, world_size) => {
@@ -321,14 +322,13 @@ impl Positions for Epoch {
             Way::Windowed(_) => {
                 let sharing = sharing(self.lanes, world_size);
                 let samples = match self.scattered(world_size) {
-                    // Done with as soon as it is handed out: no lane keeps anything open.
+                    // Each read is finished when its sample is handed out, so no lane keeps one open.
                     false if self.runs.run_samples() <= sharing => return vec![OpenReads::ALONE],
                     true if self.runs.run_samples() <= READ_ALONE_UP_TO => return vec![OpenReads::ALONE],
                     true => run,
                     false => run.div_ceil(sharing),
                 };
-                // A rank has a part in every lane that it shares: `lanes × sharing / world_size` of
-                // them.
+                // A rank has a part in every lane that it shares: `lanes × sharing / world_size` lanes.
                 let reads = self.lanes.saturating_mul(sharing) / world_size.max(1);
                 OpenReads { source: 0, reads: reads.max(1), samples }
             }
@@ -337,7 +337,7 @@ impl Positions for Epoch {
 }
 
 impl Epoch {
-    /// Whether what a rank takes of a piece is scattered over it.
+    /// Returns true if the samples that a rank takes from a piece are scattered over it.
     fn scattered(&self, world_size: u64) -> bool {
         let sharing = sharing(self.lanes, world_size);
         !(sharing.is_power_of_two() && sharing <= super::deal::SPANS)

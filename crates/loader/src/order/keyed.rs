@@ -1,11 +1,11 @@
-//! Random numbers without a state: any draw is a pure function of (seed, epoch, stream, counter).
+//! Random numbers without a state: each draw is a pure function of (seed, epoch, stream, counter).
 //!
-//! [Philox4x32-10](shardpack_base) needs no state: draw number 10⁸ costs what draw number
-//! 0 costs, and two threads that ask for the same draw get the same answer.
+//! [Philox4x32-10](shardpack_base) needs no state: draw number 10⁸ costs as much as draw number 0, and
+//! two threads that request the same draw get the same number.
 
 use shardpack_base::{halves, philox4x32_10};
 
-/// A family of draws: one per counter.
+/// A family of draws, one for each counter.
 ///
 /// ```
 /// use shardpack_loader::order::Keyed;
@@ -22,8 +22,8 @@ pub struct Keyed {
 }
 
 impl Keyed {
-    /// The draws of `stream` in `epoch` under `seed`. Streams are numbers that the caller gives to
-    /// its purposes, so that no two share a draw.
+    /// The draws of `stream` in `epoch` under `seed`. The caller assigns a stream to each purpose, so
+    /// that no two purposes share a draw.
     #[must_use]
     pub const fn new(seed: u64, epoch: u32, stream: u32) -> Self {
         Self { key: halves(seed), epoch, stream }
@@ -43,8 +43,8 @@ impl Keyed {
         (a as u64 | (b as u64) << 32, c as u64 | (d as u64) << 32)
     }
 
-    /// Draw number `counter` as a number below `bound` (0 if `bound` is 0), by multiplication: no
-    /// value is favoured by more than `bound / 2⁶⁴`.
+    /// Draw number `counter` as a number below `bound` (0 if `bound` is 0), by multiplication: the bias
+    /// of any value is at most `bound / 2⁶⁴`.
     #[must_use]
     pub const fn below(&self, bound: u64, counter: u64) -> u64 {
         scale(self.draw(counter), bound)
@@ -56,10 +56,10 @@ pub(super) const fn scale(bits: u64, bound: u64) -> u64 {
     ((bits as u128 * bound as u128) >> 64) as u64
 }
 
-/// The finaliser of SplitMix64 (Steele, Lea and Flood, OOPSLA 2014, with Stafford's constants
-/// "Mix13"): a bijection on 64 bits in which every input bit changes every output bit with a
-/// probability near one half. Two multiplications where Philox takes twenty; used where a key that
-/// Philox drew is spread over many values.
+/// The finaliser of SplitMix64 (Steele, Lea and Flood, OOPSLA 2014, with Stafford's constants "Mix13"):
+/// a bijection on 64 bits in which every input bit changes every output bit with a probability near one
+/// half. It needs two multiplications, Philox twenty; it spreads a key drawn by Philox over many
+/// values.
 pub(super) const fn mix(value: u64) -> u64 {
     let value = (value ^ (value >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     let value = (value ^ (value >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
@@ -83,8 +83,8 @@ mod tests {
         assert_eq!(philox4x32_10(pi, [0xA409_3822, 0x299F_31D0]), [0xD16C_FE09, 0x94FD_CCEB, 0x5001_E420, 0x2412_6EA1]);
     }
 
-    /// The first outputs of SplitMix64 with seed 0, as `java.util.SplittableRandom` and every port
-    /// of it gives them.
+    /// The first outputs of SplitMix64 with seed 0, as in `java.util.SplittableRandom` and every port
+    /// of it.
     #[test]
     fn mix_is_that_of_splitmix64() {
         assert_eq!(mix(GOLDEN), 0xE220_A839_7B1D_CDAF);

@@ -1,10 +1,10 @@
 //! The windowed order: permuted runs in lanes, one sample of each lane in turn.
 //!
-//! The line of permuted runs is cut into `lanes` stretches of equal length. Position `p` takes turn
-//! `p / lanes` of lane `p % lanes`, so every lane has one run open at a time, and `lanes` runs make
-//! up the window. Each lane starts at a place of its own, drawn, and goes round: runs are opened
-//! and finished one by one, at an even rate, and no edge of a window ever comes. Within a run,
-//! [`deal`](super::deal) says which sample a turn takes.
+//! The line of permuted runs is cut into `lanes` stretches of equal length. Position `p` is turn `p /
+//! lanes` of lane `p % lanes`, so every lane has one run open at a time, and the window consists of
+//! `lanes` runs. Each lane starts at a random place of its stretch and wraps around: runs are opened
+//! and finished one by one, at an even rate, without a point where the whole window changes. Within a
+//! run, [`deal`](super::deal) selects the sample of a turn.
 
 use super::deal::{self, LEVELS, SPANS};
 use super::keyed::{Keyed, mix};
@@ -22,9 +22,9 @@ pub(super) struct Lanes {
     pieces: u64,
 }
 
-/// The part of a run that lies in one lane, without a break.
+/// The contiguous part of a run in one lane.
 struct Piece {
-    /// Turns of the lane that hand it out.
+    /// Turns of the lane that take its samples.
     turns: Range<u64>,
     /// Its first sample.
     first: u64,
@@ -36,9 +36,9 @@ struct Piece {
 pub(super) struct Portion {
     /// The sample of this turn.
     pub(super) sample: u64,
-    /// Samples that hold the rank's portion of the piece.
+    /// Samples of the piece among which the rank's portion lies.
     pub(super) span: Range<u64>,
-    /// How many the rank still takes out of the piece, this one included.
+    /// Number of samples that the rank still takes from the piece, including this one.
     pub(super) rest: u64,
 }
 
@@ -55,7 +55,7 @@ impl Lanes {
         let start = lane * whole + lane.min(more);
         let len = whole + u64::from(lane < more);
         let head = self.starts.below(len, lane);
-        // Turns count from `head` and go round at the end of the lane.
+        // Turns count from `head` and wrap around at the end of the lane.
         let place = if turn < len - head { head + turn } else { head + turn - len };
         let slot = self.sequence.slot(start + place);
         let run = slot.places.start.max(start) - start..slot.places.end.min(start + len) - start;
@@ -75,7 +75,7 @@ impl Lanes {
         piece.first + deal::sample_of(&piece.turns, piece.key, turn)
     }
 
-    /// What the rank that takes `position` takes of its piece, if it takes every `world_size`-th
+    /// The portion of its piece that the rank of `position` takes, if it takes every `world_size`-th
     /// position.
     pub(super) fn portion(&self, position: u64, world_size: u64) -> Portion {
         let (piece, turn) = self.piece(position);
@@ -89,7 +89,7 @@ impl Lanes {
     }
 }
 
-/// Ranks out of `world_size` that share a lane; no ranks count as one.
+/// Number of ranks out of `world_size` that share a lane; 0 ranks count as one.
 pub(super) const fn sharing(lanes: u64, world_size: u64) -> u64 {
     let world_size = if world_size == 0 { 1 } else { world_size };
     let (mut a, mut b) = (lanes, world_size);

@@ -1,4 +1,4 @@
-//! A subset: some samples of a dataset, in an order of their own.
+//! A subset: some samples of a dataset, with an order of their own.
 
 use super::runs::Runs;
 use super::state::{Digest, Fingerprint};
@@ -20,8 +20,7 @@ pub struct Members {
 }
 
 impl Members {
-    /// The members among the samples of `runs`: sorted, repetitions and numbers past the end left
-    /// out.
+    /// The members among the samples of `runs`: sorted, without duplicates and numbers past the end.
     #[must_use]
     pub fn new(runs: &Runs, mut samples: Vec<u64>) -> Self {
         samples.retain(|&sample| sample < runs.samples());
@@ -34,8 +33,8 @@ impl Members {
             touched += u64::from(run != last);
             last = run;
         }
-        // A run of members is what a run of the dataset holds of them on average, where it holds
-        // any: one read of the usual size.
+        // A run of members has the average number of members in those runs of the dataset that contain
+        // any, so that a read has the usual size.
         let count = samples.len() as u64;
         let run_samples = count.div_ceil(touched.max(1));
         let mut digest = Digest::new("members");
@@ -49,7 +48,7 @@ impl Members {
         self.samples.len() as u64
     }
 
-    /// Whether there is none.
+    /// Returns true if there are no members.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.samples.is_empty()
@@ -69,15 +68,15 @@ impl Members {
         self.runs
     }
 
-    /// Member number `index`; 0 past the end, which no caller asks for.
+    /// Member number `index`; 0 past the end, which callers do not request.
     pub(super) fn sample(&self, index: u64) -> u64 {
         let sample = usize::try_from(index).ok().and_then(|index| self.samples.get(index));
         debug_assert!(sample.is_some(), "member {index} of {}", self.samples.len());
         sample.copied().unwrap_or_default()
     }
 
-    /// The samples from the first to the last of the members `span`; `None` if fewer than half of
-    /// them are members, so that each is better read alone.
+    /// The samples from the first to the last of the members `span`; `None` if fewer than half of them
+    /// are members: then each is better read alone.
     pub(super) fn span(&self, span: &Range<u64>) -> Option<Range<u64>> {
         let samples = self.sample(span.start)..self.sample(span.end.saturating_sub(1)) + 1;
         (samples.end - samples.start <= 2 * (span.end - span.start)).then_some(samples)

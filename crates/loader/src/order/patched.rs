@@ -1,8 +1,8 @@
 //! Epochs of patches: the scenes of another order, several at a time, patch after patch.
 //!
-//! The scenes come in rounds, as many together as are to be open at once. Within a round they take
-//! turns: first patch 0 of each, then patch 1 of each. So a scene is opened once, for all of its
-//! patches, and where the number of ranks divides that of the open scenes, by one rank.
+//! The scenes come in rounds, each with the scenes that are open together. Within a round they take
+//! turns: first patch 0 of each, then patch 1 of each. So a scene is opened once for all of its
+//! patches, and, if the number of ranks divides the number of open scenes, by one rank.
 
 use super::keyed::Keyed;
 use super::permutation::Permutation;
@@ -36,18 +36,18 @@ pub struct Patched {
     open: u64,
 }
 
-/// Patches of each scene.
+/// Number of patches of each scene.
 #[derive(Debug, Clone)]
 enum Counts {
     Same(u64),
-    /// For each source, for each of its samples.
+    /// For each source, the number for each of its samples.
     Each(Arc<[Vec<u32>]>),
 }
 
 impl Patched {
-    /// Scenes that are open at once by default, over all ranks together.
+    /// Default number of open scenes, over all ranks together.
     pub const OPEN_SCENES: u64 = 16;
-    /// The same for grids, whose patches are all of a scene.
+    /// Default number of open scenes for grids, where all patches of a scene are loaded.
     pub const OPEN_SCENES_OF_GRIDS: u64 = 4;
 
     /// `count` patches of each scene of `scenes`.
@@ -58,7 +58,7 @@ impl Patched {
         Self::new(scenes, Unit::Patches(count), Counts::Same(count.into()), Self::OPEN_SCENES)
     }
 
-    /// All patches of each scene in a grid: `count` of every one.
+    /// All patches of each scene in a grid: `count` patches for every scene.
     ///
     /// # Errors
     /// As [`Patched::each`].
@@ -66,11 +66,11 @@ impl Patched {
         Self::new(scenes, unit, Counts::Same(count.into()), Self::OPEN_SCENES_OF_GRIDS)
     }
 
-    /// The same for scenes of several sizes: for each source of `scenes`, for each of its samples,
-    /// how many patches it has. Takes 8 bytes for each scene of an epoch.
+    /// As [`Patched::grid`] for scenes of several sizes: `counts` has, for each source of `scenes`, the
+    /// number of patches of each of its samples. Takes 8 bytes for each scene of an epoch.
     ///
     /// # Errors
-    /// As [`Patched::each`]; `Usage` too if a source or a sample has no number.
+    /// As [`Patched::each`]; also `Usage` if a source or a sample has no number.
     pub fn grid_of_sizes(scenes: Arc<dyn Sampling>, unit: Unit, counts: Vec<Vec<u32>>) -> Result<Self> {
         let wanted = scenes.sources();
         let fits = wanted.len() == counts.len() && wanted.iter().zip(&counts).all(|(&w, c)| w <= c.len() as u64);
@@ -103,8 +103,8 @@ impl Patched {
         Ok(Self { scenes, unit, counts, open })
     }
 
-    /// Scenes that are open at once, at least 1: their patches are mixed. More mix better, and
-    /// take more memory. Numbers of ranks that divide it read every scene once.
+    /// Number of scenes that are open at once, at least 1: their patches are mixed. More scenes mix
+    /// better, and take more memory. If the number of ranks divides it, every scene is read once.
     #[must_use]
     pub const fn open_scenes(mut self, scenes: u64) -> Self {
         self.open = if scenes == 0 { 1 } else { scenes };
@@ -113,7 +113,7 @@ impl Patched {
 }
 
 impl Patched {
-    /// Numbers of open scenes that a state may have been saved with.
+    /// Limit of the numbers of open scenes to try for a state saved with a different number.
     const OPEN_TRIED: u64 = 64;
 }
 
@@ -152,7 +152,7 @@ impl Sampling for Patched {
     fn epoch(&self, epoch: u32) -> Box<dyn Positions> {
         let scenes = self.scenes.epoch(epoch);
         let is_stored = scenes.dealing() == Dealing::Sliced;
-        // As they are stored means one after the other.
+        // In stored order, one scene is open at a time.
         let open = if is_stored { 1 } else { self.open };
         let is_grid = matches!(self.unit, Unit::Grid { .. });
         let shuffle = (is_grid && !is_stored).then(|| Keyed::new(self.scenes.seed(), epoch, streams::PATCHES));
@@ -200,7 +200,6 @@ impl SceneTable {
     }
 }
 
-/// One epoch.
 #[derive(Debug)]
 struct PatchedEpoch {
     scenes: Box<dyn Positions>,
@@ -210,7 +209,7 @@ struct PatchedEpoch {
     table: SceneTable,
 }
 
-/// A round: its first position, its first scene, and the patches of its scenes.
+/// A round: its first position, its first scene, and the number of patches of each of its scenes.
 struct Round<'a> {
     start: u64,
     first: u64,
@@ -218,7 +217,7 @@ struct Round<'a> {
     counts: Option<&'a [u32]>,
 }
 
-/// A patch: the place of its scene in the round, its turn, and how many turns the scene has.
+/// A patch: the place of its scene in the round, its turn, and the number of turns of the scene.
 struct SceneTurn {
     lane: u64,
     turn: u64,
@@ -226,7 +225,7 @@ struct SceneTurn {
 }
 
 impl Round<'_> {
-    /// Patches before those of turn `turn`.
+    /// Number of patches before turn `turn`.
     fn before(&self, turn: u64) -> u64 {
         match self.counts {
             None => turn * self.scenes,
@@ -240,7 +239,7 @@ impl Round<'_> {
         let Some(counts) = self.counts else {
             return Some(SceneTurn { lane: place % self.scenes, turn: place / self.scenes, turns: count });
         };
-        // The last turn that begins here or before.
+        // The last turn that begins at this position or before.
         let (mut low, mut high) = (0, u64::from(counts.iter().copied().max()?));
         while high - low > 1 {
             let middle = u64::midpoint(low, high);
@@ -293,7 +292,7 @@ impl PatchedEpoch {
         Some((round, turn))
     }
 
-    /// The turns of a scene from one on that a rank takes.
+    /// The turns of a scene, from `at` on, that a rank takes.
     fn own<'a>(&self, round: &'a Round<'_>, at: &SceneTurn, own: &Own) -> impl Iterator<Item = u64> + use<'a> {
         let (lane, turn, turns) = (at.lane, at.turn, at.turns);
         let world_size = match own {
@@ -327,13 +326,14 @@ impl Positions for PatchedEpoch {
         let scene = round.first + turn.lane;
         let pick = self.scenes.pick(scene, &Own::Every { world_size: 1 })?;
         let rest = match own {
-            // All that are left.
+            // All remaining turns.
             Own::Range(_) | Own::Every { world_size: 0 | 1 } => turn.turns - turn.turn,
-            // To be counted.
+            // Must be counted.
             Own::Every { .. } => 0,
         };
         let patch = self.number(scene, &turn, turn.turn);
-        // The scene of a draw is read for that draw: `pass` tells it from others of the same sample.
+        // The scene of a draw is read for that draw: `pass` distinguishes it from other draws of the
+        // same sample.
         Some(Pick { rest, pass: scene, repetition: pick.repetition, patch, ..Pick::alone(pick.at) })
     }
 
@@ -348,7 +348,7 @@ impl Positions for PatchedEpoch {
     }
 
     fn open_reads_max(&self, world_size: u64) -> Vec<OpenReads> {
-        // A rank that shares scenes with others has a part in each of theirs.
+        // A rank that shares scenes with other ranks takes patches of each shared scene.
         let world_size = world_size.max(1);
         let sharing = super::lanes::sharing(self.open, world_size);
         let reads = (self.open.saturating_mul(sharing) / world_size).max(1);

@@ -1,17 +1,18 @@
 //! A keyed permutation of `0..len` that keeps no table: a Feistel network with cycle walking.
 //!
-//! The network permutes the smallest set of whole bits that holds the domain; a result outside is
-//! fed back until it falls inside (Black and Rogaway, "Ciphers with arbitrary finite domains",
-//! 2002), which takes less than two turns on average because the domain fills more than half of the
-//! set. The two halves may differ by a bit, so that the set is never four times the domain. This is
-//! mixing, not cryptography: the tests look at uniformity, also of tiny domains, where Feistel
+//! The network permutes the smallest set of whole bits that contains the domain; a result outside the
+//! domain is fed back until it falls inside (Black and Rogaway, "Ciphers with arbitrary finite
+//! domains", 2002), which takes less than two turns on average because the domain fills more than half
+//! of the set. The two halves may differ by a bit, so that the set is never four times the domain. This
+//! is mixing, not cryptography: the tests check uniformity, also of tiny domains, where Feistel
 //! networks of few rounds are known to be poor.
 
 use super::keyed::{GOLDEN, mix};
 
 const ROUNDS: u64 = 12;
-/// Of a domain of at most [`TINY_BITS`]: there, one round does little, and all orders of 5 elements
-/// are equally often only after many (chi-square over 10⁵ keys, see the tests: 250 with 12 rounds).
+/// Number of rounds for a domain of at most [`TINY_BITS`]: one round does little there, and all orders
+/// of 5 elements are equally frequent only after many (chi-square over 10⁵ keys, see the tests: 250
+/// with 12 rounds).
 const TINY_ROUNDS: u64 = 32;
 const TINY_BITS: u32 = 8;
 
@@ -36,7 +37,7 @@ pub struct Permutation {
 }
 
 impl Permutation {
-    /// The permutation of `0..len` that `key` chooses. Costs nothing: 40 bytes, no set-up.
+    /// The permutation of `0..len` for `key`. Takes 40 bytes and no set-up.
     #[must_use]
     pub const fn new(len: u64, key: u64) -> Self {
         let bits = match u64::BITS - len.saturating_sub(1).leading_zeros() {
@@ -55,13 +56,13 @@ impl Permutation {
         self.len
     }
 
-    /// Whether there is no element.
+    /// Returns true if there is no element.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Where `index` goes. An index of `len` or more stays where it is.
+    /// The image of `index`. An index of `len` or more is its own image.
     #[must_use]
     pub const fn apply(&self, index: u64) -> u64 {
         if index >= self.len || self.len < 2 {
@@ -74,7 +75,7 @@ impl Permutation {
         value
     }
 
-    /// The index that goes to `value`: the inverse of [`Permutation::apply`].
+    /// The index whose image is `value`: the inverse of [`Permutation::apply`].
     #[must_use]
     pub const fn invert(&self, value: u64) -> u64 {
         if value >= self.len || self.len < 2 {
@@ -142,8 +143,8 @@ mod tests {
         }
     }
 
-    /// All orders of a few elements come equally often: the bound is 5 standard deviations above
-    /// the mean of the chi-square distribution.
+    /// All orders of a few elements are equally frequent: the bound is 5 standard deviations above the
+    /// mean of the chi-square distribution.
     #[test]
     fn orders_of_tiny_domains_are_uniform() {
         for (len, orders) in [(2, 2.0), (3, 6.0), (4, 24.0), (5, 120.0), (6, 720.0), (7, 5040.0)] {
@@ -162,7 +163,7 @@ mod tests {
         }
     }
 
-    /// Where two neighbours go is independent of each other: images of the first two and of the
+    /// The images of two neighbours are independent of each other: images of the first two and of the
     /// middle two elements, in 8 × 8 cells, over many keys.
     #[test]
     fn neighbours_part() {

@@ -1,9 +1,9 @@
-//! An order as its users see it: positions, and the sample at each.
+//! An order for its users: positions, and the sample at each.
 
 use std::fmt::Debug;
 use std::ops::Range;
 
-/// The sample at a position, and of which dataset, where several are mixed.
+/// The sample at a position, and its dataset in a mixture.
 ///
 /// ```
 /// use shardpack_loader::order::SampleRef;
@@ -25,7 +25,7 @@ impl SampleRef {
     }
 }
 
-/// Which positions around its own a rank takes: this decides how much it can read at once.
+/// Positions that a rank takes around a given one; they determine how much the rank can read at once.
 ///
 /// ```
 /// use shardpack_loader::order::Own;
@@ -33,16 +33,16 @@ impl SampleRef {
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Own {
-    /// Every `world_size`-th one.
+    /// Every `world_size`-th position.
     Every {
         /// Number of ranks, at least 1.
         world_size: u64,
     },
-    /// All of a range that holds its own.
+    /// All positions of a range that contains the given one.
     Range(Range<u64>),
 }
 
-/// A sample and the read that brings it.
+/// A sample, and the read that contains it.
 ///
 /// ```
 /// use shardpack_loader::order::{Pick, SampleRef};
@@ -53,19 +53,19 @@ pub enum Own {
 pub struct Pick {
     /// The sample.
     pub at: SampleRef,
-    /// The samples to read at once, `at` among them: stored one after the other.
+    /// The samples to read at once, including `at`: consecutive in stored order.
     pub span: Range<u64>,
-    /// How many samples of the span the rank takes from here on, this one included. At 1 its bytes
-    /// can go. 0 if that has to be counted: [`Positions::rest`] does, once for each read, and
-    /// [`Steps`](super::Steps) counts down from there.
+    /// Number of samples of the span that the rank takes from here on, including this one. At 1, the
+    /// bytes can be freed afterwards. 0 if it must be counted: [`Positions::rest`] does so, once for
+    /// each read, and [`Steps`](super::Steps) counts down from there.
     pub rest: u64,
-    /// How often the order has gone through the dataset before: the same span may be open twice
-    /// where a mixture repeats a small dataset.
+    /// Number of earlier passes through the dataset: the same span may be open twice if a mixture
+    /// repeats a small dataset.
     pub pass: u64,
-    /// What tells this draw of the sample from others in the same epoch: 0 where each sample comes
+    /// Distinguishes this draw of the sample from others in the same epoch: 0 if each sample comes
     /// once. Random views and patches draw from it.
     pub repetition: u64,
-    /// Which patch of the sample it is, in an epoch of patches ([`Patched`](super::Patched)); else 0.
+    /// Number of the patch of the sample, in an epoch of patches ([`Patched`](super::Patched)); else 0.
     pub patch: u64,
 }
 
@@ -77,7 +77,7 @@ impl Pick {
     }
 }
 
-/// How the positions of a batch are dealt to ranks.
+/// Distribution of the positions of a batch to ranks.
 ///
 /// ```
 /// use shardpack_loader::order::{Dealing, Mode, Order, Runs};
@@ -94,7 +94,7 @@ pub enum Dealing {
     Sliced,
 }
 
-/// Reads that are open at the same time: as many as `reads`, of `samples` consecutive samples each.
+/// Number of reads that are open at the same time, with up to `samples` consecutive samples each.
 ///
 /// ```
 /// use shardpack_loader::order::{Order, OpenReads, Positions, Runs};
@@ -105,9 +105,9 @@ pub enum Dealing {
 pub struct OpenReads {
     /// Number of the dataset in a mixture; 0 otherwise.
     pub source: u32,
-    /// Most reads that are open at the same time.
+    /// Largest number of reads that are open at the same time.
     pub reads: u64,
-    /// Samples of each, at most.
+    /// Largest number of samples of each read.
     pub samples: u64,
 }
 
@@ -121,7 +121,7 @@ pub trait Positions: Debug + Send + Sync {
     /// Number of positions.
     fn len(&self) -> u64;
 
-    /// Whether there is none.
+    /// Returns true if there are no positions.
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -129,47 +129,46 @@ pub trait Positions: Debug + Send + Sync {
     /// The sample at `position`; `None` past the end.
     fn sample(&self, position: u64) -> Option<SampleRef>;
 
-    /// The sample at `position`, and what a rank with `own` positions reads for it; `None` past the
-    /// end.
+    /// The sample at `position`, and the read for a rank with `own` positions; `None` past the end.
     fn pick(&self, position: u64, own: &Own) -> Option<Pick>;
 
-    /// How many samples of the span that is read for `position` a rank with `own` positions takes
-    /// from there on, also where [`Pick::rest`] does not say; 0 past the end.
+    /// Number of samples that a rank with `own` positions takes, from `position` on, from the span that
+    /// is read for it; also computed where [`Pick::rest`] is 0; 0 past the end.
     fn rest(&self, position: u64, own: &Own) -> u64 {
         self.pick(position, own).map_or(0, |pick| pick.rest)
     }
 
-    /// In an epoch of patches the numbers of those that a rank with `own` positions takes of the
+    /// In an epoch of patches, the numbers of the patches that a rank with `own` positions takes of the
     /// scene at `position`, from there on; `None` in an epoch of samples.
     fn patches(&self, _position: u64, _own: &Own) -> Option<Vec<u32>> {
         None
     }
 
-    /// How a batch is dealt to ranks.
+    /// Distribution of a batch to ranks.
     fn dealing(&self) -> Dealing {
         Dealing::Interleaved
     }
 
-    /// Most reads that a rank of `world_size` has open at a time, without reading ahead: for each
-    /// dataset of a mixture. What they take depends on the sizes of samples, which the order does
+    /// Largest number of reads that a rank of `world_size` has open at a time, without reading ahead:
+    /// for each dataset of a mixture. Their bytes depend on the sizes of samples, which the order does
     /// not know.
     fn open_reads_max(&self, world_size: u64) -> Vec<OpenReads>;
 
-    /// Most samples that a rank of `world_size` holds at a time because it has read them and not
-    /// yet handed them out, without reading ahead.
+    /// Largest number of samples that a rank of `world_size` has read and not yet handed out, without
+    /// reading ahead.
     fn open_samples_max(&self, world_size: u64) -> u64 {
         let samples = |open: OpenReads| open.reads.saturating_mul(open.samples);
         self.open_reads_max(world_size).into_iter().map(samples).fold(0, u64::saturating_add)
     }
 
-    /// Most samples that a rank holds if its reads are `ahead` steps before what it hands out;
-    /// `open_samples_max + ahead` is usual. A part of a run counts whole until its last sample is
-    /// handed out. Times the mean size of a record, these are bytes; where records differ in size,
-    /// runs do.
+    /// Largest number of samples that a rank holds if its reads are `ahead` steps before its hand-out;
+    /// `open_samples_max + ahead` is usual. A part of a run counts as a whole until its last sample is
+    /// handed out. Multiplied by the mean size of a record, this gives bytes; if records differ in
+    /// size, so do runs.
     fn held_samples_max(&self, world_size: u64, ahead: u64) -> u64 {
         let open = self.open_samples_max(world_size);
-        // What is open where the reads are, and what ended between there and the hand-out: `ahead`
-        // samples, and the parts of runs that began before.
+        // The open samples at the read position, and those that ended between there and the hand-out:
+        // `ahead` samples, and the parts of runs that began before.
         if ahead == 0 { open } else { open.saturating_mul(2).saturating_add(ahead) }
     }
 }

@@ -1,9 +1,8 @@
-//! The positions of each rank: batches of one rank out of several, known before the first of them.
+//! The positions of each rank: its batches are known before the first of them.
 //!
 //! All ranks together take the *global batch*, `world_size × batch_size` positions, one after the
-//! other. Which positions a global batch holds depends on where it starts and how large it is, on
-//! nothing else; so after a change of ranks or batch size the rest of the epoch is what was not
-//! consumed yet.
+//! other. The positions of a global batch depend only on its start and its size; so after a change of
+//! the world size or batch size, the rest of the epoch is exactly the part not consumed yet.
 
 use super::positions::{Dealing, Own, Positions};
 use super::state::OrderState;
@@ -25,7 +24,7 @@ pub struct World {
 }
 
 impl World {
-    /// Rank `rank` of `world_size`, with `batch_size` samples for each of them at a time.
+    /// Rank `rank` of `world_size`, with `batch_size` samples for each rank at a time.
     ///
     /// # Errors
     /// `Usage` if the rank is not below the world size, or the batch size is 0.
@@ -39,7 +38,7 @@ impl World {
         Ok(Self { rank: rank.into(), world_size: world_size.into(), batch_size: batch_size.into() })
     }
 
-    /// Samples that all ranks together take at a time.
+    /// Number of samples that all ranks together take at a time.
     #[must_use]
     pub const fn global_batch(&self) -> u64 {
         self.world_size * self.batch_size
@@ -51,7 +50,7 @@ impl World {
         self.world_size
     }
 
-    /// Rows of a whole batch.
+    /// Number of rows of a whole batch.
     #[must_use]
     pub const fn batch_size(&self) -> u64 {
         self.batch_size
@@ -66,18 +65,18 @@ impl World {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
 #[non_exhaustive]
 pub enum End {
-    /// They are left out: every rank gets the same number of whole batches.
+    /// Left out: every rank gets the same number of whole batches.
     #[default]
     Drop,
     /// Every rank gets the same number of batches of the same size; rows past the last sample are
-    /// padding, and a mask says so.
+    /// padding, with a false mask.
     Pad,
-    /// Ranks get what is there: batches may be short, and some ranks may get one fewer.
+    /// Handed out as they are: batches may be short, and some ranks may get one batch fewer.
     Uneven,
 }
 
-/// The share of one rank in the rest of an epoch. Every number is exact before the first batch, and no
-/// rank asks another one.
+/// The share of one rank in the rest of an epoch. Every number is exact before the first batch, without
+/// communication between ranks.
 ///
 /// ```
 /// use shardpack_loader::order::{End, Order, Runs, Sampling, Share, OrderState, World};
@@ -94,27 +93,27 @@ pub struct Share {
     world: World,
     end: End,
     dealing: Dealing,
-    /// Positions of the epoch.
+    /// Number of positions of the epoch.
     positions: u64,
-    /// The first that is not consumed.
+    /// The first position that is not consumed.
     start: u64,
 }
 
 impl Share {
-    /// The share of a rank in what `state` leaves of `epoch`.
+    /// The share of a rank in the rest of `epoch` after `state`.
     #[must_use]
     pub fn new(world: World, end: End, epoch: &dyn Positions, state: &OrderState) -> Self {
         let positions = epoch.len();
         Self { world, end, dealing: epoch.dealing(), positions, start: state.samples_consumed.min(positions) }
     }
 
-    /// Positions of the epoch, over all ranks.
+    /// Number of positions of the epoch, over all ranks.
     #[must_use]
     pub const fn positions(&self) -> u64 {
         self.positions
     }
 
-    /// Number of batches that this rank gets: what `len()` of a loader says.
+    /// Number of batches of this rank: `len()` of a loader.
     #[must_use]
     pub fn batches(&self) -> u64 {
         match self.end {
@@ -130,8 +129,8 @@ impl Share {
         Self { start: 0, ..self.clone() }
     }
 
-    /// Number of batches of the rank that gets most. Ranks of an [`End::Uneven`] epoch count these
-    /// to agree on [`Share::consumed_after`].
+    /// Largest number of batches of any rank. Ranks of an [`End::Uneven`] epoch count these to agree on
+    /// [`Share::consumed_after`].
     #[must_use]
     pub const fn steps(&self) -> u64 {
         match self.end {
@@ -140,14 +139,14 @@ impl Share {
         }
     }
 
-    /// Number of samples that this rank gets, padding left out.
+    /// Number of samples of this rank, without padding.
     #[must_use]
     pub fn samples(&self) -> u64 {
         let tail = if matches!(self.end, End::Drop) { 0 } else { self.tail_filled() };
         self.whole_steps() * self.world.batch_size + tail
     }
 
-    /// Rows of batch `batch`, padding included; 0 past the last.
+    /// Number of rows of batch `batch`, including padding; 0 past the last batch.
     #[must_use]
     pub fn rows(&self, batch: u64) -> u64 {
         match self.end {
@@ -156,8 +155,8 @@ impl Share {
         }
     }
 
-    /// Rows of batch `batch` that hold a sample: the first ones. The rest, with [`End::Pad`] only,
-    /// is padding.
+    /// Number of rows of batch `batch` that hold a sample: the first ones. The remaining rows, with
+    /// [`End::Pad`] only, are padding.
     #[must_use]
     pub fn filled(&self, batch: u64) -> u64 {
         let whole = self.whole_steps();
@@ -168,7 +167,7 @@ impl Share {
         }
     }
 
-    /// The position that fills row `row` of batch `batch`; `None` for padding and past the end.
+    /// The position of row `row` of batch `batch`; `None` for padding and past the end.
     #[must_use]
     pub fn position(&self, batch: u64, row: u64) -> Option<u64> {
         if row >= self.filled(batch) {
@@ -184,7 +183,7 @@ impl Share {
         })
     }
 
-    /// Which positions around those of batch `batch` the rank takes.
+    /// The positions that the rank takes in the range of batch `batch`.
     pub(super) fn own(&self, batch: u64) -> Own {
         match self.dealing {
             Dealing::Interleaved => Own::Every { world_size: self.world.world_size },
@@ -193,8 +192,8 @@ impl Share {
         }
     }
 
-    /// Samples of the epoch that are consumed once every rank was given `batches` batches: what
-    /// goes into [`OrderState::samples_consumed`].
+    /// Number of samples of the epoch that are consumed once every rank got `batches` batches: the
+    /// value of [`OrderState::samples_consumed`].
     #[must_use]
     pub fn consumed_after(&self, batches: u64) -> u64 {
         let whole = batches.saturating_mul(self.world.global_batch());
@@ -212,7 +211,7 @@ impl Share {
         self.remaining() / self.world.global_batch()
     }
 
-    /// Samples that this rank gets out of the last, incomplete global batch.
+    /// Number of samples of this rank in the last, incomplete global batch.
     fn tail_filled(&self) -> u64 {
         match self.dealing {
             Dealing::Sliced => {
@@ -221,14 +220,14 @@ impl Share {
             }
             Dealing::Interleaved => {
                 let World { rank, world_size, .. } = self.world;
-                // Positions below `end` that are this rank's.
+                // Number of positions of this rank below `end`.
                 let below = |end: u64| (end + world_size - 1 - rank) / world_size;
                 below(self.positions) - below(self.positions - self.remaining() % self.world.global_batch())
             }
         }
     }
 
-    /// The rank's slice of global batch `batch`: of the last one, which is smaller, as near to an
+    /// The rank's slice of global batch `batch`: in the last one, which is smaller, as close to an
     /// equal part as whole samples allow.
     fn slice(&self, batch: u64) -> std::ops::Range<u64> {
         let World { rank, world_size, .. } = self.world;

@@ -1,14 +1,14 @@
-//! What the order needs to know of a dataset, and the lists of samples that can be drawn from one.
+//! Properties of a dataset that the order needs, and lists of samples drawn from one.
 //!
 //! A run is a fixed *number* of consecutive samples, about 4 MiB of records on average, so that the
-//! table of runs is two integers: run `r` holds the samples `r × run_samples ..`, for a dataset of
-//! any size. Records of different sizes make runs of different sizes; a reader that must bound one
-//! read splits it. A run that crosses a shard is two reads: one in 256 for shards of 1 GiB.
+//! table of runs is two integers: run `r` holds the samples `r × run_samples ..`, for a dataset of any
+//! size. Records of different sizes make runs of different sizes; a reader that must limit the size of
+//! a read splits it. A run that crosses a shard is two reads: one in 256 for shards of 1 GiB.
 
 use shardpack_reader::{Dataset, Result};
 use std::ops::Range;
 
-/// The runs of a dataset: `samples` in runs of `run_samples`, the last one perhaps shorter.
+/// The runs of a dataset: `samples` in runs of `run_samples`; the last one may be shorter.
 ///
 /// ```
 /// use shardpack_loader::order::Runs;
@@ -24,15 +24,15 @@ pub struct Runs {
 }
 
 impl Runs {
-    /// Bytes of a run by default: 4 MiB, enough for the full rate of a disk or an object store with
+    /// Default bytes of a run: 4 MiB, enough for the full rate of a disk or an object store with
     /// several reads in flight.
     pub const BYTES: u64 = 4 << 20;
 
-    /// The most samples that can be ordered: far more than fit on any disk, and sums of two places
-    /// do not overflow.
+    /// Largest number of samples of an order: far more than fit on any disk, and the sum of two places
+    /// does not overflow.
     const MOST: u64 = 1 << 62;
 
-    /// Runs of `run_samples`, at least 1 and at most all. Samples past 2⁶² do not count.
+    /// Runs of `run_samples`, at least 1 and at most all samples. Samples past 2⁶² are ignored.
     #[must_use]
     pub const fn new(samples: u64, run_samples: u64) -> Self {
         let samples = if samples > Self::MOST { Self::MOST } else { samples };
@@ -40,8 +40,7 @@ impl Runs {
         Self { samples, run_samples: if run_samples == 0 { 1 } else { run_samples } }
     }
 
-    /// Runs of `run_bytes` on average, of a dataset of `bytes`. A sample larger than that is its
-    /// own run.
+    /// Runs of `run_bytes` on average, for a dataset of `bytes`. A larger sample is a run of its own.
     #[must_use]
     pub const fn of_bytes(samples: u64, bytes: u64, run_bytes: u64) -> Self {
         let mean = match bytes.checked_div(samples) {
@@ -51,8 +50,8 @@ impl Runs {
         Self::new(samples, run_bytes.saturating_add(mean / 2) / mean)
     }
 
-    /// The runs of `dataset`, of `run_bytes` on average (default [`Runs::BYTES`]). Reads nothing:
-    /// sizes and counts stand in the manifest.
+    /// The runs of `dataset`, of `run_bytes` on average (default [`Runs::BYTES`]). Reads nothing: the
+    /// manifest contains sizes and counts.
     #[must_use]
     pub fn of(dataset: &Dataset, run_bytes: u64) -> Self {
         let bytes = dataset.shards().fold(0_u64, |sum, shard| sum.saturating_add(shard.bytes));
@@ -65,7 +64,7 @@ impl Runs {
         self.samples
     }
 
-    /// Samples in a run.
+    /// Number of samples in a run.
     #[must_use]
     pub const fn run_samples(&self) -> u64 {
         self.run_samples
@@ -92,7 +91,7 @@ impl Runs {
 }
 
 /// The samples whose label `wanted` accepts, in stored order. Opens every shard, reads no record.
-/// Memory: 8 bytes a sample while it works, 8 for each that it returns.
+/// Memory: 8 bytes a sample during the call, 8 for each returned sample.
 ///
 /// # Errors
 /// As [`Dataset::labels`].

@@ -1,8 +1,8 @@
-//! The runs of an epoch in permuted order, as one long line of samples: any place of the line is
-//! found without a table.
+//! The runs of an epoch in permuted order, as one long line of samples; any place of the line is
+//! computed without a table.
 //!
-//! All runs hold the same number of samples but the last one of the dataset; wherever that one
-//! stands in the line, what comes after it is shifted by what it lacks.
+//! All runs have the same number of samples except the last one of the dataset; the runs after it in
+//! the line are shifted by its missing samples.
 
 use super::permutation::Permutation;
 use super::runs::Runs;
@@ -13,9 +13,9 @@ use std::ops::Range;
 pub(super) struct Sequence {
     runs: Runs,
     permutation: Permutation,
-    /// Where in the line the last run of the dataset stands, counted in runs.
+    /// Place of the last run of the dataset in the line, counted in runs.
     short_slot: u64,
-    /// Samples that this run lacks of a whole one.
+    /// Number of samples that this run has less than a whole one.
     lacking: u64,
 }
 

@@ -1,21 +1,21 @@
-//! Which samples of the dataset the sampling speaks of: of all, or of one of the datasets that it
-//! was made of.
+//! The samples of the dataset that a sampling refers to: all samples, or the samples of one of the
+//! datasets that were combined into it.
 
 use super::Sampling;
 use shardpack_reader::Dataset;
 use shardpack_reader::{Error, Result};
 use std::ops::Range;
 
-/// For each source of a sampling its samples in the dataset.
+/// For each source of a sampling, its samples in the dataset.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Sources(Vec<Range<u64>>);
 
 impl Sources {
-    /// Where the samples of `sampling` are in `dataset`.
+    /// The ranges of the sources of `sampling` in `dataset`.
     ///
     /// # Errors
-    /// `Usage` if it speaks of samples, or of datasets, that are not there: no batch could be
-    /// whole.
+    /// `Usage` if the sampling refers to samples or datasets that do not exist, because no batch could
+    /// be complete.
     pub(crate) fn fit(dataset: &Dataset, sampling: &dyn Sampling) -> Result<Self> {
         let wanted = sampling.sources();
         let parts = match wanted.len() {

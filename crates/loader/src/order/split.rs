@@ -1,15 +1,15 @@
 //! A dataset divided into parts, such as one to train on and one to validate with.
 //!
-//! Samples are sorted by a hash of seed and key, and the list is cut at the shares. So the parts depend
-//! on keys and seed alone: not on the order in which samples are stored.
+//! Samples are sorted by a hash of seed and key, and the list is cut by the shares. So the parts depend
+//! only on keys and seed, not on the order in which samples are stored.
 
 use sha2::{Digest as _, Sha256};
 use shardpack_format::{Dtype, Setting, bug};
 use shardpack_reader::{Column, Dataset, Error, Result};
 use std::collections::BTreeMap;
 
-/// How a dataset is divided into parts. The parts are a pure function of these options, the seed and the
-/// keys of the samples. No later version changes them.
+/// Options for dividing a dataset into parts. The parts are a pure function of these options, the seed
+/// and the keys of the samples. No later version changes them.
 ///
 /// ```no_run
 /// use shardpack_loader::order::{Attribute, Members, Order, Runs, Split};
@@ -28,17 +28,17 @@ pub struct Split {
     is_growing: bool,
 }
 
-/// A value of each sample that decides where it may go.
+/// A value of each sample that restricts its part.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Attribute {
     /// A scalar field of integers or booleans, such as `label`.
     Column(String),
-    /// One text for each sample that is divided, in the order of the samples.
+    /// One text for each divided sample, in the order of the samples.
     Values(Vec<String>),
 }
 
-/// A sample, with the hash that places it and the unit (group) that it stays with.
+/// A sample, with its hash and its unit (group).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct SplitUnit {
     stratum: u32,
@@ -49,11 +49,12 @@ struct SplitUnit {
 }
 
 impl Split {
-    /// Parts of these shares, which sum up to 1. The samples of a part are `share × samples`, rounded up
-    /// or down, and at least one.
+    /// Parts with these shares, which sum up to 1. A part has `share × samples` samples, rounded up or
+    /// down, and at least one.
     ///
     /// # Errors
-    /// `Usage` if there are fewer than two shares, one is not above 0, or they do not sum up to 1.
+    /// `Usage` if there are fewer than two shares, if one is not above 0, or if they do not sum up to
+    /// 1.
     pub fn new(shares: &[f64], seed: u64) -> Result<Self> {
         let refuse = |expected: &str, found: String| Err(Error::usage("shares of a split", expected, found));
         if shares.len() < 2 {
@@ -72,39 +73,40 @@ impl Split {
         Ok(Self { shares, seed, stratify: None, groups: None, is_growing: false })
     }
 
-    /// Gives each part the same share of each value: of each class. The number of samples of a class in a
-    /// part differs from its share by less than 2, and by at most 1 if there are two parts.
+    /// Gives each part the same share of each value, that is of each class. The number of samples of a
+    /// class in a part differs from its share by less than 2, and by at most 1 if there are two parts.
     #[must_use]
     pub fn stratify(mut self, by: Attribute) -> Self {
         self.stratify = Some(by);
         self
     }
 
-    /// Keeps samples of the same value in one part: all pictures of one patient. The list is then cut
-    /// between two groups, as near to the shares as possible. With [`Split::stratify`], a group belongs to
-    /// the class that most of its samples have.
+    /// Keeps samples with the same value in one part: all pictures of one patient. The list is then cut
+    /// between two groups, as close to the shares as possible. With [`Split::stratify`], a group
+    /// belongs to the class of most of its samples.
     #[must_use]
     pub fn groups(mut self, by: Attribute) -> Self {
         self.groups = Some(by);
         self
     }
 
-    /// Decides the part of each sample (or group) by its own hash, without looking at the others. So it
-    /// stays in its part when the dataset grows or shrinks. The sizes of the parts are random: a share of
-    /// 0.9 of 10,000 samples is 9,000, give or take 60.
+    /// Determines the part of each sample (or group) by its own hash, independent of the others. So it
+    /// stays in its part when the dataset grows or shrinks. The sizes of the parts are random: a share
+    /// of 0.9 of 10,000 samples is 9,000, give or take 60.
     #[must_use]
     pub fn growing(mut self) -> Self {
         self.is_growing = true;
         self
     }
 
-    /// The samples of each part, in stored order. `members` are the samples that are divided, each once;
-    /// `None` for all of the dataset. Opens every shard, reads no record. Memory: 40 bytes a sample
-    /// while it works.
+    /// The samples of each part, in stored order. `members` are the samples to divide, without
+    /// duplicates; `None` for the whole dataset. Opens every shard, reads no record. Memory: 40 bytes a
+    /// sample during the call.
     ///
     /// # Errors
-    /// `Usage` if a part would be empty, there is no such column of integers, there is not one value for
-    /// each sample, or a growing split is to be stratified; else as [`Dataset::shard`].
+    /// `Usage` if a part would be empty, the column does not exist or is not of integers, the number of
+    /// values differs from the number of samples, or a growing split is stratified; else as
+    /// [`Dataset::shard`].
     pub fn parts(&self, dataset: &Dataset, members: Option<&[u64]>) -> Result<Vec<Vec<u64>>> {
         if self.is_growing && self.stratify.is_some() {
             let error = Error::usage("split", "a growing one, or a stratified one", "both");
@@ -145,7 +147,7 @@ impl Split {
         }
     }
 
-    /// Places each sample by its key, as a unit of its own.
+    /// Places each sample by its key, as a separate unit.
     fn single(&self, dataset: &Dataset, samples: &[u64], strata: Option<&[String]>) -> Result<Vec<SplitUnit>> {
         let numbers = strata.map(numbered);
         let mut entries = Vec::with_capacity(samples.len());
@@ -164,8 +166,8 @@ impl Split {
         Ok(entries)
     }
 
-    /// Places each group by its name, as one unit. Its stratum is that of most of its samples; if several
-    /// are equally common, the first of them.
+    /// Places each group by its name, as one unit. Its stratum is the most frequent one of its samples,
+    /// or the first of several equally frequent ones.
     fn grouped(&self, samples: &[u64], groups: &[String], strata: Option<&[String]>) -> Vec<SplitUnit> {
         let (group_of, stratum_of) = (numbered(groups), strata.map(numbered));
         let mut counts: BTreeMap<u32, BTreeMap<u32, u64>> = BTreeMap::new();
@@ -210,7 +212,8 @@ impl Split {
         }
     }
 
-    /// Cuts each stratum by the samples that the parts lack so far, so that rounding errors do not add up.
+    /// Cuts each stratum by the number of samples that the parts lack so far, so that rounding errors
+    /// do not add up.
     fn deal(&self, entries: &[SplitUnit], parts: &mut [Vec<u64>]) {
         let is_one_stratum = entries.chunk_by(|a, b| a.stratum == b.stratum).count() == 1;
         let mut seen = 0;
@@ -223,7 +226,7 @@ impl Split {
             let (mut from, mut left, mut left_counts) = (0, stratum.len(), stratum.len());
             let last = parts.len().saturating_sub(1);
             for (number, (part, count)) in parts.iter_mut().zip(counts).enumerate() {
-                // Later parts share the error that whole groups caused in earlier ones.
+                // Later parts share the error of whole groups in earlier ones.
                 let wanted = (count * left).checked_div(left_counts).unwrap_or(0);
                 let (least, most) = match is_enough {
                     true => (from + 1, units.len() - (last - number)),
@@ -232,7 +235,7 @@ impl Split {
                 let (mut end, mut given) = (from, 0_usize);
                 while end < most {
                     let size = units.get(end).map_or(0, |unit| unit.len());
-                    // Cut behind this unit or before it: where the part is nearer to its size.
+                    // Cut after this unit or before it, whichever is closer to the size of the part.
                     let is_nearer = (given + size).abs_diff(wanted) < given.abs_diff(wanted);
                     if number < last && end >= least && !is_nearer {
                         break;
@@ -275,15 +278,15 @@ fn text_of(column: &Column, sample: u64) -> Result<String> {
     Ok(value.ok_or_else(|| Error::usage("sample index", format!("one below {}", column.len()), sample))?.to_string())
 }
 
-/// The number of each text among the different ones, which are sorted.
+/// The number of each text among the distinct texts, which are sorted.
 fn numbered(texts: &[String]) -> Vec<u32> {
     let mut numbers: BTreeMap<&str, u32> = texts.iter().map(|text| (text.as_str(), 0)).collect();
     numbers.values_mut().zip(0..).for_each(|(number, next)| *number = next);
     texts.iter().map(|text| numbers.get(text.as_str()).copied().unwrap_or(0)).collect()
 }
 
-/// Rounds the wanted numbers so that they sum up to `count`: down, then up where most is lacking; the
-/// first of equal ones.
+/// Rounds the wanted numbers so that they sum up to `count`: all down, then those with the largest
+/// remainders up, the first one if equal.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "not negative, and at most the count")]
 fn allotted(count: usize, wanted: &[f64]) -> Vec<usize> {
     let mut out: Vec<usize> = wanted.iter().map(|wanted| (wanted.floor().max(0.0) as usize).min(count)).collect();
@@ -312,7 +315,7 @@ mod tests {
         assert_eq!(allotted(10, &[10.0 / 3.0; 3]), [4, 3, 3]);
         assert_eq!(allotted(3, &[1.5, 1.5]), [2, 1]);
         assert_eq!(allotted(0, &[0.3, -0.3]), [0, 0]);
-        // Two parts have too much already.
+        // Two parts already have too much.
         assert_eq!(allotted(1, &[2.8, -0.9, -0.9]), [1, 0, 0]);
     }
 

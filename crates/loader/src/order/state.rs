@@ -1,4 +1,4 @@
-//! The state to go on from: a few integers.
+//! The state for resuming: a few integers.
 
 use super::positions::Positions;
 use serde::{Deserialize, Serialize};
@@ -7,10 +7,10 @@ use shardpack_format::Hint;
 use shardpack_reader::{Error, Result};
 use std::fmt;
 
-/// Counts changes of the order: the same seed and dataset give the same order as long as it stays.
+/// Version of the order: one seed and dataset give the same order while it is unchanged.
 const VERSION: u64 = 1;
 
-/// A way to draw samples, epoch after epoch.
+/// A way to draw samples in every epoch.
 pub trait Sampling: fmt::Debug + Send + Sync {
     /// The seed.
     fn seed(&self) -> u64;
@@ -20,11 +20,11 @@ pub trait Sampling: fmt::Debug + Send + Sync {
         Unit::Samples
     }
 
-    /// Everything that the order depends on besides seed and epoch, in 128 bits.
+    /// 128 bits that cover all inputs of the order besides seed and epoch.
     fn fingerprint(&self) -> Fingerprint;
 
-    /// What alone makes this order another than the one with this fingerprint, in words; `None` if that
-    /// is not known.
+    /// Describes the single difference between this order and the order with this fingerprint; `None`
+    /// if it is not known.
     fn difference(&self, other: Fingerprint) -> Option<Hint> {
         let _ = other;
         None
@@ -33,18 +33,18 @@ pub trait Sampling: fmt::Debug + Send + Sync {
     /// Epoch `epoch`.
     fn epoch(&self, epoch: u32) -> Box<dyn Positions>;
 
-    /// For each dataset that samples come from, how many it must have: one more than the largest
-    /// index that can come. One number for all but a mixture.
+    /// For each dataset that samples are drawn from, its required number of samples: one more than the
+    /// largest possible index. One number, except for a mixture.
     fn sources(&self) -> Vec<u64>;
 
-    /// Positions that are this far apart lie in the same lane: a world size that divides it reads
-    /// every run once. 1 where there are no lanes.
+    /// Distance of positions in the same lane: a world size that divides it reads every run once. 1
+    /// without lanes.
     fn aligned(&self) -> u64;
 
-    /// The epoch that `state` is in.
+    /// The epoch of `state`.
     ///
     /// # Errors
-    /// `Usage` if the state was saved under another seed, dataset or order, or counts more samples
+    /// `Usage` if the state was saved under a different seed, dataset or order, or counts more samples
     /// than an epoch has.
     fn epoch_of(&self, state: &OrderState) -> Result<Box<dyn Positions>> {
         if state.unit != self.unit() {
@@ -69,7 +69,7 @@ pub trait Sampling: fmt::Debug + Send + Sync {
     }
 }
 
-/// 128 bits of SHA-256 over what an order depends on; written in hexadecimal.
+/// 128 bits of SHA-256 over the inputs of an order; written in hexadecimal.
 ///
 /// ```
 /// use shardpack_loader::order::{Order, Runs, Sampling};
@@ -119,19 +119,19 @@ pub enum Unit {
     /// Samples.
     #[default]
     Samples,
-    /// So many patches of each sample.
+    /// This number of patches of each sample.
     Patches(u32),
-    /// All patches of each sample that lie in a grid.
+    /// All patches of a grid over each sample.
     Grid {
         /// Depth, or 0 for patches of two axes; height; width.
         size: [u32; 3],
-        /// Pixels that neighbours share, axis by axis.
+        /// Overlap of neighbours in pixels, axis by axis.
         overlap: [u32; 3],
     },
 }
 
 impl Unit {
-    /// Whether it is whole samples.
+    /// Returns true if the unit is whole samples.
     #[must_use]
     pub const fn is_samples(&self) -> bool {
         matches!(self, Self::Samples)
@@ -169,7 +169,7 @@ impl std::str::FromStr for Unit {
         };
         let patches = || text.strip_suffix(" patches a sample")?.parse().ok().map(Self::Patches);
         let unit = if text == "samples" { Some(Self::Samples) } else { patches().or_else(grid) };
-        // What is written otherwise was not written by this.
+        // Text in any other form was not written by this library.
         unit.filter(|unit| unit.to_string() == text).ok_or_else(|| {
             let expected = "`samples`, `8 patches a sample` or `grids of 64x64, overlap 16x16`, with other numbers";
             Error::usage("what a state counts", expected, format!("`{}`", text.escape_debug()))
@@ -191,8 +191,8 @@ impl TryFrom<String> for Unit {
     }
 }
 
-/// How far a run has come. The same on every rank; any world size, batch size and number of threads
-/// can go on from it.
+/// Progress of a run. Equal on every rank; any world size, batch size and number of threads can resume
+/// from it.
 ///
 /// ```
 /// use shardpack_loader::order::{Order, Runs, OrderState};
@@ -205,22 +205,22 @@ impl TryFrom<String> for Unit {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct OrderState {
-    /// Of the dataset and the order.
+    /// Fingerprint of the dataset and the order.
     pub fingerprint: Fingerprint,
     /// The seed.
     pub seed: u64,
     /// The epoch, from 0.
     pub epoch: u32,
-    /// Samples of the epoch that all ranks together were *given*: what was read ahead does not
-    /// count. In an epoch of patches they are patches ([`OrderState::unit`]).
+    /// Number of samples of the epoch that all ranks together *received*: samples read ahead do not
+    /// count. In an epoch of patches it counts patches ([`OrderState::unit`]).
     pub samples_consumed: u64,
-    /// The unit of the count: samples, or patches of them.
+    /// The unit of the count: samples, or patches.
     #[serde(default, skip_serializing_if = "Unit::is_samples")]
     pub unit: Unit,
 }
 
 impl OrderState {
-    /// Before the first sample.
+    /// The state before the first sample.
     #[must_use]
     pub fn start(sampling: &dyn Sampling) -> Self {
         Self {
@@ -241,7 +241,7 @@ impl OrderState {
     }
 }
 
-/// Collects what goes into a [`Fingerprint`].
+/// Collects the inputs of a [`Fingerprint`].
 pub(super) struct Digest(Sha256);
 
 impl Digest {
@@ -252,7 +252,7 @@ impl Digest {
         digest
     }
 
-    /// Adds `bytes`, and how many they are: no two lists of parts run together into the same text.
+    /// Adds `bytes` with their length, so that different lists of parts have different digests.
     pub(super) fn bytes(&mut self, bytes: &[u8]) {
         self.0.update((bytes.len() as u64).to_le_bytes());
         self.0.update(bytes);

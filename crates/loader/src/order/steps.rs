@@ -1,5 +1,5 @@
-//! The steps that a pipeline follows: the samples of a rank in order, what to read for each, and when it can
-//! be forgotten.
+//! The steps of a pipeline: the samples of a rank in order, the read for each, and the point at which
+//! it can be freed.
 
 use super::positions::{Own, Pick, Positions, SampleRef};
 use super::ranks::Share;
@@ -17,14 +17,14 @@ use std::ops::Range;
 pub struct Read {
     /// Number of the dataset in a mixture; 0 otherwise.
     pub source: u32,
-    /// The samples, stored one after the other.
+    /// The samples, consecutive in stored order.
     pub samples: Range<u64>,
-    /// How many of them the rank takes out of this read.
+    /// Number of samples that the rank takes out of this read.
     pub needed: u64,
-    /// How often a mixture has gone through the dataset before; 0 otherwise. In an epoch of patches
+    /// Number of earlier passes of a mixture through the dataset; 0 otherwise. In an epoch of patches,
     /// the number of the scene in the epoch.
     pub pass: u64,
-    /// In an epoch of patches, those that the rank takes of this scene.
+    /// In an epoch of patches, the patches of this scene that the rank takes.
     pub patches: Option<Vec<u32>>,
 }
 
@@ -44,7 +44,7 @@ pub struct Read {
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Step {
-    /// Number of the batch, from 0 where the share starts.
+    /// Number of the batch, counted from 0 at the start of the share.
     pub batch: u64,
     /// Row in the batch.
     pub row: u64,
@@ -52,11 +52,11 @@ pub struct Step {
     pub position: u64,
     /// The sample.
     pub at: SampleRef,
-    /// What to read now, because this is the first sample that needs it; `None` if it was read for
-    /// an earlier one.
+    /// The read to start now, because this is the first sample that needs it; `None` if an earlier
+    /// sample started it.
     pub read: Option<Read>,
-    /// The first sample of the read that brings this one: with `at.source` and `pass` it names the
-    /// read.
+    /// The first sample of the read that contains this sample: together with `at.source` and `pass` it
+    /// identifies the read.
     pub read_start: u64,
     /// As in [`Read`].
     pub pass: u64,
@@ -64,16 +64,16 @@ pub struct Step {
     pub repetition: u64,
     /// As in [`Pick`].
     pub patch: u64,
-    /// Whether this is the last sample taken out of its read: its bytes can go.
+    /// This is the last sample of its read: the bytes can be freed afterwards.
     pub done: bool,
 }
 
-/// The samples of a rank, batch after batch, row after row.
+/// The samples of a rank, batch by batch, row by row.
 ///
-/// To read ahead, run the iterator ahead: reads come in the order in which they are needed, and a
-/// rank holds at most [`Positions::held_samples_max`] samples. The iterator itself holds 24 bytes,
-/// and some for the hash table, for each read that is open. Reads that are open when it ends can
-/// go: the epoch drops what they still hold.
+/// To read ahead, advance the iterator ahead of the consumer: reads come in the order in which they are
+/// needed, and a rank holds at most [`Positions::held_samples_max`] samples. The iterator itself holds
+/// 24 bytes, plus hash-table overhead, for each open read. When it ends, the remaining open reads can
+/// be freed: the epoch drops their samples.
 #[derive(Debug)]
 pub struct Steps {
     epoch: Box<dyn Positions>,
@@ -81,7 +81,7 @@ pub struct Steps {
     batch: u64,
     row: u64,
     open: HashSet<(u32, u64, u64)>,
-    /// Those of which the order does not say when they end: what is left of them.
+    /// Remaining samples of the open reads whose end the order does not report.
     counted: HashMap<(u32, u64, u64), u64>,
 }
 
@@ -92,7 +92,7 @@ impl Steps {
         Self { epoch, share, batch: 0, row: 0, open: HashSet::new(), counted: HashMap::new() }
     }
 
-    /// Number of reads that have begun and are not done.
+    /// Number of reads that have started and are not finished.
     #[must_use]
     pub fn open_reads(&self) -> usize {
         self.open.len() + self.counted.len()
@@ -106,7 +106,8 @@ impl Steps {
 }
 
 impl Steps {
-    /// Whether the read is known, and how many samples are taken out of it from this one on.
+    /// Returns true if the read is open already, and the number of samples still taken out of it,
+    /// including this one.
     fn count(&mut self, name: (u32, u64, u64), position: u64, own: &Own) -> (bool, u64) {
         let left = self.counted.get(&name).copied();
         let rest = left.unwrap_or_else(|| self.epoch.rest(position, own)).max(1);

@@ -1,8 +1,8 @@
-//! Sampling with replacement: by a weight for each sample, or for each class.
+//! Sampling with replacement, with a weight for each sample or for each class.
 //!
-//! Draw number `p` of an epoch is a pure function of seed, epoch and `p`, so ranks, resume and
-//! batches work as with any other order. Samples come from all over the dataset, each a read of its
-//! own.
+//! Draw number `p` of an epoch is a pure function of seed, epoch and `p`, so ranks, resuming and
+//! batches work as with any other order. Samples come from all over the dataset, so each is a read of
+//! its own.
 
 use super::alias::Alias;
 use super::keyed::Keyed;
@@ -39,17 +39,17 @@ struct WeightTable {
     alias: Alias,
     /// The samples of each column; `None` if a column is a sample.
     classes: Option<Vec<Vec<u64>>>,
-    /// Samples of the dataset, drawn or not.
+    /// Number of samples of the dataset, drawn or not.
     samples: u64,
 }
 
 impl Weighted {
-    /// Each sample by its weight: sample `i` comes with probability `weights[i]` out of their sum.
-    /// As many draws in an epoch as there are weights. Memory: 16 bytes a sample, shared by clones.
+    /// Weights by sample: sample `i` comes with probability `weights[i]` divided by their sum. An epoch
+    /// has as many draws as there are weights. Memory: 16 bytes a sample, shared by clones.
     ///
     /// # Errors
-    /// `Usage` if a weight is negative or not finite, if none is above zero, or if there are 2³² or
-    /// more.
+    /// `Usage` if a weight is negative or not finite, if no weight is above zero, or if there are 2³²
+    /// or more.
     pub fn by_sample(weights: &[f64], seed: u64) -> Result<Self> {
         let mut digest = Digest::new("weights of samples");
         digest.numbers(&weights.iter().map(|w| w.to_bits()).collect::<Vec<_>>());
@@ -57,10 +57,9 @@ impl Weighted {
         Ok(Self::new(table, seed, weights.len() as u64, digest))
     }
 
-    /// Each class by its weight, and each sample of a class as often as any other one of it.
-    /// `labels` are those of all samples, in stored order; samples of classes that are not in
-    /// `weights` never come. As many draws in an epoch as there are labels. Memory: 8 bytes a
-    /// sample, shared by clones.
+    /// Weights by class; the samples of a class are equally likely. `labels` are the labels of all
+    /// samples, in stored order; samples of classes that are not in `weights` never come. An epoch has
+    /// as many draws as there are labels. Memory: 8 bytes a sample, shared by clones.
     ///
     /// # Errors
     /// `Usage` if a class of weight above zero has no sample; else as [`Weighted::by_sample`].
@@ -90,8 +89,8 @@ impl Weighted {
         Ok(Self::new(WeightTable { alias: Alias::new(&values)?, classes, samples }, seed, samples, digest))
     }
 
-    /// Every class that occurs equally often, however many samples it has. A label below 0 is no
-    /// class, as of what nobody has labelled: such samples never come.
+    /// All classes in `labels` with equal weight, regardless of their number of samples. A label below
+    /// 0 means that the sample is not labelled: such samples never come.
     ///
     /// ```
     /// use shardpack_loader::order::{Sampling, Weighted};
@@ -102,7 +101,7 @@ impl Weighted {
     /// ```
     ///
     /// # Errors
-    /// `Usage` if there is no such label.
+    /// `Usage` if all labels are below 0.
     pub fn balanced(labels: &[i64], seed: u64) -> Result<Self> {
         let classes = labels.iter().filter(|&&label| label >= 0);
         Self::by_class(labels, &classes.map(|&label| (label, 1.0)).collect(), seed)
@@ -113,14 +112,14 @@ impl Weighted {
         Self { seed, dataset: DatasetId([0; 16]), draws, table: Arc::new(table), fingerprint }
     }
 
-    /// Samples drawn in an epoch.
+    /// Number of samples drawn in an epoch.
     #[must_use]
     pub const fn draws(mut self, draws: u64) -> Self {
         self.draws = draws;
         self
     }
 
-    /// Names the dataset, so that a state of another dataset is refused.
+    /// Sets the dataset's ID, so that a state of a different dataset is refused.
     #[must_use]
     pub const fn dataset(mut self, id: DatasetId) -> Self {
         self.dataset = id;

@@ -1,4 +1,4 @@
-//! Patches where a class of the mask is: for classes that a random place would hardly ever show.
+//! Patches placed by the classes of the mask, for classes that random places would hardly ever show.
 
 use shardpack_array::{Array, ArrayDecoder};
 use shardpack_format::{ArrayDescriptor, Dtype, Error as FormatError, FieldValue, Limits, to_usize};
@@ -6,17 +6,17 @@ use shardpack_jpeg::DrawKey;
 use shardpack_reader::Result;
 use std::collections::BTreeMap;
 
-/// Numbers of the pairs of draws: the class and which of its pixels; where in the patch that is, its row
-/// and column, and its plane.
+/// Numbers of the pairs of draws: first the class and its pixel; then the place of the pixel in the
+/// patch, by row and column; then by plane.
 const CLASS: u32 = (1 << 31) + 6;
 const SPOT: u32 = (1 << 31) + 7;
 const SPOT_PLANE: u32 = (1 << 31) + 8;
 
-/// Which classes of the mask several patches of a sample show.
+/// Classes of the mask that several patches of a sample show.
 ///
-/// For each patch a class is drawn out of those that the mask of its scene has, then a pixel of that
-/// class, all equally likely, and then the place of the patch among those that show the pixel. All is
-/// drawn by seed, epoch, sample and number of the patch. A scene that has none of the classes gives
+/// For each patch, a class is drawn from those in the mask of its scene, then a pixel of that class,
+/// with equal probability, and then the place of the patch among those that contain the pixel. All
+/// draws depend on seed, epoch, sample and number of the patch. A scene without any of the classes has
 /// patches at random places.
 ///
 /// ```
@@ -27,32 +27,33 @@ const SPOT_PLANE: u32 = (1 << 31) + 8;
 #[derive(Debug, Clone, PartialEq, Default)]
 #[non_exhaustive]
 pub enum PatchClasses {
-    /// Whatever is at a random place.
+    /// No classes: random places.
     #[default]
     Any,
     /// All classes of a scene equally often.
     Balanced,
-    /// Classes by weights, which are not below 0; others never.
+    /// Classes by weight; weights are not negative. Classes without a weight are not drawn.
     Weighted(Vec<(i64, f64)>),
 }
 
-/// How patches follow a mask.
+/// Plan for placing patches by a mask.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct ClassPlan {
-    /// Of the mask, among the stored fields.
+    /// Position of the mask among the stored fields.
     pub(crate) position: usize,
     pub(crate) field: String,
-    /// Depth, height and width. The depth is 1, except of volumes.
+    /// Depth, height and width. The depth is 1, except for volumes.
     pub(crate) patch: [u64; 3],
-    /// Of all classes 1 if none are given.
+    /// `None`: all classes have weight 1.
     pub(crate) weights: Option<BTreeMap<i64, f64>>,
 }
 
 impl ClassPlan {
-    /// Where the classes of a mask are.
+    /// Finds the pixels of each class in a mask.
     ///
     /// # Errors
-    /// As decoding it; `Usage` if it is none of integers, or has neither two axes nor three.
+    /// As decoding the mask; `Usage` if its elements are not integers, or it has neither two axes nor
+    /// three.
     pub(crate) fn map(
         value: &FieldValue<'_>,
         decoder: &mut ArrayDecoder,
@@ -75,7 +76,7 @@ impl ClassPlan {
         Ok(ClassMap { size, classes })
     }
 
-    /// First plane, row and column of the patch of each key; `None` where any place will do.
+    /// First plane, row and column of the patch of each key; `None` for random places.
     pub(crate) fn origins(&self, map: &ClassMap, keys: &[DrawKey]) -> Vec<Option<[u64; 3]>> {
         let [depth, height, width] = map.size;
         let weight = |class: &i64| self.weights.as_ref().map_or(1.0, |all| all.get(class).copied().unwrap_or(0.0));
@@ -112,7 +113,7 @@ impl ClassPlan {
     }
 }
 
-/// Where the classes of a mask are.
+/// The pixels of each class in a mask.
 #[derive(Debug)]
 pub(crate) struct ClassMap {
     /// Depth, height and width.
@@ -124,12 +125,12 @@ pub(crate) struct ClassMap {
 #[derive(Debug, Default)]
 struct Class {
     count: u64,
-    /// How many pixels of the class come before the run, and its first one.
+    /// For each run, the number of pixels of the class before it, and its first pixel.
     runs: Vec<(u64, u64)>,
 }
 
 impl ClassMap {
-    /// Memory that it takes.
+    /// Memory of the map, in bytes.
     pub(crate) fn bytes(&self) -> u64 {
         let runs = self.classes.values().map(|class| size_of_val(&*class.runs) + size_of::<(i64, Class)>());
         runs.sum::<usize>() as u64
@@ -137,27 +138,27 @@ impl ClassMap {
 }
 
 impl Class {
-    /// The pixel with this number among all of the class.
+    /// The pixel with this number among the pixels of the class.
     fn pixel(&self, number: u64) -> Option<u64> {
         let run = self.runs.partition_point(|(before, _)| *before <= number).checked_sub(1)?;
         self.runs.get(run).map(|(before, first)| first + (number - before))
     }
 }
 
-/// Pixels of one class, one after the other.
+/// Consecutive pixels of one class.
 struct ClassRun {
     class: i64,
     first: u64,
     length: u64,
 }
 
-/// A whole number below `count`, which is at least 1.
+/// A whole number below `count`; `count` is at least 1.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "from 0 to below `count`")]
 fn below(draw: f64, count: u64) -> u64 {
     ((draw * count as f64) as u64).min(count.saturating_sub(1))
 }
 
-/// The runs of a mask, which take at most so many bytes.
+/// The runs of a mask; fails if they take more than `most` bytes.
 fn runs_of(mask: &Array, most: u64) -> Result<Vec<ClassRun>, FormatError> {
     fn collect<const N: usize>(bytes: &[u8], most: usize, class: impl Fn([u8; N]) -> i64) -> Option<Vec<ClassRun>> {
         let mut runs: Vec<ClassRun> = Vec::new();
@@ -237,12 +238,12 @@ mod tests {
         };
         let balanced = origins(None, &mask(), patch);
         let shown = balanced.iter().filter(|origin| rare(origin)).count();
-        // Half of the patches, and what random places show besides: 5 standard deviations.
+        // Half of the patches, plus the hits of random places: within 5 standard deviations.
         assert!((990..1_200).contains(&shown), "{shown}");
         assert!(balanced.iter().all(|origin| origin.is_some_and(|[y, x]| y <= 16 && x <= 25)));
         let only = origins(Some(&[(7, 1.0), (3, 5.0)]), &mask(), patch);
         assert!(only.iter().all(rare));
-        // Its three pixels are equally likely, and so are the places that show one.
+        // Its three pixels are equally likely, and so are the places that contain one.
         let last = only.iter().flatten().filter(|&&origin| shows(origin, patch, [19, 29])).count();
         assert!((560..775).contains(&last), "{last}");
         let distinct: std::collections::BTreeSet<_> = only.iter().flatten().collect();
@@ -261,7 +262,7 @@ mod tests {
         assert_eq!(distinct.into_iter().collect::<Vec<_>>(), [[2, 1, 4], [2, 2, 4]]);
         let shows = |[z, y, x]: [u64; 3]| z + 3 > 4 && (y..y + 2).contains(&2) && x + 2 > 5;
         let shown = origins_in(None, &mask, &[5, 4, 6], [3, 2, 2]).iter().filter(|o| shows(o.unwrap())).count();
-        // Half, and what other boxes show besides: 5 standard deviations.
+        // Half, plus the hits of random boxes: within 5 standard deviations.
         assert!((890..1_200).contains(&shown), "{shown}");
         assert!(origins_in(None, &mask, &[5, 4, 6], [6, 1, 1]).iter().all(Option::is_none), "deeper than the mask");
     }

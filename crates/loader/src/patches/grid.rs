@@ -1,10 +1,10 @@
-//! Where the patches of a grid lie: all of them together show every pixel of a scene.
+//! Places of the patches of a grid, which together cover every pixel of a scene.
 
-/// Patches side by side, which share `overlap` pixels with their neighbours. Sides are depth, height
-/// and width; the depth of pictures is 1.
+/// Adjacent patches that share `overlap` pixels with their neighbours. Sides are depth, height and
+/// width; the depth of pictures is 1.
 ///
-/// The last ones of each axis are moved back to the border: they share more with their neighbours,
-/// and no value is made up. So every patch is full, and all of it was in the scene.
+/// The last patches of each axis are moved back to the border: they share more pixels with their
+/// neighbours. So every patch is full of pixels of the scene, without padding.
 ///
 /// ```
 /// use shardpack_loader::Grid;
@@ -19,20 +19,20 @@
 pub struct Grid {
     /// Sides of a patch, at least 1.
     pub size: [u64; 3],
-    /// Pixels that neighbours share at least: fewer than the side.
+    /// Least number of pixels that neighbours share: smaller than the side.
     pub overlap: [u64; 3],
 }
 
 impl Grid {
-    /// Patches of a scene; `None` if it is smaller than one, or there are more than 2⁶⁴.
+    /// Number of patches of a scene; `None` if it is smaller than a patch, or there are more than 2⁶⁴.
     #[must_use]
     pub fn count(&self, scene: [u64; 3]) -> Option<u64> {
         let [depth, height, width] = self.counts(scene)?;
         depth.checked_mul(height)?.checked_mul(width)
     }
 
-    /// First plane, row and column of patch number `number`, which are counted plane by plane and
-    /// row by row; `None` past the last, and where [`Grid::count`] is.
+    /// First plane, row and column of patch number `number`, counted plane by plane and row by row;
+    /// `None` past the last, and if [`Grid::count`] is `None`.
     #[must_use]
     pub fn origin(&self, number: u64, scene: [u64; 3]) -> Option<[u64; 3]> {
         let counts = self.counts(scene)?;

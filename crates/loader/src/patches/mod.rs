@@ -1,5 +1,5 @@
-//! Several patches of each sample: what is asked for, how many each sample has, and where the fields
-//! of a patch are in the memory that it waits in.
+//! Several patches of each sample: the options, the number for each sample, and the layout of the
+//! fields of a patch in its own memory.
 
 mod classes;
 mod grid;
@@ -18,7 +18,7 @@ use shardpack_reader::Result;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// How many patches of each sample an epoch has.
+/// Number of patches of each sample in an epoch.
 ///
 /// ```
 /// use shardpack_loader::{CubeMode, LoaderOptions, Patches, PatchPlace};
@@ -28,40 +28,40 @@ use std::sync::{Arc, Mutex, PoisonError};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum Patches {
-    /// One of each sample, which [`CubeMode::Patch`](crate::CubeMode::Patch) places.
+    /// One patch of each sample, placed by [`CubeMode::Patch`](crate::CubeMode::Patch).
     #[default]
     One,
-    /// So many of each sample, at least 1, each drawn anew.
+    /// This number of patches of each sample, at least 1, each with its own draws.
     PerSample(u32),
-    /// All that lie in a [`Grid`].
+    /// All patches of a [`Grid`].
     Grid {
-        /// Pixels that neighbours share: of planes, which is 0 but for volumes, rows and columns.
+        /// Number of pixels that neighbours share: of planes (0 except for volumes), rows and columns.
         overlap: [u32; 3],
     },
 }
 
-/// Several patches of each sample, of a loader.
+/// A loader's plan for several patches of each sample.
 #[derive(Debug)]
 pub(crate) struct PatchPlan {
-    /// Where patches lie, if they are all of a grid.
+    /// The grid, if all patches of a grid are loaded.
     pub(crate) grid: Option<Grid>,
     pub(crate) unit: Unit,
-    /// Patches of a sample, or of the one that has most.
+    /// Largest number of patches of a sample.
     pub(crate) most: u32,
-    /// Those of each sample of the dataset, where they differ.
+    /// Number of patches of each sample of the dataset, if they differ.
     pub(crate) counts: Option<Vec<u32>>,
-    /// Field by field its bytes of a patch; nothing of those that are no patches.
+    /// For each field its byte range in a patch; empty for fields that are not cut.
     pub(crate) parts: Vec<Range<usize>>,
     pub(crate) row_bytes: usize,
-    /// Bytes of the fields that all patches of a scene share.
+    /// Bytes of the fields that are the same for all patches of a scene.
     pub(crate) shared_bytes: usize,
-    /// Which classes of a mask they show.
+    /// Placement by the classes of a mask.
     pub(crate) classes: Option<ClassPlan>,
-    /// Whether a stage decodes them: scenes wait as their records.
+    /// A stage decodes the patches: scenes are held as their records.
     pub(crate) is_staged: bool,
-    /// Memory of patches that were handed on.
+    /// Free memory of patches.
     pub(crate) free: Mutex<Vec<Vec<u8>>>,
-    /// Memory of scenes of which all patches were.
+    /// Free memory of scenes.
     pub(crate) free_scenes: Mutex<Vec<Vec<u8>>>,
 }
 
@@ -73,7 +73,7 @@ impl PartialEq for PatchPlan {
 }
 
 impl PatchPlan {
-    /// The order of patches, of the samples in the order of `samples`.
+    /// The order of patches, from the order `samples` of their samples.
     pub(crate) fn order(
         &self,
         samples: Arc<dyn Sampling>,
@@ -95,11 +95,11 @@ impl PatchPlan {
         Ok(Arc::new(if open_scenes == 0 { patched } else { patched.open_scenes(open_scenes.into()) }))
     }
 
-    /// Where a patch of a grid lies in its scene; `None` if that is smaller than a patch.
+    /// Place of a patch of a grid in its scene; `None` if the scene is smaller than a patch.
     ///
     /// # Errors
-    /// `Usage` if the scene has another number of patches than it was to have: some of its pixels
-    /// would come twice, or never.
+    /// `Usage` if the scene has a different number of patches than planned: some of its pixels would
+    /// come twice, or never.
     pub(crate) fn in_grid(&self, sample: u64, patch: u32, scene: [u64; 3]) -> Result<Option<[u64; 3]>, FormatError> {
         let Some(found) = self.grid.and_then(|grid| grid.count(scene)) else { return Ok(None) };
         let own = || usize::try_from(sample).ok().and_then(|sample| self.counts.as_ref()?.get(sample).copied());
@@ -111,7 +111,7 @@ impl PatchPlan {
         Ok(self.grid.and_then(|grid| grid.origin(patch.into(), scene)))
     }
 
-    /// Which draw of its sample a patch is. Patch 0 of a sample draws what its only patch would.
+    /// Number of the draw for a patch. Patch 0 of a sample has the draw of an only patch.
     pub(crate) fn repetition(&self, repetition: u32, patch: u32) -> u32 {
         repetition.wrapping_mul(self.most).wrapping_add(patch)
     }
@@ -122,25 +122,25 @@ impl PatchPlan {
         free.unwrap_or_else(|| vec![0; self.row_bytes])
     }
 
-    /// Takes memory back.
+    /// Takes back the memory of a patch.
     pub(crate) fn give_back(&self, room: Vec<u8>) {
         self.free.lock().unwrap_or_else(PoisonError::into_inner).push(room);
     }
 
-    /// Memory for a scene of so many bytes, or a little more.
+    /// Memory for a scene of `bytes` bytes, or slightly more.
     pub(crate) fn scene_room(&self, bytes: u64) -> Vec<u8> {
         let mut free = self.free_scenes.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(place) = free.iter().rposition(|room| suits(room.len() as u64, bytes)) {
             return free.swap_remove(place);
         }
-        // One of another size goes for it.
+        // Frees a buffer of a different size first.
         let other = free.pop();
         drop(free);
         drop(other);
         vec![0; to_usize(bytes)]
     }
 
-    /// Takes memory of a scene back.
+    /// Takes back the memory of a scene.
     pub(crate) fn give_back_scene(&self, room: Vec<u8>) {
         self.free_scenes.lock().unwrap_or_else(PoisonError::into_inner).push(room);
     }

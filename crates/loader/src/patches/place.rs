@@ -1,15 +1,15 @@
-//! Where patches lie: a pure function of what is known before anything is read.
+//! Place of patches: a pure function of data that is known before a record is read.
 
 use shardpack_jpeg::DrawKey;
 
-/// The plane of a box of a volume: the first draw of this pair.
+/// Number of the pair of draws for the plane of a box of a volume: the first draw.
 const PLANES: u32 = DRAWS + 4;
-/// Number of the pair of draws that places a patch: beyond those of random views, so that a picture
-/// and a cube of one sample are cut independently.
+/// Number of the pair of draws for the place of a patch: above the numbers for random views, so that a
+/// picture and a cube of one sample are cut independently.
 const DRAWS: u32 = 1 << 31;
 
-/// Where a patch lies in its array. A pure function of seed, epoch, sample and the two sizes:
-/// threads, batch size and world size do not matter, and all arrays of a sample are cut alike.
+/// Place of a patch in its array. A pure function of seed, epoch, sample and the two sizes: threads,
+/// batch size and world size do not matter, and all arrays of a sample are cut alike.
 ///
 /// ```
 /// use shardpack_jpeg::DrawKey;
@@ -27,15 +27,15 @@ const DRAWS: u32 = 1 << 31;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum PatchPlace {
-    /// Anywhere, all places alike, drawn anew for each sample and epoch.
+    /// A random place, all equally likely, drawn for each sample and epoch.
     #[default]
     Random,
-    /// In the middle; half a pixel up and left of it where the difference of the sizes is odd.
+    /// In the middle; half a pixel up and left of it if the difference of the sizes is odd.
     Center,
-    /// The tiles of the array in turn: in epoch `e`, sample `s` shows tile `(e + s) mod tiles`, row by row from
-    /// the upper left; the upper half of the key's epoch, which tells repeated draws of a sample
-    /// apart, is added too. After [`PatchPlace::tiles`] epochs in a row every pixel was shown: once
-    /// where the patch's sides divide the array's, else some twice, because the last tiles of rows
+    /// The tiles of the array in turn: in epoch `e`, sample `s` shows tile `(e + s) mod tiles`, row by
+    /// row from the upper left; the upper half of the key's epoch, which distinguishes repeated draws
+    /// of a sample, is added too. After [`PatchPlace::tiles`] consecutive epochs every pixel was shown:
+    /// once if the patch's sides divide the array's, else some twice, because the last tiles of rows
     /// and columns are moved back into the array.
     Cycle,
 }
@@ -65,8 +65,8 @@ impl PatchPlace {
         })
     }
 
-    /// As [`PatchPlace::origin`], of a box `[depth, height, width]` in a volume. A plane is drawn by a
-    /// number of its own: row and column are those of a patch. `None` for [`PatchPlace::Cycle`] too.
+    /// As [`PatchPlace::origin`], for a box `[depth, height, width]` in a volume. The plane has a draw
+    /// of its own; row and column are drawn as for a patch. Also `None` for [`PatchPlace::Cycle`].
     #[must_use]
     pub fn origin_in_volume(self, key: &DrawKey, volume: [u64; 3], size: [u64; 3]) -> Option<[u64; 3]> {
         let room = volume[0].checked_sub(size[0])?;
@@ -78,7 +78,7 @@ impl PatchPlace {
         Some([z, y, x])
     }
 
-    /// Tiles of [`PatchPlace::Cycle`]; at least 1.
+    /// Number of tiles of [`PatchPlace::Cycle`]; at least 1.
     #[must_use]
     pub const fn tiles(array: [u64; 2], patch: [u64; 2]) -> u64 {
         let [height, width] = patch;
@@ -90,20 +90,20 @@ impl PatchPlace {
     }
 }
 
-/// Where the patch of a row lies.
+/// Place of the patch of a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct PatchAt {
-    /// Number of the patch of its sample; 0 where there is one.
+    /// Number of the patch in its sample; 0 if the sample has one.
     pub number: u32,
     /// First plane, row and column in the scene. The plane is 0, except in volumes.
     pub origin: [u64; 3],
-    /// Depth, height and width of the scene. The depth is 1, except of volumes.
+    /// Depth, height and width of the scene. The depth is 1, except for volumes.
     pub scene: [u64; 3],
-    /// Whether it is a box of a volume.
+    /// The patch is a box of a volume.
     pub is_volume: bool,
 }
 
-/// One of the numbers from 0 to `room`.
+/// A number from 0 to `room`, inclusive.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "not negative, and bounded by `room`")]
 fn at(draw: f64, room: u64) -> u64 {
     ((draw * (room as f64 + 1.0)) as u64).min(room)

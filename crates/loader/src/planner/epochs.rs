@@ -1,4 +1,5 @@
-//! How an epoch of a loader begins: its order, this rank's share of it, and where its window is.
+//! The start of an epoch of a loader: its order, this rank's share of it, and the location of its
+//! window.
 
 use super::held::Held;
 use super::predict::Predicted;
@@ -8,7 +9,7 @@ use crate::order::{End, OrderState, Sampling, Share, Steps, World};
 use shardpack_reader::{Dataset, Result};
 use std::sync::Arc;
 
-/// Everything that all epochs of a loader have in common.
+/// Parameters that all epochs of a loader share.
 #[derive(Debug)]
 pub(crate) struct Epochs {
     pub(crate) sampling: Arc<dyn Sampling>,
@@ -18,7 +19,7 @@ pub(crate) struct Epochs {
     pub(crate) fields: Arc<Fields>,
     pub(crate) window: Window,
     pub(crate) predicted: Predicted,
-    /// Whether values stay on a device: nothing is held in memory.
+    /// Values stay on a device, so no window is held in memory.
     pub(crate) is_resident: bool,
 }
 
@@ -27,14 +28,15 @@ pub(crate) struct Epochs {
 pub(crate) struct EpochStart {
     pub(crate) start: OrderState,
     pub(crate) steps: Steps,
-    /// The same steps, for scenes that are decoded ahead of the batches.
+    /// A second copy of the steps, for scenes that are decoded ahead of the batches.
     pub(crate) ahead: Option<Steps>,
     pub(crate) held: Held,
 }
 
 impl Epochs {
-    /// The rest of an epoch from `start` on, after one whose window was in `before`: the last epoch may
-    /// have brought it into the page cache, or another program out of it.
+    /// The rest of an epoch from `start` on; `before` is the location of the previous epoch's window.
+    /// That epoch may have brought the dataset into the page cache, or another program may have evicted
+    /// it.
     ///
     /// # Errors
     /// As [`Sampling::epoch_of`].
@@ -47,7 +49,7 @@ impl Epochs {
         Ok(EpochStart { start: *start, steps, ahead, held: before.map_or(held, |before| before.then(held)) })
     }
 
-    /// The steps of this rank alone.
+    /// The steps of this rank.
     ///
     /// # Errors
     /// As [`Sampling::epoch_of`].

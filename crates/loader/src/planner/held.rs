@@ -1,10 +1,9 @@
-//! Where the window of the order is held: in runs in memory, or in the page cache, where records are
-//! read one by one, by the thread that decodes them.
+//! Location of the window of the order: in runs in memory, or in the page cache, where each record is
+//! read by the thread that decodes it.
 //!
-//! A window of many runs is as large as hundreds of megabytes. What is read from a file goes
-//! through the system's cache anyway: a copy in the process takes that memory a second time, and
-//! costs a pass. A record that is read just before it is decoded, into memory that its core has in
-//! its cache, is read half as fast again.
+//! A window of many runs takes hundreds of megabytes. Bytes from a file pass through the system's cache
+//! anyway: a copy in the process takes that memory a second time, and costs a pass. A record that is
+//! read just before it is decoded, into memory in the core's cache, is read 1.5 times as fast.
 
 use super::predict::Predicted;
 use crate::fields::Fields;
@@ -12,35 +11,34 @@ use crate::options::Window;
 use shardpack_reader::Dataset;
 use std::path::Path;
 
-/// A record of up to so many bytes fits the second-level cache of one core beside its picture.
+/// Largest record, in bytes, that fits the second-level cache of one core together with its picture.
 const LARGEST_BYTES: u64 = 1 << 20;
-/// Below, a call of the system for each record costs more than copying them run by run: both took
-/// as long at some 10 KiB.
+/// Smallest mean record, in bytes: below, a system call for each record costs more than copying records
+/// run by run. Both took the same time at some 10 KiB.
 const MEAN_BYTES: u64 = 16 << 10;
-/// Places of the dataset that are asked for: a dataset of which a tenth is not cached is found out
-/// all but once in a thousand times.
+/// Number of places of the dataset to check: if a tenth of the dataset is not cached, this is missed
+/// once in a thousand times.
 const PLACES: u64 = 64;
-/// Windows that the page cache must have room for before one is left to it: other programs use
-/// it, too, and it drops what was read first.
+/// Number of windows that the page cache must have room for before it is used: other programs use it
+/// too, and it evicts the oldest bytes first.
 const WINDOWS: u64 = 4;
 
-/// Where the window of an epoch is: what became of [`Window`].
+/// Location of the window of an epoch: the result of [`Window`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Held {
     /// In buffers of the loader, run by run.
     #[default]
     Memory,
-    /// In the page cache. With `announce`, the system is told which runs to fetch.
+    /// In the page cache. With `announce`, the loader asks the system to fetch the runs.
     PageCache { announce: bool },
 }
 
 impl Held {
-    /// Records are read one by one, if they are read at all, and nobody is told before.
+    /// Records are read one by one, if at all, without announcements.
     pub(crate) const ALONE: Self = Self::PageCache { announce: false };
 
-    /// Where the window is in the epoch after this one, of which `decided` was decided. Never back
-    /// in memory: it would be taken when it is scarce, by a loader that has said that it needs
-    /// none.
+    /// Location of the window in the next epoch, given the decision for it. The window never moves back
+    /// into memory: that would take memory when it is scarce, for a loader that needed none before.
     pub(crate) fn then(self, decided: Self) -> Self {
         match (self, decided) {
             (Self::PageCache { .. }, Self::Memory) => Self::PageCache { announce: true },
@@ -48,12 +46,12 @@ impl Held {
         }
     }
 
-    /// Where the window of an epoch shall be: that of scenes is decoded patches.
+    /// Location of the window of an epoch; a window of scenes consists of decoded patches.
     pub(crate) fn of(window: Window, dataset: &Dataset, fields: &Fields, predicted: &Predicted) -> Self {
         if fields.patches.is_some() { Self::Memory } else { Self::decide(window, dataset, predicted) }
     }
 
-    /// The same, of records.
+    /// Location of a window of records.
     pub(crate) fn decide(window: Window, dataset: &Dataset, predicted: &Predicted) -> Self {
         match window {
             Window::PageCache => Self::PageCache { announce: true },
@@ -76,8 +74,8 @@ fn has_room(window: u64, room: Option<u64>) -> bool {
     room.is_some_and(|room| room / WINDOWS >= window)
 }
 
-/// Whether all of some places, evenly spread over the dataset, are in the page cache; `None` if it
-/// cannot be known of one of them.
+/// Returns true if all of some places, evenly spread over the dataset, are in the page cache; `None` if
+/// the state of one of them is unknown.
 fn is_cached(dataset: &Dataset) -> Option<bool> {
     let places = PLACES.min(dataset.len());
     let mut all = true;
@@ -92,8 +90,8 @@ fn is_cached(dataset: &Dataset) -> Option<bool> {
     (places > 0).then_some(all)
 }
 
-/// Bytes that the page cache may come to hold: what the machine can spare and what the control
-/// groups of this process allow, whichever is less. `None` where the system does not say.
+/// Bytes that the page cache may grow to: free memory of the machine or the allowance of the control
+/// groups of this process, whichever is less. `None` if the system does not report them.
 fn room_bytes() -> Option<u64> {
     let text = std::fs::read_to_string("/proc/meminfo").ok()?;
     let spare = field(&text, "MemAvailable:")?.saturating_mul(1024);
@@ -101,12 +99,13 @@ fn room_bytes() -> Option<u64> {
     Some(spare.min(group_room(&groups, Path::new("/sys/fs/cgroup"))?))
 }
 
-/// Bytes that the control groups in `groups`, mounted at `root`, leave to the page cache: what is
-/// neither limit nor memory of processes can be dropped. `None` if a limit is not to be seen.
+/// Bytes that the control groups in `groups`, mounted at `root`, leave to the page cache: the limit,
+/// less the memory of processes, because everything else can be evicted. `None` if a limit cannot be
+/// read.
 fn group_room(groups: &str, root: &Path) -> Option<u64> {
     let sum =
         |stat: &str, names: [&str; 3]| names.iter().filter_map(|name| field(stat, name)).fold(0, u64::saturating_add);
-    // Version 1: `4:memory:/path`. In a container the path may be that of the host.
+    // Version 1: `4:memory:/path`. In a container the path may be the host's.
     let memory = groups.lines().find_map(|line| {
         let (names, path) = line.split_once(':')?.1.split_once(':')?;
         names.split(',').any(|name| name == "memory").then_some(path)
@@ -117,7 +116,7 @@ fn group_room(groups: &str, root: &Path) -> Option<u64> {
         let held = sum(&stat, ["total_rss", "total_shmem", "total_unevictable"]);
         return Some(field(&stat, "hierarchical_memory_limit")?.saturating_sub(held));
     }
-    // Version 2: `0::/path`; every group on the way up may have a limit.
+    // Version 2: `0::/path`; every group up to the root may have a limit.
     let own = groups.lines().find_map(|line| line.strip_prefix("0::/")).unwrap_or_default();
     let mut room = u64::MAX;
     for group in root.join(own).ancestors().take_while(|group| group.starts_with(root)) {
@@ -130,7 +129,7 @@ fn group_room(groups: &str, root: &Path) -> Option<u64> {
     Some(room)
 }
 
-/// The number behind a name at the beginning of a line.
+/// The number after a name at the start of a line.
 fn field(text: &str, name: &str) -> Option<u64> {
     let mut lines = text.lines().filter_map(|line| line.strip_prefix(name)?.split_whitespace().next()?.parse().ok());
     lines.next()

@@ -1,4 +1,4 @@
-//! Plans batches, one after the other: what of the dataset each brings, and where it goes.
+//! Plans batches in order: their samples, and the place of each.
 
 mod epochs;
 mod held;
@@ -29,7 +29,7 @@ use std::collections::{HashMap, VecDeque};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Plans the batches of an epoch, one after the other, and then those of the next.
+/// Plans the batches of an epoch in order, and then the batches of the next.
 #[derive(Debug)]
 pub(crate) struct Planner {
     epochs: Arc<Epochs>,
@@ -39,39 +39,39 @@ pub(crate) struct Planner {
     max_batch_bytes: u64,
     stage: Option<Arc<dyn Stage>>,
     pub(crate) generation: u64,
-    /// Where the epoch begins that is planned.
+    /// Start of the epoch that is being planned.
     pub(crate) start: OrderState,
-    /// Where its window is.
+    /// Location of its window.
     pub(crate) held: Held,
-    /// Whether all values stay on the device.
+    /// All values stay on the device.
     on_device: bool,
     /// Supplies of rows that are read when they are decoded.
     direct: HashMap<DirectKey, Arc<Supply>>,
     steps: Steps,
-    /// Steps of the next batch that are known before it is planned.
+    /// Steps of the next batch, drawn before it is planned.
     drawn: VecDeque<Step>,
     next: u64,
     /// Number of the first batch of the epoch.
     first: u64,
-    /// Reads that have begun, over the ends of epochs.
+    /// Number of reads that have started, across the ends of epochs.
     pub(crate) begun: u64,
-    /// Reads that have begun, of which more samples will come.
+    /// Started reads from which more samples will come.
     open: HashMap<RunKey, Range<u64>>,
-    /// Scenes that come next.
+    /// The next scenes.
     scenes: Option<Scenes>,
-    /// Of the batch that is being planned.
+    /// Reads of the batch that is being planned.
     reads: HashMap<ReadKey, u32>,
     sizes: Vec<usize>,
 }
 
-/// Names a supply of rows that are read when they are decoded.
+/// Key of a supply of rows that are read when they are decoded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct DirectKey {
     shard: usize,
     in_parts: bool,
 }
 
-/// Names a read of a batch.
+/// Key of a read of a batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum ReadKey {
     Run(RunKey),
@@ -112,7 +112,7 @@ impl Planner {
         }
     }
 
-    /// Begins another epoch, or the same one elsewhere.
+    /// Starts another epoch, or the same one at a different position.
     pub(crate) fn restart(&mut self, epoch: EpochStart) {
         self.generation += 1;
         (self.next, self.begun) = (0, 0);
@@ -128,10 +128,10 @@ impl Planner {
         self.drawn.clear();
     }
 
-    /// Goes on to the epoch after this one, unless its window is elsewhere: memory is taken for one
-    /// of both.
+    /// Continues with the next epoch, unless its window is in a different location: memory is allocated
+    /// for only one of them.
     fn go_on(&mut self) -> bool {
-        // An error of the next epoch is one when the caller begins it.
+        // An error of the next epoch is reported when the caller starts it.
         let Ok(next) = self.epochs.begin(&self.start.next_epoch(), Some(self.held)) else { return false };
         let stays = (next.held == Held::Memory) == (self.held == Held::Memory);
         if stays {
@@ -148,8 +148,8 @@ impl Planner {
         &self.shards.dataset
     }
 
-    /// The shards that the next batch of `epoch` will need and nobody has opened. Only the order is
-    /// asked: nothing is read.
+    /// The unopened shards that the next batch of `epoch` will need. Consults only the order: reads
+    /// nothing.
     pub(crate) fn unopened(&mut self, epoch: u32) -> Vec<usize> {
         if epoch != self.start.epoch && !self.go_on() {
             return Vec::new();
@@ -167,7 +167,7 @@ impl Planner {
             let Some(source) = self.sources.samples(step.at.source) else { continue };
             let all = |sample: u64| source.start.saturating_add(sample);
             let samples = match &step.read {
-                // All of it is announced.
+                // The whole run is announced.
                 Some(read) if self.held == (Held::PageCache { announce: true }) => read.samples.clone(),
                 _ => step.at.sample..step.at.sample.saturating_add(1),
             };
@@ -179,9 +179,9 @@ impl Planner {
         numbers
     }
 
-    /// Plans the next batch of `plan.epoch`, which is the one at hand or the one after it, into
-    /// `plan`, whose memory is used again; false at the end of that epoch. Of the shards that it
-    /// needs, some have just `failed`.
+    /// Plans the next batch of `plan.epoch`, the current epoch or the next one, into `plan`, whose
+    /// memory is reused; returns false at the end of that epoch. `failed` are shards that just failed
+    /// to open.
     pub(crate) fn fill(&mut self, plan: &mut BatchPlan, failed: Failed) -> bool {
         self.shards.failed = failed;
         plan.clear(self.generation, self.next);
@@ -225,7 +225,7 @@ impl Planner {
 
     fn close_read(&self, key: RunKey, span: Range<u64>, closed: &mut Vec<RunKey>) {
         if span.end - span.start > 1 && self.held == Held::Memory {
-            // A shard that cannot be opened brings nothing that could be let go of.
+            // A shard that cannot be opened has no reads to release.
             let _ = pieces::reads_of(&self.shards.dataset, span, self.fields.large_bytes, |first| {
                 closed.push(RunKey { sample: first, ..key })
             });
@@ -238,7 +238,7 @@ impl Planner {
             return self.put_nothing(plan, step.at.sample, Some(error));
         };
         self.begun += u64::from(step.read.is_some());
-        // From here on, samples are counted in the dataset that is loaded.
+        // From here on, sample numbers refer to the loaded dataset.
         let all = |sample: u64| source.start.saturating_add(sample);
         let sample = all(step.at.sample);
         let key = RunKey { epoch: plan.epoch, sample: all(step.read_start), pass: step.pass };
@@ -246,7 +246,7 @@ impl Planner {
             Some(read) => Some(all(read.samples.start)..all(read.samples.end)),
             None => self.open.get(&key).cloned(),
         };
-        // An order that names a read which it never opened reads the sample alone.
+        // A custom order may refer to a read that it never opened: then the sample is read alone.
         let span = known.unwrap_or(sample..sample.saturating_add(1));
         match (step.done, &step.read) {
             (true, _) => drop(self.open.remove(&key)),
@@ -263,7 +263,7 @@ impl Planner {
         }
         if step.read.is_some() && self.held == (Held::PageCache { announce: true }) {
             for (number, records) in self.shards.dataset.records_of(span.clone()) {
-                // A shard that cannot be opened is said when its batch comes.
+                // A shard that cannot be opened is reported with its batch.
                 let Ok(shard) = self.shards.get(number) else { continue };
                 let Ok(span) = shard.span(&records) else { continue };
                 plan.announced.push(Announcement { shard, span });
@@ -281,8 +281,8 @@ impl Planner {
     fn put_sample(&mut self, plan: &mut BatchPlan, sample: u64, step: &Step, span: &Range<u64>) -> Result<()> {
         let (number, record) = self.shards.dataset.locate(sample)?;
         let shard = self.shards.get(number)?;
-        // The part of the span that lies in this shard, because runs may cross from one shard into
-        // the next; and of that, one read.
+        // The part of the span in this shard, because a run may cross into the next one; and of that
+        // part, one read.
         let first = sample - record;
         let records = span.start.saturating_sub(first).min(record)
             ..span.end.saturating_sub(first).clamp(record.saturating_add(1), shard.len().max(record + 1));
@@ -324,7 +324,8 @@ impl Planner {
         }
         let row = ordinal(plan.rows.len());
         let key = match scene {
-            // All of a shard that is read when it is decoded is as one read; large records are another.
+            // All rows of a shard that are read when they are decoded count as one read; large records
+            // as another.
             _ if in_parts || !in_memory => ReadKey::Direct(DirectKey { shard: number, in_parts }),
             Some(_) => ReadKey::Run(named),
             None => ReadKey::Run(RunKey { sample: first + records.start, ..named }),
@@ -363,7 +364,7 @@ impl Planner {
         Arc::clone(supply)
     }
 
-    /// Padding, or a row that has failed.
+    /// Adds padding, or a row that has failed.
     fn put_nothing(&mut self, plan: &mut BatchPlan, sample: u64, fault: Option<Error>) {
         if let Some(error) = fault {
             plan.faults.push((ordinal(plan.rows.len()), error));
@@ -379,7 +380,8 @@ impl Planner {
         plan.mask.push(false);
     }
 
-    /// Field after field, row after row; first the fields that the host decodes.
+    /// Lays out the batch field by field, and each field row by row; fields that the host decodes come
+    /// first.
     fn lay_out(&self, plan: &mut BatchPlan) {
         let count = self.fields.plans.len();
         let rows = plan.rows.len();
@@ -411,7 +413,7 @@ impl Planner {
     }
 }
 
-/// The number of the next row or read of a batch.
+/// Converts the number of earlier rows or reads of a batch to the number of the next one.
 fn ordinal(before: usize) -> u32 {
     u32::try_from(before).unwrap_or_else(|_| bug("a batch has more than 2³² rows"))
 }

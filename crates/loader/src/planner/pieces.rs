@@ -1,8 +1,8 @@
-//! How a run is cut into reads: the order counts samples, memory and disks count bytes.
+//! Cuts of a run into reads: the order counts samples, but memory and disks count bytes.
 //!
-//! A run of the order is a fixed *number* of samples, 4 MiB on average. Where sizes differ, one run
-//! may hold ten times that. It is cut at places that follow from the run and the index alone, so
-//! that every sample of it finds its read without a table.
+//! A run of the order is a fixed *number* of samples, 4 MiB on average. If sizes differ, a run may hold
+//! ten times that. It is cut at places that depend only on the run and the index, so that the read of a
+//! sample is found without a table.
 
 use crate::order::Runs;
 use shardpack_reader::Dataset;
@@ -10,20 +10,19 @@ use shardpack_reader::Result;
 use shardpack_reader::Shard;
 use std::ops::Range;
 
-/// A run of up to so many bytes is one read: cutting what is a little over 4 MiB would make two of
-/// it for nothing.
+/// Largest run, in bytes, that is one read: a run slightly over 4 MiB should not become two reads.
 const WHOLE_BYTES: u64 = Runs::BYTES + Runs::BYTES / 2;
 
-/// Most bytes of a read of more than one record: a piece of 4 MiB, whose last record may begin at
+/// Limit in bytes for a read of more than one record: a piece of 4 MiB, whose last record may start at
 /// its very end.
 pub(crate) const MOST_BYTES: u64 = 2 * Runs::BYTES;
 
-/// The records of `records`, all of one shard, that are read together with `record`, one of them:
-/// at most [`MOST_BYTES`], or the record alone. One of `large` bytes or more is alone: several
-/// threads read it in parts.
+/// The records among `records`, all of one shard, that are read together with `record`: at most
+/// [`MOST_BYTES`], or the record alone. A record of `large` bytes or more is read alone, because
+/// several threads read it in parts.
 ///
 /// # Errors
-/// `Usage` if the shard has no such records.
+/// `Usage` if the shard does not have these records.
 pub(crate) fn piece(shard: &Shard, records: &Range<u64>, record: u64, large: Option<u64>) -> Result<Range<u64>> {
     let records = &between_large(shard, records, record, large);
     let span = shard.span(records)?;
@@ -31,14 +30,14 @@ pub(crate) fn piece(shard: &Shard, records: &Range<u64>, record: u64, large: Opt
     if bytes <= WHOLE_BYTES || records.end - records.start == 1 {
         return Ok(records.clone());
     }
-    // Parts of equal width; a record belongs to the one in which it begins.
+    // Parts have equal width; a record belongs to the part in which it starts.
     let width = bytes.div_ceil(bytes.div_ceil(Runs::BYTES)).max(1);
     let part_of =
         |record: u64| shard.index().row(record).map_or(0, |row| row.offset.saturating_sub(span.start) / width);
     let part = part_of(record);
     let first = partition(records, |r| part_of(r) < part);
     let mut end = partition(records, |r| part_of(r) <= part);
-    // A record as wide as a part is the last one that begins in it; it is read alone.
+    // A record as wide as a part is the last one that starts in it; it is read alone.
     let last = end.saturating_sub(1);
     if shard.row(last)?.length >= width && last > first {
         if record == last {
@@ -49,7 +48,7 @@ pub(crate) fn piece(shard: &Shard, records: &Range<u64>, record: u64, large: Opt
     Ok(first..end)
 }
 
-/// The records around `record` up to the next large ones; a large one alone.
+/// The records around `record` up to the nearest large ones; a large record alone.
 fn between_large(shard: &Shard, records: &Range<u64>, record: u64, large: Option<u64>) -> Range<u64> {
     let Some(large) = large else { return records.clone() };
     let is_large = |record: &u64| shard.index().row(*record).is_some_and(|row| row.length >= large);
@@ -60,7 +59,7 @@ fn between_large(shard: &Shard, records: &Range<u64>, record: u64, large: Option
     start..(record + 1..records.end).find(is_large).unwrap_or(records.end)
 }
 
-/// The first of `records` that is not `before`, of those that are sorted by it.
+/// The first of `records` for which `before` is false; `records` are sorted by it.
 fn partition(records: &Range<u64>, before: impl Fn(u64) -> bool) -> u64 {
     let Range { mut start, mut end } = records.clone();
     while start < end {
@@ -70,7 +69,7 @@ fn partition(records: &Range<u64>, before: impl Fn(u64) -> bool) -> u64 {
     start
 }
 
-/// The first samples of all reads that bring `samples`, out of shards that are open.
+/// The first samples of all reads of `samples`, from shards that are open.
 ///
 /// # Errors
 /// As [`Dataset::shard`].
@@ -84,7 +83,7 @@ pub(crate) fn reads_of(
     for (number, records) in dataset.records_of(samples) {
         let first = at - records.start;
         at = first + records.end;
-        // Of a shard that nobody has opened, or that is damaged, nothing was read.
+        // Nothing was read from a shard that is not open, or is damaged.
         if !dataset.is_open(number) {
             continue;
         }

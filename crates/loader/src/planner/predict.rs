@@ -1,4 +1,4 @@
-//! How much memory a loader will take, before it takes any.
+//! Prediction of the memory of a loader, before it allocates any.
 
 use super::pieces;
 use crate::decode::{
@@ -19,36 +19,37 @@ use std::collections::{BinaryHeap, VecDeque};
 /// The parts of the prediction.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Predicted {
-    /// One slot.
+    /// Room of one slot.
     pub(crate) room: SlotRoom,
-    /// Most that runs may take: the window of the order, and what may be read ahead.
+    /// Largest memory of runs: the window of the order, and the bytes read ahead.
     pub(crate) run_bytes: u64,
-    /// The largest record.
+    /// Size of the largest record.
     pub(crate) record_bytes: u64,
-    /// The largest one that a thread reads alone.
+    /// Size of the largest record that a thread reads alone.
     alone_bytes: u64,
     /// Slots, and scratch of the threads.
     fixed: u64,
-    /// Bytes that runs take in fact, of a small dataset.
+    /// Actual bytes of runs, for a small dataset.
     pub(crate) held: u64,
     threads: u64,
-    /// Bytes that the host keeps of values that stay on a device.
+    /// Bytes on the host for values that stay on a device.
     pub(crate) kept_bytes: u64,
-    /// Scenes that are known ahead of the batches.
+    /// Number of scenes that are known ahead of the batches.
     pub(crate) scenes_ahead: u64,
 }
 
 impl Predicted {
-    /// All that the loader takes in an epoch whose window is in memory, or else in the page cache.
+    /// Total memory of the loader in an epoch whose window is in memory (`in_memory`), or else in the
+    /// page cache.
     pub(crate) fn total(&self, in_memory: bool) -> u64 {
-        // Each thread reads to where it decodes out of.
+        // Each thread reads into the buffer that it decodes from.
         let alone = self.alone_bytes.saturating_mul(self.threads);
         let reads = if in_memory { self.held } else { alone };
         self.fixed.saturating_add(reads).saturating_add(self.kept_bytes)
     }
 }
 
-/// Rows of one field: mean, largest, and standard deviation.
+/// Statistics of the rows of one field: mean, largest, and standard deviation.
 #[derive(Debug, Clone, Copy, Default)]
 struct Spread {
     count: f64,
@@ -58,7 +59,7 @@ struct Spread {
 }
 
 impl Spread {
-    /// Welford's recurrence: one pass, and no cancellation.
+    /// Welford's recurrence: one pass, without cancellation.
     fn add(&mut self, value: f64) {
         self.count += 1.0;
         let delta = value - self.mean;
@@ -68,19 +69,19 @@ impl Spread {
     }
 
     /// Bytes that a batch of `rows` hardly ever exceeds: four standard deviations above its mean, and
-    /// never more than its rows at their largest.
+    /// never more than all rows at their largest.
     fn batch(&self, rows: f64) -> f64 {
         let deviation = if self.count > 0.0 { (self.squares / self.count).sqrt() } else { 0.0 };
         (self.mean * rows + 4.0 * deviation * rows.sqrt()).min(self.largest * rows)
     }
 }
 
-/// Shards that are looked at where some stand for all: all of most datasets, few enough to open one
-/// of 10⁸ samples in a second.
+/// Limit of shards in a sample of shards: all shards of most datasets, few enough to open a dataset of
+/// 10⁸ samples in a second.
 const SHARDS: usize = 256;
 
-/// Predicts slots, runs and scratch. Opens every shard if a field is ragged, because the sizes of
-/// its rows stand in their indexes; touches no record.
+/// Predicts slots, runs and scratch. Opens every shard if a field is ragged, because the sizes of its
+/// rows are in their indexes; reads no record.
 pub(crate) fn predict(
     dataset: &Dataset,
     options: &LoaderOptions,
@@ -89,7 +90,7 @@ pub(crate) fn predict(
     sources: &Sources,
     threads: usize,
 ) -> Result<Predicted> {
-    // Of a small dataset, a batch is never full, but for padding.
+    // A small dataset never fills a batch, except with padding.
     let rows = match options.order.end {
         End::Pad => u64::from(options.order.batch_size),
         _ => u64::from(options.order.batch_size).min(epoch.len().div_ceil(u64::from(options.order.world_size.max(1)))),
@@ -107,7 +108,7 @@ pub(crate) fn predict(
         return Err(Error::usage("bytes of a batch", expected, found).with_hint(hint));
     }
     let alignment = alignment(options.resources.stage.is_some());
-    // Of the fields that the host decodes, and of those that a stage takes.
+    // Host bytes of the fields that the host decodes; the others are for fields that a stage accepts.
     let (mut host_bytes, mut device_bytes, mut staged_bytes, mut between_bytes) = (0_u64, 0_u64, 0_u64, 0_u64);
     let mut scratch = 0_u64;
     let length = |shard: &Shard, record| Some(shard.index().row(record)?.length);
@@ -120,11 +121,11 @@ pub(crate) fn predict(
             RowSize::Dense { bytes } => (bytes as u64, (bytes as u64).saturating_mul(rows)),
             _ => {
                 let mut dims = vec![0; field.shape.len()];
-                // An error of a row is one when its batch comes.
+                // An error of a row is reported with its batch.
                 let row = |shard: &Shard, record| Some(field.row(shard, record, &mut dims).ok()? as u64);
                 let (spread, neighbours) = spread(dataset, usize::MAX, rows, row)?;
                 let batch = match epoch.dealing() {
-                    // Neighbours in one batch may all be large.
+                    // All neighbours in one batch may be large.
                     Dealing::Sliced => neighbours.largest,
                     Dealing::Interleaved => spread.batch(rows as f64),
                 };
@@ -139,7 +140,7 @@ pub(crate) fn predict(
             staged_bytes = staged_bytes.saturating_add(stored);
             between_bytes = between_bytes.saturating_add(stage.between_bytes(&spec, rows, batch));
         }
-        // A copy of the row, and what the transform makes of it.
+        // A copy of the row, and the output of the transform.
         scratch =
             scratch.saturating_add(options.output.transform.as_ref().map_or(0, |_| largest_row.saturating_mul(2)));
         scratch = scratch.saturating_add(scratch_of(field, largest_row, options, fields, &reads));
@@ -160,18 +161,18 @@ pub(crate) fn predict(
     let staging = options.resources.stage.as_ref().map_or(0, |stage| stage.host_bytes(&room));
     let slot_bytes = (room.host_bytes as u64).saturating_add(staging);
     let stored = dataset.shards().fold(0_u64, |sum, shard| sum.saturating_add(shard.bytes));
-    // The buffer that a thread reads parts of large records to.
+    // The buffer into which a thread reads parts of large records.
     scratch = scratch.saturating_add(if parts > 0 { size_class(parts) } else { 0 });
     let run_bytes = run_bytes(options, rows, &open, &reads, threads as u64);
-    // A small set is never held twice: at most, a part of it is read again while a thread decodes
-    // out of what was dropped.
+    // A small set is never held twice: at most a part of it is read again while a thread decodes from a
+    // dropped run.
     let held = run_bytes.min(stored.saturating_add(reads.largest.saturating_mul(2)));
     let threads = threads as u64;
     let mut scenes_ahead = 0;
     let (run_bytes, held) = match &fields.patches {
         None => (run_bytes, held),
         Some(patches) => {
-            // A round of scenes, and those that threads decode while it is handed out.
+            // A round of scenes, and the scenes that threads decode while the round is handed out.
             let window = open.iter().map(|open| open.reads).fold(0, u64::saturating_add);
             scenes_ahead = window.saturating_add(threads);
             let all = epoch.len().div_ceil(patches.most.max(1).into()).max(1);
@@ -185,7 +186,7 @@ pub(crate) fn predict(
     Ok(Predicted { room, run_bytes, record_bytes, alone_bytes, fixed, held, threads, kept_bytes: 0, scenes_ahead })
 }
 
-/// Bytes that a thread takes to make a row of a field, the row itself left out.
+/// Scratch bytes of a thread for a row of a field, without the row itself.
 fn scratch_of(field: &FieldPlan, largest_row: u64, options: &LoaderOptions, fields: &Fields, reads: &Reads) -> u64 {
     match &field.kind {
         FieldType::Array(ArrayField { cut, finish, stored, .. }) => {
@@ -196,7 +197,7 @@ fn scratch_of(field: &FieldPlan, largest_row: u64, options: &LoaderOptions, fiel
                 is_finished: finish.is_some(),
                 rows_are_columns: options.view.augment.rotate,
             };
-            // Where all records are large, nothing is decoded as a whole.
+            // If all records are large, none is decoded as a whole.
             let in_parts = fields.large_bytes.is_some() && reads.alone == 0 && is_in_parts(&field.kind);
             let bytes = |stored| match in_parts {
                 true => scratch_bytes_in_parts(stored, row).ok(),
@@ -210,33 +211,33 @@ fn scratch_of(field: &FieldPlan, largest_row: u64, options: &LoaderOptions, fiel
         }
         FieldType::Volume(volume) => volume.scratch_bytes(),
         FieldType::Mask(MaskField { stored, .. }) => stored.iter().map(mask_scratch_bytes).max().unwrap_or(0),
-        // Levels, copies of them and sums of a blur: 18 bytes a pixel at most.
+        // Levels, their copies, and sums of a blur: at most 18 bytes a pixel.
         FieldType::Picture(_) if !options.view.augment_pictures.is_empty() => {
             let decoding = largest_row.saturating_mul(2).saturating_add(1 << 20);
             (largest_row / field.dtype.bytes()).saturating_mul(6).saturating_add(decoding)
         }
         // Rows of blocks and of samples, and segments without their markers.
         FieldType::Picture(_) if field.is_ragged() => 1 << 20,
-        // The same, and the row before it is turned, and before it is put between borders. What the
-        // pixels of the whole picture take is in `resized_bytes`.
+        // As above, plus the row before it is turned, and before it is padded. The pixels of the whole
+        // picture are counted in `resized_bytes`.
         FieldType::Picture(_) => largest_row.saturating_mul(2).saturating_add(1 << 20),
         _ => 0,
     }
 }
 
-/// Bytes that all threads together take for pictures that are decoded before they are resized. The memory of
-/// a thread grows to the largest picture that it has met: that of all threads to as many of the largest
-/// pictures.
+/// Bytes of all threads together for pictures that are decoded before they are resized. The memory of
+/// each thread grows to the largest picture that it has met, so the total grows to the sum of that many
+/// of the largest pictures.
 fn resized_bytes(dataset: &Dataset, rows: u64, field: &FieldPlan, threads: usize) -> Result<u64> {
     let side = field.shape.iter().copied().max().unwrap_or(0);
     let of = |height: u64, width: u64| {
-        // RGB, and the same after it was resized along one axis.
+        // RGB, and a copy resized along one axis.
         let pixels = height.saturating_mul(width).saturating_add(height.max(width).saturating_mul(side));
         pixels.saturating_mul(3)
     };
     let columns = ["height", "width"].map(|name| Col::find(dataset.schema(), name));
     let [Some(height), Some(width)] = columns else {
-        // Not known from here: of one megapixel.
+        // The size is unknown here: assume one megapixel.
         return Ok(of(1 << 10, 1 << 10).saturating_mul(threads as u64));
     };
     let mut largest: BinaryHeap<Reverse<u64>> = BinaryHeap::new();
@@ -257,36 +258,35 @@ fn resized_bytes(dataset: &Dataset, rows: u64, field: &FieldPlan, threads: usize
     Ok(largest.into_iter().fold(0, |sum: u64, Reverse(bytes)| sum.saturating_add(bytes)))
 }
 
-/// Bytes of the buffer for a part of a large record of a field; 0 if it has none, or reads it into
-/// staging memory, which takes no other.
+/// Bytes of the buffer for a part of a large record of a field; 0 if it has no parts, or reads them
+/// directly into staging memory.
 fn parts_of(field: &FieldPlan, fields: &Fields, reads: &Reads) -> u64 {
     let FieldType::Array(array) = &field.kind else { return 0 };
     if fields.large_bytes.is_none_or(|large| reads.record < large) || field.is_shared() {
         return 0;
     }
-    // An error of the part that is asked for is one when its batch comes.
+    // An error of the requested part is reported with its batch.
     let part = |stored| part_bytes(stored, array, array.finish.is_some(), reads.record);
     array.stored.iter().filter_map(part).max().unwrap_or(0)
 }
 
-/// Most that runs may take, where samples are no patches of scenes.
+/// Largest memory of runs, if samples are not patches of scenes.
 fn run_bytes(options: &LoaderOptions, rows: u64, open: &[OpenReads], reads: &Reads, threads: u64) -> u64 {
     let twice = reads.largest.saturating_mul(threads.saturating_mul(2));
     if open.iter().all(|open| open.samples <= 1) {
-        // Samples that are read alone: a thread decodes what it has read, so each holds one, if
-        // there are slots for as many rows. Read-ahead is for buffers that fit no other sample.
+        // Samples that are read alone: each thread holds the one that it decodes, if the slots have
+        // enough rows. The read-ahead limit counts buffers of other sizes.
         let rows = rows.saturating_mul(options.resources.slots as u64).max(1);
         let busy = reads.largest.saturating_mul(rows.min(threads));
         return busy.max(options.resources.read_ahead_bytes.min(reads.window.saturating_add(twice)));
     }
-    // Besides the window is held: for each thread a run that it reads and one that it
-    // decodes out of.
+    // Besides the window, each thread holds a run that it reads and a run that it decodes from.
     let ahead = twice.min(options.resources.read_ahead_bytes.max(reads.largest.saturating_mul(2)));
     reads.window.saturating_add(ahead)
 }
 
-/// Most that scenes may take, and all that is held of them: of `all` scenes so many are known ahead
-/// of the batches.
+/// Largest memory of scenes, and the memory of all their held data: `ahead` of `all` scenes are known
+/// ahead of the batches.
 fn scene_bytes(patches: &PatchPlan, record: u64, ahead: u64, all: u64, threads: u64) -> (u64, u64) {
     let scene = match patches.is_staged {
         true => record,
@@ -299,21 +299,21 @@ fn scene_bytes(patches: &PatchPlan, record: u64, ahead: u64, all: u64, threads: 
     (bytes, bytes.saturating_add(shared).saturating_add(records))
 }
 
-/// Bytes that reads take.
+/// Bytes of reads.
 struct Reads {
-    /// All reads that are open at a time, for the sake of the order.
+    /// All reads that the order keeps open at a time.
     window: u64,
     /// The largest of them.
     largest: u64,
     /// The largest record.
     record: u64,
-    /// The largest one that is not made in parts.
+    /// The largest record that is not decoded in parts.
     alone: u64,
 }
 
-/// Measures the reads of an epoch by the indexes of up to [`SHARDS`] shards. Sizes of neighbours
-/// are summed up, because those of a run may all be large. Records of `large` bytes and more are
-/// read in parts, and wait nowhere.
+/// Measures the reads of an epoch by the indexes of up to [`SHARDS`] shards. Sizes of neighbours are
+/// added up, because all records of a run may be large. Records of `large` bytes or more are read in
+/// parts, and are not held in runs.
 fn reads(dataset: &Dataset, open: &[OpenReads], sources: &Sources, large: Option<u64>) -> Result<Reads> {
     let mut spreads = vec![Spread::default(); open.len()];
     let (mut record, mut alone) = (0, 0);
@@ -349,10 +349,10 @@ fn reads(dataset: &Dataset, open: &[OpenReads], sources: &Sources, large: Option
     Ok(Reads { window, largest: largest.max(run.min(pieces::MOST_BYTES)), record, alone })
 }
 
-/// Shards that have samples, at most about so many, spread over the dataset. The storage hears of each
-/// some time before.
+/// Shards with samples, about `most` at most, spread over the dataset. Each is announced to the storage
+/// in advance.
 fn some_shards(dataset: &Dataset, most: usize) -> impl Iterator<Item = usize> {
-    /// Shards that a storage hears of before they are opened.
+    /// Number of shards that are announced before they are opened.
     const AHEAD: usize = 64;
     let step = dataset.shards().len().div_ceil(most).max(1);
     let advise = |number: usize| dataset.advise_shards(number..number.saturating_add(1));
@@ -362,20 +362,19 @@ fn some_shards(dataset: &Dataset, most: usize) -> impl Iterator<Item = usize> {
     numbers.filter(|&number| !dataset.samples_in(number).is_empty())
 }
 
-/// Sizes of single records, or of what `size` says of them, and of any `rows` that are stored one
-/// after the other; of at most about so many `shards`.
+/// Sizes of single records, or the values of `size` for them, and of any `rows` stored one after the
+/// other; from about `shards` shards at most.
 fn spread(
     dataset: &Dataset,
     shards: usize,
     rows: u64,
     mut size: impl FnMut(&Shard, u64) -> Option<u64>,
 ) -> Result<(Spread, Spread)> {
-    /// Rows that are looked at: enough to know their spread, few enough to open a dataset of 10⁸
-    /// samples.
+    /// Limit of rows to look at: enough for their spread, few enough to open a dataset of 10⁸ samples.
     const ROWS: u64 = 1 << 20;
     let (mut spread, mut neighbours) = (Spread::default(), Spread::default());
     let step = to_usize(dataset.len().div_ceil(ROWS)).max(1);
-    // One of `step` rows stands for all of them.
+    // One of `step` rows represents them all.
     let together = to_usize(rows).div_ceil(step);
     let (mut last, mut sum) = (VecDeque::new(), 0.0);
     for number in some_shards(dataset, shards) {

@@ -1,6 +1,6 @@
-//! Announces reads ahead of the planner, for storages behind a network: a plan of a few batches names too few
-//! reads to keep many requests on their way. It goes on into the next epoch, so that its first
-//! batches wait for nothing.
+//! Announces reads ahead of the planner, for storages behind a network: the plan of a few batches has
+//! too few reads to keep many requests in flight. It continues into the next epoch, so that the first
+//! batches there do not wait.
 
 use super::epochs::Epochs;
 use super::pieces;
@@ -10,36 +10,36 @@ use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Reads that are announced and not planned, at most: small ones would fill the storage's queue,
-/// which forgets what is too much.
+/// Limit of reads that are announced and not planned: too many small ones would overflow the storage's
+/// queue, which drops the excess.
 const MOST_READS: usize = 1 << 13;
-/// Reads whose shards are announced before the reads themselves: opening a shard takes a wait of
-/// its own.
+/// Number of reads whose shards are announced before the reads themselves: opening a shard takes a
+/// round trip of its own.
 const SHARDS_AHEAD: usize = 64;
 
-/// Goes through the same steps as the planner, and announces what they will read.
+/// Follows the same steps as the planner, and announces their reads.
 #[derive(Debug)]
 pub(crate) struct ReadAhead {
     dataset: Dataset,
     sources: Sources,
-    /// From how many bytes on a record is read alone, in parts.
+    /// Size in bytes from which on a record is read alone, in parts.
     large: Option<u64>,
     window: u64,
     epochs: Arc<Epochs>,
     pub(crate) generation: u64,
-    /// Where the epoch at hand begins; `None` where nobody needs to be told.
+    /// Start of the current epoch; `None` if the storage needs no announcements.
     epoch: Option<OrderState>,
-    /// Whether the next one will be asked for, too.
+    /// The caller will probably request the next epoch too.
     goes_on: bool,
-    /// Where the epoch of `steps` begins.
+    /// Start of the epoch of `steps`.
     at: Option<OrderState>,
     steps: Option<Steps>,
     /// Samples of reads whose shards were announced, and their epoch.
     coming: VecDeque<(Range<u64>, u32)>,
-    /// The same of each announced read that the planner has not come to, with its bytes.
+    /// Bytes and epoch of each announced read that the planner has not reached.
     ahead: VecDeque<(u64, u32)>,
     ahead_bytes: u64,
-    /// Reads that the planner has come to, and was told of.
+    /// Number of reads that the planner has reached and reported.
     planned: u64,
 }
 
@@ -64,13 +64,13 @@ impl ReadAhead {
         }
     }
 
-    /// Whether the storage wants to hear of reads at all.
+    /// Returns true if the storage needs announcements.
     pub(crate) const fn is_wanted(&self) -> bool {
         self.window > 0
     }
 
-    /// The caller begins an epoch at `start`. If the planner was there before, the generation is the
-    /// same, and the reads go on as they are.
+    /// Starts an epoch at `start` for the caller. If the planner was there already, the generation is
+    /// the same, and the reads continue.
     pub(crate) fn restart(&mut self, generation: u64, start: OrderState, goes_on: bool) {
         let before = self.epoch.replace(start);
         self.goes_on = goes_on;
@@ -79,7 +79,7 @@ impl ReadAhead {
         }
         (self.generation, self.planned) = (generation, 0);
         if self.at == Some(start) && before != Some(start) {
-            // Nobody will read the rest of the epoch before.
+            // The rest of the previous epoch will not be read.
             self.coming.retain(|(_, epoch)| *epoch == start.epoch);
             self.ahead.retain(|(_, epoch)| *epoch == start.epoch);
             self.ahead_bytes = self.ahead.iter().map(|(bytes, _)| bytes).sum();
@@ -92,20 +92,20 @@ impl ReadAhead {
     }
 
     fn go_to(&mut self, start: OrderState) {
-        // The planner says what is wrong with it.
+        // The planner reports errors of the epoch.
         self.steps = self.epochs.steps(&start).ok();
         self.at = Some(start);
     }
 
-    /// Where the epoch begins that comes after the steps, if anybody will ask for it.
+    /// Start of the epoch after the current steps, if the caller will request it.
     fn next(&self) -> Option<OrderState> {
         let (at, epoch) = (self.at?, self.epoch?);
         let last = u64::from(epoch.epoch) + u64::from(self.goes_on);
         (u64::from(at.epoch) < last).then(|| at.next_epoch())
     }
 
-    /// The planner has come to `planned` reads, whose shards are open: announces those that are not
-    /// yet.
+    /// Records that the planner has reached `planned` reads, whose shards are open, and announces those
+    /// that are not announced yet.
     pub(crate) fn reach(&mut self, planned: u64) {
         while self.planned < planned {
             self.planned += 1;
@@ -116,7 +116,8 @@ impl ReadAhead {
         }
     }
 
-    /// Announces the next read; false if that is far enough for now. May wait for its shard to open.
+    /// Announces the next read; returns false if the read-ahead is far enough for now. May wait for its
+    /// shard to open.
     pub(crate) fn advance(&mut self) -> bool {
         if self.ahead_bytes >= self.window || self.ahead.len() >= MOST_READS {
             return false;
@@ -133,7 +134,7 @@ impl ReadAhead {
         Some((self.announce(samples), epoch))
     }
 
-    /// Takes up the next reads, and announces their shards.
+    /// Takes the next reads, and announces their shards.
     fn come(&mut self) {
         while self.coming.len() < SHARDS_AHEAD {
             let Some(step) = self.steps.as_mut().and_then(Iterator::next) else {
@@ -151,7 +152,7 @@ impl ReadAhead {
         }
     }
 
-    /// Announces the reads that bring `samples`, as the planner cuts them: their bytes.
+    /// Announces the reads of `samples`, cut as the planner cuts them; returns their bytes.
     fn announce(&self, samples: Range<u64>) -> u64 {
         let mut sum = 0_u64;
         for (number, records) in self.dataset.records_of(samples) {

@@ -1,4 +1,4 @@
-//! Which scenes come, and what is wanted of each: ahead of the batches, so that threads decode one
+//! The next scenes and their requested patches, known ahead of the batches: threads decode one scene
 //! while others wait for their turn.
 
 use crate::openings::Shards;
@@ -10,25 +10,25 @@ use crate::supply::SceneRead;
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
-/// The scenes of an epoch, as far as they are known.
+/// The scenes of an epoch that are known so far.
 #[derive(Debug)]
 pub(crate) struct Scenes {
     epoch: u32,
-    /// Scenes that the steps may be ahead of the batches.
+    /// Limit of scenes by which the steps may be ahead of the batches.
     most: u64,
     ahead: Steps,
-    /// Steps that begin scenes, known before they are come to.
+    /// Steps that start scenes, drawn in advance.
     drawn: VecDeque<Step>,
-    /// Batches before the epoch.
+    /// Number of batches before the epoch.
     first: u64,
-    /// Scenes that the steps have come to, with those before the epoch.
+    /// Number of scenes that the steps have reached, including those before the epoch.
     met: u64,
-    /// Those of which batches will have patches.
+    /// Scenes with patches for coming batches.
     open: HashMap<RunKey, Arc<SceneRead>>,
 }
 
-/// Which draw of its sample a step is. Draws of one sample are far fewer than 2³²: that those so far
-/// apart look alike, nobody sees.
+/// Number of a step's draw of its sample. One sample has far fewer than 2³² draws, so draws with equal
+/// numbers are too far apart to matter.
 pub(crate) fn draw_of(step: &Step) -> u32 {
     u32::try_from(step.repetition & u64::from(u32::MAX)).unwrap_or_default()
 }
@@ -38,7 +38,7 @@ impl Scenes {
         Self { epoch, most, ahead, drawn: VecDeque::new(), first: 0, met: 0, open: HashMap::new() }
     }
 
-    /// The same after `batches` and `scenes` of other epochs.
+    /// The same scenes after `batches` and `scenes` of other epochs.
     pub(crate) fn after(self, batches: u64, scenes: u64) -> Self {
         Self { first: batches, met: scenes, ..self }
     }
@@ -48,17 +48,17 @@ impl Scenes {
         self.open.get(&key).cloned()
     }
 
-    /// Nothing more will come of it.
+    /// Forgets a scene without further patches.
     pub(crate) fn forget(&mut self, key: RunKey) {
         self.open.remove(&key);
     }
 
-    /// Nothing more will come of any.
+    /// Forgets all scenes.
     pub(crate) fn forget_all(&mut self, closed: &mut Vec<RunKey>) {
         closed.extend(self.open.drain().map(|(key, _)| key));
     }
 
-    /// Notes the scene that a step begins.
+    /// Adds the scene that a step starts.
     pub(crate) fn know(&mut self, key: RunKey, sample: u64, step: &Step, plan: &PatchPlan) {
         let Some(patches) = step.read.as_ref().and_then(|read| read.patches.as_ref()) else { return };
         self.open.entry(key).or_insert_with(|| {
@@ -74,13 +74,12 @@ impl Scenes {
         });
     }
 
-    /// The next step that begins a scene.
+    /// The next step that starts a scene.
     fn next(&mut self) -> Option<Step> {
         self.drawn.pop_front().or_else(|| self.ahead.find(|step| step.read.is_some()))
     }
 
-    /// Draws the steps that [`Scenes::advance`] will go on to once batches have come to `begun`
-    /// scenes.
+    /// Draws the steps that [`Scenes::advance`] will process once batches have reached `begun` scenes.
     pub(crate) fn draw(&mut self, begun: u64) -> impl Iterator<Item = &Step> {
         while self.met + (self.drawn.len() as u64) < begun.saturating_add(self.most) {
             let Some(step) = self.ahead.find(|step| step.read.is_some()) else { break };
@@ -89,7 +88,8 @@ impl Scenes {
         self.drawn.iter()
     }
 
-    /// Goes on to the scenes after the `begun` that batches have come to, and names them in `coming`.
+    /// Advances to the scenes after the `begun` ones that batches have reached, and adds them to
+    /// `coming`.
     pub(crate) fn advance(
         &mut self,
         shards: &Shards,
@@ -101,7 +101,7 @@ impl Scenes {
         while self.met < begun.saturating_add(self.most) {
             let Some(step) = self.next() else { return };
             self.met += 1;
-            // Batches have come to these: they are known, and perhaps done.
+            // Batches have reached these scenes: they are known, and perhaps done.
             if self.met <= begun {
                 continue;
             }

@@ -1,5 +1,5 @@
-//! The threads of a loader. Each takes the next useful thing: the rows of the earliest batch that
-//! can be decoded, else the next run, else it sleeps.
+//! The threads of a loader. Each takes the most useful job: the rows of the earliest batch that can be
+//! decoded, or else the next run; without work it sleeps.
 
 mod shared;
 mod worker;
@@ -14,8 +14,8 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use worker::Worker;
 
-/// How long a loader that is dropped waits for its threads: longer than decoding a row takes,
-/// shorter than a disk that hangs.
+/// Time that a dropped loader waits for its threads: longer than decoding a row, shorter than a disk
+/// that hangs.
 const PATIENCE: Duration = Duration::from_millis(900);
 
 /// The threads of one loader.
@@ -50,11 +50,11 @@ impl PoolShared {
         }
     }
 
-    /// Posts what was decoded and takes the next job: one short turn with the lock. Waits until
-    /// there is one.
+    /// Posts finished rows and takes the next job, with the lock held for a short time. Waits until
+    /// there is a job.
     fn next(&self, worker: &mut Worker) -> Task {
         let mut state = self.state();
-        // Others may wait for what was let go of.
+        // Other threads may wait for the released memory.
         let wake = !worker.done.is_empty() && state.asleep > 0;
         if state.post(&mut worker.done, &worker.dims) {
             self.done.notify_all();
@@ -85,7 +85,7 @@ impl PoolShared {
     }
 }
 
-/// Says that a thread has ended, and whether by a panic.
+/// Reports that a thread has ended, and a panic if there was one.
 struct Leaving<'s>(&'s PoolShared);
 
 impl Drop for Leaving<'_> {
@@ -114,7 +114,7 @@ impl Pool {
                 Ok(thread) => pool.threads.push(thread),
                 Err(error) => {
                     pool.shared.state().alive -= 1;
-                    // Fewer threads are slower; none is an error.
+                    // Fewer threads are slower; without any, it is an error.
                     if pool.threads.is_empty() {
                         return Err(error);
                     }
@@ -129,7 +129,7 @@ impl Pool {
 impl Drop for Pool {
     fn drop(&mut self) {
         if self.shared.is_forked() {
-            // The threads are in the other process.
+            // In a fork, the threads belong to the other process.
             self.threads.drain(..).for_each(std::mem::forget);
             return;
         }
@@ -143,7 +143,7 @@ impl Drop for Pool {
         }
         let all = state.alive == 0;
         drop(state);
-        // A read that hangs must not hang the caller: its thread ends when it comes back.
+        // A read that hangs must not block the caller: its thread ends when the read returns.
         if all {
             for thread in self.threads.drain(..) {
                 let _ = thread.join();

@@ -1,4 +1,4 @@
-//! Everything that the threads of a loader and its caller share, and the jobs that need nothing else.
+//! State shared by the threads of a loader and its caller, and the jobs that need nothing else.
 
 use crate::batch::Home;
 use crate::decode::{Context, Recipe};
@@ -20,27 +20,27 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
-/// Shared by the threads and the caller.
+/// State shared by the threads and the caller.
 pub(crate) struct PoolShared {
     ring: Mutex<Ring>,
-    /// There may be something to do.
+    /// Signals that there may be work.
     pub(crate) work: Condvar,
-    /// A batch is done, or a thread has ended.
+    /// Signals that a batch is done, or a thread has ended.
     pub(crate) done: Condvar,
     pub(crate) planner: Mutex<Planner>,
     read_ahead: Mutex<ReadAhead>,
-    /// Threads that have something to tell the read-ahead.
+    /// Number of threads with a report for the read-ahead.
     has_news: AtomicU32,
-    /// Another epoch for the read-ahead, which has not taken it up.
+    /// The next epoch for the read-ahead, until it takes it.
     orders: Mutex<Option<(u64, OrderState, bool)>>,
-    /// Whether reads are announced: by the read-ahead alone, each once.
+    /// Reads are announced, by the read-ahead alone, each once.
     is_far: bool,
     pub(crate) counters: Counters,
     pub(crate) recipe: Recipe,
     memory: Arc<dyn Allocate>,
     pub(crate) stage: Option<Arc<dyn Stage>>,
     pub(crate) refusals: Refusals,
-    /// The process that started the threads, once it has: a fork of it has none.
+    /// The process that started the threads; `None` before. A fork of it has no threads.
     pub(crate) pid: OnceLock<u32>,
 }
 
@@ -76,7 +76,8 @@ impl PoolShared {
         }
     }
 
-    /// A thread that panicked has said so in `broken`; the state itself is whole.
+    /// Ignores poisoning: a thread that panicked has reported it in `broken`, and the state itself is
+    /// intact.
     pub(crate) fn state(&self) -> MutexGuard<'_, Ring> {
         self.ring.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -85,14 +86,14 @@ impl PoolShared {
         self.planner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Gives the read-ahead another epoch, and whether it may go on to the next. Nobody waits here: the
-    /// read-ahead may be waiting for a shard.
+    /// Gives the read-ahead a new epoch, and permission to continue into the next one. Does not wait,
+    /// because the read-ahead may be waiting for a shard.
     pub(crate) fn redirect_read_ahead(&self, generation: u64, start: OrderState, goes_on: bool) {
         *self.orders.lock().unwrap_or_else(PoisonError::into_inner) = Some((generation, start, goes_on));
     }
 
-    /// Tells the read-ahead how many reads are planned: it announces those that it has not, before anybody
-    /// reads them.
+    /// Reports the number of planned reads to the read-ahead, which announces the missing ones before
+    /// any thread reads them.
     fn tell_read_ahead(&self, generation: u64, begun: u64) {
         if !self.is_far {
             return;
@@ -106,8 +107,8 @@ impl PoolShared {
         }
     }
 
-    /// Announces what comes after the plan, until another thread has something to tell. One thread
-    /// at a time, because it may wait for shards to open: the others have better to do.
+    /// Announces reads after the plan, until another thread has a report. One thread at a time, because
+    /// it may wait for shards to open and the others have more useful work.
     fn announce(&self, generation: u64) {
         let Some(mut read_ahead) = self.is_far.then(|| self.read_ahead.try_lock().ok()).flatten() else { return };
         self.take_orders(&mut read_ahead);
@@ -144,7 +145,7 @@ impl PoolShared {
         Ok(run)
     }
 
-    /// A slot; an error of the inner kind if there is no memory for it.
+    /// Makes a slot; the inner result is an error if memory cannot be allocated.
     fn slot(&self, room: &SlotRoom) -> Result<io::Result<Rows>> {
         let bytes = room.host_bytes;
         let made = self.memory.allocate(bytes).map(Rows::new).and_then(|rows| match &self.stage {
@@ -152,7 +153,7 @@ impl PoolShared {
             None => Ok(rows),
         });
         match made {
-            // It would be asked for again and again.
+            // It would be requested again and again.
             Ok(slot) if !slot.holds(room) => {
                 let found = format!("{} bytes", slot.len());
                 Err(Error::usage("memory for a batch", format!("{bytes} bytes"), found))
@@ -161,7 +162,7 @@ impl PoolShared {
         }
     }
 
-    /// A large record was opened: its parts are for all threads.
+    /// Shares the parts of an opened large record with all threads.
     pub(crate) fn share(&self, large: LargeRecord) {
         add(&self.counters.read_bytes, large.kept_bytes());
         self.state().share(large);
@@ -172,10 +173,10 @@ impl PoolShared {
         (0..self.recipe.fields.plans.len()).for_each(|field| row.clear(field));
     }
 
-    /// Makes all slots on a device: what does not fit is known before the first batch.
+    /// Makes all slots on a device, so that a lack of memory is reported before the first batch.
     ///
     /// # Errors
-    /// `Io` with the stage's figures if there is no memory for them.
+    /// `Io` with the stage's figures if memory cannot be allocated.
     pub(crate) fn fill_ring(&self, slots: usize, room: &SlotRoom) -> Result<()> {
         for number in 1..=slots {
             let made = self.slot(room)?.map_err(|error| {
@@ -189,10 +190,10 @@ impl PoolShared {
     }
 
     pub(crate) fn allocate(&self, room: &SlotRoom, replaced: Option<Arc<Rows>>) {
-        // It goes first: there may not be room for both.
+        // Dropped first, because there may not be memory for both.
         let before = replaced.map(|slot| slot.room());
         let made = self.slot(room);
-        // The ring keeps as many slots as it had.
+        // Keeps the number of slots of the ring.
         let again = match (&made, before) {
             (Ok(Err(_)), Some(room)) => self.slot(&room).ok().and_then(io::Result::ok),
             _ => None,
@@ -217,20 +218,20 @@ impl PoolShared {
         let home: Weak<dyn Completed> = Arc::downgrade(self) as Weak<_>;
         let kept = Arc::clone(&slot) as Arc<_>;
         let ticket = Ticket { home, generation, batch, in_epoch, slot: Some(kept) };
-        // Without a part on the device, or with a row that is still written, the ticket says that
-        // it was dropped.
+        // Without a part on the device, or with a row still being written, dropping the ticket reports
+        // the error.
         let (Some(stage), Some(host)) = (slot.stage(), Rows::bytes(&slot)) else { return };
         let host = host.get(..slot.host()).unwrap_or_default();
         Arc::clone(stage).submit(host, ticket);
     }
 
-    /// Everything that is the same for all rows.
+    /// The context of all rows.
     pub(crate) const fn context(&self) -> Context<'_> {
         Context { recipe: &self.recipe, counters: &self.counters, refusals: &self.refusals }
     }
 
-    /// Opens the shards that the next batch needs, without the planner: others may want it. Those that
-    /// failed; `None` if nobody waits for the batch any more.
+    /// Opens the shards that the next batch needs, without the planner's lock, because other threads
+    /// may need it. Returns the failed ones; `None` if the batch is no longer wanted.
     fn open_shards(&self, plan: &BatchPlan) -> Option<Failed> {
         let (dataset, numbers) = {
             let mut planner = self.planner();
@@ -261,8 +262,8 @@ impl PoolShared {
         let Some(failed) = self.open_shards(&plan) else { return };
         let (generation, more, begun) = {
             let mut planner = self.planner();
-            // The loader went on to another epoch before this thread came to plan: batches of that
-            // one are planned by others, in their order.
+            // The loader switched to another epoch before this thread could plan: batches of that epoch
+            // are planned by others, in their order.
             if planner.generation != plan.generation {
                 return;
             }
@@ -270,7 +271,7 @@ impl PoolShared {
             (planner.generation, more, planner.begun)
         };
         plan.generation = generation;
-        // Before anybody can read them: what is announced is asked for side by side.
+        // Before any thread can read them, so that announced reads are requested in parallel.
         self.tell_read_ahead(generation, begun);
         let mut fresh: Vec<Announcement> = Vec::new();
         let mut state = self.state();
@@ -278,20 +279,20 @@ impl PoolShared {
             state.planned(plan, more, &mut fresh);
         }
         drop(state);
-        // The system fetches them while threads decode what is there.
+        // The system fetches them while threads decode rows in memory.
         if !self.is_far {
             fresh.iter().for_each(Announcement::send);
         }
         self.work.notify_all();
-        // The caller waits for a batch, for a slot of it, or for the end.
+        // The caller waits for a batch, for a slot, or for the end.
         self.done.notify_all();
         self.announce(generation);
     }
 }
 
 impl Home for PoolShared {
-    /// A batch is dropped. In a fork of the process the lock may be held by a thread that is not
-    /// there: nobody waits for the slot either.
+    /// Takes back a dropped batch. In a fork of the process, a thread that does not exist there may
+    /// hold the lock; but then no thread waits for the slot either.
     fn give_back(&self, slot: Arc<Rows>, plan: BatchPlan) {
         if self.is_forked() {
             return;
@@ -302,7 +303,7 @@ impl Home for PoolShared {
 }
 
 impl Completed for PoolShared {
-    /// A batch is done on the device, or the device has failed.
+    /// Records that a batch is done on the device, or that the device has failed.
     fn completed(&self, generation: u64, batch: u64, ending: Ending) {
         self.state().completed(generation, batch, ending);
         self.work.notify_all();

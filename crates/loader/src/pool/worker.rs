@@ -1,4 +1,4 @@
-//! One thread of the pool at work on rows: whatever goes wrong, or panics, becomes the error of its row.
+//! The work of a pool thread on rows: every error or panic becomes the error of its row.
 
 use super::shared::PoolShared;
 use crate::decode::{RowDecoder, RowTarget};
@@ -11,14 +11,14 @@ use shardpack_reader::{Error, Result};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-/// One thread and its memory, used again for every row.
+/// A thread and its memory, reused for every row.
 pub(crate) struct Worker {
     decoder: RowDecoder,
     pub(crate) rows: Vec<RowTask>,
-    /// Axes of the ragged fields of these rows, as the index has them.
+    /// Axes of the ragged fields of these rows, from the index.
     pub(crate) promised: Vec<u64>,
     pub(crate) done: Vec<RowDone>,
-    /// The axes of those.
+    /// Axes of the finished rows.
     pub(crate) dims: Vec<u64>,
 }
 
@@ -70,8 +70,8 @@ impl Worker {
         made.map_or_else(|panic| Err(panicked(scene.sample, &*panic)), |made| Ok(Supply::Scene(shard, made)))
     }
 
-    /// Works on parts of a large record until none is left, and completes it if it was the last to
-    /// do so.
+    /// Decodes parts of a large record until none is left, and completes the record if it finishes the
+    /// last part.
     pub(crate) fn parts(&mut self, shared: &PoolShared, large: &LargeRecord) {
         while let Some(number) = large.take() {
             if self.guarded(shared, |decoder| decoder.part(large, number, &shared.counters)).is_err() {
@@ -86,13 +86,13 @@ impl Worker {
             self.row(shared, large.of, &mut row, &mut dims, |decoder, target| {
                 decoder.complete(shared.context(), large, &staged, target)
             });
-            // Before the row: the slot is in use until then.
+            // Before posting the row, because this keeps the slot in use.
             drop(staged);
         }
     }
 
-    /// Works on the decoder. After a panic there are new ones: what they hold then is not to be
-    /// trusted any more.
+    /// Runs `work` on the decoder. After a panic, the decoder is replaced, because its state may be
+    /// invalid.
     fn guarded<T>(&mut self, shared: &PoolShared, work: impl FnOnce(&mut RowDecoder) -> T) -> std::thread::Result<T> {
         let made = catch_unwind(AssertUnwindSafe(|| work(&mut self.decoder)));
         if made.is_err() {
@@ -101,7 +101,7 @@ impl Worker {
         made
     }
 
-    /// Makes a row, and notes what became of it.
+    /// Decodes a row, and records its result.
     fn row(
         &mut self,
         shared: &PoolShared,
@@ -126,7 +126,7 @@ impl Worker {
         self.done.push(RowDone { of, made: fault.map_or(Ok(made), Err) });
     }
 
-    /// Has the host decode what the device found odd.
+    /// Decodes on the host the values that the device found odd.
     pub(crate) fn mend(&mut self, shared: &PoolShared, mend: MendTask) {
         let fields = shared.recipe.fields.plans.len();
         let MendTask { generation, batch, rows } = mend;

@@ -1,5 +1,5 @@
-//! A batch between its plan and the caller: how far it is, its slot, its rows that can be decoded, and
-//! those that have failed.
+//! A batch between its plan and the caller: its state, its slot, its rows that can be decoded, and its
+//! failed rows.
 
 use crate::fault;
 use crate::plan::BatchPlan;
@@ -13,14 +13,14 @@ use shardpack_reader::{Error, Result};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// A batch that was planned and is not handed out.
+/// A planned batch that is not handed out yet.
 pub(crate) struct OpenBatch {
     pub(crate) plan: BatchPlan,
     pub(crate) state: BatchState,
     pub(crate) work: BatchWork,
 }
 
-/// How far a batch is. Each state but the first and the last has the slot that the batch is made in.
+/// State of a batch. Each state but the first and the last holds the slot of the batch.
 ///
 /// ```text
 /// Waiting ──▶ Filling ──▶ Done                                      made by the host
@@ -31,19 +31,19 @@ pub(crate) struct OpenBatch {
 pub(crate) enum BatchState {
     /// No slot is free.
     Waiting,
-    /// Rows are decoded, or prepared for a stage; so many are left.
+    /// Rows are decoded, or prepared for a stage; with the number of remaining rows.
     Filling(Arc<Rows>, usize),
-    /// All rows are prepared, and nobody has submitted them.
+    /// All rows are prepared, but not submitted.
     Prepared(Arc<Rows>),
-    /// The device decodes it.
+    /// The device decodes the batch.
     Submitted(Arc<Rows>),
     /// The device has found some values odd ([`BatchWork::odd`]).
     Odd(Arc<Rows>),
-    /// The host decodes these.
+    /// The host decodes the odd values.
     Mending(Arc<Rows>),
-    /// It can be handed out, unless something is wrong with it.
+    /// The batch can be handed out, unless it has an error.
     Done(Arc<Rows>),
-    /// It is an error, and nothing of it will be decoded: there was no memory for it.
+    /// The batch is an error, and none of its rows will be decoded: memory could not be allocated.
     Failed,
 }
 
@@ -68,12 +68,12 @@ impl BatchState {
         matches!(self, Self::Waiting)
     }
 
-    /// Whether the caller can have it.
+    /// Returns true if the batch can be handed to the caller.
     pub(crate) const fn is_over(&self) -> bool {
         matches!(self, Self::Done(_) | Self::Failed)
     }
 
-    /// Goes on to the next state, which has the same slot.
+    /// Moves to the next state, with the same slot.
     fn go_on(&mut self, next: impl FnOnce(Arc<Rows>) -> Self) {
         if let Some(slot) = self.slot() {
             *self = next(Arc::clone(slot));
@@ -81,16 +81,16 @@ impl BatchState {
     }
 }
 
-/// The lists of a batch that do not leave the loader, used again.
+/// The lists of a batch that stay in the loader and are reused.
 #[derive(Default)]
 pub(crate) struct BatchWork {
     pub(crate) handles: Vec<Option<RowMut>>,
-    /// Rows that can be decoded, with what supplies them.
+    /// Rows that can be decoded, with their supplies.
     pub(crate) ready: VecDeque<(u32, Option<Arc<Supply>>)>,
     pub(crate) faults: Vec<(u32, Error)>,
-    /// What the device could not decode.
+    /// Values that the device could not decode.
     pub(crate) odd: Vec<RowFault>,
-    /// Values that were given to the device.
+    /// Number of values that were given to the device.
     pub(crate) staged: u64,
 }
 
@@ -109,7 +109,7 @@ impl OpenBatch {
         self.check_filled();
     }
 
-    /// A row is done. True if the batch is, too.
+    /// Counts a finished row. Returns true if that finishes the batch.
     pub(crate) fn row_done(&mut self) -> bool {
         if let BatchState::Filling(_, left) = &mut self.state {
             *left = left.saturating_sub(1);
@@ -125,7 +125,7 @@ impl OpenBatch {
         }
     }
 
-    /// The slot of a batch whose rows are all prepared: it is submitted now.
+    /// Submits a batch whose rows are all prepared; returns its slot.
     pub(crate) fn submit(&mut self) -> Option<Arc<Rows>> {
         let BatchState::Prepared(slot) = &self.state else { return None };
         let slot = Arc::clone(slot);
@@ -133,31 +133,30 @@ impl OpenBatch {
         Some(slot)
     }
 
-    /// The device is done with it, but for `odd` values.
+    /// Records that the device has decoded the batch, except for `odd` values.
     pub(crate) fn decoded(&mut self, odd: Vec<RowFault>) {
         self.state.go_on(if odd.is_empty() { BatchState::Done } else { BatchState::Odd });
         self.work.odd = odd;
     }
 
-    /// The host is done with what the device found odd.
+    /// Records that the host decodes the odd values.
     pub(crate) fn mending(&mut self) {
         self.state.go_on(BatchState::Mending);
     }
 
-    /// It is as complete as it will be.
+    /// Completes the batch.
     pub(crate) fn complete(&mut self) {
         self.state.go_on(BatchState::Done);
     }
 
-    /// There is no memory for it.
+    /// Marks the batch as failed: memory could not be allocated.
     pub(crate) fn fail(&mut self, error: Error) {
         self.plan.error = Some(error);
         self.state = BatchState::Failed;
         self.work.clear();
     }
 
-    /// Hands out the first `count` rows that can be decoded, with their axes. `stride` axes belong
-    /// to a row.
+    /// Takes the first `count` rows that can be decoded, with their axes. A row has `stride` axes.
     pub(crate) fn claim(&mut self, count: usize, stride: usize, tasks: &mut Vec<RowTask>, dims: &mut Vec<u64>) {
         for (row, supply) in self.work.ready.drain(..count) {
             let handle = self.work.handles.get_mut(to_usize(row)).and_then(Option::take);
@@ -165,7 +164,7 @@ impl OpenBatch {
                 bug("a row of a batch was made ready twice")
             };
             let read = self.plan.rows.get(to_usize(row)).and_then(|row| self.plan.read_of(row));
-            // Nobody waits for a supply of no run to be let go of.
+            // Without a run there is no supply to release.
             let run = read.filter(|_| supply.is_some()).and_then(|read| read.run());
             let of = RowId {
                 generation: self.plan.generation,
@@ -194,14 +193,14 @@ pub(super) fn sample_at(plan: &BatchPlan, row: u32) -> Option<SampleAt> {
     })
 }
 
-/// Whether a batch can be handed out in spite of the rows that failed, of which up to `allowed` may
-/// be skipped: how many were, and are masked now. `stride` axes belong to a row.
+/// Decides if a batch can be handed out despite its failed rows, of which up to `allowed` may be
+/// skipped; masks the skipped ones and returns their number. A row has `stride` axes.
 pub(crate) fn judge(plan: &mut BatchPlan, work: &mut BatchWork, allowed: u64, stride: usize) -> Result<u64> {
     if let Some(error) = plan.error.take() {
         return Err(error);
     }
     work.faults.append(&mut plan.faults);
-    // By row, so that which error it is does not depend on the threads.
+    // Sorted by row, so that the reported error does not depend on the threads.
     work.faults.sort_by_key(|(row, _)| *row);
     let mut skipped = 0;
     for (row, error) in work.faults.drain(..) {

@@ -1,4 +1,4 @@
-//! Values of a batch that the device found odd: handed out to be decoded by the host, and taken back.
+//! Values of a batch that the device found odd: the host decodes them.
 
 use super::batch::{BatchState, OpenBatch, sample_at};
 use crate::rows::Rows;
@@ -8,11 +8,11 @@ use shardpack_reader::{Error, Result};
 use std::sync::Arc;
 
 impl OpenBatch {
-    /// Hands out the rows that have odd values, with their axes, of which `stride` belong to a row.
-    /// `None` while a thread still has the slot, which comes back here when it has not.
+    /// Takes the rows that have odd values, with their axes; a row has `stride` axes. `None` while a
+    /// thread still uses the slot; a later call tries again.
     ///
     /// # Errors
-    /// `Internal` if the device speaks of rows that the batch does not have.
+    /// `Internal` if the device reports rows that the batch does not have.
     pub(crate) fn mend(&mut self, stride: usize) -> Result<Option<MendTask>> {
         let BatchState::Odd(slot) = &mut self.state else { return Ok(None) };
         let mut handles = Vec::new();
@@ -45,7 +45,7 @@ impl OpenBatch {
         Ok(Some(MendTask { generation: self.plan.generation, batch: self.plan.number, rows }))
     }
 
-    /// Takes in what the host has made of them.
+    /// Adds the rows that the host has decoded.
     pub(crate) fn mended(&mut self, rows: Vec<MendedRow>, stride: usize) {
         self.complete();
         for MendedRow { row, dims, fault } in rows {

@@ -1,5 +1,5 @@
-//! What the threads of a loader share, under one lock: batches in order, their slots, the runs they
-//! wait for.
+//! State shared by the threads of a loader, under one lock: batches in order, their slots, and the runs
+//! that they wait for.
 
 mod batch;
 mod mend;
@@ -20,52 +20,52 @@ use shardpack_reader::{Error, Result};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// Rows that a thread takes at most at a time: at the start of a large batch of small samples,
-/// where the lock would be asked for too often.
+/// Limit of rows that a thread takes at a time: at the start of a large batch of small samples, where
+/// threads would compete for the lock.
 const MAX_CHUNK: usize = 16;
 
-/// Whether a loader works.
+/// Condition of a loader.
 #[derive(Debug)]
 pub(crate) enum Condition {
     Working,
-    /// This ended its work for good.
+    /// This error ended its work for good.
     Broken(Error),
-    /// It is dropped: its threads end.
+    /// The loader was dropped: its threads end.
     Closed,
 }
 
 pub(crate) struct Ring {
     condition: Condition,
     pub(crate) generation: u64,
-    /// Threads that run.
+    /// Number of running threads.
     pub(crate) alive: usize,
-    /// Threads that wait for work.
+    /// Number of threads that wait for work.
     pub(crate) asleep: usize,
-    /// The epoch that the caller is in.
+    /// The epoch of the caller.
     epoch: u32,
-    /// The first epoch of which batches are still to be planned: the one at hand, the next one, or,
-    /// once that is planned, too, the one after it.
+    /// The first epoch with batches still to be planned: the current one, the next one, or, once that
+    /// is planned too, the one after it.
     unplanned: u64,
-    /// Whether the next epoch is begun while the one at hand ends.
+    /// Prefetch the next epoch before this one ends.
     pub(crate) goes_on: bool,
     planning: bool,
     /// Shards of the batch that is being planned.
     openings: Option<Arc<Openings>>,
     batches: VecDeque<OpenBatch>,
-    /// Large records of which there are parts to be taken, as they were opened.
+    /// Large records with parts left to take, in the order of their opening.
     large: Vec<Arc<LargeRecord>>,
     runs: Runs,
     free: Vec<Arc<Rows>>,
     spare_plans: Vec<BatchPlan>,
     spare_work: Vec<BatchWork>,
-    /// Slots that exist, or are being made.
+    /// Number of slots that exist or are being made.
     slots: usize,
-    /// Slots in the caller's hands.
+    /// Number of slots that the caller holds.
     lent: usize,
     extra: usize,
-    /// Whether a larger slot is being made in place of another.
+    /// A larger slot is being made to replace another.
     growing: bool,
-    /// Slots that nobody needs any more.
+    /// Slots that are not needed any more.
     discarded: Vec<Arc<Rows>>,
     limits: RingLimits,
     pub(crate) samples: u64,
@@ -75,22 +75,22 @@ pub(crate) struct Ring {
     pub(crate) device_rows: u64,
 }
 
-/// What a loader was told, as far as the state needs it.
+/// The settings of a loader that the state needs.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct RingLimits {
     pub(crate) slots: usize,
-    /// A slot has at least this room.
+    /// Least room of a slot.
     pub(crate) room: SlotRoom,
     pub(crate) threads: usize,
     pub(crate) run_bytes: u64,
-    /// What they take in one epoch: the next one gets no more while this one ends.
+    /// Memory of runs in one epoch: the next epoch gets no more while this one ends.
     pub(crate) held_bytes: u64,
     pub(crate) on_corrupt: OnCorrupt,
-    /// Axes of the ragged fields of a row.
+    /// Number of axes of the ragged fields of a row.
     pub(crate) dims: usize,
-    /// Whether rows are of values that stay on a device: most cost microseconds.
+    /// Rows have values that stay on a device: most cost microseconds.
     pub(crate) is_resident: bool,
-    /// Whether runs are scenes, of which some are decoded ahead of their batches.
+    /// Runs are scenes, some of which are decoded ahead of their batches.
     pub(crate) are_scenes: bool,
 }
 
@@ -130,19 +130,19 @@ impl Ring {
         self.runs.peak
     }
 
-    /// Nothing more can be done. What came first counts.
+    /// Stops the loader after an error; the first error is kept.
     pub(crate) fn break_down(&mut self, error: Error) {
         if matches!(self.condition, Condition::Working) {
             self.condition = Condition::Broken(error);
         }
     }
 
-    /// Has the threads end.
+    /// Ends the threads.
     pub(crate) fn close(&mut self) {
         self.condition = Condition::Closed;
     }
 
-    /// What ended its work for good.
+    /// The error that ended its work for good.
     pub(crate) const fn broken(&self) -> Option<&Error> {
         match &self.condition {
             Condition::Broken(error) => Some(error),
@@ -154,16 +154,16 @@ impl Ring {
         matches!(self.condition, Condition::Working)
     }
 
-    /// Batches at the front that could be handed out.
+    /// Number of batches at the front that can be handed out.
     pub(crate) fn finished(&self) -> usize {
         let is_ready = |open: &&OpenBatch| open.plan.epoch == self.epoch && open.has_slot() && open.state.is_over();
         self.batches.iter().take_while(is_ready).count()
     }
 
-    /// Begins an epoch anew: everything that was prepared is forgotten. Slots whose rows are still
-    /// being written come free when they are done.
+    /// Restarts an epoch: all prepared work is discarded. Slots whose rows are still being written
+    /// become free when those rows are done.
     ///
-    /// With `cached`, the page cache holds its window: buffers for runs are of no more use.
+    /// With `cached`, the page cache holds the window of the epoch, so buffers for runs are freed.
     pub(crate) fn restart(&mut self, generation: u64, epoch: u32, cached: bool) {
         self.generation = generation;
         self.planning = false;
@@ -176,8 +176,7 @@ impl Ring {
         }
     }
 
-    /// The caller goes on to the next epoch, which is planned in part: what is left of the one at
-    /// hand is forgotten.
+    /// Continues with the next epoch, which is planned in part; discards the rest of the current one.
     pub(crate) fn go_on(&mut self, epoch: u32) {
         self.epoch = epoch;
         self.unplanned = self.unplanned.max(epoch.into());
@@ -185,7 +184,7 @@ impl Ring {
         self.runs.go_on(epoch);
     }
 
-    /// Forgets the first batches, as long as they are of such an epoch.
+    /// Discards the first batches while `is_over` is true for their epochs.
     fn drop_batches(&mut self, is_over: impl Fn(u32) -> bool) {
         while self.batches.front().is_some_and(|open| is_over(open.plan.epoch)) {
             let Some(mut open) = self.batches.pop_front() else { break };
@@ -201,8 +200,8 @@ impl Ring {
         batch_of(&mut self.batches, number)
     }
 
-    /// Takes in rows that were decoded. `dims` are, row by row, the axes of ragged fields. True if a
-    /// batch was finished.
+    /// Adds decoded rows. `dims` are the axes of ragged fields, row by row. Returns true if a batch was
+    /// finished.
     pub(crate) fn post(&mut self, rows: &mut Vec<RowDone>, dims: &[u64]) -> bool {
         let stride = self.limits.dims;
         let mut finished = false;
@@ -235,8 +234,8 @@ impl Ring {
         finished
     }
 
-    /// The next task of a thread that has nothing to do. Planning is cheap and opens work for all;
-    /// then whatever the earliest batch needs.
+    /// The next task of an idle thread. Planning comes first, because it is cheap and creates work for
+    /// all threads; then anything that the earliest batch needs.
     pub(crate) fn next(&mut self, rows: &mut Vec<RowTask>, dims: &mut Vec<u64>) -> Task {
         if !self.is_working() {
             return Task::Exit;
@@ -250,7 +249,7 @@ impl Ring {
         if !self.discarded.is_empty() {
             return Task::Free(std::mem::take(&mut self.discarded));
         }
-        // What the device waits for, or the consumer, comes first.
+        // Work that the device, or the consumer, waits for comes first.
         for open in &mut self.batches {
             if let Some(slot) = open.submit() {
                 let BatchPlan { generation, number, in_epoch, .. } = open.plan;
@@ -271,7 +270,7 @@ impl Ring {
         if let Some((room, replaced)) = self.attach() {
             return Task::Allocate(room, replaced);
         }
-        // Before another record is opened: those that were are done the sooner.
+        // Before another record is opened, so that the open ones are finished sooner.
         self.large.retain(|large| large.has_parts());
         if let Some(large) = self.large.iter().min_by_key(|large| large.of.batch) {
             return Task::Parts(Arc::clone(large));
@@ -279,8 +278,8 @@ impl Ring {
         let mut with_slots = self.batches.iter().take_while(|open| open.has_slot());
         let decodable = with_slots.find(|open| !open.work.ready.is_empty()).map(|open| open.plan.number);
         let front = self.batches.front().map_or(0, |open| open.plan.number);
-        // For a batch without a slot nothing is read: the system has been told, and holds it; here
-        // it would only take memory.
+        // Nothing is read for a batch without a slot: it was announced to the system, which holds it;
+        // here it would only take memory.
         let filling = self.batches.iter().take_while(|open| open.has_slot()).last().map(|open| open.plan.number);
         let readable = filling.and_then(|last| self.runs.next_needed_by(front).filter(|&by| by <= last));
         if let Some(needed_by) = readable
@@ -296,7 +295,7 @@ impl Ring {
         if let Some(openings) = self.openings.as_ref().filter(|openings| openings.is_left()) {
             return Task::Open(Arc::clone(openings));
         }
-        // What is decoded of a scene waits outside the slots.
+        // Decoded patches of a scene are held outside the slots.
         if self.limits.are_scenes
             && self.runs.next_needed_by(front).is_some()
             && let Some(read) = self.runs.take()
@@ -312,16 +311,15 @@ impl Ring {
         })
     }
 
-    /// The epoch of which a batch should be planned.
+    /// The epoch of the next batch to plan.
     fn to_be_planned(&self) -> Option<u32> {
         let is_wanted = self.unplanned <= u64::from(self.epoch) + u64::from(self.goes_on);
         let has_room = !self.planning && self.batches.len() <= self.limits.slots;
-        // After the last epoch that can be counted comes none.
+        // No epoch comes after the last countable one.
         if is_wanted && has_room { u32::try_from(self.unplanned).ok() } else { None }
     }
 
-    /// Takes in what became of a batch on the device. One of an earlier epoch only gives its slot
-    /// back.
+    /// Adds the result of a batch on the device. A batch of an earlier epoch only releases its slot.
     pub(crate) fn completed(&mut self, generation: u64, number: u64, ending: Ending) {
         let is_current = generation == self.generation;
         match ending {
@@ -339,7 +337,7 @@ impl Ring {
         }
     }
 
-    /// Takes in what the host has made of what the device could not decode.
+    /// Adds the rows that the host decoded because the device could not.
     pub(crate) fn mended(&mut self, generation: u64, number: u64, rows: Vec<MendedRow>) {
         if generation != self.generation {
             return;
@@ -350,7 +348,7 @@ impl Ring {
         }
     }
 
-    /// A large record was opened. Of an earlier epoch, it is dropped, and its row with it.
+    /// Shares an opened large record. A record of an earlier epoch is dropped with its row.
     pub(crate) fn share(&mut self, large: LargeRecord) {
         if large.of.generation == self.generation && self.batch(large.of.batch).is_some() {
             self.large.push(Arc::new(large));
@@ -360,30 +358,30 @@ impl Ring {
     fn claim(&mut self, number: u64, rows: &mut Vec<RowTask>, dims: &mut Vec<u64>) {
         let RingLimits { dims: stride, threads, is_resident, .. } = self.limits;
         let Some(open) = self.batch(number) else { return };
-        // A share of what is there: many rows of a full batch, one by one at its end, so that all
+        // A share of the ready rows: many rows of a full batch, one by one at its end, so that all
         // threads finish together.
         let first = open.work.ready.front().and_then(|(_, supply)| supply.as_ref());
         let in_parts = first.is_some_and(|supply| supply.is_in_parts());
         let ready = open.work.ready.len();
-        // Rows that cost next to nothing are taken in larger parts: other batches are under way.
+        // Rows that cost very little are taken in larger groups, because other batches are in progress.
         let least = if is_resident { (open.plan.rows.len() / threads).clamp(1, MAX_CHUNK) } else { 1 };
         let count = if in_parts { 1 } else { ready.div_ceil(2 * threads).min(MAX_CHUNK).max(least).min(ready) };
         open.claim(count, stride, rows, dims);
     }
 
-    /// Has all threads help to open these shards, which a plan of this generation waits for.
+    /// Lets all threads help to open these shards, which a plan of this generation waits for.
     pub(crate) fn open(&mut self, generation: u64, openings: &Arc<Openings>) {
         if generation == self.generation {
             self.openings = Some(Arc::clone(openings));
         }
     }
 
-    /// Whether somebody waits for a plan of this generation.
+    /// Returns true if a plan of this generation is still wanted.
     pub(crate) const fn is_at(&self, generation: u64) -> bool {
         generation == self.generation && self.is_working()
     }
 
-    /// Takes in a plan, or the end of its epoch. What is to be fetched is added to `fresh`, once.
+    /// Adds a plan, or the end of its epoch. Bytes to fetch are added to `fresh`, once.
     pub(crate) fn planned(&mut self, mut plan: BatchPlan, more: bool, fresh: &mut Vec<Announcement>) {
         self.planning = false;
         self.openings = None;
@@ -398,7 +396,7 @@ impl Ring {
         let mut ready = |rows: &mut dyn Iterator<Item = u32>, supply: Option<&Arc<Supply>>| {
             work.ready.extend(rows.map(|row| (row, supply.cloned())));
         };
-        // Rows without a read have nothing to wait for.
+        // Rows without a read are ready at once.
         let unread = (0..).zip(&plan.rows).filter(|(_, planned)| planned.read.is_none());
         ready(&mut unread.map(|(row, _)| row), None);
         fresh.append(&mut plan.announced);
@@ -421,14 +419,14 @@ impl Ring {
                 fresh.push(run.announcement());
             }
         }
-        // After its own reads are noted: what they bring is still needed.
+        // After its own reads are recorded, because it still needs their runs.
         for key in plan.closed.drain(..) {
             self.runs.close(key);
         }
         self.batches.push_back(open);
     }
 
-    /// Takes in a run that was read, or why it was not.
+    /// Adds a run that was read, or the error of the read.
     pub(crate) fn read(&mut self, task: &ReadTask, result: Result<Supply>) {
         let Self { batches, runs, .. } = self;
         let (supply, error) = match result {
@@ -438,14 +436,14 @@ impl Ring {
         runs.loaded(task, supply, |(number, read), supply| {
             let Some(open) = batch_of(batches, number) else { return };
             for row in open.plan.rows_of(read) {
-                // Without a supply, a row is filled with zeros; what is wrong with it is known already.
+                // Without a supply, a row is filled with zeros; its error is known already.
                 open.work.ready.push_back((row, supply.cloned()));
                 open.work.faults.extend(error.as_ref().map(|error| (row, error.clone())));
             }
         });
     }
 
-    /// The next batch, if it is done. The slot of a batch that is an error goes back at once.
+    /// The next batch, if it is done. The slot of a batch with an error is released at once.
     pub(crate) fn take(&mut self) -> Option<Result<(Arc<Rows>, BatchPlan)>> {
         let front = self.batches.front()?;
         if front.plan.epoch != self.epoch || !front.state.is_over() {
@@ -475,7 +473,7 @@ impl Ring {
         })
     }
 
-    /// Whether nothing more comes of the epoch at hand.
+    /// Returns true if the current epoch has no more batches.
     pub(crate) fn is_over(&self) -> bool {
         let is_left = self.batches.front().is_some_and(|open| open.plan.epoch == self.epoch);
         self.unplanned > u64::from(self.epoch) && !is_left

@@ -1,5 +1,4 @@
-//! Runs of records in memory: which are wanted, which are there, and the buffers that they go round
-//! in.
+//! Runs of records in memory: the wanted ones, the loaded ones, and their reusable buffers.
 
 use crate::memory::suits;
 use crate::plan::PlannedRun;
@@ -11,13 +10,13 @@ use std::collections::{HashMap, VecDeque};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// The rows of one batch that wait for a run: the number of the batch, and of the read in its plan.
+/// The rows of one batch that wait for a run: number of the batch, and number of the read in its plan.
 pub(crate) type WaitingRead = (u64, u32);
 
-/// How far a run is that rows want.
+/// State of a run that rows want.
 pub(crate) enum RunStatus {
     Ready(Arc<Supply>),
-    /// Others have wanted it before.
+    /// Earlier rows want it too.
     Queued,
     New,
 }
@@ -30,23 +29,23 @@ struct WantedRun {
     state: RunState,
     first_waiting: Option<WaitingRead>,
     more_waiting: Vec<WaitingRead>,
-    /// Rows that were planned and are not decoded.
+    /// Number of rows that are planned and not decoded.
     pending: usize,
-    /// Rows that were decoded.
+    /// Number of decoded rows.
     used: u64,
     closing: bool,
-    /// Whether it is in the list of idle runs.
+    /// It is in the list of idle runs.
     listed: bool,
-    /// The first batch that needs it.
+    /// Number of the first batch that needs it.
     needed_by: u64,
-    /// What is decoded, if it is a scene.
+    /// The requested patches, if it is a scene.
     scene: Option<Arc<SceneRead>>,
     /// It is a scene whose memory is needed until its last patch.
     is_whole: bool,
 }
 
 impl WantedRun {
-    /// Rows that come out of it.
+    /// Number of rows that are made from it.
     fn rows(&self) -> u64 {
         self.scene.as_ref().map_or(self.records.end - self.records.start, |scene| scene.patches.len() as u64)
     }
@@ -63,12 +62,12 @@ enum RunState {
 #[derive(Debug, Default)]
 pub(crate) struct Runs {
     generation: u64,
-    /// The epoch at hand.
+    /// The current epoch.
     epoch: u32,
     runs: HashMap<RunKey, WantedRun>,
-    /// In the order in which they are needed.
+    /// Keys of runs to read, in the order in which they are needed.
     queue: VecDeque<RunKey>,
-    /// Runs that no planned row needs, but perhaps a later one; the first is the first to go.
+    /// Runs that no planned row needs, but a later one may; the first is dropped first.
     idle: VecDeque<RunKey>,
     free: Vec<Vec<u8>>,
     /// Bytes of the buffers of runs that are read or being read.
@@ -76,7 +75,7 @@ pub(crate) struct Runs {
     free_bytes: u64,
     reading: usize,
     budget: u64,
-    /// The same for the reads of the next epoch: with those of the epoch at hand.
+    /// Budget for the reads of the next epoch and the current one together.
     budget_ahead: u64,
     pub(crate) peak: u64,
 }
@@ -86,13 +85,13 @@ impl Runs {
         Self { epoch, budget, budget_ahead, ..Self::default() }
     }
 
-    /// Gives back all memory that no run is in.
+    /// Frees all buffers without a run.
     pub(crate) fn forget_free(&mut self) {
         self.free.clear();
         self.free_bytes = 0;
     }
 
-    /// Forgets everything; what is being read comes back to nobody.
+    /// Discards all runs; reads in progress will be ignored.
     pub(crate) fn restart(&mut self, generation: u64, epoch: u32) {
         (self.generation, self.epoch) = (generation, epoch);
         self.queue.clear();
@@ -103,7 +102,7 @@ impl Runs {
         }
     }
 
-    /// Goes on to the next epoch, and forgets what the one before it has left.
+    /// Continues with the next epoch, and discards the remaining runs of the previous one.
     pub(crate) fn go_on(&mut self, epoch: u32) {
         self.epoch = epoch;
         let left: Vec<RunKey> = self.runs.keys().filter(|key| key.epoch != epoch).copied().collect();
@@ -118,7 +117,7 @@ impl Runs {
         self.reading > 0 || !self.queue.is_empty()
     }
 
-    /// Notes that `rows` rows of a batch want this run.
+    /// Records that `rows` rows of a batch want this run.
     pub(crate) fn want(&mut self, batch: u64, read: u32, rows: usize, planned: &PlannedRun) -> RunStatus {
         let (run, is_new) = self.run(batch, planned);
         run.pending += rows;
@@ -132,12 +131,12 @@ impl Runs {
         if is_new { RunStatus::New } else { RunStatus::Queued }
     }
 
-    /// Notes that rows of a later batch will want this run; whether nobody has wanted it before.
+    /// Records that rows of a later batch will want this run; returns true if the run is new.
     pub(crate) fn announce(&mut self, batch: u64, planned: &PlannedRun) -> bool {
         self.run(batch, planned).1
     }
 
-    /// The run, and whether it is new.
+    /// The run, and true if it is new.
     fn run(&mut self, batch: u64, planned: &PlannedRun) -> (&mut WantedRun, bool) {
         let mut is_new = false;
         let queue = &mut self.queue;
@@ -168,7 +167,7 @@ impl Runs {
         (run, is_new)
     }
 
-    /// Nobody needs the run any more once its planned rows are decoded.
+    /// Drops the run once its planned rows are decoded.
     pub(crate) fn close(&mut self, key: RunKey) {
         let Some(run) = self.runs.get_mut(&key) else { return };
         run.closing = true;
@@ -179,10 +178,10 @@ impl Runs {
         }
     }
 
-    /// The batch that needs the next run to be read, if there is room for it. Over the budget, one
-    /// at a time is read for the batch at the front, or nothing would ever go on.
+    /// The batch that needs the next run to read, if there is memory for it. Over the budget, one run
+    /// at a time is read for the batch at the front, so that the loader cannot stall.
     pub(crate) fn next_needed_by(&mut self, front: u64) -> Option<u64> {
-        // Those that were given up again, or are read already, are passed over.
+        // Skips runs that were discarded, or are read already.
         let is_queued = |run: &WantedRun| matches!(run.state, RunState::Queued);
         while !self.runs.get(self.queue.front()?).is_some_and(is_queued) {
             self.queue.pop_front();
@@ -191,8 +190,8 @@ impl Runs {
         let run = self.runs.get(&key)?;
         let (bytes, needed_by) = (run.bytes, run.needed_by);
         let budget = if key.epoch == self.epoch { self.budget } else { self.budget_ahead };
-        // A run that is idle is needed again, as a rule: reading ahead is not worth reading twice,
-        // going on is.
+        // An idle run is usually needed again: it is not dropped for reading ahead, but it is for the
+        // batch at the front.
         while needed_by <= front && self.held.saturating_add(bytes) > budget && self.forget_one() {}
         let fits = self.held.saturating_add(bytes) <= budget;
         if fits || (needed_by <= front && self.reading == 0) {
@@ -204,9 +203,9 @@ impl Runs {
         None
     }
 
-    /// What has filled the budget waits for later batches, and so does all at the head of the queue: a run
-    /// of the batch at the front that came behind them, because it could not be had when it was its turn,
-    /// goes first. The batch that needs it; `None` if there is none.
+    /// Runs that fill the budget, and runs at the head of the queue, may all belong to later batches.
+    /// Then a run of the front batch that came after them, because it could not be read in its turn,
+    /// goes first. Returns the batch that needs it; `None` if there is none.
     fn bring_to_front(&mut self, front: u64) -> Option<u64> {
         let needed = |key: &RunKey| {
             let run = self.runs.get(key).filter(|run| matches!(run.state, RunState::Queued))?;
@@ -218,7 +217,7 @@ impl Runs {
         self.runs.get(&key).map(|run| run.needed_by)
     }
 
-    /// Drops the run that has been idle for the longest; false if none is.
+    /// Drops the run that has been idle for the longest time; returns false if none is idle.
     fn forget_one(&mut self) -> bool {
         while let Some(key) = self.idle.pop_front() {
             let Some(run) = self.runs.get_mut(&key) else { continue };
@@ -234,7 +233,7 @@ impl Runs {
         false
     }
 
-    /// Takes the next run to be read.
+    /// Takes the next run to read.
     pub(crate) fn take(&mut self) -> Option<ReadTask> {
         let key = self.queue.pop_front()?;
         let run = self.runs.get(&key)?;
@@ -262,10 +261,10 @@ impl Runs {
         })
     }
 
-    /// A buffer for `bytes`, and what it takes: a free one that suits, or a new one. Free ones that
-    /// do not go when there is no room for both.
+    /// A buffer for `bytes`, and its size: a free one of suitable size, or a new one. Frees unsuitable
+    /// ones if there is no memory for both.
     fn buffer(&mut self, bytes: u64) -> (u64, Vec<u8>) {
-        // The last one given back is the one that is in the processor's cache.
+        // The buffer released last is in the processor's cache.
         let place = self.free.iter().rposition(|free| suits(free.len() as u64, bytes));
         let (bytes, buffer) = match place {
             Some(place) => {
@@ -283,7 +282,7 @@ impl Runs {
         (bytes, buffer)
     }
 
-    /// A run has been read, or could not be: `each` gets the rows that waited for it.
+    /// Records that a run was read, or failed: `each` gets the rows that waited for it.
     pub(crate) fn loaded(
         &mut self,
         task: &ReadTask,
@@ -293,7 +292,7 @@ impl Runs {
         self.reading = self.reading.saturating_sub(1);
         let known = (task.generation == self.generation).then(|| self.runs.get_mut(&task.key)).flatten();
         let Some(run) = known else {
-            // Nobody wants it any more.
+            // The run is not wanted any more.
             self.recycle(task.bytes, supply.and_then(Supply::into_buffer));
             return;
         };
@@ -303,7 +302,7 @@ impl Runs {
             each(waiting, supply.as_ref());
         }
         let Some(supply) = supply else {
-            // Who needs it later tries again.
+            // Rows that need it later try again.
             self.runs.remove(&task.key);
             self.recycle(task.bytes, None);
             return;
@@ -315,14 +314,14 @@ impl Runs {
         }
     }
 
-    /// `rows` rows out of this run are decoded, and hold no reference to it.
+    /// Records that `rows` rows from this run are decoded, and hold no reference to it.
     pub(crate) fn release(&mut self, key: RunKey, rows: usize) {
         let Some(run) = self.runs.get_mut(&key) else { return };
         run.pending = run.pending.saturating_sub(rows);
         run.used += rows as u64;
         let is_held = matches!(run.state, RunState::Ready(_));
         if let Some(scene) = run.scene.as_ref().filter(|_| is_held && !run.is_whole) {
-            // Patches that were handed on wait no longer.
+            // Patches that were handed on are not held any more.
             let bytes = scene.row_bytes.saturating_mul(rows as u64).min(run.bytes);
             run.bytes -= bytes;
             self.held = self.held.saturating_sub(bytes);
@@ -335,9 +334,9 @@ impl Runs {
                 self.retire(run);
             }
         } else if run.scene.is_none() && !std::mem::replace(&mut run.listed, true) {
-            // The window of scenes is within the budget: none is decoded twice.
+            // The window of scenes is within the budget, so no scene is decoded twice.
             self.idle.push_back(key);
-            // Of those that are gone by another way, the list knows nothing.
+            // The list may still contain runs that were dropped elsewhere.
             if self.idle.len() > 64 + 2 * self.runs.len() {
                 self.idle.retain(|key| self.runs.contains_key(key));
             }
@@ -346,7 +345,7 @@ impl Runs {
 
     fn retire(&mut self, run: WantedRun) {
         if let RunState::Ready(supply) = run.state {
-            // Of a supply that a thread still decodes out of, the memory goes with that thread.
+            // If a thread still decodes from the supply, that thread frees its memory.
             self.recycle(run.bytes, Arc::into_inner(supply).and_then(Supply::into_buffer));
         }
     }
@@ -355,8 +354,8 @@ impl Runs {
         self.held = self.held.saturating_sub(bytes);
         let Some(buffer) = buffer else { return };
         let bytes = buffer.len() as u64;
-        // What was needed once is kept, over the budget too: records of many MiB would be read to
-        // fresh pages each time, which costs more than the read.
+        // Memory that was needed once is kept, even over the budget: records of many MiB would
+        // otherwise be read into fresh pages each time, which costs more than the read.
         let room = self.budget.max(self.peak);
         if bytes > 0 && self.held.saturating_add(self.free_bytes).saturating_add(bytes) <= room {
             self.free_bytes += bytes;

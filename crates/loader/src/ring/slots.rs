@@ -1,4 +1,4 @@
-//! Slots: which batch gets one, and when another is made.
+//! Slots: assignment to batches, and creation of new ones.
 
 use super::Ring;
 use crate::plan::BatchPlan;
@@ -9,8 +9,8 @@ use shardpack_reader::Error;
 use std::sync::Arc;
 
 impl Ring {
-    /// Gives slots to the batches that have none, in order. The room of a slot that has to be made,
-    /// if there is one, and the slot that it replaces.
+    /// Assigns slots to the batches that have none, in order. Returns the room of a slot to make, if
+    /// one is needed, and the slot that it replaces.
     pub(super) fn attach(&mut self) -> Option<(SlotRoom, Option<Arc<Rows>>)> {
         let allowed = self.limits.slots + self.extra;
         for open in self.batches.iter_mut().filter(|open| open.state.is_waiting()) {
@@ -32,8 +32,8 @@ impl Ring {
                 self.slots += 1;
                 return Some((room.max(self.limits.room), None));
             }
-            // One that is too small, and in nobody's hands, makes room for a larger one. For one batch
-            // after the other: what fails would be the error of another batch.
+            // A free slot that is too small is replaced by a larger one. One at a time, because a
+            // failure would otherwise be reported for a different batch.
             if self.growing {
                 return None;
             }
@@ -46,15 +46,15 @@ impl Ring {
         None
     }
 
-    /// There is no memory for the slot that was to be made: an error of the first batch that waits
-    /// for one. Those after it ask again.
+    /// Memory for a new slot could not be allocated: an error of the first batch that waits for one.
+    /// Later batches try again.
     pub(crate) fn no_memory(&mut self, bytes: usize, source: std::io::Error) {
         self.slots = self.slots.saturating_sub(1);
         let Self { batches, runs, .. } = self;
         let Some(open) = batches.iter_mut().find(|open| open.state.is_waiting()) else { return };
         let path = format!("memory of batch {}, {bytes} bytes", open.plan.in_epoch);
         open.fail(Error::io(path, "allocate it", source));
-        // Nobody will decode its rows: let go of what was to be read for them.
+        // Its rows will not be decoded: release their runs.
         for read in open.plan.reads.drain(..) {
             if let Some(run) = read.run() {
                 runs.release(run.key, read.rows);
@@ -66,19 +66,19 @@ impl Ring {
         self.free.push(Arc::new(slot));
     }
 
-    /// One is made in place of another, or cannot be.
+    /// Records that a slot was replaced, or could not be.
     pub(crate) const fn grown(&mut self) {
         self.growing = false;
     }
 
-    /// One that no batch has asked for.
+    /// Adds a slot that no batch has requested.
     pub(crate) fn new_slot(&mut self, slot: Rows) {
         self.slots += 1;
         self.add_slot(slot);
     }
 
-    /// The caller waits and holds every slot that there is: without another one it would wait for
-    /// ever.
+    /// Allows one more slot if the caller waits and holds all slots, because it would otherwise wait
+    /// for ever.
     pub(crate) fn unblock(&mut self) -> bool {
         let wants_slot = self.batches.front().is_some_and(|open| !open.has_slot());
         let blocked = wants_slot && self.lent >= self.slots && self.slots >= self.limits.slots + self.extra;
@@ -89,7 +89,7 @@ impl Ring {
         blocked
     }
 
-    /// Takes back what a batch held.
+    /// Takes back the content of a batch.
     pub(crate) fn give_back(&mut self, slot: Arc<Rows>, plan: BatchPlan) {
         self.lent = self.lent.saturating_sub(1);
         if self.extra > 0 && self.slots > self.limits.slots {

@@ -1,10 +1,10 @@
-//! Threads write what is theirs, and nobody reads meanwhile.
+//! Threads write only their own rows, and nothing reads meanwhile.
 #![allow(unsafe_code)]
 
 use super::*;
 use crate::memory::{Allocate, Heap};
 
-/// The bytes lie in the value: where it goes, they go.
+/// The bytes lie inside the value, and move with it.
 struct Inline([u8; 64], Arc<AtomicUsize>);
 
 impl SlotMemory for Inline {
@@ -36,7 +36,7 @@ fn bytes_may_lie_in_the_value_itself() {
     assert_eq!(dropped.load(Ordering::Relaxed), 1);
 }
 
-/// Whether it lends these parts, and does not panic.
+/// Returns true if it lends these parts without a panic.
 fn lends(block: &mut Arc<Rows>, rows: usize, host: usize, parts: &[Range<usize>]) -> bool {
     let lend = std::panic::AssertUnwindSafe(|| Rows::lend(block, rows, host, parts, &mut Vec::new()));
     std::panic::catch_unwind(lend).is_ok()
@@ -88,10 +88,10 @@ fn another_library_writes_through_the_pointer() {
     }
     let part = Rows::memory(&block, 2..6).unwrap();
     assert_eq!(part.len(), 4);
-    // SAFETY: rule 5: four bytes of the block, which lives, and no slice of it is there.
+    // SAFETY: rule 5: four bytes of the block, which lives, and no slice of it exists.
     unsafe { std::ptr::write_bytes(part.cast::<u8>().as_ptr(), 9, part.len()) };
     assert_eq!(Rows::bytes(&block), Some(&[1, 1, 9, 9, 9, 9, 1, 1][..]));
-    // And the next batch is written into it as ever.
+    // The next batch can be written into it as usual.
     assert!(Rows::lend(&mut block, 1, usize::MAX, whole, &mut handles));
     handles[0].as_mut().unwrap().part(0).fill(2);
     handles.clear();
@@ -149,7 +149,8 @@ fn threads_write_the_bytes_of_their_pixels_and_no_others() {
     let mut block = block(24);
     let mut handles = Vec::new();
     assert!(Rows::lend(&mut block, 1, usize::MAX, std::slice::from_ref(&(0..24)), &mut handles));
-    // Two planes of 2 × 3 pixels of two bytes, turned by half: each byte, and who may write it.
+    // Two planes of 2 × 3 pixels of two bytes, turned by 180°: each byte, and the share that may write
+    // it.
     let origins = Origins { plane_bytes: 12, unit_bytes: 2, columns: 3, start: 5, plane: 0, row: -3, column: -1 };
     let shares = [0..2, 2..2, 2..6].map(|own| (0, Share { origins, own }));
     let (row, mut parts) = handles.swap_remove(0).unwrap().divide(&shares).ok().unwrap();

@@ -1,44 +1,44 @@
-//! Values that stay on a device: read once, when a loader opens, and decoded from there in every
-//! epoch ([`LoaderOptions::resident`](crate::LoaderOptions::resident)).
+//! Values that stay on a device: read once, when a loader opens, and decoded there in every epoch
+//! ([`LoaderOptions::resident`](crate::LoaderOptions::resident)).
 
 use super::value::RecordValue;
 use std::fmt;
 use std::io;
 
-/// Takes values to the device, from several threads at a time.
+/// Copies values to the device, from several threads at a time.
 ///
-/// First [`reserve`](Self::reserve), once; then [`keep`](Self::keep) for all values; then
-/// [`seal`](Self::seal). Only then slots are made and rows prepared.
+/// Call [`reserve`](Self::reserve) once, then [`keep`](Self::keep) for all values, then
+/// [`seal`](Self::seal). Slots are made and rows prepared only after that.
 pub trait Keeper: Send + Sync + fmt::Debug {
-    /// Bytes that a value of so many stored bytes takes on the device, at most.
+    /// Largest number of bytes of the device for a value of `stored_bytes`.
     fn value_bytes(&self, stored_bytes: u64) -> u64;
 
-    /// Bytes of the device that are free, and all of them.
+    /// Free bytes of the device, and its total.
     ///
     /// # Errors
-    /// The device's.
+    /// Errors of the device.
     fn free_bytes(&self) -> io::Result<(u64, u64)>;
 
-    /// Takes so many bytes of the device for all values.
+    /// Reserves `bytes` of the device for all values.
     ///
     /// # Errors
-    /// Whatever keeps them from being had.
+    /// Any reason why the memory cannot be reserved.
     fn reserve(&self, bytes: u64) -> io::Result<()>;
 
-    /// Copies values to the device. Of each its number, by which slots know it; `None` if it is not
-    /// for the device, or there is no room for it: its record is read whenever a batch needs it. Of a
-    /// picture only the bytes and the limits count.
+    /// Copies values to the device. Returns a number for each, by which slots refer to it; `None` if it
+    /// cannot be kept on the device, or there is no room for it: its record is then read whenever a
+    /// batch needs it. For a picture only the bytes and the limits are used.
     ///
     /// # Errors
-    /// The device's.
+    /// Errors of the device.
     fn keep(&self, values: &[RecordValue<'_>]) -> io::Result<Vec<Option<u64>>>;
 
-    /// Nothing more is kept.
+    /// Ends the copying.
     fn seal(&self);
 
-    /// Bytes that are taken on the device for values.
+    /// Bytes on the device for values.
     fn device_bytes(&self) -> u64;
 
-    /// Bytes that are taken on the host for what is known of them.
+    /// Bytes on the host for information about them.
     fn host_bytes(&self) -> u64;
 }

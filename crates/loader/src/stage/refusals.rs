@@ -1,4 +1,4 @@
-//! Rows that the host decoded though a stage was asked to.
+//! Rows that the host decoded despite a stage.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -7,9 +7,9 @@ use std::sync::{Mutex, PoisonError};
 /// Rows that a stage refused, or found odd, for one reason; the host decoded them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Refusal {
-    /// The reason, as the stage says it.
+    /// The reason given by the stage.
     pub reason: String,
-    /// Their number.
+    /// Number of rows.
     pub rows: u64,
     /// Keys of the first three samples.
     pub first: Vec<String>,

@@ -1,23 +1,24 @@
-//! Noise on the values of a row, as it comes: what a stage adds, and the host where it decodes in its place.
+//! Noise on the final values of a row, for a stage, and for the host where it decodes instead.
 
 use shardpack_array::change_runs;
 use shardpack_augment::Noise;
 use shardpack_format::{ElementType, Error, Layout, Result, to_usize};
 
-/// Noise that is added to the values of a row, last of all.
+/// Noise that is added to the values of a row after all other changes.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct RowNoise {
-    /// Noise, by the place of a value in `[height, width, bands]`, whatever the order of the axes.
+    /// The noise; it depends on the place of a value in `[height, width, bands]`, not on the order of
+    /// the axes.
     pub noise: Noise,
-    /// Values that stay as they are: what comes in the place of no-data, rounded to the type of the row.
+    /// Value without noise: the replacement for no-data, rounded to the type of the row.
     pub keep: Option<f32>,
 }
 
 impl RowNoise {
-    /// Adds it to the values of a row of so many rows, columns and bands, in the order of the layout.
+    /// Adds the noise to a row of this many rows, columns and bands, in the order of the layout.
     ///
     /// # Errors
-    /// `Usage` if they are no floats of at most 32 bits, or `row` is shorter than that.
+    /// `Usage` if the elements are not floats of at most 32 bits, or `row` is too short.
     pub fn add(
         &self,
         dtype: ElementType,

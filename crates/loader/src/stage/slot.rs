@@ -1,4 +1,4 @@
-//! The part of a slot that is on a device, and what is put into it.
+//! The part of a slot on a device, and its content.
 
 use super::row_mix::RowMix;
 use super::stream::StreamHandle;
@@ -11,85 +11,85 @@ use std::io;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// The part of a slot that is on a device: staging memory and the output of one batch.
+/// The part of a slot on a device: staging memory and the output of one batch.
 pub trait StageSlot: Send + Sync + fmt::Debug {
-    /// Where it is.
+    /// The device.
     fn device(&self) -> DeviceId;
 
-    /// The room that it has, at least.
+    /// Least room of the slot.
     fn room(&self) -> SlotRoom;
 
-    /// Begins a batch of so many bytes of output: whatever was prepared before is forgotten.
-    /// Nobody else uses the slot. Called with the loader's lock held: it does not wait.
+    /// Begins a batch with `output_bytes` of output; discards everything prepared before. The slot has
+    /// no other user. Called under the loader's lock, so it must not wait.
     fn begin(&self, output_bytes: usize);
 
-    /// Takes a value: copies the bytes that the device needs. `zstd` is for those that are to be
+    /// Accepts a value: copies the bytes that the device needs. `zstd` decompresses values that must be
     /// decompressed first.
     ///
-    /// A value that is damaged is refused: the host says what is wrong with it.
+    /// A damaged value is refused, and the host reports the damage.
     fn prepare(&self, spot: &Spot, value: &RecordValue<'_>, zstd: &mut ZstdDecoder) -> Prepared;
 
-    /// SlotRoom in the staging memory for a value of `bytes` bytes, as it is stored, cut into parts of
-    /// `step` bytes. Several threads read it there, and then it is prepared as it stands, without a
-    /// copy ([`StagedRoom::prepare`]). `None` if there is none. Does not wait.
+    /// Room in the staging memory for a stored value of `bytes` bytes, cut into parts of `step` bytes.
+    /// Several threads read the value into it, and then it is prepared in place, without a copy
+    /// ([`StagedRoom::prepare`]). `None` if there is not enough room. Must not wait.
     ///
-    /// All that is returned is dropped before the batch is submitted, and before the slot begins
+    /// The returned parts are all dropped before the batch is submitted, and before the slot begins
     /// another.
     fn room_for(self: Arc<Self>, spot: &Spot, bytes: usize, step: usize) -> Option<StagedParts> {
         let _ = (spot, bytes, step);
         None
     }
 
-    /// Takes a value that is on the device, by the number that
-    /// [`Keeper::keep`](super::Keeper::keep) gave it. `value` says how it is shown, and has no bytes.
+    /// Accepts a value that is on the device, by its number from [`Keeper::keep`](super::Keeper::keep).
+    /// `value` gives its rendering, and has no bytes.
     fn prepare_kept(&self, spot: &Spot, number: u64, value: &RecordValue<'_>, zstd: &mut ZstdDecoder) -> Prepared {
         let _ = (spot, value, zstd);
         Prepared::Refused(format!("a value {number} that is not on the device").into())
     }
 
-    /// A row that the host has decoded: all bytes of `spot`.
+    /// Accepts a row that the host has decoded: all bytes of `spot`.
     ///
     /// # Errors
-    /// Whatever keeps it from being kept until the upload; it becomes the error of the row.
+    /// Any reason why the bytes cannot be kept until the upload; it becomes the error of the row.
     fn put(&self, spot: &Spot, bytes: &[u8]) -> io::Result<()>;
 
-    /// The bytes of `spot` are to be zero, whatever was prepared for it.
+    /// Makes the bytes of `spot` zero, whatever was prepared for it.
     fn clear(&self, spot: &Spot);
 
-    /// All rows are prepared: begins to upload and to decode them. `host` are the first bytes of
-    /// the output, the fields that the stage does not take, and is copied before this returns.
-    /// Once all is done, or has failed, the stage calls [`Ticket::done`], from any thread, also
+    /// Starts to upload and decode the rows, which are all prepared. `host` are the first bytes of the
+    /// output, the fields that the stage does not accept; they are copied before this returns. When
+    /// everything is done, or has failed, the stage calls [`Ticket::done`], from any thread, possibly
     /// before this returns.
     fn submit(self: Arc<Self>, host: &[u8], ticket: Ticket);
 
     /// Address of the output on the device.
     fn address(&self) -> u64;
 
-    /// A consumer uses the output on this stream of the device: the next batch in this slot waits
-    /// for what is in that stream when the batch is given back.
+    /// Records that a consumer uses the output on this stream of the device: the next batch in this
+    /// slot waits for the work in that stream at the time when the batch is released.
     fn used_on(&self, stream: StreamHandle);
 
-    /// The consumer has given the batch back.
+    /// Records that the consumer has released the batch.
     fn release(&self);
 
     /// Copies a part of the output to the host, and waits for it.
     ///
     /// # Errors
-    /// The device's, or the range is not in the output.
+    /// Errors of the device, or of a range outside the output.
     fn read(&self, from: usize, to: &mut [u8]) -> io::Result<()>;
 
-    /// Copies to a part of the output, and waits for it. Called by a thread of the loader for a
+    /// Copies to a part of the output, and waits for the copy. Called by a thread of the loader for a
     /// batch that is done, before the consumer gets it.
     ///
     /// # Errors
-    /// The device's, or the range is not in the output.
+    /// Errors of the device, or of a range outside the output.
     fn write(&self, to: usize, bytes: &[u8]) -> io::Result<()>;
 
-    /// Mixes rows of a batch that is done, in the output, and waits for it: what
-    /// [`RowMix::apply`] does. Called by the consumer's thread, before it gets the batch.
+    /// Mixes rows of a finished batch, in the output, and waits for completion; equal to
+    /// [`RowMix::apply`]. Called by the consumer's thread, before it gets the batch.
     ///
     /// # Errors
-    /// The device's, a range is not in the output, or the stage does not mix.
+    /// Errors of the device, of a range outside the output, or of a stage that cannot mix.
     fn mix(&self, rows: &[Range<usize>], mix: &RowMix) -> io::Result<()> {
         let _ = (rows, mix);
         Err(io::Error::new(io::ErrorKind::Unsupported, "the device does not mix batches"))
@@ -98,20 +98,20 @@ pub trait StageSlot: Send + Sync + fmt::Debug {
 
 /// Room in staging memory for one value.
 pub trait StagedRoom: Send + Sync + fmt::Debug {
-    /// The bytes of the value; `None` while there are parts.
+    /// The bytes of the value; `None` while parts exist.
     fn bytes(&self) -> Option<&[u8]>;
 
-    /// As [`StageSlot::prepare`], of a value whose bytes are [`bytes`](Self::bytes).
+    /// As [`StageSlot::prepare`], for a value whose bytes are [`bytes`](Self::bytes).
     fn prepare(&self, value: &RecordValue<'_>, zstd: &mut ZstdDecoder) -> Prepared;
 }
 
 /// A part of a [`StagedRoom`], for one thread.
 pub trait StagedPart: Send + fmt::Debug {
-    /// Its bytes. What they hold is left from before.
+    /// The bytes of the part. Their initial content is unspecified.
     fn bytes(&mut self) -> &mut [u8];
 }
 
-/// SlotRoom that [`StageSlot::room_for`] has found, and its parts in order.
+/// Room from [`StageSlot::room_for`], and its parts in order.
 #[derive(Debug)]
 pub struct StagedParts {
     /// The room.
@@ -120,7 +120,7 @@ pub struct StagedParts {
     pub parts: Vec<Box<dyn StagedPart>>,
 }
 
-/// A device, as DLPack names it.
+/// A device, with the numbers of DLPack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct DeviceId {
     /// The kind: `kDLCUDA` is 2.
@@ -129,14 +129,14 @@ pub struct DeviceId {
     pub number: i32,
 }
 
-/// How much a slot can hold.
+/// Capacity of a slot.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct SlotRoom {
     /// Rows of a batch.
     pub rows: usize,
     /// Bytes of all fields.
     pub output_bytes: usize,
-    /// Bytes of those fields that the host decodes; they are the first of the output.
+    /// Bytes of the fields that the host decodes; they come first in the output.
     pub host_bytes: usize,
     /// The sum of [`Stage::staged_bytes`](super::Stage::staged_bytes) over the rows of a batch.
     pub staged_bytes: usize,
@@ -145,7 +145,7 @@ pub struct SlotRoom {
 }
 
 impl SlotRoom {
-    /// Whether what needs `other` fits.
+    /// Returns true if a batch that needs `other` fits.
     #[must_use]
     pub const fn holds(&self, other: &Self) -> bool {
         self.rows >= other.rows
@@ -155,7 +155,7 @@ impl SlotRoom {
             && self.between_bytes >= other.between_bytes
     }
 
-    /// More than this, by an eighth: for a batch like the largest so far.
+    /// A room larger by an eighth: for more batches like the largest so far.
     pub(crate) const fn grown(&self) -> Self {
         const fn more(bytes: usize) -> usize {
             bytes.saturating_add(bytes / 8)
@@ -169,7 +169,7 @@ impl SlotRoom {
         }
     }
 
-    /// Room for both.
+    /// The larger of both in each dimension.
     #[must_use]
     pub fn max(self, other: Self) -> Self {
         Self {
@@ -196,8 +196,8 @@ pub struct Spot {
 /// The answer of a stage to a value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Prepared {
-    /// The device will decode it. Of a picture: height and width of what it will write.
+    /// The device will decode it. For a picture: height and width of its output.
     Taken(Option<[u32; 2]>),
-    /// The host has to, for this reason. Reasons are counted, so they name no sample.
+    /// The host must decode it, for this reason. Reasons are counted, so they name no sample.
     Refused(Cow<'static, str>),
 }

@@ -1,5 +1,5 @@
-//! The fence around streams of a device. Other libraries name theirs by number, and the driver
-//! follows the number wherever it leads: whoever makes a [`StreamHandle`] answers for it.
+//! The fence around streams of a device. Other libraries pass their streams as numbers, and the driver
+//! trusts the number: the code that makes a [`StreamHandle`] is responsible for it.
 #![allow(unsafe_code)]
 
 /// A stream of a device, by the driver's handle.
@@ -18,7 +18,7 @@ impl StreamHandle {
     /// The stream of this handle.
     ///
     /// # Safety
-    /// It is a stream of the device of each batch that it is used with
+    /// The handle is a stream of the device of each batch that it is used with
     /// ([`Batch::used_on`](crate::Batch::used_on)), and lives until these batches are dropped.
     #[must_use]
     pub const unsafe fn new(handle: u64) -> Self {

@@ -1,4 +1,4 @@
-//! A batch that is under way on a device, and what becomes of it.
+//! A batch in progress on a device, and its result.
 
 use shardpack_format::{Hinted, Note};
 use shardpack_reader::{Error, Result};
@@ -8,52 +8,52 @@ use std::fmt;
 use std::io;
 use std::sync::{Arc, Weak};
 
-/// A value that the device took and found odd. The host decodes it, or says what is wrong with it;
-/// what its bytes in the output are until then does not matter.
+/// A value that the device accepted and then found odd. The host decodes it, or reports its error; its
+/// bytes in the output do not matter until then.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RowFault {
     /// The row.
     pub row: u32,
     /// The field, by its number.
     pub field: u32,
-    /// The reason that the device found. Reasons are counted, so they name no sample.
+    /// The reason found by the device. Reasons are counted, so they name no sample.
     pub reason: Cow<'static, str>,
 }
 
-/// Why a batch is not on the device.
+/// Reason why a batch is not on the device.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum StageFailure {
-    /// It cannot be had, for want of memory: an error of this batch. The loader goes on.
+    /// Not enough memory: an error of this batch. The loader continues.
     Batch(Note),
-    /// The device has failed, and nothing more can be decoded on it: the end of the loader.
+    /// The device has failed, and can decode nothing more: the end of the loader.
     Device(Note),
 }
 
-/// The end of a batch that was submitted.
+/// The end of a submitted batch.
 #[derive(Debug)]
 pub(crate) enum Ending {
-    /// It is on the device, but for these values.
+    /// The batch is on the device, except for these values.
     Decoded(Vec<RowFault>),
-    /// It is an error.
+    /// The batch is an error.
     Failed(Error),
     /// Nothing more will be decoded.
     Lost(Error),
 }
 
-/// Who is told that a batch is done.
+/// Receiver of the report that a batch is done.
 pub(crate) trait Completed: Send + Sync {
     fn completed(&self, generation: u64, batch: u64, ending: Ending);
 }
 
-/// A batch that was submitted. Whoever drops it without [`Ticket::done`] breaks the loader, in
-/// words: nobody waits for ever.
+/// A submitted batch. Dropping the ticket without [`Ticket::done`] stops the loader with an error, so
+/// that it does not wait for ever.
 pub struct Ticket {
     pub(crate) home: Weak<dyn Completed>,
     pub(crate) generation: u64,
     pub(crate) batch: u64,
-    /// As an error names it.
+    /// Number of the batch in its epoch, for errors.
     pub(crate) in_epoch: u64,
-    /// Keeps the slot from being used again, whatever it is made of.
+    /// Keeps the slot in use, regardless of its type.
     pub(crate) slot: Option<Arc<dyn Any + Send + Sync>>,
 }
 
@@ -64,7 +64,7 @@ impl fmt::Debug for Ticket {
 }
 
 impl Ticket {
-    /// The batch is on the device, but for these values; or why it is not.
+    /// Reports that the batch is on the device, except for these values, or the reason why it is not.
     pub fn done(mut self, result: Result<Vec<RowFault>, StageFailure>) {
         let error = |note: Note| {
             let source = io::Error::other(Hinted::from(note));
@@ -79,7 +79,7 @@ impl Ticket {
     }
 
     fn end(&mut self, ending: Ending) {
-        // Before threads look for a slot that nobody uses.
+        // Before threads look for a free slot.
         let Some(slot) = self.slot.take() else { return };
         drop(slot);
         if let Some(home) = self.home.upgrade() {

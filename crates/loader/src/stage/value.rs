@@ -1,4 +1,4 @@
-//! Fields and values, as a stage sees them.
+//! Fields and values for a stage.
 
 use super::memo::Memo;
 use super::row_noise::RowNoise;
@@ -7,7 +7,7 @@ use shardpack_augment::Augmentation;
 use shardpack_format::{ArrayDescriptor, Codec, ElementType, Limits};
 use shardpack_jpeg::{PixelLayout, Rendering, Scaling, View};
 
-/// A field of a batch, as far as a stage has to know it.
+/// Description of a field of a batch for a stage.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct FieldSpec<'a> {
     /// Its name.
@@ -24,65 +24,64 @@ pub struct FieldSpec<'a> {
 pub enum FieldSource<'a> {
     /// Pictures.
     Picture {
-        /// How they are shown.
+        /// Their view.
         view: View,
         /// Order of the axes.
         layout: PixelLayout,
-        /// How floats are made of levels, if [`FieldSpec::dtype`] is one.
+        /// Conversion of levels to floats, if [`FieldSpec::dtype`] is a float type.
         scaling: Scaling,
-        /// How their levels are changed.
+        /// Augmentations of their levels.
         changes: &'a [Augmentation],
     },
     /// Arrays.
     Array {
-        /// Examples of how they are stored, before they are finished.
+        /// Examples of stored arrays, before the steps after decoding.
         stored: &'a [(Codec, ArrayDescriptor)],
-        /// Of rows that are only a part of an array its size and its bands. Where it lies differs from
-        /// row to row; without rows (a height of 0) it has all pixels.
+        /// Size and bands of the part, if rows are parts of arrays. The place differs from row to row;
+        /// without rows (a height of 0) the part has all pixels.
         part: Option<&'a Region>,
     },
     /// Columns of the index, and stored bytes.
     Other,
 }
 
-/// A value of a record that was checked.
+/// A value of a checked record.
 #[derive(Debug, Clone, Copy)]
 pub enum RecordValue<'a> {
     /// A picture.
     Picture {
-        /// By which its encoding is known.
+        /// Media type, which identifies its encoding.
         media_type: &'a str,
-        /// As stored.
+        /// Stored bytes.
         bytes: &'a [u8],
-        /// Which part of it is shown, and how.
+        /// The part that is shown, and its rendering.
         how: &'a Rendering,
-        /// How its levels are changed before anything else is made of them, by the draws of
-        /// [`Rendering::key`].
+        /// Augmentations of its levels, before any other step, with the draws of [`Rendering::key`].
         changes: &'a [Augmentation],
-        /// Type of the elements to make.
+        /// Element type of the output.
         dtype: ElementType,
-        /// How floats are made of levels.
+        /// Conversion of levels to floats.
         scaling: &'a Scaling,
         /// Limits of decoding.
         limits: &'a Limits,
     },
     /// An array.
     Array {
-        /// How the payload is encoded.
+        /// Encoding of the payload.
         codec: Codec,
-        /// Its type and shape; `decoded` is the type that is asked for, or that of which `finish` makes
+        /// Its type and shape; `decoded` is the requested type, or the type that `finish` converts to
         /// it.
         descriptor: &'a ArrayDescriptor,
         /// The payload.
         bytes: &'a [u8],
-        /// The part that is asked for, in the order that is asked for; all, as the descriptor has
-        /// it, if there is none.
+        /// The requested part, in the requested order of axes; `None` for the whole array, in stored
+        /// order.
         region: Option<&'a Region>,
         /// Steps after decoding.
         finish: &'a Finish,
-        /// Noise that is added then.
+        /// Noise to add after that.
         noise: Option<RowNoise>,
-        /// Of an array of which several rows take a part, what the stage has noted about it.
+        /// The note of the stage about the array, if several rows take a part of it.
         memo: Option<&'a Memo>,
         /// Limits of decoding.
         limits: &'a Limits,

@@ -4,24 +4,24 @@ use shardpack_format::to_usize;
 use shardpack_reader::Result;
 use shardpack_reader::raw::room;
 
-/// Grows a buffer to the size class of `bytes`, and returns it. What is in it does not matter: where
-/// it has to grow it is made anew, as large as its class. One that doubles, or that is there twice
-/// while it is copied, takes more than is predicted.
+/// Grows a buffer to the size class of `bytes`, and returns it. Its content is not preserved: a buffer
+/// that must grow is allocated anew, at the size of its class, because a buffer that doubles, or exists
+/// twice while it is copied, would take more than predicted.
 ///
 /// # Errors
-/// `Usage` if there is no memory for it.
+/// `Usage` if memory cannot be allocated.
 pub(super) fn class_room(buffer: &mut Vec<u8>, bytes: u64) -> Result<&mut [u8]> {
     let class = size_class(bytes);
     if (buffer.len() as u64) < class {
         *buffer = Vec::new();
-        // What fails here fails there.
+        // A failure here is reported by `room` below.
         _ = buffer.try_reserve_exact(to_usize(class));
     }
     room(buffer, class)
 }
 
-/// Size of the buffer for a run: steps of 6 to 12 %, and whole pages, so that buffers fit again and
-/// again though no two runs are alike.
+/// Size of the buffer for a run: steps of 6 to 12 %, and whole pages, so that buffers can be reused
+/// although run sizes differ.
 pub(crate) fn size_class(bytes: u64) -> u64 {
     let step = (bytes.checked_next_power_of_two().unwrap_or(bytes) / 16).max(4096);
     bytes.checked_next_multiple_of(step).unwrap_or(bytes)

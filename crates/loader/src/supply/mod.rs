@@ -1,15 +1,14 @@
-//! Where the bytes of a row come from. Every row of a batch waits for a [`Supply`], and this is the
-//! one place that says which there are:
+//! Source of the bytes of a row. Every row of a batch waits for a [`Supply`]; these are the kinds:
 //!
-//! | supply | what several rows share | what a row does |
+//! | supply | shared by several rows | work of a row |
 //! |---|---|---|
 //! | [`Memory`](Supply::Memory) | a run of records, read at once | checks and decodes its record |
 //! | [`PageCache`](Supply::PageCache) | nothing: the system holds the run | reads its record, then as above |
-//! | [`Parts`](Supply::Parts) | nothing: the record is large | opens its record, whose parts all threads make |
+//! | [`Parts`](Supply::Parts) | nothing: the record is large | opens its record; all threads decode its parts |
 //! | [`Scene`](Supply::Scene) | a record, decoded once for several patches | copies its patch |
-//! | [`Device`](Supply::Device) | values that stay on a device | names its values to the stage |
+//! | [`Device`](Supply::Device) | values that stay on a device | passes the numbers of its values to the stage |
 //!
-//! A value that a device found odd is *mended*: its record is read once more as in `PageCache`, and
+//! A value that a device found odd is *mended*: its record is read once more, as in `PageCache`, and
 //! decoded by the host.
 
 mod buffer;
@@ -35,25 +34,25 @@ pub(crate) use whole_scene::{PatchWindow, WholeScene};
 use shardpack_reader::{Error, Shard};
 use std::sync::Arc;
 
-/// Where the bytes of rows come from.
+/// Source of the bytes of rows.
 #[derive(Debug)]
 pub(crate) enum Supply {
-    /// Records in memory, as they stand in the file.
+    /// Records in memory, as in the file.
     Memory(LoadedRun),
     /// Records of a shard that the page cache holds: a thread reads each one just before it decodes
     /// it.
     PageCache(Arc<Shard>),
-    /// Large records of a shard: all threads share one.
+    /// Large records of a shard: all threads work on one together.
     Parts(Arc<Shard>),
-    /// The patches of a sample, decoded; or why they could not be.
+    /// The decoded patches of a sample, or the error of decoding them.
     Scene(Arc<Shard>, Result<Scene, Error>),
-    /// Records of a shard whose values stay on a device. One that lacks a value there is read as
+    /// Records of a shard whose values stay on a device. A record with a missing value there is read as
     /// from the page cache.
     Device(Arc<Shard>),
 }
 
 impl Supply {
-    /// The shard that it is of.
+    /// The shard of the records.
     pub(crate) const fn shard(&self) -> &Arc<Shard> {
         match self {
             Self::Memory(run) => run.shard(),
@@ -61,12 +60,12 @@ impl Supply {
         }
     }
 
-    /// Whether a row of it is opened alone, because all threads come to help.
+    /// Returns true if each row is opened separately, because all threads work on it together.
     pub(crate) const fn is_in_parts(&self) -> bool {
         matches!(self, Self::Parts(_))
     }
 
-    /// Memory of a scene that waits as a whole.
+    /// Memory of a scene that is kept as a whole.
     pub(crate) fn held_bytes(&self) -> Option<u64> {
         match self {
             Self::Scene(_, Ok(scene)) => scene.held_bytes(),

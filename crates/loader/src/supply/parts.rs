@@ -1,15 +1,15 @@
-//! One large record, made into its row by all threads together.
+//! One large record, decoded into its row by all threads together.
 //!
-//! The thread that takes the row *opens* the record (`decode/opening.rs`): it reads what must be
-//! known first, the head, small values and the headers of chunks, and cuts the rest into parts. Each
-//! part is then taken by whoever has time, and goes once through the cache of that core: read,
-//! CRC32, decoded to its place. Parts that need no decoding are read to their place, in the row or,
-//! if a stage takes the value, in its staging memory. Whoever ends the last part joins the CRCs,
-//! compares, and completes the row.
+//! The thread that takes the row *opens* the record (`decode/opening.rs`): it reads the head, small
+//! values and the headers of chunks, and cuts the rest into parts. Idle threads take the parts, and
+//! each part passes once through the cache of a core: read, CRC32, decode in place. Parts that need no
+//! decoding are read directly to their place, in the row or, if a stage accepts the value, in its
+//! staging memory. The thread that finishes the last part combines the CRCs, compares them, and
+//! completes the row.
 //!
-//! Whatever is amiss — a record that cannot be cut, a read that fails, a CRC, a chunk — the record
-//! is read once more as a whole, in the way of small records. That way alone says what is wrong, or
-//! that it was nothing lasting; here nobody has to.
+//! After any failure — a record that cannot be cut, a failed read, a CRC, a chunk — the record is read
+//! once more as a whole, like a small record. Only that path reports the error, or finds that it was
+//! temporary; the code here reports none.
 
 use super::buffer::class_room;
 use crate::fields::CutOf;
@@ -26,18 +26,18 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-/// A large record and the row that it becomes.
+/// A large record and its row.
 pub(crate) struct LargeRecord {
     pub(crate) of: RowId,
     shard: Arc<Shard>,
     frame: Frame,
-    /// What is not cut: the head, small values, and what is between values. In order.
+    /// The bytes that are not cut: the head, small values, and gaps between values. In order.
     kept: Vec<KeptBytes>,
     fields: Vec<MadeField>,
     parts: Vec<RecordPart>,
-    /// The next part that nobody has taken.
+    /// The next part that no thread has taken.
     next: AtomicUsize,
-    /// Parts that are not done.
+    /// Number of unfinished parts.
     left: AtomicUsize,
     failed: AtomicBool,
     abandoned: AtomicBool,
@@ -45,9 +45,9 @@ pub(crate) struct LargeRecord {
     row: Mutex<Option<UnmadeRow>>,
 }
 
-/// The row that a record becomes.
+/// The unfinished row of a record.
 pub(crate) struct UnmadeRow {
-    /// Values in staging memory. They go before the handle does: the slot is in use until then.
+    /// Values in staging memory. Dropped before the handle: the slot is in use until then.
     pub(crate) staged: Vec<StagedValue>,
     pub(crate) handle: Arc<RowMut>,
     /// Axes of its ragged fields.
@@ -63,11 +63,11 @@ pub(crate) struct StagedValue {
     pub(crate) room: Box<dyn StagedRoom>,
 }
 
-/// Where a part goes.
+/// Target of a part.
 pub(crate) enum PartTarget {
-    /// Its place in the row, as it is or decoded.
+    /// Its place in the row; the bytes are copied or decoded.
     Row(PartMut),
-    /// Its place in staging memory, as it is. The handle keeps the slot in use, and goes last.
+    /// Its place in staging memory, as stored. The handle keeps the slot in use, and is dropped last.
     Stage { part: Box<dyn StagedPart>, _handle: Arc<RowMut> },
 }
 
@@ -80,31 +80,31 @@ impl PartTarget {
     }
 }
 
-/// Bytes of the record that were read by whoever opened it.
+/// Bytes of the record that were read when it was opened.
 pub(crate) struct KeptBytes {
     /// From the start of the record.
     pub(crate) start: u64,
     pub(crate) bytes: Vec<u8>,
-    /// Without the frame, which has one of its own.
+    /// Without the frame, which has a CRC of its own.
     pub(crate) crc: crc32fast::Hasher,
 }
 
-/// What becomes of a field of the batch.
+/// Decoding of a field of the batch.
 pub(crate) enum MadeField {
-    /// Decoded of what was kept, when all parts are there.
+    /// Decoded from the kept bytes, when all parts are done.
     Kept,
-    /// Its stored bytes come as they are, so many.
+    /// Its stored bytes are copied; the number of bytes.
     Stored(u64),
-    /// Decoded part by part; and what was known of its window.
+    /// Decoded part by part; with the window known at the time of opening.
     Array(Box<WindowedSplit>),
-    /// Its stored bytes are read into staging memory, and prepared when all parts are there.
+    /// Its stored bytes are read into staging memory, and prepared when all parts are done.
     Staged,
 }
 
-/// How an array is cut into parts.
+/// Cut of an array into parts.
 pub(crate) struct WindowedSplit {
     pub(crate) split: ArraySplit,
-    /// What was known of its window then.
+    /// The window known at that time.
     pub(crate) window: Option<CutOf>,
 }
 
@@ -112,8 +112,7 @@ pub(crate) struct WindowedSplit {
 pub(crate) struct RecordPart {
     /// From the start of the record.
     bytes: Range<u64>,
-    /// Number of the field, and of the part in its array; `None` for bytes that the batch has
-    /// nothing of.
+    /// Number of the field, and of the part in its array; `None` for bytes that the batch does not use.
     of: Option<(usize, usize)>,
     state: Mutex<PartState>,
 }
@@ -125,7 +124,7 @@ struct PartState {
     ends: Ends,
 }
 
-/// What a thread works on parts with: used again for every part.
+/// Memory of a thread for parts, reused for every part.
 #[derive(Default)]
 pub(crate) struct PartScratch {
     bytes: Vec<u8>,
@@ -149,7 +148,7 @@ pub(crate) fn steps(bytes: &Range<u64>, step: u64) -> impl Iterator<Item = Range
 }
 
 impl RecordPart {
-    /// A part that goes `to` a place, if the batch has something of it.
+    /// A part with its target `to`, if the batch uses it.
     pub(crate) fn new(bytes: Range<u64>, of: Option<(usize, usize)>, to: Option<PartTarget>) -> Self {
         Self { bytes, of, state: Mutex::new(PartState { to, ..PartState::default() }) }
     }
@@ -174,7 +173,7 @@ impl LargeRecord {
         Self { of, shard, frame, kept, fields, parts, next, left, failed, abandoned, row: Mutex::new(Some(row)) }
     }
 
-    /// Whether there are parts that nobody has taken.
+    /// Returns true if a part is left to take.
     pub(crate) fn has_parts(&self) -> bool {
         self.next.load(Ordering::Relaxed) < self.parts.len()
     }
@@ -190,16 +189,16 @@ impl LargeRecord {
         (number < self.parts.len()).then_some(number)
     }
 
-    /// Reads and decodes a part that was taken.
+    /// Reads and decodes a part that a thread has taken.
     pub(crate) fn work(&self, number: usize, decoder: &mut ArrayDecoder, bench: &mut PartScratch, counters: &Counters) {
-        // What fails once is read as a whole anyway.
+        // After one failure, the record is read as a whole anyway.
         let wanted = !self.failed.load(Ordering::Relaxed) && !self.is_abandoned();
         if wanted && self.part(number, decoder, bench, counters).is_none() {
             self.fail();
         }
     }
 
-    /// Nobody wants the row any more.
+    /// Records that the row is not wanted any more.
     pub(crate) fn abandon(&self) {
         self.abandoned.store(true, Ordering::Relaxed);
     }
@@ -208,18 +207,18 @@ impl LargeRecord {
         self.abandoned.load(Ordering::Relaxed)
     }
 
-    /// The record has to be read as a whole.
+    /// Records that the record must be read as a whole.
     pub(crate) fn fail(&self) {
         self.failed.store(true, Ordering::Relaxed);
     }
 
-    /// A part that was taken is done, or has failed: whether it was the last one.
+    /// Records that a taken part is done or has failed; returns true if it was the last one.
     pub(crate) fn done(&self, number: usize) -> bool {
         if let Some(part) = self.parts.get(number) {
-            // Its bytes are given back before it counts.
+            // Its bytes are released before it counts as done.
             part.state().to = None;
         }
-        // AcqRel: who ends the last part sees what all others have done.
+        // AcqRel: the thread that finishes the last part sees the writes of all others.
         self.left.fetch_sub(1, Ordering::AcqRel) == 1
     }
 
@@ -236,14 +235,14 @@ impl LargeRecord {
         let length = size(part.bytes.end - part.bytes.start)?;
         let split = match part.of.and_then(|(field, part)| Some((self.fields.get(field)?, part))) {
             Some((MadeField::Array(array), part)) if !array.split.is_copy() => Some((&array.split, part)),
-            // The stage has given no room for it, or room of another size.
+            // The stage has provided no room for it, or room of a different size.
             Some((MadeField::Staged, _)) if to.as_mut().is_none_or(|to| to.bytes().len() != length) => return None,
             _ => None,
         };
         match (to, split) {
             (Some(to), None) => self.read(part, Some(to.bytes()), &mut bench.bytes, crc, counters),
             (None, None) => self.read(part, None, &mut bench.bytes, crc, counters),
-            // Nothing of it is asked for.
+            // The part is not requested.
             (None, Some(_)) => self.read(part, None, &mut bench.bytes, crc, counters),
             (Some(PartTarget::Stage { .. }), Some(_)) => None,
             (Some(PartTarget::Row(to)), Some((split, number))) => {
@@ -258,8 +257,8 @@ impl LargeRecord {
         }
     }
 
-    /// Reads a part, and its CRC32 while it is in the cache; to `scratch`, step by step, if it is
-    /// wanted for nothing else.
+    /// Reads a part, and computes its CRC32 while it is in the cache; reads into `scratch`, step by
+    /// step, if only the CRC is needed.
     fn read(
         &self,
         part: &RecordPart,
@@ -292,13 +291,13 @@ impl LargeRecord {
         &self.shard
     }
 
-    /// The row, with its axes and what is staged of it, when all parts are done.
+    /// The row, with its axes and staged values, when all parts are done.
     pub(crate) fn take_row(&self) -> Option<(RowMut, Vec<u64>, Vec<StagedValue>)> {
         let UnmadeRow { staged, handle, dims } = self.row.lock().unwrap_or_else(PoisonError::into_inner).take()?;
         Some((Arc::into_inner(handle)?, dims, staged))
     }
 
-    /// Whether every part is there, and the CRC32 of all of them is that of the record.
+    /// Returns true if every part is done, and their combined CRC32 equals the record's.
     pub(crate) fn is_whole(&self) -> bool {
         !self.failed.load(Ordering::Relaxed) && (!self.shard.options().check_crc || self.crc() == self.frame.body_crc32)
     }
@@ -313,7 +312,7 @@ impl LargeRecord {
         whole.finalize()
     }
 
-    /// The value of a stored field, out of what was kept or is staged.
+    /// The value of a stored field, from kept or staged bytes.
     pub(crate) fn value<'a>(
         &'a self,
         staged: &'a [StagedValue],
@@ -337,7 +336,7 @@ impl LargeRecord {
             Some(staged) => staged.room.bytes(),
             None => within(&self.kept, &place.bytes),
         };
-        // Not to be seen: the record is read as a whole then.
+        // Users do not see this error: the record is then read as a whole.
         let bytes =
             bytes.ok_or_else(|| FormatError::usage("value of a large record", "one that was kept", position))?;
         Ok(Some(FieldValue {
@@ -348,7 +347,7 @@ impl LargeRecord {
         }))
     }
 
-    /// What was known of the window of a field that was made in parts.
+    /// The window of a field that was decoded in parts, as far as it is known.
     pub(crate) fn window(&self, number: usize) -> Option<CutOf> {
         match self.fields.get(number) {
             Some(MadeField::Array(array)) => array.window,
@@ -356,7 +355,7 @@ impl LargeRecord {
         }
     }
 
-    /// Completes a field that was made in parts, with its axes; false if it was not.
+    /// Completes a field that was decoded in parts, and its axes; returns false if it was not.
     pub(crate) fn complete(&self, number: usize, row: &mut RowMut, dims: &mut [u64]) -> Result<bool> {
         match self.fields.get(number) {
             Some(MadeField::Stored(length)) => {

@@ -1,4 +1,4 @@
-//! A run of records in memory: read as a whole, or, where that fails, record by record.
+//! A run of records in memory: read as a whole, or, if that fails, record by record.
 
 use super::buffer::class_room;
 use crate::fault;
@@ -8,32 +8,32 @@ use shardpack_reader::{Error, Result, Shard};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Consecutive records of a shard, as they stand in the file.
+/// Consecutive records of a shard, as in the file.
 #[derive(Debug)]
 pub(crate) struct LoadedRun {
     shard: Arc<Shard>,
     /// Offset in the file.
     start: u64,
-    /// Never shorter than when it was new, so that it is filled with zeros once.
+    /// Never shorter than when it was new, so that it is zeroed only once.
     buffer: Vec<u8>,
     used: usize,
-    /// Records that could not be read; the others are there.
+    /// Records that could not be read; the others are in the buffer.
     faults: Vec<(u64, Error)>,
 }
 
 impl LoadedRun {
-    /// Reads records into `buffer`, and says how many bytes that were. They are not compared with
-    /// anything yet. If a run cannot be read as a whole, its records are read one by one, so that one
-    /// bad sector costs one sample: a record that cannot be read is an error of its row.
+    /// Reads records into `buffer`, and returns the number of bytes read. They are not checked yet. If
+    /// a run cannot be read as a whole, its records are read one by one, so that one bad sector costs
+    /// one sample: a record that cannot be read is an error of its row.
     ///
     /// # Errors
-    /// `Usage` if there is no memory for it.
+    /// `Usage` if memory cannot be allocated.
     pub(crate) fn read(shard: &Arc<Shard>, records: &Range<u64>, buffer: Vec<u8>) -> Result<(Self, u64)> {
         let span = shard.span(records)?;
         let mut run = Self { shard: Arc::clone(shard), start: span.start, buffer, used: 0, faults: Vec::new() };
         let allowed = records.clone().try_for_each(|record| shard.check_length(record));
         if let (Err(error), 1) = (&allowed, records.end - records.start) {
-            // Before memory is taken for it.
+            // Before memory is allocated for it.
             run.faults.push((records.start, error.clone()));
             return Ok((run, 0));
         }
@@ -60,7 +60,7 @@ impl LoadedRun {
     /// The bytes of a record, padding included.
     ///
     /// # Errors
-    /// Why it could not be read.
+    /// The error of reading it.
     pub(crate) fn record(&self, record: u64) -> Result<&[u8]> {
         if let Some((_, error)) = self.faults.iter().find(|(failed, _)| *failed == record) {
             return Err(error.clone());
@@ -74,8 +74,8 @@ impl LoadedRun {
     }
 }
 
-/// Reads one record to its place in the buffer of a run that failed with `whole`: once more, even
-/// if it is all of the run.
+/// Reads one record to its place in the buffer of a run that failed with `whole`: once more, even if it
+/// is the whole run.
 fn read_again(shard: &Shard, record: u64, start: u64, run: &mut [u8], whole: &Error) -> Result<u64> {
     shard.check_length(record)?;
     if !fault::is_local(whole) {

@@ -1,7 +1,7 @@
-//! A scene: the patches of one sample, decoded together out of a record that is read once. They wait
-//! here until their batches come; each is then copied to its row, and its memory goes to the next
-//! scene. Where patches would take at least as much memory as the scene, it waits as a whole. Where a
-//! stage decodes them, the record waits as it is stored.
+//! A scene: the patches of one sample, decoded together from a record that is read once. They are held
+//! here until their batches come; each is then copied to its row, and its memory is reused for the next
+//! scene. If patches would take at least as much memory as the scene, the scene is kept as a whole. If
+//! a stage decodes the patches, the stored record is kept.
 
 use super::whole_scene::WholeScene;
 use crate::fields::Object;
@@ -9,23 +9,23 @@ use crate::patches::{PatchAt, PatchPlan};
 use crate::stage::Memo;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Which patches of a sample are wanted.
+/// The requested patches of a sample.
 #[derive(Debug)]
 pub(crate) struct SceneRead {
     pub(crate) sample: u64,
     pub(crate) epoch: u32,
-    /// Which draw of the sample it is, of several in an epoch.
+    /// Number of the draw, if an epoch draws the sample several times.
     pub(crate) repetition: u32,
     /// Numbers of the patches that this rank takes.
     pub(crate) patches: Vec<u32>,
-    /// Memory of each of them.
+    /// Memory of each patch, in bytes.
     pub(crate) row_bytes: u64,
-    /// Whether the record waits in place of them.
+    /// The record is kept in place of the patches.
     pub(crate) is_stored: bool,
 }
 
 impl SceneRead {
-    /// Memory that its patches take.
+    /// Memory of its patches, in bytes.
     pub(crate) fn bytes(&self) -> u64 {
         self.row_bytes.saturating_mul(self.patches.len() as u64)
     }
@@ -34,24 +34,24 @@ impl SceneRead {
 /// The patches of a sample.
 #[derive(Debug)]
 pub(crate) struct Scene {
-    /// By number.
+    /// Patches, in the order of their numbers.
     pub(crate) patches: Vec<ScenePatch>,
-    /// Whether it waits as a whole: then patches have no memory of their own.
+    /// The scene is kept as a whole: patches have no memory of their own.
     pub(crate) is_whole: bool,
     pub(crate) content: SceneContent,
     pub(crate) plan: Arc<PatchPlan>,
 }
 
-/// What waits of a scene.
+/// Kept content of a scene.
 #[derive(Debug)]
 pub(crate) enum SceneContent {
-    /// The record, of which a stage decodes patches.
+    /// The record, for a stage that decodes patches.
     Stored(SceneRecord),
-    /// Field by field what was decoded, and values that are no tensors.
+    /// Decoded fields, and values that are not tensors.
     Decoded { fields: Vec<SceneField>, objects: Vec<Option<Object>> },
 }
 
-/// What waits of a field.
+/// Kept content of a field.
 #[derive(Debug)]
 pub(crate) enum SceneField {
     /// The sample has no value.
@@ -61,7 +61,7 @@ pub(crate) enum SceneField {
     Whole(WholeScene),
     /// One row for all patches.
     Shared(Vec<u8>),
-    /// Nothing: it stands in the index.
+    /// Nothing: rows take the value from the index.
     FromIndex,
 }
 
@@ -74,15 +74,15 @@ impl Default for SceneContent {
 /// A record that was read and checked.
 #[derive(Debug)]
 pub(crate) struct SceneRecord {
-    /// Perhaps longer than the record.
+    /// May be longer than the record.
     bytes: Vec<u8>,
     length: usize,
-    /// What the stage has noted, field by field.
+    /// Notes of the stage, one for each field.
     pub(crate) memos: Vec<Memo>,
 }
 
 impl SceneRecord {
-    /// The first `length` bytes of `bytes`, with a memo for each field.
+    /// A record in the first `length` bytes of `bytes`, with a memo for each field.
     pub(crate) const fn new(bytes: Vec<u8>, length: usize, memos: Vec<Memo>) -> Self {
         Self { bytes, length, memos }
     }
@@ -96,9 +96,9 @@ impl SceneRecord {
 pub(crate) struct ScenePatch {
     pub(crate) number: u32,
     pub(crate) at: Option<PatchAt>,
-    /// First plane, row and column, if its mask decides.
+    /// First plane, row and column, if its mask determines them.
     pub(crate) origin: Option<[u64; 3]>,
-    /// Until it is handed on; nothing where scenes wait as a whole.
+    /// Its memory, until it is handed on; `None` if the scene is kept as a whole.
     pub(crate) bytes: Mutex<Option<Vec<u8>>>,
 }
 
@@ -114,7 +114,7 @@ impl Scene {
         outs
     }
 
-    /// Memory of what waits as a whole; `None` if patches have memory of their own.
+    /// Memory of a scene that is kept as a whole; `None` if patches have memory of their own.
     pub(crate) fn held_bytes(&self) -> Option<u64> {
         let bytes = match &self.content {
             SceneContent::Stored(record) => record.bytes.len() as u64,
@@ -126,7 +126,7 @@ impl Scene {
         self.is_whole.then_some(bytes)
     }
 
-    /// Notes where patches lie.
+    /// Sets the places of the patches.
     pub(crate) fn place(&mut self, places: Vec<PatchAt>) {
         for (patch, at) in self.patches.iter_mut().zip(places) {
             patch.at = Some(at);
@@ -135,7 +135,7 @@ impl Scene {
 }
 
 impl Drop for Scene {
-    /// Of an epoch that was broken off; a record always.
+    /// Reuses the memory of unused patches of an interrupted epoch, and of a record.
     fn drop(&mut self) {
         if let SceneContent::Stored(record) = &mut self.content {
             self.plan.give_back_scene(std::mem::take(&mut record.bytes));

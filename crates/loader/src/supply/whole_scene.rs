@@ -1,5 +1,5 @@
-//! Scenes that wait as a whole, decoded, where their patches would take at least as much memory: each
-//! patch is then copied once, from the scene to its row.
+//! Scenes that are kept as a whole, decoded, because their patches would take at least as much memory:
+//! each patch is then copied once, from the scene to its row.
 
 use crate::patches::PatchPlan;
 use shardpack_array::Finish;
@@ -8,7 +8,7 @@ use shardpack_format::{Dtype, Layout, Result, bug, to_usize};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// A decoded array, with the bands that are wanted, and what is cut out of it.
+/// A decoded array with the requested bands, and the patches cut out of it.
 #[derive(Debug)]
 pub(crate) struct WholeScene {
     pub(crate) bytes: Vec<u8>,
@@ -31,7 +31,7 @@ pub(crate) struct PatchWindow {
 }
 
 impl WholeScene {
-    /// Makes the patch at this place of the list.
+    /// Cuts out the patch with this index in the list.
     pub(crate) fn cut(&self, place: usize, out: &mut [u8]) -> Result<()> {
         let Some(PatchWindow { rows, columns, finish }) = self.patches.get(place) else {
             bug("a patch is none of its scene")
@@ -42,7 +42,7 @@ impl WholeScene {
         finish.apply_to_window(self.dtype, self.shape, self.layout, window, elements, out)
     }
 
-    /// Memory that it takes.
+    /// Memory of the scene, in bytes.
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes.len() as u64
     }

@@ -1,11 +1,11 @@
-//! The allocator of this program. It counts calls and bytes.
+//! The allocator of this program, which counts calls and bytes.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Calls that allocate or grow.
 pub static CALLS: AtomicU64 = AtomicU64::new(0);
-/// Calls of a mebibyte or more.
+/// Calls for a mebibyte or more.
 pub static LARGE: AtomicU64 = AtomicU64::new(0);
 /// Bytes allocated and not freed.
 pub static NOW: AtomicU64 = AtomicU64::new(0);
@@ -23,18 +23,18 @@ impl Counting {
     }
 }
 
-// SAFETY: every call goes to the system's allocator with the caller's arguments. `realloc` is the
-// default, made of the other two.
+// SAFETY: every call is passed to the system's allocator with the caller's arguments. `realloc` is the
+// default implementation, built from the other two.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         Self::added(layout.size() as u64);
-        // SAFETY: as the caller promises.
+        // SAFETY: the caller upholds the contract of `alloc`.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
         NOW.fetch_sub(layout.size() as u64, Ordering::Relaxed);
-        // SAFETY: as the caller promises.
+        // SAFETY: the caller upholds the contract of `dealloc`.
         unsafe { System.dealloc(pointer, layout) }
     }
 }

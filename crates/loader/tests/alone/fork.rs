@@ -1,5 +1,5 @@
-//! A loader and `fork`, as the workers of other libraries do it: usable in the child until its
-//! threads have started, refused in words after.
+//! A loader and `fork`, as in the workers of other libraries: usable in the child until the threads of
+//! the parent have started, an error afterwards.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![allow(clippy::indexing_slicing, clippy::cast_possible_truncation)]
 
@@ -8,18 +8,18 @@ use shardpack_loader::order::End;
 use shardpack_loader::{Loader, LoaderOptions};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// Runs `work` in a fork of this process; whether it came back with true, within 20 seconds.
+/// Runs `work` in a fork of this process; returns true if it returned true within 20 seconds.
 fn in_a_fork(work: impl FnOnce() -> bool) -> bool {
-    // SAFETY: the child touches nothing that another thread of this process may have held: it works
-    // with what its own thread has made, and leaves by `_exit`. The C library makes its allocator
+    // SAFETY: the child uses nothing that another thread of this process may have held: it works with
+    // data that its own thread has made, and leaves by `_exit`. The C library makes its allocator
     // usable in the child.
     let child = unsafe { libc::fork() };
     assert!(child >= 0);
     if child == 0 {
-        // SAFETY: no preconditions; a child that hangs is ended by the signal.
+        // SAFETY: no preconditions; the signal ends a child that hangs.
         unsafe { libc::alarm(20) };
         let fine = catch_unwind(AssertUnwindSafe(work)).unwrap_or(false);
-        // SAFETY: no preconditions; ends the child without running what belongs to the parent.
+        // SAFETY: no preconditions; ends the child without running the parent's destructors.
         unsafe { libc::_exit(if fine { 0 } else { 1 }) };
     }
     let mut status = 0;
@@ -61,8 +61,7 @@ fn a_loader_that_has_started_says_in_the_child_that_it_cannot_go_on() {
     let first = loader.next_batch().unwrap().unwrap();
     let kept = first.clone();
     assert!(in_a_fork(|| {
-        // What came with the fork can be read; the loader cannot be used, and going away does not
-        // hang.
+        // The inherited batch can be read; the loader is an error, and dropping it does not hang.
         let readable = kept.field("cube").unwrap().row(0).unwrap().len() == 16 * 24 * 3 * 2;
         let text = said(&loader.next_batch().unwrap().unwrap_err());
         let is_told = text.contains("fork") && text.contains("hint: open the loader after the fork");

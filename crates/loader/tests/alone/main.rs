@@ -1,4 +1,4 @@
-//! Tests that need the process for themselves: they fork it, or count its allocations. They run one
+//! Tests that need a process of their own, because they fork it, or count its allocations. They run one
 //! at a time.
 #![allow(missing_docs, unreachable_pub, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![allow(clippy::indexing_slicing, clippy::cast_possible_truncation)]
@@ -15,7 +15,7 @@ mod support;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Waits until no other test of this program runs. Each test starts with it.
+/// Waits until no other test of this program runs. Each test calls it first.
 fn alone() -> MutexGuard<'static, ()> {
     static RUNNING: Mutex<()> = Mutex::new(());
     RUNNING.lock().unwrap_or_else(PoisonError::into_inner)

@@ -1,5 +1,5 @@
-//! Memory that the loader takes, as the allocator counts it, against what it predicts: where sizes
-//! differ a hundredfold, and where they do not.
+//! Memory of the loader, counted by the allocator, compared with its prediction: for sizes that differ
+//! a hundredfold, and for equal ones.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![allow(clippy::indexing_slicing, clippy::cast_possible_truncation, clippy::print_stdout)]
 
@@ -16,10 +16,10 @@ use shardpack_reader::Dataset;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// What an epoch took at its peak, and what was predicted.
+/// Peak memory of an epoch, the prediction, and the figures.
 fn epoch(disk: &Disk, options: LoaderOptions) -> (u64, u64, LoaderStats) {
     let dataset = disk.open();
-    // Indexes are not the loader's, and are read once.
+    // Indexes do not count as memory of the loader, and are read once.
     (0..dataset.shards().len()).for_each(|number| assert!(dataset.shard(number).is_ok()));
     let before = NOW.load(Ordering::Relaxed);
     PEAK.store(before, Ordering::Relaxed);
@@ -36,7 +36,7 @@ fn side(id: u64, side: u32) -> Made {
 }
 
 fn raw(batch_size: u32) -> LoaderOptions {
-    // As from a disk: files that were just written are in the page cache.
+    // As from a disk, because files that were just written are in the page cache.
     let window = Window::Memory;
     LoaderOptions::default().batch_size(batch_size).threads(2).window(window).image(ImageMode::Raw).cube(CubeMode::Raw)
 }
@@ -45,7 +45,7 @@ fn windowed(samples: u64, run_samples: u64, lanes: u64) -> Option<Arc<dyn Sampli
     Some(Arc::new(Order::new(Runs::new(samples, run_samples), 7).lanes(lanes)))
 }
 
-/// Cubes of `[rows, 640, 100]` uint16, alike but for their level, stored as `settings` say.
+/// Cubes of `[rows, 640, 100]` uint16, which differ only in their level, stored with `settings`.
 fn cubes(count: u64, rows: u64, dtype: Dtype, settings: ArraySettings) -> tempfile::TempDir {
     let dir = crate::support::scratch();
     let schema = Schema::new(vec![Field::stored("cube", FieldKind::Array)]).unwrap();
@@ -78,8 +78,8 @@ fn cubes(count: u64, rows: u64, dtype: Dtype, settings: ArraySettings) -> tempfi
     dir
 }
 
-/// Whole cubes and patches, for a consumer that is slower than the loader: all that may be read
-/// ahead is.
+/// Whole cubes and patches, for a consumer that is slower than the loader, so that the whole read-ahead
+/// is used.
 fn cubes_take_what_was_predicted(rows: u64) {
     let by_shape = ArraySettings {
         values: ValueRule::Keep,
@@ -108,10 +108,10 @@ fn cubes_take_what_was_predicted(rows: u64) {
             (CubeMode::Whole, first, true),
             (patch, last, false),
         ] {
-            // Of a payload that is band-major, streams that the coder stored as they are need no
-            // scratch; how many, only the payload knows.
+            // In a band-major payload, streams that the coder stored without compression need no
+            // scratch; their number is known only from the payload.
             let least = if settings.layout == ArrayLayout::BandMajor { 0.8 } else { 0.9 };
-            // Records of 61 MB are over what is read ahead anyway.
+            // Records of 61 MB exceed the read-ahead anyway.
             let read_ahead_bytes = 0;
             let plain = LoaderOptions::default();
             let (normalise, dtype) = match is_normalised {
@@ -132,8 +132,8 @@ fn cubes_take_what_was_predicted(rows: u64) {
             let before = NOW.load(Ordering::Relaxed);
             PEAK.store(before, Ordering::Relaxed);
             let mut loader = Loader::open(&dataset, options).unwrap();
-            // Each begins with all slots free. Threads need not meet in one of them: as many as it
-            // takes, at most.
+            // Each round starts with all slots free. Threads may not all decode at once in a round:
+            // repeat as often as needed, up to this limit.
             for number in 0..60 {
                 let peak = PEAK.load(Ordering::Relaxed) - before;
                 if number >= 3 && peak as f64 >= least * loader.predicted_bytes() as f64 {
@@ -159,14 +159,14 @@ fn memory_of_large_cubes_is_what_was_predicted() {
     cubes_take_what_was_predicted(480);
 }
 
-/// One test: the count is that of the whole process.
+/// A single test, because the count covers the whole process.
 #[test]
 fn memory_is_what_was_predicted() {
     let _alone = crate::alone();
-    // Two kilobytes each, but for the last twelve, which take 4.4 MB: all runs alike by their
-    // number of samples, and of 30 kB to 66 MB.
+    // Two kilobytes each, except for the last twelve, which take 4.4 MB: all runs have the same number
+    // of samples, and from 30 kB to 66 MB.
     let skewed = Disk::new(&[90, 90], |id| side(id, if id < 168 { 16 } else { 850 }));
-    // The same in turn with small ones.
+    // The same records, with the large ones spread among the small.
     let mixed = Disk::new(&[90, 90], |id| side(id, if id % 15 != 7 { 16 } else { 850 }));
     let alike = Disk::alike(&[4000]);
     for (name, disk, options) in [
@@ -192,7 +192,7 @@ fn memory_is_what_was_predicted() {
     ] {
         let (peak, predicted, stats) = epoch(disk, options);
         println!("{name}: {peak} of {predicted}, {:.2}; runs {}", peak as f64 / predicted as f64, stats.peak_run_bytes);
-        // What a plan of a batch and the like take: 256 KiB.
+        // 256 KiB for the plan of a batch and the like.
         assert!(peak <= predicted + predicted / 10 + (256 << 10), "{name}: {peak} of {predicted}");
         assert_eq!(stats.grown_slots, 0, "{name}");
     }
@@ -211,7 +211,7 @@ fn memory_is_what_was_predicted() {
 
     cubes_take_what_was_predicted(96);
 
-    // Records of 3.6 to 5.4 MB: after an epoch, every buffer that is needed is there.
+    // Records of 3.6 to 5.4 MB: after an epoch, every needed buffer exists.
     let large = Disk::new(&[16], |id| side(id, 780 + 10 * (id % 16) as u32));
     let mut loader = Loader::open(&large.open(), raw(2).mode(Mode::Full)).unwrap();
     let mut counts = Vec::new();

@@ -1,4 +1,4 @@
-//! Masks, boxes and keypoints go where the view of their picture goes; texts come with the batch.
+//! Masks, boxes and keypoints follow the view of their picture; texts are loaded with the batch.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![allow(clippy::indexing_slicing, clippy::cast_possible_truncation, clippy::cast_sign_loss)]
 
@@ -32,7 +32,7 @@ fn grids(batch: &Batch, row: usize, layout: PixelLayout) -> (Grid, Grid) {
     (grid(&pixels, step), grid(&values, 1))
 }
 
-/// Whether all pixels around this one are in the view, and of its quadrant.
+/// Returns true if all pixels around this one are in the view, and in its quadrant.
 fn is_inside(mask: &Grid, y: usize, x: usize, reach: usize) -> bool {
     let near = |at: usize, end: usize| at - reach..(at + reach + 1).min(end);
     let is_within = |at: usize, end: usize| at >= reach && at + reach < end;
@@ -41,7 +41,7 @@ fn is_inside(mask: &Grid, y: usize, x: usize, reach: usize) -> bool {
         && near(y, mask.len()).all(|v| near(x, mask[0].len()).all(|u| mask[v][u] == mask[y][x]))
 }
 
-/// The picture itself says where its quadrants are: mask, boxes and points must agree with it.
+/// The picture itself shows its quadrants: mask, boxes and points must agree with it.
 #[test]
 fn what_belongs_to_a_picture_follows_its_view() {
     let scenes = Scenes::new(23);
@@ -90,7 +90,7 @@ fn what_belongs_to_a_picture_follows_its_view() {
                             .collect();
                         let at = classes.iter().position(|&class| class == 10 + u16::from(quadrant));
                         if seen.is_empty() {
-                            // A sliver may lie between the centres of pixels.
+                            // A sliver may fall between the centres of pixels.
                             let sliver = |b: &[f32; 4]| (b[2] - b[0]).min(b[3] - b[1]) <= 1.0;
                             assert!(at.is_none_or(|at| sliver(&boxes[at])), "{image} {} {quadrant}", scene.id);
                             continue;
@@ -104,7 +104,7 @@ fn what_belongs_to_a_picture_follows_its_view() {
                     assert!(!classes.contains(&14), "outside of the picture");
                     let mut points: Vec<[f32; 3]> = floats(points[row]);
                     assert_eq!((points.len(), points[4]), (5, [0.0; 3]));
-                    // Where the view is mirrored, 0 and 1 have changed places.
+                    // If the view is mirrored, points 0 and 1 are swapped.
                     let lies_in = |point: [f32; 3], quadrant: u8| {
                         let [x, y] = [point[0] as usize, point[1] as usize];
                         point[2] == 0.0 || mask[y.min(height - 1)][x.min(width - 1)] == quadrant
@@ -123,7 +123,7 @@ fn what_belongs_to_a_picture_follows_its_view() {
     assert!(beside > 20_000, "{beside}");
 }
 
-/// Where a view pads, boxes end with their picture, and a point beside it is none.
+/// If a view is padded, boxes end with their picture, and a point in the padding is not visible.
 #[test]
 fn what_lies_beside_a_padded_picture_is_no_part_of_it() {
     let scenes = Scenes::with(4, |scene, values| {
@@ -150,7 +150,7 @@ fn what_lies_beside_a_padded_picture_is_no_part_of_it() {
     }
 }
 
-/// The value beside a mask is one of its type.
+/// The padding value of a mask must fit its type.
 #[test]
 fn what_stands_beside_a_mask_has_its_type() {
     let scenes = Scenes::new(6);
@@ -178,7 +178,7 @@ fn what_stands_beside_a_mask_has_its_type() {
     }
 }
 
-/// Everything of a batch, in words.
+/// The whole content of a batch, as text.
 fn told(batches: &[Batch]) -> Vec<String> {
     let rows = batches.iter().flat_map(|batch| (0..batch.len()).map(move |row| (batch, row)));
     let mut rows: Vec<_> = rows
@@ -224,13 +224,13 @@ fn formats_units_and_shares_of_boxes() {
             .flat_map(|batch| batch.objects("boxes").unwrap().into_iter().map(|o| floats::<4>(o)).collect::<Vec<_>>());
         rows.collect::<Vec<_>>()
     };
-    // The stored numbers stand for other boxes then: what is checked is that each form is its own.
+    // The stored numbers describe different boxes then: the check is that the formats differ.
     let plain = of("boxes");
     let visible = of("boxes,visible=0.6");
     let (before, after) = (plain.iter().flatten().count(), visible.iter().flatten().count());
     assert!(after < before && after > 0, "{before} {after}");
     assert!(visible.iter().zip(&plain).all(|(some, all)| some.iter().all(|b| all.contains(b))));
-    // All within the view.
+    // All boxes are inside the view.
     let inside =
         |b: &[f32; 4], [width, height]: [f32; 2]| b[0] >= 0.0 && b[1] >= 0.0 && b[2] <= width && b[3] <= height;
     assert!(plain.iter().flatten().all(|b| inside(b, [64.0, 32.0])));
@@ -275,8 +275,8 @@ fn masks_come_as_the_type_that_is_asked_for() {
     }
 }
 
-/// Polygons around the quadrants are moved as their boxes, but not clipped; the mask of each quadrant is
-/// that part of the mask of all.
+/// Polygons around the quadrants are moved like their boxes, but not clipped; the mask of each quadrant
+/// is that part of the common mask.
 #[test]
 fn polygons_and_masks_of_objects_follow_the_boxes_that_are_left() {
     let plain = |dtype, shape: &[u64]| ArrayDescriptor::plain(dtype, shape.to_vec()).encode().unwrap();
@@ -289,7 +289,7 @@ fn polygons_and_masks_of_objects_follow_the_boxes_that_are_left() {
         let [height, width] = scene.upright().map(u64::from);
         values[3] = Some((Codec::Raw, of_each.collect(), plain(Dtype::Bool, &[5, height, width]), None));
         if scene.id == 3 {
-            // None of all three.
+            // No objects: all three values are empty.
             values[2] = Some((Codec::Raw, Vec::new(), plain(Dtype::F32, &[0, 4]), None));
             values[3] = Some((Codec::Raw, Vec::new(), plain(Dtype::Bool, &[0, height, width]), None));
             values[4] = Some((Codec::Raw, Vec::new(), plain(Dtype::F32, &[0, 4, 2]), None));
@@ -342,7 +342,7 @@ fn polygons_and_masks_of_objects_follow_the_boxes_that_are_left() {
                     for (at, value) in of.iter().enumerate() {
                         let (y, x) = (at / width, at % width);
                         if *value == 1 {
-                            // All pixels of an object are of one quadrant, within its polygon.
+                            // All pixels of an object belong to one quadrant, inside its polygon.
                             let first = of.iter().position(|value| *value == 1).unwrap();
                             assert!(mask[y][x] == mask[first / width][first % width] && mask[y][x] < 4);
                             let [x, y] = [x as f32 + 0.5, y as f32 + 0.5];

@@ -1,5 +1,5 @@
-//! What is said where masks, boxes and keypoints cannot follow their picture: values that are missing,
-//! damaged, or not as the caller says.
+//! Errors of masks, boxes and keypoints that cannot follow their picture: values that are missing,
+//! damaged, or contradict their declaration.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![allow(clippy::indexing_slicing, clippy::cast_possible_truncation, clippy::cast_sign_loss)]
 
@@ -27,7 +27,7 @@ fn samples_that_lack_something_and_damage() {
         assert_eq!(mask, [true, false, false, true, true, true, true, true]);
         let there = |name: &str| batch.objects(name).unwrap().iter().map(Option::is_some).collect::<Vec<_>>();
         assert_eq!(there("caption"), [true, true, true, true, false, true, true, true]);
-        // Without a picture there is no view, and without boxes nothing that belongs to them.
+        // Without a picture there is no view, and without boxes no values that belong to them.
         assert_eq!(there("boxes"), [true, false, true, false, true, true, true, true]);
         assert_eq!(there("classes"), there("boxes"));
         assert_eq!(there("points"), [true, false, true, true, true, true, true, true]);
@@ -51,7 +51,7 @@ fn samples_that_lack_something_and_damage() {
     let (text, skipped) = error(&|values| values[5].as_mut().unwrap().1.fill(0xFF));
     assert!(text.contains("scene-2") && text.contains("caption"), "{text}");
     assert_eq!(skipped.unwrap(), (vec![true, true, false, true], None));
-    // A box that is none in any format is a matter of its sample.
+    // A box that is invalid in every format is an error of its sample.
     let boxes = |boxes: [[f32; 4]; 5]| boxes.into_iter().flatten().flat_map(f32::to_le_bytes).collect::<Vec<u8>>();
     for (bad, said) in [([f32::NAN; 4], "finite"), ([9.0, 9.0, -3.0, 20.0], "negative length")] {
         let all = boxes([[0.0, 0.0, 4.0, 4.0], [1.0; 4], bad, [1.0; 4], [2.0; 4]]);
@@ -59,7 +59,7 @@ fn samples_that_lack_something_and_damage() {
         assert!(text.contains("field `boxes`: ") && text.contains(said), "{text}");
         assert_eq!(skipped.unwrap(), (vec![true, true, false, true], None));
     }
-    // What is not as the caller says it is no damage: it is not skipped.
+    // A mismatch with the caller's declaration is a usage error, not damage, so it is not skipped.
     let refused = |said: &str, change: &dyn Fn(&mut Vec<Option<Stored>>)| {
         let (text, skipped) = error(change);
         assert!(text.contains(said) && text.ends_with(": sample 2, `scene-2`"), "{said}: {text}");
@@ -129,7 +129,7 @@ fn what_cannot_be_aligned_is_refused_at_open() {
         let error = refused(change);
         assert!(error.contains(said), "{said}: {error}");
     }
-    // Colours change nothing but the picture.
+    // Colour augmentations change only the picture.
     let mut colours = options("rrc16");
     colours.view.augment_pictures = vec!["color_jitter(brightness=0.5)".parse().unwrap()];
     assert_eq!(batches(&scenes, colours).len(), 1);
@@ -170,7 +170,7 @@ fn masks_of_objects_and_polygons_that_are_none() {
         let error = error(text, shape, all()).unwrap_err();
         assert!(error.contains(said) && error.contains("field `classes`"), "{said}: {error}");
     }
-    // Many masks of a small picture: what they take in a large view counts.
+    // Many masks of a small picture: the limit applies to their size in a large view.
     let small = Limits { max_decoded_bytes: 1 << 20, ..all() };
     assert!(error("instances", &|[h, w]| vec![100, h, w], all()).is_ok());
     let error = error("instances", &|[h, w]| vec![100, h, w], small).unwrap_err();

@@ -1,5 +1,5 @@
-//! The loader as a training loop meets it: the right samples, in the right order, once each,
-//! whatever the threads do.
+//! The loader as a training loop uses it: the right samples, in the right order, once each, regardless
+//! of the threads.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![allow(clippy::indexing_slicing, clippy::cast_possible_truncation)]
 
@@ -97,10 +97,9 @@ fn a_window_of_open_runs_gives_the_same_samples() {
         let stored: u64 = (0..2).map(|n| dataset.shard(n).unwrap().footer().index_offset - 64).sum();
         let read = loader.stats().read_bytes;
         match read_ahead_bytes {
-            // Runs that are larger than the mean by which the window was measured have to go, and
-            // to come back.
+            // Runs larger than the mean that the window is based on must be dropped, and read again.
             0 => assert!(read < 2 * stored, "{read} bytes of {stored}"),
-            // Of records that are made in parts, the padding behind them is not read.
+            // For records that are decoded in parts, the padding after them is not read.
             _ => assert!((stored - 64 * 121..=stored).contains(&read), "every run is read once: {read} of {stored}"),
         }
     }
@@ -181,7 +180,7 @@ fn epochs_differ_and_can_begin_before_the_last_one_ends() {
     assert_ne!(first[0].0, second[0].0);
     for _ in 0..20 {
         loader.set_epoch(1).unwrap();
-        // Threads are in the middle of batches that nobody will see.
+        // Threads are working on batches that will be discarded.
         let batch = seen(&loader.next_batch().unwrap().unwrap());
         assert!(batch == second[0], "an epoch does not depend on what was begun before");
         loader.set_epoch(0).unwrap();
@@ -285,7 +284,7 @@ fn float16_comes_as_it_is_stored_if_asked() {
     }
 }
 
-/// The loader walks to one field of a record; everybody else parses the whole of it.
+/// The loader reads one field of a record; other readers parse all of it.
 #[test]
 fn one_field_alone_is_what_the_whole_record_says() {
     use shardpack_format::{Frame, Limits, Record};
@@ -315,7 +314,7 @@ fn a_wait_with_an_end_gives_the_same_batches() {
         match loader.next_batch_timeout(Duration::ZERO) {
             Poll::Ready(Some(batch)) => found.push(seen(&batch.unwrap())),
             Poll::Ready(None) => break,
-            // How often, depends on the threads.
+            // The number of repetitions depends on the threads.
             Poll::Pending => {}
         }
     }

@@ -1,5 +1,5 @@
-//! Element types of arrays in batches: what the source had, what was asked for, and what becomes of
-//! samples that do not fit.
+//! Element types of arrays in batches: the stored type, the requested type, and the result for samples
+//! that do not fit.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![allow(clippy::indexing_slicing, clippy::cast_possible_truncation)]
 
@@ -13,18 +13,18 @@ use shardpack_reader::{Dataset, Error};
 
 const SHAPE: [u64; 3] = [2, 3, 2];
 
-/// An array of small integers that differ from sample to sample, in one of the ways in which a
-/// packer stores them.
+/// An array of small integers that differ from sample to sample, in one of the forms in which a packer
+/// stores them.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Kind {
     Plain(Dtype),
     /// float32, stored as float16.
     Half,
-    /// The same with a no-data value that is no float16.
+    /// As `Half`, with a no-data value that is not a float16.
     HalfNoData,
     /// Stored as uint8.
     Small(Dtype),
-    /// float32 with another shape.
+    /// float32 with a different shape.
     Wide,
 }
 
@@ -94,7 +94,7 @@ impl Arrays {
         said(&self.loader(base().dtype(dtype)).unwrap_err())
     }
 
-    /// Loads all samples and compares every value; returns the type of the batches.
+    /// Loads all samples and compares every value; returns the element type of the batches.
     fn loads_as(&self, dtype: ArrayDtype) -> Dtype {
         let mut loader = self.loader(base().dtype(dtype)).unwrap();
         let mut types = Vec::new();
@@ -112,7 +112,7 @@ impl Arrays {
     }
 }
 
-/// The kinds in every order in which one of them is the first.
+/// The kinds rotated, so that each of them comes first once.
 fn turned(kinds: &[Kind], check: impl Fn(&Arrays)) {
     for turn in 0..kinds.len() {
         let mut kinds = kinds.to_vec();
@@ -166,8 +166,8 @@ fn a_type_that_is_asked_for_comes_if_no_value_changes() {
     assert!(apart.contains("found uint64, int64\nhint: load the samples of each type apart"), "{apart}");
 }
 
-/// Too many samples to look at each: what was not seen is found when it is loaded, named, and not
-/// taken for damage.
+/// Too many samples to look at each: a misfit among the others is found when it is loaded, reported
+/// with its name, and not treated as damage.
 #[test]
 fn a_misfit_that_nobody_looked_at_is_named_and_is_no_damage() {
     for (kind, message) in [
@@ -207,7 +207,7 @@ fn a_misfit_that_nobody_looked_at_is_named_and_is_no_damage() {
     }
 }
 
-/// Heads are looked at without their checksum, so what they say must be confirmed.
+/// Heads are read without their checksum, so their content must be confirmed.
 #[test]
 fn a_damaged_head_does_not_set_the_type() {
     let arrays = Arrays::new(&[Kind::Plain(Dtype::U16); 8]);
@@ -216,8 +216,8 @@ fn a_damaged_head_does_not_set_the_type() {
     drop(dataset);
     let path = arrays.dir.path().join(shard_name(0));
     let mut bytes = std::fs::read(&path).unwrap();
-    // Frame, one entry of the field table, then the descriptor, which begins with the decoded and
-    // the stored type.
+    // Frame, one entry of the field table, then the descriptor, which starts with the decoded and the
+    // stored type.
     let at = row.offset as usize + 64 + 24;
     assert_eq!(bytes[at..at + 2], [Dtype::U16.code(); 2]);
     bytes[at..at + 2].fill(Dtype::I16.code());
@@ -238,7 +238,7 @@ fn arrays_of_several_shapes_are_left_out_unless_named() {
     let named = base().batch_size(2).fields(["cube"]);
     let error = Loader::open(&dataset, named.clone()).unwrap_err().to_string();
     assert!(error.contains("shape of the arrays `cube`: expected one, or such as the index tells"), "{error}");
-    // A patch of one size can be cut out of all.
+    // A patch of one size fits all of them.
     let cube = CubeMode::Patch { height: 2, width: 2, place: PatchPlace::Center };
     let mut patches = Loader::open(&dataset, named.cube(cube)).unwrap();
     assert_eq!(patches.next_batch().unwrap().unwrap().field("cube").unwrap().shape().unwrap(), [2, 2, 2, 2]);

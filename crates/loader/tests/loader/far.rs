@@ -1,5 +1,5 @@
-//! What is read over a network is announced before: by streams, `verify` and the loader, as far
-//! ahead as the storage says.
+//! Reads over a network are announced first: by streams, `verify` and the loader, as far ahead as the
+//! storage requests.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
 use crate::loader_support::{Disk, epoch};
@@ -12,7 +12,7 @@ use std::io;
 use std::ops::Range;
 use std::sync::{Arc, Mutex};
 
-/// In this unit bytes are counted as announced or read: every record of the tests is as long.
+/// Unit of bytes for counting announcements and reads: every record of the tests has this length.
 const UNIT: u64 = 64;
 
 #[derive(Debug, Default)]
@@ -20,11 +20,11 @@ struct Seen {
     announced: BTreeSet<(String, u64)>,
     read: BTreeSet<(String, u64)>,
     opens_announced: BTreeSet<String>,
-    /// Most units that were announced and not read.
+    /// Largest number of units that were announced and not read.
     most_ahead: usize,
 }
 
-/// Claims to be far away, and notes what it hears.
+/// Claims to be remote, and records all announcements.
 #[derive(Debug)]
 struct Far {
     window: u64,
@@ -76,14 +76,14 @@ fn records(dataset: &Dataset) -> BTreeSet<(String, u64)> {
     all
 }
 
-/// All records were announced, by the window ahead but not much more.
+/// All records were announced, ahead by the window but not much more.
 fn check(seen: &Seen, local: &Dataset, window: u64, slack: u64, what: &str) {
     let missing: Vec<_> = records(local).difference(&seen.announced).cloned().collect();
     assert!(missing.is_empty(), "{what}: not announced: {missing:?}");
     let most = seen.most_ahead as u64 * UNIT;
     assert!(most * 2 >= window, "{what}: announced no more than {most} bytes ahead of {window}");
     assert!(most <= window + slack, "{what}: announced {most} bytes ahead of {window}");
-    // The first one is opened before anything is planned.
+    // The first shard is opened before the first plan.
     for shard in local.shards().skip(1) {
         assert!(seen.opens_announced.contains(&shard.name), "{what}: {shard:?}");
     }
@@ -106,7 +106,7 @@ fn streams_verification_and_loaders_announce_what_they_read() {
         samples += 1;
     }
     assert_eq!(samples, local.len());
-    // Runs that are planned count as read.
+    // Planned runs count as read.
     check(&seen.lock().unwrap(), &local, window, 24 << 20, "stream");
 
     let (storage, seen) = far(&disk, window);

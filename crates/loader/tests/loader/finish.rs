@@ -1,5 +1,5 @@
-//! bfloat16, mean and standard deviation, flips and turns of arrays: what comes is what a slow twin
-//! makes of the whole array, wherever patches lie, and whoever decodes.
+//! bfloat16, mean and standard deviation, flips and turns of arrays: the batches equal the result of a
+//! slow twin on the whole array, for all places of patches, on host and device.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![allow(clippy::indexing_slicing, clippy::cast_possible_truncation)]
 
@@ -100,7 +100,7 @@ fn float(element: ElementType, value: f32) -> Vec<u8> {
     }
 }
 
-/// What a row of cubes and its mask should be.
+/// Expected row of a cube and its mask.
 fn expected(cubes: &Cubes, options: &LoaderOptions, sample: u64, number: u32) -> [Vec<u8>; 2] {
     let (cube, mask) = (cubes.array(sample, "cube"), cubes.array(sample, "mask"));
     let [height, width] = [cube.shape()[0], cube.shape()[1]];
@@ -118,7 +118,7 @@ fn expected(cubes: &Cubes, options: &LoaderOptions, sample: u64, number: u32) ->
         Bands::Range(range) => range.clone().collect(),
         Bands::All => (0..BANDS).collect(),
     };
-    // Of each band that comes out, what it is changed by.
+    // Factors of the random change of each output band.
     let varied: Vec<Factors> = match &*options.view.augment_bands {
         [] => Vec::new(),
         changes => {
@@ -195,11 +195,11 @@ proptest! {
         sizes in prop::sample::select(&[[9, 9], [8, 10], [0, 0]][..]),
         number in 0..3_u32,
     ) {
-        // Ragged ones, squares and others.
+        // Ragged sizes, squares and others.
         let size = |id: u64| if sizes == [0, 0] { [7 + id % 3, 7 + id % 2] } else { sizes };
         let cubes = Cubes::new(8, size, 0);
         let numbers = |step: f64| (0..normalise).map(|n| n as f64 * step + 0.25).collect::<Vec<_>>();
-        // float16 holds not all values unless they are normalised.
+        // float16 cannot hold all values unless they are normalised.
         let normalise = (normalise > 0 || element == Dtype::F16 && changes.is_empty())
             .then(|| if normalise > 0 { Factors::new(&numbers(-7.5), &numbers(0.875)) } else { Factors::new(&[0.5], &[3.0]) })
             .map(|factors| ("cube".to_owned(), factors.unwrap()));
@@ -236,7 +236,7 @@ fn by_patch(cubes: &Cubes, options: &LoaderOptions, world_size: u32) -> BTreeMap
     rows
 }
 
-/// One rank has 48 patches of each scene, which then waits as a whole; 48 ranks have one each.
+/// One rank has 48 patches of each scene, which is then kept as a whole; 48 ranks have one each.
 #[test]
 fn patches_are_finished_alike_however_scenes_wait() {
     let cubes = Cubes::new(3, |id| [9, 8 + id % 2], 0);
@@ -265,7 +265,7 @@ fn patches_are_finished_alike_however_scenes_wait() {
     }
 }
 
-/// The rows of all batches by their samples.
+/// The rows of all batches, by sample.
 fn by_sample(batches: Vec<Seen>) -> std::collections::BTreeMap<u64, Vec<Vec<u8>>> {
     let rows = batches.into_iter().flat_map(|(indices, _, fields)| {
         indices

@@ -1,5 +1,5 @@
-//! The tests of the loader once more, with records of two kilobytes made in parts, as those of many
-//! megabytes are; and what is only so with parts.
+//! Repeats the tests of the loader with records of two kilobytes decoded in parts, like records of many
+//! megabytes; and tests that are specific to parts.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![allow(clippy::indexing_slicing, clippy::cast_possible_truncation)]
 
@@ -18,7 +18,7 @@ fn options(batch_size: u32) -> LoaderOptions {
     Way::InParts.base().batch_size(batch_size).mode(Mode::Stored).end(End::Uneven)
 }
 
-/// Two epochs as one thread makes each record.
+/// Two epochs in which each record is decoded by one thread.
 fn by_one(dataset: &Dataset, options: &LoaderOptions) -> Vec<Vec<Seen>> {
     epochs(dataset, options.clone().part_bytes(usize::MAX).threads(1))
 }
@@ -56,7 +56,7 @@ fn batches_are_those_of_one_thread() {
                     options(6).image(image).cube(cube).layout(layout).dtype(dtype).mode(mode).window(window);
                 options.output.fields = fields.clone();
                 if Loader::open(&dataset, options.clone()).is_err() {
-                    // Cubes of 16-bit integers do not come as every type.
+                    // Cubes of 16-bit integers cannot be loaded as every type.
                     continue;
                 }
                 let expected = by_one(&dataset, &options);
@@ -72,8 +72,8 @@ fn batches_are_those_of_one_thread() {
     }
 }
 
-/// `[rows, 64, 103]` of three units of two bytes, in chunks whose borders are within pixels; a small
-/// array beside it.
+/// `[rows, 64, 103]` of three units of two bytes, in chunks whose borders are inside pixels; and a
+/// small array.
 fn chunked(settings: ArraySettings) -> tempfile::TempDir {
     let dir = crate::support::scratch();
     let schema =
@@ -119,7 +119,7 @@ fn chunks_of_one_cube_are_decoded_by_several_threads() {
     }
 }
 
-/// What is asked of [`chunked`] cubes, and how often.
+/// Options for [`chunked`] cubes.
 fn asked() -> Vec<(&'static str, LoaderOptions)> {
     let normalised = |bands: usize| {
         let numbers: Vec<f64> = (1..=bands).map(|n| n as f64 / 4.0).collect();
@@ -166,7 +166,7 @@ fn whatever_becomes_of_cubes_several_threads_make_it() {
             for threads in [1, 2, 7] {
                 let (found, run_bytes) = rows(options.clone().threads(threads));
                 assert!(found == expected, "{what}, {coder:?}, {threads} threads");
-                // Runs are for records that one thread makes.
+                // Runs are for records that are decoded by one thread.
                 let in_order = layout == ArrayLayout::AsShape;
                 assert!(!in_order || run_bytes == 0, "{what}, {coder:?}");
             }
@@ -198,7 +198,7 @@ fn damaged_chunks_are_said_as_ever_whatever_becomes_of_them() {
     }
 }
 
-/// What is said of each batch.
+/// The content or the error of each batch.
 fn said(dataset: &Dataset, options: LoaderOptions) -> Vec<Result<Seen, String>> {
     let mut loader = Loader::open(dataset, options).unwrap();
     let batch = |loader: &mut Loader| Some(loader.next_batch()?.map(|batch| seen(&batch)).map_err(|e| e.to_string()));
@@ -237,8 +237,8 @@ fn checks_of_the_crc_can_be_left_out() {
     assert!(batches == by_one(&dataset, &options) && batches[0].len() == 3);
 }
 
-/// Whichever read fails, once, the batches are there; and a file that ends early is an error of the
-/// rows that it lacks.
+/// If any single read fails once, the batches are complete; and a file that ends early is an error of
+/// its missing rows.
 #[test]
 fn reads_of_parts_that_fail_are_tried_again() {
     let disk = Disk::alike(&[9]);
@@ -272,7 +272,7 @@ fn every_byte_is_read_once() {
     }
 }
 
-/// Left in the middle, begun again, dropped with parts in flight.
+/// Left in the middle, restarted, dropped with parts in progress.
 #[test]
 fn epochs_can_be_left_at_any_time() {
     let disk = Disk::alike(&[40]);

@@ -1,5 +1,4 @@
-//! What a few bytes, or a folder of traps, can make a reader do: each case with bounds on memory
-//! and time.
+//! Hostile files of a few bytes, or folders of traps, with limits on memory and time for each case.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![allow(clippy::indexing_slicing, clippy::cast_possible_truncation)]
 
@@ -21,7 +20,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// A mebibyte, in KiB.
 const MIB: u64 = 1 << 10;
 
-/// JSON values of about `bytes` bytes that take many times their length as a tree, made one at a
+/// JSON values of about `bytes` bytes that take many times their length as a tree, produced one at a
 /// time.
 fn bombs(bytes: usize) -> impl Iterator<Item = String> {
     let list = move |item: &str| format!("[{item}{}]", format!(",{item}").repeat(bytes / (item.len() + 1)));
@@ -42,7 +41,7 @@ fn with_recipe(text: &[u8], value: &str) -> Vec<u8> {
     format!("{before}\"recipe\": {{\"bomb\":{value},{after}").into_bytes()
 }
 
-/// A mistyped name would pass, as a child that runs no test does.
+/// A mistyped name would pass, because a child that runs no test succeeds.
 #[test]
 #[should_panic(expected = "no such test")]
 fn a_case_that_no_test_has_the_name_of_fails() {
@@ -68,7 +67,7 @@ fn json_takes_memory_by_its_nodes() {
                 Err(shardpack_format::Error::Limit { name: "max_json_nodes", .. })
             ));
         }
-        // The same in a lone shard.
+        // As above, in a single shard.
         for bomb in bombs(30 << 20) {
             let index = IndexBuilder::new(&crate::support::metadata(None).schema);
             let index = index.encode(&with_recipe(&metadata, &bomb)).unwrap();
@@ -79,7 +78,7 @@ fn json_takes_memory_by_its_nodes() {
             assert!(error.to_string().contains("max_json_nodes"), "{error}");
         }
         std::fs::remove_file(disk.shard_path(7)).unwrap();
-        // As much as is allowed is read, within the same bounds.
+        // A document at the limit is read, within the same bounds.
         for bomb in bombs(1 << 20) {
             std::fs::write(disk.path().join(MANIFEST_NAME), with_recipe(&manifest, &bomb)).unwrap();
             assert_eq!(Dataset::open(disk.path()).unwrap().len(), 3);
@@ -107,14 +106,14 @@ fn shards_that_say_the_same_share_it() {
         let shard = dataset.shard(number).unwrap();
         assert!(shard.index().shared_metadata().is_same(first.index().shared_metadata()));
         assert_eq!(*shard.index().metadata(), metadata);
-        // The text of the metadata alone has 600 kB.
+        // The text of the metadata alone takes 600 kB.
         assert!(shard.index().memory_bytes() < 8192, "{}", shard.index().memory_bytes());
         assert_eq!(shard.index().key(0), Some(crate::support::TestSample::new(number as u64).key.as_str()));
     }
     assert!(verify(dir.path(), &VerifyOptions::default()).unwrap().is_whole());
 }
 
-/// A name, and what puts something that is no regular file, or stands elsewhere, at a path.
+/// A name, and a function that creates an irregular file, or one outside the folder, at a path.
 type Trap = (&'static str, Box<dyn Fn(&Path)>);
 
 fn traps(outside: PathBuf) -> Vec<Trap> {
@@ -141,7 +140,7 @@ fn what_is_no_file_of_the_dataset_is_never_opened_for_one() {
         let limits = Limits::default();
         let outside = OnDisk::new(&[5]);
         for (what, trap) in traps(outside.shard_path(0)) {
-            // In the place of the manifest.
+            // In place of the manifest.
             let disk = OnDisk::new(&[3, 4]);
             let manifest = disk.path().join(MANIFEST_NAME);
             std::fs::remove_file(&manifest).unwrap();
@@ -152,14 +151,14 @@ fn what_is_no_file_of_the_dataset_is_never_opened_for_one() {
             let folder = SalvageFolder::open(disk.path()).unwrap();
             let newest = folder.newest(&limits).unwrap();
             assert!(newest.manifest.is_none() && newest.damage.len() == 1, "{what}: {:?}", newest.damage);
-            // A shard without its index looks for the schema beside it.
+            // A shard without its index looks for the schema in its folder.
             disk.edit(0, |bytes| {
                 let end = bytes.len();
                 bytes[end - 128..].fill(0);
             });
             assert_eq!(folder.scan(&shard_name(0), &limits).unwrap().count(), 3, "{what}");
             assert_eq!(SalvageScan::open(disk.shard_path(0), &limits).unwrap().count(), 3, "{what}");
-            // In the place of a shard.
+            // In place of a shard.
             let disk = OnDisk::new(&[3, 4]);
             std::fs::remove_file(disk.shard_path(1)).unwrap();
             trap(&disk.shard_path(1));
@@ -177,7 +176,7 @@ fn what_is_no_file_of_the_dataset_is_never_opened_for_one() {
     });
 }
 
-/// Panics in opens and reads from some moment on.
+/// Panics in opens and reads once it is switched on.
 #[derive(Debug, Default)]
 struct Panics(AtomicBool);
 
@@ -201,7 +200,7 @@ fn a_panic_in_a_thread_that_reads_is_an_error_of_the_stream() {
         60,
         || {
             let disk = OnDisk::new(&[40, 40, 40]);
-            // While a shard is opened, and while a run of one that is open already is read.
+            // While a shard is opened, and while a run of an open shard is read.
             for opened_before in [false, true] {
                 let storage = RiggedStorage::of_folder(disk.path(), Panics::default());
                 let panics = Arc::clone(&storage.rig);
@@ -234,7 +233,8 @@ fn a_panic_in_a_check_is_said_and_nobody_waits_for_it() {
         for threads in [1, 4] {
             let options = VerifyOptions { deep: Some(&decode), threads, ..VerifyOptions::default() };
             let report = verify(disk.path(), &options).unwrap();
-            // One for each picture: a panic ends no run. One sample of each shard has no picture.
+            // One for each picture, because a panic ends no run. One sample of each shard has no
+            // picture.
             let internal = report.problems.iter().filter(|p| p.kind == "internal").count();
             assert_eq!(internal, 9, "{:?}", report.problems);
             assert!(report.problems.iter().all(|p| p.found.contains("planted")), "{:?}", report.problems);
@@ -270,7 +270,7 @@ fn a_damaged_index_costs_its_own_shard_and_is_read_once() {
         keys.sort_unstable();
         assert_eq!(keys, (0..16).chain(28..48).collect::<Vec<u64>>());
         assert_eq!(loader.stats().skipped, 12);
-        // Without leave to skip, only the batches that it is in are errors.
+        // Without permission to skip, only the affected batches are errors.
         let mut loader = Loader::open(&dataset, base).unwrap();
         let results = std::iter::from_fn(|| loader.next_batch());
         let (good, bad): (Vec<_>, Vec<_>) = results.partition(|batch| batch.is_ok());
@@ -286,7 +286,7 @@ fn a_damaged_index_costs_its_own_shard_and_is_read_once() {
 
 #[test]
 fn a_length_that_memory_cannot_hold_is_an_error() {
-    // A sparse file: its length is honest, and what the footer says of the index fits it.
+    // A sparse file: its length is correct, and the footer's description of the index fits it.
     within(concat!(module_path!(), "::a_length_that_memory_cannot_hold_is_an_error"), 512 * MIB, 30, || {
         let dir = scratch();
         let path = dir.path().join("x.shard");

@@ -1,4 +1,4 @@
-//! Mixup and CutMix: what comes is what a slow twin makes of plain batches.
+//! Mixup and CutMix: batches equal the result of a slow twin on plain batches.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![allow(clippy::indexing_slicing, clippy::cast_possible_truncation, clippy::cast_sign_loss)]
 
@@ -10,7 +10,7 @@ use shardpack_loader::order::{End, Mode};
 use shardpack_loader::{ArrayDtype, Batch, BatchMix, Loader, LoaderOptions, OnCorrupt, View};
 
 const SIZE: [usize; 2] = [20, 14];
-/// Labels of the samples go that far, and beyond.
+/// Labels of the samples reach this limit, and exceed it.
 const CLASSES: u32 = 40;
 
 fn options() -> LoaderOptions {
@@ -32,7 +32,7 @@ fn floats(bytes: &[u8]) -> Vec<f32> {
     bytes.chunks(4).map(|x| f32::from_le_bytes(x.try_into().unwrap())).collect()
 }
 
-/// Pictures `[rows, height, width, 3]` as floats, and weights, of a plain batch that is mixed.
+/// Mixes a plain batch: pictures `[rows, height, width, 3]` as floats, and weights.
 fn slow(plain: &Batch, choices: &[Mix], pixels: impl Fn(usize) -> Vec<f32>) -> Vec<(Vec<f32>, Vec<f32>)> {
     let there: Vec<usize> = (0..plain.len()).filter(|&row| plain.mask()[row]).collect();
     let key = plain.draw_keys().nth(there[0]).unwrap();
@@ -65,7 +65,7 @@ fn slow(plain: &Batch, choices: &[Mix], pixels: impl Fn(usize) -> Vec<f32>) -> V
 
 #[test]
 fn batches_are_those_of_a_slow_twin() {
-    // Seven samples beyond the last whole batch: a batch of padding and two rows.
+    // Seven samples after the last whole batch: a batch of two rows and padding.
     let disk = Disk::alike(&[17, 15]);
     for (texts, dtype) in [
         (&["mixup(alpha=0.8)"][..], None),
@@ -82,7 +82,7 @@ fn batches_are_those_of_a_slow_twin() {
                 options.output.mix = mix(texts);
                 options
             };
-            // Pixel by pixel, and levels.
+            // Channels last, and levels.
             let mut plain = Loader::open(&disk.open(), options()).unwrap();
             let mut mixed = Loader::open(&disk.open(), mixed).unwrap();
             while let Some(batch) = mixed.next_batch() {

@@ -1,4 +1,5 @@
-//! No-data comes as what was chosen for it, exactly there, whoever decodes the array and in however many parts.
+//! No-data is replaced by the chosen value, exactly at its places, on host and device and for any
+//! number of parts.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![allow(clippy::indexing_slicing, clippy::cast_possible_truncation, clippy::float_cmp)]
 
@@ -12,7 +13,7 @@ use shardpack_reader::{Array, ArrayDecoder, Bands, Dataset};
 
 const BANDS: u64 = 4;
 const SIDE: u64 = 32;
-/// It is no float16: those next to it are −9992 and −10000.
+/// Not a float16: its neighbours are −9992 and −10000.
 const NO_DATA: f64 = -9999.0;
 const FILL: f32 = 0.25;
 
@@ -21,7 +22,7 @@ struct Cubes {
 }
 
 impl Cubes {
-    /// `no_data` of each sample's cube; of its mask it is 255.
+    /// `no_data` of each sample's cube; the mask's no-data value is 255.
     fn new(count: u64, no_data: impl Fn(u64) -> Option<f64>) -> Self {
         let fields = ["cube", "mask"].map(|name| Field::stored(name, FieldKind::Array)).to_vec();
         let dir = crate::support::scratch();
@@ -90,7 +91,7 @@ fn options() -> LoaderOptions {
         .fields(["cube"])
 }
 
-/// The rows of a field, sample by sample.
+/// The rows of a field, by sample.
 fn rows(cubes: &Cubes, options: LoaderOptions) -> Vec<(u64, Vec<u8>)> {
     let batches = epoch(&mut Loader::open(&cubes.open(), options).unwrap());
     batches.into_iter().flat_map(|(indices, _, mut fields)| indices.into_iter().zip(fields.remove(0).2)).collect()
@@ -104,7 +105,7 @@ fn factors() -> Factors {
     Factors::new(&[100.0], &[50.0]).unwrap()
 }
 
-/// A cube's values, one after the other, as they are decoded.
+/// Decoded values of a cube in order.
 fn decoded(cubes: &Cubes, sample: u64) -> Vec<f32> {
     singles(cubes.open().get(sample).unwrap().view().array("cube", &mut ArrayDecoder::new()).unwrap().bytes())
 }
@@ -129,8 +130,8 @@ fn no_data_becomes_what_was_chosen_and_nothing_else_does() {
     }
 }
 
-/// Bands that come first, patches of scenes that wait, turns, float16: where no-data is, the same
-/// loader without a value for it has what −9999 becomes, which nothing else does.
+/// Bands first, patches of kept scenes, turns, float16: no-data is at the places where the same loader
+/// without a replacement has the converted −9999, a result that no other value has.
 #[test]
 fn it_is_the_same_however_arrays_are_cut() {
     let cubes = Cubes::all_declare();
@@ -167,7 +168,7 @@ fn bands_that_are_changed_at_random_leave_it_alone() {
     for changes in [&["random_gain(gain=0.5)", "band_dropout(p=0.4,value=3)"][..], &["gaussian_noise(sigma=0.5)"]] {
         let dtype = ArrayDtype::Cubes(Dtype::F16.into());
         let augment_bands = changes.iter().map(|text| text.parse().unwrap()).collect();
-        // It is no float16.
+        // Not a float16.
         let options = options().augment_bands(augment_bands).dtype(dtype).no_data(NoData::Cubes(0.1));
         for (sample, row) in rows(&cubes, options) {
             let found: Vec<u16> = row.as_chunks().0.iter().map(|bytes| u16::from_le_bytes(*bytes)).collect();
@@ -180,7 +181,7 @@ fn bands_that_are_changed_at_random_leave_it_alone() {
     }
 }
 
-/// Each array by what it declares itself: NaN in one, nothing in the next.
+/// Each array by its own declaration: NaN in one, none in the next.
 #[test]
 fn arrays_declare_it_one_by_one() {
     let cubes = Cubes::new(8, |id| [Some(NO_DATA), Some(f64::NAN), None, Some(-9998.0)][id as usize % 4]);
@@ -241,7 +242,7 @@ fn where_there_is_none_is_said() {
     assert!(error.contains("fields without a value for no-data"), "{error}");
 }
 
-/// A device fills it too: what it refuses, it refuses for another reason.
+/// A device replaces no-data too: its refusals have other reasons.
 #[test]
 fn a_device_is_asked_for_it() {
     let mut loader = Loader::open(&Cubes::all_declare().open(), options()).unwrap();

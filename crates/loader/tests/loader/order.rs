@@ -1,5 +1,5 @@
-//! The order as its users see it: every sample once, who reads what, and nothing depends on what it
-//! should not.
+//! The order for its users: every sample once, the reads of each rank, and independence of everything
+//! else.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
 use shardpack_loader::order::{
@@ -86,9 +86,8 @@ fn stored_is_stored_and_other_epochs_and_seeds_are_other_orders() {
     }
 }
 
-/// The digests of some orders: they must never change, or states that users saved would go on
-/// wrongly. If one does, `VERSION` in `state.rs` must count, or what its fingerprint covers must
-/// differ.
+/// The digests of some orders: they must never change, or users' saved states would resume wrongly. If
+/// one changes, `VERSION` in `state.rs` must increase, or the fingerprint must differ.
 #[test]
 fn orders_stay_what_they_are() {
     use sha2::{Digest, Sha256};
@@ -114,7 +113,7 @@ fn orders_stay_what_they_are() {
     assert_eq!(found.map(|d| format!("{d:08x}")), ["2efabe68", "c9496a64", "ba0e619c", "5b2df129", "07ca2711"]);
 }
 
-/// What following a rank has shown.
+/// Observations from following a rank.
 struct Followed {
     given: Vec<u64>,
     samples_read: u64,
@@ -122,12 +121,12 @@ struct Followed {
     open: usize,
 }
 
-/// Reads that are open, by name: where they are, and what is still to be taken out of them. Several
-/// where one ends after the next of its name began.
+/// Open reads, by key: their spans, and the samples still to be taken. Several if one ends after the
+/// next with its key began.
 type Open = HashMap<(u32, u64, u64), VecDeque<(std::ops::Range<u64>, u64)>>;
 
-/// Follows one rank that reads `ahead` steps before it hands out: what it is given lies in what it
-/// was told to read, reads begin and end once, and no more is held than promised.
+/// Follows one rank that reads `ahead` steps before its hand-out: its samples lie in its reads, reads
+/// start and end once, and it holds no more than promised.
 fn follow(steps: Steps, ahead: usize, held_max: u64) -> Followed {
     let mut open = Open::new();
     let mut given = Vec::new();
@@ -284,8 +283,8 @@ fn mixtures_go_through_each_source_and_keep_its_lanes() {
             counts[at.source as usize][usize::try_from(at.sample).unwrap()] += 1;
         }
     }
-    // Source 0 gave 300,000: three times its all; source 1 a hundred thousand: three times, and a
-    // third.
+    // Source 0 gave 300,000: three times all its samples; source 1 a hundred thousand: three times and
+    // a third.
     for (counts, draws) in counts.iter().zip([300_000_i64, 100_000]) {
         assert!((i64::from(counts.iter().sum::<u32>()) - draws).abs() < 240 * 2);
         let near = draws / counts.len() as i64;
@@ -316,8 +315,8 @@ fn lanes_of_single_samples_keep_nothing_open() {
     }
 }
 
-/// What all ranks together were given, and how often each sample of the first source came, after
-/// whole passes of it.
+/// The samples of all ranks together, and how often each sample of the first source came, after whole
+/// passes of it.
 fn passes_of_the_first(mixture: &Mixture, len: u64, passes: u64, world_size: u32) -> Vec<u64> {
     let mut counts = vec![0_u64; usize::try_from(len).unwrap()];
     let mut left = len * passes;
@@ -328,7 +327,7 @@ fn passes_of_the_first(mixture: &Mixture, len: u64, passes: u64, world_size: u32
             (0..world_size).map(|rank| steps(mixture, world(rank), End::Uneven, &state).peekable()).collect();
         let (mut batch, mut before) = (0, left);
         loop {
-            // All of a global batch before the next: the ranks' rows come in turn.
+            // The whole global batch before the next: the ranks' rows alternate.
             let mut given: Vec<Step> = Vec::new();
             for rank in &mut ranks {
                 while let Some(step) = rank.next_if(|step| step.batch == batch) {
@@ -359,7 +358,7 @@ fn passes_of_the_first(mixture: &Mixture, len: u64, passes: u64, world_size: u32
 fn passes_of_small_sources_end_before_the_next_begin() {
     let order = |samples, run_samples, seed| Order::new(Runs::new(samples, run_samples), seed);
     for (len, passes) in [(10, 40), (50, 13), (300, 7), (5_000, 3)] {
-        // Runs of 4 MiB that hold many samples and few; 5,000 in runs of 4 go by lanes.
+        // Runs of 4 MiB that hold many samples or few; 5,000 samples in runs of 4 use lanes.
         for (run_samples, share, mode) in
             [(4, 0.3, Mode::Windowed), (400, 0.02, Mode::Windowed), (4, 0.5, Mode::Stored)]
         {
@@ -373,7 +372,7 @@ fn passes_of_small_sources_end_before_the_next_begin() {
                     assert!(counts.iter().all(|&n| n == passes), "{len} samples, {world_size} ranks: {counts:?}");
                 }
             }
-            // Alone: by its runs where it has some, and never more than promised.
+            // Alone: by runs of its own where it has some, and never more than promised.
             for world_size in [1, 3, 8] {
                 let world = World::new(world_size - 1, world_size, 4).unwrap();
                 let held = mixture.epoch(0).held_samples_max(world_size.into(), 30);
@@ -383,8 +382,8 @@ fn passes_of_small_sources_end_before_the_next_begin() {
     }
 }
 
-/// Of a source in lanes that is large enough to keep them, nobody is two passes ahead, whatever the
-/// lanes; of one that is not, nobody is one.
+/// In a source in lanes that is large enough to keep its columns, no sample is two passes ahead, for
+/// any number of lanes; in a smaller source, no sample is one pass ahead.
 #[test]
 fn passes_of_large_sources_overlap_by_less_than_one() {
     for (lanes, len, share) in [(240, 15_360, 0.3), (240, 20_000, 0.51), (16, 1_100, 0.4), (1011, 70_000, 0.5)] {
@@ -430,12 +429,12 @@ fn one_rank_reads_small_samples_of_a_set_that_fits_into_the_window_by_whole_runs
     let own = follow(steps(&order, World::new(0, 1, 8).unwrap(), End::Uneven, &OrderState::start(&order)), 100, held);
     assert_eq!((own.reads, own.samples_read, own.open), (14, 5_001, 0));
     assert_eq!(sorted(own.given), (0..5_001).collect::<Vec<_>>());
-    // After a stop, what is left of each run is counted anew.
+    // After a stop, the remaining samples of each run are counted again.
     let state = OrderState { samples_consumed: 3_000, ..OrderState::start(&order) };
     let own = follow(steps(&order, World::new(0, 1, 8).unwrap(), End::Uneven, &state), 0, held);
     assert_eq!((own.given.len(), own.open), (2_001, 0));
     assert!(own.reads <= 14, "{} reads", own.reads);
-    // Large samples are read alone: it is as fast from a disk, and the set stays out of memory.
+    // Large samples are read alone: this is as fast from a disk, and the set stays out of memory.
     let large = Order::new(Runs::new(5_001, 37), 42);
     assert_eq!(all(&large.epoch(1)), all(&order.epoch(1)));
     let own = follow(steps(&large, World::new(0, 1, 8).unwrap(), End::Uneven, &OrderState::start(&large)), 0, 1);

@@ -1,5 +1,5 @@
-//! Stopping anywhere and going on with other ranks, batches and ends of epochs: no sample is lost,
-//! none comes twice.
+//! Stopping anywhere and resuming with other ranks, batches and ends of epochs: no sample is lost or
+//! repeated.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
 use proptest::prelude::*;
@@ -9,7 +9,8 @@ use shardpack_loader::order::{
 };
 use std::sync::Arc;
 
-/// One stretch of a run: so many ranks, batches of that size, killed after so many of them.
+/// One part of a run: its number of ranks, its batch size, and the number of batches before it is
+/// killed.
 #[derive(Debug, Clone, Copy)]
 struct Leg {
     world_size: u32,
@@ -57,8 +58,8 @@ fn sampling() -> impl Strategy<Value = Arc<dyn Sampling>> {
     prop_oneof![8 => order().prop_map(|order| Arc::new(order) as Arc<dyn Sampling>), 1 => weighted, 1 => mixture]
 }
 
-/// What all ranks are given in at most `batches` batches, with the checks that each rank can make
-/// for itself.
+/// The samples of all ranks in at most `batches` batches, with the checks that each rank can make
+/// alone.
 fn deliver(order: &dyn Sampling, state: &OrderState, leg: Leg, end: End, batches: u64) -> (Vec<SampleRef>, u64) {
     let (mut given, mut consumed) = (Vec::new(), None);
     let mut counts = Vec::new();
@@ -82,7 +83,7 @@ fn deliver(order: &dyn Sampling, state: &OrderState, leg: Leg, end: End, batches
             assert!(end == End::Pad || last.map_or(0, |batch| batch + 1) == share.batches());
         }
         counts.push(share.batches());
-        // Every rank counts the same, without asking.
+        // Every rank computes the same number, without communication.
         let after = share.consumed_after(batches.min(share.steps()));
         assert_eq!(*consumed.get_or_insert(after), after);
     }
@@ -118,7 +119,7 @@ fn check(order: &dyn Sampling, legs: &[Leg], end: End) {
     }
 }
 
-/// Beside this file: the usual folder is looked for from a `lib.rs` upwards, and here is none.
+/// In the folder of this file: the default search starts from a `lib.rs`, which does not exist here.
 fn kept() -> Option<Box<dyn FailurePersistence>> {
     Some(Box::new(FileFailurePersistence::WithSource("regressions")))
 }

@@ -1,4 +1,4 @@
-//! A hundred million samples of 110 KB on 1 to 1,024 ranks: no data, the plan alone.
+//! A hundred million samples of 110 KB on 1 to 1,024 ranks: only the plan, without data.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, clippy::print_stdout)]
 
 use shardpack_loader::order::{
@@ -15,13 +15,12 @@ fn order() -> Order {
     Order::new(Runs::of_bytes(SAMPLES, BYTES, Runs::BYTES), 42)
 }
 
-/// All that a rank takes out of the read that brings `position`: how many samples, and how many
-/// were read for them. Found by walking the rank's positions in both directions, not by asking for
-/// `rest`.
+/// The samples that a rank takes from the read for `position`, and the samples in that read. Found by
+/// following the rank's positions in both directions, not by calling `rest`.
 fn around(epoch: &Epoch, position: u64, world_size: u64) -> (u64, u64) {
     let own = Own::Every { world_size };
     let here = epoch.pick(position, &own).unwrap();
-    // The same lane, the same rank.
+    // Next position with the same lane and the same rank.
     let lcm = (1..).map(|i| i * world_size).find(|n| n.is_multiple_of(Order::LANES)).unwrap();
     let same = |p: &u64| epoch.pick(*p, &own).is_some_and(|pick| pick.span == here.span);
     let after = (0..).map(|i| position + i * lcm).take_while(same).count() as u64;
@@ -94,8 +93,8 @@ fn table_of_world_sizes() {
         let epoch = order.epoch(0);
         let (mut weight, mut parts) = (0.0, 0.0);
         for i in 0..20_000 {
-            // A place chosen by position falls on a read as often as it has samples: each counts by
-            // the inverse of that.
+            // The probability that a random position falls on a read is proportional to its samples, so
+            // each read is weighted by the inverse.
             let pick = epoch.pick(places.below(SAMPLES, i), &Own::Every { world_size }).unwrap();
             weight += 1.0;
             parts += 1.0 / (pick.span.end - pick.span.start) as f64;

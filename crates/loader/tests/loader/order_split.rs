@@ -1,4 +1,4 @@
-//! Parts of a dataset: each sample in one of them, in the shares that were asked for.
+//! Parts of a dataset: each sample in one of them, in the requested shares.
 
 use crate::support::OnDisk;
 use proptest::prelude::*;
@@ -32,7 +32,7 @@ fn texts(numbers: &[u64]) -> Attribute {
     Attribute::Values(numbers.iter().map(|number| format!("value {number}")).collect())
 }
 
-/// Checks that each sample is in one part, and gives the number of its part.
+/// Checks that each sample is in one part, and returns the number of its part.
 fn part_of(parts: &[Vec<u64>], members: &[u64]) -> BTreeMap<u64, usize> {
     let mut part_of = BTreeMap::new();
     for (number, part) in parts.iter().enumerate() {
@@ -58,7 +58,7 @@ proptest! {
         let by_class: Vec<u64> = members.iter().map(|sample| class(*sample)).collect();
         let plain = Split::new(&shares, seed).unwrap();
         for split in [plain.clone(), plain.clone().stratify(texts(&by_class))] {
-            // A part may be too small for one sample of several classes.
+            // A part may be too small to have one sample of each class.
             let Ok(parts) = split.parts(&DATASET.dataset, Some(&members)) else { continue };
             let part_of = part_of(&parts, &members);
             prop_assert_eq!(&parts, &split.parts(&DATASET.dataset, Some(&members)).unwrap());
@@ -100,7 +100,7 @@ proptest! {
         if !is_growing && !is_stratified {
             for (part, share) in parts.iter().zip(&shares) {
                 let off = (part.len() as f64 - share * 300.0).abs();
-                // The one cut between two parts lies within half of a group of the place where it should be.
+                // The only cut between two parts is within half a group of its ideal place.
                 let most = if shares.len() == 2 { largest as f64 / 2.0 + 1.0 } else { 2.0 * largest as f64 };
                 prop_assert!(off <= most || parts.iter().any(|part| part.len() <= largest), "{off}, {largest}");
             }
@@ -114,7 +114,7 @@ fn parts_depend_on_keys_and_seed_alone() {
     let split = |seed| Split::new(&[0.8, 0.2], seed).unwrap().stratify(Attribute::Column("label".into()));
     assert_eq!(split(3).parts(&one.dataset, None).unwrap(), split(3).parts(&many.dataset, None).unwrap());
     assert_ne!(split(3).parts(&one.dataset, None).unwrap(), split(4).parts(&one.dataset, None).unwrap());
-    // The order in which members are named is no part of it.
+    // The order in which members are listed does not matter.
     let reversed: Vec<u64> = (0..300).rev().collect();
     assert_eq!(split(3).parts(&one.dataset, Some(&reversed)).unwrap(), split(3).parts(&one.dataset, None).unwrap());
 }
@@ -127,7 +127,7 @@ fn every_version_makes_the_same_parts() {
     let values = |of: fn(u64) -> u64| texts(&members.iter().map(|sample| of(*sample)).collect::<Vec<_>>());
     let (classes, groups) = (values(|sample| sample % 5 / 2), values(|sample| sample * sample % 17));
     let split = Split::new(&[0.6, 0.2, 0.2], 1).unwrap();
-    // The second and the third part; the first one has all others.
+    // The second and the third part; the first one has the rest.
     let golden: [(&str, Split, [&[u64]; 2]); 6] = [
         ("plain", split.clone(), [&[9, 10, 13, 17, 27, 29, 33, 38], &[0, 7, 12, 15, 20, 22, 24, 39]]),
         (
@@ -169,7 +169,7 @@ fn a_dataset_that_grows_keeps_its_parts() {
     };
     let split = Split::new(&[0.8, 0.2], 5).unwrap();
     assert_eq!(moved(&split.clone().growing()), 0);
-    // With exact counts, those next to the cut change sides: few, and all in one direction.
+    // With exact counts, samples near the cut change sides: few, and all in one direction.
     let few = moved(&split);
     assert!((1..20).contains(&few), "{few}");
     let [train, test]: [Vec<u64>; 2] = split.growing().parts(&after.dataset, None).unwrap().try_into().unwrap();

@@ -1,4 +1,4 @@
-//! What the loader reads, and what becomes of places that cannot be read.
+//! The reads of the loader, and the result of places that cannot be read.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![allow(clippy::indexing_slicing, clippy::cast_possible_truncation)]
 
@@ -11,7 +11,7 @@ use std::io;
 use std::ops::Range;
 use std::sync::{Arc, Mutex};
 
-/// Notes every read; those that touch a bad place of the first shard fail with EIO, every time.
+/// Records every read; reads that touch a bad place of the first shard fail with EIO, every time.
 #[derive(Debug, Default)]
 struct Watch {
     seen: Arc<Mutex<Vec<Range<u64>>>>,
@@ -57,7 +57,7 @@ fn reads_are_of_about_four_mebibytes_whatever_the_sizes_of_records() {
     let opened = watch(&disk);
     let order = Order::new(Runs::new(200, 40), 7).lanes(3);
     for (mode, sampling) in [(Mode::Stored, None), (Mode::Windowed, Some(Arc::new(order) as Arc<_>))] {
-        // Large records in parts are another matter.
+        // Large records in parts have tests of their own.
         let part_bytes = usize::MAX;
         let options = {
             let mut options = raw(8).mode(mode).part_bytes(part_bytes);

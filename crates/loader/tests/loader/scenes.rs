@@ -1,5 +1,5 @@
-//! Several patches of a sample: an epoch of patches is what its order says, each patch is the crop
-//! of the whole array, and each scene is read once.
+//! Several patches of a sample: an epoch of patches follows its order, each patch is the crop of the
+//! whole array, and each scene is read once.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![allow(clippy::indexing_slicing, clippy::cast_possible_truncation)]
 
@@ -28,7 +28,7 @@ fn options(patches: Patches) -> LoaderOptions {
     options.cube(patch(9, 14)).patches(patches).open_scenes(3)
 }
 
-/// A row: sample, patch, where it lies, and the bytes of its fields.
+/// A row: sample, patch, its place, and the bytes of its fields.
 type Row = (u64, u32, [u64; 3], Vec<Vec<u8>>);
 
 fn rows(batch: &Batch) -> Vec<Row> {
@@ -49,15 +49,15 @@ fn load(made: &Cubes, options: LoaderOptions) -> Vec<Row> {
     loaded(&mut Loader::open(&made.open(), options).unwrap())
 }
 
-/// Opens a dataset of which the order is not the one by default.
+/// Options for a dataset whose order differs from the default.
 fn grid([rows, columns]: [u32; 2]) -> LoaderOptions {
     options(Patches::Grid { overlap: [0, rows, columns] })
 }
 
 #[test]
 fn every_patch_is_a_crop_of_its_scene_and_each_scene_is_read_once() {
-    // Six show half of a scene; 40 show each pixel several times, and scenes wait as a whole; of 14
-    // only the smaller ones do.
+    // Six patches cover half of a scene; 40 cover each pixel several times, and scenes are kept as a
+    // whole; with 14, only the smaller scenes are.
     for patches in [6, 14, 40] {
         check_crops(patches);
     }
@@ -102,9 +102,9 @@ fn check_crops(patches: u32) {
                 assert_eq!(loader.stats().read_bytes, stored, "each record once");
                 assert!(loader.stats().peak_run_bytes <= loader.predicted_bytes());
                 if patches == 40 && sizes == "alike" && bands == Bands::All {
-                    // Two being decoded, for which room is kept, and up to eight that wait: all pixels
-                    // are little more than a quarter of what 40 patches show, and as float16, as they
-                    // are stored, half of that. Apart, ten would.
+                    // Two scenes are being decoded, with memory reserved, and up to eight are held: all
+                    // pixels are slightly more than a quarter of the pixels of 40 patches, and half of
+                    // that as float16, as stored. Held as separate patches, ten would be.
                     let apart = 40 * 126 * (12 * 4 + 1);
                     assert!(2 * loader.stats().peak_run_bytes < 7 * apart, "{}", loader.stats().peak_run_bytes);
                 }
@@ -113,7 +113,7 @@ fn check_crops(patches: u32) {
     }
 }
 
-/// One patch of several is what a loader of one patch draws.
+/// Patch 0 of several equals the patch of a loader with one patch.
 #[test]
 fn the_first_patch_is_the_only_one_of_a_loader_of_one() {
     let made = Cubes::packed(&[7], varied);
@@ -162,7 +162,7 @@ fn ranks_share_the_patches_and_read_no_scene_twice_where_they_divide_the_open_on
             together.sort();
             assert!(together == expected, "{patches:?}, {world_size} ranks");
             let bytes: u64 = made.open().shards().map(|shard| shard.bytes).sum();
-            // Grids of several sizes share scenes: their rounds have other numbers of turns.
+            // Grids of several sizes share scenes: their rounds have different numbers of turns.
             if 4 % world_size == 0 && patches == Patches::PerSample(5) {
                 assert!(read <= bytes, "{world_size} ranks read {read} of {bytes}");
             }
@@ -174,7 +174,7 @@ fn ranks_share_the_patches_and_read_no_scene_twice_where_they_divide_the_open_on
 fn a_grid_shows_every_pixel_and_each_patch_comes_once() {
     for made in [Cubes::packed(&[4, 3], varied), Cubes::packed(&[7], |_| ALIKE)] {
         for (overlap, mode) in [([0, 0], Mode::Windowed), ([4, 5], Mode::Full), ([8, 13], Mode::Stored)] {
-            // Each patch of the narrow case is a step of one pixel: only some scenes.
+            // Patches in the narrow case advance by one pixel: only some scenes.
             let mut loader = Loader::open(&made.open(), grid(overlap).mode(mode)).unwrap();
             let mut seen: BTreeMap<u64, BTreeMap<[u64; 3], Vec<u8>>> = BTreeMap::new();
             let mut order = Vec::new();
@@ -235,10 +235,10 @@ fn a_loader_goes_on_in_the_middle_of_a_scene() {
             loader.restore(&serde_json::from_str::<OrderState>(&text).unwrap()).unwrap();
             seen.extend(loaded(&mut loader));
             assert!(seen == expected, "{patches:?}, after {stop}");
-            // The next epoch is whole.
+            // The next epoch is complete.
             loader.set_epoch(2).unwrap();
             assert!(loaded(&mut loader) == expected);
-            // By other ranks.
+            // With other ranks.
             let mut rest: Vec<Row> = Vec::new();
             for rank in 0..2 {
                 let mut loader = Loader::open(&made.open(), again.clone().rank(rank).world_size(2)).unwrap();
@@ -267,7 +267,7 @@ fn states_of_another_kind_are_refused_in_words() {
         refused(grid, six),
         "state: expected one of 6 patches a sample, found one of grids of 9x14, overlap 1x2"
     );
-    // A state of samples is written as ever.
+    // A state of samples has the old form.
     assert!(!serde_json::to_string(&open(one).state()).unwrap().contains("unit"));
     let fewer = options(six).open_scenes(2);
     let error = Loader::open(&made.open(), fewer).unwrap().restore(&open(six).state()).unwrap_err().to_string();
@@ -275,7 +275,7 @@ fn states_of_another_kind_are_refused_in_words() {
     assert_eq!(open(six).state().unit, Unit::Patches(6));
 }
 
-/// Subsets, draws with replacement, turns, normalised values, objects: as for one patch.
+/// Subsets, draws with replacement, turns, normalised values, objects: as for a single patch.
 #[test]
 fn samplings_turns_and_objects_go_with_patches() {
     let made = Cubes::packed(&[9], |_| ALIKE);
@@ -285,7 +285,7 @@ fn samplings_turns_and_objects_go_with_patches() {
     assert_eq!(rows.iter().map(|row| (row.0, row.1)).collect::<BTreeSet<_>>().len(), 12);
     assert!(rows.iter().all(|row| [1, 4, 7].contains(&row.0)));
 
-    // Sample 3 comes most of the time: its draws differ.
+    // Sample 3 comes most of the time, with different draws.
     let weights: Vec<f64> = (0..9).map(|i| if i == 3 { 100.0 } else { 1.0 }).collect();
     let weighted = Weighted::by_sample(&weights, 9).unwrap().draws(8);
     let rows = load(&made, options(Patches::PerSample(4)).sampling(Arc::new(weighted)));
@@ -393,7 +393,7 @@ fn what_cannot_be_patches_is_refused_in_words() {
          hint: `bands` takes those that all have; or pack scenes of each sensor apart"
     );
     assert_eq!(load(&bands, cube().bands(Bands::Range(0..5))).len(), 18);
-    // Sizes that nobody knows before: some are not among the samples that are looked at.
+    // Sizes that are not known in advance: some are not among the samples looked at.
     let varied = Cubes::new(&[6], &[], varied);
     assert_eq!(
         varied.refused(grid([0, 0]).fields(["cube"])),
@@ -411,11 +411,11 @@ fn what_cannot_be_patches_is_refused_in_words() {
     assert_eq!(errors.into_iter().collect::<Vec<_>>(), [expected], "no pixel is lost in silence");
 }
 
-/// A scene whose shard could not be opened when it was announced is wanted again behind those that were:
-/// these must not keep it from being read.
+/// A scene whose shard could not be opened when it was announced is requested again, after the
+/// announced ones: these must not prevent it from being read.
 #[test]
 fn a_shard_that_cannot_be_opened_once_holds_up_nothing() {
-    // Of more shards than are looked at when a loader opens.
+    // More shards than are looked at when a loader opens.
     let made = Cubes::packed(&[1; 300], |_| Shape { height: 20, width: 15, ..ALIKE });
     let options = options(Patches::PerSample(20)).batch_size(2);
     let run = |fault| {
@@ -424,7 +424,8 @@ fn a_shard_that_cannot_be_opened_once_holds_up_nothing() {
         let dataset = DatasetOptions::new().open_in(storage).unwrap();
         let mut loader = Loader::open(&dataset, options.clone()).unwrap();
         let opened = faults.operations.load(Ordering::SeqCst);
-        // In a thread of its own: one that hangs fails the test. Ten minutes are no bound on its speed.
+        // In a separate thread, so that a hang fails the test. Ten minutes are not a limit on its
+        // speed.
         let (send, receive) = channel();
         std::thread::spawn(move || {
             let failed = std::iter::from_fn(|| loader.next_batch()).filter(Result::is_err).count();
@@ -435,7 +436,7 @@ fn a_shard_that_cannot_be_opened_once_holds_up_nothing() {
     };
     let (failed, all) = run(Fault::None);
     assert_eq!(failed, 0);
-    // A stage hands each of three thousand batches over: there, fewer operations fail.
+    // A stage makes each run of three thousand batches slower, so fewer operations fail there.
     let points = if options.resources.stage.is_some() { 5 } else { 40 };
     for k in all.clone().step_by((all.end - all.start) as usize / points) {
         let (failed, _) = run(Fault::FailAt(k));

@@ -1,4 +1,4 @@
-//! Several datasets as one: concatenated, mixed by weight, gone on with elsewhere.
+//! Several datasets combined: concatenated, mixed by weight, resumed elsewhere.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![allow(clippy::indexing_slicing, clippy::cast_possible_truncation)]
 
@@ -36,7 +36,7 @@ fn two_datasets_are_one() {
     );
     assert_ne!(both.dataset_id(), Dataset::concat(&[a.open()]).unwrap().dataset_id());
 
-    // In itself, and with an order over all of it.
+    // Nested, and with an order over the whole.
     let c = disk(&[4], 200);
     let nested = Dataset::concat(&[both.clone(), c.open()]).unwrap();
     let mut loader = Loader::open(&nested, base().batch_size(5)).unwrap();
@@ -67,7 +67,7 @@ fn datasets_that_do_not_fit_together_are_refused() {
     let text = Dataset::concat(&[a.open(), Dataset::open(other.path()).unwrap()]).unwrap_err().to_string();
     assert!(text.starts_with("field `label` of `"), "{text}");
     assert!(text.contains("a scalar of int64, as in `") && text.contains("found a scalar of int32"), "{text}");
-    // One key twice: all but keys works.
+    // The same keys twice: everything but keys works.
     let twice = Dataset::concat(&[a.open(), a.open()]).unwrap();
     assert_eq!(twice.get(5).unwrap().key(), "sample-00002");
     let text = twice.by_key("sample-00002").unwrap_err().to_string();
@@ -81,8 +81,7 @@ fn mixture(a: &Dataset, b: &Dataset) -> Arc<dyn Sampling> {
     Arc::new(Mixture::new(vec![(order(a), 0.7), (order(b), 0.3)], 9).unwrap().draws(400))
 }
 
-/// The samples that all ranks are given, from `state` on, up to `batches` each; and the state after
-/// that.
+/// The samples of all ranks from `state` on, up to `batches` each; and the state after them.
 fn given(both: &Dataset, options: &LoaderOptions, state: Option<OrderState>, batches: usize) -> (Vec<u64>, OrderState) {
     let (mut all, mut after) = (Vec::new(), None);
     for rank in 0..options.order.world_size {
@@ -137,7 +136,7 @@ fn a_sampling_that_does_not_fit_is_refused_at_once() {
     let mixed = mixture(&first, &second);
     let text = open(&first, Arc::clone(&mixed)).unwrap_err();
     assert!(text.contains("a mixture of 1") && text.contains("`concat` of the datasets"), "{text}");
-    // In the other order of datasets, samples of the larger one are looked for in the smaller.
+    // With the datasets swapped, samples of the larger one are looked up in the smaller.
     let text = open(&Dataset::concat(&[second.clone(), first.clone()]).unwrap(), mixed).unwrap_err();
     assert!(text.contains("in dataset 0: expected at most 10") && text.contains("found 20"), "{text}");
     let text = open(&second, Arc::new(Order::of(&first, 1))).unwrap_err();
@@ -149,7 +148,7 @@ fn a_sampling_that_does_not_fit_is_refused_at_once() {
     assert!(error.to_string().contains("source 0"), "{error}");
 }
 
-/// Of samples that come more than once in an epoch, how often two draws show the same patch.
+/// For samples that repeat in an epoch, how often two draws have the same patch.
 fn repeated(dataset: &Dataset, sampling: Arc<dyn Sampling>, place: PatchPlace) -> (usize, usize) {
     let cube = CubeMode::Patch { height: 4, width: 4, place };
     let options = base().sampling(sampling).batch_size(10).cube(cube).fields(["cube"]);
@@ -160,7 +159,7 @@ fn repeated(dataset: &Dataset, sampling: Arc<dyn Sampling>, place: PatchPlace) -
         let cube = batch.field("cube").unwrap();
         for ((row, &index), key) in (0..).zip(batch.indices()).zip(batch.draw_keys()) {
             let patch = cube.row_of(row).to_vec();
-            // Its first element says where it lay.
+            // The first element of a patch gives its place.
             let [y, x] = place.origin(&key, [16, 24], [4, 4]).unwrap();
             let id: u64 = dataset.key(index).unwrap()["sample-".len()..].parse().unwrap();
             assert_eq!(patch[..2], ((((y * 24 + x) * 3) + id * 31) as u16).to_le_bytes());

@@ -1,4 +1,4 @@
-//! Slots of a loader: used again, kept by their callers, of memory that cannot be had.
+//! Slots of a loader: reused, kept by callers, or without memory to allocate.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![allow(clippy::indexing_slicing, clippy::cast_possible_truncation)]
 
@@ -82,7 +82,7 @@ fn memory_that_cannot_be_had_is_an_error() {
     assert!(loader.next_batch().is_none());
 }
 
-/// Memory that cannot be had at some calls.
+/// Memory that cannot be allocated in some calls.
 #[derive(Debug)]
 struct Scarce(AtomicU64, fn(u64) -> bool);
 
@@ -118,7 +118,7 @@ fn a_failed_allocation_is_the_error_of_one_batch() {
                     }
                 }
                 assert_eq!(samples + 4 * errors, 64, "epoch {epoch} of {mode:?} with {slots} slots");
-                // What failed in the first epoch is all that fails where memory comes back.
+                // Batches fail only while memory is unavailable.
                 assert!(errors <= 6, "{errors}");
             }
         }

@@ -1,5 +1,5 @@
-//! The tests of the loader once more, with a stage in place of the host; and what only a stage can
-//! do: fail late, lose its device, refuse.
+//! Repeats the tests of the loader with a stage in place of the host; and tests that are specific to a
+//! stage: late failures, a lost device, refusals.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![allow(clippy::indexing_slicing, clippy::cast_possible_truncation)]
 
@@ -26,7 +26,7 @@ fn on_host(options: &LoaderOptions) -> LoaderOptions {
     options
 }
 
-/// Several epochs, ragged and dense, uint8 and floats: the host's batches, to the bit.
+/// Several epochs, ragged and dense, uint8 and floats: equal to the host's batches, to the bit.
 #[test]
 fn batches_are_the_hosts() {
     let disk = Disk::varied(&[23, 31]);
@@ -59,7 +59,7 @@ fn batches_are_the_hosts() {
     }
 }
 
-/// Added by the device, and by the host to what that refuses.
+/// The device adds noise, and the host adds it to rows that the device refuses.
 #[test]
 fn noise_is_the_hosts() {
     let disk = Disk::varied(&[9, 5]);
@@ -126,7 +126,7 @@ fn refusals_are_counted_and_named() {
     assert!(refusals[0].first[0].starts_with("sample-0"));
 }
 
-/// What the device finds odd, when it is too late to refuse it, the host decodes from a record that
+/// A value that the device finds odd too late to refuse it is decoded by the host, from a record that
 /// is read again.
 #[test]
 fn odd_rows_are_decoded_by_the_host() {
@@ -138,13 +138,13 @@ fn odd_rows_are_decoded_by_the_host() {
         let staged = staged.window(window);
         let mut host = Loader::open(&disk.open(), on_host(&staged)).unwrap();
         let mut device = Loader::open(&disk.open(), staged).unwrap();
-        // Not one after the other: the next one would be under way, and counted, too.
+        // Not consecutive epochs, because the next one would be prepared and counted too.
         for number in [0, 2] {
             host.set_epoch(number).unwrap();
             device.set_epoch(number).unwrap();
             assert!(epoch(&mut device) == epoch(&mut host), "epoch {number}");
         }
-        // Of these, one in seven was refused before the device saw it.
+        // One in seven of these was refused before the device saw it.
         let refusals = device.refusals();
         let of = |reason: &str| refusals.iter().find(|refusal| refusal.reason == reason).unwrap();
         let found = of("a stream that ends early");
@@ -156,8 +156,8 @@ fn odd_rows_are_decoded_by_the_host() {
     }
 }
 
-/// Nothing is left of a sample that is skipped so late: not the fields that are whole, nor those of
-/// the host.
+/// A sample that is skipped so late leaves nothing in the batch: neither its intact fields, nor fields
+/// of the host.
 #[test]
 fn what_cannot_be_read_again_is_skipped() {
     let disk = Arc::new(Disk::alike(&[12]));
@@ -179,7 +179,7 @@ fn what_cannot_be_read_again_is_skipped() {
     }
 }
 
-/// For want of memory, one batch is an error; those after it come.
+/// Without memory, one batch is an error; later ones come.
 #[test]
 fn a_batch_that_the_device_has_no_memory_for_is_one_error() {
     let disk = Disk::alike(&[30]);
@@ -201,10 +201,10 @@ fn a_batch_that_the_device_has_no_memory_for_is_one_error() {
     assert_eq!(epoch(&mut loader).len(), expected.len(), "the loader goes on");
 }
 
-/// A slot that does not get larger is an error of the batch that needs it larger.
+/// A slot that cannot grow is an error of the batch that needs it larger.
 #[test]
 fn a_slot_that_cannot_grow_is_an_error_of_its_batch() {
-    // One of 300 is so large that no batch is expected to hold it.
+    // One sample of 300 is so large that no batch is expected to hold it.
     let disk = Disk::new(&[300], |id| {
         let side = if id == 150 { 96 } else { 8 };
         Made { id, height: side, width: side, said_height: side, half: false }
@@ -227,7 +227,7 @@ fn a_slot_that_cannot_grow_is_an_error_of_its_batch() {
     assert_eq!(slots(&tight), 3, "in place of the one that went for a larger one");
 }
 
-/// To let go of memory on a device waits for the device: no consumer does it, and nobody with the
+/// Freeing memory on a device waits for the device: neither a consumer does it, nor a thread with the
 /// loader's lock.
 #[test]
 fn threads_of_the_loader_let_go_of_slots() {
@@ -237,7 +237,7 @@ fn threads_of_the_loader_let_go_of_slots() {
     let kept: Vec<_> = (0..5).map(|_| loader.next_batch().unwrap().unwrap()).collect();
     assert!(loader.stats().extra_slots > 0);
     drop(kept);
-    // What was made beyond the two goes while the epoch goes on.
+    // Slots beyond the two are dropped while the epoch continues.
     while loader.next_batch().is_some() {}
     let dropped = stage.counts().dropped.lock().unwrap().clone();
     assert!(!dropped.is_empty() && dropped.iter().all(|name| name == "shardpack-load"), "{dropped:?}");
@@ -263,7 +263,7 @@ fn a_lost_device_is_one_error_and_the_end() {
 fn no_memory_on_the_device_is_an_error_with_figures() {
     let disk = Disk::alike(&[6]);
     let (staged, _) = options(Trouble::NoMemory(2));
-    // When it opens, not when a batch comes.
+    // When the loader opens, not when a batch comes.
     let error = Loader::open(&disk.open(), staged).unwrap_err();
     assert!(matches!(error, Error::Io { .. }), "{error}");
     let text = said(&error);
@@ -271,7 +271,7 @@ fn no_memory_on_the_device_is_an_error_with_figures() {
     assert!(text.contains("\nhint: take fewer slots"), "{text}");
 }
 
-/// Left in the middle, begun again, dropped with work in flight.
+/// Left in the middle, restarted, dropped with work in progress.
 #[test]
 fn epochs_can_be_left_at_any_time() {
     let disk = Disk::alike(&[40]);
@@ -308,7 +308,8 @@ fn floats_need_pictures_to_make_them_of() {
     assert!(error.contains("expected uint8, float16, bfloat16 or float32, found float64"), "{error}");
 }
 
-/// What was not handed out does not count: a run that ends with the error gets its samples.
+/// A batch that was not handed out does not count: a run that ends with the error resumes with its
+/// samples.
 #[test]
 fn a_batch_that_cannot_be_mixed_is_not_delivered() {
     let disk = Disk::alike(&[30]);
@@ -325,7 +326,7 @@ fn a_batch_that_cannot_be_mixed_is_not_delivered() {
     };
     let mut whole = with(Trouble::None);
     let expected: Vec<_> = std::iter::from_fn(|| whole.next_batch()).map(|batch| seen(&batch.unwrap())).collect();
-    // Two fields of each batch are mixed: the fifth of them is a field of the third batch.
+    // Two fields of each batch are mixed: the fifth call is for a field of the third batch.
     let mut first = with(Trouble::MixFailsAt(4));
     (0..2).for_each(|_| drop(first.next_batch().unwrap().unwrap()));
     let before = first.state();

@@ -1,5 +1,6 @@
-//! The tests of the loader once more, with a stage, and with records of two kilobytes read in parts
-//! straight into its staging memory, as those of many megabytes are; and what is only so there.
+//! Repeats the tests of the loader with a stage, and with records of two kilobytes read in parts
+//! directly into its staging memory, like records of many megabytes; and tests that are specific to
+//! this case.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![allow(clippy::indexing_slicing, clippy::cast_possible_truncation)]
 
@@ -23,7 +24,7 @@ fn options(trouble: Trouble) -> (LoaderOptions, Arc<FakeStage>) {
     (options.stage(Arc::clone(&stage) as _), stage)
 }
 
-/// As the host does it, one thread a record.
+/// The same options on the host, one thread for each record.
 fn by_host(options: &LoaderOptions) -> LoaderOptions {
     let mut options = options.clone().part_bytes(usize::MAX);
     options.resources.stage = None;
@@ -32,11 +33,11 @@ fn by_host(options: &LoaderOptions) -> LoaderOptions {
 
 fn epochs(dataset: &Dataset, options: LoaderOptions) -> Vec<Vec<Seen>> {
     let mut loader = Loader::open(dataset, options).unwrap();
-    // Not one after the other: the next one would be under way, and counted, too.
+    // Not consecutive epochs, because the next one would be prepared and counted too.
     [0, 2].map(|number| loader.set_epoch(number).map(|()| epoch(&mut loader)).unwrap()).into()
 }
 
-/// What is said of each batch.
+/// The content or the error of each batch.
 fn said(dataset: &Dataset, options: LoaderOptions) -> Vec<Result<Seen, String>> {
     let mut loader = Loader::open(dataset, options).unwrap();
     let batch = |loader: &mut Loader| Some(loader.next_batch()?.map(|batch| seen(&batch)).map_err(|e| e.to_string()));
@@ -57,7 +58,7 @@ fn large(count: u64) -> Disk {
     Disk::new(&[count], |id| Made { id, height: 60, width: 80, said_height: 60, half: false })
 }
 
-/// Every byte once, and to no buffer of a run.
+/// Every byte is read once, and not into a buffer of a run.
 #[test]
 fn cubes_are_read_where_they_are_staged() {
     let disk = large(20);
@@ -73,7 +74,7 @@ fn cubes_are_read_where_they_are_staged() {
             let stats = loader.stats();
             assert_eq!((stats.read_bytes, stats.peak_run_bytes), (record_bytes(&dataset, 20), 0));
             assert_eq!(shared(&stage), 20);
-            // Nor is any memory expected for them but where they are staged.
+            // The prediction has no memory for them other than staging memory.
             let as_one = staged.part_bytes(usize::MAX).window(Window::Memory);
             let as_one = Loader::open(&dataset, as_one).unwrap().predicted_bytes();
             assert!(loader.predicted_bytes() + 2 * 28_800 * threads as u64 <= as_one, "{threads} threads");
@@ -81,7 +82,7 @@ fn cubes_are_read_where_they_are_staged() {
     }
 }
 
-/// What the stage refuses when it is there, the host decodes out of what was staged.
+/// If the stage refuses a staged value, the host decodes it from staging memory.
 #[test]
 fn what_is_refused_there_is_not_read_again() {
     let disk = large(9);
@@ -103,8 +104,8 @@ fn what_finds_no_room_goes_the_way_of_small_records() {
     assert_eq!(shared(&stage), 0);
 }
 
-/// A value that several fields of a batch show, or that a record does not have; one that the stage
-/// takes and does not share, small and large.
+/// A value that several fields of a batch load, or that a record does not have; a value that the stage
+/// accepts and does not share, small and large.
 #[test]
 fn fields_may_be_named_twice_and_be_missing() {
     let dir = crate::support::scratch();
@@ -136,7 +137,7 @@ fn fields_may_be_named_twice_and_be_missing() {
         let mut loader = Loader::open(&dataset, staged.clone()).unwrap();
         assert!(epoch(&mut loader) == epochs(&dataset, by_host(&staged))[0], "{names:?}");
         assert_eq!(shared(&stage) > 0, is_shared, "{names:?}");
-        // What is copied out of runs is read in runs.
+        // Values that are copied out of runs are read in runs.
         assert_eq!(loader.stats().peak_run_bytes > 0, names.contains(&"long"), "{names:?}");
     }
 }
@@ -171,7 +172,7 @@ fn checks_of_the_crc_can_be_left_out() {
     assert_eq!(shared(&stage), 18);
 }
 
-/// Whichever read fails, once, the batches are there.
+/// If any single read fails once, the batches are complete.
 #[test]
 fn reads_of_parts_that_fail_are_tried_again() {
     let disk = Disk::alike(&[9]);
@@ -189,7 +190,7 @@ fn reads_of_parts_that_fail_are_tried_again() {
     assert!(opened > 20, "{opened}");
 }
 
-/// A file that is cut off while it is loaded is an error of the rows that it lacks.
+/// A file that is truncated while it is loaded is an error of its missing rows.
 #[test]
 fn a_file_that_ends_early_is_said_as_ever() {
     let disk = Disk::alike(&[12]);
@@ -215,7 +216,7 @@ fn a_file_that_ends_early_is_said_as_ever() {
     }
 }
 
-/// One row of each batch is an error in words; the loader goes on.
+/// One row of each batch is an error; the loader continues.
 #[test]
 fn a_stage_that_panics_harms_its_row_alone() {
     let disk = large(12);
@@ -232,7 +233,7 @@ fn a_stage_that_panics_harms_its_row_alone() {
     }
 }
 
-/// Left in the middle, begun again, dropped with parts in flight.
+/// Left in the middle, restarted, dropped with parts in progress.
 #[test]
 fn epochs_can_be_left_at_any_time() {
     let disk = Disk::alike(&[40]);
@@ -291,7 +292,7 @@ proptest! {
         let (staged, _) = options(Trouble::None);
         let window = if in_memory { Window::Memory } else { Window::PageCache };
         let mode = Mode::Windowed;
-        // Pictures beside patches are refused.
+        // Pictures combined with patches are refused.
         let image = if matches!(cube, CubeMode::Patch { .. }) { ImageMode::Raw } else { staged.view.image };
         let mut staged = staged.part_bytes(part_bytes).threads(threads).batch_size(batch_size).slots(slots).cube(cube);
         staged = staged.bands(bands).layout(layout).dtype(dtype).window(window).mode(mode).image(image);

@@ -1,5 +1,4 @@
-//! The loader and datasets in trouble: damaged records, an index that lies, values that are missing,
-//! batches over the limit.
+//! Datasets in trouble: damaged records, a wrong index, missing values, batches over the limit.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![allow(clippy::indexing_slicing, clippy::cast_possible_truncation)]
 
@@ -65,9 +64,8 @@ fn an_index_that_lies_is_an_error_of_its_row() {
         })
     };
     let of = |field: &str| options(4).fields([field.to_owned()]);
-    // A little, in both directions; more than a record can hold; more than a number of bytes can
-    // be.
-    // No picture of its length has so many pixels; an array may be one run of a value.
+    // Slightly wrong, in both directions; more than a record can hold; more than a number of bytes can
+    // be. No picture of its length has so many pixels; an array may be one run of a value.
     for (said, words, options) in [
         (17, "by height and width in the index", options(4)),
         (8, "in the index", options(4)),
@@ -87,7 +85,7 @@ fn an_index_that_lies_is_an_error_of_its_row() {
 
 #[test]
 fn bytes_count_as_they_are_stored() {
-    // As float32 the cubes take more than their records: nothing is a run.
+    // As float32 the cubes take more than their records, but they are not runs.
     let limits = Limits { max_run_bytes: 1, max_expansion: 1, ..Limits::default() };
     let disk = Disk::new(&[4], |id| Made { id, height: 64, width: 64, said_height: 64, half: true });
     let dataset = DatasetOptions::new().limits(limits).open(disk.dir.path()).unwrap();
@@ -100,10 +98,12 @@ fn bytes_count_as_they_are_stored() {
 fn a_batch_over_the_limit_is_refused_before_memory_is_taken() {
     let disk = Disk::alike(&[16]);
     let with = |fields: &[&str], batch_size| options(batch_size).max_batch_bytes(3_000).fields(fields.iter().copied());
-    // What is known beforehand, when the loader is opened: 8 cubes of 16 × 24 × 3 uint16.
+    // Limits that are known in advance are checked when the loader opens: 8 cubes of 16 × 24 × 3
+    // uint16.
     let text = said(&Loader::open(&disk.open(), with(&["cube"], 8)).unwrap_err());
     assert!(text.contains("max_batch_bytes") && text.contains("found 18432, for 8 rows"), "{text}");
-    // What depends on the samples, when the batch comes: whole pictures of 1,152 bytes.
+    // Limits that depend on the samples are checked when the batch comes: whole pictures of 1,152
+    // bytes.
     let mut loader = Loader::open(&disk.open(), with(&["image"], 8)).unwrap();
     for _ in 0..2 {
         let text = said(&loader.next_batch().unwrap().unwrap_err());
@@ -167,7 +167,7 @@ fn values_that_samples_do_not_have_are_zero_and_masked() {
         let expected = if row % 3 == 1 { Vec::new() } else { made.cube() };
         assert_eq!(cube.row_of(row), expected, "row {row}");
     }
-    // Dense, a row is zero.
+    // A dense row is zero.
     let cube = CubeMode::Patch { height: 4, width: 4, place: PatchPlace::Center };
     let mut loader = Loader::open(&dataset, options(12).cube(cube)).unwrap();
     let batch = loader.next_batch().unwrap().unwrap();

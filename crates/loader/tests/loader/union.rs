@@ -1,5 +1,5 @@
-//! Datasets of different fields and classes as one: fields by name, masked where a dataset has none;
-//! labels counted into the classes of all.
+//! Datasets of different fields and classes combined: fields by name, masked if a dataset does not have
+//! them; labels mapped to the classes of all.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![allow(clippy::indexing_slicing, clippy::cast_possible_truncation)]
 
@@ -9,9 +9,9 @@ use shardpack_loader::order::{End, Mode};
 use shardpack_loader::{ImageMode, Loader};
 use shardpack_reader::{Dataset, Scalar};
 
-/// Of the photos: labels are `id % 10`.
+/// Classes of the photos: labels are `id % 10`.
 const TEN: [&str; 10] = ["c0", "c1", "c2", "c3", "c4", "c5", "c6", "c7", "c8", "c9"];
-/// Of the scenes: labels are `id % 3`.
+/// Classes of the scenes: labels are `id % 3`.
 const THREE: [&str; 3] = ["c3", "new", "c0"];
 
 fn made(id: u64) -> Made {
@@ -37,7 +37,7 @@ fn cubes_of(dtype: Dtype) -> (Schema, usize) {
     (Schema::new(fields).unwrap(), dtype.size())
 }
 
-/// Cubes, notes and scores, in another order of fields; no pictures, no sizes.
+/// Cubes, notes and scores, with a different order of fields; no pictures, no sizes.
 fn scenes(classes: Option<&[&str]>, dtype: Dtype, label: impl Fn(u64) -> i64) -> tempfile::TempDir {
     let dir = crate::support::scratch();
     let (schema, width) = cubes_of(dtype);
@@ -96,7 +96,7 @@ fn fields_and_classes_are_matched_by_name() {
     let streamed = union.iter().unwrap().map(|sample| sample.unwrap().scalar("label").unwrap().as_i64().unwrap());
     assert_eq!(streamed.collect::<Vec<_>>(), union.labels().unwrap());
 
-    // The other way round, and in a union itself: the same samples, counted from the other list.
+    // In reverse order, and nested in a union: the same samples, with labels of the other list.
     let other = concat(&[&b, &a]).unwrap();
     let name = |dataset: &Dataset, label: i64| dataset.classes().unwrap()[label as usize].clone();
     let named =
@@ -151,18 +151,18 @@ fn rows_without_a_value_are_masked() {
 #[test]
 fn what_cannot_be_matched_is_said() {
     let photos = photos(Some(&TEN));
-    // The same name for something else.
+    // The same name for a different kind of field.
     let dir = crate::support::scratch();
     let schema = Schema::new(vec![Field::stored("image", FieldKind::Array)]).unwrap();
     write_classes(dir.path(), (&schema, None), &[], |_, _, _| unreachable!());
     let text = concat(&[&photos, &dir]).unwrap_err();
     assert!(text.contains("field `image` of `") && text.contains("expected of kind image, as in `"), "{text}");
     assert!(text.contains("found of kind array\nhint: "), "{text}");
-    // Labels that count into names, and labels that count into none.
+    // Labels with class names, and labels without.
     let nameless = scenes(None, Dtype::I64, |_| 0);
     let text = concat(&[&photos, &nameless]).unwrap_err();
     assert!(text.contains("classes that the labels of `") && text.contains("expected names, as in `"), "{text}");
-    // A label that is no class could be any of the union; below 0 it is none by intention.
+    // A label outside the classes could be any class of the union; below 0 it has no class on purpose.
     let stray = scenes(Some(&THREE), Dtype::I64, |id| if id == 3 { 3 } else { -1 });
     let union = concat(&[&photos, &stray]).unwrap();
     let text = union.labels().unwrap_err().to_string();
@@ -171,7 +171,7 @@ fn what_cannot_be_matched_is_said() {
         "{text}"
     );
     assert_eq!(union.get(7).unwrap().scalar("label").unwrap(), Scalar::Signed(-1));
-    // More classes than the labels can count.
+    // More classes than the type of the labels can hold.
     let narrow = scenes(Some(&THREE), Dtype::U8, |id| id as i64 % 3);
     let many: Vec<String> = (0..300).map(|number| format!("k{number}")).collect();
     let many: Vec<&str> = many.iter().map(|name| &**name).collect();

@@ -1,4 +1,4 @@
-//! Boxes of volumes: one of each, several, and all of a grid.
+//! Boxes of volumes: one of each, several, and all boxes of a grid.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![allow(clippy::indexing_slicing, clippy::cast_possible_truncation)]
 
@@ -18,7 +18,7 @@ fn options(patches: Patches) -> LoaderOptions {
     base().batch_size(5).threads(2).seed(9).end(End::Uneven).patches(patches)
 }
 
-/// A row: sample, patch, where it lies, and the bytes of its fields.
+/// A row: sample, patch, its place, and the bytes of its fields.
 type Row = (u64, u32, [u64; 3], Vec<Vec<u8>>);
 
 fn rows(batch: &Batch) -> Vec<Row> {
@@ -35,7 +35,7 @@ fn loaded(loader: &mut Loader) -> Vec<Row> {
     std::iter::from_fn(|| loader.next_batch()).flat_map(|batch| rows(&batch.unwrap())).collect()
 }
 
-/// Shape of a volume, its bytes, and those of its mask.
+/// Shape of a volume, its bytes, and the bytes of its mask.
 type Made = (Vec<u64>, Vec<u8>, Vec<u8>);
 
 /// Volumes of two lengths, `[depth, height, width, 2]`, with a mask `[depth, height, width]` each.
@@ -149,7 +149,7 @@ fn a_grid_of_a_volume_shows_every_pixel() {
     }
 }
 
-/// Both fields of all boxes, and the boxes as they are stored at the same places.
+/// Both fields of all boxes, and the stored boxes at the same places.
 fn beside_stored(change: impl Fn(LoaderOptions) -> LoaderOptions, size: [u32; 3]) -> Vec<(Row, [Vec<u8>; 2])> {
     let (dir, all) = volumes(|id| 8 + id % 4, 0);
     let dataset = Dataset::open(dir.path()).unwrap();
@@ -208,7 +208,7 @@ fn channels_of_volumes_are_changed_and_masks_are_not() {
         let came = fields[0].as_chunks::<4>().0.iter().map(|v| f32::from_le_bytes(*v));
         let stored = volume.as_chunks::<2>().0.iter().map(|v| f32::from(u16::from_le_bytes(*v)));
         let pairs: Vec<(f32, f32)> = came.zip(stored).collect();
-        // Noise is small beside values: the gain of a box is that of its largest value.
+        // Noise is small compared with values: the gain of a box is the gain of its largest value.
         let (largest, of) = pairs.iter().copied().max_by(|a, b| a.1.total_cmp(&b.1)).unwrap();
         let gain = largest / of;
         assert!((0.49..1.51).contains(&gain), "{gain}");

@@ -1,4 +1,4 @@
-//! Where the window of the order is held: nothing else may depend on it.
+//! Location of the window of the order: the batches must not depend on it.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![allow(clippy::indexing_slicing, clippy::cast_possible_truncation)]
 
@@ -13,10 +13,10 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
-/// Says whether the page cache holds a folder, and counts what is read and what is announced.
+/// Reports a folder as cached or not, and counts reads and announcements.
 #[derive(Debug, Default)]
 struct Told {
-    /// 0: nobody knows; 1: no; 2: yes.
+    /// 0: unknown; 1: no; 2: yes.
     is_cached: AtomicU8,
     asked: AtomicU64,
     reads: AtomicU64,
@@ -102,7 +102,7 @@ fn what_is_cached_is_read_sample_by_sample_and_held_nowhere() {
     assert_eq!(asked, 64, "places");
     told.reads.store(0, Ordering::Relaxed);
     assert_eq!(epoch(&mut loader).len(), 11);
-    // 88 of them are in whole batches; a read of each.
+    // 88 of them are in whole batches, with one read for each.
     assert_eq!(told.reads.load(Ordering::Relaxed), 88);
     assert_eq!(told.announced.load(Ordering::Relaxed), 0, "what is there need not be fetched");
     let stats = loader.stats();
@@ -119,17 +119,16 @@ fn where_nobody_knows_what_is_cached_runs_are_read() {
     let mut loader = Loader::open(&dataset, options(Window::Auto).end(End::Uneven)).unwrap();
     told.reads.store(0, Ordering::Relaxed);
     assert_eq!(epoch(&mut loader).len(), 12);
-    // Runs of six samples are held as a whole; where memory is as short as here, some are read
-    // twice.
+    // Runs of six samples are held as a whole; with memory as short as here, some are read twice.
     assert!(loader.stats().peak_run_bytes > 6 * 20_000);
     assert!(!loader.stats().window_in_page_cache);
     assert!(told.announced.load(Ordering::Relaxed) > 1_000_000);
-    // Another epoch asks anew.
+    // Each epoch checks again.
     told.is_cached.store(2, Ordering::Relaxed);
     let before = loader.predicted_bytes();
-    // Threads begin with the epoch.
+    // Threads start with the epoch.
     told.reads.store(0, Ordering::Relaxed);
-    // Not the next one, which would be learned, and the one after it begun ahead.
+    // Skips the next epoch, because the loader would then start the one after it ahead.
     loader.set_epoch(2).unwrap();
     assert_eq!(epoch(&mut loader).len(), 12);
     assert_eq!(told.reads.load(Ordering::Relaxed), 90);
@@ -140,14 +139,14 @@ fn where_nobody_knows_what_is_cached_runs_are_read() {
 #[test]
 fn what_is_on_a_disk_is_fetched_run_by_run_and_read_sample_by_sample() {
     let disk = medium(&[50, 40]);
-    // One who asks for the page cache gets it, whatever is known.
+    // With `PageCache`, the window is in the page cache, whatever is cached.
     for (window, is_cached, asked) in [(Window::Auto, Some(false), 64), (Window::PageCache, None, 0)] {
         let (dataset, told) = told(&disk, is_cached);
         let mut loader = Loader::open(&dataset, options(window).end(End::Uneven)).unwrap();
         told.reads.store(0, Ordering::Relaxed);
         assert_eq!(epoch(&mut loader).len(), 12);
         assert_eq!(told.reads.load(Ordering::Relaxed), 90, "{window:?}");
-        // A thread may be late with what it announces.
+        // A thread may be late with an announcement.
         drop(loader);
         let stored: u64 = (0..2).map(|number| dataset.shard(number).unwrap().footer().index_offset - 64).sum();
         assert_eq!(told.announced.load(Ordering::Relaxed), stored, "{window:?}: each run once");
@@ -183,7 +182,7 @@ fn a_damaged_record_and_a_file_that_was_cut_are_named() {
     assert_eq!(epoch(&mut loader).len(), 12);
     assert_eq!((loader.stats().samples, loader.stats().skipped), (89, 1));
 
-    // The file ends in the middle of record 80, after the dataset was opened.
+    // The file ends in the middle of record 80, truncated after the dataset was opened.
     let mut loader = Loader::open(&dataset, raw(OnCorrupt::Skip { max: 20 })).unwrap();
     let end = shard.row(80).unwrap();
     let file = std::fs::File::options().write(true).open(disk.path().join("shard-00000.shard")).unwrap();

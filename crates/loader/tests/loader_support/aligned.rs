@@ -1,5 +1,5 @@
-//! A dataset of pictures of four flat quadrants, with masks, boxes, keypoints and texts that belong
-//! to them: the picture itself says where they must be.
+//! A dataset of pictures of four flat quadrants, with masks, boxes, keypoints and texts that belong to
+//! them: the picture itself shows where they must be.
 
 use super::super::support::scratch;
 use super::{Stored, base, jpeg, record, write};
@@ -13,11 +13,11 @@ use shardpack_reader::Dataset;
 /// picture.
 pub const LEVELS: [u8; 4] = [30, 90, 150, 230];
 
-/// A picture of four flat quadrants, and what belongs to it.
+/// A picture of four flat quadrants, and the values that belong to it.
 #[derive(Clone)]
 pub struct Scene {
     pub id: u64,
-    /// In blocks of 8 × 8: sides of the stored picture, and where it is divided.
+    /// In blocks of 8 × 8: sides of the stored picture, and the position of its division.
     blocks: [u32; 2],
     cut: [u32; 2],
     pub orientation: u32,
@@ -44,7 +44,7 @@ impl Scene {
     /// The quadrant of a pixel of the upright picture.
     fn quadrant(&self, y: u32, x: u32) -> u8 {
         let [height, width] = self.stored();
-        // By the table of Exif: what is seen at the top left of the upright picture.
+        // By the table of Exif: the stored corner at the top left of the upright picture.
         let [y, x] = match self.orientation {
             1 => [y, x],
             3 => [height - 1 - y, width - 1 - x],
@@ -59,7 +59,7 @@ impl Scene {
         (0..height).flat_map(|y| (0..width).map(move |x| (y, x))).map(|(y, x)| self.quadrant(y, x)).collect()
     }
 
-    /// Left, top, right, bottom of each quadrant, and last of all one outside the picture.
+    /// Left, top, right, bottom of each quadrant, and at the end of a box outside the picture.
     pub fn boxes(&self) -> Vec<[f32; 4]> {
         let [height, width] = self.upright();
         let of = |quadrant: u8| {
@@ -73,7 +73,7 @@ impl Scene {
         (0..4).map(of).chain([outside]).collect()
     }
 
-    /// The centre of each quadrant, seen; and one that nobody labelled.
+    /// The centre of each quadrant, visible; and one point without a label.
     fn points(&self) -> Vec<[f32; 3]> {
         let centre = |b: [f32; 4]| [f32::midpoint(b[0], b[2]), f32::midpoint(b[1], b[3]), 2.0];
         self.boxes()[..4].iter().map(|b| centre(*b)).chain([[0.0; 3]]).collect()
@@ -103,7 +103,7 @@ impl Scenes {
         Self::with(count, |_, _| {})
     }
 
-    /// `change` may change stored values before they are written.
+    /// `change` may modify stored values before they are written.
     pub fn with(count: u64, change: impl Fn(&mut Scene, &mut Vec<Option<Stored>>)) -> Self {
         let dir = scratch();
         let mut all = Vec::new();

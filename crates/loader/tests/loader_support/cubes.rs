@@ -1,5 +1,4 @@
-//! Cubes of float16 in every arrangement that a region is read out of, their masks, and a spectrum
-//! each.
+//! Cubes of float16 in every layout that a region can be read from, their masks, and a spectrum each.
 
 use super::super::support::scratch;
 use super::{Seen, epoch, record, write};
@@ -18,7 +17,7 @@ pub struct Shape {
     pub height: u64,
     pub width: u64,
     pub bands: u64,
-    /// Rows that the mask has besides those of the cube.
+    /// Number of rows that the mask has more than the cube.
     pub mask_rows: u64,
 }
 
@@ -28,7 +27,7 @@ pub fn varied(id: u64) -> Shape {
     Shape { height: 20 + id * 7 % 30, width: 20 + id * 11 % 41, ..ALIKE }
 }
 
-/// Cubes of float16, in every arrangement that a region is read out of.
+/// Cubes of float16, in every layout that a region can be read from.
 fn settings(id: u64) -> ArraySettings {
     ArraySettings {
         values: ValueRule::F16,
@@ -81,7 +80,7 @@ impl Cubes {
         epoch(&mut loader)
     }
 
-    /// What the loader says of options that it refuses.
+    /// The error of the loader for refused options.
     pub fn refused(&self, options: LoaderOptions) -> String {
         super::said(&Loader::open(&self.open(), options).unwrap_err())
     }
@@ -91,8 +90,8 @@ impl Cubes {
     }
 }
 
-/// The slow twin: element by element out of the whole array. `bands` are those of a cube; a mask
-/// has one.
+/// The slow twin: copies a crop element by element from the whole array. `bands` are the bands of a
+/// cube; a mask has one.
 pub fn crop(array: &Array, [top, left]: [u64; 2], [height, width]: [u64; 2], bands: &[u64], first: bool) -> Vec<u8> {
     let size = array.dtype().bytes();
     let (columns, channels) = (array.shape()[1], array.shape().get(2).copied().unwrap_or(1));

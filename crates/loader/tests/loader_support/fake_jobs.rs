@@ -1,4 +1,4 @@
-//! What the stage that is no device does with a value that it has taken: what the host does.
+//! Decoding of an accepted value in the fake stage: equal to the host's.
 
 use shardpack_array::{ArrayDecoder, Finish, Region};
 use shardpack_augment::{Augmentation, ChangeScratch, Picture};
@@ -30,8 +30,8 @@ pub enum Job {
 }
 
 impl Job {
-    /// Decodes into a row of the output, by the host's decoders. Fails on pictures of as many bytes
-    /// as are odd.
+    /// Decodes into a row of the output, with the host's decoders. Fails on pictures of `odd_bytes`
+    /// bytes.
     pub fn decode(self, odd_bytes: Option<usize>, to: &mut [u8]) -> Result<(), String> {
         match self {
             Self::Zero => to.fill(0),
@@ -56,7 +56,7 @@ impl Job {
             }
             Self::Array { codec, descriptor, bytes, region, finish, noise, limits } => {
                 let mut decoder = ArrayDecoder::new();
-                // Arrays of other numbers of axes are one row.
+                // Arrays with other numbers of axes are one row.
                 let whole = Region::whole(&descriptor).ok();
                 let (shape, layout) = match region.as_ref().or(whole.as_ref()) {
                     Some(region) => {
@@ -87,7 +87,7 @@ impl Job {
     }
 }
 
-/// Changes a decoded picture as the host does.
+/// Augments a decoded picture as the host does.
 fn change(changes: &[Augmentation], how: &Rendering, picture: &mut Picture<'_>) {
     let (draws, height, width) = (how.key.draws(), picture.height(), picture.width());
     for (place, change) in (0..).zip(changes) {

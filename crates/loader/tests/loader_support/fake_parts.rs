@@ -1,10 +1,10 @@
-//! Staging memory of the stage that is no device, which threads of the loader read into.
+//! Staging memory of the fake stage, into which threads of the loader read.
 
 use shardpack_loader::stage::StagedPart;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-/// The parts of a value that threads read: each comes home when it is dropped.
+/// The parts of a value that threads read: each is returned when it is dropped.
 #[derive(Debug)]
 pub struct Filling {
     pub parts: Mutex<Vec<Option<Vec<u8>>>>,

@@ -1,6 +1,6 @@
-//! A stage that is no device: a thread that plays one. It decodes late, out of order, and by the
-//! host's decoders, so that batches must be the host's. Output is poisoned first: a byte that nobody
-//! writes is seen.
+//! A fake stage: a thread plays the device. It decodes late, out of order, and with the host's
+//! decoders, so that batches must equal the host's. Output is poisoned first, so that a byte that is
+//! never written is noticed.
 
 use super::fake_jobs::Job;
 use super::fake_parts::{FakePart, Filling};
@@ -20,7 +20,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// What the device does wrong.
+/// Fault of the device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Trouble {
     #[default]
@@ -29,23 +29,23 @@ pub enum Trouble {
     LostAt(u64),
     /// This submission is dropped.
     DropsAt(u64),
-    /// No more slots than these can be made.
+    /// At most this number of slots can be made.
     NoMemory(usize),
-    /// No slot for more bytes of output can be made.
+    /// No slot with more bytes of output can be made.
     NoMoreThan(usize),
-    /// There is no memory for this submission.
+    /// Memory for this submission cannot be allocated.
     FullAt(u64),
-    /// Values of this sample's length are odd.
+    /// Values of this length are odd.
     OddOn(usize),
-    /// Nothing is taken, by name.
+    /// All values are refused.
     RefusesAll,
-    /// Staging memory is full from the beginning, for what is read there.
+    /// Staging memory for parts is full from the beginning.
     NoRooms,
     /// Preparing this row of every batch panics.
     PanicsOn(u32),
-    /// Finding room for this row of every batch panics.
+    /// Providing room for this row of every batch panics.
     PanicsInRoomOf(u32),
-    /// Mixing a field fails, this time.
+    /// This call of mixing a field fails.
     MixFailsAt(u64),
 }
 
@@ -63,12 +63,12 @@ pub struct Counts {
     pub submitted: AtomicU64,
     pub released: AtomicU64,
     pub mixed: AtomicU64,
-    /// Values that were read into staging memory, and then prepared there.
+    /// Number of values that were read into staging memory, and then prepared there.
     pub shared: AtomicU64,
     pub streams: Mutex<Vec<u64>>,
     /// Names of the threads in which slots were dropped.
     pub dropped: Mutex<Vec<String>>,
-    /// What happens before the first batch is decoded.
+    /// Hook that runs before the first batch is decoded.
     pub first: Mutex<Option<Hook>>,
 }
 
@@ -91,7 +91,7 @@ struct FakeSlot {
     room: SlotRoom,
     trouble: Trouble,
     counts: Arc<Counts>,
-    /// Rooms and parts of this slot that are not dropped.
+    /// Rooms and parts of this slot that are still in use.
     lent: Arc<AtomicUsize>,
     queue: Sender<Submission>,
     inner: Mutex<Inner>,
@@ -102,7 +102,7 @@ struct Inner {
     out: Vec<u8>,
     jobs: Vec<(Spot, Job)>,
     staged: usize,
-    /// Bytes of rooms, whatever became of them.
+    /// Bytes of all rooms so far.
     claimed: usize,
     prepared: u64,
 }
@@ -128,7 +128,7 @@ impl FakeStage {
 impl Drop for FakeStage {
     fn drop(&mut self) {
         *self.queue.lock().unwrap() = None;
-        // Slots in the hands of a consumer have senders of their own: their thread ends with them.
+        // Slots that a consumer holds have senders of their own: their thread ends with them.
         drop(self.thread.take());
     }
 }
@@ -230,7 +230,7 @@ impl StageSlot for FakeSlot {
         if self.trouble == Trouble::RefusesAll {
             return Prepared::Refused("the device is tired".into());
         }
-        // Every seventh is refused, as an odd picture would be.
+        // Every seventh value is refused, as an odd picture would be.
         if inner.prepared % 7 == 3 {
             return Prepared::Refused("one of seven".into());
         }
@@ -238,7 +238,7 @@ impl StageSlot for FakeSlot {
             RecordValue::Picture { media_type, bytes, how, changes, dtype, scaling, .. } => {
                 let mut decoder = PictureDecoder::new(Limits::default());
                 let mut levels = vec![0; spot.bytes.len() / dtype.bytes() as usize];
-                // A device reads the header only; here decoding tells what is too odd to take.
+                // A device reads only the header; here decoding finds values too odd to accept.
                 let Ok(decoded) = decoder.decode_into(media_type, bytes, how, &mut levels) else {
                     return Prepared::Refused("damaged".into());
                 };
@@ -387,7 +387,7 @@ impl FakeSlot {
         for (spot, job) in jobs.drain(..) {
             let to = &mut out[spot.bytes.clone()];
             if let Err(reason) = job.decode(odd, to) {
-                // Whatever was written by then.
+                // The output may contain anything at that point.
                 to.fill(0x77);
                 faults.push(RowFault { row: spot.row, field: spot.field, reason: reason.into() });
             }
@@ -397,7 +397,7 @@ impl FakeSlot {
 }
 
 mod rand_like {
-    /// Numbers that look random and are the same each time.
+    /// Pseudo-random numbers that repeat from run to run.
     pub struct Dice(pub u64);
 
     impl Dice {

@@ -1,5 +1,5 @@
-//! Datasets for the loader's tests: real JPEGs (of flat 8 × 8 blocks, made on the spot), arrays,
-//! labels, in several shards.
+//! Datasets for the loader's tests: real JPEGs (of flat 8 × 8 blocks, generated here), arrays, labels,
+//! in several shards.
 #![allow(dead_code, missing_docs, unreachable_pub)]
 #![allow(
     clippy::unwrap_used,
@@ -24,13 +24,13 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Bytes of a part that make most records of the tests large.
+/// Size of a part in bytes that makes most records of the tests large.
 pub const SMALL_PART_BYTES: usize = 400;
 
 /// Environment variable that selects the [`Way`] of a test process.
 pub const WAY: &str = "SHARDPACK_LOADER_TESTS";
 
-/// How the loaders of a test process decode. `loader/repeats.rs` runs the tests once for each.
+/// Decoding of the loaders in a test process. `loader/repeats.rs` runs the tests once for each way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Way {
     Host,
@@ -60,13 +60,13 @@ impl Way {
     }
 }
 
-/// Options that tests start from: those of the process's [`Way`], by default the host.
+/// Options that tests start from: the options of the process's [`Way`], by default the host's.
 pub fn base() -> LoaderOptions {
     let Ok(name) = std::env::var(WAY) else { return Way::Host.base() };
     Way::ALL.into_iter().find(|way| way.name() == name).unwrap().base()
 }
 
-/// Rows of a field, wherever they are.
+/// Rows of a field, on the host or a device.
 pub trait RowOf {
     fn all(&self) -> Vec<u8>;
     fn row_of(&self, i: usize) -> Vec<u8>;
@@ -90,9 +90,9 @@ pub struct Made {
     pub id: u64,
     pub height: u32,
     pub width: u32,
-    /// What the index says, where a test lets it lie.
+    /// The height in the index, for tests with a wrong one.
     pub said_height: u32,
-    /// Whether the array is float16 that stands for float32, rather than uint16.
+    /// The array is float32 stored as float16, not uint16.
     pub half: bool,
 }
 
@@ -141,8 +141,7 @@ impl Made {
     }
 }
 
-/// A stored value: its codec, bytes, descriptor, and what it decodes to, if that is another number
-/// of bytes.
+/// A stored value: its codec, bytes, descriptor, and its decoded size, if that is different.
 pub type Stored = (Codec, Vec<u8>, Vec<u8>, Option<u64>);
 
 /// A record of a shard and sample.
@@ -184,7 +183,7 @@ pub struct Disk {
 }
 
 impl Disk {
-    /// All pictures of 16 × 24.
+    /// All pictures are 16 × 24.
     pub fn alike(counts: &[u64]) -> Self {
         Self::new(counts, |id| Made { id, height: 16, width: 24, said_height: 16, half: false })
     }
@@ -227,7 +226,7 @@ impl Disk {
 }
 
 /// Writes a dataset of `counts[k]` samples in shard `k`. `make` gets the shard and the sample, and
-/// gives record, frame, key and scalars.
+/// returns record, frame, key and scalars.
 pub fn write(
     dir: &Path,
     schema: &Schema,
@@ -237,7 +236,7 @@ pub fn write(
     write_classes(dir, (schema, None), counts, make);
 }
 
-/// The same, with names of classes.
+/// As `write`, with class names.
 pub fn write_classes(
     dir: &Path,
     (schema, classes): (&Schema, Option<&[&str]>),
@@ -266,7 +265,7 @@ pub fn write_classes(
     std::fs::write(dir.join(MANIFEST_NAME), manifest.encode().unwrap()).unwrap();
 }
 
-/// Everything of a batch that a user can see.
+/// The visible content of a batch.
 pub type Seen = (Vec<u64>, Vec<bool>, Vec<(String, Vec<Vec<u64>>, Vec<Vec<u8>>)>);
 
 pub fn seen(batch: &Batch) -> Seen {
@@ -329,13 +328,13 @@ pub fn jpeg(height: u32, width: u32, level: impl Fn(u32, u32) -> u8) -> Vec<u8> 
     out
 }
 
-/// An error and what it says to do next.
+/// An error and its hints.
 pub fn said(error: &shardpack_loader::Error) -> String {
     shardpack_format::told(error, &error.hint(), shardpack_format::Voice::Rust)
 }
 
-/// Runs `work` in a thread of its own, so that a loader that hangs fails the test instead of
-/// holding it up. Ten minutes are no bound on its speed.
+/// Runs `work` in a separate thread, so that a loader that hangs fails the test instead of blocking it.
+/// Ten minutes are not a limit on its speed.
 pub fn in_the_end<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
     let (send, receive) = std::sync::mpsc::channel();
     std::thread::spawn(move || send.send(work()));

@@ -1,4 +1,4 @@
-//! Numbers of the index.
+//! Scalar fields: numbers of the index.
 
 use super::FieldDecoder;
 use crate::decode::record::RowField;

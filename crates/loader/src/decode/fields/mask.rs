@@ -1,4 +1,4 @@
-//! Masks that follow their picture: for each pixel of the view the value at its centre.
+//! Masks that follow their picture: each pixel of the view gets the mask value at its centre.
 
 use super::FieldDecoder;
 use crate::decode::record::{RowField, ViewedRecord};
@@ -10,13 +10,12 @@ use shardpack_array::{Array, ArrayDecoder, Region, decoded_as};
 use shardpack_format::{ArrayDescriptor, ElementType, Error, FieldValue, Layout, Limits, Result, bug, to_usize};
 use shardpack_jpeg::PixelLayout;
 
-/// Scratch memory that a thread keeps at most from one mask to the next.
+/// Limit of the scratch memory that a thread keeps between masks, in bytes.
 const MOST_KEPT: usize = 8 << 20;
 
-/// Decodes masks.
 pub(super) struct MaskDecoder {
     field: MaskField,
-    /// The part of a mask that the view shows, before it is resampled.
+    /// The part of a mask inside the view, before it is resampled.
     pixels: Vec<u8>,
     rows: Vec<usize>,
     columns: Vec<usize>,
@@ -37,12 +36,12 @@ impl MaskDecoder {
         Self { field: field.clone(), pixels: Vec::new(), rows: Vec::new(), columns: Vec::new() }
     }
 
-    /// Decodes the part of a mask that the view shows, and writes its values to `out`.
+    /// Decodes the part of a mask inside the view, resamples it, and writes its values to `out`.
     ///
     /// # Errors
-    /// `Usage` if it is no mask of its picture, as the caller says: it has not its size, or not the
-    /// channels of the others; or if its values would change in the type of the batch; else as the
-    /// decoder.
+    /// `Usage` if the field is not a mask of its picture, contrary to the options: its size differs
+    /// from the picture, or its channels from other masks, or its values do not fit the type of the
+    /// batch; otherwise the errors of the decoder.
     fn resample(
         &mut self,
         decoder: &mut ArrayDecoder,
@@ -75,7 +74,7 @@ impl MaskDecoder {
             }
         };
         if of.field.is_ragged() {
-            // The index may hold the sides of the stored picture, which is turned.
+            // The index may hold the size of the stored picture before it is turned upright.
             match (dims, layout) {
                 ([_, h, w], PixelLayout::ChannelsHeightWidth) | ([h, w] | [h, w, _], _) => (*h, *w) = (height, width),
                 _ => bug("a ragged mask of other than two or three axes"),
@@ -105,7 +104,7 @@ impl MaskDecoder {
             let of_batch = out.len().checked_div(expected / channels.max(1)).unwrap_or(0);
             return Err(refuse("channels", format!("{of_batch}, as of the others"), channels.to_string()));
         }
-        // Channel by channel, a plane takes one element of each pixel.
+        // With channels first, a plane takes one element of each pixel.
         let planes = if layout == PixelLayout::ChannelsHeightWidth { channels } else { 1 };
         let taken = pixel / planes.max(1);
         if crop.is_padded() {
@@ -129,7 +128,7 @@ impl MaskDecoder {
                 }
             }
         }
-        // One large mask is no reason to keep its memory.
+        // Frees the memory of one large mask instead of keeping it.
         if self.pixels.len() > MOST_KEPT {
             self.pixels = Vec::new();
         }
@@ -137,17 +136,17 @@ impl MaskDecoder {
     }
 }
 
-/// Masks of the objects of a picture, `[masks, height, width]`, as the view shows them; zero stands beside
-/// a padded picture. `kept`: which of the objects are left.
+/// Masks of the objects of a picture, `[masks, height, width]`, resampled to the view; zero in the
+/// padding. `kept`: the remaining objects.
 ///
 /// # Errors
-/// `Usage` if they have not the size of their picture, or are not as many as there were boxes; `Limit` if
-/// they are larger than a decoded field may be.
+/// `Usage` if the masks do not have the size of their picture, or their number differs from the boxes;
+/// `Limit` if they are larger than a decoded field may be.
 pub(crate) fn instances(array: &Array, shape: &Shape, kept: Option<&RemainingRows>, limits: &Limits) -> Result<Array> {
     let Shape { picture: [height, width], crop } = *shape;
     let count = match *array.shape() {
         [count, h, w] if [h, w] == [height, width].map(u64::from) => count,
-        // An empty list has no sides.
+        // An empty list has no height and width.
         ref other if other.first().is_none_or(|&count| count == 0) && array.bytes().is_empty() => 0,
         ref other => {
             let expected = format!("[masks, {height}, {width}], as high and wide as its upright picture");
@@ -194,7 +193,8 @@ pub(crate) fn instances(array: &Array, shape: &Shape, kept: Option<&RemainingRow
     Array::new(array.dtype(), sides.to_vec(), out)
 }
 
-/// Most masks have elements of one byte: a copy of known length is a move.
+/// Copies with a constant length for one-byte elements, the usual case, so that the copy is a single
+/// move.
 fn copy(to: &mut [u8], from: &[u8]) {
     match (to, from) {
         ([to], [from]) => *to = *from,
@@ -202,7 +202,7 @@ fn copy(to: &mut [u8], from: &[u8]) {
     }
 }
 
-/// Where the centres of `count` pixels lie that show `extent` from `start` on of a side.
+/// Positions of the centres of `count` pixels that cover `extent` of a side from `start` on.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "not negative, and bounded by the side")]
 fn positions(out: &mut Vec<usize>, start: f64, extent: f64, count: u32, side: u32, is_reversed: bool) {
     let step = extent / f64::from(count.max(1));
@@ -230,7 +230,7 @@ mod tests {
         assert_eq!(at(0.0, 4.0, 2, 4, false), [1, 3]);
         assert_eq!(at(0.0, 2.0, 4, 4, false), [0, 0, 1, 1]);
         assert_eq!(at(1.5, 2.0, 2, 4, false), [2, 3]);
-        // A crop after resizing may round to a little more than the picture.
+        // A crop after resizing may round to slightly more than the picture.
         assert_eq!(at(3.0, 1.2, 2, 4, false), [3, 3]);
     }
 }

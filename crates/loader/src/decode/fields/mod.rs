@@ -1,7 +1,7 @@
-//! One file for each type of field: how the host decodes a value of it, what a stage is asked, what
-//! several patches of one value share, and how a large value is cut into parts.
+//! One file for each type of field: decoding a value on the host, requests to a stage, work that
+//! several patches of one value share, and cutting a large value into parts.
 //!
-//! Another type is a variant of [`FieldType`], a file here, and a line in [`decoder`].
+//! To add a type: a variant of [`FieldType`], a file here, and a line in [`decoder`].
 
 mod array;
 mod column;
@@ -28,9 +28,9 @@ use shardpack_format::Result;
 
 /// Decodes the values of one field, on one thread.
 pub(crate) trait FieldDecoder: Send {
-    /// Decodes a value on the host, into the whole of `out`. `dims` hold the axes that the index
-    /// promised for a ragged row; where only the value knows, they are put right. False, and nothing
-    /// is written, if the sample has no value.
+    /// Decodes a value on the host, into the whole of `out`. `dims` are the axes of a ragged row from
+    /// the index; they are corrected if only the value has the exact lengths. Returns false, and writes
+    /// nothing, if the sample has no value.
     fn decode(&mut self, tools: &mut Tools, of: &RowField<'_>, out: &mut [u8], dims: &mut [u64]) -> Result<bool>;
 
     /// Hands a value to a stage; `None` if the sample has none.
@@ -45,24 +45,24 @@ pub(crate) trait FieldDecoder: Send {
         Ok(Some(Prepared::Refused("neither a picture nor an array".into())))
     }
 
-    /// Shows a value to the stage before any of its patches is asked for.
+    /// Shows a value to the stage before any of its patches is requested.
     fn announce(&mut self, tools: &mut Tools, of: &RowField<'_>) {
         let _ = (tools, of);
     }
 
-    /// Why the host decodes values though there is a stage.
+    /// Reason for decoding values on the host despite a stage.
     fn on_host(&self) -> Option<&'static str> {
         None
     }
 
-    /// Whether the row of a sample without a value is made zero. If not, `decode` has written what
-    /// stands for it.
+    /// Returns true if the row of a sample without a value is made zero. If false, `decode` has written
+    /// a placeholder.
     fn is_zero_if_missing(&self) -> bool {
         true
     }
 
-    /// Decodes the patches `draws` of a value into `scene`, or all of it if the scene waits as a
-    /// whole.
+    /// Decodes the patches `draws` of a value into `scene`, or the whole value if the scene is kept as
+    /// a whole.
     fn decode_scene(
         &mut self,
         tools: &mut Tools,
@@ -74,14 +74,15 @@ pub(crate) trait FieldDecoder: Send {
         Ok(ScenePart::FromIndex)
     }
 
-    /// Memory of all pixels of a value of which patches are cut; `None` if it cannot wait as a whole.
+    /// Memory of all pixels of a value from which patches are cut; `None` if it cannot be kept as a
+    /// whole.
     fn whole_bytes(&mut self, tools: &mut Tools, of: &RowField<'_>) -> Result<Option<u64>> {
         let _ = (tools, of);
         Ok(Some(0))
     }
 
-    /// Cuts a large value into parts, which are added to `cuts`. `None` if the record has to be read
-    /// as a whole.
+    /// Cuts a large value into parts and adds them to `cuts`. `None` if the record has to be read as a
+    /// whole.
     fn cut(&mut self, tools: &mut Tools, value: &LargeValue<'_>, cuts: &mut Cuts) -> Option<MadeField> {
         let _ = (tools, value, cuts);
         Some(MadeField::Kept)
@@ -92,28 +93,28 @@ pub(crate) trait FieldDecoder: Send {
 pub(crate) enum ScenePart {
     /// The sample has no value.
     Missing,
-    /// Patches in their memory, at these places.
+    /// Patches in their own memory, at these places.
     Patches(Vec<PatchAt>),
-    /// The value as a whole, and the places of its patches.
+    /// The whole value, and the places of its patches.
     Whole(WholeScene, Vec<PatchAt>),
     /// One row for all patches.
     Shared(Vec<u8>),
-    /// Nothing: rows take it from the index.
+    /// No data: rows are copied from the index.
     FromIndex,
 }
 
-/// Where a value of a row goes on a device.
+/// Target of a value on a device.
 pub(crate) struct StageTarget<'a> {
     pub(crate) slot: &'a dyn StageSlot,
     pub(crate) spot: &'a Spot,
-    /// Of this thread.
+    /// The decompressor of this thread.
     pub(crate) zstd: &'a mut ZstdDecoder,
     /// The value, if it is on the device already.
     pub(crate) resident: Option<ResidentValue>,
 }
 
 impl StageTarget<'_> {
-    /// Hands over a value of this field.
+    /// Hands a value of this field to the stage.
     fn prepare(&mut self, of: &RowField<'_>, value: &RecordValue<'_>) -> Prepared {
         match (self.resident, of.staged()) {
             (Some(resident), _) => self.slot.prepare_kept(self.spot, resident.number, value, self.zstd),
@@ -123,7 +124,7 @@ impl StageTarget<'_> {
     }
 }
 
-/// The decoder of a field.
+/// Makes the decoder of a field.
 pub(crate) fn decoder(field: &FieldType) -> Box<dyn FieldDecoder> {
     match field {
         FieldType::Scalar(column) => Box::new(column::ColumnDecoder(*column)),

@@ -1,4 +1,4 @@
-//! Numbers of classes, as a weight for each class.
+//! Class numbers, as one weight for each class.
 
 use super::FieldDecoder;
 use crate::decode::record::RowField;
@@ -6,7 +6,7 @@ use crate::decode::tools::Tools;
 use crate::fields::OneHotField;
 use shardpack_format::{Error, Result};
 
-/// Gives the class of a column the weight 1.
+/// Sets the weight of the class in a column to 1.
 pub(super) struct OneHotDecoder(pub(super) OneHotField);
 
 impl FieldDecoder for OneHotDecoder {

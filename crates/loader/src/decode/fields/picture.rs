@@ -1,4 +1,4 @@
-//! Pictures: one, or the frames of a clip, changed at random, as levels or as floats.
+//! Pictures, single or as frames of a clip: augmented, as levels or as floats.
 
 use super::{FieldDecoder, StageTarget};
 use crate::decode::record::RowField;
@@ -9,7 +9,6 @@ use crate::stage::{Prepared, RecordValue};
 use shardpack_format::{Error, Result, bug};
 use shardpack_jpeg::{FRAMES, Frames, PixelLayout, Rendering};
 
-/// Decodes pictures.
 pub(super) struct PictureFieldDecoder(pub(super) PictureField);
 
 /// A picture as it is stored.
@@ -19,7 +18,7 @@ struct StoredPicture<'a> {
     bytes: &'a [u8],
 }
 
-/// A list of pictures, and which of them are wanted.
+/// A list of pictures, and the numbers of the requested ones.
 struct Clip<'a> {
     mode: FrameMode,
     frames: Frames<'a>,
@@ -78,7 +77,7 @@ impl FieldDecoder for PictureFieldDecoder {
 }
 
 impl PictureFieldDecoder {
-    /// Decodes frames of a clip, one after the other, each as a picture.
+    /// Decodes frames of a clip in order, each as a picture.
     fn clip(
         &self,
         tools: &mut Tools,
@@ -91,7 +90,7 @@ impl PictureFieldDecoder {
         let Clip { mode, frames } = clip;
         let total = shardpack_format::saturating_u32(frames.len());
         let count = mode.count().unwrap_or(total);
-        // Of a ragged row the first axis was made by what the index says.
+        // The first axis of a ragged row comes from the index.
         if let Some(&promised) = dims.first()
             && promised != u64::from(count)
         {
@@ -101,7 +100,7 @@ impl PictureFieldDecoder {
         let each = out.len() / (count as usize).max(1);
         let mut rest = out;
         let mut wanted = mode.frames(&how.key, total).peekable();
-        // Both go up: each frame is looked for once.
+        // Both lists ascend, so one pass finds all frames.
         for (number, frame) in (0..).zip(frames.iter()) {
             while wanted.next_if_eq(&number).is_some() {
                 let Some((row, after)) = std::mem::take(&mut rest).split_at_mut_checked(each) else {
@@ -117,7 +116,7 @@ impl PictureFieldDecoder {
         Ok(())
     }
 
-    /// Decodes a picture, and makes floats of it if these are wanted.
+    /// Decodes a picture, and converts it to floats on request.
     fn pixels(
         &self,
         tools: &mut Tools,
@@ -141,7 +140,7 @@ impl PictureFieldDecoder {
     }
 }
 
-/// Decodes the levels of a picture, and changes them.
+/// Decodes the levels of a picture, and augments them.
 fn levels(
     tools: &mut Tools,
     of: &RowField<'_>,
@@ -161,7 +160,8 @@ fn levels(
         augmentations => changes.decode(augmentations, how, out, decode),
     };
     let size = decoded.map_err(|error| match error {
-        // The slot was made by what the index says: the caller is not wrong.
+        // The size of the slot comes from the index, so a mismatch is damage, not an error of the
+        // caller.
         Error::Usage { what, expected, .. } if dims.len() == 3 => Error::format(
             what,
             format!("{room} bytes, by height and width in the index"),
@@ -174,8 +174,8 @@ fn levels(
     Ok(())
 }
 
-/// Puts the axes of a ragged row right: the orientation is known only after decoding. A turn by 90°
-/// swaps height and width; the bytes are as many.
+/// Corrects the axes of a ragged row: the orientation is known only after decoding. A turn by 90° swaps
+/// height and width; the number of bytes is the same.
 pub(crate) fn set_size(dims: &mut [u64], size: [u32; 2], layout: PixelLayout) {
     let [height, width] = size.map(u64::from);
     if let [a, b, c] = dims {

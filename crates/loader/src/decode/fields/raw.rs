@@ -1,4 +1,4 @@
-//! Stored bytes, as they are.
+//! Stored bytes, unchanged.
 
 use super::FieldDecoder;
 use crate::decode::cuts::{Cuts, LargeValue};

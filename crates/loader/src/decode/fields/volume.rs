@@ -1,4 +1,4 @@
-//! Boxes of volumes. A volume is decoded as a whole, once for all of its boxes, and these are cut out
+//! Boxes of volumes. A volume is decoded as a whole, once for all of its boxes, which are then cut out
 //! of it.
 
 use super::array::{Voxels, check_alike, copy_box, fill, plain_bytes, set_turn, vary};
@@ -40,7 +40,7 @@ impl FieldDecoder for VolumeDecoder {
 }
 
 impl VolumeDecoder {
-    /// Where a box lies in a volume of these sides; `None` if it is larger.
+    /// Origin of a box in a volume with these sides; `None` if the box is larger than the volume.
     fn origin(&self, of: &RowField<'_>, at: SampleAt, sides: [u64; 3]) -> Result<Option<[u64; 3]>> {
         let VolumeField { place, size, .. } = self.0;
         match &of.recipe().fields.patches {
@@ -76,7 +76,7 @@ impl VolumeDecoder {
         }
         let sides = [depth, height, width];
         check_alike("arrays to cut alike", sides, of, &mut tools.window)?;
-        // All places before anything is decoded: what does not fit costs nothing.
+        // All places are computed before decoding, so that a box that does not fit costs nothing.
         let mut origins = Vec::with_capacity(draws.len());
         for &at in draws {
             let origin = self.origin(of, at, sides)?.ok_or_else(|| {
@@ -114,7 +114,7 @@ impl VolumeDecoder {
                 finish.apply(descriptor.decoded, [a * b, c, channels], Layout::AsShape, &cut, out)?;
                 continue;
             }
-            // Each plane is turned by itself.
+            // Each plane is turned separately.
             let planes = to_usize(a).max(1);
             let [from, to] = [cut.len(), out.len()].map(|bytes| (bytes / planes).max(1));
             for (plane, out) in cut.chunks(from).zip(out.chunks_mut(to)) {

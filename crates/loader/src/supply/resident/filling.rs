@@ -1,5 +1,5 @@
-//! Reads a dataset once, checks it and has its values kept on a device: by all threads, before the
-//! first batch.
+//! Reads a dataset once, checks it and keeps its values on a device: with all threads, before the first
+//! batch.
 
 use super::{ArrayForm, Residence, Resident, ResidentValue};
 use crate::fields::{ArrayField, FieldType, Fields, JPEG, PictureField, limits_of_a_part, orientation_of};
@@ -21,19 +21,19 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Records are read together up to so many bytes.
+/// Limit of bytes for reading records together.
 const PIECE_BYTES: u64 = 8 << 20;
 
-/// Who waits for a dataset to be read: may stop it, and hears how far it is.
+/// Cancellation and progress of reading a dataset.
 #[derive(Clone, Copy)]
 pub struct Watch<'a> {
-    /// Raised by whoever does not want to wait any longer.
+    /// Set it to true to stop.
     pub cancel: &'a AtomicBool,
-    /// Is told, by any thread, how many bytes were read, of how many.
+    /// Called by any thread with the number of bytes read so far, and their total.
     pub progress: &'a (dyn Fn(u64, u64) + Sync),
 }
 
-/// Consecutive records of a shard, of which the first is this sample of the dataset.
+/// Consecutive records of a shard; the first one is this sample of the dataset.
 #[derive(Debug)]
 struct Piece {
     shard: Arc<Shard>,
@@ -42,7 +42,7 @@ struct Piece {
     bytes: u64,
 }
 
-/// Reads for all threads.
+/// Work of all threads on reading the dataset.
 struct Filling<'a> {
     fields: &'a Fields,
     limits: &'a Limits,
@@ -52,29 +52,29 @@ struct Filling<'a> {
     all_bytes: u64,
     done_bytes: AtomicU64,
     resident: Mutex<Resident>,
-    /// The first thing that could not be read, and what ended it all.
+    /// The first record error; `failed` is the error that ended the work.
     first: Mutex<Option<Error>>,
     failed: Mutex<Option<Error>>,
 }
 
-/// A value of a record that was checked.
+/// A value of a checked record.
 struct StoredValue<'a> {
     sample: u64,
     field: usize,
     value: FieldValue<'a>,
-    /// Of an array.
+    /// Descriptor of an array.
     descriptor: Option<ArrayDescriptor>,
-    /// Of a picture.
+    /// Orientation of a picture.
     orientation: u8,
 }
 
-/// Reads all of `dataset`, and has `keeper` keep the values of the fields that its stage takes.
-/// Slots will take `slot_bytes` of the device.
+/// Reads all of `dataset`, and keeps the values of the fields that the stage of `keeper` accepts. Slots
+/// will take `slot_bytes` of the device.
 ///
 /// # Errors
-/// `Usage` if there is nothing to keep, or it was cancelled; `Io` with figures if the device has no
-/// memory for it, or fails. A record that is damaged or cannot be read is an error of its row; only
-/// if no value can be kept, the first of them is one here.
+/// `Usage` if there is nothing to keep, or it was cancelled; `Io` with figures if the device has too
+/// little memory, or fails. A record that is damaged or cannot be read is an error of its row; only if
+/// no value can be kept, the first such error is returned here.
 pub(crate) fn fill(
     dataset: &Dataset,
     fields: &Fields,
@@ -127,7 +127,7 @@ pub(crate) fn fill(
     }
 }
 
-/// All records, and why some cannot be had.
+/// All records, and the first error of those that cannot be read.
 fn pieces(dataset: &Dataset) -> (Option<Error>, Vec<Piece>) {
     let (mut pieces, mut first) = (Vec::new(), None);
     for number in dataset.shard_numbers() {
@@ -157,7 +157,7 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Filling<'_> {
-    /// Has threads do `work` for every piece.
+    /// Runs `work` for every piece, on several threads.
     fn on_threads(&self, threads: usize, work: impl Fn(&mut Vec<u8>, &Piece) -> Result<()> + Sync) -> Result<()> {
         let next = AtomicUsize::new(0);
         let run = || {
@@ -179,7 +179,7 @@ impl Filling<'_> {
         std::thread::scope(|scope| {
             for _ in 1..threads.min(self.pieces.len()) {
                 let named = std::thread::Builder::new().name("shardpack-keep".into());
-                // Fewer threads are slower.
+                // Fewer threads are slower, but enough.
                 if named.spawn_scoped(scope, run).is_err() {
                     break;
                 }
@@ -192,7 +192,7 @@ impl Filling<'_> {
         locked(&self.failed).take().map_or(Ok(()), Err)
     }
 
-    /// Bytes of the device that all values take, at most.
+    /// Largest number of bytes of the device for all values.
     fn needed(&self, threads: usize) -> Result<u64> {
         let staged: Vec<usize> =
             self.fields.plans.iter().filter(|f| f.staged).filter_map(|f| f.kind.position()).collect();
@@ -203,8 +203,8 @@ impl Filling<'_> {
             let only_these = schema.stored_count() == staged.len() && (0..staged.len()).all(|p| staged.contains(&p));
             for record in piece.records.clone() {
                 let length = piece.shard.index().row(record).map_or(0, |row| row.length);
-                // Of records with other values the head says how long each is. One whose head cannot
-                // be read is not kept later either.
+                // If records have other values too, the length of each value is in the head. A record
+                // whose head cannot be read is not kept later either.
                 let bytes = match only_these {
                     true => length,
                     false => value_bytes(&piece.shard, record, &staged).unwrap_or(0),
@@ -217,7 +217,7 @@ impl Filling<'_> {
         Ok(sum.into_inner())
     }
 
-    /// Takes the memory, or says how much is missing.
+    /// Reserves the memory, or reports how much is missing.
     fn reserve(&self, dataset: &Dataset, needed: u64, slot_bytes: u64) -> Result<()> {
         let failed = |error| Error::io(dataset.path(), "keep its values on the device", error);
         let (free, total) = self.keeper.free_bytes().map_err(failed)?;
@@ -238,7 +238,7 @@ impl Filling<'_> {
         self.keeper.reserve(needed).map_err(failed)
     }
 
-    /// Reads a piece, checks its records and has their values kept.
+    /// Reads a piece, checks its records and keeps their values.
     fn piece(&self, buffer: &mut Vec<u8>, piece: &Piece) -> Result<()> {
         let Piece { shard, records, sample, bytes } = piece;
         let run = match LoadedRun::read(shard, records, std::mem::take(buffer)) {

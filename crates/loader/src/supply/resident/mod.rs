@@ -1,8 +1,8 @@
-//! Values that stay on the device of a stage: which of a dataset are there, and what else of them a
-//! row needs. Where all values of a sample are there, its record is not read.
+//! Values that stay on the device of a stage: the table of the values that are there, and the metadata
+//! that a row needs. If all values of a sample are there, its record is not read.
 //!
-//! What is not there, for whatever reason, is read and decoded as ever, and so is what the device
-//! refuses or finds odd: the record says what is wrong with it, at its row.
+//! Values that are missing there are read and decoded as usual, as are values that the device refuses
+//! or finds odd: errors are found in the record, and reported at its row.
 
 mod filling;
 
@@ -17,13 +17,13 @@ use shardpack_jpeg::DrawKey;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Whether a value is on the device.
+/// State of a value: on the device, or not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Residence {
-    /// It is not on the device.
+    /// The value is not on the device.
     #[default]
     Absent,
-    /// The sample has none.
+    /// The sample has no value.
     Missing,
     Present(ResidentValue),
 }
@@ -31,13 +31,13 @@ pub(crate) enum Residence {
 /// A value on the device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ResidentValue {
-    /// By which the device knows it.
+    /// Number of the value on the device.
     pub(crate) number: u64,
-    /// Of a picture the orientation, of an array the number of its [`ArrayForm`].
+    /// For a picture its orientation, for an array the number of its [`ArrayForm`].
     pub(crate) detail: u32,
 }
 
-/// How arrays are stored, without their payload: in most datasets all alike.
+/// Storage of arrays, without their payload: equal for all arrays in most datasets.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct ArrayForm {
     pub(crate) codec: Codec,
@@ -46,7 +46,7 @@ pub(crate) struct ArrayForm {
 }
 
 impl ArrayForm {
-    /// A value of this form, as long as nobody looks at its bytes.
+    /// A value of this form without its bytes.
     pub(crate) fn value(&self) -> FieldValue<'_> {
         let Self { codec, decoded_bytes, descriptor } = self;
         FieldValue { codec: *codec, decoded_bytes: *decoded_bytes, descriptor, bytes: &[] }
@@ -57,23 +57,23 @@ impl ArrayForm {
 #[derive(Debug)]
 pub(crate) struct Resident {
     keeper: Arc<dyn Keeper>,
-    /// For each field of a batch, its place among those of the stage.
+    /// For each field of a batch, its index among the stage's fields.
     places: Vec<Option<usize>>,
-    /// How many these are.
+    /// Number of the stage's fields.
     width: usize,
-    /// Sample by sample, for each of these.
+    /// For each sample, the state of each of these fields.
     known: Vec<Residence>,
     forms: ArrayForms,
-    /// Where the classes of masks are, sample by sample, if these say where patches lie.
+    /// For each sample, the map of classes of its mask, if masks determine the places of patches.
     maps: Vec<Option<ClassMap>>,
-    /// Whether a batch needs no other bytes of a record.
+    /// A batch needs no other bytes of a record.
     is_enough: bool,
-    /// Values that are on the device, and bytes that were read for it.
+    /// Number of values on the device, and bytes that were read for them.
     pub(crate) values: u64,
     pub(crate) read_bytes: u64,
 }
 
-/// ArrayForms, each once.
+/// Distinct forms of arrays.
 #[derive(Debug, Default)]
 struct ArrayForms {
     all: Vec<ArrayForm>,
@@ -81,7 +81,7 @@ struct ArrayForms {
 }
 
 impl Resident {
-    /// Nothing yet, of so many samples. `None` if there is no memory for the table.
+    /// An empty table for `samples` samples. `None` if memory for it cannot be allocated.
     pub(crate) fn new(keeper: Arc<dyn Keeper>, fields: &Fields, samples: u64) -> Option<Self> {
         let mut width = 0;
         let mut place = |staged: bool| {
@@ -113,7 +113,7 @@ impl Resident {
         })
     }
 
-    /// Whether rows of which all is known need no record.
+    /// Returns true if rows with all values known need no record.
     pub(crate) const fn is_enough(&self) -> bool {
         self.is_enough
     }
@@ -123,12 +123,12 @@ impl Resident {
         usize::try_from(sample).ok()?.checked_mul(self.width)?.checked_add(place)
     }
 
-    /// What is known of a field of a sample, both by their numbers.
+    /// State of a field of a sample, both given by number.
     pub(crate) fn residence(&self, sample: u64, field: usize) -> Residence {
         self.index(sample, field).and_then(|index| self.known.get(index)).copied().unwrap_or_default()
     }
 
-    /// Notes it.
+    /// Sets the state of a field of a sample.
     pub(crate) fn note(&mut self, sample: u64, field: usize, known: Residence) {
         let index = self.index(sample, field);
         if let Some(to) = index.and_then(|index| self.known.get_mut(index)) {
@@ -137,7 +137,7 @@ impl Resident {
         }
     }
 
-    /// The number of a form.
+    /// The number of a form; adds the form if it is new.
     pub(crate) fn name(&mut self, form: &ArrayForm) -> Option<u32> {
         let ArrayForms { all, numbers } = &mut self.forms;
         if let Some(number) = numbers.get(form) {
@@ -154,21 +154,21 @@ impl Resident {
         self.forms.all.get(to_usize(number)).unwrap_or_else(|| bug("an array on the device has no form"))
     }
 
-    /// Notes where the classes of a sample's mask are.
+    /// Sets the map of classes of a sample's mask.
     pub(crate) fn note_map(&mut self, sample: u64, map: ClassMap) {
         if let Some(to) = usize::try_from(sample).ok().and_then(|sample| self.maps.get_mut(sample)) {
             *to = Some(map);
         }
     }
 
-    /// Where a patch of a sample lies, if its mask decides.
+    /// Place of a patch of a sample, if its mask determines it.
     pub(crate) fn origin(&self, fields: &Fields, sample: u64, key: &DrawKey) -> Option<[u64; 3]> {
         let classes = fields.patches.as_ref()?.classes.as_ref()?;
         let map = self.maps.get(usize::try_from(sample).ok()?)?.as_ref()?;
         classes.origins(map, std::slice::from_ref(key)).pop().flatten()
     }
 
-    /// All is noted.
+    /// Completes the table.
     pub(crate) fn seal(&mut self) {
         self.keeper.seal();
         self.forms.numbers = HashMap::new();

@@ -1,4 +1,4 @@
-//! Arrays: decoded, or the part of them that is asked for, to where they stay.
+//! Arrays: decoded into their rows, as a whole or in part.
 
 mod narrow;
 mod patches;
@@ -24,7 +24,6 @@ use request::ArrayRequest;
 use shardpack_array::ArraySplit;
 use shardpack_format::{FieldValue, Result};
 
-/// Decodes arrays.
 pub(super) struct ArrayFieldDecoder {
     field: ArrayField,
     request: ArrayRequest,
@@ -86,7 +85,7 @@ impl FieldDecoder for ArrayFieldDecoder {
         if field.cut.is_none() {
             return;
         }
-        // An error is one when a patch of it comes.
+        // An error here is reported when a patch of the array is decoded.
         let Ok(asked) = request.ask_stage(field, of, &value, of.shape(&[]), &mut tools.window) else { return };
         stage.look(&RecordValue::Array {
             codec: value.codec,
@@ -136,7 +135,7 @@ impl FieldDecoder for ArrayFieldDecoder {
         let LargeValue { of, place, part_bytes, .. } = *value;
         let may_be = self.field.cut.is_some() || place.decoded_bytes <= of.limits().max_decoded_bytes;
         if of.field.is_shared() && may_be {
-            // Patches too: the device cuts them out of the whole.
+            // Patches too: the device cuts them out of the whole array.
             cuts.push_staged(of.number, &place.bytes, part_bytes as u64);
             return Some(MadeField::Staged);
         }

@@ -1,21 +1,21 @@
-//! Elements of scenes that are stored as float16 and decoded to float32 stay float16 until patches are
-//! made of them: a scene that waits as a whole waits in half the memory, and fewer bytes are moved. Each
-//! patch widens its own.
+//! Scenes that are stored as float16 and loaded as float32 stay float16 until patches are made of them:
+//! a scene that is kept as a whole needs half the memory, and fewer bytes are moved. Each patch is
+//! widened separately.
 
 use shardpack_array::{As, Finish};
 use shardpack_format::{ArrayDescriptor, Codes, Dtype, Transform};
 
-/// Bytes of elements that are looked at together: they fit the first-level cache.
+/// Bytes of elements that are checked at a time: they fit the first-level cache.
 const PIECE_BYTES: usize = 16 << 10;
 
-/// Asks for float16 elements as they are stored, if they can stay so; whether they do.
+/// Switches to float16 elements as they are stored, if that is possible; returns true if it did.
 ///
-/// The patches are the same to the bit, because a float16 is a float32 exactly, if
-/// [`quieten`] comes between.
+/// The patches are identical to the bit, because every float16 is exactly a float32, provided that
+/// [`quieten`] runs in between.
 pub(crate) fn narrow(descriptor: &mut ArrayDescriptor, finishes: &mut [Finish]) -> bool {
     let ArrayDescriptor { stored, decoded, transform, codes, .. } = &*descriptor;
     let widens = (stored, decoded, transform) == (&Dtype::F16, &Dtype::F32, &Transform::F16);
-    // Patterns that stand for other values have no float16 of their own.
+    // A value that stands for a code or for no-data may have no exact float16.
     if !widens || *codes != Codes::default() || finishes.iter().any(|finish| finish.fill.is_some()) {
         return false;
     }
@@ -27,14 +27,14 @@ pub(crate) fn narrow(descriptor: &mut ArrayDescriptor, finishes: &mut [Finish]) 
     true
 }
 
-/// Makes signalling NaNs quiet, as widening does, if a patch takes elements over bit by bit.
+/// Makes signalling NaNs quiet, as widening does, if a patch copies elements bit by bit.
 pub(crate) fn quieten(finishes: &[Finish], elements: &mut [u8]) {
     if !finishes.iter().any(|finish| finish.to == As::F16 && finish.factors.is_none()) {
         return;
     }
     for piece in elements.chunks_mut(PIECE_BYTES) {
         let elements = piece.as_chunks_mut().0;
-        // Seldom there at all: nothing is written.
+        // Signalling NaNs are rare: without them nothing is written.
         if elements.iter().fold(false, |any, element| any | is_nan(*element)) {
             for element in elements {
                 *element =

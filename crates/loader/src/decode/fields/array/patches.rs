@@ -1,4 +1,4 @@
-//! Several patches of one array: all of a scene that the loader takes, decoded together.
+//! Several patches of one array: all patches of a scene that the loader takes, decoded together.
 
 use super::ArrayFieldDecoder;
 use super::narrow::{narrow, quieten};
@@ -10,19 +10,19 @@ use crate::sample::SampleAt;
 use shardpack_array::{Bands, Finish, Region};
 use shardpack_format::{ArrayDescriptor, FieldValue, Layout, Limits, Result, Transform, bug, to_usize};
 
-/// Several patches that are asked of an array.
+/// The requested patches of an array.
 pub(super) struct AskedPatches {
     pub(super) descriptor: ArrayDescriptor,
-    /// Patch by patch, in the order of the draws.
+    /// Region of each patch, in the order of the draws.
     pub(super) regions: Vec<Region>,
     pub(super) finishes: Vec<Finish>,
     pub(super) places: Vec<PatchAt>,
-    /// Whether elements stay float16 until patches are made of them.
+    /// True if elements stay float16 until patches are made of them.
     pub(super) is_narrow: bool,
 }
 
 impl ArrayFieldDecoder {
-    /// Asks an array for the patches `draws`: at least one.
+    /// Prepares the regions of the patches `draws`: at least one.
     pub(super) fn ask_all(
         &mut self,
         tools: &mut Tools,
@@ -47,8 +47,8 @@ impl ArrayFieldDecoder {
         Ok(AskedPatches { descriptor, regions, finishes, places, is_narrow })
     }
 
-    /// Decodes the patches `draws` of an array, each into its own part of `outs`. Of chunks that
-    /// several patches need, each is decoded once.
+    /// Decodes the patches `draws` of an array, each into its own part of `outs`. A chunk that several
+    /// patches need is decoded once.
     pub(super) fn decode_patches(
         &mut self,
         tools: &mut Tools,
@@ -100,15 +100,17 @@ impl ArrayFieldDecoder {
     }
 }
 
-/// Bytes of the whole array, if patches are cut out of it: of one that is not stored as it comes. Of
-/// bands that stand one after the other a patch is a run for each row of each band, and values that
-/// are made of others are made again for each patch. Both cost more than decoding the other half of
-/// the array (2026-11-23, processor time of a patch of 32 × 32 × 100 float32, 1,024 of a scene: 0.70 ms
-/// by runs of bands, 0.53 ms made of float16, 0.16 ms as it is stored).
+/// Bytes of the whole array, if patches are cut out of the decoded array, because the array is not
+/// stored in output order. If bands are stored one after the other, a patch is one run for each row of
+/// each band, and values that are computed from others are computed again for each patch. Both cost
+/// more than decoding the other half of the array (2026-11-23, processor time of a patch of 32 × 32 ×
+/// 100 float32, 1,024 of a scene: 0.70 ms by runs of bands, 0.53 ms computed from float16, 0.16 ms as
+/// stored).
 ///
-/// Pixel by pixel, the rows of a few patches already need most blocks: LZ4 with band differences was as
-/// fast where they showed a tenth of the array, 1.7 times as fast with a fifth, and 2.2 times with two
-/// fifths. Band by band, patches need few blocks of many, and whole scenes were slower with less than
+/// If pixels are stored one after the other, the rows of a few patches already need most blocks:
+/// cutting from the whole array was as fast for LZ4 with band differences where patches covered a tenth
+/// of the array, 1.7 times as fast with a fifth, and 2.2 times with two fifths. If bands are stored one
+/// after the other, patches need few of many blocks, and decoding the whole scene was slower below one
 /// half (2026-11-24).
 fn whole_bytes(descriptor: &ArrayDescriptor, regions: &[Region], limits: &Limits) -> Option<usize> {
     let &[_, _, bands] = &*descriptor.shape else { return None };
@@ -122,7 +124,7 @@ fn whole_bytes(descriptor: &ArrayDescriptor, regions: &[Region], limits: &Limits
     (wanted.saturating_mul(pixel).saturating_mul(part) >= bytes).then(|| to_usize(bytes))
 }
 
-/// Whether pixels of an array are not stored as they come.
+/// Returns true if pixels of an array are not stored in output order or type.
 pub(crate) fn is_made_of_others(descriptor: &ArrayDescriptor) -> bool {
     descriptor.layout == Layout::BandMajor || descriptor.band_difference || descriptor.transform != Transform::None
 }
@@ -144,7 +146,7 @@ pub(crate) struct Voxels {
     pub(crate) size: [u64; 3],
 }
 
-/// Copies a box out of a volume of these `sides`, whose pixels have so many bytes, row after row.
+/// Copies a box out of a volume with these `sides` and `pixel` bytes a pixel, row after row.
 pub(crate) fn copy_box(whole: &[u8], sides: [u64; 3], pixel: u64, part: Voxels, out: &mut [u8]) {
     let Voxels { origin, size } = part;
     let row = to_usize(size[2].saturating_mul(pixel));
@@ -152,7 +154,7 @@ pub(crate) fn copy_box(whole: &[u8], sides: [u64; 3], pixel: u64, part: Voxels, 
     let expected = out.len();
     let mut copied = 0;
     for ((plane, line), to) in rows.zip(out.chunks_exact_mut(row.max(1))) {
-        // In a volume that was decoded: the products were made for it.
+        // The volume was decoded, so these products do not overflow.
         let start = (((origin[0] + plane) * sides[1] + origin[1] + line) * sides[2] + origin[2]) * pixel;
         let from = to_usize(start);
         let from = whole.get(from..from.saturating_add(row));

@@ -1,5 +1,5 @@
-//! The request of a row to an array: the part, where it lies, and the steps after decoding. Kept
-//! from row to row, because in most datasets all arrays are alike.
+//! The request of a row to an array: the part, its place, and the steps after decoding. Kept from row
+//! to row, because most datasets store all arrays alike.
 
 use crate::decode::record::RowField;
 use crate::fields::{ArrayField, Cut, CutOf, FieldType, limits_of_a_part, loses, too_large};
@@ -7,20 +7,20 @@ use shardpack_array::{As, Factors, Fill, Finish, Region, Wanted, decoded_as};
 use shardpack_augment::BandAugmentation;
 use shardpack_format::{ArrayDescriptor, Dtype, ElementType, Error, FieldValue, Layout, Limits, Result, bug, to_usize};
 
-/// The request of the row before.
+/// The request, reused from row to row.
 pub(super) struct ArrayRequest {
-    /// The last descriptor, as it is stored and as it is asked for.
+    /// Stored bytes of the last descriptor, and the descriptor for decoding.
     descriptor: Option<(Vec<u8>, ArrayDescriptor)>,
-    /// The part, at the place of the last row; for a stage, also what only has its axes in another
-    /// order.
+    /// The part, at the place of the last row; for a stage, also a region that only changes the order
+    /// of the axes.
     region: Option<Region>,
-    /// Steps after decoding, with the no-data value, the turn, and the factors of the last row.
+    /// Steps after decoding, with the no-data value, turn and factors of the last row.
     finish: Finish,
-    /// Factors of all rows, if bands are changed at random.
+    /// Factors of all rows, if bands are augmented.
     factors: Option<Factors>,
 }
 
-/// An array, the part that is asked for, and the steps after decoding.
+/// An array, the requested part, and the steps after decoding.
 pub(super) struct AskedArray<'a> {
     pub(super) descriptor: &'a ArrayDescriptor,
     pub(super) region: Option<&'a Region>,
@@ -28,7 +28,7 @@ pub(super) struct AskedArray<'a> {
 }
 
 impl<'a> AskedArray<'a> {
-    /// As its decoder takes it.
+    /// The request in the form of the array decoder.
     pub(super) fn wanted(&self, channels_first: bool) -> Wanted<'a> {
         Wanted { region: self.region, layout: layout(channels_first), finish: self.finish }
     }
@@ -54,8 +54,8 @@ impl ArrayRequest {
         self.descriptor.as_ref().map_or_else(|| bug("an array was asked for without a descriptor"), |(_, last)| last)
     }
 
-    /// Puts in what this value is, where its part lies, and how that is turned; fails unless it has
-    /// the shape `expected`. The window of the arrays of this row is in `window`.
+    /// Sets the descriptor of this value, and the place and turn of its part; fails unless the value
+    /// has the shape `expected`. `window` is the window of the arrays of this row.
     pub(super) fn ask(
         &mut self,
         field: &ArrayField,
@@ -75,7 +75,7 @@ impl ArrayRequest {
             }
             place(cut, region, of, descriptor, window)?;
             let shape = region.shape_of(descriptor)?;
-            // An array of two axes has one band, which is no axis.
+            // An array of two axes has one band, without an axis of its own.
             if shape.shape.get(..expected.len()) != Some(expected) {
                 return Err(other_shape(field, of, expected, &descriptor.shape));
             }
@@ -100,7 +100,7 @@ impl ArrayRequest {
         Ok(AskedArray { descriptor, region: None, finish })
     }
 
-    /// The same for a stage, which is told of another order of the axes as of a region.
+    /// Like `ask`, for a stage: a different order of the axes becomes a region.
     pub(super) fn ask_stage(
         &mut self,
         field: &ArrayField,
@@ -118,7 +118,7 @@ impl ArrayRequest {
         Ok(AskedArray { descriptor: self.descriptor(), region: self.region.as_ref(), finish: &self.finish })
     }
 
-    /// Parses the descriptor of a value that is stored otherwise than the last one.
+    /// Parses the descriptor of a value, if it differs from the last one.
     fn describe(&mut self, field: &ArrayField, of: &RowField<'_>, value: &FieldValue<'_>) -> Result<()> {
         if self.descriptor.as_ref().is_some_and(|(bytes, _)| bytes == value.descriptor) {
             return Ok(());
@@ -127,7 +127,7 @@ impl ArrayRequest {
             Some(_) => ArrayDescriptor::parse(value.descriptor, &limits_of_a_part(of.limits()))?,
             None => ArrayDescriptor::parse(value.descriptor, of.limits())?,
         };
-        // Mostly it is the type already, and a copy would allocate.
+        // The type is mostly unchanged, and a copy of the descriptor would allocate.
         let descriptor = match (self.finish.to, of.field.dtype) {
             (As::Decoded, ElementType::Dtype(dtype)) if source.decoded != dtype => {
                 decoded_as(&source, dtype).ok_or_else(|| loses(&of.field.name, &source, dtype))?
@@ -140,7 +140,7 @@ impl ArrayRequest {
     }
 }
 
-/// Bytes of an array of this shape, before it is finished.
+/// Bytes of an array of this shape before the steps after decoding.
 pub(crate) fn plain_bytes(dtype: Dtype, shape: &[u64], limits: &Limits) -> Result<usize> {
     let bytes = dtype.array_bytes(shape)?;
     if bytes > limits.max_decoded_bytes {
@@ -149,8 +149,8 @@ pub(crate) fn plain_bytes(dtype: Dtype, shape: &[u64], limits: &Limits) -> Resul
     Ok(to_usize(bytes))
 }
 
-/// Rows, columns and bands of what comes out, and which of them come first. Arrays of other numbers
-/// of axes are one row.
+/// Rows, columns and bands of the output, and its layout. An array with a different number of axes
+/// counts as one row.
 pub(crate) fn image_axes(shape: &[u64], channels_first: bool) -> Result<([u64; 3], Layout)> {
     Ok(match (shape, channels_first) {
         (&[bands, rows, columns], true) => ([rows, columns, bands], Layout::BandMajor),
@@ -160,7 +160,7 @@ pub(crate) fn image_axes(shape: &[u64], channels_first: bool) -> Result<([u64; 3
     })
 }
 
-/// The value in the place of the no-data of an array, if it declares any.
+/// The replacement for the no-data value of an array, if it declares one.
 pub(crate) fn fill(with: Option<f32>, descriptor: &ArrayDescriptor) -> Option<Fill> {
     Some(Fill { no_data: descriptor.no_data?, with: with? })
 }
@@ -192,7 +192,7 @@ pub(crate) fn vary(
     Ok(())
 }
 
-/// Fails unless the arrays of this row before this one are as high and wide.
+/// Fails unless the earlier arrays of this row have the same height and width.
 pub(crate) fn check_alike(
     what: &'static str,
     array: [u64; 3],
@@ -213,7 +213,7 @@ pub(crate) fn check_alike(
     Err(Error::usage(what, format!("{}, as the field before it", words(others)), found))
 }
 
-/// Puts `region` where `cut` lies in this array.
+/// Moves `region` to the place of `cut` in this array.
 fn place(
     cut: &Cut,
     region: &mut Region,
@@ -255,7 +255,7 @@ fn other_shape(field: &ArrayField, of: &RowField<'_>, expected: &[u64], found: &
         let expected = format!("{expected:?}{cut}, by the columns of the index");
         return Error::format("shape of the array", expected, format!("{found:?}"));
     }
-    // Nothing is broken: nobody has promised that arrays are of one shape.
+    // A usage error, not damage: arrays of a field may differ in shape.
     let what = format!("shape of field `{}`", of.field.name);
     let hint = "arrays of several shapes come ragged if `height`, `width` and `channels` are columns of the \
                 index; or load a patch";

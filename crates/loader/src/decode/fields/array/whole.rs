@@ -1,4 +1,4 @@
-//! Scenes that wait as a whole, decoded.
+//! Scenes that are kept decoded as a whole.
 
 use super::ArrayFieldDecoder;
 use super::narrow::quieten;
@@ -14,8 +14,8 @@ use shardpack_format::{ArrayDescriptor, Codec, FieldValue, Layout, Limits, Resul
 use std::sync::Arc;
 
 impl ArrayFieldDecoder {
-    /// Bytes of all pixels of an array, with the bands that are wanted; `None` if it is too large to
-    /// be decoded as a whole.
+    /// Bytes of all pixels of an array, with the requested bands; `None` if it is too large to be
+    /// decoded as a whole.
     pub(super) fn bytes_as_whole(
         &mut self,
         tools: &mut Tools,
@@ -44,7 +44,7 @@ impl ArrayFieldDecoder {
         };
         let found = whole.shape_of(&descriptor)?;
         let wanted = Wanted { region: (whole.bands != Bands::All).then_some(&whole), ..Wanted::ALL };
-        // Of the patch only the order of its axes.
+        // Only the layout of the patch is used.
         let (_, layout) = image_axes(&of.field.shape, self.field.channels_first)?;
         let (dtype, shape, bytes) = (found.dtype, found.shape, plan.scene_room(found.bytes));
         let mut scene = WholeScene { bytes, dtype, shape, layout, patches: Vec::new(), plan: Arc::clone(plan) };
@@ -61,20 +61,20 @@ impl ArrayFieldDecoder {
     }
 }
 
-/// All pixels of an array, with the bands of a region; `None` if it has none.
+/// All pixels of an array, with the bands of `region`; `None` if the array has no pixels.
 fn all_pixels(descriptor: &ArrayDescriptor, region: &Region) -> Option<Region> {
     let &[height, width, ..] = &*descriptor.shape else { return None };
     Some(Region { y: 0, x: 0, height, width, layout: Layout::AsShape, ..region.clone() })
 }
 
-/// Whether limits allow that it is decoded, of so many bytes, as a whole.
+/// Returns true if the limits allow decoding all `bytes` of the array.
 fn is_allowed(descriptor: &ArrayDescriptor, bytes: u64, limits: &Limits) -> bool {
     let stored = descriptor.stored_bytes().unwrap_or(u64::MAX);
     bytes.max(stored) <= limits.max_decoded_bytes
 }
 
-/// Bytes that decoding such an array takes if it waits as a whole, besides that; `None` if it never does,
-/// with so many patches of each.
+/// Bytes that decoding such an array as a whole takes besides the array itself; `None` if it is never
+/// kept as a whole with `count` patches of each.
 pub(crate) fn whole_scratch_bytes(
     codec: Codec,
     descriptor: &ArrayDescriptor,
@@ -83,7 +83,7 @@ pub(crate) fn whole_scratch_bytes(
 ) -> Option<u64> {
     let whole = all_pixels(descriptor, patch)?;
     let bytes = |region: &Region| region.shape_of(descriptor).map(|shape| shape.bytes).ok();
-    // Rows may have larger elements: at most eight times as large.
+    // Elements of rows may be larger than stored ones: at most eight times.
     if bytes(patch)?.saturating_mul(count).saturating_mul(8) < bytes(&whole)? {
         return None;
     }
