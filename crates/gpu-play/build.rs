@@ -17,7 +17,8 @@ fn main() {
         .filter(|path| path.extension().is_some_and(|extension| extension == "cu"))
         .collect();
     files.sort();
-    // Kernels register themselves: a linker that looks for symbols would leave them out.
+    // Kernels register themselves by static constructors: a linker that searches a library for symbols would
+    // leave them out.
     cc::Build::new()
         .cpp(true)
         .std("c++17")
@@ -33,7 +34,7 @@ fn main() {
         .flag("-fno-strict-aliasing")
         .flag("-Wno-unused-function")
         .flag("-Wno-unknown-pragmas")
-        // Fibers jump between stacks, which the checks of longjmp take for an error.
+        // Fibers jump between stacks, which the checks of longjmp report as an error.
         .flag("-U_FORTIFY_SOURCE")
         .link_lib_modifier("+whole-archive")
         .file("src/play.cpp")

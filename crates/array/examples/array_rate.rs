@@ -1,10 +1,9 @@
 //! Times decoding a whole cube as in the loader, against decoding only the payload.
 //!
-//! `cargo run --release -p shardpack-array --example array_rate [ROUNDS [NPY]]`: medians of ROUNDS
-//! (default 5) times three cubes, in processor time of one thread; the sides take turns. The cube
-//! is a synthetic one of 480 × 640 × 100, or `NPY`, a file of little-endian float32. *Alone* is
-//! what the payload decodes to, as it is: no differences undone, no order of the axes, no element
-//! type. `chunk_rate` has more of that side.
+//! `cargo run --release -p shardpack-array --example array_rate [ROUNDS [NPY]]`: medians of ROUNDS (default
+//! 5) times three cubes, in processor time of one thread; the sides take turns. The cube is a synthetic one
+//! of 480 × 640 × 100, or `NPY`, a file of little-endian float32. *Alone* decodes only the payload, without
+//! undoing differences, reordering axes or converting elements. `chunk_rate` times that side in detail.
 #![allow(clippy::print_stdout)]
 
 #[path = "shared/cube.rs"]
@@ -17,7 +16,7 @@ use shardpack_array::{
 use shardpack_format::{ArrayDescriptor, Dtype, Limits};
 use std::error::Error;
 
-/// Cubes that are timed together: some clocks tick in steps of 4 ms.
+/// Cubes timed together, because some clocks tick in steps of 4 ms.
 const BATCH: u32 = 3;
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -50,7 +49,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             let length = usize::try_from(plain.decoded_bytes()?)?;
             let (mut half, mut full) = (vec![0; length], vec![0; 2 * length]);
             let mut times = [const { Vec::new() }; 3];
-            // Turn by turn. The first round brings the memory.
+            // The two sides take turns. The first round allocates the memory.
             for round in 0..=rounds {
                 let start = now();
                 for _ in 0..BATCH {

@@ -1,11 +1,10 @@
 //! Prints the results of every combination of codec, filter, difference and layout on `.npy` cubes:
 //! size, and speed on one core.
 //!
-//! The figures behind docs/adr/0002-choosing-a-codec.md and the constants of `src/cost.rs`: `cargo
-//! run --release -p shardpack-array --example candidates -- [--values RULE] [--max-error E]
-//! [--no-data V] [--slow] [--choice] FILE.npy…`, RULE one of auto, keep, f16, fixed. `--choice`
-//! leaves out the table and shows only what a trial chooses. `--slow` adds LZ4HC and the higher
-//! levels of zstd.
+//! The figures behind docs/adr/0002-choosing-a-codec.md and the constants of `src/cost.rs`: `cargo run
+//! --release -p shardpack-array --example candidates -- [--values RULE] [--max-error E] [--no-data V]
+//! [--slow] [--choice] FILE.npy…`, RULE one of auto, keep, f16, fixed. `--choice` shows only the trial's
+//! choice, without the table. `--slow` adds LZ4HC and the higher levels of zstd.
 #![allow(clippy::print_stdout, clippy::cast_precision_loss)]
 
 #[path = "shared/clock.rs"]
@@ -116,7 +115,7 @@ fn table(file: &str, array: &Array, values: ValueRule, no_data: Option<f64>, slo
     Ok(())
 }
 
-/// Shows what a trial chooses, and the next best.
+/// Shows the trial's choice and the runner-up.
 fn choose(array: &Array, values: ValueRule, no_data: Option<f64>) -> Result<(), Box<dyn Error>> {
     for prefer in [Prefer::Speed, Prefer::Size] {
         let max_error = match values {
@@ -145,7 +144,7 @@ fn choose(array: &Array, values: ValueRule, no_data: Option<f64>) -> Result<(), 
     Ok(())
 }
 
-/// Share of the stored bytes that a reader's coder makes: the others are runs, or stored unchanged.
+/// Share of the stored bytes that a reader's coder makes. The other bytes are runs, or stored unchanged.
 fn coded_share(encoded: &EncodedArray) -> Result<f64, Box<dyn Error>> {
     let stored = usize::try_from(encoded.descriptor.stored_bytes()?)?;
     let item = u8::try_from(encoded.descriptor.stored.bytes())?;

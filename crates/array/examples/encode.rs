@@ -72,7 +72,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// What the settings make of the cube before the coder: an array to be kept as it is.
+/// Returns the cube's elements as the settings pass them to the coder, as an array to be stored unchanged.
 fn stored_elements(settings: ArraySettings, cube: &Array) -> Result<Array, Box<dyn Error>> {
     let raw = ArraySettings { coder: Coder::Raw, level: None, filter: Filter::None, ..settings };
     let encoded = ArrayEncoder::new(raw)?.encode(cube, None)?;

@@ -1,10 +1,9 @@
 //! Times a patch of a synthetic cube of 480 × 640 × 100 float16 against decoding the whole cube.
 //!
-//! `cargo run --release -p shardpack-array --example region_rate [PATCH [BANDS [ROUNDS]]]`: patches
-//! of PATCH × PATCH pixels (default 64) and of the first BANDS bands (default all 100) at random
-//! places; medians of ROUNDS (default 9) times 40 patches, or 5 whole cubes, in processor time of
-//! one thread. Kernels that account by the tick tell it in steps of 4 ms, so a single patch cannot
-//! be timed.
+//! `cargo run --release -p shardpack-array --example region_rate [PATCH [BANDS [ROUNDS]]]`: patches of PATCH
+//! × PATCH pixels (default 64) and of the first BANDS bands (default all 100) at random places; medians of
+//! ROUNDS (default 9) times 40 patches, or 5 whole cubes, in processor time of one thread. Kernels that count
+//! processor time by ticks report it in steps of 4 ms, too coarse for a single patch.
 #![allow(clippy::print_stdout, clippy::cast_precision_loss)]
 
 #[path = "shared/cube.rs"]
@@ -39,7 +38,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             (ArrayLayout::BandMajor, true),
         ] {
             if !coder.has_filters() && layout == ArrayLayout::BandMajor {
-                // Then every unit of 4 MiB is touched: nothing to show.
+                // The patch touches every 4 MiB unit, so there is nothing to measure.
                 continue;
             }
             let filter = if coder.has_filters() { Filter::Shuffle } else { Filter::None };

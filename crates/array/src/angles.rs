@@ -49,7 +49,7 @@ impl Angles {
         self.0.iter().sum()
     }
 
-    /// Whether no angle was counted.
+    /// True if no angle was counted.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -59,7 +59,7 @@ impl Angles {
     #[must_use]
     pub fn percentile(&self, percent: u64) -> Option<f64> {
         let all = u128::from(self.len());
-        // Angles that may be larger. Rounded down, so that the share holds; never all of them.
+        // Number of angles that may be larger. Rounded down, so that the share holds; never all of them.
         let above = (all * u128::from(100 - percent.min(100)) / 100).min(all.checked_sub(1)?);
         let mut larger = 0_u128;
         for (count, end) in self.0.iter().zip(ENDS) {
@@ -78,7 +78,6 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// The slow twin sorts the angles.
         #[test]
         fn percentiles_are_those_of_the_sorted_angles(
             mut angles in prop::collection::vec(prop_oneof![Just(0.0), 0.0..1e-4, 1e-4..PI, Just(PI)], 1..200),

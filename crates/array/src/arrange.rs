@@ -19,11 +19,11 @@ pub(crate) const PIECE_ELEMENTS: usize = 6144;
 /// read-ahead.
 pub(crate) const TILE_BYTES: usize = 512 << 10;
 
-/// How the stored elements of one array are arranged in its payload.
+/// Arrangement of the stored elements of one array in its payload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Arrangement {
     pub(crate) layout: Layout,
-    /// Whether elements (of one or two bytes) are differences along the last axis.
+    /// True if elements (of one or two bytes) are stored as differences along the last axis.
     pub(crate) difference: bool,
     /// Bytes of an element.
     pub(crate) width: usize,
@@ -34,7 +34,7 @@ pub(crate) struct Arrangement {
 }
 
 impl Arrangement {
-    /// Whether the payload equals the elements in shape order.
+    /// True if the payload equals the elements in shape order.
     pub(crate) fn is_identity(&self) -> bool {
         self.layout == Layout::AsShape && !self.difference
     }
@@ -136,9 +136,9 @@ impl Arrangement {
         Ok(())
     }
 
-    /// Fills `out` with elements of `block`, which are in shape order, from number `first` on, and
-    /// undoes the band difference. The first of them is number `band` of its pixel; `before` ends
-    /// with the element before it.
+    /// Fills `out` with elements of `block`, which are in shape order, starting with element `first`, and
+    /// undoes the band difference. Element `first` is band `band` of its pixel; `before` ends with the
+    /// element before it.
     pub(crate) fn read(
         &self,
         block: &StoredBlock<'_>,
@@ -187,7 +187,7 @@ impl Arrangement {
         }
     }
 
-    /// Zigzag-coded wrapping differences; that of the first band is from 0.
+    /// Zigzag-coded wrapping differences; the first band's difference is from 0.
     fn difference(&self, piece: &[u8], out: &mut [u8]) {
         vectorised(
             #[inline(always)]
@@ -217,8 +217,8 @@ impl Arrangement {
         }
     }
 
-    /// Whether the pixels from `first` on of `piece`, whole ones, are in `payload`: the loops over
-    /// bands and pixels would leave out what is not there.
+    /// Fails unless `payload` contains the whole pixels of `piece`, starting with pixel `first`. Without this
+    /// check the loops over bands and pixels would skip the missing ones.
     fn check(&self, piece: &[u8], first: usize, payload: &[u8]) -> Result<()> {
         let pixel = self.bands * self.width;
         check_length("payload of the bands", self.pixels * pixel, payload.len())?;
@@ -293,8 +293,8 @@ fn zigzag16(d: u16) -> u16 {
     (d << 1) ^ (d.cast_signed() >> 15).cast_unsigned()
 }
 
-/// Moves elements of two bytes from their planes to their pixels. There are at least 8 pixels with
-/// at least 8 bands. `None` if a square is not where it must be.
+/// Moves elements of two bytes from their planes to their pixels. There are at least 8 pixels with at least 8
+/// bands. Returns `None` if a square is out of bounds.
 #[inline(always)]
 fn turn_squares<S: Simd>(simd: S, arrangement: &Arrangement, from: &[u8], first: usize, to: &mut [u8]) -> Option<()> {
     let bands = arrangement.bands;
@@ -309,8 +309,8 @@ fn turn_squares<S: Simd>(simd: S, arrangement: &Arrangement, from: &[u8], first:
                 // As bytes: a map over elements becomes one move for each of them.
                 *lanes = u8x16::load_array_ref(simd, plane).bitcast();
             }
-            // Each step interleaves the upper half of the rows with the lower one; after three,
-            // rows are columns.
+            // Each step interleaves the upper half of the rows with the lower half; after three steps, rows
+            // are columns.
             for _ in 0..3 {
                 let [a, b, c, d, e, f, g, h] = square;
                 square = [
@@ -334,8 +334,8 @@ fn turn_squares<S: Simd>(simd: S, arrangement: &Arrangement, from: &[u8], first:
     Some(())
 }
 
-/// Turns the differences of a band into its elements, using those of the band `before`, which is
-/// empty before the first one.
+/// Turns the differences of a band into its elements, using the elements of the band `before`, which is empty
+/// before the first band.
 #[inline(always)]
 fn add8(before: &[u8], row: &mut [u8]) {
     for z in row.iter_mut() {

@@ -13,7 +13,7 @@ pub(crate) enum StoredBlock<'a> {
     Planes(Planes<'a>),
     /// The elements themselves.
     Bytes(&'a [u8]),
-    /// One element, the first bytes of this, repeated.
+    /// One element repeated: the first bytes of the array.
     Repeated([u8; 8]),
 }
 

@@ -7,7 +7,7 @@ use shardpack_format::{Codec, Error, Limits, Result};
 /// Bytes of a unit: the piece of a payload that one zstd frame or one Blosc2 chunk holds. The last
 /// unit may be shorter.
 pub const UNIT_BYTES: usize = 4 << 20;
-/// Payloads that decode to no more than this may expand without limit.
+/// Largest decoded length without a limit on expansion.
 pub(crate) const EXPANSION_FREE_BYTES: u64 = 1 << 20;
 /// A writer stays below the default of [`Limits::max_expansion`], so that readers with default
 /// limits accept its output.
@@ -69,8 +69,7 @@ impl ZstdDecoder {
     /// it. Returns the frame's length.
     ///
     /// # Errors
-    /// `Format` if it is no frame as the specification asks for, is damaged, or holds another
-    /// number of bytes.
+    /// `Format` if the frame violates the specification, is damaged, or has a different decoded length.
     pub fn decode_unit(&mut self, bytes: &[u8], unit: &mut [u8]) -> Result<usize> {
         let frame = zstd_frame::walk(bytes)?;
         if frame.content_bytes != unit.len() as u64 {
@@ -100,7 +99,7 @@ pub(crate) fn end_of(payload: &[u8], pos: usize) -> Result<()> {
     Err(Error::format("payload", "its end", format!("{} bytes more", payload.len() - pos)).at(pos as u64))
 }
 
-/// Fails if an array of so many bytes is over the limits.
+/// Fails if an array of `bytes` bytes is over the limits.
 pub(crate) fn check_size(bytes: u64, limits: &Limits) -> Result<()> {
     if bytes > limits.max_decoded_bytes {
         return Err(Error::limit("decoded array", "max_decoded_bytes", limits.max_decoded_bytes, bytes));
@@ -108,18 +107,18 @@ pub(crate) fn check_size(bytes: u64, limits: &Limits) -> Result<()> {
     Ok(())
 }
 
-/// Fails if a payload `is_wrong` for so many stored bytes, or if runs would have to make too many of
+/// Fails if `is_wrong` (the payload cannot hold `stored` bytes), or if runs would have to make too many of
 /// them.
 pub(crate) fn check_payload(is_wrong: bool, stored: u64, payload: u64, limits: &Limits) -> Result<()> {
     if is_wrong {
         return Err(Error::format("payload", format!("that of {stored} stored bytes"), format!("{payload} bytes")));
     }
-    // What is not made by a coder is runs.
+    // All bytes that no coder makes are runs.
     limits.check_runs(stored.saturating_sub(limits.max_expansion.saturating_mul(payload)), payload)
 }
 
-/// Fails if a field of `decoded` bytes expands too much for its `payload`. `coded` of these bytes
-/// are made by a coder; the others are runs, or stored as they are.
+/// Fails if a field of `decoded` bytes expands too much for its `payload`. A coder makes `coded` of these
+/// bytes. The others are runs, or stored unchanged.
 pub(crate) fn check_expansion(decoded: u64, coded: u64, payload: u64, limits: &Limits) -> Result<()> {
     if decoded > limits.max_decoded_bytes {
         return Err(Error::limit("decoded field", "max_decoded_bytes", limits.max_decoded_bytes, decoded));
@@ -141,18 +140,18 @@ pub(crate) fn check_coded(decoded: u64, coded: u64, payload: u64, limits: &Limit
     Ok(())
 }
 
-/// Whether a reader with default limits would refuse such a payload.
+/// True if a reader with default limits would reject such a payload.
 pub(crate) fn expands_too_far(decoded: u64, coded: u64, payload: u64) -> bool {
     decoded > EXPANSION_FREE_BYTES && coded > WRITER_MAX_EXPANSION.saturating_mul(payload)
 }
 
-/// Whether a reader with default limits would refuse the runs of such a payload.
+/// True if a reader with default limits would reject the runs of such a payload.
 pub(crate) fn has_too_many_runs(decoded: u64, coded: u64, payload: u64) -> bool {
     Limits::default().check_runs(decoded.saturating_sub(coded), payload).is_err()
 }
 
-/// Encodes a byte string (text, JSON): as zstd if that is smaller, else unchanged. The same bytes
-/// give the same result everywhere.
+/// Encodes a byte string (text, JSON): as zstd if zstd is smaller, else unchanged. The same bytes give the
+/// same result everywhere.
 ///
 /// ```
 /// use shardpack_array::{decode_bytes, encode_bytes};
@@ -183,9 +182,8 @@ pub fn encode_bytes(bytes: &[u8]) -> Result<(Codec, Vec<u8>)> {
 /// Decodes a byte string of exactly `decoded_len` bytes, coded as `Raw` or `Zstd`.
 ///
 /// # Errors
-/// `Format` if the payload is damaged, decodes to another length, or the codec is not for byte
-/// strings; `Limit` if `decoded_len` is over `limits.max_decoded_bytes` or too large for such a
-/// small payload.
+/// `Format` if the payload is damaged, decodes to a different length, or the codec is not for byte strings;
+/// `Limit` if `decoded_len` is over `limits.max_decoded_bytes` or too large for such a small payload.
 pub fn decode_bytes(codec: Codec, payload: &[u8], decoded_len: u64, limits: &Limits) -> Result<Vec<u8>> {
     let length = usize::try_from(decoded_len)
         .map_err(|_| Error::limit("decoded field", "max_decoded_bytes", usize::MAX as u64, decoded_len))?;

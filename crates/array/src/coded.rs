@@ -1,4 +1,4 @@
-//! An array as a shard stores it, to be decoded.
+//! An array as stored in a shard, before decoding.
 
 use shardpack_format::{ArrayDescriptor, Codec};
 

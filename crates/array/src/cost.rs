@@ -1,7 +1,6 @@
-//! What it costs to read and decode: the trial chooses by this model
-//! (docs/adr/0002-choosing-a-codec.md).
+//! Cost model of reading and decoding, by which the trial chooses (docs/adr/0002-choosing-a-codec.md).
 //!
-//! It uses constants, not a clock: the same inputs and options must give the same bytes on every
+//! The model uses constants, not a clock: the same inputs and options must give the same bytes on every
 //! machine, however busy it is.
 
 use crate::filter::Filter;
@@ -14,16 +13,16 @@ pub(crate) struct Work {
     pub(crate) payload_bytes: u64,
     /// Bytes of the stored elements.
     pub(crate) stored_bytes: u64,
-    /// How many of them the coder makes; the others are runs, or stored unchanged.
+    /// Stored bytes that the coder makes; the others are runs, or stored unchanged.
     pub(crate) coded_bytes: u64,
     pub(crate) elements: u64,
 }
 
 /// Nanoseconds to read a stored byte: 2 GB/s for the whole machine, a good drive or network.
 const READ_NS: f64 = 0.5;
-/// Cores that decode at once: the usual number for each GPU. All of them share the reading speed,
-/// but each decodes on its own. Modelled for one core alone, storing without compression would
-/// nearly always look fastest.
+/// Cores that decode at once: the usual number for each GPU. All of them share the reading speed, but each
+/// decodes on its own. With a model of a single core, storing without compression would nearly always look
+/// fastest.
 const CORES: f64 = 8.0;
 
 /// Nanoseconds for each stored byte that the filter undoes, including copies between the coder's
@@ -42,11 +41,11 @@ const COPY_NS: f64 = 0.11;
 const SHUFFLE_NS: f64 = 0.17;
 const BITSHUFFLE_NS: f64 = 0.40;
 const BYTEDELTA_NS: f64 = 0.31;
-/// Undoing the band difference, per stored element: almost free, because it is done while elements
-/// are put together.
+/// Undoing the band difference, per stored element: almost free, because it is done while elements are
+/// assembled.
 const DIFFERENCE_NS: f64 = 0.03;
-/// Moving the bands back to the end, per stored element. This is traffic between caches and memory,
-/// which cores share.
+/// Moving the bands back to the end, per stored element: traffic between caches and memory, which the cores
+/// share.
 const BAND_MAJOR_NS: f64 = 0.27;
 
 /// Predicted time to read and decode on the host, in microseconds.
@@ -65,21 +64,22 @@ pub(crate) fn host_us(settings: &ArraySettings, work: &Work) -> f64 {
     (work.payload_bytes as f64 * READ_NS + decode_ns / CORES) * 1e-3
 }
 
-/// From the page cache through 16 threads (read, CRC) and over the bus: 28 GB/s.
+/// Nanoseconds to stage a byte from the page cache through 16 threads (read, CRC) and over the bus: 28 GB/s.
 const STAGE_NS: f64 = 0.036;
-/// Threads that decompress for the device, where it does not.
+/// Host threads that decompress for the device, for coders without a kernel.
 const STAGING_CORES: f64 = 16.0;
 
-// Kernels, per stored byte; those of coders are in their files.
+// Kernels, per stored byte; the coders' kernels are in the coders' files.
 const DEVICE_VALUES_NS: f64 = 0.0025;
 const DEVICE_SHUFFLE_NS: f64 = 0.0003;
 const DEVICE_BITSHUFFLE_NS: f64 = 0.0014;
-/// Streams of arrays whose bands lie side by side have more sequences, and their blocks fewer
-/// streams that are stored unchanged.
+/// In shape order, bands lie side by side: streams have more sequences, and fewer streams are stored
+/// unchanged.
 const DEVICE_AS_SHAPE_NS: f64 = 0.0024;
 
-/// Of two that are staged about as fast, the one whose kernels are faster wins: the model has the
-/// rest of the device's time, and a dataset that stays on the device takes no other.
+/// Share of the kernels' time that counts. If two candidates take about the same time to stage, the one with
+/// the faster kernels wins: the model needs the rest of the device's time, and a dataset that stays on the
+/// device takes only kernel time.
 const KERNELS_SHARE: f64 = 0.25;
 
 /// Predicted time to stage for a GPU and decode there, in microseconds: the longer of the two, as
@@ -90,7 +90,7 @@ pub(crate) fn device_us(settings: &ArraySettings, work: &Work) -> f64 {
     let coder = settings.coder.spec();
     let (staging_ns, coder_ns) = match coder.device_ns {
         Some(device_ns) => (payload * STAGE_NS, coded * device_ns),
-        // What the host has decompressed crosses the bus.
+        // The host decompresses, and the decompressed bytes cross the bus.
         None => (stored * STAGE_NS + coded * coder.decode_ns / STAGING_CORES, 0.0),
     };
     let mut per_byte = DEVICE_VALUES_NS;

@@ -48,15 +48,14 @@ pub(crate) trait Float: Element + Default {
     fn to_f16(source: &[Self], out: &mut [f16]);
 }
 
-/// The result of [`Float::compare`].
+/// Result of [`Float::compare`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Comparison {
     /// Values whose bits differ.
     pub(crate) changed: u32,
     /// Non-zero values of magnitude below 2⁻¹⁴.
     pub(crate) small: u32,
-    /// Whether the relative error of some value of magnitude 2⁻¹⁴ and above may exceed the given
-    /// bound.
+    /// True if the relative error of some value of magnitude 2⁻¹⁴ and above may exceed the given bound.
     pub(crate) worse: bool,
 }
 
@@ -214,7 +213,7 @@ mod tests {
 
     #[test]
     fn double_rounding_is_avoided() {
-        // Just above a tie. float32 rounds it to the tie, which would then go to the even side.
+        // Just above a tie. Rounding to float32 gives the tie, which then rounds to even.
         let tie = 1.0 + 2_f64.powi(-11);
         assert_eq!(half_of(tie), 0x3C00);
         assert_eq!(half_of(tie + 2_f64.powi(-40)), 0x3C01);

@@ -1,5 +1,5 @@
-//! Stored elements on their way to a coder: passed on unit by unit as they are made, so that they
-//! need not all be in memory.
+//! Stored elements on their way to a coder: passed on unit by unit as they are made, so that they need not
+//! all be in memory.
 
 use crate::bytes::UNIT_BYTES;
 use crate::error::EncodeResult;
@@ -9,13 +9,13 @@ use shardpack_format::Result;
 
 /// Takes stored elements in units of [`UNIT_BYTES`]; the last one may be shorter.
 pub(crate) trait Units {
-    /// Forgets what it was given: other elements replace it, or none.
+    /// Drops all units taken so far. Other elements may replace them.
     fn begin(&mut self);
     /// Takes the next unit, of elements of `item_bytes` each.
     fn unit(&mut self, unit: &[u8], item_bytes: u8) -> Result<()>;
 }
 
-/// For callers that want all elements in one piece.
+/// Collects all elements in one piece.
 impl Units for Vec<u8> {
     fn begin(&mut self) {
         self.clear();
@@ -44,7 +44,7 @@ pub(crate) struct Elements<'a> {
     filled: usize,
     /// Bytes of all elements.
     total: usize,
-    /// Whether they are moved to their places in `whole`.
+    /// True if elements are moved to their places in `whole`.
     out_of_order: bool,
     item_bytes: u8,
 }
@@ -54,7 +54,7 @@ impl<'a> Elements<'a> {
         Self { units, scratch, filled: 0, total: 0, out_of_order: false, item_bytes: 1 }
     }
 
-    /// Begins, or begins again: `total` bytes of elements of `width` bytes each.
+    /// Begins or restarts an array of `total` bytes, with elements of `width` bytes.
     pub(crate) fn begin(&mut self, width: usize, total: usize) -> Result<()> {
         self.filled = 0;
         self.total = total;
@@ -64,8 +64,8 @@ impl<'a> Elements<'a> {
         Ok(())
     }
 
-    /// All elements of an array unchanged. Each byte is shown to `look`, in order, just before the
-    /// coder takes it.
+    /// Takes all elements of an array unchanged. Passes each byte to `look`, in order, just before the coder
+    /// takes it.
     pub(crate) fn take_all(
         &mut self,
         array: &dyn ArraySource,
@@ -93,17 +93,17 @@ impl<'a> Elements<'a> {
         self.finish()
     }
 
-    /// Room for the next `length` bytes, whose content is unspecified.
+    /// Returns room for the next `length` bytes, whose content is unspecified.
     pub(crate) fn room(&mut self, length: usize) -> &mut [u8] {
         let end = self.filled + length;
         if self.scratch.pending.len() < end {
             self.scratch.pending.resize(end, 0);
         }
-        // Never beyond the end: it has just grown.
+        // The end is within `pending`, which has just grown.
         self.scratch.pending.split_at_mut(end).0.split_at_mut(self.filled).1
     }
 
-    /// The next `length` bytes are now in the room that was requested.
+    /// Declares that the requested room now holds the next `length` bytes.
     pub(crate) fn filled(&mut self, length: usize) -> EncodeResult<()> {
         self.filled += length;
         let pending = part(&self.scratch.pending, 0..self.filled, "elements for a coder")?;
@@ -120,7 +120,7 @@ impl<'a> Elements<'a> {
         Ok(())
     }
 
-    /// Room for all elements: use it instead of [`Elements::room`] if they do not come in order.
+    /// Returns room for all elements, for elements that do not come in order. Replaces [`Elements::room`].
     pub(crate) fn whole(&mut self) -> &mut [u8] {
         // Not cleared first: every byte is written anyway, and zeros would be a useless pass over
         // memory.
@@ -129,7 +129,7 @@ impl<'a> Elements<'a> {
         &mut self.scratch.whole
     }
 
-    /// Passes on the rest.
+    /// Passes on the remaining elements.
     pub(crate) fn finish(&mut self) -> EncodeResult<()> {
         if self.out_of_order {
             for unit in self.scratch.whole.chunks(UNIT_BYTES) {

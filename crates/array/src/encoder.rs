@@ -13,27 +13,27 @@ use crate::values::{self, Request, StoredValues};
 use shardpack_base::parts::item_bytes;
 use shardpack_format::{ArrayDescriptor, Codec, Result};
 
-/// One array as a shard stores it.
+/// One array as stored in a shard.
 #[derive(Debug, Clone, PartialEq)]
 pub struct EncodedArray {
-    /// Codec of the payload. `Raw` if the requested coder does not make it smaller.
+    /// Codec of the payload. `Raw` if the requested coder does not save space.
     pub codec: Codec,
-    /// What the payload means.
+    /// Meaning of the payload.
     pub descriptor: ArrayDescriptor,
     /// The stored bytes.
     pub payload: Vec<u8>,
-    /// What the values lost.
+    /// Loss of precision.
     pub fidelity: Fidelity,
 }
 
-/// What [`ArrayEncoder::encode_into`] reports about the payload that it has appended.
+/// Result of [`ArrayEncoder::encode_into`]: facts about the appended payload.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StoredArray {
-    /// Codec of the payload. `Raw` if the requested coder does not make it smaller.
+    /// Codec of the payload. `Raw` if the requested coder does not save space.
     pub codec: Codec,
-    /// What the payload means.
+    /// Meaning of the payload.
     pub descriptor: ArrayDescriptor,
-    /// What the values lost.
+    /// Loss of precision.
     pub fidelity: Fidelity,
 }
 
@@ -41,7 +41,7 @@ pub struct StoredArray {
 /// its scratch memory, a few MiB. For band-major payloads the scratch has the size of the largest
 /// array's stored elements.
 ///
-/// The same settings and array give the same bytes, whatever was encoded before.
+/// The same settings and array give the same bytes, regardless of earlier arrays.
 ///
 /// ```
 /// use shardpack_array::{Array, ArrayDecoder, ArrayEncoder, ArrayOptions};
@@ -58,13 +58,13 @@ pub struct StoredArray {
 pub struct ArrayEncoder {
     settings: ArraySettings,
     coder: Box<dyn UnitEncoder>,
-    /// For payloads that would expand further than a reader's limits allow: LZ4 cannot.
+    /// Coder for payloads that would expand further than a reader's limits allow: LZ4 cannot.
     fallback: Option<Box<dyn UnitEncoder>>,
     scratch: ElementScratch,
 }
 
 impl ArrayEncoder {
-    /// An encoder for these settings.
+    /// Creates an encoder for these settings.
     ///
     /// # Errors
     /// `Usage` if they contradict each other (see [`ArraySettings::check`]).
@@ -113,13 +113,13 @@ impl ArrayEncoder {
     /// Appends the payload of `array` to `out`, so that a record can be built in place. Elements
     /// equal to `no_data` are kept apart from the values.
     ///
-    /// The array is read a few hundred KiB at a time. It is read once for encoding; before that up
-    /// to the first fraction, if floats may be integers, and completely for fixed point and if
-    /// integers may be narrowed; and once more if the payload is no smaller than the elements.
-    /// After an error, `out` holds its old content, and perhaps some of the payload.
+    /// The array is read a few hundred KiB at a time. It is read once for encoding. Before that, it is read
+    /// up to the first fraction if floats may be integers, and completely for fixed point and if integers may
+    /// be narrowed. It is read once more if the payload is no smaller than the elements. After an error,
+    /// `out` holds its old content, and perhaps some of the payload.
     ///
     /// # Errors
-    /// As [`ArrayEncoder::encode`], and those of the source.
+    /// As [`ArrayEncoder::encode`], and the source's errors.
     pub fn encode_into(
         &mut self,
         array: &dyn ArraySource,
@@ -156,9 +156,9 @@ impl ArrayEncoder {
         Ok(StoredArray { codec, descriptor, fidelity })
     }
 
-    /// Overwrites `payload` with the coder's output for `elements`, arranged, of `width` bytes
-    /// each. Also returns how many of their bytes a reader's coder will have to make: runs and
-    /// bytes stored unchanged do not count.
+    /// Overwrites `payload` with the coder's output for `elements`, arranged, of `width` bytes each. Also
+    /// returns the number of their bytes that a reader's coder will have to make. Runs and bytes stored
+    /// unchanged do not count.
     pub(crate) fn code(&mut self, elements: &[u8], width: usize, payload: &mut Vec<u8>) -> Result<(Codec, u64)> {
         let item_bytes = item_bytes(width)?;
         payload.clear();
@@ -196,7 +196,7 @@ struct Payload<'a> {
     coder: &'a mut dyn UnitEncoder,
     /// Bytes of the elements.
     decoded: usize,
-    /// How many of them a reader's coder will have to make.
+    /// Element bytes that a reader's coder will have to make.
     coded: u64,
 }
 
@@ -218,7 +218,8 @@ impl<'a> Payload<'a> {
         expands_too_far(self.decoded as u64, self.coded, self.bytes() as u64)
     }
 
-    /// No coder of ours writes a run at length: such an array is stored as it is.
+    /// Returns true for runs longer than a reader's limits. None of our coders writes a long run explicitly,
+    /// so such an array is stored uncoded.
     fn has_too_many_runs(&self) -> bool {
         has_too_many_runs(self.decoded as u64, self.coded, self.bytes() as u64)
     }

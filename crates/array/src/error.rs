@@ -1,18 +1,18 @@
-//! What can go wrong while an array is encoded.
+//! Errors of encoding an array.
 
 use shardpack_format::{Error, ErrorKind, Explain, Hint, Setting};
 
 /// Result of encoding.
 pub type EncodeResult<T> = Result<T, EncodeError>;
 
-/// Why an array could not be stored as requested.
+/// Reason why an array could not be stored as requested.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum EncodeError {
     /// A finite value would become infinite as float16.
     #[error("value at {position:?} is out of float16's range ±65504: {value} (finite values: {min} to {max})")]
     OutOfRange {
-        /// Where, one index for each axis: `[y, x, band]` in a cube.
+        /// Position, one index for each axis: `[y, x, band]` in a cube.
         position: Vec<u64>,
         /// The first such value in storage order.
         value: f64,
@@ -36,14 +36,14 @@ pub enum EncodeError {
     /// apart.
     #[error("value at {position:?} would become the no-data value {no_data}: {value}")]
     BecomesNoData {
-        /// Where, one index for each axis: `[y, x, band]` in a cube.
+        /// Position, one index for each axis: `[y, x, band]` in a cube.
         position: Vec<u64>,
         /// The first such value in storage order.
         value: f64,
         /// The no-data value in the decoded type.
         no_data: f64,
     },
-    /// The array's bytes cannot be read: in the words of their [`ArraySource`](crate::ArraySource).
+    /// The array's bytes cannot be read: message of their [`ArraySource`](crate::ArraySource).
     #[error("{0}")]
     Source(String),
     /// The settings contradict each other, or the array and its descriptor do.
@@ -52,7 +52,7 @@ pub enum EncodeError {
 }
 
 impl EncodeError {
-    /// What to do next. It is no part of the text.
+    /// Returns the next step for the user, which the message does not contain.
     #[must_use]
     pub fn hint(&self) -> Option<Hint> {
         let as_they_are =

@@ -1,14 +1,13 @@
-//! Arrays in another element type, if no value changes by it.
+//! Conversion of arrays to another element type without changing a value.
 
 use half::f16;
 use shardpack_format::{ArrayDescriptor, Codes, Dtype, Transform};
 
-/// The descriptor that makes a decoder return the array of `descriptor` as `dtype`. `None` if a
-/// value could change. This depends on the values that the stored elements can have: a float32
-/// array that is stored as float16 can be returned as float16 exactly, and one that is stored as
-/// uint8 as any integer type except int8.
+/// Returns a descriptor that makes a decoder return the array of `descriptor` as `dtype`. `None` if a value
+/// could change. The result depends on the possible values of the stored elements: a float32 array stored as
+/// float16 can be returned as float16 exactly, and an array stored as uint8 as any integer type except int8.
 ///
-/// The result is only for decoders: it need not be a descriptor that a file may hold.
+/// The result is only for decoders: it may be invalid in a file.
 ///
 /// ```
 /// use shardpack_array::decoded_as;
@@ -27,7 +26,7 @@ pub fn decoded_as(descriptor: &ArrayDescriptor, dtype: Dtype) -> Option<ArrayDes
     let transform = match transform {
         Transform::Fixed { .. } => (dtype == Dtype::F64).then(|| transform.clone())?,
         Transform::None | Transform::F16 | Transform::Integer => {
-            // `decoded` holds every value of the stored elements: the writer has made sure of that.
+            // The writer guarantees that `decoded` holds every value of the stored elements.
             let fits = holds(stored, dtype) || holds(decoded, dtype);
             match stored {
                 _ if !fits => return None,
@@ -55,9 +54,9 @@ pub fn decoded_as(descriptor: &ArrayDescriptor, dtype: Dtype) -> Option<ArrayDes
     Some(ArrayDescriptor { decoded: dtype, transform, no_data, ..descriptor.clone() })
 }
 
-/// One type in which arrays of these descriptors can be returned without changing a value: the type
-/// that all have; else, of the types that occur, the one that holds the most of the others; else
-/// the smallest, integers first. `None` if no type holds all, or if there are no arrays.
+/// Returns a type in which arrays of all these descriptors can be returned without changing a value. It is
+/// the common type if there is one; else the occurring type that holds most of the other types; else the
+/// smallest type, integers first. `None` if no type holds all, or if there are no arrays.
 ///
 /// ```
 /// use shardpack_array::common_dtype;
@@ -98,10 +97,10 @@ const ORDER: &[Dtype] = &[
     Dtype::F64,
 ];
 
-/// Whether every value of type `from` is one of type `to`.
+/// True if type `to` holds every value of type `from`.
 fn holds(from: Dtype, to: Dtype) -> bool {
-    /// Bits of magnitude that are exact, and whether there are negative numbers; `None` for floats
-    /// as a source.
+    /// Returns the number of exact bits of magnitude, and true if the type has negative numbers. `None` for
+    /// floats as a source.
     const fn integer(dtype: Dtype) -> Option<(u64, bool)> {
         match dtype {
             Dtype::Bool => Some((1, false)),

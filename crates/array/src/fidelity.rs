@@ -1,5 +1,4 @@
-//! What a lossy value transform did to the values, measured on what a reader will decode, not on
-//! what should happen.
+//! Loss of a lossy value transform, measured on the values that a reader will decode.
 
 use crate::angles::Angles;
 use crate::element::Comparison;
@@ -11,7 +10,7 @@ use serde::{Deserialize, Serialize};
 /// Below this magnitude float16 has no normal numbers, and relative errors mean nothing: 2⁻¹⁴.
 pub const F16_MIN_NORMAL: f64 = 6.103_515_625e-5;
 
-/// Figures of one array, or of many merged.
+/// Figures of one array, or merged figures of several arrays.
 ///
 /// Lossless storage leaves every error at zero without measuring. Errors and angles leave out NaN,
 /// infinities and no-data.
@@ -24,24 +23,24 @@ pub const F16_MIN_NORMAL: f64 = 6.103_515_625e-5;
 /// ```
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Fidelity {
-    /// Elements.
+    /// Number of elements.
     pub values: u64,
-    /// Source elements that are NaN.
+    /// Number of source elements that are NaN.
     pub nan: u64,
-    /// Source elements that are the no-data value.
+    /// Number of source elements that are the no-data value.
     pub no_data: u64,
-    /// Source elements that are infinite.
+    /// Number of source elements that are infinite.
     pub infinite: u64,
-    /// Elements stored as the nearest value in range. No transform of version 1 does this: a value
+    /// Number of elements stored as the nearest value in range. No transform of version 1 does this: a value
     /// out of range is an error.
     pub clipped: u64,
-    /// Non-zero source elements stored as float16 whose magnitude is below 2⁻¹⁴, where float16
+    /// Number of non-zero source elements stored as float16 whose magnitude is below 2⁻¹⁴, where float16
     /// loses digits.
     pub subnormal: u64,
-    /// Elements that decode to another value or bit pattern than the source's.
+    /// Number of elements whose decoded value or bit pattern differs from the source.
     pub changed: u64,
-    /// Elements that went through a lossy transform and are finite and not no-data: the number of
-    /// terms in `sum_abs_error`.
+    /// Number of finite elements, without no-data, that went through a lossy transform: the terms of
+    /// `sum_abs_error`.
     pub measured: u64,
     /// Largest absolute error.
     pub max_abs_error: f64,
@@ -49,14 +48,14 @@ pub struct Fidelity {
     pub sum_abs_error: f64,
     /// Largest relative error among elements of magnitude 2⁻¹⁴ and above.
     pub max_rel_error: f64,
-    /// Spectra (pixels of an array of three axes) whose angle was measured: those without NaN,
-    /// infinities, no-data or zero length.
+    /// Number of spectra (pixels of an array of three axes) with a measured angle. Spectra with NaN,
+    /// infinities, no-data or zero length have none.
     pub spectra: u64,
     /// Largest spectral angle, in radians.
     pub max_angle: f64,
     /// Sum of the spectral angles, in radians.
     pub sum_angle: f64,
-    /// The spectral angles by size. Figures that were read back from a dataset have none.
+    /// The spectral angles by size. Empty in figures that were read from a dataset.
     #[serde(default)]
     pub angles: Angles,
 }
@@ -76,8 +75,8 @@ impl Fidelity {
 
     /// Adds the figures of other arrays.
     ///
-    /// Sums of floats depend on the order of addition: merge in the order of the samples, whichever
-    /// thread made the parts.
+    /// Sums of floats depend on the order of addition: merge in the order of the samples, regardless of the
+    /// threads that made the parts.
     pub fn merge(&mut self, other: &Self) {
         self.values += other.values;
         self.nan += other.nan;
@@ -108,11 +107,11 @@ pub(crate) struct Meter<T> {
     no_data: Option<T>,
     /// Elements of one spectrum, or 0 if the array has none.
     spectrum: usize,
-    /// Those of the piece at hand.
+    /// Sums of the current piece.
     sums: Vec<Sums>,
 }
 
-/// Sums over one spectrum, or over a piece of an array that has none.
+/// Sums over one spectrum, or over a piece of an array without spectra.
 #[derive(Default)]
 struct Sums {
     /// Σ u²
@@ -133,8 +132,8 @@ impl<T: Float> Meter<T> {
         Self { total: Fidelity::default(), no_data, spectrum, sums: Vec::new() }
     }
 
-    /// Takes a run of whole spectra: `source` and its `decoded` values. `plain` means that none is
-    /// NaN, infinite or no-data.
+    /// Takes a run of whole spectra: `source` and its `decoded` values. `plain` means that the run has no
+    /// NaN, infinity or no-data.
     pub(crate) fn add(&mut self, source: &[T], decoded: &[f32], plain: bool, f16: bool) {
         self.total.values += source.len() as u64;
         let run = if self.spectrum == 0 { source.len().max(1) } else { self.spectrum };
@@ -159,7 +158,7 @@ impl<T: Float> Meter<T> {
         self.sums = sums;
     }
 
-    /// The slow way, value by value.
+    /// Takes a run value by value: slow.
     fn add_mixed(&mut self, source: &[T], decoded: &[f32], f16: bool) {
         let mut sum = Sums::default();
         let mut whole = true;
@@ -248,8 +247,8 @@ fn sum_plain<T: Float, S: Simd>(simd: S, source: &[T], decoded: &[f32], run: usi
     // Zeros fill the last lanes: they add nothing to any figure.
     match (us.get(whole), vs.get(whole)) {
         _ if run.is_multiple_of(LANES) && run <= source.len() => {}
-        // The lanes after it hold values of the next run, which are finite too. Multiplying by 0
-        // removes them, which is faster than moving the last values of this run elsewhere.
+        // The lanes after the run hold values of the next run, which are finite too. Multiplying by 0 removes
+        // them, which is faster than moving the last values of this run elsewhere.
         (Some(u), Some(v)) => {
             let filled = f64x8::simd_from(simd, *filled);
             lanes.add(T::widen(simd, u) * filled, f32::widen(simd, v) * filled);
@@ -262,7 +261,7 @@ fn sum_plain<T: Float, S: Simd>(simd: S, source: &[T], decoded: &[f32], run: usi
             lanes.add(T::widen(simd, &u), f32::widen(simd, &v));
         }
     }
-    // The halves first: the figures are stored, and depend on the order of additions.
+    // Halves first, always in this order: the figures are stored, and depend on the order of additions.
     let sum = |lanes: f64x8<S>| {
         let (a, b) = simd.split_f64x8(lanes);
         simd.reduce_sum_f64x4(a + b)

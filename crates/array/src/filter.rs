@@ -8,13 +8,13 @@ use std::fmt;
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum Filter {
-    /// None.
+    /// No filter.
     None,
-    /// Byte planes.
+    /// Byte shuffle: byte planes.
     Shuffle,
-    /// Bit planes.
+    /// Bit shuffle: bit planes.
     Bitshuffle,
-    /// Byte planes, then the difference of each byte from the one before it.
+    /// Byte planes, then the difference of each byte from the previous byte.
     Bytedelta,
 }
 

@@ -3,8 +3,8 @@
 use half::f16;
 use shardpack_format::Dtype;
 
-/// The elements in `bytes` as doubles; integers above 2⁵³ lose their last digits. Bytes that make no
-/// whole element are left out.
+/// The elements in `bytes` as doubles; integers above 2⁵³ lose their last digits. An incomplete element at
+/// the end is left out.
 ///
 /// ```
 /// use shardpack_array::floats_of;

@@ -1,5 +1,5 @@
-//! float16 to float32, from bytes to bytes: most cubes are stored as the one and decoded to the
-//! other.
+//! Conversion of float16 to float32, from bytes to bytes: most cubes are stored as float16 and decoded to
+//! float32.
 
 use crate::element::Element;
 use half::f16;

@@ -6,7 +6,7 @@ use crate::settings::{ArrayLayout, ValueRule, check_filter, check_max_error};
 use serde::{Deserialize, Serialize};
 use shardpack_format::{Error, Hint, Result, Setting};
 
-/// What to do with the values of float arrays.
+/// Storage of the values of float arrays.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Values {
@@ -15,7 +15,7 @@ pub enum Values {
     /// float16 cannot keep it.
     #[default]
     Auto,
-    /// Unchanged.
+    /// Stored unchanged.
     Keep,
     /// float16.
     F16,
@@ -36,15 +36,14 @@ pub enum BandDifference {
     Off,
 }
 
-/// What matters most if the data decide.
+/// Goal of choices that are left to the data.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Prefer {
     /// The shortest predicted time to read and decode on the host.
     #[default]
     Speed,
-    /// The shortest predicted time to bring to a GPU and decode there. Its bytes cross the bus as they
-    /// are stored.
+    /// The shortest predicted time to bring to a GPU and decode there. Stored bytes cross the bus undecoded.
     Device,
     /// The fewest bytes.
     Size,
@@ -69,7 +68,7 @@ pub struct ArrayOptions {
     pub values: Values,
     /// Largest absolute error, in the data's units: required for fixed, allowed with auto.
     pub max_error: Option<f64>,
-    /// No value may change (masks, labels): with auto, arrays that are not exact as integers are
+    /// Forbids any change of a value (masks, labels): with auto, arrays that are not exact as integers are
     /// stored unchanged. Default false.
     pub lossless: bool,
     /// Difference along the last axis. Default auto.
@@ -83,7 +82,7 @@ pub struct ArrayOptions {
     pub filter: Option<Filter>,
     /// Order of the axes.
     pub layout: Option<ArrayLayout>,
-    /// What the trial optimises. Default speed.
+    /// Goal of the trial. Default speed.
     pub prefer: Prefer,
 }
 
@@ -91,7 +90,7 @@ impl ArrayOptions {
     /// Fails if the options contradict each other.
     ///
     /// # Errors
-    /// `Usage`, naming the two.
+    /// `Usage`, with the two options.
     pub fn check(&self) -> Result<()> {
         match (self.coder, self.level) {
             (Some(coder), Some(level)) => coder.check_level(Some(level))?,

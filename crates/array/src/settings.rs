@@ -6,11 +6,11 @@ use serde::{Deserialize, Serialize};
 use shardpack_format::{Error, Layout, Result};
 use std::fmt;
 
-/// What happens to the values of an array (spec §4.3). The rule is applied to each array
-/// separately, and the array's descriptor records the result.
+/// Transform of the values of an array (spec §4.3). The rule is applied to each array separately, and the
+/// array's descriptor records the result.
 ///
-/// Integers and booleans are never lossy: under every rule except `Keep` they are stored as the
-/// smallest integer type that holds them.
+/// Integers and booleans never lose precision: under every rule except `Keep` they are stored as the smallest
+/// integer type that holds them.
 ///
 /// No rule turns a value into the no-data value: exactly the no-data elements decode to it.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -45,14 +45,14 @@ pub enum ValueRule {
 }
 
 impl ValueRule {
-    /// Whether no value is ever altered.
+    /// True if no value is ever altered.
     #[must_use]
     pub const fn is_lossless(self) -> bool {
         matches!(self, Self::Keep | Self::IntegerOrKeep)
     }
 }
 
-/// In the words of the command's options, as all settings.
+/// As the option of the command is written; so do all settings.
 impl fmt::Display for ValueRule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -83,7 +83,7 @@ impl fmt::Display for ValueRule {
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct ArraySettings {
-    /// What happens to the values.
+    /// Transform of the values.
     pub values: ValueRule,
     /// Codec of the payload.
     #[serde(rename = "codec")]
@@ -92,8 +92,8 @@ pub struct ArraySettings {
     pub level: Option<i32>,
     /// Filter; [`Filter::None`] outside Blosc2.
     pub filter: Filter,
-    /// Whether stored elements of one or two bytes are stored as differences along the last axis.
-    /// Wider ones never are.
+    /// True if stored elements of one or two bytes are stored as differences along the last axis. Wider
+    /// elements never are.
     pub band_difference: bool,
     /// Order of the axes of the payload.
     pub layout: ArrayLayout,
@@ -103,7 +103,7 @@ pub struct ArraySettings {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ArrayLayout {
-    /// As the shape says.
+    /// In the order of the shape.
     AsShape,
     /// The last axis first. Arrays of fewer than two axes do not change.
     BandMajor,

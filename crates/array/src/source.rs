@@ -1,12 +1,11 @@
-//! Where the bytes of an array to be stored come from: memory, or a file that is read while it is
-//! coded.
+//! Sources of the bytes of an array to be stored: memory, or a file that is read during encoding.
 
 use crate::array::Array;
 use crate::error::{EncodeError, EncodeResult};
 use shardpack_base::parts::part_mut;
 use shardpack_format::{Dtype, to_usize};
 
-/// Bytes that are read at once: a block and its coded form fit the second-level cache.
+/// Bytes read at once: a block and its coded form fit the second-level cache.
 pub(crate) const BLOCK_BYTES: usize = 256 << 10;
 
 /// An array that can be read by offset, more than once: C-contiguous and little-endian, like
@@ -52,7 +51,7 @@ pub trait ArraySource {
     /// 2⁶³.
     fn shape(&self) -> &[u64];
 
-    /// All bytes, if they are in memory: then they are not copied.
+    /// Returns all bytes if they are in memory, which saves a copy.
     fn bytes(&self) -> Option<&[u8]> {
         None
     }
@@ -61,7 +60,7 @@ pub trait ArraySource {
     /// array as the settings need.
     ///
     /// # Errors
-    /// [`EncodeError::Source`] if they cannot be read.
+    /// [`EncodeError::Source`] if the bytes cannot be read.
     fn read_at(&self, offset: u64, out: &mut [u8]) -> EncodeResult<()>;
 }
 
@@ -86,20 +85,20 @@ impl ArraySource for Array {
     }
 }
 
-/// Bytes of the array.
+/// Size of the array in bytes.
 pub(crate) fn byte_count(array: &dyn ArraySource) -> usize {
     let bytes = array.bytes().map(<[u8]>::len);
-    // No source can fill a shape that overflows: it ends at the first read.
+    // The size of a shape overflows: encoding then fails at the first read, because no source can fill it.
     bytes.unwrap_or_else(|| array.dtype().array_bytes(array.shape()).map_or(usize::MAX, to_usize))
 }
 
-/// Elements of the array.
+/// Number of elements in the array.
 pub(crate) fn element_count(array: &dyn ArraySource) -> usize {
     byte_count(array) / array.dtype().size()
 }
 
-/// Calls `each` with all bytes in order, `block_bytes` at a time (the last time fewer), until it
-/// returns false.
+/// Calls `each` with all bytes in order, `block_bytes` at a time (fewer the last time), until it returns
+/// false.
 pub(crate) fn for_each_block(
     array: &dyn ArraySource,
     block_bytes: usize,

@@ -1,9 +1,9 @@
-//! Payloads in parts, each of which any thread can decode without the others.
+//! Payloads in parts that threads can decode independently.
 //!
 //! Where elements are stored in the order of the shape, a Blosc2 chunk, a zstd frame, or a run of raw
-//! elements becomes values by itself. A pixel that lies across the border of two parts does not: its
-//! bands may be sums of those before them. Parts leave its elements over ([`Ends`]), and
-//! [`ArraySplit::join`] makes its values when all parts are there.
+//! elements can be decoded to values by itself. A pixel across the border of two parts cannot, because its
+//! bands may be sums of the bands before them. Parts keep its elements in [`Ends`], and [`ArraySplit::join`]
+//! makes its values after all parts are decoded.
 
 use crate::arrange::{Arrangement, TILE_BYTES};
 use crate::block::StoredBlock;
@@ -18,14 +18,14 @@ use shardpack_base::parts::{check_length, part_mut};
 use shardpack_format::{ArrayDescriptor, Codec, Error, Layout, Limits, Result};
 use std::ops::Range;
 
-/// Most bytes of a unit that is decoded by itself: what no writer makes of a unit is left to
-/// [`ArrayDecoder::decode_wanted`], which says what is wrong with it.
+/// Largest coded unit that is decoded by itself. No writer makes a larger one, so
+/// [`ArrayDecoder::decode_wanted`] handles it and reports the error.
 const MOST_CODED_BYTES: usize = UNIT_BYTES + UNIT_BYTES / 8;
-/// Most bytes of raw elements that go through a thread's own memory on their way to values: they
-/// stay in the second-level cache of its core.
+/// Largest part of raw elements that a thread converts in its own memory: the bytes stay in the second-level
+/// cache of its core.
 const RAW_BYTES: usize = TILE_BYTES / 2;
 
-/// How the payload of one array is cut into parts, and what becomes of them.
+/// Division of the payload of one array into parts, and the target of their values.
 ///
 /// ```
 /// use shardpack_array::{ArrayDecoder, ArraySplit, Wanted};
@@ -49,28 +49,28 @@ pub struct ArraySplit {
     descriptor: ArrayDescriptor,
     arrangement: Arrangement,
     target: Target,
-    /// The bands that are asked for; none if all are.
+    /// Numbers of the requested bands; `None` for all.
     bands: Vec<usize>,
-    /// Units of the target that a pixel becomes.
+    /// Units of the target per pixel.
     units: usize,
     parts: Vec<SplitPart>,
 }
 
-/// A part of a payload, and the pixels that are made of it alone.
+/// A part of a payload, and the pixels made from it alone.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SplitPart {
-    /// Its bytes in the payload. Parts follow one another without a gap.
+    /// Byte range in the payload. Parts follow one another without a gap.
     pub payload: Range<usize>,
-    /// Its pixels, as [`ArraySplit::origins`] count. Between those of one part and the next there may
-    /// be one that belongs to both.
+    /// Range of its pixels, counted as in [`ArraySplit::origins`]. Between the ranges of two consecutive
+    /// parts there may be a pixel that belongs to both.
     pub pixels: Range<usize>,
-    /// Whether any of it is asked for: if not, it need not be decoded.
+    /// True if some of the part is requested. If not, it need not be decoded.
     pub is_wanted: bool,
     /// The stored elements.
     elements: Range<usize>,
 }
 
-/// Stored elements at the ends of a part that are of pixels which lie across its borders.
+/// Stored elements at the ends of a part whose pixels lie across its borders.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Ends {
     head: Vec<u8>,
@@ -78,13 +78,13 @@ pub struct Ends {
 }
 
 impl ArraySplit {
-    /// Cuts a payload, of so many bytes: a coded one into its units, a raw one into parts of about so
-    /// many bytes, or fewer where they have to be converted. `read` fills a buffer with the bytes at a
-    /// place in the payload. They are not trusted: whoever decodes a part finds out if they were wrong.
+    /// Cuts a payload of `payload_bytes` bytes: a coded payload into its units, a raw payload into parts of
+    /// about the given size, or smaller parts if they have to be converted. `read` fills a buffer with the
+    /// bytes at an offset of the payload. These bytes are not trusted: decoding a part reports wrong ones.
     ///
-    /// `None` if the payload is one that [`ArrayDecoder::decode_wanted`] has to decode as a whole, or
-    /// would refuse: a band-major one whose pixels have to be put together, a length that does not
-    /// fit, or what is over the limits.
+    /// Returns `None` if [`ArrayDecoder::decode_wanted`] has to decode the payload as a whole, or would
+    /// return an error: for a band-major payload whose pixels have to be assembled, a length that does not
+    /// fit, or a payload over the limits.
     pub fn new(
         codec: Codec,
         descriptor: &ArrayDescriptor,
@@ -100,7 +100,7 @@ impl ArraySplit {
             None => check_size(descriptor.decoded_bytes().ok()?.max(stored), limits).ok()?,
             Some(region) => check_size(region.shape_of(descriptor).ok()?.bytes, limits).ok()?,
         }
-        // What a coder makes is not more than all.
+        // An upper bound: a coder makes at most all bytes.
         check_coded(stored, stored, payload_bytes as u64, limits).ok()?;
         let width = descriptor.stored.size();
         let stored = usize::try_from(stored).ok().filter(|&bytes| bytes > 0)?;
@@ -155,36 +155,35 @@ impl ArraySplit {
         &self.parts
     }
 
-    /// Whether the bytes of a part are its values, as they stand: they need not be decoded, only
-    /// read to where they belong.
+    /// True if the bytes of a part are its values: they need no decoding, only reading into their place.
     #[must_use]
     pub fn is_copy(&self) -> bool {
         self.codec == Codec::Raw && self.is_plain()
     }
 
-    /// Which of the parts' pixels the bytes of the row are made of. Where elements are taken as they
-    /// are, a byte counts as a pixel.
+    /// Maps the bytes of the row to the parts' pixels. If elements are not converted, a byte counts as a
+    /// pixel.
     #[must_use]
     pub fn origins(&self) -> Origins {
         if self.is_plain() { Origins::in_order(1) } else { self.target.origins() }
     }
 
-    /// Whether stored elements are those of the row, one by one.
+    /// True if the stored elements are the row's elements, in the same order.
     fn is_plain(&self) -> bool {
         let as_they_are = self.arrangement.is_identity() && is_as_stored(&self.descriptor);
         as_they_are && self.bands.is_empty() && self.target.is_nothing()
     }
 
-    /// The units of the target that these pixels become.
+    /// Units of the target made from these pixels.
     fn units_of(&self, pixels: Range<usize>) -> Range<usize> {
         pixels.start * self.units..pixels.end.max(pixels.start) * self.units
     }
 
-    /// Most bytes of a payload in one part, for arrays like this one whose payload takes
-    /// `payload_bytes`: what a thread has to have room for. None where parts are read to where they
-    /// belong, which is if the array is wanted `as_it_is`.
+    /// Largest part, in bytes, of a payload of `payload_bytes` of an array like this one: the buffer that a
+    /// thread needs. 0 if the array is wanted `as_it_is`, because parts are then read directly into their
+    /// place.
     ///
-    /// Units are as different as the parts of an array are: an eighth more than their mean.
+    /// The sizes of units vary like the parts of an array: the estimate is an eighth above the mean.
     #[must_use]
     pub fn part_bytes(codec: Codec, descriptor: &ArrayDescriptor, payload_bytes: u64, as_it_is: bool) -> u64 {
         let stored = descriptor.stored_bytes().unwrap_or(0).max(1);
@@ -199,7 +198,7 @@ impl ArraySplit {
         }
     }
 
-    /// Whether payloads like this one are cut at all.
+    /// True if payloads like this one are cut at all.
     #[must_use]
     pub fn takes(codec: Codec, descriptor: &ArrayDescriptor, wanted: &Wanted<'_>) -> bool {
         let is_stored = wanted.region.is_some_and(|region| region.output == Output::Stored);
@@ -208,11 +207,11 @@ impl ArraySplit {
         !is_stored && is_ordered && !is_summed && container(codec).is_ok()
     }
 
-    /// Makes the pixels that lie across borders, of what all parts, in order, have left over. `out`
-    /// is the whole row.
+    /// Makes the pixels that lie across borders from the left-over elements of all parts, in order. `out` is
+    /// the whole row.
     ///
     /// # Errors
-    /// `Internal` if `ends` are not those of the parts, or `out` has another length.
+    /// `Internal` if `ends` do not belong to the parts, or `out` has a different length.
     pub fn join(&self, ends: &[Ends], out: &mut [u8]) -> Result<()> {
         check_length("ends of the parts of an array", self.parts.len(), ends.len())?;
         let Arrangement { bands, width, .. } = self.arrangement;
@@ -234,7 +233,7 @@ impl ArraySplit {
         Ok(())
     }
 
-    /// What makes values of so many pixels, which become these units.
+    /// Creates the [`Values`] that convert this number of pixels to these units.
     fn values<'a>(
         &'a self,
         pixels: usize,
@@ -257,7 +256,7 @@ impl ArraySplit {
     }
 }
 
-/// Where each coded unit of a payload ends, and where what it decodes to does.
+/// Returns the end of each coded unit in the payload, and the end of its decoded bytes.
 fn unit_ends(
     container: &dyn Container,
     payload_bytes: usize,
@@ -280,14 +279,14 @@ fn unit_ends(
 }
 
 impl ArrayDecoder {
-    /// Decodes part `number` of a payload, which `payload` are the bytes of, to its places in a row.
+    /// Decodes part `number` from its bytes `payload` to its places in a row.
     ///
-    /// After an error what is there is unspecified.
+    /// After an error the content of those places is unspecified.
     ///
     /// # Errors
-    /// `Format` if the part is damaged, or the payload was not there when it was cut; `Internal` if
-    /// `payload` is not as long as the part says; `Usage` if there is no such part, or `out` has not
-    /// the bytes of its pixels.
+    /// `Format` if the part is damaged, or the payload differs from the payload that was cut; `Internal` if
+    /// `payload` does not have the part's length; `Usage` if there is no such part, or `out` lacks the bytes
+    /// of its pixels.
     pub fn decode_part(
         &mut self,
         split: &ArraySplit,
@@ -316,7 +315,7 @@ impl ArrayDecoder {
             let touched = element(bytes.start) / bands..element(bytes.end).div_ceil(bands);
             split.target.wants(split.units_of(touched))
         };
-        // The next element, and the next that begins a pixel which is not left out.
+        // The next element, and the start of the next requested pixel.
         let (mut at, mut begin) = (0, whole.start);
         let mut each = |block: &StoredBlock<'_>, bytes: Range<usize>| {
             let (first, end) = (bytes.start / width, bytes.end / width);
@@ -325,7 +324,7 @@ impl ArrayDecoder {
                 begin = whole.start + left_out * bands;
                 values.skip_to(here.pixels.start + left_out * split.units)?;
             }
-            // Number of the element in this block, for one of the part.
+            // Converts an element's number in the part to its number in this block.
             let within = |element: usize| element.clamp(first, end) - first;
             let keep = |range: Range<usize>, to: &mut Vec<u8>| {
                 let (start, end) = (to.len(), to.len() + range.len() * width);

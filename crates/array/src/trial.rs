@@ -1,8 +1,8 @@
 //! A trial: encodes a few samples with every candidate and chooses one
 //! (docs/adr/0002-choosing-a-codec.md).
 //!
-//! The choice depends on measured sizes and a table of constants, never on a clock. The work runs
-//! on the caller's rayon pool; the table is the same whatever the number of threads.
+//! The choice depends on measured sizes and a table of constants, never on a clock. The work runs on the
+//! caller's rayon pool; the number of threads does not change the table.
 
 use crate::arrange::Arrangement;
 use crate::array::Array;
@@ -22,7 +22,7 @@ use shardpack_format::{Codec, Error, Layout, bug};
 
 /// Samples that a trial uses; more are ignored.
 pub const MAX_TRIAL_SAMPLES: usize = 4;
-/// Source bytes that it uses of each: rows from the middle.
+/// Source bytes used per sample: rows from the middle.
 const MAX_SAMPLE_BYTES: usize = 8 << 20;
 
 /// The result of a trial.
@@ -41,9 +41,9 @@ pub struct Candidate {
     pub settings: ArraySettings,
     /// Bytes of the samples' elements in the source.
     pub source_bytes: u64,
-    /// Bytes that were stored for them.
+    /// Number of bytes stored for them.
     pub payload_bytes: u64,
-    /// Bytes that a reader's coder will have to make; the others are runs, or stored unchanged.
+    /// Number of bytes that a reader's coder will have to make; the others are runs, or stored unchanged.
     pub coded_bytes: u64,
     /// Predicted time to read them at 2 GB/s and to decode them on 8 cores, in microseconds; for
     /// [`Prefer::Device`] the time to bring them to a GPU and decode them there. For comparing rows,
@@ -60,9 +60,9 @@ impl Candidate {
     }
 }
 
-/// Tries the candidates that `options` allow on `samples`, each with its no-data value, and chooses
-/// one. Uses the first [`MAX_TRIAL_SAMPLES`] and 8 MiB from the middle of each. Without samples, or
-/// with nothing to choose, it takes the first candidate.
+/// Tries the candidates that `options` allow on `samples`, each with its no-data value, and chooses one. Uses
+/// the first [`MAX_TRIAL_SAMPLES`] and 8 MiB from the middle of each. Without samples, or with only one
+/// candidate, it takes the first.
 ///
 /// Runs on the current rayon pool (or else the global one), with up to about 50 MiB per thread. The
 /// result does not depend on the number of threads.
@@ -119,8 +119,7 @@ fn measure(
         |&settings| Candidate { settings, source_bytes: 0, payload_bytes: 0, coded_bytes: 0, predicted_us: 0.0 };
     let mut rows: Vec<Candidate> = candidates.iter().map(empty).collect();
     let measured: Vec<_> = crops.par_iter().map(|(crop, no_data)| measure_crop(crop, *no_data, candidates)).collect();
-    // Added in the order of the samples, whichever thread was first, because sums of floats depend
-    // on it.
+    // Added in the order of the samples, because sums of floats depend on it.
     for ((crop, _), measured) in crops.iter().zip(measured) {
         for (row, coded) in rows.iter_mut().zip(measured?) {
             row.source_bytes += crop.bytes().len() as u64;
@@ -135,7 +134,7 @@ fn measure(
 /// The result of a candidate on one crop.
 #[derive(Clone, Copy)]
 struct Measured {
-    /// As it came out.
+    /// Settings that were really used.
     settings: ArraySettings,
     work: cost::Work,
 }
@@ -172,8 +171,8 @@ fn measure_crop(crop: &Array, no_data: Option<f64>, candidates: &[ArraySettings]
         let (way, coder) = (arrangement(settings), (settings.coder, settings.level, settings.filter));
         let row = coded.iter().flatten().find(|row| (row.0, row.1) == (way, coder));
         let Some(&(way, _, codec, work)) = row else { bug("a candidate that was not tried") };
-        // Costs of what was really stored: elements of four bytes have no differences, and what
-        // does not shrink is raw.
+        // Costs of the data as stored: elements of four bytes have no differences, and data that do not
+        // shrink are raw.
         let settings = ArraySettings { band_difference: way.difference, ..*settings };
         let raw = ArraySettings { coder: Coder::Raw, level: None, filter: Filter::None, ..settings };
         Measured { settings: if codec == Codec::Raw { raw } else { settings }, work }
@@ -213,8 +212,8 @@ fn distinct<T: PartialEq>(items: impl Iterator<Item = T>) -> Vec<T> {
     })
 }
 
-/// The middle rows of `array`, 8 MiB of them: all that a trial uses. Cropping before the next
-/// sample is loaded saves memory.
+/// Returns the middle rows of `array`, 8 MiB: all that a trial uses. Cropping before the next sample is
+/// loaded saves memory.
 ///
 /// # Errors
 /// `Format` if the shape overflows.

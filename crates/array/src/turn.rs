@@ -1,8 +1,8 @@
 //! Flips and quarter turns of the pixels of an array.
 
-/// How pixels are turned. The pixel `[row, column]` of the output is that of the array at
-/// `[a, b]`, or at `[b, a]` if rows and columns change places; where `a` is `row`, counted from the
-/// last one if rows are flipped, and `b` is `column`, counted in the same way.
+/// Turn of the pixels. The pixel `[row, column]` of the output is the array's pixel `[a, b]`, or `[b, a]` if
+/// rows and columns change places. `a` is `row`, counted from the last row if rows are flipped; `b` is
+/// `column`, likewise.
 ///
 /// ```
 /// use shardpack_array::Turn;
@@ -14,17 +14,17 @@
 /// ```
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct Turn {
-    /// The first row of the output is made of the last one of the array (or column, if they change
+    /// The first row of the output is the last row of the array (the last column, if rows and columns change
     /// places).
     pub flip_rows: bool,
-    /// The same of columns.
+    /// Likewise for columns.
     pub flip_columns: bool,
-    /// Rows become columns. Only where there are as many of both.
+    /// Rows become columns. Only for squares.
     pub transpose: bool,
 }
 
 impl Turn {
-    /// None.
+    /// No turn.
     pub const NONE: Self = Self { flip_rows: false, flip_columns: false, transpose: false };
 
     /// First `quarters` quarter turns counterclockwise, then the flips.
@@ -39,14 +39,14 @@ impl Turn {
         Self { flip_rows: rows != flip_rows, flip_columns: columns != flip_columns, transpose }
     }
 
-    /// Whether every pixel stays where it is.
+    /// True if every pixel stays in place.
     #[must_use]
     pub const fn is_none(&self) -> bool {
         !self.flip_rows && !self.flip_columns && !self.transpose
     }
 
-    /// The pixel of the array that comes to `[row, column]` of an output of `size`, rows and
-    /// columns. Both must be within it.
+    /// Returns the array's pixel for `[row, column]` of an output of this size in rows and columns. `row` and
+    /// `column` must be within the output.
     #[must_use]
     pub const fn source(&self, [row, column]: [usize; 2], [rows, columns]: [usize; 2]) -> [usize; 2] {
         let a = if self.flip_rows { rows - 1 - row } else { row };

@@ -1,4 +1,4 @@
-//! A payload taken apart but not decoded: for those who decode it elsewhere, on a GPU.
+//! A payload taken apart but not decoded, for decoders elsewhere, such as on a GPU.
 
 use crate::bytes::check_size;
 use crate::codecs::{Coded, Units, container};
@@ -6,9 +6,8 @@ use crate::values::{check_tables, special_bits};
 use shardpack_format::{ArrayDescriptor, Codec, Error, Limits, Result};
 
 impl<'a> Units<'a> {
-    /// Walks `payload` and checks all that
-    /// [`ArrayDecoder::decode_into`](crate::ArrayDecoder::decode_into) checks before it decodes the
-    /// first byte.
+    /// Walks `payload` with all checks that [`ArrayDecoder::decode_into`](crate::ArrayDecoder::decode_into)
+    /// makes before decoding the first byte.
     ///
     /// ```
     /// use shardpack_array::Units;
@@ -21,9 +20,9 @@ impl<'a> Units<'a> {
     /// ```
     ///
     /// # Errors
-    /// `Format` if the payload is no such units, or not of the array's length, or its codec is not
-    /// for arrays; `Limit` if the array is over `limits.max_decoded_bytes`, or over 1 MiB and more
-    /// than `limits.max_expansion` times its payload, or if its runs are over `limits.max_run_bytes`.
+    /// `Format` if the payload does not consist of such units, or its length does not fit the array, or its
+    /// codec is not for arrays; `Limit` if the array is over `limits.max_decoded_bytes`, or over 1 MiB and
+    /// more than `limits.max_expansion` times its payload, or if its runs are over `limits.max_run_bytes`.
     pub fn walk(codec: Codec, descriptor: &ArrayDescriptor, payload: &'a [u8], limits: &Limits) -> Result<Self> {
         let stored = descriptor.stored_bytes()?;
         check_size(descriptor.decoded_bytes()?.max(stored), limits)?;
@@ -38,8 +37,8 @@ impl<'a> Units<'a> {
     }
 }
 
-/// The reserved patterns of stored elements (spec §4.2) and the bits, in the decoded type, of the
-/// values that they stand for: NaN, no-data, +∞ and −∞.
+/// The reserved patterns of stored elements (spec §4.2) and the bits, in the decoded type, of the values that
+/// they represent: NaN, no-data, +∞ and −∞.
 ///
 /// ```
 /// use shardpack_array::reserved_values;

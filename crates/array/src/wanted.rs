@@ -1,26 +1,26 @@
-//! What is wanted of an array: a part of it, in some order, as some elements.
+//! Requests for an array: a part of it, an order of the axes, and a conversion of the elements.
 
 use crate::finish::{Finish, Target};
 use crate::region::{Bands, Region};
 use shardpack_format::{ArrayDescriptor, Layout, Result, Transform};
 
-/// What a caller wants of an array.
+/// A caller's request for an array.
 #[derive(Debug, Clone, Copy)]
 pub struct Wanted<'a> {
-    /// A part of it; all if there is none.
+    /// Region of the array; all of it if `None`.
     pub region: Option<&'a Region>,
-    /// Order of the axes of all of it; a region has its own. Only arrays of three axes have another
-    /// one than that of their shape.
+    /// Order of the axes of a whole array; a region has its own. Only arrays of three axes can have an order
+    /// that differs from their shape.
     pub layout: Layout,
-    /// What becomes of its elements.
+    /// Conversion of the elements.
     pub finish: &'a Finish,
 }
 
 impl Wanted<'_> {
-    /// All of it, as it is.
+    /// The whole array, unchanged.
     pub const ALL: Self = Wanted { region: None, layout: Layout::AsShape, finish: &Finish::NOTHING };
 
-    /// Whether bands are wanted one after the other, and are stored just so.
+    /// True if bands are both requested and stored one after the other.
     pub(crate) fn is_given_by_band(&self, descriptor: &ArrayDescriptor) -> bool {
         let (layout, all) =
             self.region.map_or((self.layout, true), |region| (region.layout, region.bands == Bands::All));
@@ -28,7 +28,7 @@ impl Wanted<'_> {
         by_band && all && given(descriptor, layout) == Layout::BandMajor
     }
 
-    /// Of all elements of an array.
+    /// Target of all elements of an array.
     ///
     /// # Errors
     /// As [`Finish::check`].
@@ -37,7 +37,7 @@ impl Wanted<'_> {
         Target::new(self.finish, descriptor.decoded, axes(descriptor)?, given(descriptor, layout), layout)
     }
 
-    /// Of the elements of a region.
+    /// Target of the elements of a region.
     ///
     /// # Errors
     /// As [`Finish::check`] and [`Region::shape_of`].
@@ -51,7 +51,7 @@ impl Wanted<'_> {
         Target::new(self.finish, shape.dtype, [region.height, region.width, bands], Layout::AsShape, layout)
     }
 
-    /// Of all elements of an array, some of which make a region, if there is one.
+    /// Target of all elements of an array, with the region, if any, as its window.
     ///
     /// # Errors
     /// As [`Finish::check`] and [`Region::shape_of`].
@@ -66,7 +66,7 @@ impl Wanted<'_> {
     }
 }
 
-/// Rows, columns and bands. Arrays of other numbers of axes are one row.
+/// Rows, columns and bands. An array that does not have three axes is one row.
 fn axes(descriptor: &ArrayDescriptor) -> Result<[u64; 3]> {
     Ok(match *descriptor.shape {
         [rows, columns, bands] => [rows, columns, bands],
@@ -75,7 +75,7 @@ fn axes(descriptor: &ArrayDescriptor) -> Result<[u64; 3]> {
     })
 }
 
-/// In which order elements are given: band by band if they are wanted so, and are stored just so.
+/// Order of the given elements: band by band if bands are both requested and stored in that order.
 fn given(descriptor: &ArrayDescriptor, layout: Layout) -> Layout {
     let by_band = matches!(descriptor.transform, Transform::Fixed { .. });
     match descriptor.layout == layout && !descriptor.band_difference && !by_band {

@@ -7,32 +7,31 @@
 use shardpack_format::{Error, Result, to_usize};
 use std::ops::Range;
 
-/// Largest window that a frame may ask for: the size that RFC 8878 recommends every decoder to
-/// support.
+/// Largest window of a frame: the size that RFC 8878 recommends every decoder to support.
 pub(crate) const MAX_WINDOW_BYTES: u64 = 8 << 20;
 /// Largest block of a frame (RFC 8878 §3.1.1.2.4).
 const MAX_BLOCK_BYTES: usize = 128 << 10;
 const MAGIC: [u8; 4] = [0x28, 0xB5, 0x2F, 0xFD];
 
-/// The result of the walk.
+/// Result of the walk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Frame {
     /// Bytes of the frame, header included.
     pub(crate) len: usize,
-    /// Bytes that it decodes to.
+    /// Decoded length.
     pub(crate) content_bytes: u64,
 }
 
 /// Walks the frame at the start of `bytes`; more may follow it.
 ///
 /// # Errors
-/// `Format` if it is not a zstd frame, is cut short, has no content size, has a checksum or a
-/// dictionary id, sets a reserved bit, or asks for a window over 8 MiB.
+/// `Format` if the bytes are not a zstd frame, or the frame is cut short, has no content size, has a checksum
+/// or a dictionary id, sets a reserved bit, or needs a window over 8 MiB.
 pub(crate) fn walk(bytes: &[u8]) -> Result<Frame> {
     walk_by(bytes.len(), |range| bytes.get(range).map(little_endian))
 }
 
-/// The same of `length` bytes, of which `read` gives up to 8 that are asked for, as a number.
+/// Walks a frame in `length` bytes. `read` returns the requested bytes, up to 8, as a number.
 pub(crate) fn walk_by(length: usize, mut read: impl FnMut(Range<usize>) -> Option<u64>) -> Result<Frame> {
     let mut pos = 0;
     let mut skip = |n: usize, what: &'static str| -> Result<Range<usize>> {

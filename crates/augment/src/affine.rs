@@ -3,7 +3,7 @@
 use super::picture::{ChangeScratch, Picture};
 use shardpack_base::vectorised;
 
-/// An affine map as torchvision's `affine` defines it. What comes from outside the picture is black.
+/// An affine map as torchvision's `affine` defines it. Pixels from outside the picture are black.
 ///
 /// ```
 /// use shardpack_augment::{Affine, Operation, Picture, ChangeScratch};
@@ -15,34 +15,34 @@ use shardpack_base::vectorised;
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Affine {
-    /// Degrees, clockwise as one looks at the picture.
+    /// Rotation in degrees, clockwise as seen by the viewer.
     pub angle: f64,
-    /// Pixels to the right, and down.
+    /// Shift in pixels to the right, and down.
     pub translate: [f64; 2],
-    /// Enlargement, above 0.
+    /// Scale, above 0; above 1 enlarges.
     pub scale: f64,
-    /// Degrees along x, and along y.
+    /// Shear in degrees along x, and along y.
     pub shear: [f64; 2],
-    /// Whether the upper left corner stays where it is, in place of the centre.
+    /// True if the upper left corner is the fixed point, instead of the centre.
     pub from_corner: bool,
 }
 
 impl Default for Affine {
-    /// Leaves everything where it is.
+    /// The identity.
     fn default() -> Self {
         Self { angle: 0.0, translate: [0.0; 2], scale: 1.0, shear: [0.0; 2], from_corner: false }
     }
 }
 
 impl Affine {
-    /// A turn about the centre, counterclockwise by so many degrees: torchvision's `rotate`.
+    /// Returns a turn about the centre, counterclockwise in degrees: torchvision's `rotate`.
     #[must_use]
     pub fn rotation(degrees: f64) -> Self {
         Self { angle: -degrees.rem_euclid(360.0), ..Self::default() }
     }
 
-    /// `[a, b, c, d, e, f]`: what stands at (x, y) of a picture of this width and height, counted
-    /// from its centre, comes from (a x + b y + c, d x + e y + f).
+    /// Returns `[a, b, c, d, e, f]` for a picture of this width and height: the output pixel at (x, y),
+    /// counted from the centre, comes from (a x + b y + c, d x + e y + f).
     #[must_use]
     pub fn inverse(&self, width: f64, height: f64) -> [f64; 6] {
         let [cx, cy] = if self.from_corner { [-0.5 * width, -0.5 * height] } else { [0.0; 2] };
@@ -64,7 +64,7 @@ impl Affine {
         scratch.before.extend_from_slice(picture.levels());
         let (before, _) = scratch.before.as_chunks::<3>();
         for (y, row) in picture.levels().chunks_exact_mut(stride).enumerate() {
-            // Half a pixel is from the edge of the first one to its centre, and back.
+            // Half a pixel is the distance from the edge of the first pixel to its centre.
             let y = y as f64 + 0.5 - high * 0.5;
             let (x_from, y_from) = (xy * y + x0 + wide * 0.5, yy * y + y0 + high * 0.5);
             let (pixels, _) = row.as_chunks_mut::<3>();
@@ -83,7 +83,7 @@ impl Affine {
     }
 }
 
-/// The pixel that a place lies in, out of `side`.
+/// Returns the pixel, out of `side`, that contains this coordinate.
 #[inline(always)]
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between 0 and the side")]
 fn place(at: f64, side: f64) -> Option<usize> {
@@ -102,7 +102,7 @@ mod tests {
             let mut picture = Picture::new(&mut pixels, side, side).unwrap();
             Affine::rotation(90.0).apply(&mut picture, &mut ChangeScratch::default());
             for (y, x) in (0..side).flat_map(|y| (0..side).map(move |x| (y, x))) {
-                // Counterclockwise: the last column comes to the top.
+                // Counterclockwise: the last column becomes the top row.
                 assert_eq!(pixels[3 * (y * side + x)], before[3 * (x * side + side - 1 - y)], "{side}: {y} {x}");
             }
         }

@@ -1,4 +1,4 @@
-//! What a training recipe names: random operations, drawn for each sample.
+//! Random operations, as named in a training recipe and drawn for each sample.
 
 use super::affine::Affine;
 use super::operation::Operation;
@@ -6,12 +6,13 @@ use super::space::{COUNT, Space};
 use shardpack_base::Draws;
 use shardpack_format::{Error, Result};
 
-/// Number of the first pair of draws, and how many pairs each augmentation of a list has to itself.
+/// Number of the first pair of draws, and number of pairs reserved for each augmentation of a list.
 const FIRST: u32 = (1 << 31) + (1 << 16);
 const PAIRS: u32 = 64;
-/// Tries for a rectangle to erase, as in torchvision.
+/// Attempts to find a rectangle to erase, as in torchvision.
 const TRIES: u32 = 10;
-/// Degrees of a turn, either way, and of a shear: at a right angle nothing is left.
+/// Limits in degrees of a turn, either way, and of a shear: a shear by a right angle leaves nothing of the
+/// picture.
 const TURNS: f64 = 360.0;
 const UPRIGHT: f64 = 89.0;
 
@@ -35,16 +36,16 @@ const UPRIGHT: f64 = 89.0;
 pub enum Augmentation {
     /// One operation of 14, of a random magnitude out of `bins`.
     TrivialAugmentWide {
-        /// Magnitudes, 2 or more. Default 31.
+        /// Number of magnitudes, 2 or more. Default 31.
         bins: u32,
     },
     /// `operations` of 14, one after the other, all of one magnitude.
     RandAugment {
-        /// Operations, at most 64. Default 2.
+        /// Number of operations, at most 64. Default 2.
         operations: u32,
-        /// Number of the magnitude, below `bins`. Default 9.
+        /// Index of the magnitude, below `bins`. Default 9.
         magnitude: u32,
-        /// Magnitudes, 2 or more. Default 31.
+        /// Number of magnitudes, 2 or more. Default 31.
         bins: u32,
     },
     /// Brightness, contrast, saturation and hue, in random order.
@@ -69,47 +70,47 @@ pub enum Augmentation {
         /// Probability. Default 1.
         p: f64,
     },
-    /// Turned, moved, enlarged and sheared about the centre, with a probability: [`Affine`]. What comes
-    /// from outside is black.
+    /// Turn, shift, scale and shear about the centre, with a probability: [`Affine`]. Pixels from outside are
+    /// black.
     RandomAffine {
-        /// Range of the degrees, clockwise.
+        /// Range of the turn in degrees, clockwise.
         degrees: (f64, f64),
-        /// Share of the width, and of the height, by which it is moved at most, either way, 0 to 1. It
-        /// is moved by whole pixels. Default 0.
+        /// Largest shift in either direction, as a share of the width and of the height, 0 to 1. The shift is
+        /// in whole pixels. Default 0.
         translate: [f64; 2],
-        /// Range of the enlargement. Default 1.
+        /// Range of the scale. Default 1.
         scale: (f64, f64),
-        /// Ranges of the degrees of shear along x, and along y, each −89 to 89. Default 0.
+        /// Ranges of the shear in degrees along x, and along y, each −89 to 89. Default 0.
         shear: [(f64, f64); 2],
         /// Probability. Default 1.
         p: f64,
     },
-    /// Turned about the centre, with a probability. What comes from outside is black.
+    /// Turn about the centre, with a probability. Pixels from outside are black.
     RandomRotation {
-        /// Range of the degrees, counterclockwise.
+        /// Range of the turn in degrees, counterclockwise.
         degrees: (f64, f64),
         /// Probability. Default 1.
         p: f64,
     },
     /// One operation, with a probability.
     Random {
-        /// What is done.
+        /// The operation.
         operation: Operation,
         /// Probability. Default 0.5.
         p: f64,
     },
 }
 
-/// Ranges of [`Augmentation::ColorJitter`]; `None` leaves one alone.
+/// Ranges of [`Augmentation::ColorJitter`]; `None` skips the operation.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Jitter {
-    /// Of [`Operation::Brightness`].
+    /// Range of [`Operation::Brightness`].
     pub brightness: Option<(f64, f64)>,
-    /// Of [`Operation::Contrast`].
+    /// Range of [`Operation::Contrast`].
     pub contrast: Option<(f64, f64)>,
-    /// Of [`Operation::Saturation`].
+    /// Range of [`Operation::Saturation`].
     pub saturation: Option<(f64, f64)>,
-    /// Of [`Operation::Hue`].
+    /// Range of [`Operation::Hue`].
     pub hue: Option<(f64, f64)>,
 }
 
@@ -129,18 +130,18 @@ fn between(range: (f64, f64), draw: f64) -> f64 {
     range.0 + (range.1 - range.0) * draw
 }
 
-/// One of `count` numbers from 0 on.
+/// Maps a draw to one of the numbers `0..count`.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "at least 0 and below `count`")]
 fn one_of(count: u32, draw: f64) -> u32 {
     (draw * f64::from(count)) as u32
 }
 
 impl Augmentation {
-    /// Most augmentations in a list: each has its own draws.
+    /// Most augmentations in a list, so that each has its own draws.
     pub const MOST: u32 = (1 << 16) / PAIRS;
 
-    /// The operations that a sample gets whose picture has so many rows and columns. `place` is that
-    /// of the augmentation in its list, below [`Augmentation::MOST`]: each draws for itself.
+    /// Returns the operations for a sample's picture of this height and width. `place` is the index of the
+    /// augmentation in its list, below [`Augmentation::MOST`]: each augmentation has its own draws.
     #[must_use]
     pub fn resolve(&self, draws: &Draws, place: u32, height: usize, width: usize) -> Vec<Operation> {
         let own = Own { draws, first: FIRST + place % Self::MOST * PAIRS };
@@ -175,7 +176,7 @@ impl Augmentation {
             Self::GaussianBlur { size, sigma, .. } => vec![Operation::Blur { size, sigma: between(sigma, other) }],
             Self::RandomAffine { degrees, translate, scale, shear, .. } => {
                 let [[right, down], [larger, along_x], [along_y, _]] = [1, 2, 3].map(|n| own.pair(n));
-                // torchvision moves by whole pixels.
+                // torchvision shifts by whole pixels.
                 let moved = |share: f64, side: usize, draw: f64| {
                     let most = share * side as f64;
                     between((-most, most), draw).round_ties_even()
@@ -195,10 +196,10 @@ impl Augmentation {
         }
     }
 
-    /// Whether it is one that any picture allows.
+    /// Fails unless the parameters are valid for any picture.
     ///
     /// # Errors
-    /// `Usage` if a probability, a range or a number is not such as its description says.
+    /// `Usage` if a probability, a range or a number violates its description.
     pub fn check(&self) -> Result<()> {
         let probability = |p: f64| match (0.0..=1.0).contains(&p) {
             true => Ok(()),
@@ -252,7 +253,7 @@ impl Augmentation {
         }
     }
 
-    /// Whether pixels may change their places: a mask beside the picture would not fit it any more.
+    /// True if pixels may move, so that a mask of the picture would no longer fit.
     #[must_use]
     pub const fn moves(&self) -> bool {
         match self {
@@ -275,7 +276,7 @@ impl Jitter {
             self.saturation.map(|range| Operation::Saturation(between(range, saturation))),
             self.hue.map(|range| Operation::Hue(between(range, hue))),
         ];
-        // One of 24 orders: which comes first, which of the others next.
+        // One of 24 orders: picks the first operation, then each next one from the rest.
         let mut order = one_of(24, order) as usize;
         let mut operations = Vec::with_capacity(left.len());
         while !left.is_empty() {
@@ -302,8 +303,8 @@ impl Jitter {
     }
 }
 
-/// First row and column, rows and columns of a rectangle to erase: torchvision's `RandomErasing`.
-/// `None` if no try gives one that is smaller than the picture.
+/// Returns the first row and column, and the numbers of rows and columns, of a rectangle to erase:
+/// torchvision's `RandomErasing`. `None` if no attempt gives a rectangle smaller than the picture.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between 0 and the sides")]
 fn rectangle(
     own: &Own<'_>,
@@ -312,7 +313,7 @@ fn rectangle(
     [height, width]: [usize; 2],
 ) -> Option<([usize; 2], [usize; 2])> {
     let (high, wide) = (height as f64, width as f64);
-    // Use libm, so that every platform draws the same.
+    // Use libm, so that every platform draws the same numbers.
     let logarithms = (libm::log(ratio.0), libm::log(ratio.1));
     (0..TRIES).find_map(|attempt| {
         let [area, shape] = own.pair(2 * attempt + 1);

@@ -1,5 +1,5 @@
-//! Bands of cubes changed at random. All of it but noise is one factor and one summand for each band,
-//! so that it costs nothing beside a normalisation, on a device too.
+//! Random changes of the bands of cubes. All changes except noise become one factor and one summand per band,
+//! so that they add no cost to a normalisation, on a device either.
 
 use super::noise::Noise;
 use super::parse::call;
@@ -7,11 +7,11 @@ use shardpack_base::Draws;
 use shardpack_format::{Error, Result};
 use std::str::FromStr;
 
-/// Number of the first pair of draws, and how many an augmentation has: one for each band.
+/// Number of the first pair of draws, and number of pairs of an augmentation: one for each band.
 const FIRST: u32 = (1 << 31) + (1 << 18);
 const PAIRS: u32 = 1 << 16;
 
-/// What there is.
+/// Names of the augmentations.
 const NAMES: &str =
     "random_gain, band_jitter, band_dropout or gaussian_noise, with options in brackets, such as band_dropout(p=0.1)";
 
@@ -31,26 +31,26 @@ const NAMES: &str =
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[non_exhaustive]
 pub enum BandAugmentation {
-    /// All bands by one factor, as of another illumination.
+    /// All bands times one factor, like a change of illumination.
     RandomGain {
         /// Range of the factor.
         gain: (f64, f64),
     },
-    /// Each band by a factor and a summand of its own.
+    /// Each band times its own factor, plus its own summand.
     BandJitter {
         /// Range of the factors.
         gain: (f64, f64),
         /// Range of the summands.
         offset: (f64, f64),
     },
-    /// Each band, with a probability, becomes one value: also what was no number in it.
+    /// Replaces each band, with a probability, by one value; NaN and infinities too.
     BandDropout {
         /// Probability.
         p: f64,
-        /// What it becomes.
+        /// Replacement value.
         value: f32,
     },
-    /// Noise of its own for each value, added after all other changes, whatever the order.
+    /// Independent noise for each value. It is added after all other changes, wherever it is in the list.
     GaussianNoise {
         /// Range of the standard deviation.
         sigma: (f64, f64),
@@ -58,18 +58,18 @@ pub enum BandAugmentation {
 }
 
 impl BandAugmentation {
-    /// The most that one recipe may have.
+    /// Most band augmentations in a recipe.
     pub const MOST: usize = 16;
-    /// The most bands of a cube.
+    /// Most bands in a cube.
     pub const MOST_BANDS: usize = PAIRS as usize;
 
-    /// Scales and biases that do what `changes` do, one after the other, to values that `bands`,
-    /// scales and biases too, have normalised. Computed in float64 and rounded once.
+    /// Returns scales and biases that normalise by `bands` and then apply `changes`, one after the other.
+    /// `bands` are scales and biases too. Computed in float64 and rounded once.
     #[must_use]
     #[expect(clippy::cast_possible_truncation, reason = "rounded to float32, as said")]
     pub fn fold(changes: &[Self], draws: &Draws, bands: impl Iterator<Item = (f32, f32)>) -> Vec<(f32, f32)> {
         let places = || (FIRST..).step_by(PAIRS as usize).zip(changes);
-        // Those of all bands are drawn once.
+        // Factors for all bands are drawn once.
         let gains: Vec<f64> = places()
             .map(|(first, change)| match change {
                 Self::RandomGain { gain } => within(*gain, draws.pair(first)[0]),
@@ -97,7 +97,7 @@ impl BandAugmentation {
         (0..).zip(bands).map(band).collect()
     }
 
-    /// The noise among `changes`; of several the sum, which is one of a larger standard deviation.
+    /// Returns the noise in `changes`. The sum of several noises is a noise with a larger standard deviation.
     #[must_use]
     pub fn noise(changes: &[Self], draws: &Draws) -> Option<Noise> {
         let places = (FIRST..).step_by(PAIRS as usize).zip(changes);
@@ -109,16 +109,16 @@ impl BandAugmentation {
         variance.map(|variance| Noise::new(draws, variance.sqrt()))
     }
 
-    /// Whether it adds noise, which no factor does.
+    /// True for noise, which no factor can express.
     #[must_use]
     pub const fn is_noise(&self) -> bool {
         matches!(self, Self::GaussianNoise { .. })
     }
 
-    /// Whether its parameters are in their ranges.
+    /// Fails unless the parameters are in their ranges.
     ///
     /// # Errors
-    /// `Usage` if not.
+    /// `Usage` if they are not.
     pub fn check(&self) -> Result<()> {
         let range = |what: &'static str, range: (f64, f64), least: f64, most: f64| match range {
             (low, high) if least <= low && low <= high && high <= most => Ok(()),
@@ -142,7 +142,7 @@ impl BandAugmentation {
         }
     }
 
-    /// Whether `text` names one of these.
+    /// True if `text` names a band augmentation.
     #[must_use]
     pub fn is_named(text: &str) -> bool {
         let name = text.split('(').next().unwrap_or_default().trim();
@@ -154,10 +154,10 @@ fn within(range: (f64, f64), draw: f64) -> f64 {
     (range.1 - range.0).mul_add(draw, range.0)
 }
 
-/// A name, and options in brackets with commas between. A range is `LOW..HIGH`.
+/// Parses a name with options in brackets, separated by commas. A range is `LOW..HIGH`.
 ///
-/// - `random_gain`: `gain`, a range, or how far from 1 on either side; not below 0
-/// - `band_jitter`: `gain` likewise, `offset`, a range, or how far from 0 on either side
+/// - `random_gain`: `gain`, a range, or a distance on either side of 1; not below 0
+/// - `band_jitter`: `gain` likewise, `offset`, a range, or a distance on either side of 0
 /// - `band_dropout`: `p`, `value=0`
 /// - `gaussian_noise`: `sigma`, a number or a range
 impl FromStr for BandAugmentation {
@@ -255,7 +255,7 @@ mod tests {
         // Five standard deviations: 16,000 bands, and 2,000 uniform gains.
         assert!((f64::from(u32::try_from(dropped).unwrap()) / 16_000.0 - 0.25).abs() < 0.0172, "{dropped}");
         assert!((sum / 2_000.0 - 0.5).abs() < 0.0162, "{sum}");
-        // Two of a kind draw for themselves.
+        // Two augmentations of a kind have independent draws.
         let twice = folded(&["band_dropout(p=0.5)", "band_dropout(p=0.5,value=1)"], 9, 64);
         assert!(twice.contains(&(0.0, 0.0)) && twice.contains(&(0.0, 1.0)) && twice.contains(&(0.5, -2.0)));
     }

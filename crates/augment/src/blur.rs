@@ -44,8 +44,8 @@ fn add(out: &mut [f32], values: &[f32], weight: f32) {
     );
 }
 
-/// Which of `side` pixels stands at place `at` of a side that begins `reach` before the first:
-/// mirrored at the outermost pixels, as often as it takes.
+/// Returns the pixel, out of `side`, at place `at` of a row that begins `reach` pixels before the first.
+/// Pixels are mirrored at the outermost ones, repeatedly if needed.
 fn mirrored(at: usize, reach: usize, side: usize) -> usize {
     let period = 2 * (side - 1);
     if period == 0 {
@@ -56,8 +56,8 @@ fn mirrored(at: usize, reach: usize, side: usize) -> usize {
     at.min(period - at)
 }
 
-/// Weights of a Gaussian blur along one axis, `size` of them, that sum up to 1. As in torchvision,
-/// the kernel reaches to `(size − 1) / √8`.
+/// Returns the `size` weights of a Gaussian blur along one axis. They sum up to 1. As in torchvision, the
+/// kernel reaches to `(size − 1) / √8`.
 #[must_use]
 pub fn blur_weights(size: u32, sigma: f64) -> Vec<f32> {
     let far = f64::from(size.max(1) - 1) / (2.0 * std::f64::consts::SQRT_2);

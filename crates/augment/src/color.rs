@@ -3,7 +3,7 @@
 use super::picture::{Picture, level, single};
 use shardpack_base::vectorised;
 
-/// A level for each level.
+/// A table that maps levels to levels.
 type LevelMap = [u8; 256];
 
 fn table(of: impl Fn(u8) -> u8) -> LevelMap {
@@ -16,19 +16,19 @@ fn entry(table: &LevelMap, at: u8) -> u8 {
     table.get(usize::from(at)).copied().unwrap_or_default()
 }
 
-/// The same table for every channel.
+/// Applies one table to every channel.
 fn look_up(picture: &mut Picture<'_>, table: &LevelMap) {
     picture.levels().iter_mut().for_each(|level| *level = entry(table, *level));
 }
 
-/// A table for each channel.
+/// Applies a table to each channel.
 fn look_up_channels(picture: &mut Picture<'_>, [red, green, blue]: &[LevelMap; 3]) {
     for [r, g, b] in picture.pixels() {
         (*r, *g, *b) = (entry(red, *r), entry(green, *g), entry(blue, *b));
     }
 }
 
-/// Brightness of a pixel: torchvision's weights, cut off to a whole level.
+/// Brightness of a pixel: torchvision's weights, truncated to a whole level.
 #[inline(always)]
 fn gray([r, g, b]: [u8; 3]) -> f32 {
     (f32::from(r) * 0.2989 + f32::from(g) * 0.587 + f32::from(b) * 0.114).floor()

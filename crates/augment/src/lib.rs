@@ -2,9 +2,9 @@
 //! within one level, drawn by key, in place on rows `[height, width, 3]`; and of the bands of cubes
 //! ([`BandAugmentation`]).
 //!
-//! An [`Augmentation`] is what a training recipe names, such as TrivialAugmentWide. For each sample
-//! it makes its random choices and gives [`Operation`]s, which [`Operation::apply`] carries out on a
-//! [`Picture`]. No I/O, no threads: the loader calls it on a row that was just decoded.
+//! An [`Augmentation`] is an entry of a training recipe, such as TrivialAugmentWide. For each sample it makes
+//! its random choices and returns [`Operation`]s, which [`Operation::apply`] applies to a [`Picture`]. No
+//! I/O, no threads: the loader calls it on a row that was just decoded.
 //!
 //! ```
 //! use shardpack_augment::{Augmentation, Picture, ChangeScratch};

@@ -1,4 +1,4 @@
-//! Mixup and CutMix: how a batch is mixed, drawn for the batch as a whole.
+//! Mixup and CutMix: mixing of a batch, drawn for the batch as a whole.
 
 use super::parse::call;
 use shardpack_base::Draws;
@@ -7,11 +7,11 @@ use std::str::FromStr;
 
 /// Number of the first pair of draws.
 const FIRST: u32 = (1 << 31) + (1 << 17);
-/// Halvings until a share is known to the last bit that counts.
+/// Bisection steps to find a share to the last significant bit.
 const HALVINGS: u32 = 60;
 
-/// A way to mix the pictures and labels of a batch, as torchvision v2 defines it: each row with the
-/// one before it, the first with the last, all by one share.
+/// A way to mix the pictures and labels of a batch, as torchvision v2 defines it: each row is mixed with the
+/// row before it, the first with the last, all with one share.
 ///
 /// ```
 /// use shardpack_augment::{Mix, Mixed};
@@ -37,10 +37,10 @@ pub enum Mix {
     },
 }
 
-/// How one batch is mixed.
+/// Choices for mixing one batch.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Mixed {
-    /// Each pixel is `share` of its own and the rest of the other's.
+    /// Each pixel is the weighted sum of both rows' pixels: `share` of its own, the rest of the other's.
     Sum {
         /// Weight of the row itself, 0 to 1.
         share: f64,
@@ -51,7 +51,7 @@ pub enum Mixed {
         origin: [usize; 2],
         /// Rows and columns.
         size: [usize; 2],
-        /// What is left of the row itself, as a share of its area.
+        /// Remaining part of the row itself, as a share of its area.
         share: f64,
     },
 }
@@ -67,8 +67,8 @@ impl Mixed {
 }
 
 impl Mix {
-    /// How a batch of pictures of this size is mixed: by one of `choices`, all equally likely.
-    /// `None` if there are none.
+    /// Draws the mixing of a batch of pictures of this size: one of `choices`, all equally likely. `None`
+    /// without choices.
     #[must_use]
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between 0 and the sides")]
     pub fn resolve(choices: &[Self], draws: &Draws, height: usize, width: usize) -> Option<Mixed> {
@@ -89,10 +89,10 @@ impl Mix {
         }
     }
 
-    /// Whether its parameter is one of a distribution.
+    /// Fails unless the parameter is valid for a distribution.
     ///
     /// # Errors
-    /// `Usage` if not.
+    /// `Usage` if it is not.
     pub fn check(&self) -> Result<()> {
         let (Self::Mixup { alpha } | Self::CutMix { alpha }) = *self;
         match (0.01..=100.0).contains(&alpha) {
@@ -121,7 +121,7 @@ impl FromStr for Mix {
     }
 }
 
-/// Where a share `probability` of the Beta distribution with both parameters `alpha` lies below.
+/// Returns the quantile at `probability` of the Beta distribution with both parameters `alpha`.
 fn quantile(alpha: f64, probability: f64) -> f64 {
     if alpha == 1.0 {
         return probability;
@@ -134,8 +134,8 @@ fn quantile(alpha: f64, probability: f64) -> f64 {
     f64::midpoint(low, high)
 }
 
-/// The regularised incomplete beta function with both parameters `alpha`: a continued fraction where
-/// it converges fast, which is below one half, and by symmetry above.
+/// The regularised incomplete beta function with both parameters `alpha`: a continued fraction below one
+/// half, where it converges fast, and by symmetry above.
 fn below(alpha: f64, x: f64) -> f64 {
     if x > 0.5 {
         return 1.0 - below(alpha, 1.0 - x);
@@ -182,7 +182,7 @@ mod tests {
         for p in [0.001, 0.1, 0.3, 0.5, 0.77, 0.999] {
             let expected = libm::pow(libm::sin(std::f64::consts::FRAC_PI_2 * p), 2.0);
             assert!((quantile(0.5, p) - expected).abs() < 1e-9, "{p}");
-            // Two: 3x² − 2x³ = p.
+            // For alpha = 2: 3x² − 2x³ = p.
             let x = quantile(2.0, p);
             assert!((3.0 * x * x - 2.0 * x * x * x - p).abs() < 1e-9, "{p}");
             assert!((quantile(0.2, p) + quantile(0.2, 1.0 - p) - 1.0).abs() < 1e-9, "{p}");

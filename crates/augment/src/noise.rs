@@ -1,20 +1,20 @@
-//! Noise for cubes: a normal deviate for each value, made of integers and one product.
+//! Noise for cubes: a normal deviate for each value, made from integers with one multiplication.
 
 use shardpack_base::{Draws, halves, vectorised};
 
-/// Standard deviation of the integers that deviates are made of: 2¹⁶ · √(49 / 6).
+/// Standard deviation of the integers from which deviates are made: 2¹⁶ · √(49 / 6).
 const UNIT: f64 = 65_536.0 * 2.857_738_033_247_041_4;
-/// Their mean.
+/// Mean of these integers.
 const MEAN: i32 = 17 * 65_536 - 1;
 
-/// What is added to the values of a cube.
+/// Noise that is added to the values of a cube.
 ///
-/// The deviate of the value at place `p` is made of two words of the block ⌊p / 2⌋ of the sample's
-/// noise ([`Draws::noise`]), the first two if `p` is even, else the others: of the first word the
-/// number of ones, times 2¹⁶, and of the second the sum of its halves, minus the mean of all that. It
-/// is an integer below 2²¹, exact in float32; the product with a scale and the sum with the value are
-/// rounded each, to nearest, ties to even, and not fused. Its distribution is symmetric, within
-/// ± 5.9 standard deviations, and has 0.06 less excess than the normal one.
+/// The deviate of the value at place `p` is made from two words of the block ⌊p / 2⌋ of the sample's noise
+/// ([`Draws::noise`]): the first two words if `p` is even, else the other two. It is the number of ones in
+/// the first word, times 2¹⁶, plus the sum of the second word's halves, minus the mean of this sum. It is an
+/// integer below 2²¹, exact in float32. The product with a scale and the sum with the value are each rounded
+/// to nearest, ties to even, and not fused. Its distribution is symmetric, within ± 5.9 standard deviations,
+/// and has 0.06 less excess than the normal one.
 ///
 /// ```
 /// use shardpack_augment::BandAugmentation;
@@ -39,13 +39,13 @@ impl Noise {
         Self { draws: *draws, scale: (sigma / UNIT) as f32 }
     }
 
-    /// What it is drawn by, and by what deviates are multiplied.
+    /// Returns the draws of the noise, and the factor of its deviates.
     #[must_use]
     pub const fn parts(&self) -> (Draws, f32) {
         (self.draws, self.scale)
     }
 
-    /// Adds it to the values at the places `first`, `first + step`, ….
+    /// Adds the noise to the values at the places `first`, `first + step`, ….
     pub fn add(&self, first: u64, step: u64, values: &mut [f32]) {
         vectorised(
             #[inline(always)]
@@ -65,7 +65,7 @@ impl Noise {
         );
     }
 
-    /// To the values from an even place on: two for each block.
+    /// Adds the noise to values that start at an even place: two values for each block.
     #[inline(always)]
     fn add_pairs(&self, first: u64, values: &mut [f32]) {
         let (pairs, last) = values.as_chunks_mut::<2>();
@@ -89,7 +89,7 @@ impl Noise {
     }
 }
 
-/// An integer of mean 0 and standard deviation `UNIT`, as float32.
+/// Returns an integer of mean 0 and standard deviation `UNIT`, as float32.
 #[inline(always)]
 #[expect(clippy::cast_possible_wrap, clippy::cast_precision_loss, reason = "below 2^22, which both types hold")]
 fn deviate(ones: u32, parts: u32) -> f32 {
@@ -112,7 +112,7 @@ mod tests {
         noise(1, 1.0).add(0, 1, &mut values);
         let count = values.len() as f64;
         let moment = |power: i32| values.iter().map(|&value| f64::from(value).powi(power)).sum::<f64>() / count;
-        // Five standard errors of each, of a normal distribution.
+        // Five standard errors of each moment, for a normal distribution.
         assert!(moment(1).abs() < 5.0 / count.sqrt(), "{}", moment(1));
         assert!((moment(2) - 1.0).abs() < 5.0 * (2.0 / count).sqrt(), "{}", moment(2));
         assert!(moment(3).abs() < 5.0 * (15.0 / count).sqrt(), "{}", moment(3));
@@ -121,7 +121,7 @@ mod tests {
             let within = values.iter().filter(|value| f64::from(value.abs()) < edge).count() as f64 / count;
             assert!((within - share).abs() < 0.006, "{edge}: {within}");
         }
-        // Neighbours have nothing to do with each other.
+        // Neighbours are uncorrelated.
         let product: f64 = values.windows(2).map(|pair| f64::from(pair[0]) * f64::from(pair[1])).sum();
         assert!((product / count).abs() < 5.0 / count.sqrt());
     }
@@ -129,7 +129,8 @@ mod tests {
     #[test]
     fn the_integers_have_the_mean_and_the_deviation_that_is_said() {
         assert_eq!(deviate(0, 0) + deviate(u32::MAX, u32::MAX), 0.0);
-        // Of 32 bits 8, of two uniform integers below 2^16 a sixth of 2^32 less 1 each.
+        // The number of ones in 32 bits has variance 8. Two uniform integers below 2^16 together have a sixth
+        // of (2^32 − 1).
         let variance = 8.0 * 65_536_f64.powi(2) + (65_536_f64.powi(2) - 1.0) / 6.0;
         assert!((variance.sqrt() / UNIT - 1.0).abs() < 1e-9);
     }

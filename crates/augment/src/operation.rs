@@ -1,13 +1,13 @@
-//! What is done to a picture, with all choices made.
+//! Changes of a picture, with all choices made.
 
 use super::affine::Affine;
 use super::picture::{ChangeScratch, Picture};
 use super::{blur, color, erase, hue, sharpness};
 use shardpack_format::{Error, Result};
 
-/// One change of a picture, with torchvision v2's definition for uint8 tensors. The result is its
-/// result within one level. A map of [`Operation::Affine`] may take another pixel where its source
-/// lies on the border of two, within the rounding of float32.
+/// One change of a picture, with torchvision v2's definition for uint8 tensors. The result equals
+/// torchvision's within one level. [`Operation::Affine`] may take a different pixel if the source is on the
+/// border of two pixels, within the rounding of float32.
 ///
 /// ```
 /// use shardpack_augment::{Operation, Picture, ChangeScratch};
@@ -18,29 +18,29 @@ use shardpack_format::{Error, Result};
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Operation {
-    /// Levels times this factor, 0 or more.
+    /// Multiplies levels by this factor, 0 or more.
     Brightness(f64),
-    /// Away from the picture's mean brightness by this factor, 0 or more; below 1 towards it.
+    /// Moves levels away from the picture's mean brightness by this factor, 0 or more; below 1 towards it.
     Contrast(f64),
-    /// Away from gray by this factor, 0 or more; below 1 towards it.
+    /// Moves levels away from gray by this factor, 0 or more; below 1 towards it.
     Saturation(f64),
-    /// The hue turned by this share of the circle, −0.5 to 0.5.
+    /// Turns the hue by this share of the circle, −0.5 to 0.5.
     Hue(f64),
-    /// Away from the blurred picture by this factor, 0 or more; below 1 towards it.
+    /// Moves levels away from the blurred picture by this factor, 0 or more; below 1 towards it.
     Sharpness(f64),
-    /// So many upper bits of each level are left, at most 8.
+    /// Keeps this number of upper bits of each level, at most 8.
     Posterize(u8),
-    /// Levels from this threshold on are inverted, 0 to 255.
+    /// Inverts levels from this threshold on, 0 to 255.
     Solarize(f64),
-    /// Each channel stretched to all levels.
+    /// Stretches each channel to all levels.
     AutoContrast,
-    /// The levels of each channel spread evenly.
+    /// Spreads the levels of each channel evenly.
     Equalize,
     /// 255 minus each level.
     Invert,
     /// Gray, in three channels.
     Grayscale,
-    /// Moved, turned, sheared; black where nothing comes from.
+    /// Shift, turn, scale and shear; black where the source is outside the picture.
     Affine(Affine),
     /// Gaussian blur, with a kernel of odd size in pixels, and a standard deviation above 0.
     Blur {
@@ -81,10 +81,10 @@ impl Operation {
         }
     }
 
-    /// Whether the choices are such as their descriptions say.
+    /// Fails unless the choices are in the ranges of their descriptions.
     ///
     /// # Errors
-    /// `Usage` that names what is not.
+    /// `Usage`, with the choice that is out of range.
     pub fn check(&self) -> Result<()> {
         let within = |what: &str, value: f64, low: f64, high: f64| match (low..=high).contains(&value) {
             true => Ok(()),
@@ -108,7 +108,7 @@ impl Operation {
         }
     }
 
-    /// Whether pixels change their places: a mask beside the picture would not fit it any more.
+    /// True if pixels move, so that a mask of the picture would no longer fit.
     #[must_use]
     pub const fn moves(&self) -> bool {
         matches!(self, Self::Affine(_))

@@ -5,27 +5,27 @@ use super::operation::Operation;
 use shardpack_format::{Error, Result};
 use std::str::FromStr;
 
-/// What there is.
+/// Names of the augmentations.
 const NAMES: &str = "trivial_augment_wide, rand_augment, color_jitter, random_erasing, gaussian_blur, \
     random_affine, random_rotation, random_posterize, random_solarize, random_adjust_sharpness, random_autocontrast, \
     random_equalize, random_invert or random_grayscale, with options in brackets where they are not the defaults, \
                      such as random_erasing(p=0.25)";
 
-/// What degrees look like.
+/// Format of degrees.
 const ANGLES: &str = "NUMBER from 0 on, or LOW..HIGH";
 
-/// A name, and in brackets what differs from the defaults, with commas between. A range is
+/// Parses a name with the options that differ from the defaults in brackets, separated by commas. A range is
 /// `LOW..HIGH`.
 ///
 /// - `trivial_augment_wide`: `num_magnitude_bins=31`
 /// - `rand_augment`: `num_ops=2`, `magnitude=9`, `num_magnitude_bins=31`
-/// - `color_jitter`: `brightness`, `contrast`, `saturation` and `hue`, each a range, or a number: for
-///   `hue` that far from 0 on either side, for the others from 1, and not below 0
+/// - `color_jitter`: `brightness`, `contrast`, `saturation` and `hue`, each a range, or a distance on either
+///   side of 0 for `hue`, of 1 for the others, and not below 0
 /// - `random_erasing`: `p=0.5`, `scale=0.02..0.33`, `ratio=0.3..3.3`, `value=0` or `value=R:G:B`
 /// - `gaussian_blur`: `kernel_size`, `sigma=0.1..2`, `p=1`
-/// - `random_affine`: `degrees`, and `shear` and `shear_y` along x and y, each a range, or how far it
-///   reaches from 0 on either side; `translate=X:Y`, or one share for both; `scale=LOW..HIGH`; `p=1`
-/// - `random_rotation`: `degrees`, the same; `p=1`
+/// - `random_affine`: `degrees`, and `shear` and `shear_y` along x and y, each a range, or a distance on
+///   either side of 0; `translate=X:Y`, or one share for both; `scale=LOW..HIGH`; `p=1`
+/// - `random_rotation`: `degrees`, as above; `p=1`
 /// - `random_posterize`: `bits`; `random_solarize`: `threshold`; `random_adjust_sharpness`: `factor`;
 ///   `random_autocontrast`, `random_equalize`, `random_invert`, `random_grayscale`; each with `p`, by
 ///   default 0.5, and 0.1 for the last
@@ -97,7 +97,8 @@ impl FromStr for Augmentation {
     }
 }
 
-/// A name, and the options in its brackets. `what` it should be, and which there are.
+/// Parses a name and the options in its brackets. For errors, `what` is the expected thing, and `names` lists
+/// the valid names.
 pub(crate) fn call<'a>(text: &'a str, what: &'static str, names: &str) -> Result<(&'a str, OptionList<'a>)> {
     let text = text.trim();
     let fail = |expected: &str| Error::usage(what, expected, format!("`{text}`"));
@@ -109,8 +110,7 @@ pub(crate) fn call<'a>(text: &'a str, what: &'static str, names: &str) -> Result
     Ok((name, OptionList { text, what, options }))
 }
 
-/// The parts between commas that stand in no brackets: `hflip,rand_augment(num_ops=2,magnitude=9)`
-/// has two.
+/// Splits at commas outside brackets: `hflip,rand_augment(num_ops=2,magnitude=9)` has two.
 ///
 /// ```
 /// let parts: Vec<_> = shardpack_augment::split("hflip,rand_augment(num_ops=2,magnitude=9)").collect();
@@ -133,7 +133,7 @@ fn options(inner: &str) -> Option<Vec<(&str, &str)>> {
     parts.map(|part| part.split_once('=').map(|(name, value)| (name.trim(), value.trim()))).collect()
 }
 
-/// Options that nobody has taken yet.
+/// Options not taken yet.
 pub(crate) struct OptionList<'a> {
     text: &'a str,
     what: &'static str,
@@ -150,7 +150,7 @@ impl<'a> OptionList<'a> {
         Error::usage(self.what, format!("{name}={expected}"), format!("`{}`", self.text))
     }
 
-    /// Refuses what nobody has taken.
+    /// Fails if an option was not taken.
     pub(crate) fn end(&self) -> Result<()> {
         match self.options.first() {
             None => Ok(()),
@@ -176,8 +176,8 @@ impl<'a> OptionList<'a> {
         range(value).ok_or_else(|| self.bad(name, "LOW..HIGH"))
     }
 
-    /// A range, or how far it reaches around `center`, and not below `least`. `None` if that leaves
-    /// everything as it is.
+    /// Takes a range, or a distance on either side of `center`, and not below `least`. `None` if the range
+    /// changes nothing.
     pub(crate) fn around(&mut self, name: &str, center: f64, least: f64) -> Result<Option<(f64, f64)>> {
         let Some(value) = self.take(name) else { return Ok(None) };
         let reach = value.parse().ok().filter(|&reach: &f64| reach >= 0.0);
@@ -186,14 +186,14 @@ impl<'a> OptionList<'a> {
         Ok(Some(given).filter(|&given| given != (center, center)))
     }
 
-    /// A range of degrees, or how far it reaches from 0 on either side.
+    /// Takes a range of degrees, or a distance on either side of 0.
     fn angles(&mut self, name: &str) -> Result<Option<(f64, f64)>> {
         let Some(value) = self.take(name) else { return Ok(None) };
         let reach = value.parse().ok().filter(|&reach: &f64| reach >= 0.0).map(|reach| (-reach, reach));
         range(value).or(reach).map(Some).ok_or_else(|| self.bad(name, ANGLES))
     }
 
-    /// `X:Y`, or one number for both.
+    /// Takes `X:Y`, or one number for both.
     fn pair(&mut self, name: &str, default: [f64; 2]) -> Result<[f64; 2]> {
         let Some(value) = self.take(name) else { return Ok(default) };
         let (x, y) = value.split_once(':').unwrap_or((value, value));
@@ -201,7 +201,7 @@ impl<'a> OptionList<'a> {
         pair.ok_or_else(|| self.bad(name, &format!("NUMBER or {name}=X:Y")))
     }
 
-    /// A range, or a number, which is both its ends.
+    /// Takes a range, or a number, which is both ends.
     pub(crate) fn number_or_range(&mut self, name: &str) -> Result<(f64, f64)> {
         let given = self
             .take(name)
@@ -220,7 +220,7 @@ impl<'a> OptionList<'a> {
     }
 }
 
-/// `LOW..HIGH`.
+/// Parses `LOW..HIGH`.
 fn range(text: &str) -> Option<(f64, f64)> {
     let (low, high) = text.split_once("..")?;
     Some((low.parse().ok()?, high.parse().ok()?))

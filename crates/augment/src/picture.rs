@@ -1,4 +1,4 @@
-//! The pixels that operations change, and the memory that they need beside them.
+//! The pixels that operations change, and the scratch memory of operations.
 
 use shardpack_format::{Error, Result};
 
@@ -18,8 +18,8 @@ pub struct Picture<'a> {
     width: usize,
 }
 
-/// Memory of operations that need the pixels as they were. Keep one for each thread: it grows to
-/// the largest picture, at most 17 bytes for each of its pixels.
+/// Scratch memory of operations that need the original pixels. Keep one for each thread: it grows to the
+/// largest picture, at most 17 bytes for each of its pixels.
 #[derive(Debug, Default)]
 pub struct ChangeScratch {
     pub(crate) before: Vec<u8>,
@@ -29,7 +29,7 @@ pub struct ChangeScratch {
 }
 
 impl<'a> Picture<'a> {
-    /// Takes pixels row by row.
+    /// Wraps pixels in row order.
     ///
     /// # Errors
     /// `Usage` if there are not `height × width × 3` bytes.
@@ -44,13 +44,13 @@ impl<'a> Picture<'a> {
         }
     }
 
-    /// Rows.
+    /// Number of rows.
     #[must_use]
     pub const fn height(&self) -> usize {
         self.height
     }
 
-    /// Columns.
+    /// Number of columns.
     #[must_use]
     pub const fn width(&self) -> usize {
         self.width
@@ -73,13 +73,13 @@ impl<'a> Picture<'a> {
     }
 }
 
-/// A float as a level: limited to 0 to 255, and cut off as torch's conversion to uint8 does.
+/// Converts a float to a level: clamped to 0 to 255, and truncated like torch's conversion to uint8.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "limited to a byte")]
 pub(crate) fn level(value: f32) -> u8 {
     value.clamp(0.0, 255.0) as u8
 }
 
-/// A float64 as float32, rounded to the nearest: what torch makes of Python's numbers.
+/// Converts a float64 to float32, rounded to the nearest, as torch converts Python's numbers.
 #[expect(clippy::cast_possible_truncation, reason = "rounded, as said")]
 pub(crate) const fn single(value: f64) -> f32 {
     value as f32

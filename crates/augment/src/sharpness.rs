@@ -3,7 +3,7 @@
 use super::picture::{ChangeScratch, Picture, level, single};
 use shardpack_base::vectorised;
 
-/// The border of one pixel stays as it is, and so do pictures that have nothing else.
+/// Changes the sharpness. The border of one pixel does not change, nor do pictures that consist of a border.
 pub(crate) fn sharpness(picture: &mut Picture<'_>, factor: f64, scratch: &mut ChangeScratch) {
     if picture.height() <= 2 || picture.width() <= 2 {
         return;
@@ -23,7 +23,7 @@ pub(crate) fn sharpness(picture: &mut Picture<'_>, factor: f64, scratch: &mut Ch
     }
 }
 
-/// One row between its neighbours.
+/// Blends one row, given its neighbours.
 #[inline(always)]
 fn blend([above, row, below]: [&[u8]; 3], towards: f32, sums: &mut [u16], out: &mut [u8]) {
     for (((sum, &a), &b), &c) in sums.iter_mut().zip(above).zip(row).zip(below) {
@@ -32,7 +32,8 @@ fn blend([above, row, below]: [&[u8]; 3], towards: f32, sums: &mut [u16], out: &
     let (middle, right) = (sums.get(3..).unwrap_or_default(), sums.get(6..).unwrap_or_default());
     let outs = out.get_mut(3..).unwrap_or_default().iter_mut();
     for (((out, &left), &middle), &right) in outs.zip(&*sums).zip(middle).zip(right) {
-        // Eight neighbours count 1 and the pixel 5; of 13 there is no half to round.
+        // The eight neighbours have weight 1 and the pixel 5. The sum of weights is 13, so no half has to be
+        // rounded.
         let sum = left + middle + right + 4 * u16::from(*out);
         let blurred = f32::from((2 * sum + 13) / 26);
         let own = f32::from(*out);

@@ -1,25 +1,25 @@
-//! The operations that TrivialAugmentWide and RandAugment choose from, and how strong each is:
-//! torchvision's tables, computed in float32 as there.
+//! The operations that TrivialAugmentWide and RandAugment choose from, and their magnitudes: torchvision's
+//! tables, computed in float32 as in torchvision.
 
 use super::affine::Affine;
 use super::operation::Operation;
 use super::picture::single;
 
-/// Which table.
+/// Table of operations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Space {
-    /// Of TrivialAugmentWide.
+    /// Table of TrivialAugmentWide.
     Wide,
-    /// Of RandAugment.
+    /// Table of RandAugment.
     Rand,
 }
 
-/// Operations in a table.
+/// Number of operations in a table.
 pub(crate) const COUNT: u32 = 14;
 
 impl Space {
-    /// Operation `which` with the magnitude numbered `bin` of `bins`; its sign counts for those that
-    /// have a direction. `None` if nothing is done.
+    /// Operation `which` with the magnitude numbered `bin` of `bins`; its sign matters for operations with a
+    /// direction. `None` for the identity.
     pub(crate) fn operation(
         self,
         which: u32,
@@ -34,7 +34,7 @@ impl Space {
             if negative { -magnitude } else { magnitude }
         };
         let affine = |affine| Some(Operation::Affine(affine));
-        // For torchvision, pixels are whole ones, cut off.
+        // torchvision truncates to whole pixels.
         let pixels = |side: usize| to(32.0, 150.0 / 331.0 * side as f64).trunc();
         let shear = || libm::atan(to(0.99, 0.3)).to_degrees();
         let factor = || 1.0 + to(0.99, 0.9);
@@ -60,13 +60,13 @@ impl Space {
     }
 }
 
-/// Bits that are left when so many are lost.
+/// Returns the number of bits left after losing this number.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "limited to 0 to 8")]
 fn bits(lost: f32) -> u8 {
     (8.0 - lost).round_ties_even().clamp(0.0, 8.0) as u8
 }
 
-/// Number `at` of `steps` from `start` to `end`, as `torch.linspace` computes it: from either end.
+/// Returns number `at` of `steps` from `start` to `end`, as `torch.linspace` computes it: from either end.
 fn linspace(start: f32, end: f32, at: u32, steps: u32) -> f32 {
     if steps <= 1 {
         return start;

@@ -1,5 +1,5 @@
-//! Every operation beside what torchvision v2 makes of the same picture: `torchvision.txt`, which
-//! `scripts/augment_vectors.py` has written.
+//! Compares every operation with the result of torchvision v2 for the same picture, in `torchvision.txt`,
+//! written by `scripts/augment_vectors.py`.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::cast_possible_truncation)]
 
 use shardpack_augment::{Affine, ChangeScratch, Operation, Picture};

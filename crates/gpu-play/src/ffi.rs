@@ -1,4 +1,4 @@
-//! The one call into the C++ side.
+//! Binding to the one C++ function.
 #![allow(unsafe_code)]
 
 use super::Manner;
@@ -36,7 +36,7 @@ pub(super) fn launch<'a>(
 ) -> Result<(), String> {
     let name = CString::new(kernel).map_err(|_| "a kernel's name with a zero in it".to_owned())?;
     let buffers: Vec<_> = buffers.map(|b| PlayBuffer { bytes: b.as_mut_ptr(), len: b.len() }).collect();
-    // Aligned as the struct that it is read as.
+    // Aligned like the struct that the C++ side reads.
     let mut aligned = vec![0_u64; params.len().div_ceil(8)];
     for (to, from) in aligned.iter_mut().zip(params.chunks(8)) {
         let mut word = [0; 8];
@@ -46,9 +46,9 @@ pub(super) fn launch<'a>(
         *to = u64::from_ne_bytes(word);
     }
     let mut message = [0_u8; 512];
-    // SAFETY: the pointers are valid for their lengths during the call. The kernel reads
-    // `params.len()` bytes of parameters, which the callee compares with what it expects, and
-    // touches only `buffers`, which are borrowed exclusively: each access is checked against them.
+    // SAFETY: the pointers are valid for their lengths during the call. The kernel reads `params.len()` bytes
+    // of parameters, a length that the callee checks. It touches only `buffers`, which are borrowed
+    // exclusively: each access is checked against them.
     let failed = unsafe {
         shardpack_play_launch(
             name.as_ptr(),

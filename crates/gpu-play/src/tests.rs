@@ -1,4 +1,4 @@
-//! The player plays what a device does, and finds what a kernel must not do.
+//! The player behaves like a device, and finds forbidden accesses of kernels.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::cast_possible_truncation)]
 
 use super::*;
@@ -65,7 +65,7 @@ fn what_a_kernel_must_not_do_is_found() {
         for (choice, words) in (0..).zip(words).skip(1) {
             let error = play(manner, "play_wrong", 1, &input, choice).out.unwrap_err();
             assert!(error.contains(words), "{choice}: {error}");
-            // After an error, the next launch is as good as any.
+            // A failed launch does not affect the next one.
             assert!(play(manner, "play_reverse", 1, &input, 0).out.is_ok());
         }
     }

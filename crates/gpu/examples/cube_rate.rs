@@ -1,12 +1,11 @@
-//! Times batches of cubes on a device: from pinned memory that is filled already, from the device's
-//! own memory, and against the bus.
+//! Times batches of cubes on a device: from filled pinned memory, from the device's own memory, and against
+//! the bus.
 //!
-//! `cargo run --release -p shardpack-gpu --example cube_rate [BATCH [ROUNDS [DATASET …]]]`: cubes of
-//! 480 × 640 × 100 in float16, synthetic with 1 % noise, or the first two arrays of each DATASET as
-//! they are stored, in batches of BATCH (default 6), on three streams; medians of ROUNDS (default 7)
-//! rounds of 12 batches. *pinned*: compressed bytes go up and are decoded. *resident*: they are on
-//! the device. *one stream*: resident, without overlap. Then the microseconds of a cube in each
-//! kernel, alone on the device.
+//! `cargo run --release -p shardpack-gpu --example cube_rate [BATCH [ROUNDS [DATASET …]]]`: cubes of 480 ×
+//! 640 × 100 in float16, synthetic with 1 % noise, or the first two stored arrays of each DATASET, in batches
+//! of BATCH (default 6), on three streams; medians of ROUNDS (default 7) rounds of 12 batches. *pinned*:
+//! compressed bytes are uploaded and decoded. *resident*: compressed bytes are on the device. *one stream*:
+//! resident, without overlap. Then the microseconds of a cube in each kernel, alone on the device.
 #![allow(clippy::print_stdout, clippy::cast_precision_loss, clippy::cast_possible_truncation)]
 
 use half::f16;
@@ -79,7 +78,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// An array as it is stored.
+/// An array as stored in a dataset.
 struct Stored {
     codec: Codec,
     descriptor: ArrayDescriptor,
@@ -171,7 +170,7 @@ fn run(kernels: &CubeKernels, lane: &mut Lane, upload: bool) -> Result<(), GpuEr
     kernels.run(stream, work, slot, out)
 }
 
-/// Fails unless every cube of the batch was sound.
+/// Fails unless every cube of the batch was valid.
 fn check(device: &Device, lane: &Lane) -> Result<(), Box<dyn Error>> {
     let range = lane.work.statuses();
     let mut found = Pinned::new(device, range.len())?;

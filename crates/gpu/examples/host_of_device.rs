@@ -1,11 +1,11 @@
-//! What the host does for a device, measured without one: microseconds of a thread for each sample,
-//! staged out of records and of values that stay on the device.
+//! Measures the host's work for a device, without a device: microseconds of a thread for each sample, staged
+//! from records and from values that stay on the device.
 //!
 //!     host_of_device DATASET [THREADS] [VIEW] [BATCH] [TIMES] [cuda]
 //!
 //! VIEW is `rrc224` by default, as normalised float16; `full` for whole pictures, `cubes` for cubes as
-//! float32. The dataset is taken TIMES times, one after the other: an epoch of a small one has more
-//! beginning and end than middle. With `cuda`, the first device decodes: then it measures a loader.
+//! float32. The dataset is repeated TIMES times, because the beginning and the end dominate an epoch of a
+//! small dataset. With `cuda`, the first device decodes, and the example measures a loader.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::print_stdout)]
 
 use shardpack_gpu::{CudaStage, DryStage};
@@ -14,7 +14,7 @@ use shardpack_loader::{ArrayDtype, Dataset, Dtype, ImageMode, Loader, LoaderOpti
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Whole epochs, for so long at least, after one that does not count.
+/// Shortest measured time, in whole epochs, after one epoch of warm-up.
 const LEAST: Duration = Duration::from_secs(2);
 
 fn main() {

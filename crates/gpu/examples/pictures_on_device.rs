@@ -1,5 +1,5 @@
-//! Decodes pictures on a GPU: compares them with the host's, then measures. `scripts/gpu.sh` runs
-//! it; it needs a folder of JPEGs.
+//! Decodes pictures on a GPU: compares them with the host's decoder, then measures. `scripts/gpu.sh` runs it;
+//! it needs a folder of JPEGs.
 //!
 //!     pictures_on_device FOLDER [--check-only] [--small | --many]
 //!
@@ -35,7 +35,7 @@ fn output(dtype: Dtype, layout: PixelLayout) -> Output {
     Output { dtype, layout, scaling }
 }
 
-/// Recipes with all operations in them.
+/// Recipes that together contain all operations.
 const RECIPES: [&[&str]; 5] = [
     &[],
     &["trivial_augment_wide", "random_erasing(p=0.5,value=124:116:104)"],
@@ -48,7 +48,7 @@ fn recipe(number: usize) -> Vec<Augmentation> {
     RECIPES[number % RECIPES.len()].iter().map(|text| text.parse().expect("an augmentation")).collect()
 }
 
-/// Changes what the host has decoded, row by row and pixel by pixel.
+/// Applies changes to host-decoded levels, row by row and pixel by pixel.
 fn change(levels: &mut Vec<u8>, row: PictureRow, how: &Rendering, changes: &[Augmentation]) {
     let (height, width) = (row.height as usize, row.width as usize);
     let mut picture = Picture::new(levels, height, width).expect("a whole picture");
@@ -74,8 +74,8 @@ fn stage(
     (staging.finish().expect("room for the tables"), taken)
 }
 
-/// Decodes on both sides. Returns how many pictures were compared, how many of them differ, and how
-/// many the kernels did not take.
+/// Decodes on both sides. Returns the numbers of compared pictures, of differing pictures, and of pictures
+/// that the kernels did not take.
 fn compare(
     decoder: &mut PictureDecoder,
     pictures: &Pictures,
@@ -151,7 +151,7 @@ fn generated(random: &mut Random, count: usize, layout: PixelLayout) -> Pictures
         .collect()
 }
 
-/// The files of a folder, tiled; with about `blocks` blocks a segment if that is not 0.
+/// Reads and tiles the files of a folder, with about `blocks` blocks per segment if `blocks` is not 0.
 fn tiled(paths: &[PathBuf], blocks: u16) -> Vec<Vec<u8>> {
     let next = AtomicUsize::new(0);
     let mut all: Vec<(usize, Vec<u8>)> = std::thread::scope(|scope| {
@@ -227,9 +227,9 @@ fn stage_crops(
     staging.finish().expect("room for the tables")
 }
 
-/// A batch that is on the device already.
+/// Time of a batch that is already on the device.
 struct Resident {
-    /// Median.
+    /// Median in milliseconds.
     ms: f32,
     crops: usize,
     upload_bytes: usize,
@@ -261,7 +261,8 @@ fn resident(
     })
 }
 
-/// Crops a second by `threads`, each of which stages and decodes batches of its own, two in flight.
+/// Returns crops per second with `threads` threads. Each thread stages and decodes its own batches, two in
+/// flight.
 fn pipeline(device: &Device, module: &Arc<Module>, photos: &[Vec<u8>], threads: usize) -> Result<f64, GpuError> {
     const BATCH: usize = 256;
     let new = || PictureDecoder::new(device, module.clone(), 48 << 20, 384 << 20, BATCH * 224 * 224 * 6);

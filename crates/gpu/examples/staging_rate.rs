@@ -1,14 +1,14 @@
-//! How fast the loader brings large cubes to staging memory, and from there to a device.
+//! Times the loader's transfer of large cubes to staging memory, and from there to a device.
 //!
-//! `cargo run --release -p shardpack-gpu --example staging_rate [CUBES [THREADS [BATCH [ROUNDS]]]]`:
-//! CUBES (default 24) cubes of 480 × 640 × 100 in float16, synthetic with 1 % noise, in a folder of
-//! their own, page cache warm; THREADS (default 2), batches of BATCH (default 6); medians of ROUNDS
-//! (default 5) epochs, all ways in turn, after a round that does not count.
+//! `cargo run --release -p shardpack-gpu --example staging_rate [CUBES [THREADS [BATCH [ROUNDS]]]]`: CUBES
+//! (default 24) cubes of 480 × 640 × 100 in float16, synthetic with 1 % noise, in a folder of their own, page
+//! cache warm; THREADS (default 2), batches of BATCH (default 6); medians of ROUNDS (default 5) epochs, all
+//! ways in turn, after one round of warm-up.
 //!
-//! *one thread a record*: read to a buffer, checked there, copied. *in parts*: read to where it is
-//! staged, by all threads together. *memory*: a stage whose staging memory is ordinary memory; when
-//! a batch is submitted it does nothing. *cuda:0*: the device, to float32, if there is one. Times are
-//! those of all threads together.
+//! *one thread a record*: a thread reads a record to a buffer, checks it there, and copies it. *in parts*:
+//! all threads read a record directly into staging memory. *memory*: a stage whose staging memory is ordinary
+//! memory and which does nothing with a submitted batch. *cuda:0*: the device, to float32, if there is one.
+//! Times are sums over all threads.
 #![allow(clippy::print_stdout, clippy::cast_precision_loss, clippy::cast_possible_truncation)]
 
 use half::f16;
@@ -38,7 +38,7 @@ type Outcome<T> = Result<T, Box<dyn Error>>;
 
 const SHAPE: [u64; 3] = [480, 640, 100];
 
-/// A way to load, and what its epochs took: seconds, and those of all threads together.
+/// A way to load, and the times of its epochs: elapsed seconds, and seconds of all threads together.
 struct Way {
     name: String,
     loader: Loader,
@@ -124,7 +124,8 @@ fn main() -> Outcome<()> {
     Ok(())
 }
 
-/// One epoch: seconds, and those of all threads in reads, CRC32s, and what follows.
+/// Runs one epoch. Returns the elapsed seconds, and the seconds of all threads in reads, in CRC32s, and in
+/// the rest.
 fn epoch(loader: &mut Loader, number: u32) -> Outcome<[f64; 4]> {
     let of = |stats: LoaderStats| [stats.read_s, stats.crc_s, stats.decode_s];
     let (before, start) = (of(loader.stats()), Instant::now());
@@ -142,7 +143,7 @@ fn median(mut values: Vec<f64>) -> f64 {
     values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
 }
 
-/// A stage whose staging memory is ordinary memory, and that is done when a batch is submitted.
+/// A stage in ordinary memory, whose batches are done when they are submitted.
 #[derive(Debug)]
 struct Memory;
 
@@ -156,7 +157,7 @@ struct Slot {
 #[derive(Debug)]
 struct InSlot(Loan<Heap>);
 
-/// A part of it.
+/// A part of the cube.
 #[derive(Debug)]
 struct Part(LoanPart<Heap>);
 
@@ -191,7 +192,7 @@ impl Stage for Memory {
     }
 }
 
-/// What a device's stage does, too: checks every number of the tables.
+/// Checks every number of the tables, as a device's stage does.
 fn walk(value: &RecordValue<'_>) -> Prepared {
     let RecordValue::Array { codec, descriptor, bytes, limits, .. } = *value else {
         return Prepared::Refused("odd".into());
@@ -215,7 +216,7 @@ impl StageSlot for Slot {
     }
 
     fn begin(&self, _: usize) {
-        // What fails here fails in the rows.
+        // An error here also shows in the rows.
         _ = self.arena.write().unwrap_or_else(PoisonError::into_inner).reset();
     }
 
@@ -276,7 +277,7 @@ impl StagedPart for Part {
     }
 }
 
-/// Writes a dataset of one shard of so many cubes, these in turn.
+/// Writes a dataset of one shard with `cubes` cubes, repeating the encoded ones.
 fn write(folder: &Path, cubes: u32, encoded: &[EncodedArray]) -> Outcome<()> {
     let schema = Schema::new(vec![Field::stored("cube", FieldKind::Array)])?;
     let metadata = Metadata { schema: schema.clone(), shards: Some(1), ..Metadata::default() };

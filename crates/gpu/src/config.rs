@@ -1,9 +1,9 @@
-//! The kernels of a module, and what they and the host must mean the same: asked once, when the driver
-//! has compiled them.
+//! The kernels of a module, and the sizes and constants that they share with the host. These are compared
+//! once, after the driver has compiled the kernels.
 
 use crate::driver::{Device, GpuError, Launch, Memory, Module, Params, Pinned, Stream};
 
-/// Bytes of the word in which a kernel says what became of a row.
+/// Bytes of a row's status word, written by kernels.
 pub(crate) const STATUS_BYTES: usize = 4;
 
 /// A PTX file, made by `scripts/make_ptx.py`.
@@ -12,18 +12,18 @@ pub(crate) struct KernelSource<const N: usize> {
     pub(crate) ptx: &'static str,
     /// Its kernels.
     pub(crate) kernels: &'static [&'static str],
-    /// The one of them that writes the sizes of structs and the constants of the module.
+    /// Kernel that writes the sizes of structs and the constants of the module.
     pub(crate) config: &'static str,
-    /// What that is.
+    /// Expected output of that kernel.
     pub(crate) expected: [u32; N],
 }
 
 impl<const N: usize> KernelSource<N> {
-    /// Has the driver compile the kernels for its device, or take them from its cache, and checks that
-    /// they and this crate mean the same.
+    /// Lets the driver compile the kernels for its device, or load them from its cache, and checks that their
+    /// sizes and constants equal this crate's.
     ///
     /// # Errors
-    /// `Driver` if the driver does not take them.
+    /// `Driver` if the driver rejects the kernels.
     pub(crate) fn load(&self, device: &Device) -> Result<Module, GpuError> {
         let module = Module::load(device, self.ptx, self.kernels)?;
         let (stream, memory) = (Stream::new(device)?, Memory::new(device, 4 * N)?);
@@ -45,7 +45,8 @@ impl<const N: usize> KernelSource<N> {
         Launch { kernel: self.config, grid: [1; 3], block: [32, 1, 1], params: Params::new().address(out) }
     }
 
-    /// Asserts that the kernels, played on the CPU, mean the same, and that the PTX has them all.
+    /// Asserts that the kernels, played on the CPU, have this crate's sizes and constants, and that the PTX
+    /// contains all of them.
     #[cfg(test)]
     pub(crate) fn assert_same(&self) {
         let mut device = shardpack_gpu_play::Device::new(shardpack_gpu_play::MANNERS[0]);

@@ -1,5 +1,5 @@
-//! Values that stay on the device: what a batch needs of them is copied to its slot by a kernel,
-//! before the other kernels look for it there.
+//! Values that stay on the device: a kernel copies the bytes that a batch needs to its slot, before the other
+//! kernels read them there.
 
 use crate::config::KernelSource;
 use crate::driver::{Launch, Params};
@@ -7,7 +7,7 @@ use std::ops::Range;
 
 /// Threads of a block: each warp copies a piece.
 const THREADS: u32 = 128;
-/// Most bytes of a piece: long ones would keep a warp busy when others are done.
+/// Most bytes of a piece: a long piece would keep a warp busy when others are done.
 const PIECE_BYTES: u64 = 8 << 10;
 /// The kernel.
 #[expect(clippy::cast_possible_truncation, reason = "a small number")]
@@ -17,10 +17,10 @@ pub(crate) const SOURCE: KernelSource<2> = KernelSource {
     config: "gather_config",
     expected: [Piece::BYTES as u32, THREADS],
 };
-/// Bytes that the kernel may read behind the last value.
+/// Bytes that the kernel may read after the last value.
 pub(crate) const MARGIN: usize = 16;
 
-/// `struct Piece`: bytes of the kept values, and their place in the slot.
+/// `struct Piece`: a range of the kept values, and its place in the slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Piece {
     from: u64,
@@ -29,7 +29,7 @@ pub(crate) struct Piece {
 }
 
 impl Piece {
-    /// Bytes of one in a table.
+    /// Bytes of a piece in a table.
     pub(crate) const BYTES: usize = 24;
 
     /// Appends the pieces of these bytes, which go to the slot from `to` on.
@@ -50,7 +50,7 @@ impl Piece {
     }
 }
 
-/// The pieces of a batch, and where their table is in the slot.
+/// The pieces of a batch, and the place of their table in the slot.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Gather {
     at: u64,
@@ -58,11 +58,11 @@ pub(crate) struct Gather {
 }
 
 impl Gather {
-    /// Most bytes before the table.
+    /// Most bytes of the gap before the table.
     pub(crate) const GAP: usize = 16;
 
-    /// Appends the table to `tables`, whose first byte stands at `start` of the slot. `None` if
-    /// there are more pieces than 32 bits count.
+    /// Appends the table to `tables`, whose first byte is at `start` in the slot. `None` if the number of
+    /// pieces exceeds 32 bits.
     pub(crate) fn assemble<'p>(
         pieces: impl Iterator<Item = &'p Piece>,
         start: usize,
@@ -75,7 +75,7 @@ impl Gather {
         Some(Self { at: (start + begin) as u64, count })
     }
 
-    /// The kernel to run first, with the kept values and the slot at these addresses.
+    /// Returns the launch that must run first, with the addresses of the kept values and the slot.
     pub(crate) fn launch(&self, kept: u64, slot: u64) -> Launch {
         let params = Params::new().address(kept).address(slot).address(slot + self.at).u32(self.count);
         let blocks = self.count.div_ceil(THREADS / 32);
@@ -94,7 +94,7 @@ mod tests {
         SOURCE.assert_same();
     }
 
-    /// What the kernel makes of a slot that holds `before`.
+    /// Runs the kernel on a slot that holds `before`, and returns the slot.
     fn gathered(kept: &[u8], before: &[u8], copies: &[(Range<u64>, u64)], manner: Manner) -> Vec<u8> {
         let mut device = shardpack_gpu_play::Device::new(manner);
         let values = device.upload(&[kept, &[manner.poison; MARGIN]].concat());
@@ -136,7 +136,7 @@ mod tests {
                 }
             }
         }
-        // The last byte of what is kept.
+        // The last byte of the kept values.
         let copies = [(12_287..12_288, 5), (12_000..12_288, 161)];
         for manner in MANNERS {
             assert_eq!(gathered(&kept, &before, &copies, manner), expected(&kept, &before, &copies));
@@ -144,7 +144,7 @@ mod tests {
     }
 
     proptest! {
-        /// Pieces that touch each other share words: each writes its own bytes only.
+        /// Pieces that touch each other share words: each piece writes only its own bytes.
         #[test]
         fn neighbours_do_not_meet(
             lengths in prop::collection::vec((0_u64..3000, 0_u64..40), 1..30),

@@ -1,8 +1,8 @@
-//! Decodes on a GPU what shardpack stores.
+//! Decodes shardpack datasets on a GPU.
 //!
-//! Kernels of our own, in CUDA C; their PTX is in the crate, and the driver is found at run time,
-//! so that a build needs no CUDA. Results are those of the host's decoders in `shardpack-array`, to
-//! the bit: every kernel is compiled for the CPU too, and compared there (`shardpack-gpu-play`).
+//! The crate has its own kernels in CUDA C. It contains their PTX and finds the driver at run time, so that a
+//! build needs no CUDA. Results equal the results of the host's decoders in `shardpack-array`, to the bit:
+//! every kernel is also compiled for the CPU, and compared there (`shardpack-gpu-play`).
 #![deny(unsafe_code)]
 #![cfg_attr(test, allow(clippy::cast_possible_truncation))]
 
@@ -17,7 +17,7 @@ mod stage;
 pub use driver::{Device, GpuError, Properties};
 pub use stage::{CudaStage, DryStage};
 
-/// The kernels and the driver without a loader: for the tests and measurements of this crate on a device.
+/// The kernels and the driver without a loader: for this crate's tests and measurements on a device.
 #[doc(hidden)]
 pub mod kernels {
     pub use crate::cubes::{CubeBatch, CubeKernels, CubeStager, CubeWork, DecodedArray, Fault, Payload};

@@ -1,4 +1,4 @@
-//! Mixup and CutMix on the device: rows of a batch that is done, in its output.
+//! Mixup and CutMix on the device: mixes rows in the output of a decoded batch.
 
 use crate::config::KernelSource;
 use crate::driver::{Launch, Params};
@@ -9,7 +9,7 @@ use shardpack_loader::stage::RowMix;
 use std::ops::Range;
 
 const THREADS: u32 = 256;
-/// Blocks of a launch: each goes through the elements of a row in steps.
+/// Most blocks of a launch: each walks the elements of a row in steps.
 const MOST_BLOCKS: u64 = 4096;
 
 /// The kernel.
@@ -20,16 +20,16 @@ pub(crate) const SOURCE: KernelSource<1> = KernelSource {
     expected: [THREADS],
 };
 
-/// What is launched, and the table that it reads.
+/// The launches, and the table that they read.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Mixing {
     pub(crate) launch: Launch,
-    /// First byte of each row: put where the launch was told.
+    /// First byte of each row. Must be put at the table address of the launch.
     pub(crate) table: Vec<u8>,
 }
 
 impl Mixing {
-    /// To mix rows of an output of `output_bytes` at `out`, with the table at `table`, a multiple of
+    /// Mixes rows of an output of `output_bytes` at `out`, with the table at `table`, a multiple of
     /// 8. `None` if it is not for the kernel, or a row is not in the output.
     pub(crate) fn new(rows: &[Range<usize>], mix: &RowMix, out: u64, output_bytes: usize, table: u64) -> Option<Self> {
         let dtype = Dtype::of(mix.dtype)?;
@@ -103,7 +103,7 @@ mod tests {
                 ElementType::Bf16, ElementType::Dtype(shardpack_format::Dtype::F32)][dtype];
             let layout = if is_chw { PixelLayout::ChannelsHeightWidth } else { PixelLayout::HeightWidthChannels };
             let mix = RowMix { how, dtype, layout, columns: 6 };
-            // Zeros of both signs are among them.
+            // The values include zeros of both signs.
             let value = |&level: &u8| if level % 8 == 0 { -0.0 } else { (f32::from(level) - 100.0) / 77.0 };
             let memory: Vec<u8> = levels.iter().flat_map(|level| match dtype {
                 ElementType::Bf16 => half::bf16::from_f32(value(level)).to_le_bytes().to_vec(),

@@ -1,5 +1,5 @@
-//! How fast one thread tiles and re-encodes photos, compared with libjpeg-turbo called in a bare
-//! loop. Also checks that no pixel is lost.
+//! Times one thread that tiles and re-encodes photos, compared with libjpeg-turbo called in a bare loop. Also
+//! checks that no pixel is lost.
 //!
 //! `cargo run --release -p shardpack-jpeg --example jpeg_pack_rates -- FOLDER [rounds]`
 //!
@@ -61,7 +61,7 @@ fn main() {
         ratio(stored, source)
     );
 
-    // The two of a pair take turns with each photo, so that other work on the machine affects both.
+    // Both sides of a pair take turns with each photo, so that other work on the machine affects both.
     let bare = Bare::new();
     let (mut tile, mut bare_tile) = (Duration::ZERO, Duration::ZERO);
     for _ in 0..rounds {
@@ -107,7 +107,7 @@ fn main() {
     show("re-encode", count, reencode, f64::from(encoded) * f64::from(rounds), bare_reencode);
 }
 
-/// The bare loop on several threads: what packing could reach if it were free.
+/// The bare loop on several threads: the upper limit of packing.
 fn alone(photos: &[Vec<u8>]) {
     let mut arguments = std::env::args().skip(3);
     let what = arguments.next().expect("tile or reencode");
@@ -156,7 +156,7 @@ fn time(run: impl FnOnce()) -> Duration {
     start.elapsed()
 }
 
-/// The library with nothing around it.
+/// libjpeg-turbo alone.
 struct Bare {
     transformer: sys::tjhandle,
     decoder: sys::tjhandle,
@@ -208,8 +208,7 @@ impl Bare {
 
     fn reencode(&self, jpeg: &[u8], interval: i32, pixels: &mut Vec<u8>) {
         let (mut bytes, mut len) = (std::ptr::null_mut(), 0);
-        // SAFETY: as above; `pixels` is as large as the header of these bytes says, 3 bytes a
-        // pixel.
+        // SAFETY: as above; `pixels` has the size stated in the header of these bytes, 3 bytes a pixel.
         unsafe {
             assert_eq!(sys::tj3DecompressHeader(self.decoder, jpeg.as_ptr(), jpeg.len() as _), 0);
             let get = |parameter: u32| sys::tj3Get(self.decoder, parameter.cast_signed());
@@ -234,6 +233,6 @@ impl Bare {
 /// # Safety
 /// `handle` is alive.
 unsafe fn set(handle: sys::tjhandle, parameter: u32, value: i32) {
-    // SAFETY: as the caller says.
+    // SAFETY: the caller guarantees that `handle` is alive.
     assert_eq!(unsafe { sys::tj3Set(handle, parameter.cast_signed(), value) }, 0);
 }

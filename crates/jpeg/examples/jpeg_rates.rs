@@ -1,5 +1,5 @@
-//! How fast pictures are decoded into slots, on one core, from a folder of JPEGs and from the same
-//! pictures tiled in memory.
+//! Times decoding pictures into slots, on one core, from a folder of JPEGs and from the same pictures tiled
+//! in memory.
 //!
 //! ```text
 //! cargo run --release -p shardpack-jpeg --example jpeg_rates -- FOLDER [MOST_FILES] [ROUNDS]

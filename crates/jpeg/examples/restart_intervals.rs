@@ -17,7 +17,7 @@ mod photos;
 
 use shardpack_jpeg::{Interval, JpegHeader, JpegTiler, Sampling, TileOptions, TileOutcome, restart_interval};
 
-/// Crops drawn for each photo.
+/// Number of crops drawn for each photo.
 const CROPS: u64 = 24;
 
 struct Photo {
@@ -26,7 +26,7 @@ struct Photo {
     rows: u32,
     /// Blocks of an MCU.
     blocks: u32,
-    /// For each divisor of the row, and each interval of up to 48 blocks.
+    /// Measurements for each divisor of the row, and each interval of up to 48 blocks.
     measured: Vec<Measured>,
 }
 
@@ -91,7 +91,7 @@ fn main() {
 }
 
 impl Photo {
-    /// The interval of about so many blocks.
+    /// The interval with about `blocks` blocks.
     fn of_blocks(&self, blocks: u32) -> u32 {
         (blocks / self.blocks).clamp(1, self.columns)
     }
@@ -176,8 +176,8 @@ fn segments(scan: &[u8]) -> Vec<usize> {
     sizes
 }
 
-/// Mean bytes of the segments that random-resized-crops (scale 0.08–1, ratio 3/4–4/3) need, with a
-/// pixel on each side: those that hold their MCUs.
+/// Mean bytes of the segments that random-resized-crops (scale 0.08–1, ratio 3/4–4/3) need, with a pixel on
+/// each side: the segments with their MCUs.
 fn mean_needed(header: &JpegHeader, sizes: &[usize], columns: usize, k: usize, photo: u64) -> f64 {
     let (width, height) = (f64::from(header.width), f64::from(header.height));
     let (mcu_w, mcu_h) = match header.sampling() {

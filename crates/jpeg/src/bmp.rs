@@ -1,8 +1,8 @@
-//! BMP pictures: a file in memory, as RGB of 8 bits.
+//! BMP pictures: decodes a file in memory to RGB of 8 bits.
 //!
-//! Takes the headers of Windows and OS/2, 1 to 32 bits a pixel, masks, and run lengths. Pixels that run
-//! lengths leave out have the first colour of the palette. Levels of less than 8 bits are widened as Pillow
-//! does it. Alpha is dropped.
+//! Supports the headers of Windows and OS/2, 1 to 32 bits per pixel, masks, and run lengths. Pixels that run
+//! lengths skip have the first colour of the palette. Levels of less than 8 bits are widened as in Pillow.
+//! Alpha is dropped.
 #![deny(clippy::indexing_slicing)]
 
 use shardpack_format::{Error, Limits, Result, to_usize};
@@ -15,20 +15,20 @@ pub(crate) struct Bmp<'a> {
     is_top_first: bool,
     bits: usize,
     coding: Coding,
-    /// Blue, green, red, and a fourth byte if an entry has one.
+    /// Blue, green, red, and for some headers a fourth byte per entry.
     palette: &'a [u8],
     entry_bytes: usize,
     pixels: &'a [u8],
 }
 
-/// How pixels are stored.
+/// Storage of pixels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Coding {
-    /// Indices, or blue, green, red.
+    /// Indices, or bytes blue, green, red.
     Plain,
     /// The bits of red, green and blue.
     Masks([Mask; 3]),
-    /// Runs of indices of so many bits, or of colours of 24.
+    /// Runs of indices of 4 or 8 bits, or of colours of 24.
     Runs,
 }
 
@@ -56,7 +56,7 @@ impl<'a> Bmp<'a> {
     /// Reads the header, and compares its sizes with the limits.
     ///
     /// # Errors
-    /// `Format` if there is none, or it is of a kind that is not read; `Limit` if the picture takes more than
+    /// `Format` if there is no header, or its kind is not supported; `Limit` if the picture takes more than
     /// `limits.max_decoded_bytes`.
     pub(crate) fn open(file: &'a [u8], limits: &Limits) -> Result<Self> {
         let short = || Error::format("BMP", "a whole header", "the end of the file");
@@ -114,7 +114,7 @@ impl<'a> Bmp<'a> {
                 let stated = if is_core || header == 16 { 0 } else { long(46)? as usize };
                 let entries = if stated == 0 { most } else { stated.min(most) };
                 let palette = file.get(after + masks_bytes..).unwrap_or_default();
-                // It ends where the pixels begin.
+                // The palette ends where the pixels begin.
                 let room = start.checked_sub(after + masks_bytes).filter(|room| *room > 0).unwrap_or(palette.len());
                 palette.get(..palette.len().min(room).min(entries * entry_bytes)).unwrap_or_default()
             }
@@ -145,7 +145,7 @@ impl<'a> Bmp<'a> {
     /// Decodes the picture into `rgb`, 3 bytes for each pixel.
     ///
     /// # Errors
-    /// `Format` if it is damaged.
+    /// `Format` if the picture is damaged.
     pub(crate) fn decode(&self, rgb: &mut [u8]) -> Result<()> {
         let colors: Vec<[u8; 3]> = (0..=255).map(|index| self.color(index)).collect();
         let color = |index: u8| colors.get(usize::from(index)).copied().unwrap_or_default();
@@ -188,7 +188,7 @@ impl<'a> Bmp<'a> {
         }
     }
 
-    /// Run lengths: pairs of a count and a value, and commands after a zero.
+    /// Decodes run lengths: pairs of a count and a value, and commands after a zero.
     fn decode_runs(&self, color: &impl Fn(u8) -> [u8; 3], rgb: &mut [u8]) -> Result<()> {
         let (width, height) = (self.width as usize, self.height as usize);
         let pixels = rgb.as_chunks_mut::<3>().0;
@@ -197,14 +197,14 @@ impl<'a> Bmp<'a> {
         let (mut x, mut y) = (0_usize, 0_usize);
         let early = || Error::format("run lengths of a BMP", format!("{height} rows"), "the end of the file");
         let mut put = |x: usize, y: usize, color: [u8; 3]| {
-            // What goes past the end of a row is left out.
+            // Pixels past the end of a row are dropped.
             let row = if self.is_top_first { Some(y) } else { (height - 1).checked_sub(y) };
             let place = row.filter(|_| x < width).and_then(|row| pixels.get_mut(row * width + x));
             place.into_iter().for_each(|place| *place = color);
         };
         while y < height {
             let Some((&[count, value], tail)) = rest.split_first_chunk::<2>() else {
-                // The mark of the end is missing, but no pixel.
+                // The end mark is missing, but no pixel is.
                 return if y + 1 == height && x >= width { Ok(()) } else { Err(early()) };
             };
             rest = tail;
@@ -245,7 +245,7 @@ impl<'a> Bmp<'a> {
         Ok(())
     }
 
-    /// Colour `place` of those in `bytes`; of one byte of 8 bits, whatever the place.
+    /// Returns colour `place` in `bytes`. A single byte of 8 bits has one colour for every place.
     fn at(&self, bytes: &[u8], place: usize, color: &impl Fn(u8) -> [u8; 3]) -> [u8; 3] {
         let byte = |place: usize| bytes.get(place).copied().unwrap_or(0);
         match self.bits {

@@ -1,7 +1,7 @@
 use super::*;
 use proptest::prelude::*;
 
-/// A BMP with a header of Windows, and a palette of grays from 7 on.
+/// Makes a BMP with a Windows header, and a palette of grays from 7 on.
 fn made(size: [i32; 2], bits: u16, compression: u32, extra: &[u8], pixels: &[u8]) -> Vec<u8> {
     let palette: Vec<u8> = match bits {
         1..=8 => (0..1_u32 << bits)
@@ -32,7 +32,7 @@ fn decoded(file: &[u8]) -> Result<Vec<u8>> {
     bmp.decode(&mut rgb).map(|()| rgb)
 }
 
-/// The colours of these entries of the palette.
+/// Returns the palette's colours for these indices.
 fn shown(indices: &[u8]) -> Vec<u8> {
     indices
         .iter()
@@ -48,7 +48,7 @@ fn pixels_of_any_depth_are_read() {
         (4, [0x10, 0x10, 0, 0, 0x01, 0x10, 0, 0]),
         (8, [1, 0, 1, 0, 0, 1, 1, 0]),
     ] {
-        // The last row comes first, or the first one.
+        // The last row comes first, or with a negative height the first row.
         assert_eq!(decoded(&made([3, 2], bits, 0, &[], &rows)).unwrap(), shown(&[0, 1, 1, 1, 0, 1]), "{bits} bits");
         assert_eq!(decoded(&made([3, -2], bits, 0, &[], &rows)).unwrap(), shown(&[1, 0, 1, 0, 1, 1]), "{bits} bits");
     }
@@ -75,7 +75,7 @@ fn pixels_that_run_lengths_leave_out_have_the_first_colour() {
     let runs = [2, 5, 0, 2, 0, 1, 0, 3, 1, 2, 3, 0, 0, 1];
     let expected = [shown(&[0; 6]), shown(&[0, 0, 1, 2, 3, 0]), shown(&[5, 5, 0, 0, 0, 0])].concat();
     assert_eq!(decoded(&made([6, 3], 8, 1, &[], &runs)).unwrap(), expected);
-    // Of 4 bits a run alternates; what goes past the row is left out.
+    // A run of 4 bits alternates; pixels past the row are dropped.
     let runs = [5, 0x12, 0, 0, 0, 4, 0x34, 0x56, 0, 1];
     let expected = [shown(&[3, 4, 5, 6]), shown(&[1, 2, 1, 2])].concat();
     assert_eq!(decoded(&made([4, 2], 4, 2, &[], &runs)).unwrap(), expected);

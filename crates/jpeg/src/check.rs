@@ -1,4 +1,4 @@
-//! Whether a stored picture still has the pixels of its source.
+//! Checks that a stored picture still has the pixels of its source.
 #![deny(clippy::indexing_slicing)]
 
 use super::shared::trim;
@@ -35,7 +35,7 @@ impl Default for PixelCheck {
 }
 
 impl PixelCheck {
-    /// A check without buffers yet.
+    /// Creates a check without buffers yet.
     #[must_use]
     pub fn new() -> Self {
         let bounds = Bounds::of(&Limits::default());
@@ -48,17 +48,16 @@ impl PixelCheck {
         }
     }
 
-    /// Whether `stored` decodes to exactly the pixels of `source`. Identical bytes are not decoded.
+    /// Returns true if `stored` decodes to exactly the pixels of `source`. Identical bytes are not decoded.
     ///
     /// `applied` is the Exif orientation that tiling applied to the coefficients
-    /// ([`Tiled::applied`](super::Tiled::applied)), 1 = none. Such a picture is first turned back
-    /// by its coefficients. Decoders round rows and columns differently, so the pixels of a rotated
-    /// picture differ by a step or two although nothing was lost; only turned back are they equal
-    /// bit for bit.
+    /// ([`Tiled::applied`](super::Tiled::applied)), 1 = none. Such a picture is first turned back by its
+    /// coefficients. Decoders round rows and columns differently, so the pixels of a rotated picture differ
+    /// by a step or two although nothing was lost; after turning back they are equal bit for bit.
     ///
     /// # Errors
-    /// `Format` if one of the two does not decode without a warning, `Limit` if its pixels take
-    /// more than `limits.max_decoded_bytes`.
+    /// `Format` if a picture does not decode without a warning, `Limit` if its pixels take more than
+    /// `limits.max_decoded_bytes`.
     pub fn same(&mut self, source: &[u8], stored: &[u8], applied: u8, limits: &Limits) -> Result<bool> {
         let same = self.try_same(source, stored, applied, limits);
         trim([&mut self.source, &mut self.stored, &mut self.turned_back]);
@@ -74,8 +73,7 @@ impl PixelCheck {
         let stored = match applied {
             2..=8 => {
                 self.transcoder.set_bounds(bounds);
-                // A quarter turn is undone by the opposite one; all other operations undo
-                // themselves.
+                // The opposite quarter turn undoes a quarter turn; all other operations undo themselves.
                 let back = match applied {
                     6 => 8,
                     8 => 6,

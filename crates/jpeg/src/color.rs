@@ -1,4 +1,4 @@
-//! Colours: how others become 8-bit RGB.
+//! Conversion of colours to 8-bit RGB.
 
 /// CMYK as Adobe stores it (0 = full ink) to RGB, as Pillow does.
 ///
@@ -24,8 +24,7 @@ const fn product(a: u8, b: u8) -> u8 {
 mod tests {
     use super::*;
 
-    /// Values that Pillow 13 gives for `Image.frombytes("CMYK", …).convert("RGB")` of the inverted
-    /// bytes.
+    /// Values from Pillow 13 for `Image.frombytes("CMYK", …).convert("RGB")` of the inverted bytes.
     #[test]
     fn four_inks_become_three_colours() {
         let cmyk = [255, 255, 255, 255, 0, 0, 0, 0, 255, 0, 128, 255, 10, 200, 90, 100, 77, 78, 79, 254];

@@ -1,4 +1,4 @@
-//! Cutting a rectangle out of a JPEG by copying bytes: `docs/tiled-jpeg.md` step by step.
+//! Cuts a rectangle out of a JPEG by copying bytes, following `docs/tiled-jpeg.md` step by step.
 //!
 //! A restart marker ends the entropy coder's bits and resets its predictions, so the segment after
 //! it can be decoded on its own. If the markers divide every MCU row evenly, the segments are a
@@ -15,18 +15,18 @@ use super::upsample::Needs;
 use super::walk::Walk;
 use shardpack_format::{Error, Result, bug};
 
-/// How much of a picture can be left out, depending on its restart markers.
+/// Kind of cut that a picture's restart markers allow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CutKind {
-    /// Tiles: only those that the rectangle needs are kept.
+    /// Keeps only the tiles that the rectangle needs.
     Tiles,
-    /// Rows of MCUs, or groups of rows: the width stays.
+    /// Keeps rows of MCUs, or groups of rows, in full width.
     Rows,
-    /// Nothing: no suitable markers, or the rectangle needs every tile.
+    /// Cuts nothing: no suitable markers, or the rectangle needs every tile.
     Whole,
 }
 
-/// What a cut shows.
+/// Area and kind of a cut.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cut {
     /// The part of the picture that the cut shows, in pixels of the picture: the requested
@@ -34,18 +34,18 @@ pub struct Cut {
     /// `shown.y`) of the cut. If both are decoded at 1/n, divide the offsets by n; they are
     /// multiples of it.
     pub shown: Rect,
-    /// How the picture could be cut.
+    /// Kind of the cut.
     pub kind: CutKind,
 }
 
-/// Cuts `rect` out of `jpeg`, with as little around it as the restart markers allow: `out` is
-/// cleared and becomes a JPEG.
+/// Cuts `rect` out of `jpeg`, with the smallest surroundings that the restart markers allow. Clears `out` and
+/// writes a JPEG to it.
 ///
-/// If both are decoded by libjpeg or libjpeg-turbo with their default upsampling, the pixels of
-/// `rect` equal those of the whole picture, bit for bit. Metadata are left out (Exif with its
-/// orientation, ICC profile, comments), except the JFIF and Adobe segments, which colours depend
-/// on. A picture without suitable restart markers is copied unchanged: [`CutPlan`] tells this in
-/// advance. The only allocation is the growth of `out`.
+/// If both are decoded by libjpeg or libjpeg-turbo with their default upsampling, the pixels of `rect` equal
+/// the whole picture's, bit for bit. Metadata are left out (Exif with its orientation, ICC profile,
+/// comments), except the JFIF and Adobe segments, which colours depend on. A picture without suitable restart
+/// markers is copied unchanged; [`CutPlan`] shows this in advance. The only allocation is the growth of
+/// `out`.
 ///
 /// ```
 /// use shardpack_jpeg::{CutKind, Rect, cut};
@@ -90,14 +90,14 @@ pub fn cut(jpeg: &[u8], rect: Rect, out: &mut Vec<u8>) -> Result<Cut> {
 pub struct CutPlan<'a> {
     jpeg: &'a [u8],
     header: JpegHeader,
-    /// The picture's tiles and those to keep; `None` for the whole picture unchanged.
+    /// The picture's tiles and the tiles to keep; `None` for the whole picture unchanged.
     tiles: Option<(Grid, Tiles)>,
     cut: Cut,
 }
 
 impl<'a> CutPlan<'a> {
-    /// Plans to cut `rect` (in pixels of the whole picture) out of `jpeg`, whose header is
-    /// `header`. The cut shows the pixels of `rect`, and what they need beside them.
+    /// Plans to cut `rect` (in pixels of the whole picture) out of `jpeg`, whose header is `header`. The cut
+    /// shows the pixels of `rect`, and the neighbours that they need.
     ///
     /// # Errors
     /// `Usage` if `rect` is empty or not within the picture.
@@ -117,15 +117,15 @@ impl<'a> CutPlan<'a> {
         Ok(Self { jpeg, header: *header, tiles, cut })
     }
 
-    /// What the cut will show. If it is [`CutKind::Whole`], use the source: [`write`](Self::write)
-    /// would only copy it.
+    /// Area and kind of the cut. If it is [`CutKind::Whole`], use the source: [`write`](Self::write) would
+    /// only copy it.
     #[must_use]
     pub const fn cut(&self) -> Cut {
         self.cut
     }
 
-    /// About how many bytes the cut will have, as if all tiles had the same size. The exact number
-    /// is known once it is written.
+    /// Estimated bytes of the cut, as if all tiles had the same size. The exact number is known only after
+    /// writing.
     #[must_use]
     pub fn expected_bytes(&self) -> u64 {
         let all = self.jpeg.len() as u64;
@@ -191,8 +191,8 @@ impl<'a> CutPlan<'a> {
         }
     }
 
-    /// Copies the segments of `tiles`, with markers between them that count from 0. Checks the
-    /// whole scan, so that a lost marker is found wherever it was.
+    /// Copies the segments of `tiles`, with markers between them that count from 0. Checks the whole scan, so
+    /// that a lost marker is found anywhere.
     fn write_tiles(&self, grid: &Grid, tiles: &Tiles, out: &mut Vec<u8>) -> Result<()> {
         let offset = self.header.scan_offset;
         let scan = usize::try_from(offset).ok().and_then(|at| self.jpeg.get(at..));
@@ -247,7 +247,7 @@ impl<'a> CutPlan<'a> {
         Ok(())
     }
 
-    /// `found` markers, or more, but the frame has `expected`.
+    /// Error for `found` or more markers where the frame has `expected`.
     fn miscounted(&self, expected: u32, found: u32, scanned: usize) -> Error {
         let found = if found > expected { format!("at least {found}") } else { found.to_string() };
         Error::format("restart markers of a JPEG", format!("{expected}, as its frame header says"), found)
@@ -255,7 +255,7 @@ impl<'a> CutPlan<'a> {
     }
 }
 
-/// A number that came from two bytes, or is less than such a number.
+/// Converts a number that came from two bytes, or is smaller, back to two bytes.
 fn be16(n: impl TryInto<u16>) -> [u8; 2] {
     n.try_into().map_or_else(|_| bug("a number of a JPEG's header has more than two bytes"), u16::to_be_bytes)
 }

@@ -1,4 +1,4 @@
-//! Decoding a JPEG into a slot: cut, decode, crop, resize, turn.
+//! Decodes a JPEG into a slot: cut, decode, crop, resize, turn.
 
 use super::baseline::BaselineDecoder;
 use super::color::cmyk_to_rgb;
@@ -18,11 +18,11 @@ use shardpack_format::{Error, Limits, Result};
 #[doc(hidden)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DecodePaths {
-    /// Show pictures with damage that libjpeg-turbo could get past.
+    /// Accept damage that libjpeg-turbo can decode past.
     pub lenient: bool,
     /// Decode only the tiles and pixels that a view needs, not the whole picture.
     pub partial: bool,
-    /// Decode baseline pictures by this crate's own decoder, not by libjpeg-turbo.
+    /// Decode baseline pictures with this crate's own decoder, not with libjpeg-turbo.
     pub own_decoder: bool,
 }
 
@@ -32,16 +32,16 @@ impl Default for DecodePaths {
     }
 }
 
-/// What was decoded.
+/// Facts about a decoded picture.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Decoded {
-    /// Rows of the output.
+    /// Number of rows of the output.
     pub height: u32,
-    /// Columns of the output.
+    /// Number of columns of the output.
     pub width: u32,
     /// The part of the picture that was decoded.
     pub kind: CutKind,
-    /// Bytes that the decoder read: for a cut, those of its header and its tiles.
+    /// Bytes that the decoder read: for a cut, the bytes of its header and its tiles.
     pub handed_bytes: usize,
 }
 
@@ -76,22 +76,21 @@ impl std::fmt::Debug for JpegDecoder {
 }
 
 impl JpegDecoder {
-    /// A decoder. libjpeg-turbo is set up for each picture.
+    /// Creates a decoder. libjpeg-turbo is set up for each picture.
     ///
     /// `max_decoded_bytes` is compared with 4 bytes per pixel of the whole picture, and bounds
     /// libjpeg's own memory. No picture may have more than 500 scans, and a large one not more than
     /// 64, or 2³¹ by its pixels.
     ///
-    /// This crate's own decoder decodes baseline pictures, and libjpeg-turbo those that it does not
-    /// handle (progressive, CMYK, unusual subsampling, and those it finds damaged). Only the tiles
-    /// and pixels that a view needs are decoded. The pixels are those of the whole picture, but
-    /// damage in other parts is not noticed.
+    /// This crate's own decoder decodes baseline pictures, and libjpeg-turbo all others (progressive, CMYK,
+    /// unusual subsampling, and damaged pictures). Only the tiles and pixels that a view needs are decoded.
+    /// The pixels equal the whole picture's, but damage in other parts is not noticed.
     #[must_use]
     pub fn new(limits: &Limits) -> Self {
         Self::with_paths(limits, DecodePaths::default())
     }
 
-    /// A decoder that takes these paths.
+    /// Creates a decoder that takes these paths.
     #[doc(hidden)]
     #[must_use]
     pub fn with_paths(limits: &Limits, paths: DecodePaths) -> Self {
@@ -110,8 +109,8 @@ impl JpegDecoder {
     /// Height and width of the upright picture.
     ///
     /// # Errors
-    /// `Format` if there is no header; `Limit` if the picture is too large; `Usage` if the
-    /// orientation is none of 1..=8.
+    /// `Format` if there is no header; `Limit` if the picture is too large; `Usage` if the orientation is not
+    /// in 1..=8.
     pub fn size_of(&mut self, jpeg: &[u8], orientation: u8) -> Result<(u32, u32)> {
         let turn = Orientation::of(orientation)?;
         let frame = match self.jpeg.open(jpeg) {
@@ -122,21 +121,20 @@ impl JpegDecoder {
         Ok((height, width))
     }
 
-    /// Decodes a picture into `slot`, C-contiguous u8, `[height, width, 3]` or
-    /// `[3, height, width]`, exactly as many bytes as the view has.
+    /// Decodes a picture into `slot`, C-contiguous u8, `[height, width, 3]` or `[3, height, width]`, exactly
+    /// the bytes of the view.
     ///
     /// Gray becomes RGB; CMYK and YCCK become RGB as in Pillow (inverted values, no ICC profile).
     /// Resizing is antialiased, by the view's [`Interpolation`](crate::Interpolation) (Pillow's and torchvision's).
     /// After an error the content of `slot` is unspecified and the decoder stays usable.
     ///
     /// # Errors
-    /// `Format` if the picture is damaged, or libjpeg-turbo warns; `Limit` if
-    /// it asks for too much; `Usage` if this picture does not allow the view or the slot has
-    /// another size.
+    /// `Format` if the picture is damaged, or libjpeg-turbo warns; `Limit` if it exceeds the limits; `Usage`
+    /// if this picture does not allow the view or the slot has a different size.
     pub fn decode_into(&mut self, jpeg: &[u8], how: &Rendering, slot: &mut [u8]) -> Result<Decoded> {
         let decoded = match self.jpeg.open(jpeg) {
             Ok(source) => self.decode_opened(jpeg, source, how, slot),
-            // An odd header is no reason to go without the pixels.
+            // An odd header must not prevent decoding.
             Err(error) => {
                 tidied(jpeg).ok_or(error).and_then(|tidy| self.decode_opened(&tidy, self.jpeg.open(&tidy)?, how, slot))
             }
@@ -147,7 +145,7 @@ impl JpegDecoder {
         decoded
     }
 
-    /// Decodes `source`, which is that of `jpeg`.
+    /// Decodes `source`, the opened form of `jpeg`.
     fn decode_opened(
         &mut self,
         jpeg: &[u8],
@@ -178,7 +176,7 @@ impl JpegDecoder {
         let decoded = Decoded { height: plan.output.1, width: plan.output.0, kind, handed_bytes };
         let format = match frame.color.format() {
             PixelFormat::Cmyk => PixelFormat::Cmyk,
-            // Of the lossless process libjpeg-turbo converts no colours.
+            // libjpeg-turbo does not convert colours of the lossless process.
             PixelFormat::Gray if frame.lossless => PixelFormat::Gray,
             PixelFormat::Gray | PixelFormat::Rgb => PixelFormat::Rgb,
         };
@@ -210,8 +208,8 @@ impl JpegDecoder {
         Ok(decoded)
     }
 
-    /// Decodes the pixels of `wanted` with our own decoder and renders them. Returns how many bytes
-    /// it read; `None` if libjpeg-turbo has to decode the picture.
+    /// Decodes the pixels of `wanted` with our own decoder and renders them. Returns the number of bytes
+    /// read; `None` if libjpeg-turbo has to decode the picture.
     fn decode_baseline(
         &mut self,
         jpeg: &[u8],
@@ -233,10 +231,10 @@ impl JpegDecoder {
     }
 }
 
-/// The part of the picture `all` to make pixels of, so that those of `window` are exact; `None` for
-/// all of it.
+/// Returns the part of the picture `all` to decode, so that the pixels of `window` are exact; `None` for all
+/// of it.
 fn region(header: &JpegHeader, window: Rect, all: Rect) -> Option<Rect> {
-    // If libjpeg-turbo's interface does not know the sampling, it cannot decode regions.
+    // libjpeg-turbo's interface decodes regions only of known samplings.
     if header.sof == 3 || matches!(header.sampling(), Sampling::Other | Sampling::S410) {
         return None;
     }
@@ -255,7 +253,7 @@ fn region(header: &JpegHeader, window: Rect, all: Rect) -> Option<Rect> {
     Some(Rect { x, y, width: right - x, height: bottom - y })
 }
 
-/// Window and area of the plan, in pixels of the part `shown`.
+/// Returns the window and the area of the plan, in pixels of the part `shown`.
 fn within(plan: &RenderPlan, shown: Rect) -> Result<(Rect, Area)> {
     if !shown.contains(&plan.window) {
         return Err(Error::format("cut of a JPEG", format!("{:?} within it", plan.window), format!("{shown:?}")));

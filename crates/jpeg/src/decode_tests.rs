@@ -83,8 +83,8 @@ impl Table {
         self.at[y * self.width + x]
     }
 
-    /// Turns upright by the table of the Exif specification: where row 0 and column 0 of the stored
-    /// pixels are seen.
+    /// Turns upright by the table of the Exif specification, which names the visual edges of the stored row 0
+    /// and column 0.
     fn upright(&self, orientation: u8) -> Self {
         let (w, h) = (self.width, self.height);
         match orientation {
@@ -104,7 +104,7 @@ impl Table {
         Self::by(rect.width as usize, rect.height as usize, |x, y| self.pixel(x + rect.x as usize, y + rect.y as usize))
     }
 
-    /// An area, resized, of which nothing outside of `window` is seen.
+    /// Resizes an area, using only pixels of `window`.
     fn part(&self, window: Rect, area: Area, width: u32, height: u32, how: Resizing) -> Self {
         let seen = self.cropped(window);
         let area = Area { x: area.x - f64::from(window.x), y: area.y - f64::from(window.y), ..area };
@@ -139,9 +139,9 @@ impl Table {
     }
 }
 
-/// Decode the whole, turn it upright, crop, resize, reflect. With `turned_last`, the crop is
-/// resized as stored, like in the decoder: for pictures on their side, the two passes of the filter
-/// then come in the other order.
+/// Decodes the whole picture, turns it upright, crops, resizes, reflects. With `turned_last`, the crop is
+/// resized as stored, like in the decoder: for pictures on their side, the two passes of the filter are then
+/// in the other order.
 fn twin(jpeg: &[u8], how: &Rendering, turned_last: bool) -> Vec<u8> {
     let stored = Table::whole(jpeg);
     let upright = stored.upright(how.orientation);
@@ -149,7 +149,7 @@ fn twin(jpeg: &[u8], how: &Rendering, turned_last: bool) -> Vec<u8> {
     let size = (crop.inner.width, crop.inner.height);
     let resized = if turned_last {
         // Turned in the whole picture, as in the decoder: in the crop, the coordinates would be rounded
-        // otherwise, which sometimes changes a weight by its last bit.
+        // differently, which sometimes changes the last bit of a weight.
         let (turn, columns, rows) =
             (Orientation::of(how.orientation).unwrap(), stored.width as u32, stored.height as u32);
         let (area, window) = (turn.stored_area(crop.area, columns, rows), turn.stored_rect(crop.window, columns, rows));
@@ -188,7 +188,7 @@ fn any_framing(width: u32, height: u32) -> impl Strategy<Value = Framing> {
     ]
 }
 
-/// Larger sides.
+/// Cases with larger sides.
 fn any_large_case() -> impl Strategy<Value = (Vec<u8>, Rendering)> {
     any_case_of(100..500)
 }
@@ -270,7 +270,7 @@ proptest! {
         let limits = Limits { max_decoded_bytes: 1 << 24, ..Default::default() };
         let mut decoder = JpegDecoder::with_paths(&limits, DecodePaths { lenient, ..Default::default() });
         let _ = decoder.decode_into(&jpeg, &how, &mut slot);
-        // Whatever it was, the decoder continues to work.
+        // The decoder must still work after any picture.
         prop_assert!(decoder.decode_into(&photo(40, 40), &how, &mut slot).is_ok());
     }
 }
@@ -330,7 +330,7 @@ fn gray_and_cmyk_become_rgb() {
         rgb.as_chunks::<3>().0.iter().zip(&source).all(|(p, &v)| p[0] == p[1] && p[1] == p[2] && p[0].abs_diff(v) < 30)
     );
 
-    // Constant inks, so that the encoder changes little.
+    // Constant inks, which the encoder hardly changes.
     let inks = [200, 100, 50, 220].repeat(32 * 32);
     let how = Encoding { quality: 100, subsampling: Subsampling::S444, restart_interval: 2 };
     let mut cmyk = Vec::new();

@@ -1,8 +1,8 @@
-//! For those who decode JPEGs elsewhere, on a device: the coding tables as they are stored, and
-//! where the pixels of a rendering come from.
+//! Data for decoding JPEGs elsewhere, on a device: the stored coding tables, and the source of the pixels of
+//! a rendering.
 //!
-//! Here nothing is decoded. Whoever goes by these numbers makes the pixels that
-//! [`JpegDecoder`](super::JpegDecoder) makes.
+//! This module decodes nothing. A decoder that follows these numbers produces the pixels of
+//! [`JpegDecoder`](super::JpegDecoder).
 #![deny(clippy::indexing_slicing)]
 
 use super::orientation::Orientation;
@@ -11,12 +11,12 @@ use super::walk::Walk;
 use super::{Interpolation, JpegHeader, Rect, Rendering};
 use shardpack_format::Result;
 
-/// A Huffman code as a JPEG stores it.
+/// A Huffman code as stored in a JPEG.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StoredCode<'a> {
-    /// How many codes there are of each length, 1 to 16.
+    /// Number of codes of each length, 1 to 16.
     pub counts: &'a [u8; 16],
-    /// Their symbols, as many as there are codes: at most 256.
+    /// Symbols of the codes, at most 256.
     pub symbols: &'a [u8],
 }
 
@@ -43,8 +43,8 @@ pub struct ComponentCoding<'a> {
 }
 
 impl<'a> Coding<'a> {
-    /// Reads the tables of `jpeg`, whose header is `header`. `None` if one is missing or no such
-    /// code exists, or anything is not as baseline pictures of one or three components have it.
+    /// Reads the tables of `jpeg`, whose header is `header`. Returns `None` if a table is missing, a code is
+    /// impossible, or anything differs from a baseline picture of one or three components.
     #[must_use]
     pub fn read(jpeg: &'a [u8], header: &JpegHeader) -> Option<Self> {
         let mut quantisers: [Option<&[u8; 64]>; 4] = [None; 4];
@@ -102,7 +102,7 @@ impl<'a> Coding<'a> {
         }
         let [first, second, third] = found;
         let first = first?;
-        // One component fills all three places, of which only one counts.
+        // A single component fills all three places, of which only the first is used.
         let (count, second, third) = match (specs.len(), second, third) {
             (1, None, None) => (1, first, first),
             (3, Some(second), Some(third)) => (3, second, third),
@@ -111,7 +111,7 @@ impl<'a> Coding<'a> {
         Some(Self { count, components: [first, second, third] })
     }
 
-    /// One or three.
+    /// The components: one or three.
     #[must_use]
     pub fn components(&self) -> &[ComponentCoding<'a>] {
         // There is room for all that `read` accepts.
@@ -121,8 +121,8 @@ impl<'a> Coding<'a> {
 }
 
 impl StoredCode<'_> {
-    /// Whether there is such a code, by libjpeg's rules (`jdhuff.c`): every code fits its length,
-    /// and none is all ones.
+    /// True if the code is possible by libjpeg's rules (`jdhuff.c`): every code fits its length, and none is
+    /// all ones.
     fn exists(&self) -> bool {
         let mut code = 0_u32;
         self.symbols.len() <= 256
@@ -135,42 +135,42 @@ impl StoredCode<'_> {
     }
 }
 
-/// Where the pixels of a rendering come from, in coordinates of the stored picture.
+/// Source of the pixels of a rendering, in coordinates of the stored picture.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Placement {
-    /// The pixels that count, and that the filter may look at.
+    /// The pixels that the filter may use.
     pub window: Rect,
-    /// How columns are resized.
+    /// Resizing of columns.
     pub x: ResizedAxis,
-    /// How rows are resized.
+    /// Resizing of rows.
     pub y: ResizedAxis,
-    /// Afterwards columns become rows…
+    /// True if columns then become rows, after the mirroring.
     pub transposed: bool,
-    /// …after the resized picture was mirrored left to right…
+    /// True if the resized picture is mirrored left to right.
     pub mirrored_x: bool,
-    /// …and upside down.
+    /// True if the resized picture is mirrored upside down.
     pub mirrored_y: bool,
-    /// Rows of the output.
+    /// Number of rows of the output.
     pub height: u32,
-    /// Columns of the output.
+    /// Number of columns of the output.
     pub width: u32,
-    /// Whether these numbers do not say all, because something lies beside the picture, or another
-    /// [`Interpolation`] than the triangle resizes it: leave it to [`JpegDecoder`](super::JpegDecoder).
+    /// True if these numbers are not enough, because the picture is padded, or resized with an
+    /// [`Interpolation`] other than the triangle: use [`JpegDecoder`](super::JpegDecoder) instead.
     pub is_incomplete: bool,
 }
 
 /// One axis of a resizing by an antialiased triangle.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ResizedAxis {
-    /// Where what is shown begins, in pixels of the window.
+    /// Start of the shown part, in pixels of the window.
     pub start: f64,
-    /// Where it ends.
+    /// End of the shown part.
     pub end: f64,
-    /// Pixels of the window.
+    /// Number of pixels of the window.
     pub pixels: u32,
-    /// Pixels after resizing.
+    /// Number of pixels after resizing.
     pub resized: u32,
-    /// Whether pixels are copied as they are, from `start` on.
+    /// True if pixels are copied unchanged, from `start` on.
     pub copies: bool,
 }
 
@@ -178,7 +178,7 @@ impl Placement {
     /// Places a rendering of a picture of `width` × `height` stored pixels.
     ///
     /// # Errors
-    /// `Usage` if the view cannot be taken of such a picture, or the orientation is none of 1..=8.
+    /// `Usage` if the view does not fit such a picture, or the orientation is not in 1..=8.
     pub fn new(how: &Rendering, width: u32, height: u32) -> Result<Self> {
         let turn = Orientation::of(how.orientation)?;
         let (w, h) = turn.size(width, height);
@@ -206,7 +206,7 @@ impl Placement {
 }
 
 impl ResizedAxis {
-    /// As `Resizer::resize` and the crate behind it go about it.
+    /// As computed by `Resizer::resize` and the crate that it uses.
     fn new(at: f64, extent: f64, window: u32, pixels: u32, resized: u32) -> Self {
         let start = (at - f64::from(window)).max(0.0);
         let extent = extent.min(f64::from(pixels) - start);
@@ -232,7 +232,7 @@ mod tests {
         for code in [luma.dc, luma.ac, blue.dc, blue.ac] {
             assert_eq!(code.counts.iter().map(|&n| usize::from(n)).sum::<usize>(), code.symbols.len());
         }
-        // A code of all ones, one longer than its symbols: none of them exists.
+        // Impossible: counts that lead to a code of all ones, or to codes that do not fit their length.
         let counts = |n: [u8; 3]| std::array::from_fn(|i| n.get(i).copied().unwrap_or(0));
         for (n, good) in
             [([1, 1, 1], true), ([2, 0, 0], false), ([1, 2, 0], false), ([0, 3, 1], true), ([0, 3, 2], false)]
@@ -246,7 +246,7 @@ mod tests {
     fn a_placement_is_of_stored_pixels() {
         let view = View::rectangle(Rect { x: 3, y: 5, width: 20, height: 10 });
         let how = Rendering { view, orientation: 6, ..Default::default() };
-        // Upright it is 24 × 40: stored rows become columns, from the last one on.
+        // The upright picture is 24 × 40: stored rows become columns, starting with the last row.
         let placed = Placement::new(&how, 40, 24).unwrap();
         assert_eq!(placed.window, Rect { x: 5, y: 1, width: 10, height: 20 });
         assert!(placed.x.copies && placed.y.copies && placed.transposed);

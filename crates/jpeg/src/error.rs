@@ -1,23 +1,23 @@
-//! Why bytes are no JPEG.
+//! Errors of bytes that are no JPEG.
 
 use std::fmt;
 
-/// Why a header cannot be used.
+/// Reason why a header cannot be used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum JpegError {
     /// The bytes do not start with SOI and a marker.
     NotJpeg,
-    /// The header continues after the given bytes. If they are the complete file, it is cut off.
+    /// The header continues after the given bytes. If they are the complete file, the file is cut off.
     Truncated {
-        /// How many bytes from the start of the file are needed to continue.
+        /// Number of bytes from the start of the file that are needed to continue.
         needed: u64,
     },
     /// The bytes break T.81.
     Damaged {
         /// Offset from the start of the file.
         offset: u64,
-        /// What is wrong there.
+        /// Description of the error.
         what: &'static str,
     },
 }

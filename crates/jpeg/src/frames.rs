@@ -9,7 +9,7 @@ pub const FRAMES: &str = "image/x-jpeg-frames";
 const JPEG: &str = "image/jpeg";
 const WORD: usize = 4;
 
-/// The pictures of a value, in order: several of a list of JPEGs, or the only one of any other type.
+/// The pictures of a value, in order: all frames of a list of JPEGs, or the only picture of any other type.
 ///
 /// ```
 /// use shardpack_jpeg::{FRAMES, Frames};
@@ -23,16 +23,17 @@ const WORD: usize = 4;
 #[derive(Debug, Clone, Copy)]
 pub struct Frames<'a> {
     media_type: &'a str,
-    /// Of a list.
+    /// Lengths of the frames of a list.
     lengths: Option<&'a [[u8; WORD]]>,
     pictures: &'a [u8],
 }
 
 impl<'a> Frames<'a> {
-    /// The pictures in `bytes`, which are not looked at.
+    /// Finds the pictures in `bytes`, without inspecting them.
     ///
     /// # Errors
-    /// `Format` if a list has no frames, an empty one, or lengths that do not add up to its own.
+    /// `Format` if a list has no frames, has an empty frame, or its length is not the sum of its frames'
+    /// lengths.
     pub fn of(media_type: &'a str, bytes: &'a [u8]) -> Result<Self> {
         if media_type != FRAMES {
             return Ok(Self { media_type, lengths: None, pictures: bytes });
@@ -60,10 +61,10 @@ impl<'a> Frames<'a> {
         Ok(Self { media_type: JPEG, lengths: Some(lengths), pictures })
     }
 
-    /// A list of JPEGs, in the form that is stored.
+    /// Joins JPEGs to a list in its stored form.
     ///
     /// # Errors
-    /// `Usage` without frames, with an empty one, or with one of 4 GiB and more.
+    /// `Usage` without frames, with an empty frame, or with a frame of 4 GiB or more.
     pub fn join(frames: &[impl AsRef<[u8]>]) -> Result<Vec<u8>> {
         let count = u32::try_from(frames.len()).ok().filter(|count| *count > 0);
         let count = count.ok_or_else(|| Error::usage("list of JPEGs", "at least one frame", frames.len()))?;
@@ -80,19 +81,19 @@ impl<'a> Frames<'a> {
         Ok(out)
     }
 
-    /// The media type of each.
+    /// The media type of each picture.
     #[must_use]
     pub const fn media_type(&self) -> &'a str {
         self.media_type
     }
 
-    /// Whether it is a list, which may have one frame only.
+    /// True for a list, even with a single frame.
     #[must_use]
     pub const fn is_list(&self) -> bool {
         self.lengths.is_some()
     }
 
-    /// How many there are: at least one.
+    /// Number of pictures: at least one.
     #[must_use]
     #[allow(clippy::len_without_is_empty, reason = "it never is")]
     pub fn len(&self) -> usize {
@@ -111,13 +112,13 @@ impl<'a> Frames<'a> {
         listed.chain(self.lengths.is_none().then_some(pictures))
     }
 
-    /// Frame `number`, from 0.
+    /// Frame `number`, counted from 0.
     #[must_use]
     pub fn get(&self, number: usize) -> Option<&'a [u8]> {
         self.iter().nth(number)
     }
 
-    /// The first frame: it stands for all where one picture is shown.
+    /// The first frame, which represents all of them where only one picture is shown.
     #[must_use]
     pub fn first(&self) -> &'a [u8] {
         self.iter().next().unwrap_or_default()

@@ -1,24 +1,24 @@
-//! The tiles of a picture: what its restart interval and its frame say about them.
+//! The tiles of a picture, from its restart interval and its frame.
 
 use super::header::JpegHeader;
 use super::rect::Rect;
 use super::upsample::{BLOCK, Needs, max_factors};
 
-/// Tiles of equal size from the upper left corner; those at the right and at the bottom may extend
-/// past the picture's edge. Each is one restart interval, in order, row by row.
+/// Tiles of equal size from the upper left corner; the tiles at the right and at the bottom may extend past
+/// the picture's edge. Each is one restart interval, in order, row by row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Grid {
-    /// Pixels of the picture.
+    /// Size of the picture in pixels.
     width: u32,
     height: u32,
-    /// Pixels of a tile.
+    /// Size of a tile in pixels.
     tile_width: u32,
     tile_height: u32,
     pub(super) columns: u32,
     pub(super) rows: u32,
 }
 
-/// Tiles of a grid: columns and rows from the first to one past the last.
+/// Tiles of a grid: columns and rows, with exclusive ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Tiles {
     pub(super) left: u32,
@@ -34,9 +34,8 @@ impl Tiles {
 }
 
 impl Grid {
-    /// The grid of a picture, if it has one. It needs sequential Huffman coding of 8 bits, all
-    /// components in one scan, and a restart interval that divides the MCU row or is a multiple of
-    /// it.
+    /// Returns the grid of a picture, if it has one. A grid needs sequential Huffman coding of 8 bits, all
+    /// components in one scan, and a restart interval that divides the MCU row or is a multiple of it.
     pub(super) fn of(header: &JpegHeader) -> Option<Self> {
         let components = header.components();
         if !header.is_plain() || header.restart_interval == 0 {

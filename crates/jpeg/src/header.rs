@@ -1,9 +1,9 @@
-//! The header of a JPEG file, from SOI to its first scan (ITU-T T.81, Annex B): dimensions,
-//! sampling, and which decoders can read it.
+//! The header of a JPEG file, from SOI to its first scan (ITU-T T.81, Annex B): dimensions, sampling, and its
+//! suitability for decoders.
 //!
-//! Does no I/O and has no dependencies: [`JpegHeader::parse`] gets a prefix of the file and says
-//! how much more it needs. The bytes may come from strangers. It allocates nothing and looks at
-//! every byte at most once.
+//! Does no I/O and has no dependencies: [`JpegHeader::parse`] takes a prefix of the file and reports the
+//! number of bytes that it needs. The bytes may come from strangers. It allocates nothing and reads every
+//! byte at most once.
 #![deny(clippy::indexing_slicing)]
 
 use super::error::JpegError;
@@ -12,7 +12,7 @@ use super::walk::{Walk, be16};
 /// One component of the frame header.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Component {
-    /// Identifier, which scan headers refer to.
+    /// Identifier, used by scan headers.
     pub id: u8,
     /// Horizontal sampling factor, 1..=4.
     pub h: u8,
@@ -25,7 +25,7 @@ pub struct Component {
 /// Chroma subsampling of a picture of three components.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sampling {
-    /// One component.
+    /// One component: gray.
     Gray,
     /// 4:4:4.
     S444,
@@ -44,8 +44,8 @@ pub enum Sampling {
 }
 
 impl Sampling {
-    /// Blocks of luma in an MCU, side by side and above each other, and the number of components.
-    /// `None` for what our own decoder and the device leave to libjpeg-turbo.
+    /// Luma blocks in an MCU, horizontally and vertically, and the number of components. `None` for samplings
+    /// that our own decoder and the device leave to libjpeg-turbo.
     #[must_use]
     pub const fn mcu(self) -> Option<[u32; 3]> {
         match self {
@@ -59,7 +59,7 @@ impl Sampling {
     }
 }
 
-/// What a JPEG says about itself before its first scan.
+/// Header of a JPEG: everything before its first scan.
 ///
 /// ```
 /// use shardpack_jpeg::{JpegError, JpegHeader};
@@ -81,23 +81,23 @@ pub struct JpegHeader {
     component_count: u8,
     /// MCUs between restart markers; 0 = none.
     pub restart_interval: u16,
-    /// Whether there is a JFIF segment.
+    /// True if the file has a JFIF segment.
     pub jfif: bool,
     /// Colour transform of the Adobe segment: 0 = none (RGB, CMYK), 1 = YCbCr, 2 = YCCK.
     pub adobe_transform: Option<u8>,
-    /// Whether there is an Exif segment.
+    /// True if the file has an Exif segment.
     pub exif: bool,
     /// Exif orientation as written, if it is 1..=8.
     pub orientation: Option<u8>,
-    /// Whether there is an ICC profile.
+    /// True if the file has an ICC profile.
     pub icc: bool,
     /// Components in the first scan; as many as in the frame if the scan is interleaved (or there
     /// is only one).
     pub scan_components: u8,
-    /// Bytes between segments that belong to no segment. Decoders skip them, with a warning.
+    /// Number of bytes between segments. Decoders skip them, with a warning.
     pub stray_bytes: u64,
-    /// Whether there is a segment of a kind that T.81 reserves, or that is not for the process. Most
-    /// decoders refuse it.
+    /// True if the file has a segment of a kind that T.81 reserves, or that does not belong to the process.
+    /// Most decoders fail on it.
     pub unknown_segment: bool,
     /// Offset of the marker SOFn.
     pub sof_offset: u64,
@@ -241,7 +241,7 @@ impl JpegHeader {
         Ok(())
     }
 
-    /// The components of the frame: one to four.
+    /// The one to four components of the frame.
     #[must_use]
     pub fn components(&self) -> &[Component] {
         // There is room for all that `frame` accepts.
@@ -249,36 +249,35 @@ impl JpegHeader {
         components
     }
 
-    /// Whether this is the baseline process.
+    /// True for the baseline process.
     #[must_use]
     pub const fn is_baseline(&self) -> bool {
         self.sof == 0
     }
 
-    /// Whether this is the progressive process with Huffman coding.
+    /// True for the progressive process with Huffman coding.
     #[must_use]
     pub const fn is_progressive(&self) -> bool {
         self.sof == 2
     }
 
-    /// Whether all components are in the first scan.
+    /// True if all components are in the first scan.
     #[must_use]
     pub const fn is_in_one_scan(&self) -> bool {
         self.scan_components == self.component_count
     }
 
-    /// Most blocks of a segment that a thread of a device decodes.
+    /// Most blocks in a segment that a device thread decodes.
     pub const DEVICE_SEGMENT_BLOCKS: u32 = 2048;
 
-    /// Whether it is sequential, Huffman-coded, of 8 bits and in one scan: what our own decoder and
-    /// the device take, if its subsampling is usual.
+    /// True if the picture is sequential, Huffman-coded, of 8 bits and in one scan. Our own decoder and the
+    /// device take such pictures if the subsampling is usual.
     #[must_use]
     pub const fn is_plain(&self) -> bool {
         matches!(self.sof, 0 | 1) && self.precision == 8 && self.is_in_one_scan()
     }
 
-    /// Whether the three components are red, green and blue rather than YCbCr, by the rules of
-    /// libjpeg.
+    /// True if the three components are red, green and blue rather than YCbCr, by the rules of libjpeg.
     #[must_use]
     pub fn is_rgb(&self) -> bool {
         let ids = [self.components[0].id, self.components[1].id, self.components[2].id];
@@ -290,7 +289,7 @@ impl JpegHeader {
             }
     }
 
-    /// Chroma subsampling. Factors are taken as written: chroma other than 1×1 is `Other`.
+    /// Chroma subsampling. Factors are used as written: chroma other than 1×1 is `Other`.
     #[must_use]
     pub fn sampling(&self) -> Sampling {
         match self.components() {
@@ -309,8 +308,8 @@ impl JpegHeader {
         }
     }
 
-    /// Why few decoders read this picture, if so: lossless, differential, arithmetic, not 8 bits,
-    /// two components.
+    /// Reason why few decoders read this picture, if there is one: lossless, differential, arithmetic, not 8
+    /// bits, two components.
     #[must_use]
     pub const fn unsupported(&self) -> Option<&'static str> {
         match (self.sof, self.precision, self.component_count) {
@@ -324,10 +323,9 @@ impl JpegHeader {
         }
     }
 
-    /// Whether the kernels for a GPU decode it: Huffman-coded, sequential, 8 bits, in one scan; gray,
-    /// or YCbCr of 4:4:4, 4:2:2, 4:2:0, 4:4:0; with restart markers so near that no segment has more
-    /// than [`DEVICE_SEGMENT_BLOCKS`](Self::DEVICE_SEGMENT_BLOCKS) blocks. The host decodes the
-    /// others.
+    /// True if the GPU kernels can decode the picture: Huffman-coded, sequential, 8 bits, in one scan; gray,
+    /// or YCbCr of 4:4:4, 4:2:2, 4:2:0, 4:4:0; with restart markers so close that no segment has more than
+    /// [`DEVICE_SEGMENT_BLOCKS`](Self::DEVICE_SEGMENT_BLOCKS) blocks. The host decodes the others.
     #[must_use]
     pub fn device_decodable(&self) -> bool {
         let Some([h, v, components]) = self.sampling().mcu() else { return false };
@@ -338,7 +336,7 @@ impl JpegHeader {
             interval => interval.min(mcus),
         };
         let blocks = if components == 1 { 1 } else { h * v + 2 };
-        // In so narrow a row, libjpeg does not interpolate.
+        // libjpeg does not interpolate such a narrow row.
         let narrow = h == 2 && u32::from(self.width).div_ceil(2) <= 2;
         self.is_plain()
             && self.stray_bytes == 0
@@ -349,8 +347,8 @@ impl JpegHeader {
     }
 }
 
-/// Orientation, 1..=8, from the TIFF structure of Exif data, which a JPEG has in a segment, and PNG and
-/// WebP in a chunk. Damage counts as none: a picture is not refused for its metadata.
+/// Orientation, 1..=8, from the TIFF structure of Exif data, which a JPEG has in a segment, and PNG and WebP
+/// in a chunk. `None` if it is damaged: bad metadata is no reason to reject a picture.
 ///
 /// ```
 /// use shardpack_jpeg::exif_orientation;
@@ -364,8 +362,7 @@ pub fn exif_orientation(tiff: &[u8]) -> Option<u8> {
     u8::try_from(value).ok().filter(|o| (1..=8).contains(o))
 }
 
-/// Where the orientation is in the TIFF structure of an Exif segment, and whether it is
-/// little-endian.
+/// Offset of the orientation in the TIFF structure of an Exif segment, and true if it is little-endian.
 pub(super) fn exif_orientation_at(tiff: &[u8]) -> Option<(usize, bool)> {
     let little = match tiff.get(..2)? {
         b"II" => true,

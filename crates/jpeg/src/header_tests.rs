@@ -38,7 +38,7 @@ fn tells_which_decoder_takes_it() {
     let color = |h, v| vec![(1, h, v), (2, 1, 1), (3, 1, 1)];
     let adobe = |transform| (0xEE, [b"Adobe\0\x64\0\0\0\0".as_slice(), &[transform]].concat());
     let base = Jpeg { segments: vec![], ..Jpeg::default() };
-    // components, SOF, components in the scan, segments → taken
+    // components, SOF, components in the scan, segments → decodable on the device
     let table = [
         (gray(1, 1), 0, 1, vec![], true),
         (gray(2, 2), 0, 1, vec![], true),
@@ -160,7 +160,8 @@ fn says_how_much_it_needs() {
     let segments = vec![(0xE2, vec![7; 60_000])];
     let jpeg = Jpeg { segments, ..Jpeg::default() };
     let (bytes, head) = (jpeg.bytes(), jpeg.head().len());
-    // Always providing what is asked for leads to the end without reading entropy-coded data.
+    // Providing the requested number of bytes each time reaches the end of the header without reading
+    // entropy-coded data.
     let (mut have, mut rounds) = (0, 0);
     let header = loop {
         match JpegHeader::parse(&bytes[..have]) {
@@ -236,7 +237,7 @@ proptest! {
     }
 }
 
-/// The figures come from the description of the data set, and were found with other software.
+/// The figures come from the description of the data set, and were computed with other software.
 #[test]
 fn agrees_on_a_thousand_photos() {
     let Some(data) = shared_data() else { return };

@@ -4,7 +4,7 @@ use shardpack_format::{Error, Result};
 use std::fmt;
 use std::str::FromStr;
 
-/// How pixels between pixels are made: torchvision's `InterpolationMode`, with antialiasing.
+/// Interpolation between pixels: torchvision's `InterpolationMode`, with antialiasing.
 ///
 /// ```
 /// use shardpack_jpeg::{Interpolation, View};
@@ -14,19 +14,20 @@ use std::str::FromStr;
 /// ```
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub enum Interpolation {
-    /// The pixel in which the centre of the new one lies, of two the right, or lower, one: no level is
-    /// made up. torchvision's `NEAREST_EXACT`; Pillow's `NEAREST`, which of two takes either. Never
+    /// The pixel that contains the centre of the new pixel; on a border, the right or lower pixel. No new
+    /// levels appear. Equals torchvision's `NEAREST_EXACT`, and Pillow's `NEAREST` except on borders. Never
     /// decoded at a smaller scale.
     Nearest,
-    /// A triangle over the neighbours, widened where the picture shrinks.
+    /// A triangle over the neighbours, widened if the picture shrinks.
     #[default]
     Bilinear,
-    /// A cubic (a = −0.5) over twice as many, widened likewise: sharper, and it may overshoot at edges.
+    /// A cubic (a = −0.5) over twice as many pixels, widened likewise: sharper, and it may overshoot at
+    /// edges.
     Bicubic,
 }
 
 impl Interpolation {
-    /// How far the filter reaches, in pixels of the larger of the two pictures.
+    /// Reach of the filter, in pixels of the larger of the two pictures.
     pub(crate) const fn support(self) -> f64 {
         match self {
             Self::Nearest | Self::Bilinear => 1.0,
@@ -45,7 +46,7 @@ impl fmt::Display for Interpolation {
     }
 }
 
-/// By its name: `nearest`, `bilinear` or `bicubic`.
+/// Parses a name: `nearest`, `bilinear` or `bicubic`.
 impl FromStr for Interpolation {
     type Err = Error;
 

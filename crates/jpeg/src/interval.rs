@@ -1,42 +1,40 @@
-//! How many MCUs to put between two restart markers (docs/adr/0006-restart-interval.md).
+//! Number of MCUs between two restart markers (docs/adr/0006-restart-interval.md).
 //!
-//! Short segments fit a crop better, long ones cost fewer markers. Which matters more depends on how
-//! many bytes an MCU takes. On a device, one thread decodes a segment, so that the longest one sets
-//! the time. Only if the interval divides the row of MCUs are segments rectangles, which can be cut
-//! out as a JPEG.
+//! Short segments fit a crop better, and long segments cost fewer markers. The balance depends on the bytes
+//! of an MCU. On a device, one thread decodes a segment, so the longest segment sets the time. Segments are
+//! rectangles, which can be cut out as a JPEG, only if the interval divides the row of MCUs.
 #![deny(clippy::indexing_slicing)]
 
 use super::JpegHeader;
 
-/// What one more segment costs, in bytes of entropy-coded data. When stored it costs 3.5: marker,
-/// padding bits, and DC values that start from 0 again. The rest is the time for a marker in
-/// cutting and decoding.
+/// Cost of one more segment, in bytes of entropy-coded data. Stored, it costs 3.5 bytes: marker, padding
+/// bits, and DC values that start from 0 again. The rest is the time for a marker in cutting and decoding.
 const SEGMENT_BYTES: f64 = 8.0;
 
 /// Weight of a stored byte compared to a byte that a crop passes to the decoder. A larger weight
 /// makes wider tiles.
 const STORED: f64 = 1.25;
 
-/// Average part of a picture's width that a random-resized-crop (scale 0.08–1) takes, and how many
-/// tiles its two edges add.
+/// Average part of a picture's width that a random-resized-crop (scale 0.08–1) takes, and number of tiles
+/// that its two edges add.
 const CROP: (f64, f64) = (0.68, 0.75);
 
-/// Most blocks of a segment, if its MCUs allow that.
+/// Most blocks in a segment, if the MCUs allow that.
 const LONGEST: u32 = 24;
 
-/// How much more an interval that divides the row may cost than the best one.
+/// Largest cost of an interval that divides the row, relative to the best interval.
 const DIVISOR: f64 = 1.04;
 
-/// Where a picture's restart markers stand.
+/// Position of a picture's restart markers.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Interval {
     /// [`restart_interval`] chooses.
     #[default]
     Auto,
-    /// Behind each row of MCUs.
+    /// After each row of MCUs.
     Row,
-    /// Behind this many MCUs, at least 1. Where that does not divide the row, decoders that go by
-    /// segments are as fast as ever, but no rectangle can be cut out as a JPEG.
+    /// After this many MCUs, at least 1. If the number does not divide the row, decoding by segments is just
+    /// as fast, but no rectangle can be cut out as a JPEG.
     Mcus(u16),
 }
 
@@ -45,7 +43,7 @@ pub enum Interval {
 pub(super) struct McuGrid {
     pub(super) columns: u32,
     pub(super) rows: u32,
-    /// Pixels.
+    /// Size of an MCU in pixels.
     pub(super) mcu_width: u32,
     pub(super) mcu_height: u32,
     /// Blocks of all components in an MCU.
@@ -90,12 +88,11 @@ impl Interval {
     }
 }
 
-/// The restart interval for a picture of `mcus_per_row` × `mcu_rows` MCUs of `blocks` blocks, whose
+/// Returns the restart interval for a picture of `mcus_per_row` × `mcu_rows` MCUs of `blocks` blocks, whose
 /// file has `source_bytes`.
 ///
-/// The interval with the fewest bytes, stored and passed to the decoder by random-resized-crops, by
-/// a model of both. Segments have at most 24 blocks. A divisor of the row is taken if it costs at
-/// most 4 % more.
+/// The interval with the fewest bytes, stored and passed to the decoder by random-resized-crops, by a model
+/// of both. Segments have at most 24 blocks. A divisor of the row is preferred if it costs at most 4 % more.
 ///
 /// ```
 /// use shardpack_jpeg::restart_interval;
@@ -144,7 +141,7 @@ mod tests {
         // 64 MCUs per row have divisors for every case.
         let intervals = [10, 20, 40, 100, 1000].map(|mcu_bytes| restart_interval(64, 48, 1, 64 * 48 * mcu_bytes));
         assert_eq!(intervals, [16, 8, 8, 4, 1]);
-        // Of luma of 2 × 2 blocks and chroma, as many as have 24 blocks.
+        // MCUs of 2 × 2 luma blocks and two chroma blocks: four have 24 blocks.
         assert_eq!(restart_interval(64, 48, 6, 64 * 48 * 10), 4);
     }
 }

@@ -1,4 +1,4 @@
-//! Why a picture is stored unchanged instead of tiled.
+//! Reasons for storing a picture unchanged instead of tiled.
 #![deny(clippy::indexing_slicing)]
 
 use super::JpegHeader;
@@ -7,7 +7,7 @@ use std::fmt;
 /// Most blocks of an MCU (T.81, B.2.3): a picture with more cannot be written in one scan.
 const MAX_MCU_BLOCKS: u32 = 10;
 
-/// Why a picture was kept byte for byte.
+/// Reason why a picture was kept byte for byte.
 ///
 /// ```
 /// use shardpack_jpeg::KeepReason;
@@ -17,13 +17,13 @@ const MAX_MCU_BLOCKS: u32 = 10;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum KeepReason {
-    /// When tiled, it would be larger than the source by more than the margin.
+    /// The tiled picture would be larger than the source by more than the margin.
     Larger,
     /// Four components: CMYK or YCCK.
     Cmyk,
     /// Two components.
     TwoComponents,
-    /// Samples of other than 8 bits.
+    /// Samples that do not have 8 bits.
     Precision,
     /// Arithmetic coding.
     Arithmetic,
@@ -35,7 +35,7 @@ pub enum KeepReason {
     Sampling,
     /// Quantisation tables of 16 bits, which the baseline process does not have.
     Quantisation,
-    /// Coefficients that decoders take and encoders do not write.
+    /// Coefficients that decoders read and encoders do not write.
     Coefficients,
 }
 
@@ -57,7 +57,7 @@ impl KeepReason {
         }
     }
 
-    /// What in the header forbids tiling, if anything.
+    /// Returns the reason in the header that forbids tiling, if there is one.
     pub(super) fn of(header: &JpegHeader) -> Option<Self> {
         match (header.sof, header.precision, header.components().len()) {
             (3, ..) => return Some(Self::Lossless),

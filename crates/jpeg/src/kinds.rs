@@ -5,10 +5,10 @@ use super::shared::parse;
 use super::walk::scans;
 use shardpack_format::{Error, Limits, Result};
 
-/// The most bytes that a decoded pixel takes.
+/// Most bytes of a decoded pixel.
 pub(crate) const PIXEL_BYTES: u64 = 4;
 
-/// What one picture may ask of the decoder.
+/// Limits of the decoder for one picture.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Bounds {
     /// Most pixels.
@@ -22,7 +22,7 @@ pub(crate) struct Bounds {
 }
 
 impl Bounds {
-    /// What `limits` allow for one picture.
+    /// Returns the bounds that `limits` allow for one picture.
     pub(crate) fn of(limits: &Limits) -> Self {
         let max_pixels = limits.max_decoded_bytes / PIXEL_BYTES;
         // Coefficients of three components without subsampling: 6 bytes for each pixel, and
@@ -31,7 +31,7 @@ impl Bounds {
         Self { max_pixels, max_scans: 500, max_memory_mib }
     }
 
-    /// Most scans of a picture of so many pixels: seconds of work, whatever its size. A usual one
+    /// Most scans of a picture of this many pixels: bounds the work to seconds for any size. A usual picture
     /// has about ten.
     pub(crate) fn scans_of(&self, pixels: u64) -> u64 {
         const PIXELS: u64 = 1 << 31;
@@ -40,10 +40,10 @@ impl Bounds {
     }
 }
 
-/// What to do about damage that libjpeg decodes past, with a warning.
+/// Handling of damage that libjpeg decodes past, with a warning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Warnings {
-    /// It is an error.
+    /// A warning is an error.
     Refuse,
     /// The pixels are used anyway.
     Accept,
@@ -56,7 +56,7 @@ pub(crate) enum PixelFormat {
     Gray,
     /// Red, green, blue.
     Rgb,
-    /// Cyan, magenta, yellow, black, as stored (Adobe: inverted).
+    /// Cyan, magenta, yellow, black, in the stored form (Adobe: inverted).
     Cmyk,
 }
 
@@ -70,7 +70,7 @@ impl PixelFormat {
     }
 }
 
-/// The size at which libjpeg-turbo decodes a picture.
+/// Scale of a picture decoded by libjpeg-turbo.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Scale {
     Full,
@@ -79,7 +79,7 @@ pub(crate) enum Scale {
 }
 
 impl Scale {
-    /// n of 1/n.
+    /// The n of 1/n.
     pub(crate) const fn denominator(self) -> u32 {
         match self {
             Self::Full => 1,
@@ -87,20 +87,20 @@ impl Scale {
         }
     }
 
-    /// An axis after scaling, rounded up as libjpeg does.
+    /// Length of an axis after scaling, rounded up as in libjpeg.
     pub(crate) const fn of(self, pixels: u32) -> u32 {
         pixels.div_ceil(self.denominator())
     }
 }
 
-/// The facts that the decoder reads from a header.
+/// Facts about a picture that the decoder reads from its header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Frame {
     pub(crate) width: u32,
     pub(crate) height: u32,
     /// Colour space of the stored components.
     pub(crate) color: Color,
-    /// The lossless process, which cannot be scaled.
+    /// True for the lossless process, which cannot be scaled.
     pub(crate) lossless: bool,
 }
 
@@ -144,7 +144,7 @@ pub(crate) fn checked_header(jpeg: &[u8], bounds: Bounds) -> Result<JpegHeader> 
         let bytes = |pixels: u64| pixels.saturating_mul(PIXEL_BYTES);
         return Err(Error::limit("decoded JPEG", "max_decoded_bytes", bytes(bounds.max_pixels), bytes(pixels)));
     }
-    // Each scan may touch every coefficient again. Counted before the first is decoded.
+    // Each scan may touch every coefficient again, so scans are counted before decoding the first.
     if !(header.is_in_one_scan() && matches!(header.sof, 0 | 1 | 3)) {
         let (allowed, found) = (bounds.scans_of(pixels), scans(jpeg, header.scan_offset));
         if found > allowed {

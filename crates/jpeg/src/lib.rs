@@ -1,18 +1,19 @@
-//! JPEGs for training loops: the header walk, cutting by restart markers, decoding into a slot,
-//! tiling and re-encoding, and the fence around libjpeg-turbo.
+//! JPEGs for training loops: the header walk, cutting by restart markers, decoding into a slot, tiling and
+//! re-encoding, and a safe interface to libjpeg-turbo.
 //!
-//! - [`JpegTiler`] puts restart markers into a JPEG on its coefficients. With the feature `encode`,
-//!   `JpegReencoder` makes a smaller one, and says what that costs.
+//! - [`JpegTiler`] adds restart markers to a JPEG by rewriting its coefficients. With the feature `encode`,
+//!   `JpegReencoder` makes a smaller JPEG, and measures the loss.
 //! - [`cut()`] cuts a rectangle out of a tiled JPEG by copying bytes.
-//! - [`JpegDecoder`] decodes into the caller's memory: cropped, resized, turned, flipped. A [`View`]
-//!   says what; random ones are drawn by a [`DrawKey`].
-//! - [`PictureDecoder`] does the same for PNG, WebP, BMP and TIFF. [`PictureCheck`] says whether it can.
-//! - [`Frames`] is a list of JPEGs: of a clip, or of several views.
+//! - [`JpegDecoder`] decodes into the caller's memory: cropped, resized, turned, flipped. A [`View`] names
+//!   the part and the size; a [`DrawKey`] draws random views.
+//! - [`PictureDecoder`] also decodes PNG, WebP, BMP and TIFF. [`PictureCheck`] checks that it can decode a
+//!   picture.
+//! - [`Frames`] is a list of JPEGs: the frames of a clip, or several views.
 //!
 //! There is one libjpeg in the tree, libjpeg-turbo with its TurboJPEG interface
-//! (docs/adr/0005-one-libjpeg.md). Every call to it goes through `turbo`, which has all of its
-//! `unsafe`. `baseline` is our own decoder for what we store (docs/adr/0011-own-decoder.md): the
-//! same pixels, faster.
+//! (docs/adr/0005-one-libjpeg.md). Every call to it goes through `turbo`, which has all of its `unsafe`.
+//! `baseline` is our own decoder for the pictures that we store (docs/adr/0011-own-decoder.md): the same
+//! pixels, faster.
 #![deny(unsafe_code)]
 #![cfg_attr(test, allow(clippy::cast_possible_truncation))]
 

@@ -11,9 +11,9 @@ use shardpack_format::{Error, Result};
 
 /// Walks the markers of a whole file, at the speed of a search for FF.
 ///
-/// Finds damage that a decoder would warn of, but not all of it: flipped bits leave the markers in
-/// order. A JPEG that passes may be damaged; one that fails is. Bytes after the end of the image
-/// are ignored.
+/// Finds damage that a decoder would warn of, but not all of it: flipped bits leave the markers in order. A
+/// JPEG that passes may be damaged; a JPEG that fails is damaged. Bytes after the end of the image are
+/// ignored.
 ///
 /// ```
 /// use shardpack_jpeg::check_markers;
@@ -75,7 +75,7 @@ pub fn check_markers(jpeg: &[u8]) -> Result<()> {
     }
 }
 
-/// Restart markers within a scan whose header is `scan`; `None` if that cannot be told.
+/// Number of restart markers in a scan whose header is `scan`; `None` if unknown.
 fn expected(header: &JpegHeader, scan: &[u8], interval: u16) -> Option<u64> {
     // A unit of the lossless processes is a sample.
     if matches!(header.sof, 3 | 7 | 11 | 15) {
@@ -87,7 +87,7 @@ fn expected(header: &JpegHeader, scan: &[u8], interval: u16) -> Option<u64> {
         |side: u16, factor: u32, most: u32| u64::from((u32::from(side) * factor).div_ceil(most).div_ceil(BLOCK));
     let mcus = if count == 1 {
         let id = *specs.first()?;
-        // For a component alone, an MCU is a block, and blocks outside the picture are left out.
+        // In a scan of one component, an MCU is a block, and blocks outside the picture are omitted.
         let part = header.components().iter().find(|part| part.id == id)?;
         units(header.width, part.h.into(), h) * units(header.height, part.v.into(), v)
     } else {
@@ -107,7 +107,7 @@ fn check_scan(jpeg: &[u8], start: usize, expected: Option<u64>) -> Result<usize>
         let at = |offset: usize| (start + offset) as u64;
         match end {
             End::Restart(_) if expected == Some(count) => {
-                // Left over, with nothing after it: see above.
+                // An extra marker after the last segment, as above.
                 return Ok(start + segments.offset() - 2);
             }
             End::Restart(n) if u64::from(n) != count & 7 => {

@@ -87,8 +87,8 @@ fn markers_where_there_should_be_none() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(1000))]
 
-    /// No false alarms: a picture that fails here is damaged to libjpeg-turbo too, unless all there is are zeros
-    /// before its end.
+    /// No false alarms: libjpeg-turbo also reports a picture that fails here as damaged, unless it only has
+    /// zeros before its end.
     #[test]
     fn what_fails_does_not_decode(
         size in (1..90_u32, 1..70_u32),

@@ -1,19 +1,19 @@
-//! Metadata that changes how a picture looks: its ICC profile and its Exif orientation.
+//! Metadata that changes the look of a picture: its ICC profile and its Exif orientation.
 //!
-//! A tiled JPEG is stored without its metadata segments. [`Metadata::read`] takes what must not get
-//! lost out of the source, and [`with_metadata`] puts it back.
+//! A tiled JPEG is stored without its metadata segments. [`Metadata::read`] reads the important metadata of
+//! the source, and [`with_metadata`] puts it back.
 #![deny(clippy::indexing_slicing)]
 
 use super::shared::parse;
 use super::walk::Walk;
 use shardpack_format::{Error, Result, bug};
 
-/// Largest ICC profile that is read or written, in bytes: 4 MiB. Profiles of screens take a few kB,
-/// those of printers up to 2 MB.
+/// Largest ICC profile that is read or written, in bytes: 4 MiB. Profiles of screens take a few kB, and
+/// profiles of printers up to 2 MB.
 pub const MAX_ICC_BYTES: usize = 4 << 20;
 
-/// Starts each segment of a profile. The number of the chunk and the number of chunks follow, one
-/// byte each.
+/// Start of each segment of a profile. The number of the chunk and the number of chunks follow, one byte
+/// each.
 const ICC_TAG: &[u8] = b"ICC_PROFILE\0";
 
 /// Profile bytes in one segment: a segment's length has 16 bits and includes itself.
@@ -22,7 +22,7 @@ const ICC_CHUNK: usize = 65_535 - 2 - ICC_TAG.len() - 2;
 /// Length of the header of a profile (ICC.1, 7.2).
 const ICC_HEADER: usize = 128;
 
-/// Metadata that changes how a picture looks.
+/// Metadata that changes the look of a picture.
 ///
 /// ```
 /// use shardpack_jpeg::Metadata;
@@ -33,7 +33,7 @@ const ICC_HEADER: usize = 128;
 pub struct Metadata {
     /// ICC profile, joined from its chunks.
     pub icc: Option<Vec<u8>>,
-    /// What is wrong with the picture's ICC profile, if it has a bad one; then `icc` is `None`.
+    /// Error in the picture's ICC profile, if it has a bad profile; `icc` is then `None`.
     pub icc_damage: Option<&'static str>,
     /// Exif orientation, 1..=8; 1 if there is none.
     pub orientation: u8,
@@ -46,8 +46,8 @@ impl Default for Metadata {
 }
 
 impl Metadata {
-    /// Reads the segments before the first scan. A damaged profile is noted, not an error: a
-    /// picture is not refused for its metadata.
+    /// Reads the segments before the first scan. A damaged profile is recorded and is no error: bad metadata
+    /// is no reason to reject a picture.
     ///
     /// # Errors
     /// `Format` if `jpeg` has no header that parses.
@@ -93,7 +93,7 @@ fn join_icc(jpeg: &[u8]) -> Result<Vec<u8>, &'static str> {
     Ok(profile)
 }
 
-/// Checks what colour management reads first: the size at offset 0 and the signature at offset 36.
+/// Checks the fields that colour management reads first: the size at offset 0 and the signature at offset 36.
 fn check_profile(profile: &[u8]) -> Result<(), &'static str> {
     if profile.len() < ICC_HEADER {
         return Err("less than a profile's header");
@@ -108,8 +108,8 @@ fn check_profile(profile: &[u8]) -> Result<(), &'static str> {
     Ok(())
 }
 
-/// Appends `jpeg` to `out` with an ICC profile and an Exif orientation, so that other programs show
-/// it correctly. A profile or an Exif segment that the picture already has is not changed.
+/// Appends `jpeg` to `out` with an ICC profile and an Exif orientation, so that other programs show it
+/// correctly. An existing profile or Exif segment does not change.
 ///
 /// ```
 /// use shardpack_jpeg::with_metadata;
@@ -182,7 +182,7 @@ pub(super) fn set_upright(jpeg: &mut [u8]) -> Result<()> {
     Ok(())
 }
 
-/// Bytes of the picture alone: without metadata segments, and without what follows its end.
+/// Bytes of the picture alone, without metadata segments and without bytes after its end.
 #[cfg(feature = "encode")]
 pub(super) fn picture_bytes(jpeg: &[u8], scan_offset: u64) -> usize {
     let end = super::end_of_image(jpeg, scan_offset).and_then(|end| usize::try_from(end).ok()).unwrap_or(jpeg.len());

@@ -129,7 +129,7 @@ fn an_exif_segment_that_is_cut_off_changes_nothing_after_it() {
         let before = Jpeg { segments, ..Jpeg::default() }.bytes();
         let mut after = before.clone();
         set_upright(&mut after).unwrap();
-        // The value of the first one.
+        // The value of the first segment.
         assert_eq!(before.iter().zip(&after).filter(|(a, b)| a != b).count(), 1, "{kept} bytes");
     }
 }

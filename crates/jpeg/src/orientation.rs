@@ -1,5 +1,5 @@
-//! Rotation and reflection between the pixels as stored and the picture as seen (Exif 2.32, tag
-//! 0x0112), and the order of the axes in which it is written.
+//! Rotation and reflection between the pixels as stored and the picture as seen (Exif 2.32, tag 0x0112), and
+//! the order of the output's axes.
 
 use super::resize::Resizing;
 use super::view::Area;
@@ -9,26 +9,26 @@ use shardpack_format::{Error, Result, bug};
 /// Order of the axes of the output. Three channels: red, green, blue.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub enum PixelLayout {
-    /// `[height, width, 3]`, like stored pictures and the output of nvJPEG.
+    /// `[height, width, 3]`, as in stored pictures and in the output of nvJPEG.
     #[default]
     HeightWidthChannels,
     /// `[3, height, width]`, for PyTorch's convolutions.
     ChannelsHeightWidth,
 }
 
-/// How a stored picture becomes upright. Pixel (x, y) of the upright picture is pixel (x, y), or
-/// (y, x) if transposed, of the stored one. Mirrored axes are counted from the other edge.
+/// Transformation of a stored picture to the upright picture. Pixel (x, y) of the upright picture is pixel
+/// (x, y), or (y, x) if transposed, of the stored picture. Mirrored axes are counted from the other edge.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Orientation {
     transposed: bool,
-    /// Along the stored x axis.
+    /// True if mirrored along the stored x axis.
     mirrored_x: bool,
-    /// Along the stored y axis.
+    /// True if mirrored along the stored y axis.
     mirrored_y: bool,
 }
 
 impl Orientation {
-    /// By the Exif orientation, 1..=8.
+    /// Converts an Exif orientation, 1..=8.
     pub(crate) fn of(orientation: u8) -> Result<Self> {
         let (transposed, mirrored_x, mirrored_y) = match orientation {
             1 => (false, false, false),
@@ -44,17 +44,17 @@ impl Orientation {
         Ok(Self { transposed, mirrored_x, mirrored_y })
     }
 
-    /// Whether it is transposed, mirrored along the stored x axis, and along the y axis.
+    /// Returns three flags: transposed, mirrored along the stored x axis, mirrored along the stored y axis.
     pub(crate) const fn parts(self) -> (bool, bool, bool) {
         (self.transposed, self.mirrored_x, self.mirrored_y)
     }
 
-    /// How a picture that is stored so is resized as if it were upright.
+    /// Returns the resizing for a picture with this orientation that equals resizing the upright picture.
     pub(crate) const fn resizing(self, interpolation: Interpolation) -> Resizing {
         Resizing { interpolation, mirrored: [self.mirrored_x, self.mirrored_y], transposed: self.transposed }
     }
 
-    /// The same, and a reflection of the upright picture left to right.
+    /// Adds a reflection of the upright picture left to right.
     pub(crate) const fn flipped(self) -> Self {
         match self.transposed {
             true => Self { mirrored_y: !self.mirrored_y, ..self },
@@ -62,17 +62,17 @@ impl Orientation {
         }
     }
 
-    /// Whether the rows keep their order, so that at most each row is mirrored.
+    /// True if the rows keep their order, so that at most each row is mirrored.
     pub(crate) const fn keeps_rows(self) -> bool {
         !self.transposed && !self.mirrored_y
     }
 
-    /// Whether rows are mirrored.
+    /// True if rows are mirrored.
     pub(crate) const fn mirrors_rows(self) -> bool {
         self.mirrored_x
     }
 
-    /// Whether nothing is turned.
+    /// True if the picture is neither turned nor mirrored.
     pub(crate) const fn is_none(self) -> bool {
         !self.transposed && !self.mirrored_x && !self.mirrored_y
     }
@@ -82,7 +82,7 @@ impl Orientation {
         if self.transposed { (height, width) } else { (width, height) }
     }
 
-    /// The place of a rectangle of the upright picture in a stored picture of the given size.
+    /// Converts a rectangle of the upright picture to the stored picture, which has this size.
     pub(crate) const fn stored_rect(self, rect: Rect, width: u32, height: u32) -> Rect {
         let Rect { mut x, mut y, width: mut w, height: mut h } = rect;
         if self.transposed {
@@ -97,7 +97,7 @@ impl Orientation {
         Rect { x, y, width: w, height: h }
     }
 
-    /// The same for an area.
+    /// Converts an area likewise.
     pub(crate) fn stored_area(self, area: Area, width: u32, height: u32) -> Area {
         let Area { mut x, mut y, width: mut w, height: mut h } = area;
         if self.transposed {
@@ -112,11 +112,11 @@ impl Orientation {
         Area { x, y, width: w, height: h }
     }
 
-    /// Writes the stored pixels `rows` (`height` slices of as many RGB pixels each) upright into
-    /// `out`. `width` and `height` are those of `out`.
+    /// Writes the stored pixels `rows` (slices of RGB pixels) upright into `out`, which is `width` ×
+    /// `height`.
     ///
     /// # Panics
-    /// If the rows do not fill `out`, or do not fit.
+    /// Fails if the rows do not fill `out`, or do not fit.
     pub(crate) fn write<'a>(
         self,
         rows: impl DoubleEndedIterator<Item = &'a [[u8; 3]]> + ExactSizeIterator,

@@ -1,14 +1,13 @@
-//! Whether an encoded picture decodes: the check behind `verify --deep`.
+//! Checks that an encoded picture decodes, for `verify --deep`.
 
 use crate::{FRAMES, Frames, PictureDecoder, Rendering, trim};
 use shardpack_base::parts::grow;
 use shardpack_format::{Error, Limits, Result};
 
-/// Decodes pictures and throws the pixels away.
+/// Decodes pictures and drops the pixels.
 ///
-/// As the loader does it, with [`PictureDecoder`]: a picture that passes is one that can be loaded,
-/// within the same limits. Reused between calls, so that a thread checks many pictures without
-/// allocating for each.
+/// Decodes like the loader, with [`PictureDecoder`]: a picture that passes can be loaded within the same
+/// limits. Reuse it between calls, so that a thread checks many pictures without allocating for each.
 ///
 /// ```
 /// use shardpack_jpeg::PictureCheck;
@@ -17,19 +16,20 @@ use shardpack_format::{Error, Limits, Result};
 /// ```
 #[derive(Debug, Default)]
 pub struct PictureCheck {
-    /// One for the limits of the last picture.
+    /// A decoder, and the limits of the last picture.
     decoder: Option<(Limits, PictureDecoder)>,
     pixels: Vec<u8>,
 }
 
 impl PictureCheck {
-    /// A new check. Each thread has its own.
+    /// Creates a check. Each thread has its own.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Decodes the picture, of a list all, and returns the width and height of the first, in pixels.
+    /// Decodes the picture, or all pictures of a list, and returns the width and height of the first, in
+    /// pixels.
     ///
     /// # Errors
     /// `Format` if it does not decode completely or its media type is unknown; `Limit` if its
@@ -55,7 +55,7 @@ impl PictureCheck {
         if needed > limits.max_decoded_bytes {
             return Err(Error::limit("decoded picture", "max_decoded_bytes", limits.max_decoded_bytes, needed));
         }
-        // The loader refuses it before it opens the record.
+        // The loader rejects it before it opens the record.
         limits.check_pixels(needed, bytes.len() as u64)?;
         let needed = usize::try_from(needed)
             .map_err(|_| Error::usage("decoded picture", "what the address space holds", needed))?;

@@ -1,5 +1,5 @@
-//! Decoding pictures of any kind into slots: JPEG through [`JpegDecoder`], PNG and WebP through the
-//! `image` crate, BMP and TIFF through our own readers.
+//! Decodes pictures of any kind into slots: JPEG through [`JpegDecoder`], PNG and WebP through the `image`
+//! crate, BMP and TIFF through our own readers.
 
 use crate::picture_open::{Opened, open};
 use crate::{
@@ -11,12 +11,11 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// A decoder for one thread, of JPEG, PNG, WebP, BMP and TIFF.
 ///
-/// [`JpegDecoder`] decodes JPEG. Other pictures are decoded as a whole and rendered by the same
-/// rules: 16 bits become 8 by rounding v · 255 / 65535, floats by clamping to 0..=1, palettes, gray,
-/// CMYK and YCbCr become RGB, and alpha is simply dropped (like Pillow's `convert("RGB")`). Of several
-/// pages or frames, also of a list of JPEGs ([`Frames`]), the first is used. Buffers of up to 64 MiB
-/// are kept; decoders allocate more of their own for each picture. A panic of one is an error of its
-/// picture.
+/// [`JpegDecoder`] decodes JPEG. Other pictures are decoded as a whole and rendered by the same rules: 16
+/// bits become 8 by rounding v · 255 / 65535, floats by clamping to 0..=1, palettes, gray, CMYK and YCbCr
+/// become RGB, and alpha is simply dropped (like Pillow's `convert("RGB")`). Of several pages or frames, also
+/// in a list of JPEGs ([`Frames`]), the first is used. Buffers of up to 64 MiB are kept; decoders also
+/// allocate their own buffers for each picture. A panic of a decoder is an error of its picture.
 ///
 /// ```
 /// use shardpack_format::Limits;
@@ -37,15 +36,15 @@ pub struct PictureDecoder {
     jpeg: JpegDecoder,
     limits: Limits,
     renderer: Renderer,
-    /// What becomes RGB.
+    /// Decoded samples before the conversion to RGB.
     raw: Vec<u8>,
-    /// RGB.
+    /// Pixels in RGB.
     pixels: Vec<u8>,
     narrowed: u64,
 }
 
 impl PictureDecoder {
-    /// A decoder. [`JpegDecoder::new`] says what the limits bound.
+    /// Creates a decoder. The limits are described at [`JpegDecoder::new`].
     #[must_use]
     pub fn new(limits: Limits) -> Self {
         Self {
@@ -58,7 +57,7 @@ impl PictureDecoder {
         }
     }
 
-    /// Pictures decoded so far that have more than 8 bits per sample and were reduced to 8.
+    /// Number of pictures so far that had more than 8 bits per sample and were reduced to 8.
     #[must_use]
     pub const fn narrowed(&self) -> u64 {
         self.narrowed
@@ -67,8 +66,8 @@ impl PictureDecoder {
     /// Height and width of the upright picture, from its header.
     ///
     /// # Errors
-    /// `Format` if the media type is unknown or there is no header of that type; `Limit` if the
-    /// picture is too large; `Usage` if the orientation is none of 1..=8.
+    /// `Format` if the media type is unknown or there is no header of that type; `Limit` if the picture is
+    /// too large; `Usage` if the orientation is not in 1..=8.
     pub fn size_of(&mut self, media_type: &str, bytes: &[u8], orientation: u8) -> Result<(u32, u32)> {
         self.guarded(|decoder| {
             let frames = Frames::of(media_type, bytes)?;
@@ -82,14 +81,13 @@ impl PictureDecoder {
         })
     }
 
-    /// Decodes a picture into `slot`, C-contiguous u8, `[height, width, 3]` or
-    /// `[3, height, width]`, exactly as many bytes as the view has. After an error the content of
-    /// `slot` is unspecified and the decoder stays usable.
+    /// Decodes a picture into `slot`, C-contiguous u8, `[height, width, 3]` or `[3, height, width]`, exactly
+    /// the bytes of the view. After an error the content of `slot` is unspecified and the decoder stays
+    /// usable.
     ///
     /// # Errors
-    /// `Format` if the media type is unknown or the picture is damaged; `Limit` if it takes more
-    /// than `max_decoded_bytes`; `Usage` if this picture does not allow the view or the slot has
-    /// another size.
+    /// `Format` if the media type is unknown or the picture is damaged; `Limit` if it takes more than
+    /// `max_decoded_bytes`; `Usage` if this picture does not allow the view or the slot has a different size.
     pub fn decode_into(&mut self, media_type: &str, bytes: &[u8], how: &Rendering, slot: &mut [u8]) -> Result<Decoded> {
         self.guarded(|decoder| {
             let frames = Frames::of(media_type, bytes)?;
@@ -108,10 +106,10 @@ impl PictureDecoder {
         })
     }
 
-    /// Turns a panic of a decoder into an error of its picture: none may pass a sample's border.
+    /// Turns a panic of a decoder into an error of its picture: a panic must not affect other samples.
     fn guarded<T>(&mut self, work: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
         catch_unwind(AssertUnwindSafe(|| work(self))).unwrap_or_else(|panic| {
-            // Whatever state the panic has left is thrown away.
+            // Replaces the decoder, whose state after the panic is unknown.
             *self = Self { narrowed: self.narrowed, ..Self::new(self.limits.clone()) };
             let found = format!("a panic of its decoder: {}", panic_text(&*panic));
             Err(Error::format("picture", "one that decodes", found))

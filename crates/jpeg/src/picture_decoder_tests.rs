@@ -70,7 +70,7 @@ fn pictures_that_lose_bits_are_counted() {
         }
         assert_eq!(decoder.narrowed(), 2 * expected);
     }
-    // A picture that does not decode does not count.
+    // A picture that does not decode is not counted.
     let cut = written(&sixteen(), ImageFormat::Png);
     decoder.decode_into("image/png", &cut[..cut.len() / 2], &Rendering::default(), &mut slot).unwrap_err();
     assert_eq!(decoder.narrowed(), 4);

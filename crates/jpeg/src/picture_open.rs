@@ -8,8 +8,7 @@ use shardpack_base::parts::grow;
 use shardpack_format::{Error, Limits, Result};
 use std::io::Cursor;
 
-/// What a decoder may take besides the pixels and the file: rows, tiles and tables of small
-/// pictures.
+/// Bytes that a decoder may take besides the pixels and the file: rows, tiles and tables of small pictures.
 const SLACK_BYTES: u64 = 16 << 20;
 
 /// A picture whose header was read, to be decoded once.
@@ -20,7 +19,8 @@ pub(crate) enum Opened<'a> {
     Tiff(Box<Tiff<'a>>),
 }
 
-/// Reads the header of a picture of this media type, and compares its sizes with the limits. `None` for a JPEG.
+/// Reads the header of a picture of this media type, and compares its sizes with the limits. Returns `None`
+/// for a JPEG.
 ///
 /// # Errors
 /// `Format` if there is no header of this type, or the type is unknown; `Limit` if the picture takes more than
@@ -49,7 +49,7 @@ impl Opened<'_> {
         }
     }
 
-    /// Whether samples have more than 8 bits.
+    /// True if samples have more than 8 bits.
     pub(crate) fn is_deep(&self) -> bool {
         match self {
             Self::Image(decoder) => {
@@ -61,10 +61,10 @@ impl Opened<'_> {
         }
     }
 
-    /// Decodes all of it into `rgb`, 3 bytes for each pixel. `raw` is scratch memory.
+    /// Decodes the whole picture into `rgb`, 3 bytes for each pixel. `raw` is scratch memory.
     ///
     /// # Errors
-    /// `Format` if it is damaged.
+    /// `Format` if the picture is damaged.
     pub(crate) fn decode(self, raw: &mut Vec<u8>, rgb: &mut [u8]) -> Result<()> {
         match self {
             Self::Image(decoder) => {
@@ -85,12 +85,12 @@ impl Opened<'_> {
     }
 }
 
-/// Opens what the `image` crate decodes.
+/// Opens a picture for the `image` crate.
 ///
-/// Whatever the limits are, a decoder may take only a few times the decoded picture and its file.
-/// The PNG decoder reads everything before the pixels before it tells their size: it may take a
-/// fixed amount and a few times the file, whatever size the header claims. An ICC profile or a text
-/// that is compressed a thousandfold is left out, or is an error.
+/// Independent of the limits, a decoder may take only a few times the decoded picture and its file. The PNG
+/// decoder reads everything before the pixels before it reports their size: it may take a fixed amount and a
+/// few times the file, regardless of the size in the header. An ICC profile or a text that is compressed a
+/// thousandfold is skipped, or is an error.
 fn open_image<'a>(format: ImageFormat, bytes: &'a [u8], limits: &Limits) -> Result<impl ImageDecoder + 'a> {
     let is_png = format == ImageFormat::Png;
     if let Some((width, height)) = png_size(bytes).filter(|_| is_png) {
@@ -107,7 +107,8 @@ fn open_image<'a>(format: ImageFormat, bytes: &'a [u8], limits: &Limits) -> Resu
     Ok(decoder)
 }
 
-/// Bytes of the picture, if they are within the limits. Whatever is stored, 3 for each pixel are made.
+/// Returns the bytes of the picture, if they are within the limits. Any picture also decodes to 3 bytes per
+/// pixel.
 fn check(stored: u64, width: u32, height: u32, limits: &Limits) -> Result<u64> {
     let needed = stored.max((u64::from(width) * u64::from(height)).saturating_mul(3));
     if needed > limits.max_decoded_bytes {
@@ -116,7 +117,7 @@ fn check(stored: u64, width: u32, height: u32, limits: &Limits) -> Result<u64> {
     Ok(needed)
 }
 
-/// What the decoder of a picture of `decoded` bytes may take.
+/// Memory budget of the decoder of a picture of `decoded` bytes.
 fn budget(decoded: u64, file: &[u8], limits: &Limits) -> image::Limits {
     let own = decoded.saturating_add(file.len() as u64).saturating_mul(4).saturating_add(SLACK_BYTES);
     let mut bounds = image::Limits::default();
@@ -175,7 +176,7 @@ mod tests {
         out
     }
 
-    /// Bytes of the profile that the decoder took, and whether it read the pixels.
+    /// Bytes of the profile that the decoder read, and true if it read the pixels.
     fn opened(png: &[u8]) -> (usize, bool) {
         let mut decoder = open_image(ImageFormat::Png, png, &Limits::default()).unwrap();
         let profile = decoder.icc_profile().unwrap().map_or(0, |profile| profile.len());
@@ -190,11 +191,11 @@ mod tests {
         assert!(large.len() < 1 << 20, "{} bytes", large.len());
         assert_eq!(opened(&large), (0, true));
         assert_eq!(opened(&png(4, 600 << 10)), (600 << 10, true), "one of the usual size");
-        // 27 MB of pixels out of a small file: the budget is not theirs.
+        // 27 MB of pixels from a small file do not raise the budget of the profile.
         assert_eq!(opened(&png(3000, 1 << 10)), (1 << 10, true), "a large picture");
     }
 
-    /// The same file, whose header claims another size.
+    /// The same file with a different size in its header.
     fn claims(mut png: Vec<u8>, side: u32) -> Vec<u8> {
         png[16..24].copy_from_slice(&[side.to_be_bytes(), side.to_be_bytes()].concat());
         let crc = crc32fast::hash(&png[12..29]);
@@ -210,7 +211,7 @@ mod tests {
         assert_eq!(decoder.dimensions(), (12_000, 12_000));
         assert_eq!(decoder.icc_profile().unwrap().map_or(0, |profile| profile.len()), 0);
         let limits = Limits { max_decoded_bytes: 432_000_000 - 1, ..Limits::default() };
-        // Refused by its header alone: what follows is no PNG.
+        // Rejected by its header alone: the rest is no PNG.
         let error = open_image(ImageFormat::Png, &large[..33], &limits).map(drop).unwrap_err().to_string();
         assert!(error.contains("432000000"), "{error}");
     }

@@ -1,4 +1,4 @@
-//! Quantisation tables (T.81, B.2.4.1): they tell which of two pictures lost more.
+//! Quantisation tables (T.81, B.2.4.1), for finding which of two pictures lost more.
 #![deny(clippy::indexing_slicing)]
 
 use super::JpegHeader;
@@ -6,7 +6,7 @@ use super::metadata::segments;
 use super::turbo::{Compressor, Encoding, PixelFormat, Subsampling};
 use shardpack_format::Result;
 
-/// DQT.
+/// Marker DQT.
 const QUANTISATION: u8 = 0xDB;
 
 /// The steps of each component's 64 coefficients, in the order of the file.
@@ -53,8 +53,7 @@ impl Steps {
         Ok(JpegHeader::parse(&jpeg).ok().and_then(|header| Self::of(&jpeg, &header)))
     }
 
-    /// Whether none of the steps of the first `components` is finer than its counterpart in
-    /// `other`.
+    /// True if no step of the first `components` components is finer than its counterpart in `other`.
     pub(super) fn as_coarse_as(&self, other: &Self, components: usize) -> bool {
         let pairs = self.0.iter().flatten().zip(other.0.iter().flatten()).take(64 * components);
         pairs.into_iter().all(|(mine, theirs)| mine >= theirs)
@@ -88,7 +87,7 @@ mod tests {
         let mut wrong_number = jpeg.clone();
         wrong_number[at + 4] = 7;
         assert_eq!(Steps::of(&wrong_number, &header), None);
-        // The table claims to have 16 bits: then there are too few of them.
+        // The table claims 16 bits, so it is too short.
         let mut wide = jpeg.clone();
         wide[at + 4] = 0x10;
         assert_eq!(Steps::of(&wide, &header), None);

@@ -15,13 +15,13 @@ use std::fmt;
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Rect {
-    /// Columns left of it.
+    /// Columns to the left of the rectangle.
     pub x: u32,
-    /// Rows above it.
+    /// Rows above the rectangle.
     pub y: u32,
-    /// Columns.
+    /// Number of columns.
     pub width: u32,
-    /// Rows.
+    /// Number of rows.
     pub height: u32,
 }
 
@@ -32,19 +32,19 @@ impl Rect {
         Self { x: 0, y: 0, width, height }
     }
 
-    /// The column after the last one; `u32::MAX` if it is beyond that.
+    /// The column after the last one, at most `u32::MAX`.
     #[must_use]
     pub const fn right(&self) -> u32 {
         self.x.saturating_add(self.width)
     }
 
-    /// The row after the last one; `u32::MAX` if it is beyond that.
+    /// The row after the last one, at most `u32::MAX`.
     #[must_use]
     pub const fn bottom(&self) -> u32 {
         self.y.saturating_add(self.height)
     }
 
-    /// Whether every pixel of `other` is in this one.
+    /// True if every pixel of `other` is in this rectangle.
     #[must_use]
     pub const fn contains(&self, other: &Self) -> bool {
         self.x <= other.x && self.y <= other.y && other.right() <= self.right() && other.bottom() <= self.bottom()
@@ -56,7 +56,7 @@ impl Rect {
         outer.contains(self).then(|| Self { x: self.x - outer.x, y: self.y - outer.y, ..*self })
     }
 
-    /// Whether it has pixels, all of them within a picture of `width` × `height`.
+    /// Fails unless the rectangle has pixels, all within a picture of `width` × `height`.
     pub(super) fn check(&self, width: u32, height: u32) -> Result<()> {
         // This is exact; `right` and `bottom` stop at the largest number.
         let ends = (self.x.checked_add(self.width), self.y.checked_add(self.height));

@@ -1,4 +1,4 @@
-//! Lossy re-encoding: decode, turn upright, shrink, encode as a tiled baseline JPEG with optimised
+//! Lossy re-encoding: decodes, turns upright, shrinks, and encodes as a tiled baseline JPEG with optimised
 //! Huffman tables.
 //!
 //! There is one encoder, libjpeg-turbo's: trellis quantisation was measured and gains nothing at
@@ -24,7 +24,7 @@ use super::{JpegHeader, PixelLayout, Rect, Sampling};
 use fast_image_resize as fir;
 use shardpack_format::{Error, Limits, Result, bug, to_usize};
 
-/// What was done with the picture.
+/// Outcome of re-encoding a picture.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReencodeOutcome {
     /// Re-encoded.
@@ -33,36 +33,35 @@ pub enum ReencodeOutcome {
         quality: u8,
         /// MCUs between restart markers.
         interval: u16,
-        /// Segments in a row of MCUs, rounded up: tiles side by side, if the interval divides the
+        /// Number of segments in a row of MCUs, rounded up: the number of tiles if the interval divides the
         /// row.
         tiles_per_row: u32,
-        /// Segments of the picture.
+        /// Number of segments of the picture.
         segments: u32,
     },
-    /// The source, tiled or kept. Re-encoded it would not have been smaller, or it is already as
-    /// coarse as requested, or it cannot be decoded to colours or grey.
+    /// The source, tiled or kept, because the re-encoded picture would not be smaller, or the source is
+    /// already as coarse as requested, or it cannot be decoded to colours or grey.
     Source(TileOutcome),
 }
 
-/// What [`JpegReencoder::reencode`] wrote.
+/// Result of [`JpegReencoder::reencode`].
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Reencoded {
-    /// Re-encoded or not.
+    /// Outcome: re-encoded or not.
     pub outcome: ReencodeOutcome,
     /// Width of the stored picture, in pixels, before `orientation` is applied.
     pub width: u32,
     /// Height of the stored picture, in pixels, before `orientation` is applied.
     pub height: u32,
-    /// Exif orientation still to be applied after decoding, 1..=8. An encoded picture is upright:
-    /// 1.
+    /// Exif orientation to apply after decoding, 1..=8. An encoded picture is upright: 1.
     pub orientation: u8,
     /// Exif orientation that was applied to the coefficients of a source that is not re-encoded; 1
     /// = none.
     pub applied: u8,
     /// SSIMULACRA2 against the source, decoded, upright and resized. For a picture of more than
-    /// [`SCORE_MAX_PIXELS`](super::SCORE_MAX_PIXELS), the score of its centre. `None` if no score
-    /// was requested, and for a source that is stored itself: that would count as 100 and say
-    /// nothing about the encoder.
+    /// [`SCORE_MAX_PIXELS`](super::SCORE_MAX_PIXELS), the score of its centre. `None` if no score was
+    /// requested, and if the source itself is stored: its score would be 100 and say nothing about the
+    /// encoder.
     pub score: Option<f64>,
 }
 
@@ -82,11 +81,11 @@ pub struct JpegReencoder {
     resizer: fir::Resizer,
     /// Pixels of the picture to be encoded.
     pixels: Vec<u8>,
-    /// Pixels at intermediate steps, and those of encoded pictures.
+    /// Pixels at intermediate steps, and of encoded pictures.
     other: Vec<u8>,
     encoded: Vec<u8>,
     best: Vec<u8>,
-    /// The encoder's steps at the quality requested last.
+    /// The encoder's steps at the last requested quality.
     steps: Option<(u8, Option<Steps>)>,
 }
 
@@ -97,7 +96,7 @@ impl std::fmt::Debug for JpegReencoder {
 }
 
 impl JpegReencoder {
-    /// A re-encoder without buffers yet.
+    /// Creates a re-encoder without buffers yet.
     ///
     /// # Errors
     /// `Usage` if libjpeg-turbo cannot be set up (out of memory).
@@ -115,22 +114,22 @@ impl JpegReencoder {
         })
     }
 
-    /// Appends the re-encoded picture to `out`, and scores it if `score` is set (a search for a
-    /// score knows it anyway). Scoring takes
-    /// [`SCORE_BYTES_PER_PIXEL`](super::SCORE_BYTES_PER_PIXEL) more memory, which is freed again.
+    /// Appends the re-encoded picture to `out`, and scores it if `score` is set (a search for a score
+    /// computes it anyway). Scoring takes [`SCORE_BYTES_PER_PIXEL`](super::SCORE_BYTES_PER_PIXEL) more
+    /// memory, which is freed again.
     ///
-    /// The source is stored instead, tiled as `options.tile` says, in three cases. First, if it is
-    /// not resized and its own bytes, without metadata, are no more than the encoded ones. Second,
-    /// if it is neither resized nor subsampled, and all its quantisation steps are as coarse as
-    /// those of the requested fixed quality: finer steps would cost bytes and bring nothing back,
-    /// so encoding is not even tried. Third, if it cannot be encoded: two components, other than 8
-    /// bits, hierarchical, sampling factors that fit no scan, and CMYK. A CMYK picture that is too
-    /// large is converted to RGB, as in decoding (without its profile), and encoded.
+    /// The source is stored instead, tiled as `options.tile` says, in three cases. First, if it is not
+    /// resized and its own bytes, without metadata, are no more than the encoded bytes. Second, if it is
+    /// neither resized nor subsampled, and all its quantisation steps are as coarse as the steps of the
+    /// requested fixed quality: finer steps would cost bytes and restore nothing, so encoding is not even
+    /// tried. Third, if it cannot be encoded: two components, other than 8 bits, hierarchical, sampling
+    /// factors that fit no scan, and CMYK. A CMYK picture that is too large is converted to RGB, as in
+    /// decoding (without its profile), and encoded.
     ///
     /// # Errors
-    /// `Format` if the picture is damaged, which includes every warning of libjpeg-turbo; `Limit`
-    /// if it has too many pixels; `Usage` for options outside their ranges, and for a picture that
-    /// cannot be scored. Then `out` is unchanged.
+    /// `Format` if the picture is damaged, which includes every warning of libjpeg-turbo; `Limit` if it has
+    /// too many pixels; `Usage` for options outside their ranges, and for a picture that cannot be scored. An
+    /// error leaves `out` unchanged.
     pub fn reencode(
         &mut self,
         jpeg: &[u8],
@@ -184,7 +183,7 @@ impl JpegReencoder {
         let (quality, interval, score) = match options.quality {
             Quality::Fixed(quality) => {
                 let interval = self.encode(quality, subsampling, size, options)?;
-                // A picture that is thrown away needs no score.
+                // A discarded picture needs no score.
                 let score = match score && (resized || self.encoded.len() < source_bytes) {
                     true => Some(self.score(&Reference::new(&self.pixels, size)?, size)?),
                     false => None,
@@ -217,9 +216,9 @@ impl JpegReencoder {
     /// ```
     ///
     /// # Errors
-    /// `Usage` if the pixels are not `height * width * channels` bytes, if a JPEG cannot have such
-    /// a side (1 to 65,535), for options outside their ranges, and for a picture that cannot be
-    /// scored. Then `out` is unchanged.
+    /// `Usage` if the pixels are not `height * width * channels` bytes, if a side is outside the range of a
+    /// JPEG (1 to 65,535), for options outside their ranges, and for a picture that cannot be scored. An
+    /// error leaves `out` unchanged.
     pub fn encode_pixels(
         &mut self,
         pixels: &[u8],
@@ -268,7 +267,7 @@ impl JpegReencoder {
         Ok(made)
     }
 
-    /// What `self.encoded` is.
+    /// The outcome for `self.encoded`.
     fn encoded_as(&self, quality: u8, interval: u16, size: (u32, u32), score: Option<f64>) -> Result<Reencoded> {
         let grid = McuGrid::of(&parse(&self.encoded)?);
         Ok(Reencoded {
@@ -286,8 +285,7 @@ impl JpegReencoder {
         })
     }
 
-    /// Whether encoding at `quality` would quantise no coefficient of the picture more coarsely
-    /// than now.
+    /// True if encoding at `quality` would quantise no coefficient of the picture more coarsely than now.
     fn is_as_coarse(&mut self, jpeg: &[u8], header: &JpegHeader, quality: u8) -> Result<bool> {
         let asked = match self.steps {
             Some((of, steps)) if of == quality => steps,
@@ -309,7 +307,7 @@ impl JpegReencoder {
         })
     }
 
-    /// Decodes to RGB, and grey too: the encoder gets its luma back bit for bit.
+    /// Decodes to RGB, also from grey: the encoder restores the luma bit for bit.
     fn decode(&mut self, jpeg: &[u8], limits: &Limits) -> Result<()> {
         self.decoder.set_bounds(Bounds::of(limits));
         let picture = self.decoder.open(jpeg)?;
@@ -341,10 +339,10 @@ impl JpegReencoder {
         std::mem::swap(&mut self.pixels, &mut self.other);
     }
 
-    /// `rgb`, `[height, width, 3]`, shrunk as before encoding. `from` and `to` are width and height.
+    /// Shrinks `rgb`, `[height, width, 3]`, as before encoding. `from` and `to` are width and height.
     ///
     /// # Errors
-    /// `Usage` if `rgb` is not of the size `from`, or cannot be resized to `to`.
+    /// `Usage` if `rgb` does not have the size `from`, or cannot be resized to `to`.
     pub fn shrunk(&mut self, rgb: Vec<u8>, from: (u32, u32), to: (u32, u32)) -> Result<Vec<u8>> {
         self.pixels = rgb;
         self.shrink(from, to)?;
@@ -381,7 +379,7 @@ impl JpegReencoder {
         Ok(interval)
     }
 
-    /// The score of `self.encoded`.
+    /// Scores `self.encoded`.
     fn score(&mut self, reference: &Reference, size: (u32, u32)) -> Result<f64> {
         self.other.resize(self.pixels.len(), 0);
         let picture = self.decoder.open(&self.encoded)?;
@@ -418,7 +416,7 @@ impl JpegReencoder {
                         std::mem::swap(&mut self.encoded, &mut self.best);
                         found
                     }
-                    // Every try was too low, the last of them at 100.
+                    // Every score was too low, even at quality 100.
                     None => (quality, interval, Some(score)),
                 });
             }
@@ -447,7 +445,7 @@ fn subsampling_of(asked: ChromaSampling, header: &JpegHeader, turn: Orientation)
     }
 }
 
-/// The MCUs of a picture that is not encoded yet.
+/// Returns the MCU grid of a picture before it is encoded.
 const fn grid(subsampling: Subsampling, width: u32, height: u32) -> McuGrid {
     let (mcu_width, mcu_height, blocks) = match subsampling {
         Subsampling::Gray => (8, 8, 1),

@@ -5,7 +5,7 @@ use crate::testing::{Jpeg, exif, shared_data};
 use crate::turbo::Process;
 use proptest::prelude::*;
 
-/// Quality 98: re-encoding makes it smaller.
+/// A source of quality 98, so that re-encoding makes it smaller.
 fn source(size: (u32, u32), subsampling: Subsampling) -> Vec<u8> {
     encode(size, PixelFormat::Rgb, Encoding { quality: 98, ..plain(subsampling) }, None)
 }
@@ -72,7 +72,7 @@ proptest! {
         check_tiles(done, &stored);
         let upright = if orientation > 4 { (size.1, size.0) } else { size };
         prop_assert_eq!((done.width, done.height), resize.of(upright.0, upright.1));
-        // A pixel or two may come out as they were.
+        // A pixel or two may come out unchanged.
         prop_assert!(done.score.unwrap() < 100.0 || done.width * done.height < 64);
         let found = JpegHeader::parse(&stored).unwrap().sampling();
         let kept = [Sampling::S444, Sampling::S422, Sampling::S420, Sampling::S440, Sampling::S411, Sampling::Gray][sampling];
@@ -111,7 +111,7 @@ fn a_turned_picture_shows_the_same() {
     let upright = source((96, 64), Subsampling::S444);
     let (_, _, expected) = decode(&run(&upright, &fixed(90), false).unwrap().1);
     for (orientation, operation) in (2..=8).map(|o| (o, crate::tile::operation(o as u8))) {
-        // The coefficients are first turned the other way.
+        // The coefficients are first turned in the opposite direction.
         let inverse = match orientation {
             6 => crate::tile::operation(8),
             8 => crate::tile::operation(6),

@@ -1,4 +1,4 @@
-//! From decoded pixels to the caller's slot: crop, resize, turn, reflect. Shared by all kinds of
+//! From decoded pixels to the caller's slot: crops, resizes, turns, reflects. Shared by all kinds of
 //! pictures.
 
 use super::orientation::{Orientation, PixelLayout};
@@ -9,7 +9,7 @@ use super::{DrawKey, Rect, View};
 use shardpack_base::parts::grow;
 use shardpack_format::{Error, Result};
 
-/// What to make from a picture.
+/// Request for a rendering of a picture.
 ///
 /// ```
 /// use shardpack_jpeg::{DrawKey, PixelLayout, Rendering, View};
@@ -23,8 +23,7 @@ use shardpack_format::{Error, Result};
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Rendering {
-    /// Which part, and at what size, in coordinates of the upright picture. Default: the whole
-    /// picture.
+    /// Part and size, in coordinates of the upright picture. Default: the whole picture.
     pub view: View,
     /// The source of random numbers for random views.
     pub key: DrawKey,
@@ -45,7 +44,7 @@ impl Default for Rendering {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct RenderPlan {
     turn: Orientation,
-    /// The part that is shown.
+    /// The shown part.
     pub(crate) area: Area,
     /// The pixels that may be used.
     pub(crate) window: Rect,
@@ -88,12 +87,12 @@ impl RenderPlan {
         Ok(Self { turn, area, window, resized, output: (width, height), layout: how.layout, resizing, border })
     }
 
-    /// The rectangle whose pixels are the output, if nothing is resized.
+    /// Returns the rectangle whose pixels are the output, if nothing is resized.
     pub(crate) fn exact(&self) -> Option<Rect> {
         self.area.rect().filter(|rect| (rect.width, rect.height) == self.resized)
     }
 
-    /// Whether the output's bytes are those of the stored rectangle, in order.
+    /// True if the output's bytes equal the bytes of the stored rectangle, in order.
     pub(crate) fn is_plain(&self) -> bool {
         self.turn.is_none() && self.layout == PixelLayout::HeightWidthChannels && self.border.is_none()
     }
@@ -104,7 +103,7 @@ impl RenderPlan {
 pub(crate) struct Renderer {
     resizer: Resizer,
     resized: Vec<u8>,
-    /// What is put between borders.
+    /// The picture between borders.
     inner: Vec<u8>,
 }
 
@@ -119,7 +118,7 @@ impl Renderer {
         Self { resizer: Resizer::new(), resized: Vec::new(), inner: Vec::new() }
     }
 
-    /// Frees the buffers that an unusually large picture has left.
+    /// Frees buffers that became large for an unusually large picture.
     pub(crate) fn trim(&mut self) {
         trim([&mut self.resized, &mut self.inner]);
         self.resizer.trim();
@@ -154,7 +153,7 @@ impl Renderer {
         Ok(())
     }
 
-    /// Renders the picture between borders, and fills these.
+    /// Renders the picture between borders, and fills the borders.
     fn padded(&mut self, plan: &RenderPlan, border: Border, from: &Cutout<'_>, slot: &mut [u8]) -> Result<()> {
         let Border { inner, fill } = border;
         let (width, height) = (plan.output.0 as usize, plan.output.1 as usize);
@@ -172,7 +171,7 @@ impl Renderer {
             }
         };
         let stride = width * pixel;
-        // Without borders at the sides its rows follow each other in the output, too.
+        // Without borders at the sides the picture's rows are contiguous in the output too.
         if pixel == 3 && inner.width as usize == width {
             return self.render(&plan, from, &mut slot[inner.y as usize * stride..][..bytes]);
         }

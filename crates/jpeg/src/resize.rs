@@ -2,10 +2,9 @@
 //! shrinks, the filter is widened by the ratio.
 //!
 //! These are the filters of Pillow's `Image.resize(…, BILINEAR)` or `BICUBIC`, and of torchvision's
-//! `Resize(antialias=True)`: a triangle as wide as two output pixels, and a cubic as wide as four
-//! (a = −0.5). The arithmetic is that of `fast_image_resize`, which is Pillow-SIMD's (weights of 16
-//! bits; bilinear along y first). So single values sometimes differ from Pillow's by one level;
-//! `resize_tests.rs` has the figures.
+//! `Resize(antialias=True)`: a triangle as wide as two output pixels, and a cubic as wide as four (a = −0.5).
+//! The arithmetic is from `fast_image_resize`, which follows Pillow-SIMD (weights of 16 bits; bilinear along
+//! y first). So single values sometimes differ from Pillow's by one level; `resize_tests.rs` has the figures.
 
 use super::Rect;
 use super::interpolation::Interpolation;
@@ -17,17 +16,18 @@ use fast_image_resize::pixels::U8x3;
 use shardpack_base::parts::grow;
 use shardpack_format::{Error, Result};
 
-/// A centre that is so near to the border of two pixels lies on it but for rounding: in the right one.
+/// A centre within this distance of the border of two pixels is on the border except for rounding, and takes
+/// the right pixel.
 const TIE: f64 = 1e-7;
 
-/// How a picture is resized, in coordinates of its stored pixels.
+/// Resizing of a picture, in coordinates of its stored pixels.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Resizing {
     pub(crate) interpolation: Interpolation,
-    /// Which axes the upright picture counts from the other edge: a centre between two pixels takes
-    /// the one that is right of it, or below, as it is seen.
+    /// Axes that are mirrored in the upright picture: a centre between two pixels takes the right or lower
+    /// pixel of the upright picture.
     pub(crate) mirrored: [bool; 2],
-    /// Whether its rows are columns of the upright picture.
+    /// True if stored rows are columns of the upright picture.
     pub(crate) transposed: bool,
 }
 
@@ -40,7 +40,7 @@ pub(crate) struct RgbPixels<'a> {
 }
 
 impl<'a> RgbPixels<'a> {
-    /// The rows of a rectangle, if it is inside.
+    /// Returns the rows of a rectangle, if it is inside.
     pub(super) fn rows(self, rect: Rect) -> Option<impl DoubleEndedIterator<Item = &'a [[u8; 3]]> + ExactSizeIterator> {
         let (x, y) = (rect.x as usize, rect.y as usize);
         let (columns, rows) = (x..x + rect.width as usize, y..y + rect.height as usize);
@@ -65,10 +65,10 @@ pub(crate) struct Cutout<'a> {
 /// A resizer for one thread.
 pub(super) struct Resizer {
     inner: fir::Resizer,
-    /// Of the nearest pixels.
+    /// Source columns of the nearest pixels.
     columns: Vec<usize>,
     rows: Vec<usize>,
-    /// Resized along one axis.
+    /// Pixels resized along one axis.
     between: Vec<u8>,
 }
 
@@ -77,7 +77,7 @@ impl Resizer {
         Self { inner: fir::Resizer::new(), columns: Vec::new(), rows: Vec::new(), between: Vec::new() }
     }
 
-    /// Frees the buffers that an unusually large picture has left.
+    /// Frees buffers that became large for an unusually large picture.
     pub(super) fn trim(&mut self) {
         trim([&mut self.between]);
         if self.inner.size_of_internal_buffers() > KEPT_BYTES {
@@ -88,7 +88,7 @@ impl Resizer {
     /// Resizes an area to `width` × `height` into `out`.
     ///
     /// # Errors
-    /// `Usage` if the window is not within the picture, or `out` has another size.
+    /// `Usage` if the window is not within the picture, or `out` has a different size.
     pub(super) fn resize(
         &mut self,
         from: &Cutout<'_>,
@@ -98,7 +98,7 @@ impl Resizer {
         out: &mut [u8],
     ) -> Result<()> {
         let Cutout { pixels: from, window, area } = *from;
-        // Values that rounding puts outside the window would be refused.
+        // Values that rounding puts outside the window would be errors.
         let (x, y) = ((area.x - f64::from(window.x)).max(0.0), (area.y - f64::from(window.y)).max(0.0));
         let (w, h) = (area.width.min(f64::from(window.width) - x), area.height.min(f64::from(window.height) - y));
         let filter = match how.interpolation {
@@ -116,11 +116,11 @@ impl Resizer {
         if how.interpolation == Interpolation::Bilinear || !both {
             return resize_window(&mut self.inner, from, window, (width, height), &options.crop(x, y, w, h), out);
         }
-        // A cubic is resized along one axis at a time, for two reasons. The crate resizes along y first;
-        // what overshoots is cut off in between, so the order counts, and Pillow and torchvision resize
-        // upright pictures along x first. And the crate expects that the first output pixel uses the
-        // first input pixel of all. A cubic is zero at a distance of 1, so the first output pixel may
-        // use fewer than the second; version 6.1.0 then reads outside of its buffer.
+        // A cubic is resized along one axis at a time, for two reasons. The crate resizes along y first.
+        // Overshoots are clamped between the two passes, so the order matters, and Pillow and torchvision
+        // resize upright pictures along x first. And the crate expects that the first output pixel uses the
+        // first input pixel of all. A cubic is zero at a distance of 1, so the first output pixel may use
+        // fewer than the second; version 6.1.0 then reads outside of its buffer.
         let (columns, rows) = (window.width, window.height);
         let along_x = |rows: u32| options.crop(x, 0.0, w, f64::from(rows));
         let along_y = |columns: u32| options.crop(0.0, y, f64::from(columns), h);
@@ -136,7 +136,7 @@ impl Resizer {
         resize_window(&mut self.inner, between, window, (width, height), &then, out)
     }
 
-    /// Takes the pixels of the rows and columns that are known.
+    /// Copies the pixels of the nearest rows and columns.
     fn take(&self, from: RgbPixels<'_>, window: Rect, out: &mut [u8]) -> Result<()> {
         let width = self.columns.len();
         if out.len() != width * self.rows.len() * 3 {
@@ -155,7 +155,8 @@ impl Resizer {
     }
 }
 
-/// In which pixels of a side the centres of `count` pixels lie that show `extent` from `start` on.
+/// Finds the pixels of a side that contain the centres of `count` output pixels. The output shows `extent`
+/// from `start` on.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "not negative, and bounded by the side")]
 fn nearest(out: &mut Vec<usize>, start: f64, extent: f64, count: u32, side: u32, mirrored: bool) {
     let last = side.saturating_sub(1) as usize;
@@ -171,7 +172,7 @@ fn nearest(out: &mut Vec<usize>, start: f64, extent: f64, count: u32, side: u32,
 }
 
 /// Resizes a window of a picture into `out`, a picture of `size`. Every resizing goes through here:
-/// `fast_image_resize` is compiled anew for each type of view.
+/// `fast_image_resize` is compiled again for each type of view.
 pub(super) fn resize_window(
     resizer: &mut fir::Resizer,
     from: RgbPixels<'_>,

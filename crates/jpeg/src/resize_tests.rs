@@ -37,8 +37,8 @@ fn nothing_outside_of_the_window_is_seen() {
     }
 }
 
-/// The first output pixel lies at a distance of 1 from the first input pixel, where a cubic is zero:
-/// it uses fewer pixels at the border than the second one does.
+/// The first output pixel lies at a distance of 1 from the first input pixel, where a cubic is zero: it uses
+/// fewer pixels at the border than the second output pixel.
 #[test]
 fn a_cubic_that_is_zero_at_the_border_stays_within_the_picture() {
     let bytes = gradients();
@@ -55,7 +55,7 @@ fn a_cubic_that_is_zero_at_the_border_stays_within_the_picture() {
                     .resize(&Cutout { pixels: from, window: Rect::whole(37, 29), area }, to.0, to.1, how, out)
                     .unwrap();
             }
-            // The order of the axes counts only where a value overshoots.
+            // The order of the axes matters only where a value overshoots.
             let alike = out[0].iter().zip(&out[1]).filter(|(a, b)| a.abs_diff(**b) <= 1).count();
             assert!(alike * 2 > out[0].len(), "{start} {size:?}: {alike} of {}", out[0].len());
         }
@@ -91,7 +91,7 @@ const LARGE: [u8; 168] = [
     123, 165, 63, 15, 57, 99, 54, 96, 138, 96, 138, 180, 139, 181, 223, 185, 83, 125, 218, 4, 46,
 ];
 
-/// The same by `Image.BICUBIC`.
+/// Pillow's output for `Image.BICUBIC`.
 const CROPPED_BICUBIC: [u8; 126] = [
     131, 143, 129, 127, 131, 127, 130, 133, 133, 125, 118, 111, 125, 117, 124, 123, 132, 129, 121, 130, 121, 124, 125,
     123, 130, 118, 126, 123, 122, 126, 120, 125, 141, 129, 130, 130, 131, 123, 122, 122, 120, 119, 117, 131, 132, 129,
@@ -101,14 +101,14 @@ const CROPPED_BICUBIC: [u8; 126] = [
     129, 121, 112, 145, 146, 138, 131, 121, 124, 135, 138,
 ];
 
-/// The same by `Image.BICUBIC`.
+/// Pillow's output for `Image.BICUBIC`.
 const SMALL_BICUBIC: [u8; 60] = [
     97, 111, 114, 136, 137, 128, 122, 121, 120, 125, 125, 127, 121, 128, 125, 126, 136, 130, 125, 125, 125, 124, 123,
     127, 134, 128, 124, 126, 122, 125, 132, 123, 128, 121, 128, 119, 124, 132, 118, 123, 118, 128, 128, 125, 134, 127,
     126, 125, 127, 128, 128, 124, 129, 129, 122, 135, 132, 134, 126, 127,
 ];
 
-/// The same by `Image.BICUBIC`.
+/// Pillow's output for `Image.BICUBIC`.
 const LARGE_BICUBIC: [u8; 168] = [
     124, 144, 163, 140, 160, 204, 172, 193, 222, 235, 255, 61, 179, 200, 0, 20, 41, 51, 38, 59, 93, 77, 98, 118, 133,
     155, 185, 155, 182, 175, 180, 212, 142, 169, 195, 48, 114, 136, 22, 31, 54, 70, 59, 82, 114, 94, 117, 139, 151,
@@ -119,7 +119,7 @@ const LARGE_BICUBIC: [u8; 168] = [
     48, 0, 53, 103, 42, 90, 143, 100, 150, 193, 142, 192, 235, 196, 71, 113, 227, 0, 16,
 ];
 
-/// And by torchvision 0.29.2, `InterpolationMode.NEAREST_EXACT`.
+/// Output of torchvision 0.29.2 for `InterpolationMode.NEAREST_EXACT`.
 const CROPPED_NEAREST: [u8; 126] = [
     203, 231, 3, 195, 223, 251, 128, 156, 184, 211, 239, 11, 27, 55, 83, 124, 152, 180, 156, 184, 212, 75, 131, 187,
     147, 203, 3, 180, 236, 36, 107, 163, 219, 3, 59, 115, 200, 0, 56, 56, 112, 168, 203, 31, 115, 99, 183, 11, 232, 60,
@@ -129,14 +129,14 @@ const CROPPED_NEAREST: [u8; 126] = [
     248,
 ];
 
-/// And by torchvision 0.29.2, `InterpolationMode.NEAREST_EXACT`.
+/// Output of torchvision 0.29.2 for `InterpolationMode.NEAREST_EXACT`.
 const SMALL_NEAREST: [u8; 60] = [
     93, 114, 135, 37, 58, 79, 239, 4, 25, 223, 244, 9, 199, 220, 241, 247, 61, 131, 215, 29, 99, 150, 220, 34, 123,
     193, 7, 123, 193, 7, 167, 37, 163, 199, 69, 195, 158, 28, 154, 155, 25, 151, 219, 89, 215, 65, 240, 159, 121, 40,
     215, 69, 244, 163, 55, 230, 149, 143, 62, 237,
 ];
 
-/// And by torchvision 0.29.2, `InterpolationMode.NEAREST_EXACT`.
+/// Output of torchvision 0.29.2 for `InterpolationMode.NEAREST_EXACT`.
 const LARGE_NEAREST: [u8; 168] = [
     129, 150, 171, 129, 150, 171, 171, 192, 213, 219, 240, 5, 219, 240, 5, 17, 38, 59, 77, 98, 119, 77, 98, 119, 129,
     150, 171, 129, 150, 171, 171, 192, 213, 219, 240, 5, 219, 240, 5, 17, 38, 59, 77, 98, 119, 77, 98, 119, 156, 184,
@@ -175,8 +175,8 @@ fn pillow_makes_the_same_pixels_within_one_level() {
     }
 }
 
-/// Where a centre lies on the border of two pixels, it is the right one of the upright picture, also
-/// where that is stored mirrored.
+/// A centre on the border of two pixels takes the right pixel of the upright picture, even if the picture is
+/// stored mirrored.
 #[test]
 fn the_nearest_pixel_of_a_mirrored_picture_is_that_of_the_upright_one() {
     let at = |start, extent, count, side, mirrored| {
@@ -188,7 +188,7 @@ fn the_nearest_pixel_of_a_mirrored_picture_is_that_of_the_upright_one() {
     assert_eq!(at(0.0, 8.0, 4, 8, true), [0, 2, 4, 6]);
     assert_eq!(at(1.0, 2.0, 5, 9, false), [1, 1, 2, 2, 2]);
     assert_eq!(at(6.0, 2.0, 5, 9, true), [6, 6, 6, 7, 7]);
-    // Never beyond the side, whatever rounding makes of it.
+    // Never beyond the side, with any rounding.
     assert_eq!(at(7.5, 1.0, 3, 8, false), [7, 7, 7]);
 }
 

@@ -1,12 +1,12 @@
-//! From levels, as pixels are decoded, to the floats that a model is trained on.
+//! From the levels of decoded pixels to the floats for training a model.
 
 use super::PixelLayout;
 use half::{bf16, f16};
 use shardpack_base::factors;
 use shardpack_format::{Dtype, ElementType, Error, Hint, Result, Voice};
 
-/// How floats are made of levels: `level · scale + bias`, by a fused product and sum in float32,
-/// rounded once; then rounded to the output's type, to nearest, ties to even. uint8 stays as it is.
+/// Conversion of levels to floats: `level · scale + bias`, by a fused product and sum in float32, rounded
+/// once; then rounded to the output's type, to nearest, ties to even. uint8 does not change.
 ///
 /// ```
 /// use shardpack_jpeg::Scaling;
@@ -17,17 +17,17 @@ use shardpack_format::{Dtype, ElementType, Error, Hint, Result, Voice};
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Scaling {
-    /// For red, green and blue.
+    /// Scales of red, green and blue.
     pub scale: [f32; 3],
-    /// For red, green and blue.
+    /// Biases of red, green and blue.
     pub bias: [f32; 3],
 }
 
-/// Numbers without a name are of pictures.
+/// Hint for cubes: numbers without a field's name apply to pictures.
 const OF_A_CUBE: &str = "of a cube, name the field: mean={\"cube\": …}, std={\"cube\": …}";
 
 impl Default for Scaling {
-    /// Levels, as floats.
+    /// Levels as floats, unchanged.
     fn default() -> Self {
         Self { scale: [1.0; 3], bias: [0.0; 3] }
     }
@@ -37,8 +37,8 @@ impl Scaling {
     /// From 0 to 1: `level / 255`.
     pub const UNIT: Self = Self { scale: [1.0 / 255.0; 3], bias: [0.0; 3] };
 
-    /// `(level / 255 − mean) / std`, as torchvision's `ToTensor` and `Normalize`. The two factors
-    /// are computed in float64 and rounded once.
+    /// `(level / 255 − mean) / std`, like torchvision's `ToTensor` and `Normalize`. The two factors are
+    /// computed in float64 and rounded once.
     ///
     /// ```
     /// use shardpack_jpeg::Scaling;
@@ -47,8 +47,8 @@ impl Scaling {
     /// ```
     ///
     /// # Errors
-    /// `Usage` if a mean is not finite, a standard deviation is not a finite number above 0, one of
-    /// them is above 1, which no picture from 0 to 1 has, or float32 does not hold the factors.
+    /// `Usage` if a mean is not finite, a standard deviation is not a finite number above 0, one of them is
+    /// above 1, which is impossible for a picture from 0 to 1, or float32 cannot hold the factors.
     pub fn normalised(mean: [f64; 3], std: [f64; 3]) -> Result<Self> {
         for (what, numbers) in [("mean", mean), ("std", std)] {
             if let Some(large) = numbers.into_iter().find(|number| number.is_finite() && *number > 1.0) {
@@ -62,7 +62,7 @@ impl Scaling {
         Ok(Self { scale: [red.0, green.0, blue.0], bias: [red.1, green.1, blue.1] })
     }
 
-    /// The same, of one number for all channels, or one for each.
+    /// Like [`Scaling::normalised`], from one number for all channels, or one for each.
     ///
     /// ```
     /// use shardpack_jpeg::Scaling;
@@ -85,7 +85,7 @@ impl Scaling {
         Self::normalised(three("mean", mean)?, three("std", std)?)
     }
 
-    /// What a level of a channel becomes, on the host as on the device. Channels above 2 are blue.
+    /// Converts a level of a channel, on the host as on the device. Channels above 2 count as blue.
     #[must_use]
     pub fn apply(&self, channel: usize, level: u8) -> f32 {
         let [red, green, blue] = self.scale;
@@ -99,7 +99,7 @@ impl Scaling {
     }
 }
 
-/// The floats of all levels, looked up: what [`Scaling::apply`] gives, rounded to a type.
+/// Lookup table of the floats of all levels: the results of [`Scaling::apply`], rounded to a type.
 ///
 /// ```
 /// use shardpack_jpeg::{FloatTable, PixelLayout, Scaling};
@@ -113,7 +113,7 @@ impl Scaling {
 #[derive(Debug, Clone, PartialEq)]
 pub struct FloatTable(Floats);
 
-/// For red, green and blue, the bytes of each level's float.
+/// The bytes of each level's float, for red, green and blue.
 type FloatLevels<const N: usize> = [[[u8; N]; 256]; 3];
 
 #[derive(Debug, Clone, PartialEq)]
@@ -123,10 +123,10 @@ enum Floats {
 }
 
 impl FloatTable {
-    /// The table of `scaling`, for float16, bfloat16 or float32.
+    /// Makes the table of `scaling`, for float16, bfloat16 or float32.
     ///
     /// # Errors
-    /// `Usage` for another type.
+    /// `Usage` for other types.
     pub fn new(scaling: Scaling, element: ElementType) -> Result<Self> {
         let floats = match element {
             ElementType::Dtype(Dtype::F16) => {
@@ -141,7 +141,7 @@ impl FloatTable {
         Ok(Self(floats))
     }
 
-    /// Bytes of a float.
+    /// Bytes per float.
     #[must_use]
     pub const fn element_bytes(&self) -> usize {
         match self.0 {
@@ -150,10 +150,10 @@ impl FloatTable {
         }
     }
 
-    /// Makes floats of decoded pixels of three channels, little-endian.
+    /// Converts decoded pixels of three channels to floats, little-endian.
     ///
     /// # Errors
-    /// `Usage` if `out` has not room for just these.
+    /// `Usage` if `out` does not have exactly the bytes of these floats.
     pub fn convert(&self, levels: &[u8], layout: PixelLayout, out: &mut [u8]) -> Result<()> {
         let filled = match &self.0 {
             Floats::Half(table) => look_up(table, levels, layout, out),
@@ -176,7 +176,7 @@ fn table<const N: usize>(float: impl Fn(usize, u8) -> [u8; N]) -> Box<FloatLevel
     table
 }
 
-/// False, if `out` has not room for just these.
+/// Returns false if `out` does not have exactly the bytes of these floats.
 fn look_up<const N: usize>(table: &FloatLevels<N>, levels: &[u8], layout: PixelLayout, out: &mut [u8]) -> bool {
     let (out, rest) = out.as_chunks_mut::<N>();
     if !rest.is_empty() || out.len() != levels.len() || !levels.len().is_multiple_of(3) {

@@ -2,7 +2,7 @@
 
 use shardpack_base::Marks;
 
-/// What ends a segment.
+/// End of a segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum End {
     /// Restart marker n, 0 to 7.
@@ -13,8 +13,8 @@ pub(super) enum End {
     Cut,
 }
 
-/// Walks the entropy-coded segments of a scan. Nothing is decoded: in entropy-coded data 00 always
-/// follows FF, so any other FF is a marker, or a fill byte before one.
+/// Walks the entropy-coded segments of a scan. Nothing is decoded: in entropy-coded data 00 always follows
+/// FF, so any other FF is a marker, or a fill byte before a marker.
 pub(super) struct Segments<'a> {
     scan: &'a [u8],
     marks: Marks<'a>,

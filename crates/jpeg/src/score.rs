@@ -1,7 +1,7 @@
-//! How different a re-encoded picture looks from its source: SSIMULACRA2.
+//! Visual difference between a re-encoded picture and its source: SSIMULACRA2.
 //!
-//! 100 is identical, 90 cannot be told apart side by side, 70 is high and 50 medium quality. Pixels
-//! are assumed to be sRGB.
+//! 100 is identical, 90 looks identical side by side, 70 is high and 50 medium quality. Pixels are assumed to
+//! be sRGB.
 //!
 //! A score takes planes of floats, so memory would grow with the largest picture of a dataset.
 //! Therefore at most [`SCORE_MAX_PIXELS`] are scored.
@@ -10,8 +10,8 @@ use super::Rect;
 use fast_ssim2::{PixelDescriptor, PixelSlice, Ssimulacra2Reference};
 use shardpack_format::{Error, Result};
 
-/// Most pixels that are scored. For a larger picture only the centre, with the same shape, is
-/// scored, and its score stands for the whole.
+/// Most pixels that are scored. For a larger picture only the centre, with the same shape, is scored, and its
+/// score represents the whole.
 ///
 /// ```
 /// use shardpack_jpeg::{SCORE_BYTES_PER_PIXEL, SCORE_MAX_PIXELS};
@@ -25,7 +25,7 @@ pub const SCORE_BYTES_PER_PIXEL: u64 = 115;
 /// Score of a picture that equals its source.
 pub(super) const IDENTICAL: f64 = 100.0;
 
-/// A picture to compare others with. Its half of the work is done once.
+/// A reference for comparing other pictures. Its half of the work is done once.
 pub struct Reference(Ssimulacra2Reference);
 
 impl std::fmt::Debug for Reference {
@@ -35,8 +35,8 @@ impl std::fmt::Debug for Reference {
 }
 
 impl Reference {
-    /// Prepares `rgb`, C-contiguous `[height, width, 3]`; `size` is width and height. Of a picture of
-    /// more than [`SCORE_MAX_PIXELS`], the centre is scored.
+    /// Prepares `rgb`, C-contiguous `[height, width, 3]`; `size` is width and height. For a picture of more
+    /// than [`SCORE_MAX_PIXELS`], only the centre is scored.
     ///
     /// # Errors
     /// `Usage` if the bytes do not fit the size, or the picture is too small to be scored.
@@ -47,7 +47,7 @@ impl Reference {
     /// SSIMULACRA2 of another picture of the same size: 100 if they are equal.
     ///
     /// # Errors
-    /// `Usage` if it has another size.
+    /// `Usage` if the picture has a different size.
     pub fn score(&self, rgb: &[u8], size: (u32, u32)) -> Result<f64> {
         self.0.compare(&slice(rgb, size)?).map_err(|e| unfit(size, e))
     }
@@ -96,7 +96,7 @@ mod tests {
         }
     }
 
-    /// Pixels outside the centre do not count, and those inside do.
+    /// Pixels outside the centre do not count, and pixels inside do.
     #[test]
     fn large_pictures_are_scored_by_their_centre() {
         let size = (8000, 2000);

@@ -1,4 +1,4 @@
-//! What readings of whole files begin with, and what they leave.
+//! Shared by readers of whole files: parsing the header, and trimming buffers.
 #![deny(clippy::indexing_slicing)]
 
 use super::{JpegError, JpegHeader};
@@ -15,8 +15,8 @@ pub(super) fn parse(jpeg: &[u8]) -> Result<JpegHeader> {
 /// The most bytes that a buffer keeps from picture to picture: RGB of 22 million pixels.
 pub(crate) const KEPT_BYTES: usize = 64 << 20;
 
-/// Frees buffers that a large picture has made larger than that, so that they do not stay in every
-/// thread that had one.
+/// Frees buffers that a large picture grew beyond [`KEPT_BYTES`], so that they do not stay in every thread
+/// that had such a picture.
 pub(crate) fn trim<const N: usize>(buffers: [&mut Vec<u8>; N]) {
     for buffer in buffers {
         if buffer.capacity() > KEPT_BYTES {

@@ -1,6 +1,6 @@
 //! Small JPEGs for tests, made when needed. The root package's tests include this file too.
 
-/// Parts of a JPEG that a test may change before it joins them.
+/// Parts of a JPEG that a test may change before joining them.
 #[derive(Debug, Clone)]
 pub(crate) struct Jpeg {
     pub(crate) sof: u8,
@@ -79,8 +79,8 @@ pub(crate) fn exif(orientation: u16, little: bool) -> Vec<u8> {
     out
 }
 
-/// The folder of shared test data, if this checkout has one next to it or above it; else prints
-/// that the test is skipped.
+/// Returns the folder of shared test data, if there is one next to this checkout or above it; otherwise
+/// prints that the test is skipped.
 #[allow(clippy::print_stderr, reason = "a test that did not run must not look like one that did")]
 pub(crate) fn shared_data() -> Option<std::path::PathBuf> {
     let here = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));

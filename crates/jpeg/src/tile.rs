@@ -1,8 +1,8 @@
-//! Lossless tiling: any usual JPEG becomes a baseline JPEG with one scan, and restart markers cut
-//! the scan into segments that are decoded each for itself.
+//! Lossless tiling: any usual JPEG becomes a baseline JPEG with one scan, and restart markers cut the scan
+//! into independent segments.
 //!
-//! The DCT coefficients are copied and coded anew, so that every decoder gives exactly the same
-//! pixels for both. Most segments are a grid of tiles, of which rectangles can be cut out by copying
+//! The DCT coefficients are copied and coded again, so that every decoder gives exactly the same pixels for
+//! both pictures. In most pictures the segments are a grid of tiles, and rectangles can be cut out by copying
 //! bytes ([`cut`](super::cut)).
 #![deny(clippy::indexing_slicing)]
 
@@ -24,23 +24,20 @@ use shardpack_format::{Error, Limits, Result};
 /// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct TileOptions {
-    /// Which tiles. Default [`Interval::Auto`].
+    /// Restart interval, which sets the tiles. Default [`Interval::Auto`].
     pub interval: Interval,
-    /// Whether the metadata segments (Exif, ICC profile, XMP, comments…) stay in the stored JPEG.
-    /// By default they are dropped; first read what is worth keeping with
-    /// [`Metadata`](super::Metadata).
+    /// Keeps the metadata segments (Exif, ICC profile, XMP, comments…) in the stored JPEG. By default they
+    /// are dropped; read the important ones first with [`Metadata`](super::Metadata).
     pub keep_metadata: bool,
-    /// Whether a picture whose Exif orientation is not upright is rotated by its coefficients, if
-    /// its edges are on the MCU grid. Otherwise the orientation is applied after decoding. No
-    /// coefficient is lost, but decoders round a rotated picture differently by a step or two.
-    /// Default no.
+    /// Rotates a picture whose Exif orientation is not upright by its coefficients, if its edges are on the
+    /// MCU grid. Otherwise the orientation is applied after decoding. No coefficient is lost, but decoders
+    /// round a rotated picture differently by a step or two. Default no.
     pub upright: bool,
-    /// How much larger than the source the tiled picture may be, as a fraction of the source. With
-    /// [`Interval::Auto`], whole rows are tried before the source is kept. Default 0.15, which a
-    /// progressive source seldom exceeds.
+    /// Largest growth of the tiled picture, as a fraction of the source. With [`Interval::Auto`], whole rows
+    /// are tried before the source is kept. Default 0.15, which a progressive source seldom exceeds.
     pub max_growth: f64,
-    /// What a picture may ask for. The limits on pixels, and on memory for its coefficients, follow
-    /// from `max_decoded_bytes`.
+    /// Limits of a picture. The limits on pixels, and on memory for coefficients, follow from
+    /// `max_decoded_bytes`.
     pub limits: Limits,
 }
 
@@ -56,34 +53,34 @@ impl Default for TileOptions {
     }
 }
 
-/// What was done with the bytes.
+/// Outcome of tiling a picture.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TileOutcome {
     /// A baseline JPEG of one scan.
     Tiled {
         /// MCUs between restart markers.
         interval: u16,
-        /// Segments in a row of MCUs, rounded up: tiles side by side, if the interval divides the
+        /// Number of segments in a row of MCUs, rounded up: the number of tiles if the interval divides the
         /// row.
         tiles_per_row: u32,
-        /// Segments of the picture.
+        /// Number of segments of the picture.
         segments: u32,
     },
     /// The source byte for byte, including metadata and bytes after the end of the image.
     Kept(KeepReason),
 }
 
-/// What [`JpegTiler::tile`] wrote.
+/// Result of [`JpegTiler::tile`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Tiled {
-    /// Tiled or kept.
+    /// Outcome: tiled or kept.
     pub outcome: TileOutcome,
     /// Width of the stored picture, in pixels, before `orientation` is applied.
     pub width: u32,
     /// Height of the stored picture, in pixels, before `orientation` is applied.
     pub height: u32,
-    /// Exif orientation still to be applied after decoding, 1..=8; 1 = upright. It applies even if
-    /// the stored bytes also have an Exif segment.
+    /// Exif orientation to apply after decoding, 1..=8; 1 = upright. It applies even if the stored bytes also
+    /// have an Exif segment.
     pub orientation: u8,
     /// Exif orientation that was applied to the coefficients; 1 = none.
     pub applied: u8,
@@ -118,7 +115,7 @@ impl Default for JpegTiler {
 }
 
 impl JpegTiler {
-    /// A tiler without buffers yet.
+    /// Creates a tiler without buffers yet.
     #[must_use]
     pub fn new() -> Self {
         let bounds = Bounds::of(&Limits::default());
@@ -136,9 +133,9 @@ impl JpegTiler {
     /// dropped if the picture is tiled.
     ///
     /// # Errors
-    /// `Format` if the picture is damaged, which includes every warning of libjpeg-turbo; `Limit`
-    /// if it has too many pixels; `Usage` for an interval of 0 or a margin that is not a number.
-    /// Then `out` is unchanged, and the tiler stays usable.
+    /// `Format` if the picture is damaged, which includes every warning of libjpeg-turbo; `Limit` if it has
+    /// too many pixels; `Usage` for an interval of 0 or a margin that is not a number. An error leaves `out`
+    /// unchanged, and the tiler stays usable.
     pub fn tile(&mut self, jpeg: &[u8], options: &TileOptions, out: &mut Vec<u8>) -> Result<Tiled> {
         let start = out.len();
         self.try_tile(jpeg, options, out).inspect_err(|_| out.truncate(start))
@@ -192,8 +189,8 @@ impl JpegTiler {
         }
     }
 
-    /// Codes the coefficients anew and returns the restart interval, or why that is not worthwhile;
-    /// then nothing is appended.
+    /// Codes the coefficients again and returns the restart interval, or the reason why the source is kept.
+    /// Nothing is then appended.
     fn code(
         &mut self,
         jpeg: &[u8],
@@ -232,12 +229,12 @@ impl JpegTiler {
         Ok(Err(KeepReason::Larger))
     }
 
-    /// Refuses damage in a picture that is not transcoded.
+    /// Fails for damage in a picture that is not transcoded.
     fn check_kept(&mut self, jpeg: &[u8], header: &JpegHeader, reason: KeepReason, limits: &Limits) -> Result<()> {
         if matches!(reason, KeepReason::Cmyk | KeepReason::Arithmetic) && header.precision == 8 {
             self.check_decodes(jpeg, limits)?;
         } else if end_of_image(jpeg, header.scan_offset).is_none() {
-            // The 8-bit decoder does not read these. If the picture is complete, trust its header.
+            // The 8-bit decoder does not read such pictures. If the picture is complete, trust its header.
             return Err(Error::format(format!("JPEG ({reason})"), "an end-of-image marker", "none"));
         }
         Ok(())
@@ -245,7 +242,7 @@ impl JpegTiler {
 }
 
 impl JpegTiler {
-    /// Refuses what does not decode.
+    /// Fails if the picture does not decode.
     fn check_decodes(&mut self, jpeg: &[u8], limits: &Limits) -> Result<()> {
         self.decoder.set_bounds(Bounds::of(limits));
         let picture = self.decoder.open(jpeg)?;
@@ -259,22 +256,22 @@ impl JpegTiler {
     }
 }
 
-/// Whether `tiled` bytes are more than `source` bytes allow.
+/// True if `tiled` bytes exceed the growth allowed for `source` bytes.
 #[allow(clippy::cast_precision_loss, reason = "a margin of some percent")]
 fn exceeds(tiled: usize, source: usize, max_growth: f64) -> bool {
     tiled as f64 > source as f64 * (1.0 + max_growth)
 }
 
-/// Whether an Exif orientation swaps width and height.
+/// True if an Exif orientation swaps width and height.
 pub(super) const fn swaps_axes(orientation: u8) -> bool {
     matches!(orientation, 5..=8)
 }
 
-/// The operation that turns a picture upright, if its edges allow that without loss.
+/// Returns the operation that turns a picture upright, if its edges allow a lossless turn.
 fn upright(orientation: u8, header: &JpegHeader, grid: McuGrid) -> Operation {
     let operation = operation(orientation);
-    // Partial MCUs are at the right and at the bottom. An edge that moves to the left or to the top
-    // must not have any.
+    // Partial MCUs are at the right and at the bottom. An edge that moves to the left or to the top must have
+    // only whole MCUs.
     let width = u32::from(header.width).is_multiple_of(grid.mcu_width);
     let height = u32::from(header.height).is_multiple_of(grid.mcu_height);
     let possible = match operation {
@@ -286,7 +283,7 @@ fn upright(orientation: u8, header: &JpegHeader, grid: McuGrid) -> Operation {
     if possible { operation } else { Operation::None }
 }
 
-/// The operation that turns a picture with this Exif orientation upright.
+/// Returns the operation that turns a picture with this Exif orientation upright.
 pub(super) const fn operation(orientation: u8) -> Operation {
     match orientation {
         2 => Operation::FlipHorizontal,

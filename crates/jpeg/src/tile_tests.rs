@@ -71,8 +71,7 @@ proptest! {
             let row = matches!(tiled.outcome, TileOutcome::Tiled { tiles_per_row: 1, .. });
             prop_assert!(row);
         }
-        // Tiling a tiled picture changes nothing, unless the interval is chosen again by the new
-        // size.
+        // Tiling a tiled picture changes nothing, unless the interval is chosen again from the new size.
         if !upright && !keep_metadata && interval != Interval::Auto {
             prop_assert_eq!(tile(&stored, &options).unwrap().1, stored);
         }
@@ -113,8 +112,7 @@ fn every_upright_turn_is_taken_where_the_grid_allows() {
     }
 }
 
-/// What decoders make from a rotated picture: the same up to rounding, which is why [`PixelCheck`]
-/// turns it back.
+/// A rotated picture decodes to the same pixels up to rounding, so [`PixelCheck`] turns it back.
 #[test]
 fn turned_pixels_differ_by_rounding_only() {
     let whole = encode((96, 64), PixelFormat::Rgb, plain(Subsampling::S444), None);
@@ -182,7 +180,7 @@ fn what_cannot_be_tiled_is_kept_to_the_byte() {
 
 #[test]
 fn coefficients_that_libjpeg_does_not_write_are_kept() {
-    // 8 × 8 pixels of gray: a coefficient of 11 bits, where T.81 has 10.
+    // 8 × 8 pixels of gray: a coefficient of 11 bits, where T.81 allows 10.
     let segment = |marker: u8, body: &[u8]| [&[0xFF, marker, 0, body.len() as u8 + 2], body].concat();
     let table = |class: u8, lengths: &[u8], values: &[u8]| {
         let mut body = vec![class];
@@ -215,7 +213,7 @@ fn red_green_blue_is_tiled() {
 
 #[test]
 fn unusual_sampling_is_tiled() {
-    // The encoder does not write these. All components of RGB share one Huffman table, so their
+    // The encoder does not write such pictures. All components of RGB share one Huffman table, so their
     // blocks can be read in another order.
     let mut source = encode((64, 48), PixelFormat::Rgb, plain(Subsampling::S444), Some(Process::Rgb));
     let sof = JpegHeader::parse(&source).unwrap().sof_offset as usize;
@@ -237,7 +235,7 @@ fn a_picture_that_grows_is_kept() {
     let (tiled, stored) = tile(&source, &never).unwrap();
     assert_eq!(tiled.outcome, TileOutcome::Kept(KeepReason::Larger));
     assert_eq!(stored, source);
-    // With a limit between the sizes for rows and for tiles, rows are written.
+    // With a limit between the sizes for rows and for tiles, the picture has rows.
     let size = |interval| tile(&source, &TileOptions { interval, ..lenient() }).unwrap().1.len() as f64;
     let (row, auto) = (size(Interval::Row), size(Interval::Auto));
     assert!(row < auto);

@@ -1,18 +1,17 @@
-//! The fence around libjpeg-turbo: all `unsafe` code for JPEG is here.
+//! The safe interface to libjpeg-turbo: all `unsafe` code for JPEG is here.
 //!
 //! The TurboJPEG interface keeps libjpeg's `longjmp` inside C, and since 3.0 it writes restart
 //! markers when it transcodes. Three of its properties shape this module:
 //!
-//! - After an error, libjpeg may stand in the middle of a marker and go on from there in the *next*
-//!   picture; and quantisation and Huffman tables stay for pictures that have none. So an instance
-//!   serves one picture and is thrown away: setting one up takes 0.2 µs, and what a picture decodes
-//!   to depends on its own bytes alone. No instance leaves the function, or the [`OpenedJpeg`], that
-//!   made it.
+//! - After an error, libjpeg may be in the middle of a marker and continue there in the *next* picture; and
+//!   quantisation and Huffman tables stay for pictures that have none. So an instance serves one picture and
+//!   is dropped: creating one takes 0.2 µs, and the pixels of a picture depend only on its own bytes. No
+//!   instance leaves the function, or the [`OpenedJpeg`], that made it.
 //! - Any call that warned reports a warning, even if an error ended it afterwards.
 //!   [`Handle::outcome`] tells the two apart.
-//! - It writes rows by what it reads from the bytes itself, whatever room there is. So the bytes
-//!   that are decoded are those whose header libjpeg has read before, on the same instance, and
-//!   that [`JpegHeader::parse`] reads the same way.
+//! - It takes the size of the rows that it writes from the JPEG itself, without checking the buffer. So bytes
+//!   are decoded only after libjpeg has read their header, on the same instance, and [`JpegHeader::parse`] has
+//!   read it in the same way.
 #![allow(unsafe_code)]
 
 mod kinds;
@@ -46,7 +45,7 @@ const WARNINGS: [&str; 6] = [
 /// The end of a warning of bytes between the data of the last scan and the end of the image.
 const AT_THE_END: &str = " extraneous bytes before marker 0xd9";
 
-/// A TurboJPEG instance for one picture, owned by this value alone.
+/// A TurboJPEG instance for one picture, owned only by this value.
 struct Handle(NonNull<c_void>);
 
 impl Drop for Handle {
@@ -56,18 +55,18 @@ impl Drop for Handle {
     }
 }
 
-/// How an unsuccessful call ended.
+/// Kind of an unsuccessful call.
 enum TurboFailure {
-    /// It finished, past damage.
+    /// The call finished, past damage.
     Warning(String),
-    /// It did not finish.
+    /// The call did not finish.
     Fatal(String),
 }
 
 impl TurboFailure {
-    /// Whether all that it warns of is padding: zeros before the end of the image. As the first warning of a
-    /// picture, which it is if its text is known, it says that all pixels were decoded without one. Other bytes
-    /// in this place may be all that is seen of damage elsewhere.
+    /// True if the warning is only about padding: zeros before the end of the image. It is the first warning
+    /// of the picture, because only the first leaves its text, so all pixels were decoded without a warning.
+    /// Other bytes in this place may be the only sign of damage elsewhere.
     fn is_padding(&self, jpeg: &[u8]) -> bool {
         let Self::Warning(text) = self else { return false };
         let count = text.strip_prefix("Corrupt JPEG data: ").and_then(|text| text.strip_suffix(AT_THE_END));
@@ -78,7 +77,7 @@ impl TurboFailure {
         bytes.is_some_and(|bytes| bytes.iter().all(|&byte| byte == 0))
     }
 
-    /// Whether the picture has a coefficient that libjpeg decodes, and does not write.
+    /// True if the picture has a coefficient that libjpeg decodes but does not write.
     fn is_unwritable(&self) -> bool {
         matches!(self, Self::Fatal(text) if text.starts_with("DCT coefficient") && text.ends_with("out of range"))
     }
@@ -97,7 +96,7 @@ impl Handle {
     }
 
     fn set(&mut self, parameter: u32, value: impl TryInto<c_int>) -> Result<()> {
-        // A limit beyond this one is none.
+        // A larger limit has no effect.
         let value = value.try_into().unwrap_or(c_int::MAX);
         // SAFETY: the instance is alive; parameter and value are checked by the library.
         match unsafe { sys::tj3Set(self.0.as_ptr(), parameter.cast_signed(), value) } {
@@ -117,18 +116,18 @@ impl Handle {
         self.set(sys::TJPARAM_TJPARAM_MAXPIXELS, bounds.max_pixels)
     }
 
-    /// How the call that returned `status` ended.
+    /// Result of the call that returned `status`.
     ///
-    /// The library's own code says "warning" whenever there was one, even if an error followed. But
-    /// only the first warning of a picture leaves its text, and an error always replaces that text.
-    /// So it was a warning only if the text is a warning's. An unknown text counts as an error.
+    /// The library's own code is "warning" whenever there was a warning, even if an error followed. But only
+    /// the first warning of a picture leaves its text, and an error always replaces that text. So the call
+    /// ended with a warning only if the text is a warning's. An unknown text counts as an error.
     fn outcome(&self, status: c_int) -> Result<(), TurboFailure> {
         if status == 0 {
             return Ok(());
         }
-        // SAFETY: the instance is alive. The text is zero-terminated and lies in the instance or,
-        // if libjpeg wrote it, in this thread's own buffer: the call that failed was made on this
-        // thread, and no other call is made before the text is copied.
+        // SAFETY: the instance is alive. The text is zero-terminated and lies in the instance or, if libjpeg
+        // wrote it, in this thread's own buffer: the failed call was made on this thread, and no other call
+        // is made before the text is copied.
         let text = unsafe { CStr::from_ptr(sys::tj3GetErrorStr(self.0.as_ptr())) }.to_string_lossy().into_owned();
         // SAFETY: the instance is alive.
         let code = unsafe { sys::tj3GetErrorCode(self.0.as_ptr()) }.cast_unsigned();
@@ -148,7 +147,7 @@ impl Handle {
     }
 }
 
-/// How pictures are decoded. Holds no data of a picture.
+/// Settings for decoding pictures. Holds no data of a picture.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Decompressor {
     bounds: Bounds,
@@ -160,7 +159,7 @@ impl Decompressor {
         Self { bounds, warnings }
     }
 
-    /// Changes what the next picture may ask for.
+    /// Sets the limits of the next picture.
     pub(crate) const fn set_bounds(&mut self, bounds: Bounds) {
         self.bounds = bounds;
     }
@@ -168,16 +167,15 @@ impl Decompressor {
     /// Reads the header of `jpeg`.
     ///
     /// # Errors
-    /// `Format` if there is none, or, under [`Warnings::Refuse`], libjpeg warns of it; `Limit` if
-    /// it asks for too many pixels.
+    /// `Format` if there is no header, or, under [`Warnings::Refuse`], libjpeg warns about it; `Limit` if it
+    /// has too many pixels.
     pub(crate) fn open<'a>(&self, jpeg: &'a [u8]) -> Result<OpenedJpeg<'a>> {
         let header = checked_header(jpeg, self.bounds)?;
         let mut handle = Handle::new(sys::TJINIT_TJINIT_DECOMPRESS)?;
         handle.bound(self.bounds)?;
-        // Otherwise an ICC profile is copied with each header.
+        // Otherwise each header would copy an ICC profile.
         handle.set(sys::TJPARAM_TJPARAM_SAVEMARKERS, 0)?;
-        // SAFETY: the pointer and the length are those of a live slice, which the library only
-        // reads.
+        // SAFETY: the pointer and the length belong to a live slice, which the library only reads.
         let status = unsafe { sys::tj3DecompressHeader(handle.0.as_ptr(), jpeg.as_ptr(), jpeg.len() as _) };
         self.accepted(handle.outcome(status), jpeg)?;
         let color = handle.color()?;
@@ -230,20 +228,20 @@ impl OpenedJpeg<'_> {
         &self.header
     }
 
-    /// Decodes all of it at `scale` into `out`, rows of `pitch` bytes.
+    /// Decodes the whole picture at `scale` into `out`, in rows of `pitch` bytes.
     ///
     /// # Errors
-    /// `Format` if it does not decode, and, under [`Warnings::Refuse`], if libjpeg warns; `Limit`
-    /// if it asks for too much; `Usage` if `out` is too small.
+    /// `Format` if the picture does not decode, and, under [`Warnings::Refuse`], if libjpeg warns; `Limit` if
+    /// it exceeds the limits; `Usage` if `out` is too small.
     pub(crate) fn decode(self, scale: Scale, format: PixelFormat, out: &mut [u8], pitch: usize) -> Result<()> {
         let whole = Rect::whole(scale.of(self.frame.width), scale.of(self.frame.height));
         self.decode_at(scale, whole, format, out, pitch)
     }
 
-    /// Decodes `region` of the picture. Entropy-coded data above it and next to it are read,
-    /// below it they are not; pixels are made only for the region. Its left edge must be the edge
-    /// of an MCU. libjpeg interpolates chroma within the region: if that matters, the region must
-    /// be a pixel larger on each side than the part that is used.
+    /// Decodes `region` of the picture. Reads the entropy-coded data above and next to the region, but not
+    /// below it; makes pixels only for the region. Its left edge must be the edge of an MCU. libjpeg
+    /// interpolates chroma within the region: if that matters, the region must be a pixel larger on each side
+    /// than the part that is used.
     ///
     /// # Errors
     /// As [`decode`](Self::decode); also `Format` if libjpeg cannot decode such a region.
@@ -273,15 +271,14 @@ impl OpenedJpeg<'_> {
         }
         let pitch = c_int::try_from(pitch).map_err(|_| Error::usage("row of pixels", "below 2³¹ bytes", pitch))?;
         self.aim(scale, (region != whole).then_some(region)).map_err(TurboFailure::damaged)?;
-        // SAFETY: `jpeg` is a live slice that the library only reads. What it writes are rows of
-        // `row` bytes, `pitch` apart, `height` of them, for which `out` has room as compared above,
-        // provided that the picture is `frame.width` × `frame.height`: it writes those of the
-        // region, or fails, and without a region those of the whole picture. The size it takes from
-        // `jpeg`, whose header it reads once more. It finds the same as in `Decompressor::open`,
-        // since it starts from the same state: the bytes are the same ones, borrowed since then;
-        // and the instance was new then, and its one reading ended without an error, which is to
-        // say that it was not left in the middle of a marker, but aborted as a whole
-        // (`jpeg_abort_decompress`), after which libjpeg begins anew at SOI.
+        // SAFETY: `jpeg` is a live slice that the library only reads. It writes `height` rows of `row` bytes,
+        // `pitch` apart, for which `out` has room as compared above, provided that the picture is
+        // `frame.width` × `frame.height`: it writes the rows of the region or fails, and without a region the
+        // rows of the whole picture. It takes the size from `jpeg`, whose header it reads again. It finds the
+        // same size as in `Decompressor::open`, because it starts from the same state: the bytes are the
+        // same, borrowed since then; and the instance was new then, and its one reading ended without an
+        // error. So it was not left in the middle of a marker, but aborted as a whole
+        // (`jpeg_abort_decompress`), after which libjpeg starts again at SOI.
         let status = unsafe {
             sys::tj3Decompress8(
                 self.handle.0.as_ptr(),
@@ -321,15 +318,15 @@ impl Output {
         Self { bytes: ptr::null_mut(), len: 0 }
     }
 
-    /// Appends what the library wrote.
+    /// Appends the library's output.
     ///
     /// # Safety
-    /// The call that got this buffer has succeeded.
+    /// The call that filled this buffer has succeeded.
     unsafe fn append_to(&self, out: &mut Vec<u8>) {
         if !self.bytes.is_null() {
             let len = to_usize(self.len);
-            // SAFETY: after a call that succeeded, the library has written `len` bytes at `bytes`,
-            // which it allocated and nobody else holds.
+            // SAFETY: after a call that succeeded, the library has written `len` bytes at `bytes`, which it
+            // allocated and no other code holds.
             out.extend_from_slice(unsafe { std::slice::from_raw_parts(self.bytes, len) });
         }
     }
@@ -355,17 +352,17 @@ impl Transcoder {
         Self { bounds }
     }
 
-    /// Changes what the next picture may ask for.
+    /// Sets the limits of the next picture.
     pub(crate) const fn set_bounds(&mut self, bounds: Bounds) {
         self.bounds = bounds;
     }
 
-    /// Appends the transcoded picture to `out`. Returns false, and appends nothing, if it has a coefficient that
-    /// libjpeg decodes, but does not write.
+    /// Appends the transcoded picture to `out`. Returns false, and appends nothing, if the picture has a
+    /// coefficient that libjpeg decodes but does not write.
     ///
     /// # Errors
-    /// `Format` if `jpeg` is damaged (warnings included) or the operation is not possible without
-    /// loss; `Limit` if it asks for too much.
+    /// `Format` if `jpeg` is damaged (warnings included) or the operation is not possible without loss;
+    /// `Limit` if it exceeds the limits.
     pub(crate) fn transcode(&self, jpeg: &[u8], how: Transcoding, out: &mut Vec<u8>) -> Result<bool> {
         checked_header(jpeg, self.bounds)?;
         let mut handle = Handle::new(sys::TJINIT_TJINIT_TRANSFORM)?;
@@ -402,7 +399,7 @@ impl Transcoder {
         match handle.outcome(status) {
             Err(failure) if failure.is_unwritable() => return Ok(false),
             Err(failure) if !failure.is_padding(jpeg) => return Err(failure.damaged()),
-            // Past padding the call has written all of it.
+            // A warning about padding: the call has written everything.
             _ => {}
         }
         // SAFETY: the call has succeeded, perhaps with a warning.
@@ -425,13 +422,13 @@ impl Compressor {
         Self::default()
     }
 
-    /// From now on, writes kinds that [`Encoding`] does not offer: sources for tests.
+    /// Makes later calls write kinds that [`Encoding`] does not offer: sources for tests.
     #[cfg(test)]
     pub(crate) const fn write(&mut self, process: Process) {
         self.process = Some(process);
     }
 
-    /// An instance for one picture.
+    /// Creates an instance for one picture.
     fn handle(&self, how: Encoding) -> Result<Handle> {
         let mut handle = Handle::new(sys::TJINIT_TJINIT_COMPRESS)?;
         handle.set(sys::TJPARAM_TJPARAM_OPTIMIZE, 1)?;
@@ -449,7 +446,7 @@ impl Compressor {
     /// Appends `pixels`, tightly packed rows of `width` pixels, to `out` as a JPEG.
     ///
     /// # Errors
-    /// `Usage` if the number of bytes does not fit the dimensions, or the encoder refuses them.
+    /// `Usage` if the number of bytes does not fit the dimensions, or the encoder rejects them.
     pub(crate) fn encode(
         &self,
         pixels: &[u8],

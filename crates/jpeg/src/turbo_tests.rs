@@ -28,7 +28,7 @@ fn sources() -> Vec<Vec<u8>> {
     ]
 }
 
-/// A progressive picture whose last scan comes again and again.
+/// A progressive picture that repeats its last scan many times.
 #[test]
 fn scans_are_counted_before_they_are_decoded() {
     let jpeg = encode((31, 64), PixelFormat::Gray, plain(Subsampling::Gray), Some(Process::Progressive));
@@ -38,7 +38,7 @@ fn scans_are_counted_before_they_are_decoded() {
     assert!(decompressor(Warnings::Accept).open(&with(400)).is_ok());
     let error = decompressor(Warnings::Accept).open(&with(600)).map(drop).unwrap_err();
     assert!(matches!(error, Error::Limit { limit: 500, found: 600.., .. }), "{error}");
-    // Of a large picture fewer are allowed, and never fewer than a usual one has.
+    // Large pictures may have fewer scans, but never fewer than usual pictures have.
     let allowed = [1, 1 << 24, 1 << 28, u64::MAX].map(|pixels| bounds().scans_of(pixels));
     assert_eq!(allowed, [500, 128, 64, 64]);
 }
@@ -50,8 +50,8 @@ fn warns_then_fails(jpeg: &[u8]) -> Vec<u8> {
     [&jpeg[..20], b"stray", table.as_slice(), &jpeg[20..]].concat()
 }
 
-/// A picture of 1024 × 1024 pixels for a reader that continues where another one failed: in the
-/// middle of a Huffman table, whose length is the SOI.
+/// A picture of 1024 × 1024 pixels for a reader that continues where another reader failed: in the middle of
+/// a Huffman table, whose length is the SOI.
 fn resumed(inner: &[u8]) -> Vec<u8> {
     let table = |symbols: usize| {
         let mut out = vec![0; 17 + symbols];
@@ -67,8 +67,7 @@ fn resumed(inner: &[u8]) -> Vec<u8> {
         left -= 17 + part;
     }
     body.extend(table(left - 17));
-    // What the first reader finds: bytes that it skips with a warning, and a table on which it
-    // fails.
+    // For the first reader: bytes that it skips with a warning, and a table on which it fails.
     body[30..35].copy_from_slice(&[0xFF, 0xC4, 0, 0x30, 0]);
     body[35..51].fill(0xEE);
     [b"\xFF\xD8", body.as_slice(), &inner[2..]].concat()
@@ -118,7 +117,7 @@ fn dimensions_are_never_those_of_the_picture_before() {
     }
 }
 
-/// In libjpeg, the tables of one picture are used for the next one that has none.
+/// libjpeg uses the tables of one picture for the next picture without tables.
 #[test]
 fn tables_are_those_of_the_picture_itself() {
     let jpeg = photo((64, 48));
@@ -195,7 +194,7 @@ fn mutant() -> impl Strategy<Value = Vec<u8>> {
     let change = (0..4_u8, any::<prop::sample::Index>(), any::<u8>(), any::<bool>());
     (prop::sample::select(sources()), prop::collection::vec(change, 0..5)).prop_map(|(mut jpeg, changes)| {
         for (kind, at, value, early) in changes {
-            // Places in the header, more often than others.
+            // Places in the header are more frequent than others.
             let at = at.index(if early { jpeg.len().min(650) } else { jpeg.len() });
             match kind {
                 0 => jpeg[at] = value,
@@ -208,7 +207,7 @@ fn mutant() -> impl Strategy<Value = Vec<u8>> {
     })
 }
 
-/// Its size, its pixels at its own size, and at another one.
+/// Size of a picture, its pixels at its own size, and its pixels at another size.
 type Shown = (Result<(u32, u32)>, Result<Vec<u8>>, Result<Vec<u8>>);
 
 fn come_of(decoder: &mut JpegDecoder, jpeg: &[u8], fill: u8) -> Shown {

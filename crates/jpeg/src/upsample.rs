@@ -1,27 +1,26 @@
-//! Which chroma samples a pixel uses: the rules of libjpeg(-turbo)'s upsampling, as far as cutting
-//! must know them.
+//! The chroma samples that a pixel uses: the rules of libjpeg(-turbo)'s upsampling that matter for cutting.
 //!
-//! libjpeg's default ("fancy") upsampling of a component at half the resolution of an axis is a
-//! triangle filter: a pixel takes three quarters of the sample that covers it and a quarter of that
-//! sample's neighbour on the pixel's side. So the first pixel column of an MCU needs the last
-//! chroma column of the MCU before it, the last pixel column needs the first of the MCU after it,
-//! and no other column needs anything from outside. The same applies to rows. Every other ratio is
-//! replicated and needs nothing (`jdsample.c`, `jdmaster.c`).
+//! libjpeg's default ("fancy") upsampling of a component at half the resolution of an axis is a triangle
+//! filter: a pixel takes three quarters of the sample that covers it and a quarter of that sample's neighbour
+//! on the pixel's side. So the first pixel column of an MCU needs the last chroma column of the previous MCU,
+//! the last pixel column needs the first chroma column of the next MCU, and no other column needs samples
+//! from outside. The same applies to rows. Every other ratio is replicated and needs nothing (`jdsample.c`,
+//! `jdmaster.c`).
 
 use super::header::Component;
 
-/// Samples that a DCT block has on an axis.
+/// Samples of a DCT block along an axis.
 pub(super) const BLOCK: u32 = 8;
 
-/// What upsampling needs beyond the MCUs that a rectangle touches.
+/// Needs of upsampling beyond the MCUs of a rectangle.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Needs {
-    /// A pixel needs the pixel columns next to it.
+    /// True if a pixel needs the pixel columns next to it.
     pub(super) beside: bool,
-    /// A pixel needs the pixel rows above and below it.
+    /// True if a pixel needs the pixel rows above and below it.
     pub(super) above: bool,
-    /// Least width of a cut, in pixels of the stored picture: if it is narrower, libjpeg
-    /// replicates, but interpolates in the whole picture.
+    /// Least width of a cut, in pixels of the stored picture: in a narrower cut, libjpeg replicates chroma
+    /// that it interpolates in the whole picture.
     pub(super) min_width: u32,
 }
 
@@ -32,7 +31,7 @@ pub(super) fn max_factors(components: &[Component]) -> (u32, u32) {
 }
 
 impl Needs {
-    /// The needs of a picture of these components.
+    /// Returns the needs of a picture with these components.
     pub(super) fn of(components: &[Component], width: u32) -> Self {
         let mut needs = Self { min_width: 1, ..Self::default() };
         let (max_h, max_v) = max_factors(components);

@@ -1,18 +1,17 @@
-//! Views: which part of a picture a sample shows, and at what size.
+//! Views: the part of a picture that a sample shows, and its size.
 //!
-//! The rules are those of torchvision 0.20 (`Resize`, `CenterCrop`, `RandomResizedCrop`,
-//! `RandomHorizontalFlip`), so that a model trained there gets the same geometry here. All
-//! coordinates are those of the upright picture.
+//! The rules are from torchvision 0.20 (`Resize`, `CenterCrop`, `RandomResizedCrop`, `RandomHorizontalFlip`),
+//! so that a model trained there gets the same geometry here. All coordinates are in the upright picture.
 
 use super::{DrawKey, Draws, Interpolation, Rect};
 use shardpack_format::{Error, Result};
 
-/// Tries for a random crop. After that the largest one in the centre is used.
+/// Attempts to draw a random crop. After that the largest centre crop is used.
 const TRIES: u32 = 10;
-/// Red, green and blue beside a padded picture, as detectors are trained with.
+/// Red, green and blue of the padding, as in the training of detectors.
 const GREY: [u8; 3] = [114; 3];
 
-/// What a sample shows of its picture.
+/// Part and size of a sample's picture.
 ///
 /// ```
 /// use shardpack_jpeg::{DrawKey, View};
@@ -25,15 +24,15 @@ const GREY: [u8; 3] = [114; 3];
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct View {
-    /// Which part, and at what size.
+    /// Part, and size.
     pub framing: Framing,
     /// Probability of a reflection left to right. Default 0.
     pub flip: f64,
-    /// How pixels between pixels are made, where something is resized. Default bilinear.
+    /// Interpolation for resizing. Default bilinear.
     pub interpolation: Interpolation,
 }
 
-/// Which part of a picture is shown, and at what size.
+/// Part and size of a picture.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Framing {
     /// The whole picture, at its own size.
@@ -42,45 +41,45 @@ pub enum Framing {
     Rectangle(Rect),
     /// The whole picture, at this size.
     Resize {
-        /// Rows.
+        /// Number of rows.
         height: u32,
-        /// Columns.
+        /// Number of columns.
         width: u32,
     },
     /// The centre, cropped after the picture was resized so that its shorter side is `short_side`.
     CenterCrop {
-        /// Pixels of the shorter side after resizing; at least as many as the crop.
+        /// Pixels of the shorter side after resizing; at least the size of the crop.
         short_side: u32,
-        /// Rows.
+        /// Number of rows.
         height: u32,
-        /// Columns.
+        /// Number of columns.
         width: u32,
     },
     /// A random part, resized.
     RandomResizedCrop {
-        /// Rows.
+        /// Number of rows.
         height: u32,
-        /// Columns.
+        /// Number of columns.
         width: u32,
         /// Range of the share of the picture's area, drawn uniformly. Default 0.08 to 1.
         scale: (f64, f64),
         /// Range of width over height, drawn uniformly on a logarithmic scale. Default 3/4 to 4/3.
         ratio: (f64, f64),
     },
-    /// The whole picture, shrunk or enlarged until it just fits, in the middle of one colour: a
-    /// letterbox. Of the two sides one is filled; the other is rounded to the nearest pixel, and at
-    /// least 1. Of an odd number of pixels beside the picture the right, or lower, border has one more.
+    /// The whole picture, shrunk or enlarged until it just fits, centred on one colour: a letterbox. It fills
+    /// one side; the other side is rounded to the nearest pixel, and at least 1. If the number of border
+    /// pixels is odd, the right or lower border has one more.
     Pad {
-        /// Rows.
+        /// Number of rows.
         height: u32,
-        /// Columns.
+        /// Number of columns.
         width: u32,
         /// Red, green, blue. Default 114, 114, 114.
         fill: [u8; 3],
     },
 }
 
-/// An area in pixels, which need not be whole ones.
+/// An area in pixels, possibly fractional.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Area {
     /// Distance from the left edge.
@@ -99,7 +98,7 @@ impl Area {
         Self { x: x.into(), y: y.into(), width: width.into(), height: height.into() }
     }
 
-    /// The rectangle, if it is one of whole pixels.
+    /// Returns the rectangle, if the area consists of whole pixels.
     #[must_use]
     pub fn rect(self) -> Option<Rect> {
         let whole = |v: f64| {
@@ -114,27 +113,27 @@ impl Area {
 /// A view of one picture, with all random choices made.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Crop {
-    /// What is shown.
+    /// The shown area.
     pub area: Area,
-    /// The pixels that the resizing filter may use. For a crop before resizing, those that are
-    /// shown; for a crop after resizing, also those that the filter reaches.
+    /// The pixels that the resizing filter may use. For a crop before resizing, the shown pixels; for a crop
+    /// after resizing, also the pixels that the filter reaches.
     pub window: Rect,
-    /// Rows of the output.
+    /// Number of rows of the output.
     pub height: u32,
-    /// Columns of the output.
+    /// Number of columns of the output.
     pub width: u32,
-    /// Whether it is reflected left to right.
+    /// True if the picture is reflected left to right.
     pub flip: bool,
-    /// Where in the output, once it is reflected, `area` lies: all of it, unless it is padded.
+    /// Place of `area` in the output, after the reflection: the whole output, unless it is padded.
     pub inner: Rect,
-    /// Red, green and blue of what lies beside it.
+    /// Red, green and blue of the padding.
     pub fill: [u8; 3],
 }
 
 impl Crop {
-    /// What the whole output covers, in pixels of the picture: `area`, and if it is padded what its
-    /// borders would show, beyond the picture. Before it is reflected, so that column c of the output
-    /// begins at `x + c · width / columns`, and that of a reflected one at `x + (columns − c) · …`.
+    /// Area that the whole output covers, in pixels of the picture: `area` and, with padding, the extent of
+    /// the borders beyond the picture. The area is before the reflection: column c of the output begins at
+    /// `x + c · width / columns`, or with a reflection at `x + (columns − c) · …`.
     ///
     /// ```
     /// use shardpack_jpeg::{DrawKey, View};
@@ -161,14 +160,14 @@ impl Crop {
         }
     }
 
-    /// Whether there is something beside the picture.
+    /// True if the output has padding.
     #[must_use]
     pub fn is_padded(&self) -> bool {
         self.inner != Rect::whole(self.width, self.height)
     }
 }
 
-/// Pixels of a view, as the constructors of [`View`] take them: `224`, or `(height, width)`.
+/// Size of a view in pixels, for the constructors of [`View`]: `224`, or `(height, width)`.
 ///
 /// ```
 /// use shardpack_jpeg::{View, ViewSize};
@@ -177,9 +176,9 @@ impl Crop {
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ViewSize {
-    /// Rows.
+    /// Number of rows.
     pub height: u32,
-    /// Columns.
+    /// Number of columns.
     pub width: u32,
 }
 
@@ -196,9 +195,9 @@ impl From<(u32, u32)> for ViewSize {
 }
 
 impl Framing {
-    /// Share of the area that a random crop shows by default.
+    /// Default share of the area of a random crop.
     pub const SCALE: (f64, f64) = (0.08, 1.0);
-    /// Width over height of a random crop by default.
+    /// Default range of width over height of a random crop.
     pub const RATIO: (f64, f64) = (3.0 / 4.0, 4.0 / 3.0);
 }
 
@@ -226,22 +225,22 @@ impl View {
         Self::new(Framing::Resize { height, width })
     }
 
-    /// The centre of this size, of the picture resized to a shorter side of `short_side`. The usual
-    /// evaluation of ImageNet is 256, 224.
+    /// The centre, of this size, of the picture resized to a shorter side of `short_side`. The usual
+    /// evaluation on ImageNet is 256, 224.
     #[must_use]
     pub fn center_crop(short_side: u32, size: impl Into<ViewSize>) -> Self {
         let ViewSize { height, width } = size.into();
         Self::new(Framing::CenterCrop { short_side, height, width })
     }
 
-    /// A random part of 8 to 100 % of the area and a ratio of 3/4 to 4/3, resized to this size.
+    /// A random part with 8 to 100 % of the area and a ratio of 3/4 to 4/3, resized to this size.
     #[must_use]
     pub fn random_resized_crop(size: impl Into<ViewSize>) -> Self {
         let ViewSize { height, width } = size.into();
         Self::new(Framing::RandomResizedCrop { height, width, scale: Framing::SCALE, ratio: Framing::RATIO })
     }
 
-    /// The whole picture in the middle of a grey of 114: as large as it fits into this size, at its own
+    /// The whole picture, centred on a grey of 114: as large as fits into this size, with its own
     /// proportions.
     ///
     /// ```
@@ -255,13 +254,13 @@ impl View {
         Self::new(Framing::Pad { height, width, fill: GREY })
     }
 
-    /// The same, reflected left to right with probability `flip`.
+    /// Adds a reflection left to right with probability `flip`.
     #[must_use]
     pub const fn with_flip(self, flip: f64) -> Self {
         Self { flip, ..self }
     }
 
-    /// The same, resized by another rule.
+    /// Sets the interpolation.
     #[must_use]
     pub const fn with_interpolation(self, interpolation: Interpolation) -> Self {
         Self { interpolation, ..self }
@@ -280,11 +279,11 @@ impl View {
         }
     }
 
-    /// Whether any picture allows this view.
+    /// Fails unless the view is possible for some picture.
     ///
     /// # Errors
-    /// `Usage` if the output has no pixels, a crop is larger than what it is cropped from, a range
-    /// is empty or not positive, or the probability is not valid.
+    /// `Usage` if the output has no pixels, a crop is larger than its source, a range is empty or not
+    /// positive, or the probability is not valid.
     pub fn check(&self) -> Result<()> {
         if !(0.0..=1.0).contains(&self.flip) {
             return Err(Error::usage("probability of a flip", "0 to 1", self.flip));
@@ -314,7 +313,7 @@ impl View {
         }
     }
 
-    /// The part that is shown of a picture of `width` × `height` pixels, upright.
+    /// Returns the shown part of an upright picture of `width` × `height` pixels.
     ///
     /// Draw 0 of `key` decides the flip (reflected if below the probability). Try i of a random
     /// crop uses draws 4i + 4 to 4i + 7: area, ratio, row, column. So changing the framing does not
@@ -379,7 +378,7 @@ impl View {
     }
 }
 
-/// The largest width and height within `room` that have the proportions of `picture`.
+/// Returns the largest width and height within `room` with the proportions of `picture`.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "limited to the room")]
 fn fitted(picture: [u32; 2], room: [u32; 2]) -> [u32; 2] {
     let ([width, height], [columns, rows]) = (picture, room);
@@ -403,8 +402,8 @@ struct Centre {
 }
 
 impl Centre {
-    /// `side`: pixels before resizing; `short`: those of the shorter side; `crop`: pixels of the
-    /// crop; `support`: how far the filter reaches.
+    /// `side`: pixels before resizing; `short`: pixels of the shorter side; `crop`: pixels of the crop;
+    /// `support`: reach of the filter.
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between 0 and the side")]
     fn of(side: u32, short: u32, short_side: u32, crop: u32, support: f64) -> Self {
         // Like torchvision: the longer side is rounded down, the crop's start to the nearest,
@@ -413,7 +412,7 @@ impl Centre {
         let start = ((resized - f64::from(crop)) / 2.0).round_ties_even();
         let scale = f64::from(side) / resized;
         let (start, extent) = (start * scale, f64::from(crop) * scale);
-        // The filter's support, and one more for its rounding.
+        // The filter's support, and one more pixel for its rounding.
         let reach = scale.max(1.0) * support + 1.0;
         let first = (start - reach).floor().max(0.0) as u32;
         let last = (start + extent + reach).ceil().min(f64::from(side)) as u32;
@@ -430,7 +429,7 @@ impl Centre {
 fn random_part(width: u32, height: u32, scale: (f64, f64), ratio: (f64, f64), draws: &Draws) -> Rect {
     let between = |range: (f64, f64), draw: f64| range.0 + (range.1 - range.0) * draw;
     let (wide, high) = (f64::from(width), f64::from(height));
-    // Use libm, so that every platform draws the same.
+    // Use libm, so that every platform draws the same numbers.
     let logarithms = (libm::log(ratio.0), libm::log(ratio.1));
     for attempt in 0..TRIES {
         let [area, shape] = draws.pair(2 * attempt + 2);

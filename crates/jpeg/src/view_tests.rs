@@ -33,7 +33,7 @@ fn centre_crops_lie_where_torchvision_puts_them() {
     assert_eq!(all.window, Rect { x: 0, y: 0, width: 100, height: 100 });
 }
 
-/// A letterbox is the whole picture resized to where it lies, and nothing else but its colour.
+/// A letterbox is the whole picture, resized to its place, and otherwise only the fill colour.
 #[test]
 fn padded_pictures_keep_their_proportions_and_lie_in_the_middle() {
     let place = |view: View, width, height| view.resolve(width, height, &key(0)).unwrap().inner;
@@ -43,8 +43,8 @@ fn padded_pictures_keep_their_proportions_and_lie_in_the_middle() {
     assert_eq!(place(View::pad(640), 1280, 720), Rect { x: 0, y: 140, width: 640, height: 360 });
     assert_eq!(place(View::pad(640), 1000, 667), Rect { x: 0, y: 106, width: 640, height: 427 });
     assert_eq!(place(View::pad((480, 640)), 640, 480), Rect::whole(640, 480));
-    // A line stays one pixel wide. Of an odd number of pixels beside it the right border has one more, and
-    // the left one where it is mirrored.
+    // A line stays one pixel wide. If the number of border pixels is odd, the right border has one more, or
+    // the left border if the picture is mirrored.
     assert_eq!(place(View::pad(8), 1, 65_535), Rect { x: 3, y: 0, width: 1, height: 8 });
     assert_eq!(place(View::pad(8).with_flip(1.0), 1, 65_535), Rect { x: 4, y: 0, width: 1, height: 8 });
     for (width, height, rows, columns) in (1..60).flat_map(|n| [(n, 60, 31, 17), (60, n, 31, 17), (n, 7, n + 3, 2)]) {
@@ -57,7 +57,7 @@ fn padded_pictures_keep_their_proportions_and_lie_in_the_middle() {
         let exact = (f64::from(columns) / f64::from(width)).min(f64::from(rows) / f64::from(height));
         assert!((scales[0] - exact).abs() * f64::from(width) <= 1.0, "{scales:?} {exact}");
         assert!((scales[1] - exact).abs() * f64::from(height) <= 1.0, "{scales:?} {exact}");
-        // The corners of the picture are where they should be in what the whole output covers.
+        // The corners of the picture are at the right places in the area that the whole output covers.
         let covered = crop.covered();
         let at = |x: f64| (x - covered.x) * f64::from(columns) / covered.width;
         let ends = [at(0.0), at(f64::from(width))];

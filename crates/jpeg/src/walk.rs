@@ -18,8 +18,8 @@ pub fn end_of_image(bytes: &[u8], scan_offset: u64) -> Option<u64> {
     }
 }
 
-/// Scans of the picture whose first entropy-coded byte is at `scan_offset`, up to its end or to what
-/// is no marker.
+/// Number of scans of the picture whose first entropy-coded byte is at `scan_offset`, up to its end or to
+/// bytes that are no marker.
 pub(super) fn scans(bytes: &[u8], scan_offset: u64) -> u64 {
     let Ok(offset) = usize::try_from(scan_offset) else { return 1 };
     let (mut walk, mut scans) = (Walk::at(bytes, offset), 1);
@@ -54,11 +54,11 @@ impl<'a> Walk<'a> {
         Self { bytes, pos }
     }
 
-    /// The next marker and its offset; moves past it. Bytes before it, except fill bytes, are
+    /// Returns the next marker and its offset, and moves past it. Bytes before it, except fill bytes, are
     /// counted in `stray`.
     pub(super) fn marker(&mut self, stray: &mut u64) -> Result<(u8, u64), JpegError> {
         loop {
-            // A start beyond the end is the end.
+            // A start beyond the end counts as the end.
             let rest = self.bytes.get(self.pos..).unwrap_or_default();
             let Some(skipped) = rest.iter().position(|&b| b == 0xFF) else {
                 return Err(JpegError::Truncated { needed: self.bytes.len().max(self.pos) as u64 + 2 });
@@ -79,7 +79,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// The content of the segment whose length comes next; moves past it.
+    /// Returns the content of the segment whose length comes next, and moves past it.
     pub(super) fn segment(&mut self) -> Result<&'a [u8], JpegError> {
         let needed = |n: usize| JpegError::Truncated { needed: n as u64 };
         let start = self.pos + 2;

@@ -11,7 +11,7 @@ use std::error::Error;
 /// Height, width and bands.
 pub(crate) const SHAPE: [u64; 3] = [480, 640, 100];
 
-/// The median, the slower one of two.
+/// The median; of an even number of times, the slower of the middle two.
 pub(crate) fn median(mut times: Vec<f64>) -> f64 {
     times.sort_by(f64::total_cmp);
     times.get(times.len() / 2).copied().unwrap_or(f64::NAN)

@@ -1,5 +1,5 @@
-//! Bit planes of a byte plane: row `k` of eight has bit `k` of every byte. A byte of a row has the
-//! bits of eight bytes, that of the first one lowest.
+//! Bit planes of a byte plane: row `k` of eight has bit `k` of every byte. A byte of a row has the bits of
+//! eight bytes; the first byte's bit is the lowest.
 
 use super::shuffle::{join8, split8};
 use fearless_simd::prelude::{Bytes, Simd, SimdBase};
@@ -7,11 +7,11 @@ use fearless_simd::{Level, dispatch, u8x64, u64x8};
 use shardpack_base::parts::{check_length, part};
 use shardpack_format::{Result, bug};
 
-/// Bytes of a row that are made at a time: a cache line, from 512 bytes of the plane.
+/// Bytes of a row made at a time: a cache line, from 512 bytes of the plane.
 const LANES: usize = 64;
 
-/// Squares of 1, 2 and 4 bits are swapped across the diagonal: how far apart they are, and where
-/// the lower ones are.
+/// Squares of 1, 2 and 4 bits are swapped across the diagonal: the distance between the two, and a mask of
+/// the lower ones.
 const SWAPS: [(u32, u64); 3] = [(7, 0x00AA_00AA_00AA_00AA), (14, 0x0000_CCCC_0000_CCCC), (28, 0x0000_0000_F0F0_F0F0)];
 
 /// Fills `rows`, as long as `plane`, with the bit planes of `plane`, a multiple of 8 bytes long.
@@ -37,8 +37,8 @@ fn beyond<T>() -> T {
     bug("bit planes are not eight rows of the same length")
 }
 
-/// Number of the items of a block of `bytes`. They must be whole, and have as many bytes as the
-/// `other` block.
+/// Returns the number of items in a block of `bytes` bytes. Fails unless the items are whole and the `other`
+/// block has the same length.
 fn items_of(bytes: usize, item: usize, other: usize) -> Result<usize> {
     let items = bytes / item.max(1);
     check_length("block of bit planes", other, bytes)?;
@@ -46,8 +46,8 @@ fn items_of(bytes: usize, item: usize, other: usize) -> Result<usize> {
     Ok(items)
 }
 
-/// Fills `out` with the bit planes of a block, which is given both as byte planes, `item` of them,
-/// and as items. Items in whole groups of eight become bit planes. The rest stay items, at the end.
+/// Fills `out` with the bit planes of a block. The block is given both as `item` byte planes and as items.
+/// Whole groups of eight items become bit planes. The rest stay items, at the end.
 pub(super) fn of_block(items: &[u8], planes: &[u8], item: usize, out: &mut [u8]) -> Result<()> {
     items_of(planes.len(), item, items.len())?;
     let count = items_of(items.len(), item, out.len())?;
@@ -152,7 +152,7 @@ fn rows_ref(rows: &[u8]) -> [&[u8]; 8] {
     std::array::from_fn(|_| parts.next().unwrap_or_default())
 }
 
-/// The same, to be written.
+/// The eight rows, mutable.
 fn rows_mut(rows: &mut [u8]) -> [&mut [u8]; 8] {
     let mut parts = rows.chunks_exact_mut((rows.len() / 8).max(1));
     std::array::from_fn(|_| parts.next().unwrap_or_default())

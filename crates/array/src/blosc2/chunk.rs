@@ -23,7 +23,7 @@ pub(super) const FLAGS_EXTENDED: u8 = 0x05;
 pub(super) const FILTER_SHUFFLE: u8 = 1;
 pub(super) const FILTER_BITSHUFFLE: u8 = 2;
 pub(super) const FILTER_BYTE_DELTA: u8 = 35;
-/// Above the low half of the header's last byte.
+/// Value above the low half of the header's last byte: all bytes of the unit are zero.
 pub(super) const SPECIAL_ZEROS: u8 = 1;
 
 /// Coder of the streams of a chunk.
@@ -38,9 +38,9 @@ pub enum StreamCoder {
 /// Filters of a chunk, in the order in which a writer applies them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Filters {
-    /// What happens to the bytes or bits of a block's items.
+    /// Shuffle of the bytes or bits of a block's items.
     pub shuffle: Shuffle,
-    /// Whether each byte of a plane is then replaced by its difference from the one before it.
+    /// True if each byte of a plane is then replaced by its difference from the previous byte.
     pub byte_delta: bool,
 }
 
@@ -55,7 +55,7 @@ pub enum Shuffle {
     Bits,
 }
 
-/// How one stream is stored.
+/// Form of a stored stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StreamKind {
     /// By the chunk's coder.
@@ -69,19 +69,19 @@ pub enum StreamKind {
 /// One independent stream: a byte plane of a full block, or the whole short last block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ChunkStream {
-    /// How it is stored.
+    /// Kind of storage.
     pub kind: StreamKind,
-    /// Where its bytes start, from the start of the chunk.
+    /// Offset of its bytes from the start of the chunk.
     pub offset: usize,
     /// Number of its bytes.
     pub bytes: usize,
-    /// Where its output goes in the decoded but still filtered unit.
+    /// Offset of its output in the decoded but still filtered unit.
     pub out_offset: usize,
     /// Number of bytes that it decodes to.
     pub out_bytes: usize,
 }
 
-/// What a chunk holds.
+/// Content of a chunk.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ChunkContent {
     /// Coded blocks.
@@ -102,7 +102,7 @@ pub enum ChunkContent {
     Repeated([u8; 8]),
 }
 
-/// A chunk that was walked and is valid.
+/// A valid chunk, after walking it.
 ///
 /// ```
 /// use shardpack_array::blosc2::{Chunk, ChunkContent};
@@ -124,12 +124,11 @@ pub struct Chunk<'a> {
 }
 
 impl<'a> Chunk<'a> {
-    /// Walks the chunk at the start of `bytes`; more may follow it. `item_bytes` is the size of a
-    /// stored element, `unit_bytes` what the chunk must decode to.
+    /// Walks the chunk at the start of `bytes`; more may follow it. `item_bytes` is the size of a stored
+    /// element, `unit_bytes` the required length of the decoded unit.
     ///
     /// # Errors
-    /// `Format`, with the offset within `bytes`, if it is not a chunk as the specification
-    /// requires.
+    /// `Format`, with the offset within `bytes`, if the chunk violates the specification.
     pub fn parse(bytes: &'a [u8], item_bytes: u8, unit_bytes: usize) -> Result<Self> {
         Self::parse_reusing(bytes, item_bytes, unit_bytes, &mut Vec::new())
     }
@@ -191,7 +190,7 @@ impl<'a> Chunk<'a> {
         Ok(Self { bytes: chunk, content })
     }
 
-    /// A chunk that was walked before, and what it holds.
+    /// A chunk that was walked before, with its content.
     pub(crate) const fn walked(bytes: &'a [u8], content: ChunkContent) -> Self {
         Self { bytes, content }
     }
@@ -203,7 +202,7 @@ impl<'a> Chunk<'a> {
         Ok(sized(bytes, u32::from_le_bytes([c0, c1, c2, c3]))?.len())
     }
 
-    /// What it holds.
+    /// Returns the chunk's content.
     pub(crate) fn into_content(self) -> ChunkContent {
         self.content
     }
@@ -214,13 +213,13 @@ impl<'a> Chunk<'a> {
         self.bytes
     }
 
-    /// What it holds.
+    /// Content of the chunk.
     #[must_use]
     pub const fn content(&self) -> &ChunkContent {
         &self.content
     }
 
-    /// Bytes that the streams' coder will make, without runs and stored streams.
+    /// Number of bytes that the coder will produce, without runs and stored streams.
     #[must_use]
     pub fn coded_out_bytes(&self) -> u64 {
         match &self.content {
@@ -238,7 +237,7 @@ fn first(bytes: &[u8]) -> Result<&[u8; HEADER_BYTES]> {
         .ok_or_else(|| Error::format("blosc2 header", format!("{HEADER_BYTES} bytes"), bytes.len()).at(0))
 }
 
-/// The chunk at the start of `bytes`, which claims to have `chunk_bytes`.
+/// Returns the chunk at the start of `bytes`. Its header claims `chunk_bytes` bytes.
 fn sized(bytes: &[u8], chunk_bytes: u32) -> Result<&[u8]> {
     usize::try_from(chunk_bytes).ok().filter(|&n| n >= HEADER_BYTES).and_then(|n| bytes.get(..n)).ok_or_else(|| {
         Error::format("blosc2 chunk size", format!("{HEADER_BYTES}..={}", bytes.len()), chunk_bytes).at(12)

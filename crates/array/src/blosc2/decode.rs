@@ -62,7 +62,7 @@ impl Decoder {
         }
     }
 
-    /// Decodes block `number` of a parsed chunk to its byte planes; `None` if its streams are not
+    /// Decodes block `number` of a parsed chunk to its byte planes. Returns `None` if its streams are not
     /// byte planes.
     pub(crate) fn planes<'a>(
         &'a mut self,
@@ -76,8 +76,8 @@ impl Decoder {
         planes::decode(chunk, streams, item, &mut self.coders, scratch).map(Some)
     }
 
-    /// The same with the caller's scratch, so that many blocks can be kept. Takes as much of it as
-    /// needed.
+    /// Like [`Decoder::planes`], with the caller's scratch, so that many blocks can be kept. Uses as much of
+    /// the scratch as needed.
     pub(crate) fn planes_in<'a>(
         &mut self,
         chunk: &Chunk<'a>,
@@ -100,7 +100,7 @@ impl Decoder {
     }
 }
 
-/// Whether the decoded streams already are the items, with no planes to put together.
+/// True if the decoded streams already are the items, with no planes to join.
 fn in_place(chunk: &Chunk<'_>, item: usize) -> bool {
     match chunk.content() {
         ChunkContent::Blocks { filters, .. } => {

@@ -1,4 +1,4 @@
-//! Byte deltas: each byte of a plane less the one before it.
+//! Byte deltas: the difference of each byte of a plane from the previous byte.
 
 use fearless_simd::prelude::{Simd, SimdBase, SimdSplit};
 use fearless_simd::{Level, dispatch, u8x16, u8x64};
@@ -6,7 +6,7 @@ use shardpack_base::parts::check_length;
 use shardpack_base::vectorised;
 use shardpack_format::Result;
 
-/// Bytes that are summed at a time.
+/// Bytes summed at a time.
 const LANES: usize = 64;
 
 /// Fills `out`, as long as `plane`, with the plane's differences; the first byte is not changed.

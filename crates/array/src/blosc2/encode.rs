@@ -1,10 +1,10 @@
 //! Units to chunks (spec §5.3), byte for byte like c-blosc2 2.21.
 //!
-//! A chunk is a header, a table of where each block starts, and the blocks; a block is its streams,
-//! each after its length. Length 0 is a run of zeros. Minus a byte, then [`RUN_TOKEN`], is a run of
-//! that byte. A length as large as what the stream decodes to says that the stream is stored. If
-//! all streams are runs of zeros, the header says so and ends the chunk. If the chunk would grow
-//! longer than the unit and its header, the unit itself follows the header.
+//! A chunk is a header, a table of where each block starts, and the blocks; a block is its streams, each
+//! after its length. Length 0 is a run of zeros. Minus a byte, then [`RUN_TOKEN`], is a run of that byte. A
+//! length equal to the decoded length means that the stream is stored unchanged. If all streams are runs of
+//! zeros, the header says so and ends the chunk. If the chunk would grow longer than the unit and its header,
+//! the unit itself follows the header.
 
 use super::chunk::{
     CODER_VERSION, FILTER_BITSHUFFLE, FILTER_BYTE_DELTA, FILTER_SHUFFLE, FLAG_COPIED, FLAGS_EXTENDED, SPECIAL_ZEROS,
@@ -17,10 +17,10 @@ use shardpack_base::parts::{check_length, grow};
 use shardpack_format::{Error, Result};
 use zstd::zstd_safe::{CCtx, ErrorCode};
 
-/// The zstd levels that c-blosc2 can reach: its own levels 1..=9 stand for these.
+/// The zstd levels that c-blosc2 can reach, one for each of its own levels 1..=9.
 ///
-/// It maps its level to `2 · level − 1` below 9 and to zstd's highest at 9. (A later line means to
-/// map 8 to 20 but compares the level already mapped, so 8 is 15.)
+/// c-blosc2 maps its level to `2 · level − 1` below 9 and to zstd's highest at 9. (A later line means to map
+/// 8 to 20 but compares the level already mapped, so 8 is 15.)
 pub const ZSTD_LEVELS: [i32; 9] = [1, 3, 5, 7, 9, 11, 13, 15, 22];
 
 /// Compressor inside a chunk.
@@ -33,7 +33,7 @@ pub(crate) enum Blosc2Coder {
 
 /// Units shorter than this are never coded.
 const MIN_CODED_BYTES: usize = 32;
-/// Follows the length of a run.
+/// Token after the length of a run.
 const RUN_TOKEN: u8 = 1;
 
 /// zstd's `memory_allocation`, as returned by its functions.
@@ -55,7 +55,7 @@ enum Coder {
     Zstd(i32, CCtx<'static>),
 }
 
-/// How a chunk turned out.
+/// Form of a chunk.
 #[derive(Clone, Copy)]
 enum Kind {
     Coded,
@@ -63,12 +63,12 @@ enum Kind {
     Zeros,
     /// Coding did not make it shorter.
     Copied,
-    /// Too short to try. c-blosc2 then does not name the coder in the flags.
+    /// Too short to compress. c-blosc2 then does not name the coder in the flags.
     Short,
 }
 
 impl Encoder {
-    /// `level` is the coder's own: [`ZSTD_LEVELS`], 1..=9 for LZ4HC, none for LZ4.
+    /// Creates an encoder. `level` is the coder's own: [`ZSTD_LEVELS`], 1..=9 for LZ4HC, none for LZ4.
     pub(crate) fn new(coder: Blosc2Coder, level: Option<i32>, filter: Filter) -> Result<Self> {
         let coder = match (coder, level) {
             (Blosc2Coder::Lz4, _) => Coder::Lz4,
@@ -82,8 +82,8 @@ impl Encoder {
         Ok(Self { coder, filter, filtered: [Vec::new(), Vec::new()], coded: Vec::new() })
     }
 
-    /// Appends the chunk that holds `unit`, whose length is a multiple of `item_bytes`, 1 to 8, and
-    /// at most [`UNIT_BYTES`].
+    /// Appends the chunk of `unit`. The length of `unit` is a multiple of `item_bytes`, 1 to 8, and at most
+    /// [`UNIT_BYTES`].
     pub(crate) fn chunk(&mut self, unit: &[u8], item_bytes: u8, out: &mut Vec<u8>) -> Result<()> {
         let item = usize::from(item_bytes);
         if !(1..=8).contains(&item) || !(1..=UNIT_BYTES).contains(&unit.len()) || !unit.len().is_multiple_of(item) {
@@ -102,7 +102,7 @@ impl Encoder {
     }
 
     fn header(&self, kind: Kind, item_bytes: u8, sizes: [usize; 3]) -> Result<[u8; HEADER_BYTES]> {
-        // The coder has one number for its format, in the flags, and one for itself.
+        // The format number goes into the flags; the coder has its own number.
         let (format, id) = match self.coder {
             Coder::Lz4 => (1, 1),
             Coder::Lz4hc(_) => (1, 2),
@@ -185,7 +185,7 @@ impl Encoder {
     }
 }
 
-/// The block after the filters.
+/// Returns the block after the filters.
 fn filtered<'a>(filter: Filter, block: &'a [u8], item: usize, scratch: &'a mut [Vec<u8>; 2]) -> Result<&'a [u8]> {
     if filter == Filter::None || (filter == Filter::Shuffle && item == 1) {
         return Ok(block);
@@ -216,7 +216,7 @@ fn filtered<'a>(filter: Filter, block: &'a [u8], item: usize, scratch: &'a mut [
     })
 }
 
-/// Appends a stream to a chunk that may extend to `end`; `false` if there is too little room.
+/// Appends a stream to a chunk that may extend to `end`. Returns `false` if the stream does not fit.
 fn append(coder: &mut Coder, stream: &[u8], coded: &mut Vec<u8>, end: usize, out: &mut Vec<u8>) -> Result<bool> {
     let Some(room) = end.checked_sub(out.len() + 4) else { return Ok(false) };
     if let Some(value) = run_of(stream) {
@@ -231,7 +231,7 @@ fn append(coder: &mut Coder, stream: &[u8], coded: &mut Vec<u8>, end: usize, out
     }
     let coded = grow(coded, stream.len().min(room));
     let bytes = match coder.encode(stream, coded)? {
-        // A length equal to the stream's own would mean that it is stored.
+        // The stream's own length would mark it as stored unchanged.
         Some(length) if length < stream.len() => {
             coded.get(..length).ok_or_else(|| Error::usage("blosc2 stream", format!("at most {room} bytes"), length))?
         }
@@ -244,7 +244,7 @@ fn append(coder: &mut Coder, stream: &[u8], coded: &mut Vec<u8>, end: usize, out
     Ok(true)
 }
 
-/// The repeated byte, if the stream is a run.
+/// Returns the repeated byte if the stream is a run.
 fn run_of(stream: &[u8]) -> Option<u8> {
     let (first, rest) = stream.split_first()?;
     let (before, _) = stream.split_at(rest.len());
@@ -252,10 +252,10 @@ fn run_of(stream: &[u8]) -> Option<u8> {
 }
 
 impl Coder {
-    /// Codes `stream` into `out`; `None` if there is too little room.
+    /// Codes `stream` into `out`. Returns `None` if the output does not fit.
     fn encode(&mut self, stream: &[u8], out: &mut [u8]) -> Result<Option<usize>> {
         match self {
-            // c-blosc2 fixes LZ4's acceleration at 1, whatever its level.
+            // c-blosc2 fixes LZ4's acceleration at 1 for every level.
             Self::Lz4 => ffi::lz4_encode(stream, None, out),
             Self::Lz4hc(level) => ffi::lz4_encode(stream, Some(*level), out),
             Self::Zstd(level, context) => match context.compress(out, stream, *level) {

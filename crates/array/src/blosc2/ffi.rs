@@ -4,8 +4,7 @@
 //! bytes, and those must not change.
 #![allow(unsafe_code)]
 
-// Needed for the library that it builds. Its bindings lack some LZ4 functions, so these follow
-// below.
+// Links the LZ4 library. The crate's bindings lack some LZ4 functions, which are declared below.
 use lz4_sys as _;
 use shardpack_format::{Error, Result};
 use std::ffi::{c_char, c_int};
@@ -38,8 +37,8 @@ unsafe extern "C" {
     fn LZ4_decompress_safe(source: *const c_char, out: *mut c_char, source_bytes: c_int, room: c_int) -> c_int;
 }
 
-/// Codes `source` into `out` as one LZ4 block, with `level` of LZ4HC or with the fast coder.
-/// Returns its length, or `None` if there is too little room.
+/// Codes `source` into `out` as one LZ4 block, with `level` of LZ4HC or with the fast coder. Returns its
+/// length, or `None` if it does not fit.
 pub(super) fn lz4_encode(source: &[u8], level: Option<i32>, out: &mut [u8]) -> Result<Option<usize>> {
     let (source_bytes, room) = lengths(source, out).map_err(|n| Error::usage("lz4 stream", "below 2^31 bytes", n))?;
     // SAFETY: both buffers are live, do not overlap (one is borrowed shared, the other
@@ -74,7 +73,7 @@ pub(super) fn lz4_prefix(block: &[u8], out: &mut [u8]) -> Result<()> {
     decoded(written, room)
 }
 
-/// The lengths in LZ4's type, or the one that does not fit.
+/// Returns both lengths as LZ4's integer type, or as an error the length that does not fit.
 fn lengths(source: &[u8], out: &[u8]) -> std::result::Result<(c_int, c_int), usize> {
     let length = |bytes: &[u8]| c_int::try_from(bytes.len()).map_err(|_| bytes.len());
     Ok((length(source)?, length(out)?))

@@ -1,4 +1,4 @@
-//! Chunks equal those of c-blosc2 2.21.3, byte for byte.
+//! Chunks equal c-blosc2 2.21.3's chunks, byte for byte.
 //!
 //! `golden.txt` has a digest for each setting and item size, over the chunks that c-blosc2 itself
 //! made from the units of [`all`].
@@ -22,7 +22,7 @@ pub(crate) const FILTERS: [(&str, Filter); 4] = [
     ("bytedelta", Filter::Bytedelta),
 ];
 
-/// The units of one digest: of every kind, and if `long`, some with more than one block.
+/// The units of one digest: all kinds, and if `long`, also some with several blocks.
 pub(crate) fn all(item: usize, long: bool) -> impl Iterator<Item = Vec<u8>> {
     let short = [1, 4, 7, 16, 100, 1003]
         .into_iter()
@@ -39,7 +39,7 @@ pub(crate) fn line(
     mut encode: impl FnMut(&[u8]) -> Vec<u8>,
 ) -> String {
     let (mut digest, mut bytes) = (Sha256::new(), 0);
-    // Long ones take time, so only few settings have them.
+    // Long units are slow to encode, so only a few settings have them.
     for unit in all(item, item == 2 || level.is_none()) {
         let chunk = encode(&unit);
         bytes += chunk.len();

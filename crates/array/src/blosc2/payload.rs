@@ -13,7 +13,7 @@ pub(crate) fn walk_chunks<'a>(
     limits: &Limits,
 ) -> Result<Vec<Chunk<'a>>> {
     let item_bytes = item_bytes(width)?;
-    // No more than the payload has room for, whatever its array is said to be.
+    // A false descriptor cannot make this allocate more chunks than the payload has room for.
     let mut chunks = Vec::with_capacity(stored_bytes.div_ceil(UNIT_BYTES).min(payload.len() / HEADER_BYTES));
     let (mut pos, mut coded, mut left) = (0, 0, stored_bytes);
     while left > 0 {

@@ -31,7 +31,7 @@ pub(crate) struct Planes<'a> {
 }
 
 impl<'a> Planes<'a> {
-    /// Number of items, counting only whole ones.
+    /// Number of whole items.
     pub(crate) fn items(&self) -> usize {
         self.parts.first().map_or(0, |plane| plane.len())
     }
@@ -46,14 +46,15 @@ impl<'a> Planes<'a> {
         join(part(&parts, 0..self.item, "planes of a blosc2 block")?, out)
     }
 
-    /// Low and high bytes of `count` items from number `first` on, if items have two bytes.
+    /// Returns the low and high bytes of `count` two-byte items, starting with item `first`. `None` for other
+    /// item sizes.
     pub(crate) fn pair(&self, first: usize, count: usize) -> Option<[&'a [u8]; 2]> {
         let [low, high, ..] = self.parts;
         (self.item == 2).then_some([low.get(first..first + count)?, high.get(first..first + count)?])
     }
 }
 
-/// The streams of block `number` of a chunk, if they become byte planes.
+/// Returns the streams of block `number` of a chunk, or `None` if they do not become byte planes.
 pub(crate) fn streams<'a>(chunk: &'a Chunk<'_>, number: usize, item: usize) -> Option<&'a [ChunkStream]> {
     let ChunkContent::Blocks { filters, .. } = chunk.content() else { return None };
     if filters.shuffle == Shuffle::None && item != 1 { None } else { of_block(chunk, number, item) }
@@ -67,7 +68,7 @@ pub(super) fn of_block<'a>(chunk: &'a Chunk<'_>, number: usize, item: usize) -> 
     rest.get(..if rest.len() < item { 1 } else { item })
 }
 
-/// Whether the streams of a chunk are byte planes already.
+/// True if the streams of a chunk are already byte planes.
 fn are_planes(chunk: &Chunk<'_>) -> bool {
     match chunk.content() {
         ChunkContent::Blocks { filters, .. } => !filters.byte_delta && filters.shuffle != Shuffle::Bits,
@@ -75,13 +76,13 @@ fn are_planes(chunk: &Chunk<'_>) -> bool {
     }
 }
 
-/// Whether the first bytes of each plane can be decoded without the others.
+/// True if the first bytes of each plane can be decoded without the others.
 pub(crate) fn can_stop(chunk: &Chunk<'_>, streams: &[ChunkStream], item: usize) -> bool {
     let lz4 = matches!(chunk.content(), ChunkContent::Blocks { coder: StreamCoder::Lz4, .. });
     lz4 && are_planes(chunk) && streams.len() == item && streams.iter().all(|stream| stream.out_bytes == STREAM_BYTES)
 }
 
-/// How many bytes of scratch [`decode`] takes for these streams.
+/// Bytes of scratch that [`decode`] takes for these streams.
 pub(crate) fn scratch_bytes(chunk: &Chunk<'_>, streams: &[ChunkStream]) -> usize {
     // A stored plane stays in the chunk.
     let stays = are_planes(chunk);
@@ -98,7 +99,7 @@ pub(super) struct Coders {
 }
 
 impl Coders {
-    /// Fills `out` with what one stream holds.
+    /// Decodes one stream into `out`.
     pub(super) fn stream(&mut self, chunk: &Chunk<'_>, stream: &ChunkStream, out: &mut [u8]) -> Result<()> {
         let bytes = bytes_of(chunk, stream)?;
         match (stream.kind, chunk.content()) {
@@ -119,7 +120,7 @@ impl Coders {
         .map_err(|e| e.at(stream.offset as u64))
     }
 
-    /// Fills `out` with what several streams hold, one after the other.
+    /// Decodes several streams into `out`, one after the other.
     pub(super) fn streams(&mut self, chunk: &Chunk<'_>, streams: &[ChunkStream], out: &mut [u8]) -> Result<()> {
         let mut rest = out;
         for stream in streams {
@@ -131,8 +132,8 @@ impl Coders {
     }
 }
 
-/// Decodes all of a block's streams to its byte planes. Those that are not in the chunk go to
-/// `scratch`, of [`scratch_bytes`].
+/// Decodes all of a block's streams to its byte planes. Planes that the chunk does not contain go to
+/// `scratch`, which has [`scratch_bytes`] bytes.
 pub(super) fn decode<'a>(
     chunk: &Chunk<'a>,
     streams: &[ChunkStream],
@@ -177,7 +178,7 @@ pub(super) fn undo_delta(chunk: &Chunk<'_>, items: usize, planes: &mut [u8]) -> 
     Ok(())
 }
 
-/// Fills `planes`, which follow one another, from streams of bit planes.
+/// Fills `planes`, which are contiguous, from streams of bit planes.
 fn from_bits(
     chunk: &Chunk<'_>,
     streams: &[ChunkStream],
@@ -205,7 +206,7 @@ fn from_bits(
     result
 }
 
-/// The first `count` bytes, and the others.
+/// Splits `scratch` into its first `count` bytes and the rest.
 fn take(scratch: &mut [u8], count: usize) -> Result<(&mut [u8], &mut [u8])> {
     let found = scratch.len();
     scratch.split_at_mut_checked(count).ok_or_else(|| Error::format("blosc2 block", format!("{count} bytes"), found))
@@ -219,7 +220,7 @@ pub(crate) fn decode_first(
     count: usize,
     scratch: &mut Vec<u8>,
 ) -> Result<()> {
-    // Room for all of them, so that the next region need not allocate more.
+    // Room for all planes, so that the next region need not allocate more.
     let scratch = grow(scratch, STREAM_BYTES * streams.len());
     for (stream, plane) in streams.iter().zip(scratch.chunks_exact_mut(count.max(1))) {
         let bytes = bytes_of(chunk, stream)?;
@@ -232,7 +233,7 @@ pub(crate) fn decode_first(
     Ok(())
 }
 
-/// What [`decode_first`] left in its scratch.
+/// Returns the planes that [`decode_first`] left in its scratch.
 pub(crate) fn of(scratch: &[u8], item: usize, count: usize) -> Planes<'_> {
     let mut parts = [&[][..]; 8];
     for (part, plane) in parts.iter_mut().zip(scratch.chunks_exact(count.max(1)).take(item)) {

@@ -5,13 +5,13 @@ use fearless_simd::{Level, dispatch, u8x64, u16x32, u32x16};
 use shardpack_base::parts::check_length;
 use shardpack_format::{Result, bug};
 
-/// Bytes of each plane that are joined at a time.
+/// Bytes of each plane joined at a time.
 const LANES: usize = 64;
 
 /// Fills `out` with items. There is one plane for each byte of an item, and each must have one byte
 /// per item of `out`.
 pub(super) fn join(planes: &[&[u8]], out: &mut [u8]) -> Result<()> {
-    // The loops below rest on this.
+    // The loops below rely on this.
     for plane in planes {
         check_length("byte planes of items", out.len(), plane.len() * planes.len())?;
     }
@@ -48,8 +48,8 @@ fn beyond() {
     bug("byte planes reach beyond their items")
 }
 
-// Vectors are taken one by one, here and in `bits`: `array::map` and `zip` may become calls, for which
-// all of them go through memory. With those, bit planes took twelve times as long.
+// Vectors are taken one by one, here and in `bits`: `array::map` and `zip` may become calls, for which all of
+// them go through memory. With `map` and `zip`, bit planes took twelve times as long.
 
 #[inline(always)]
 fn join_by<S: Simd, const N: usize>(

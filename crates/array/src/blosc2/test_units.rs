@@ -1,5 +1,5 @@
-//! Units for tests, of every kind that a coder handles in its own way. The same arguments must
-//! always give the same bytes: digests of chunks depend on them.
+//! Units for tests, one kind for each path through a coder. The same arguments must always give the same
+//! bytes: digests of chunks depend on them.
 
 /// Numbers of the kinds.
 pub(crate) const KINDS: std::ops::Range<u64> = 0..16;

@@ -107,7 +107,7 @@ fn special_chunks_of_nan_and_of_a_value_are_read() {
     chunk[12] = 36;
     chunk[32..].copy_from_slice(&[1, 2, 3, 4]);
     assert_eq!(decode(&chunk, 4, 8).unwrap(), [1, 2, 3, 4, 1, 2, 3, 4]);
-    // Never written: bytes with no defined value.
+    // The specification forbids this chunk: its bytes have no defined value.
     chunk[31] = 4 << 4;
     assert!(decode(&chunk, 4, 8).is_err());
 }
@@ -155,7 +155,7 @@ fn c06_every_field_of_the_header_is_checked() {
     for special in [4, 5, 6, 7] {
         assert!(bad(&|b| b[31] |= special << 4).contains("special chunk"));
     }
-    // Copied, but not as long as the unit.
+    // Flagged as stored, but shorter than the unit.
     assert!(bad(&|b| b[2] |= 0x02).contains("stored unit"));
     for start in [0, 31, 32, u32::MAX, i32::MAX as u32] {
         assert!(bad(&word(32, start)).contains("block start"));

@@ -51,7 +51,7 @@ impl UnitEncoder for blosc2::Encoder {
     fn encode(&mut self, unit: &[u8], item_bytes: u8, payload: &mut Vec<u8>) -> Result<u64> {
         let start = payload.len();
         self.chunk(unit, item_bytes, payload)?;
-        // Walking the chunk proves that a reader will accept it, at no noticeable cost.
+        // Walking the chunk proves that a reader will accept it, and takes no noticeable time.
         let bytes = rest(payload, start, "chunk that was just made")?;
         Ok(Chunk::parse(bytes, item_bytes, unit.len())?.coded_out_bytes())
     }
@@ -80,7 +80,7 @@ impl Container for Blosc2 {
     }
 
     fn region_blocks(&self) -> u64 {
-        // Its byte planes, and the block that they make.
+        // Two blocks: the byte planes, and the block assembled from them.
         2
     }
 
@@ -96,12 +96,12 @@ impl Container for Blosc2 {
     }
 }
 
-/// Decodes chunks, and remembers which one of a payload a region has entered.
+/// Decodes chunks, and remembers the chunk that a region has entered.
 #[derive(Default)]
 pub(crate) struct Blosc2Decoder {
     chunks: blosc2::Decoder,
     entered: Option<Entered>,
-    /// Memory for the streams of the next chunk that is entered.
+    /// Memory for the streams of the next entered chunk.
     streams: Vec<ChunkStream>,
 }
 
@@ -203,7 +203,7 @@ impl PayloadDecoder for Blosc2Decoder {
     }
 
     fn begin(&mut self, width: usize) {
-        // The first region may need little of each block, and a later one all of it.
+        // The first region may need little of each block, and a later region all of it.
         self.chunks.room(width);
         self.entered = None;
     }
@@ -265,8 +265,8 @@ impl Blosc2Decoder {
             }
             ChunkContent::Blocks { streams, .. } => {
                 let (mut coded, mut runs) = (0, 0);
-                // A block has as many streams as an element has bytes; a short last one has one
-                // (spec §5.3).
+                // A block has as many streams as an element has bytes; a short last block has one (spec
+                // §5.3).
                 for stream in streams.iter().skip(number * width).take(width) {
                     match stream.kind {
                         StreamKind::Coded => coded += stream.out_bytes as u64,
@@ -294,7 +294,7 @@ impl Blosc2Decoder {
     }
 }
 
-/// The whole unit of a chunk that is not coded.
+/// Returns the whole unit of a chunk that is not coded.
 fn undecoded<'a>(chunk: &Chunk<'a>) -> Result<Option<StoredBlock<'a>>> {
     Ok(match chunk.content() {
         ChunkContent::Blocks { .. } => None,

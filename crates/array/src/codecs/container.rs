@@ -1,4 +1,4 @@
-//! A codec of payloads, as readers see it.
+//! The reader's side of a payload codec.
 
 use crate::block::StoredBlock;
 use crate::blosc2::Chunk;
@@ -10,7 +10,7 @@ use std::ops::Range;
 /// [`UNIT_BYTES`](crate::UNIT_BYTES) of stored elements.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Units<'a> {
-    /// Not coded: the stored elements.
+    /// Uncoded: the stored elements.
     Raw(&'a [u8]),
     /// Zstd frames.
     Zstd(Vec<&'a [u8]>),
@@ -18,28 +18,28 @@ pub enum Units<'a> {
     Blosc2(Vec<Chunk<'a>>),
 }
 
-/// The facts of a codec.
+/// Properties of a codec.
 pub(crate) trait Container: Sync {
-    /// Refuses payloads of a length that cannot hold `stored` bytes under the limits.
+    /// Fails if a payload of this length cannot hold `stored` bytes under the limits.
     fn check_length(&self, stored: u64, payload: u64, limits: &Limits) -> Result<()>;
 
-    /// Whether a payload of this length has room for all units of `stored` bytes.
+    /// True if a payload of this length has room for all units of `stored` bytes.
     fn fits(&self, stored: usize, payload: usize) -> bool;
 
-    /// Stored bytes that are decoded at a time, of elements of `width` bytes.
+    /// Stored bytes of a block, the unit of decoding, for elements of `width` bytes.
     fn block_bytes(&self, width: usize) -> usize;
 
-    /// Scratch memory for decoding a payload block by block; `None` if it is not coded.
+    /// Scratch memory for decoding a payload block by block; `None` if the payload is not coded.
     fn scratch_bytes(&self, width: usize, stored: u64) -> Option<u64>;
 
-    /// Blocks of scratch memory that regions take.
+    /// Scratch memory of a region, in blocks.
     fn region_blocks(&self) -> u64;
 
     /// Walks and checks all units of a payload.
     fn units<'a>(&self, coded: Coded<'a>, limits: &Limits) -> Result<Units<'a>>;
 
-    /// Length of the coded unit at `at`, of which at most `left` bytes are left, by what `read`
-    /// gives of it; `None` if it has none that can be found so.
+    /// Length of the coded unit at offset `at`, at most `left` bytes. `read` returns bytes of the payload.
+    /// `None` if the length cannot be found in this way.
     fn unit_length(
         &self,
         at: usize,
@@ -54,8 +54,8 @@ pub(crate) trait PayloadDecoder {
     /// Decodes all of a payload into `out`.
     fn decode(&mut self, coded: Coded<'_>, out: &mut [u8], limits: &Limits) -> Result<()>;
 
-    /// Decodes the blocks whose stored bytes are `wanted`, in order: `each` gets the block and its
-    /// stored bytes. Blocks that have to be put together go through `window`.
+    /// Decodes the blocks whose stored bytes are `wanted`, in order: `each` gets the block and its stored
+    /// bytes. Blocks that have to be assembled go through `window`.
     fn for_each(
         &mut self,
         coded: Coded<'_>,
@@ -65,8 +65,8 @@ pub(crate) trait PayloadDecoder {
         each: &mut dyn FnMut(&StoredBlock<'_>, Range<usize>) -> Result<()>,
     ) -> Result<()>;
 
-    /// Decodes everything at once; what is not in the payload itself goes to `scratch`. All blocks
-    /// except the last have the stated number of elements.
+    /// Decodes all blocks at once. Bytes that the payload does not contain go to `scratch`. All blocks except
+    /// the last have the stated number of elements.
     fn all<'a>(
         &mut self,
         coded: Coded<'a>,
@@ -74,7 +74,7 @@ pub(crate) trait PayloadDecoder {
         limits: &Limits,
     ) -> Result<(Vec<StoredBlock<'a>>, usize)>;
 
-    /// Begins to read regions of a payload of elements of `width` bytes.
+    /// Prepares to read regions of a payload of elements of `width` bytes.
     fn begin(&mut self, width: usize) {
         let _ = width;
     }
@@ -86,11 +86,11 @@ pub(crate) trait PayloadDecoder {
         Ok(())
     }
 
-    /// Leaves the unit at the start of `bytes`, whether it was entered or not, and returns its length.
+    /// Skips to the end of the unit at the start of `bytes`, entered or not, and returns its length.
     fn leave(&mut self, bytes: &[u8]) -> Result<usize>;
 
-    /// Decodes what is needed of a block of the unit that was entered: into `out`, or, if that is
-    /// only a part of the block, into `scratch`.
+    /// Decodes the needed part of a block of the entered unit: into `out`, or, if `out` is only a part of the
+    /// block, into `scratch`.
     fn block(
         &mut self,
         block: &mut BlockRequest<'_>,
@@ -116,37 +116,37 @@ pub(crate) struct BlockRequest<'a> {
     pub(crate) bytes: &'a [u8],
     /// Bytes of an element.
     pub(crate) width: usize,
-    /// Number of the block in its unit.
+    /// Index of the block in its unit.
     pub(crate) number: usize,
     /// Stored bytes of the block.
     pub(crate) block_bytes: usize,
-    /// The first stored byte that is needed, counted from the start of the unit.
+    /// First stored byte that is needed, counted from the start of the unit.
     pub(crate) start: usize,
-    /// Finds out how many bytes of the block are needed, and where in it the last of them ends.
+    /// Returns the number of needed bytes of the block, and the end of the last of them in the block.
     pub(crate) need: &'a mut dyn FnMut() -> (usize, usize),
 }
 
 impl BlockRequest<'_> {
-    /// Whether `out` is for all of the block.
+    /// True if `out` has room for the whole block.
     pub(crate) const fn is_whole(&self, out: &[u8]) -> bool {
         out.len() == self.block_bytes
     }
 }
 
-/// Where the bytes of a block are after [`PayloadDecoder::block`].
+/// Place of a block's bytes after [`PayloadDecoder::block`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum BlockPlace {
-    /// The bytes that were asked for were copied: nothing was decoded.
+    /// The requested bytes were copied to `out`; nothing was decoded.
     Copied,
-    /// All of the block is where it was asked for.
+    /// The whole block is in `out`.
     Out,
     /// The block is in the scratch memory.
     Scratch,
-    /// The first so many bytes of each of its byte planes are in the scratch memory.
+    /// The scratch memory has the first N bytes of each of the block's byte planes.
     ScratchPlanes(usize),
 }
 
-/// The bytes that the blocks of a region have made so far, within the limits.
+/// Bytes that the blocks of a region have decoded to so far, checked against the limits.
 pub(crate) struct Budget<'a> {
     coded: u64,
     runs: u64,
@@ -160,7 +160,7 @@ impl<'a> Budget<'a> {
         Self { coded: 0, runs: 0, stored: stored as u64, payload: payload as u64, limits }
     }
 
-    /// Adds bytes that a coder makes, and bytes that runs stand for.
+    /// Adds bytes made by a coder, and bytes from runs.
     pub(crate) fn spend(&mut self, coded: u64, runs: u64) -> Result<()> {
         self.coded += coded;
         self.runs += runs;

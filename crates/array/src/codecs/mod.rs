@@ -1,8 +1,8 @@
-//! The codecs of payloads, a file each: names, levels and costs for writers ([`CoderSpec`]), lengths
-//! and blocks for readers ([`Container`], [`PayloadDecoder`]).
+//! The codecs of payloads, one file each: names, levels and costs for writers ([`CoderSpec`]), lengths and
+//! blocks for readers ([`Container`], [`PayloadDecoder`]).
 //!
-//! Another coder is a constant in such a file and a variant of [`Coder`]. Another container is a
-//! file, a field of [`Decoders`], and a variant of the format's [`Codec`].
+//! To add a coder, add a constant to its codec's file and a variant to [`Coder`]. To add a container, add a
+//! file, a field to [`Decoders`], and a variant to the format's [`Codec`].
 
 mod blosc2;
 mod container;
@@ -36,12 +36,12 @@ pub enum Coder {
     Blosc2Zstd,
     /// Plain zstd frames.
     Zstd,
-    /// The bytes themselves.
+    /// The bytes unchanged.
     Raw,
 }
 
 impl Coder {
-    /// All of them.
+    /// All coders.
     pub const ALL: [Self; 5] = [Self::Blosc2Lz4, Self::Blosc2Lz4hc, Self::Blosc2Zstd, Self::Zstd, Self::Raw];
 
     pub(crate) const fn spec(self) -> &'static CoderSpec {
@@ -60,7 +60,7 @@ impl Coder {
         self.spec().name
     }
 
-    /// Whether a [`Filter`](crate::Filter) may come before it: it codes Blosc2 chunks.
+    /// True if a [`Filter`](crate::Filter) may come before this coder: it codes Blosc2 chunks.
     #[must_use]
     pub const fn has_filters(self) -> bool {
         self.spec().has_filters

@@ -1,4 +1,4 @@
-//! The bytes themselves.
+//! Payloads of unchanged bytes.
 
 use super::container::{BlockPlace, BlockRequest, Budget, Coded, Container, PayloadDecoder, Units};
 use super::spec::{CoderSpec, Levels, UnitEncoder};
@@ -19,7 +19,7 @@ pub(crate) const RAW: CoderSpec = CoderSpec {
     encoder: |_, _| Ok(Box::new(Raw)),
 };
 
-/// Copies.
+/// Copies the bytes.
 #[derive(Default)]
 pub(crate) struct Raw;
 
@@ -64,7 +64,7 @@ impl Container for Raw {
     }
 }
 
-/// The payload, if it has the right length.
+/// Returns the payload if its length is right.
 fn checked(coded: Coded<'_>) -> Result<&[u8]> {
     let Coded { payload, stored_bytes, .. } = coded;
     if payload.len() == stored_bytes {

@@ -1,10 +1,10 @@
-//! The facts of a coder that a writer needs.
+//! Properties of a coder that a writer needs.
 
 use crate::filter::Filter;
 use shardpack_format::{Codec, Error, Result};
 use std::ops::RangeInclusive;
 
-/// A coder, as its file in this folder describes it.
+/// A coder, as described by its file in this folder.
 #[derive(Debug)]
 pub(crate) struct CoderSpec {
     /// Name in the recipe and the command.
@@ -12,31 +12,31 @@ pub(crate) struct CoderSpec {
     /// Codec of its payloads.
     pub(crate) codec: Codec,
     pub(crate) levels: Levels,
-    /// Whether a [`Filter`] may come before it.
+    /// True if a [`Filter`] may come before this coder.
     pub(crate) has_filters: bool,
     /// Nanoseconds on one core for each byte that it decodes
     /// (docs/adr/0002-choosing-a-codec.md; measured by `examples/candidates.rs`).
     pub(crate) decode_ns: f64,
-    /// Nanoseconds of the device's kernel for each byte that it decodes. `None` if there is no
-    /// kernel: the host decodes it, and what it decodes to crosses the bus.
+    /// Nanoseconds of the device's kernel for each byte that it decodes. `None` if there is no kernel: the
+    /// host decodes, and the decoded bytes cross the bus.
     pub(crate) device_ns: Option<f64>,
     pub(crate) encoder: fn(Option<i32>, Filter) -> Result<Box<dyn UnitEncoder>>,
 }
 
-/// Encodes units. Keeps its context and its scratch memory for the next one.
+/// Encodes units. Keeps its context and its scratch memory for the next unit.
 pub(crate) trait UnitEncoder: Send + Sync {
-    /// Codec of the payloads that it makes.
+    /// Codec of the resulting payloads.
     fn codec(&self) -> Codec;
 
-    /// Appends the coded `unit`; returns how many of its bytes a reader's coder will have to make:
-    /// runs and bytes stored unchanged do not count.
+    /// Appends the coded `unit`; returns the number of its bytes that a reader's coder will have to make.
+    /// Runs and bytes stored unchanged do not count.
     fn encode(&mut self, unit: &[u8], item_bytes: u8, payload: &mut Vec<u8>) -> Result<u64>;
 }
 
 /// The levels of a coder.
 #[derive(Debug)]
 pub(crate) enum Levels {
-    /// There is only one.
+    /// The coder has no levels.
     One,
     Range {
         default: i32,
@@ -45,13 +45,13 @@ pub(crate) enum Levels {
     List {
         default: i32,
         all: &'static [i32],
-        /// Plural noun for them.
+        /// Plural noun for the levels.
         noun: &'static str,
     },
 }
 
 impl Levels {
-    /// `None` if there is only one level.
+    /// The default level; `None` if the coder has no levels.
     pub(crate) const fn default(&self) -> Option<i32> {
         match self {
             Self::One => None,

@@ -77,15 +77,15 @@ impl Container for Zstd {
         Ok(Units::Zstd(frames))
     }
 
-    /// It is known only block by block.
+    /// The length is found only by reading block by block.
     fn unit_length(
         &self,
         at: usize,
         left: usize,
         read: &mut dyn FnMut(usize, &mut [u8]) -> Option<()>,
     ) -> Option<usize> {
-        /// Reads for one frame: frames of blocks of a tenth of what writers make, or of no blocks at
-        /// all, are decoded with the whole payload.
+        /// Largest number of reads to find the end of one frame. Frames that need more (blocks a tenth of a
+        /// writer's size, or no blocks) are decoded with the whole payload.
         const MOST_READS: usize = 400;
         let mut reads = 0;
         let frame = zstd_frame::walk_by(left, |range| {

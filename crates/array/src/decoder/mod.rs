@@ -17,23 +17,23 @@ use crate::wanted::Wanted;
 use shardpack_format::{ArrayDescriptor, Codec, Error, Layout, Limits, Result, to_usize};
 use std::ops::Range;
 
-/// Decodes arrays. Each thread has its own: it keeps the coders' contexts and its scratch memory.
-/// That is small for payloads in the order of the shape, and about the size of the largest array's
-/// stored elements for band-major ones. It stays usable after an error.
+/// Decodes arrays. Each thread has its own: it keeps the coders' contexts and its scratch memory. The scratch
+/// is small for payloads in the order of the shape. For band-major payloads it has about the size of the
+/// largest array's stored elements. The decoder stays usable after an error.
 #[derive(Default)]
 pub struct ArrayDecoder {
     pub(crate) decoders: Decoders,
-    /// For band-major payloads: everything that the coder makes.
+    /// All bytes made by the coder, for band-major payloads.
     stored: Vec<u8>,
-    /// A tile of stored elements. For other payloads, a block of them that does not come as byte
-    /// planes.
+    /// For band-major payloads, a tile of stored elements. For other payloads, a block of stored elements
+    /// that does not come as byte planes.
     pub(crate) window: Vec<u8>,
     pub(crate) values: values::ValueScratch,
     pub(crate) region: RegionScratch,
 }
 
 impl ArrayDecoder {
-    /// A decoder.
+    /// Creates a decoder.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -54,8 +54,8 @@ impl ArrayDecoder {
         check_size(decoded_bytes, limits)?;
         let length = usize::try_from(decoded_bytes)
             .map_err(|_| Error::limit("decoded array", "max_decoded_bytes", usize::MAX as u64, decoded_bytes))?;
-        // Check before the allocation: a payload far too small for the array is refused without
-        // touching memory.
+        // Check before the allocation: a payload far too small for the array is an error before any memory is
+        // touched.
         Self::check_length(codec, descriptor, payload, limits)?;
         let mut out = vec![0; length];
         self.decode_into(codec, descriptor, payload, &mut out, limits)?;
@@ -68,10 +68,10 @@ impl ArrayDecoder {
     /// After an error the content of `out` is unspecified.
     ///
     /// # Errors
-    /// `Usage` if `out` has another length; `Format` if the payload is damaged, decodes to another
-    /// length, or its codec is not for arrays; `Limit` if the array is over
-    /// `limits.max_decoded_bytes`, or is over 1 MiB and more than `limits.max_expansion` times its
-    /// payload, or if runs of one value are more than `limits.max_run_bytes` allows.
+    /// `Usage` if `out` has a different length; `Format` if the payload is damaged, decodes to a different
+    /// length, or its codec is not for arrays; `Limit` if the array is over `limits.max_decoded_bytes`, or is
+    /// over 1 MiB and more than `limits.max_expansion` times its payload, or if runs of one value are more
+    /// than `limits.max_run_bytes` allows.
     pub fn decode_into(
         &mut self,
         codec: Codec,
@@ -83,7 +83,7 @@ impl ArrayDecoder {
         self.decode_whole(CodedArray { codec, descriptor, payload }, &Wanted::ALL.of_whole(descriptor)?, out, limits)
     }
 
-    /// Decodes what is wanted of an array into `out`, exactly as many bytes as that takes.
+    /// Decodes the wanted part of an array into `out`, which has exactly the bytes of that part.
     ///
     /// ```
     /// use shardpack_array::{ArrayDecoder, As, Finish, Region, Wanted};
@@ -100,7 +100,7 @@ impl ArrayDecoder {
     /// ```
     ///
     /// # Errors
-    /// As [`ArrayDecoder::decode_into`], or of a region [`ArrayDecoder::decode_region`]; and as
+    /// As [`ArrayDecoder::decode_into`], for a region as [`ArrayDecoder::decode_region`]; and as
     /// [`Finish::check`](crate::Finish::check).
     pub fn decode_wanted(
         &mut self,
@@ -124,7 +124,7 @@ impl ArrayDecoder {
     fn decode_whole(&mut self, array: CodedArray<'_>, target: &Target, out: &mut [u8], limits: &Limits) -> Result<()> {
         let CodedArray { codec, descriptor, payload } = array;
         let (decoded_bytes, stored_bytes) = (descriptor.decoded_bytes()?, descriptor.stored_bytes()?);
-        // As many elements come out as are decoded.
+        // The output has as many elements as are decoded.
         let out_bytes = decoded_bytes / descriptor.decoded.bytes() * target.element().bytes();
         if out.len() as u64 != out_bytes {
             return Err(Error::usage("output buffer", format!("{out_bytes} bytes"), out.len()));
@@ -168,10 +168,10 @@ impl ArrayDecoder {
         values.finish()
     }
 
-    /// How many bytes [`ArrayDecoder::decode_into`] takes and keeps for an array of this
-    /// descriptor, besides the payload and `out`. For a band-major payload these are at most all
-    /// stored elements (without those that the payload holds unchanged), otherwise one block; and
-    /// some pixels. The coders' own contexts, about 100 KiB, do not count.
+    /// Returns the bytes that [`ArrayDecoder::decode_into`] takes and keeps for an array of this descriptor,
+    /// besides the payload and `out`. For a band-major payload that is at most the size of all stored
+    /// elements (without the elements that the payload holds unchanged), otherwise one block; plus some
+    /// pixels. The coders' own contexts, about 100 KiB, do not count.
     ///
     /// ```
     /// use shardpack_array::ArrayDecoder;
@@ -197,13 +197,13 @@ impl ArrayDecoder {
                 let pixels = pixel.max(PIECE_ELEMENTS as u64 * width);
                 block.saturating_add(pixels.min(stored))
             }
-            // At most: streams that are stored unchanged need none.
+            // An upper bound: streams that are stored unchanged need no scratch.
             (Some(_), Layout::BandMajor) => stored.saturating_add(tile),
         })
     }
 
-    /// Refuses what a payload of this length cannot hold under the limits: for those who allocate
-    /// memory for an array before they decode it.
+    /// Fails if a payload of this length cannot hold the array under the limits. For callers that allocate
+    /// memory for an array before decoding it.
     ///
     /// # Errors
     /// `Format` or `Limit`, as [`ArrayDecoder::decode_into`].
@@ -212,8 +212,8 @@ impl ArrayDecoder {
     }
 }
 
-/// How stored elements become those of a target: bands that come by themselves, as they are stored,
-/// are as good as pixels of one element.
+/// Order of the stored elements on their way to the target. Bands that are both stored and output one by one
+/// count as pixels of one element.
 pub(crate) fn stored_as(descriptor: &ArrayDescriptor, bands: usize, elements: usize, target: &Target) -> Arrangement {
     let ArrayDescriptor { layout, band_difference: difference, stored, .. } = descriptor;
     let (layout, bands) = match target.from() {

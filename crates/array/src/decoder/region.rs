@@ -12,9 +12,9 @@ use shardpack_base::parts::grow;
 use shardpack_format::{ArrayDescriptor, Codec, Error, Limits, Result};
 
 impl ArrayDecoder {
-    /// Decodes a region of an array of two or three axes into `out`, C-contiguous, little-endian,
-    /// exactly [`region.shape_of(descriptor)`](Region::shape_of)`.bytes` bytes. The values are
-    /// those of the whole array, to the bit.
+    /// Decodes a region of an array of two or three axes into `out`, C-contiguous, little-endian, exactly
+    /// [`region.shape_of(descriptor)`](Region::shape_of)`.bytes` bytes. The values equal the whole array's,
+    /// to the bit.
     ///
     /// Of Blosc2 chunks only the blocks that the region touches are decoded, each once. With a band
     /// difference, all bands up to the last requested one are decoded, only for the touched pixels;
@@ -44,11 +44,11 @@ impl ArrayDecoder {
     /// ```
     ///
     /// # Errors
-    /// `Usage` if the region is not within the array, the array has neither two nor three axes, or
-    /// `out` has another length; `Format` if the payload is damaged, has another length than the
-    /// array's, or its codec is not for arrays; `Limit` if the region (with the bands that a
-    /// difference needs) is over `limits.max_decoded_bytes`, or if the array is over 1 MiB and the
-    /// touched blocks are more than `limits.max_expansion` times the payload.
+    /// `Usage` if the region is not within the array, the array has neither two nor three axes, or `out` has
+    /// a different length; `Format` if the payload is damaged, its length does not fit the array, or its
+    /// codec is not for arrays; `Limit` if the region (with the bands that a difference needs) is over
+    /// `limits.max_decoded_bytes`, or if the array is over 1 MiB and the touched blocks are more than
+    /// `limits.max_expansion` times the payload.
     pub fn decode_region(
         &mut self,
         codec: Codec,
@@ -63,7 +63,7 @@ impl ArrayDecoder {
         self.region_into(CodedArray { codec, descriptor, payload }, region, target, out, limits)
     }
 
-    /// The same, with whatever else becomes of its elements.
+    /// Like [`ArrayDecoder::decode_region`], with the target's conversions.
     pub(super) fn region_into(
         &mut self,
         array: CodedArray<'_>,
@@ -104,9 +104,9 @@ impl ArrayDecoder {
         Ok(done)
     }
 
-    /// How many bytes [`ArrayDecoder::decode_region`] takes and keeps, besides the payload and
-    /// `out`: the stored elements that the region needs, unless they are the output themselves, and
-    /// one block, or two for Blosc2. The coders' own contexts, about 100 KiB, do not count.
+    /// Returns the bytes that [`ArrayDecoder::decode_region`] takes and keeps, besides the payload and `out`:
+    /// the stored elements that the region needs, unless they are the output themselves, and one block, or
+    /// two for Blosc2. The coders' own contexts, about 100 KiB, do not count.
     ///
     /// # Errors
     /// `Usage` if the region is not within the array, or the array has neither two nor three axes.

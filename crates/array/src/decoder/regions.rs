@@ -12,8 +12,8 @@ use shardpack_format::{ArrayDescriptor, Codec, Error, Limits, Result, bug};
 
 impl ArrayDecoder {
     /// Decodes several regions of one array, which may overlap, each into its own part of `outs`, as
-    /// [`ArrayDecoder::decode_region`] does one. A block that several of them touch is decoded once:
-    /// how many were, as [`RegionDecoded::blocks_decoded`](crate::RegionDecoded) counts them.
+    /// [`ArrayDecoder::decode_region`] does one. A block that several regions touch is decoded once. Returns
+    /// the number of decoded blocks, counted as in [`RegionDecoded::blocks_decoded`](crate::RegionDecoded).
     ///
     /// ```
     /// use shardpack_array::{Array, ArrayDecoder, ArrayEncoder, ArrayOptions, Region};
@@ -33,7 +33,7 @@ impl ArrayDecoder {
     /// ```
     ///
     /// # Errors
-    /// As [`ArrayDecoder::decode_region`]; `Usage` too if there are not as many `outs` as `regions`.
+    /// As [`ArrayDecoder::decode_region`]; also `Usage` if `outs` and `regions` have different lengths.
     pub fn decode_regions(
         &mut self,
         codec: Codec,
@@ -56,7 +56,7 @@ impl ArrayDecoder {
         }
         let Several { runs, stored } = several;
         runs.clear();
-        // Where the stored elements of each region begin; `None` where they are the output.
+        // Start of the stored elements of each region; `None` if the stored elements are the output.
         let mut starts = Vec::with_capacity(regions.len());
         let mut stored_bytes = 0_usize;
         for (number, (region, out)) in regions.iter().zip(&*outs).enumerate() {
@@ -111,8 +111,8 @@ impl ArrayDecoder {
         Ok(decoded)
     }
 
-    /// How many bytes [`ArrayDecoder::decode_regions`] takes and keeps for so many regions like this
-    /// one, as [`ArrayDecoder::region_scratch_bytes`] says for one.
+    /// Returns the bytes that [`ArrayDecoder::decode_regions`] takes and keeps for several regions of this
+    /// size. [`ArrayDecoder::region_scratch_bytes`] is for a single region.
     ///
     /// # Errors
     /// As [`ArrayDecoder::region_scratch_bytes`].
@@ -133,7 +133,7 @@ impl ArrayDecoder {
             true => 0,
             false => (plan.fetched_elements() as u64).saturating_mul(descriptor.stored.bytes()),
         };
-        // A block, besides those of one region, in which what several need is decoded.
+        // One more block than a single region needs: blocks that several regions touch are decoded there.
         let block = container(codec)?.block_bytes(descriptor.stored.size()) as u64;
         Ok(one.saturating_add(block).saturating_add(stored.saturating_add(runs).saturating_mul(count)))
     }

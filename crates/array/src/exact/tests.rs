@@ -30,7 +30,8 @@ fn bits(values: &[f64]) -> Vec<u64> {
     values.iter().map(|value| value.to_bits()).collect()
 }
 
-/// `encoded` holds the values of the source type in every possible type, whole and as a region.
+/// Fails unless `encoded` can be returned in every possible type with the values of the source type, whole
+/// and as a region.
 fn same_values_in_every_type(encoded: &EncodedArray) -> Vec<Dtype> {
     let (limits, mut decoder) = (Limits::default(), ArrayDecoder::new());
     let EncodedArray { codec, descriptor, payload, .. } = encoded;
@@ -65,7 +66,7 @@ fn encode(rule: ValueRule, source: &[f32], no_data: Option<f64>) -> EncodedArray
 fn what_float16_holds_comes_as_float16() {
     let halves: Vec<f32> = (0..12).map(|i| i as f32 / 8.0).collect();
     assert_eq!(same_values_in_every_type(&encode(ValueRule::F16, &halves, None)), [Dtype::F16, Dtype::F32, Dtype::F64]);
-    // -9999 is a reserved pattern, which float16 cannot hold; -32768 it can.
+    // float16 cannot hold -9999, which is a reserved pattern; it can hold -32768.
     let mut marked = halves.clone();
     marked[3] = -9999.0;
     assert_eq!(same_values_in_every_type(&encode(ValueRule::F16, &marked, Some(-9999.0))), [Dtype::F32, Dtype::F64]);

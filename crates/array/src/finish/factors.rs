@@ -3,7 +3,7 @@
 use shardpack_base::{factors, vectorised};
 use shardpack_format::{Error, Result};
 
-/// Entries that a table has at least, so that loops over few bands are long enough.
+/// Minimum number of table entries, so that loops over few bands are long enough.
 const LEAST: usize = 128;
 
 /// `(value − mean) / std` for each band, or for all bands alike: `value · scale + bias`, fused, in
@@ -19,21 +19,20 @@ const LEAST: usize = 128;
 /// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct Factors {
-    /// Entries that are different: 1, or one for each band.
+    /// Number of different entries: 1, or one for each band.
     bands: usize,
-    /// Scales, again and again.
+    /// Scales, repeated.
     scale: Vec<f32>,
     bias: Vec<f32>,
 }
 
 impl Factors {
-    /// The factors of these means and standard deviations: one of each for each band, or one for
-    /// all.
+    /// Creates the factors of these means and standard deviations: one of each for each band, or one for all.
     ///
     /// # Errors
-    /// `Usage` if there are none, or different numbers of both that are not 1; if a mean is not
-    /// finite; if a standard deviation is not a finite number above 0; if float32 does not hold the
-    /// factors.
+    /// `Usage` if there are none, or if `mean` and `std` have different lengths and neither length is 1; if a
+    /// mean is not finite; if a standard deviation is not a finite number above 0; if float32 does not hold
+    /// the factors.
     pub fn new(mean: &[f64], std: &[f64]) -> Result<Self> {
         let bands = mean.len().max(std.len());
         let fits = |one: &[f64]| one.len() == 1 || one.len() == bands && bands > 0;
@@ -54,8 +53,8 @@ impl Factors {
         Ok(Self::repeated(pairs))
     }
 
-    /// Those of these scales and biases: one pair for each band, or one for all. What is scaled by 0
-    /// becomes the bias, whatever it was.
+    /// Creates factors of these scales and biases: one pair for each band, or one for all. A value scaled by
+    /// 0 becomes the bias, even if it is not finite.
     ///
     /// # Errors
     /// `Usage` if there are none.
@@ -73,7 +72,8 @@ impl Factors {
         Self { bands, scale, bias }
     }
 
-    /// Those of some of the bands, in this order; one for all stays so.
+    /// Returns the factors of some of the bands, in this order. A single factor for all bands is returned
+    /// unchanged.
     ///
     /// # Errors
     /// `Usage` if there is no entry for a band.
@@ -89,24 +89,24 @@ impl Factors {
         Ok(Self::repeated(bands.map(entry).collect::<Result<_>>()?))
     }
 
-    /// How many there are: 1, or one for each band.
+    /// Number of factors: 1, or one for each band.
     #[must_use]
     pub const fn len(&self) -> usize {
         self.bands
     }
 
-    /// Whether there are none, which is of no array.
+    /// True if there are no factors, which never happens.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.bands == 0
     }
 
-    /// Scale and bias of each.
+    /// Scale and bias of each factor.
     pub fn pairs(&self) -> impl Iterator<Item = (f32, f32)> {
         self.scale.iter().copied().zip(self.bias.iter().copied()).take(self.bands)
     }
 
-    /// Fails unless there is one, or as many as there are bands.
+    /// Fails unless there is one factor, or one for each band.
     ///
     /// # Errors
     /// `Usage`.
@@ -120,7 +120,7 @@ impl Factors {
         }
     }
 
-    /// What a value of a band becomes, on the host as on the device.
+    /// Normalises a value of a band, on the host as on the device.
     #[must_use]
     pub fn apply(&self, band: usize, value: f32) -> f32 {
         let at = band % self.bands.max(1);
@@ -130,7 +130,7 @@ impl Factors {
         }
     }
 
-    /// Values of one band.
+    /// Normalises values of one band.
     pub(super) fn normalise_band(&self, band: usize, values: &mut [f32]) {
         let at = band % self.bands.max(1);
         let (Some(&scale), Some(&bias)) = (self.scale.get(at), self.bias.get(at)) else { return };
@@ -140,7 +140,7 @@ impl Factors {
         );
     }
 
-    /// Values of one band after the other, of which the first has the band `band`.
+    /// Normalises values of consecutive bands, starting with `band`.
     pub(super) fn normalise(&self, band: usize, values: &mut [f32]) {
         let mut first = band % self.bands.max(1);
         let mut rest = values;
@@ -163,8 +163,8 @@ impl Factors {
     }
 }
 
-/// Processors do not agree on what comes of a NaN in a product and sum: it is said here. Nothing is
-/// left of what is scaled by 0.
+/// Normalises one value. Processors disagree about a NaN in a product and sum, so its bits are set here. A
+/// scale of 0 removes the value.
 #[inline(always)]
 fn normalised(value: f32, scale: f32, bias: f32) -> f32 {
     let made = match value.is_nan() {

@@ -1,17 +1,17 @@
-//! What comes in the place of no-data.
+//! Replacement of no-data.
 
 use super::singles::RUN;
 use crate::element::{Element, Float, Integer};
 use half::f16;
 use shardpack_format::Dtype;
 
-/// Elements that are no-data come as another value, in float32 and then rounded to the type of the
-/// output as all others are, whatever [`Factors`](super::Factors) make of the elements beside them.
+/// No-data elements are replaced by another value. That value is a float32, rounded to the type of the output
+/// like all others, and [`Factors`](super::Factors) do not change it.
 ///
-/// A decoded element is no-data if it equals `no_data`, rounded to the type of the array as the
-/// encoder rounds it: the sign of a zero does not count, and if `no_data` is NaN every NaN is
-/// no-data. An integer type that does not hold it has no such elements. Lossy transforms keep
-/// no-data exactly, and let no other value become it.
+/// A decoded element is no-data if it equals `no_data`, rounded to the type of the array as the encoder
+/// rounds it: the sign of a zero does not count, and if `no_data` is NaN every NaN is no-data. An integer
+/// type that cannot hold `no_data` has no such elements. Lossy transforms keep no-data exactly, and turn no
+/// other value into it.
 ///
 /// ```
 /// use shardpack_array::{As, Fill, Finish};
@@ -26,23 +26,23 @@ use shardpack_format::Dtype;
 pub struct Fill {
     /// The value of the array that means "nothing was measured here".
     pub no_data: f64,
-    /// What comes in its place, in the units of the output.
+    /// Replacement, in the units of the output.
     pub with: f32,
 }
 
-/// Which bits of a type are no-data.
+/// Bit patterns of a type that are no-data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NoDataBits {
-    /// Those of one value: little-endian, the lowest of these.
+    /// One value, little-endian, in the lowest of these bytes.
     Of(u64),
-    /// Of a float, those of both zeros.
+    /// Both zeros of a float type.
     Zeros,
-    /// Of a float, those of every NaN.
+    /// Every NaN of a float type.
     Nans,
 }
 
 impl Fill {
-    /// Which bits of decoded elements of this type are no-data; `None` if none are.
+    /// Returns the bit patterns of decoded elements of this type that are no-data; `None` if there are none.
     ///
     /// ```
     /// use shardpack_array::{Fill, NoDataBits};
@@ -75,7 +75,7 @@ impl Fill {
         })
     }
 
-    /// Puts it into `out` where the elements, at most [`RUN`], are no-data.
+    /// Writes the replacement to `out` where the elements, at most [`RUN`], are no-data.
     pub(super) fn put(self, decoded: Dtype, elements: &[u8], out: &mut [f32]) {
         let Self { no_data, with } = self;
         match decoded {
@@ -96,8 +96,8 @@ impl Fill {
     }
 }
 
-/// A number as an element of an integer type, little-endian; `None` if the type does not hold it, or is
-/// none.
+/// Returns a number as an element of an integer type, little-endian. `None` if the type does not hold the
+/// number, or is no integer type.
 ///
 /// ```
 /// use shardpack_array::integer_bytes;

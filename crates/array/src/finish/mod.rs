@@ -1,5 +1,5 @@
-//! From decoded elements to those of a batch: another float type, mean and standard deviation of
-//! each band, and pixels turned. Kernels do the same, to the bit.
+//! From decoded elements to elements of a batch: another float type, mean and standard deviation of each
+//! band, and pixels turned. Kernels give the same results, to the bit.
 
 mod factors;
 mod fill;
@@ -24,11 +24,11 @@ use shardpack_base::parts::part;
 use shardpack_format::{Dtype, ElementType, Error, Layout, Result, to_usize};
 use std::ops::Range;
 
-/// In which type values come out.
+/// Type of the output values.
 ///
-/// The shorter floats are made from the decoded value by way of float32: each of the two steps
-/// rounds to the nearest, ties to even, and what is too large becomes infinite. A NaN keeps its
-/// sign and the upper bits of its payload, and becomes quiet.
+/// The 16-bit floats are made from the decoded value by way of float32. Each of the two steps rounds to the
+/// nearest, ties to even, and values out of range become infinite. A NaN keeps its sign and the upper bits of
+/// its payload, and becomes quiet.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub enum As {
     /// The type of the array itself.
@@ -43,7 +43,7 @@ pub enum As {
 }
 
 impl As {
-    /// What makes elements of this type; `None` if it is no float of at most 32 bits.
+    /// Returns the variant of this element type; `None` unless it is a float of at most 32 bits.
     #[must_use]
     pub const fn float(element: ElementType) -> Option<Self> {
         match element {
@@ -54,7 +54,7 @@ impl As {
         }
     }
 
-    /// The type of what comes out for an array of `decoded` elements.
+    /// Returns the output type of an array of `decoded` elements.
     ///
     /// # Errors
     /// `Usage` if a boolean is to become a float.
@@ -74,7 +74,7 @@ impl As {
     }
 }
 
-/// What becomes of decoded elements, by default nothing.
+/// Conversion of decoded elements, by default none.
 ///
 /// ```
 /// use shardpack_array::{As, Factors, Finish, Turn};
@@ -97,9 +97,9 @@ pub struct Finish {
     pub to: As,
     /// Normalisation, of a float type.
     pub factors: Option<Factors>,
-    /// What comes in the place of no-data, of a float type.
+    /// Replacement of no-data, of a float type.
     pub fill: Option<Fill>,
-    /// Where pixels go.
+    /// Flips and turns of the pixels.
     pub turn: Turn,
 }
 
@@ -110,10 +110,10 @@ impl From<As> for Finish {
 }
 
 impl Finish {
-    /// Elements stay what and where they are.
+    /// Changes and moves no element.
     pub const NOTHING: Self = Self { to: As::Decoded, factors: None, fill: None, turn: Turn::NONE };
 
-    /// Whether elements of this type stay what and where they are.
+    /// True if elements of this type are neither changed nor moved.
     #[must_use]
     pub fn is_nothing(&self, decoded: Dtype) -> bool {
         self.factors.is_none()
@@ -122,13 +122,12 @@ impl Finish {
             && self.to.of(decoded).is_ok_and(|to| to == decoded)
     }
 
-    /// Fails unless this can be done to an array of so many rows, columns and bands.
+    /// Fails unless this conversion fits an array of this size: rows, columns and bands.
     ///
     /// # Errors
-    /// `Usage` if a boolean is to become a float, values are to be normalised, or no-data is to be
-    /// filled, in another type than a float of at most 32 bits, there is neither one factor for all
-    /// bands nor one for each, or rows and columns are to change places and there are not as many
-    /// of both.
+    /// `Usage` if a boolean is to become a float; if values are normalised or no-data is filled in a type
+    /// that is not a float of at most 32 bits; if there is neither one factor for all bands nor one for each;
+    /// or if rows and columns change places in an array that is not square.
     pub fn check(&self, decoded: Dtype, [rows, columns, bands]: [u64; 3]) -> Result<ElementType> {
         let element = self.to.of(decoded)?;
         let floats = [("normalised values", self.factors.is_some()), ("no-data to fill", self.fill.is_some())];
@@ -145,12 +144,11 @@ impl Finish {
         Ok(element)
     }
 
-    /// Makes the elements of the output, little-endian, into the whole of `out`. `elements` are
-    /// decoded ones, of so many rows, columns and bands, in the order of the layout, which the
-    /// output has too.
+    /// Converts decoded `elements` of an array of this size (rows, columns, bands) into the whole of `out`,
+    /// little-endian. Input and output are in the order of the layout.
     ///
     /// # Errors
-    /// As [`Finish::check`]; `Usage` if `elements` or `out` have another length.
+    /// As [`Finish::check`]; `Usage` if `elements` or `out` have a different length.
     pub fn apply(
         &self,
         decoded: Dtype,
@@ -167,9 +165,8 @@ impl Finish {
         taker.finish()
     }
 
-    /// Makes the elements of a window, some rows and some columns, of an array. `elements` are all
-    /// of the array, decoded, of so many rows, columns and bands in this order. The output has the
-    /// order of the layout.
+    /// Converts a window of an array: some rows and some columns. `elements` are all decoded elements of the
+    /// array, in the order rows, columns, bands. The output has the order of the layout.
     ///
     /// ```
     /// use shardpack_array::{As, Finish};
@@ -183,8 +180,8 @@ impl Finish {
     /// ```
     ///
     /// # Errors
-    /// As [`Finish::check`]; `Usage` if the window is not inside the array, or `elements` or `out`
-    /// have another length.
+    /// As [`Finish::check`]; `Usage` if the window is not inside the array, or `elements` or `out` have a
+    /// different length.
     pub fn apply_to_window(
         &self,
         decoded: Dtype,
@@ -202,7 +199,7 @@ impl Finish {
         let size = [y.end - y.start, x.end - x.start, bands];
         let turned = self.turn.transpose;
         let target = match turned {
-            // Rows become columns: with all of them at hand, places lie beside each other.
+            // Rows become columns. With all rows available, the output is written contiguously.
             true => Target::new(self, decoded, size, Layout::AsShape, layout)?,
             false => Target::of_window(self, decoded, shape, Layout::AsShape, layout, window.clone())?,
         };
@@ -223,7 +220,7 @@ impl Finish {
     }
 }
 
-/// Fails unless decoded elements and an output take so many bytes.
+/// Fails unless decoded elements and output have these numbers of bytes.
 fn check_bytes(decoded: u64, elements: &[u8], output: u64, out: &[u8]) -> Result<()> {
     for (what, expected, found) in [("decoded elements", decoded, elements.len()), ("output buffer", output, out.len())]
     {

@@ -1,11 +1,11 @@
-//! The memory that a row is made in: all of it, or the part of one thread.
+//! The memory of an output row: all of it, or one thread's part.
 
 use shardpack_format::{Error, Result};
 use std::ops::Range;
 
 /// Bytes of a row that may be written.
 pub trait OutputRow {
-    /// These bytes of the row; `None` if some of them are not in it, or somebody else writes them.
+    /// Returns these bytes of the row; `None` if some of them are not in it, or belong to another writer.
     fn bytes(&mut self, range: Range<usize>) -> Option<&mut [u8]>;
 }
 
@@ -15,7 +15,7 @@ impl OutputRow for &mut [u8] {
     }
 }
 
-/// These bytes of a row, to be written.
+/// Returns these bytes of a row, to be written.
 ///
 /// # Errors
 /// `Usage` if the caller's row does not have them.
@@ -24,11 +24,11 @@ pub(crate) fn place(row: &mut dyn OutputRow, range: Range<usize>) -> Result<&mut
     row.bytes(range).ok_or_else(|| Error::usage("bytes of a row", "some that may be written", end))
 }
 
-/// Which pixel of an array each byte of a row is made of. It says who writes the byte, where several
-/// threads make one row: the one that has decoded the pixel.
+/// Maps each byte of a row to its pixel in the array. If several threads make one row, the thread that
+/// decoded the pixel writes the byte.
 ///
-/// A row is planes of pixels, so many of them beside each other in a line. From line to line, and
-/// from pixel to pixel in it, the number in the array grows, or falls, by the same.
+/// A row consists of planes, and a plane of lines of pixels. The pixel number in the array changes by a
+/// constant from line to line, and by another constant from pixel to pixel.
 ///
 /// ```
 /// use shardpack_array::Origins;
@@ -43,28 +43,28 @@ pub struct Origins {
     pub plane_bytes: usize,
     /// Bytes of a pixel in its plane.
     pub unit_bytes: usize,
-    /// Pixels of a line.
+    /// Number of pixels in a line.
     pub columns: usize,
-    /// Number of the pixel that the first byte is made of.
+    /// Pixel number of the first byte.
     pub start: i64,
-    /// By how much it grows from a plane to the next…
+    /// Change of the pixel number from plane to plane.
     pub plane: i64,
-    /// …from a line to the next…
+    /// Change from line to line.
     pub row: i64,
-    /// …and from a pixel to the next.
+    /// Change from pixel to pixel.
     pub column: i64,
 }
 
 impl Origins {
-    /// Where all pixels stay where they are, with so many bytes each.
+    /// Origins of a row whose pixels all stay in place, with `unit_bytes` bytes each.
     #[must_use]
     pub const fn in_order(unit_bytes: usize) -> Self {
         let all = usize::MAX;
         Self { plane_bytes: all, unit_bytes, columns: all, start: 0, plane: 0, row: 0, column: 1 }
     }
 
-    /// The pixels that the first and the last of these bytes are made of; those of the others lie
-    /// between them. `None` if there are no bytes, or not all are of one line.
+    /// Returns the pixels of the first and the last of these bytes; the pixels of the other bytes lie between
+    /// them. `None` if the range is empty or spans several lines.
     #[must_use]
     pub fn of(&self, bytes: Range<usize>) -> Option<[i64; 2]> {
         let last = bytes.end.checked_sub(1).filter(|last| *last >= bytes.start)?;

@@ -5,8 +5,8 @@ use half::bf16;
 use shardpack_base::parts::part_mut;
 use shardpack_format::{Dtype, ElementType, Error, Result};
 
-/// Has `change` change the values of an output of floats of at most 32 bits, run by run: it gets the
-/// number of the first value of a run and the values, which are rounded to the nearest, ties to even.
+/// Calls `change` on the values of an output of floats of at most 32 bits, run by run, with the number of the
+/// first value of the run. The results are rounded to the nearest, ties to even.
 ///
 /// ```
 /// use shardpack_array::change_runs;
@@ -18,7 +18,7 @@ use shardpack_format::{Dtype, ElementType, Error, Result};
 /// ```
 ///
 /// # Errors
-/// `Usage` if elements are no such floats.
+/// `Usage` if the elements are not such floats.
 pub fn change_runs(element: ElementType, bytes: &mut [u8], mut change: impl FnMut(u64, &mut [f32])) -> Result<()> {
     let size = element.size();
     if super::As::float(element).is_none() {

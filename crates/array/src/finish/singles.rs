@@ -1,4 +1,4 @@
-//! Elements of any type as float32, and float32 as those that batches have.
+//! Conversion of elements of any type to float32, and of float32 to the types of batches.
 
 use crate::element::Element;
 use half::slice::HalfFloatSliceExt;
@@ -8,7 +8,7 @@ use shardpack_format::{Dtype, ElementType};
 /// Elements of a run: all its buffers together fit the first-level cache.
 pub(super) const RUN: usize = 512;
 
-/// At most [`RUN`] elements, rounded to the nearest, ties to even.
+/// Loads at most [`RUN`] elements, rounded to the nearest, ties to even.
 #[expect(clippy::cast_possible_truncation, clippy::cast_precision_loss, reason = "rounding is what is asked for")]
 pub(super) fn load(dtype: Dtype, bytes: &[u8], out: &mut [f32]) {
     match dtype {
@@ -40,7 +40,7 @@ fn each<T: Element + Default>(bytes: &[u8], out: &mut [f32], float: impl Fn(T) -
     }
 }
 
-/// At most [`RUN`] elements of a float type of at most 32 bits.
+/// Stores at most [`RUN`] elements of a float type of at most 32 bits.
 pub(super) fn store(element: ElementType, values: &[f32], bytes: &mut [u8]) {
     match element {
         ElementType::Bf16 => {

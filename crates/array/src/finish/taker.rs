@@ -1,5 +1,5 @@
-//! Takes decoded elements as they are made, while they are in the cache, and puts what they become in
-//! its place.
+//! Takes decoded elements while they are in the cache, converts them, and puts them in their places in the
+//! row.
 
 use super::room::{OutputRow, place};
 use super::target::Target;
@@ -8,30 +8,30 @@ use shardpack_base::parts::{grow, part, rest};
 use shardpack_format::{Layout, Result};
 use std::ops::Range;
 
-/// Memory that one array leaves for the next.
+/// Memory reused from array to array.
 #[derive(Default)]
 pub(crate) struct TakerScratch {
     finished: Vec<u8>,
-    /// What is held until all is there. It only ever grows.
+    /// Elements held until all have arrived. This buffer only ever grows.
     held: Vec<u8>,
 }
 
-/// Makes a row, or the part of a row that begins with some unit.
+/// Writes a row, or the part of a row that begins with some unit.
 pub(crate) struct Taker<'a> {
     target: &'a Target,
     scratch: &'a mut TakerScratch,
     out: &'a mut dyn OutputRow,
-    /// Number of the next unit, and of the first one that is held.
+    /// Number of the next unit, and of the first held unit.
     next: usize,
     held: usize,
 }
 
-/// Units that go to consecutive places: where they stand among those at hand.
+/// A line of units that go to consecutive places.
 struct Line {
     start: usize,
     step: usize,
     count: usize,
-    /// The last one goes first.
+    /// True if the last unit goes first.
     reversed: bool,
 }
 
@@ -45,7 +45,7 @@ impl<'a> Taker<'a> {
         Self { target, scratch, out, next: first, held: first }
     }
 
-    /// Makes room for so many units, if they are to be held: no more than that.
+    /// Reserves memory for `units` units, exactly, if units are to be held.
     pub(crate) fn expect(&mut self, units: usize) {
         if self.holds() {
             let bytes = units * self.target.each() * self.target.element.size();
@@ -53,7 +53,7 @@ impl<'a> Taker<'a> {
         }
     }
 
-    /// Rows become columns: with many of them at hand, places lie beside each other.
+    /// True if rows become columns: with many rows available, the output is written contiguously.
     fn holds(&self) -> bool {
         self.target.turn.transpose && !self.target.is_straight()
     }
@@ -63,7 +63,7 @@ impl<'a> Taker<'a> {
         self.target.each().max(1)
     }
 
-    /// Whether one of the next so many units is asked for; if not, they are passed over.
+    /// Returns true if one of the next `units` units is wanted. If not, skips them.
     pub(crate) fn wants(&mut self, units: usize) -> bool {
         let wants = self.target.wants(self.next..self.next + units);
         if !wants {
@@ -72,7 +72,7 @@ impl<'a> Taker<'a> {
         wants
     }
 
-    /// The next elements are those of this unit; those before it are not asked for.
+    /// Skips to this unit. The units before it are not wanted.
     pub(crate) fn skip_to(&mut self, unit: usize) -> Result<()> {
         self.finish()?;
         (self.next, self.held) = (unit, unit);
@@ -115,11 +115,11 @@ impl<'a> Taker<'a> {
         Ok(())
     }
 
-    /// Puts what is held in its place.
+    /// Puts the held elements in their places.
     pub(crate) fn finish(&mut self) -> Result<()> {
         let target = self.target;
         if self.holds() {
-            // The last ones may have been passed over.
+            // The last units may have been skipped.
             let bytes = (self.next - self.held) * target.each() * target.element.size();
             put(target, self.held, grow(&mut self.scratch.held, bytes), self.out)?;
             self.held = self.next;
@@ -128,7 +128,7 @@ impl<'a> Taker<'a> {
     }
 }
 
-/// Puts finished elements of the units from `first` on in their places.
+/// Puts converted elements of the units from `first` on in their places.
 fn put(target: &Target, first: usize, elements: &[u8], out: &mut dyn OutputRow) -> Result<()> {
     let [rows, columns] = target.size;
     let unit = target.each() * target.element.size();
@@ -148,7 +148,7 @@ fn put(target: &Target, first: usize, elements: &[u8], out: &mut dyn OutputRow) 
     Ok(())
 }
 
-/// The same of a rectangle of pixels of one plane, row by row.
+/// Does this for a rectangle of pixels of one plane, row by row.
 fn put_rectangle(
     target: &Target,
     plane: usize,
@@ -170,7 +170,7 @@ fn put_rectangle(
         true => window.end - run.end,
         false => run.start - window.start,
     };
-    // Rows of the output are made of columns, if they change places.
+    // If they change places, columns become rows of the output.
     let (lines, line, window_lines, window_line) = match turn.transpose {
         true => (xs.clone(), ys.clone(), x, y),
         false => (ys.clone(), xs.clone(), y, x),
@@ -185,7 +185,7 @@ fn put_rectangle(
     Ok(())
 }
 
-/// The same of units that go to consecutive places, from `pixel` of the output on.
+/// Does this for units that go to consecutive places, starting with `pixel` of the output.
 fn put_line(
     target: &Target,
     plane: usize,
@@ -218,7 +218,7 @@ fn gather(from: &[u8], line: &Line, unit: usize, to: &mut [u8]) -> Result<()> {
     }
     let needed = (line.count - 1) * line.step + unit;
     let from = part(from, 0..needed, "units of a line")?;
-    // Lengths that the compiler knows make copies single instructions.
+    // Lengths known at compile time make copies single instructions.
     match unit {
         1 => gather_by::<1>(from, line, to),
         2 => gather_by::<2>(from, line, to),

@@ -1,4 +1,4 @@
-//! What becomes of the decoded elements of one array, and where each goes.
+//! Conversion and placement of the decoded elements of one array.
 
 use super::room::Origins;
 use super::singles::{self, RUN};
@@ -9,10 +9,10 @@ use shardpack_base::parts::{check_length, part_mut, split_mut};
 use shardpack_format::{Dtype, ElementType, Layout, Result, to_usize};
 use std::ops::Range;
 
-/// From decoded elements, in order, to the bytes of a row.
+/// Maps decoded elements, in order, to the bytes of a row.
 ///
-/// Elements come in *units*: pixels with all bands that are asked for, or, where each band comes by
-/// itself, single elements.
+/// Elements come in *units*: pixels with all requested bands, or single elements if each band comes by
+/// itself.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Target {
     pub(super) decoded: Dtype,
@@ -20,20 +20,20 @@ pub(crate) struct Target {
     factors: Option<Factors>,
     fill: Option<Fill>,
     pub(super) turn: Turn,
-    /// Rows and columns of the array that elements come of.
+    /// Rows and columns of the array.
     pub(super) size: [usize; 2],
-    /// Those of its rows and columns that are asked for.
+    /// Requested rows and columns.
     pub(super) window: [Range<usize>; 2],
-    /// Bands that are asked for.
+    /// Requested bands.
     pub(super) bands: usize,
-    /// In which order elements come.
+    /// Order of the input.
     pub(super) from: Layout,
-    /// In which order they go.
+    /// Order of the output.
     pub(super) to: Layout,
 }
 
 impl Target {
-    /// Of an array of so many rows, columns and bands.
+    /// Creates the target of an array with these rows, columns and bands.
     ///
     /// # Errors
     /// As [`Finish::check`].
@@ -42,7 +42,7 @@ impl Target {
         Self::of_window(finish, decoded, shape, from, to, [0..rows, 0..columns])
     }
 
-    /// Of which only these rows and columns are asked for.
+    /// Creates the target of only these rows and columns of an array.
     ///
     /// # Errors
     /// As [`Finish::check`].
@@ -57,7 +57,7 @@ impl Target {
         let [y, x] = &window;
         let [_, _, bands] = shape;
         let element = finish.check(decoded, [y.end - y.start, x.end - x.start, bands])?;
-        // No axis is longer than memory, or there are no elements.
+        // Either no axis is longer than memory, or there are no elements.
         let [rows, columns, bands] = shape.map(to_usize);
         Ok(Self {
             decoded,
@@ -77,23 +77,23 @@ impl Target {
         self.element
     }
 
-    /// Bands that are asked for.
+    /// Number of requested bands.
     pub(crate) const fn bands(&self) -> usize {
         self.bands
     }
 
-    /// The same where elements come in this order.
+    /// Returns the target with this order of the input.
     pub(crate) const fn given(mut self, from: Layout) -> Self {
         self.from = from;
         self
     }
 
-    /// In which order elements come.
+    /// Order of the input.
     pub(crate) const fn from(&self) -> Layout {
         self.from
     }
 
-    /// Elements of a unit.
+    /// Elements per unit.
     pub(crate) const fn each(&self) -> usize {
         match self.from {
             Layout::AsShape => self.bands,
@@ -101,35 +101,35 @@ impl Target {
         }
     }
 
-    /// Whether elements come out in the order in which they come, all of them.
+    /// True if all elements are output in the order of the input.
     pub(crate) fn is_straight(&self) -> bool {
         let [rows, columns] = self.size;
         let whole = self.window == [0..rows, 0..columns];
         whole && self.turn.is_none() && (self.from == self.to || self.bands == 1)
     }
 
-    /// Whether elements become others.
+    /// True if elements change, in value or type.
     pub(crate) fn converts(&self) -> bool {
         self.changes() || self.element != self.decoded
     }
 
-    /// Whether values become others.
+    /// True if values change.
     fn changes(&self) -> bool {
         self.factors.is_some() || self.fill.is_some()
     }
 
-    /// Whether no element is asked for.
+    /// True if no element is requested.
     pub(crate) fn is_empty(&self) -> bool {
         let [rows, columns] = &self.window;
         rows.is_empty() || columns.is_empty() || self.bands == 0
     }
 
-    /// Whether nothing happens.
+    /// True if elements are neither changed nor moved.
     pub(crate) fn is_nothing(&self) -> bool {
         self.is_straight() && !self.converts()
     }
 
-    /// Whether one of these units is asked for.
+    /// True if one of these units is requested.
     pub(crate) fn wants(&self, units: Range<usize>) -> bool {
         let ([rows, columns], [wanted, beside]) = (self.size, &self.window);
         let Some(last) = units.end.checked_sub(1).filter(|last| *last >= units.start) else { return false };
@@ -142,12 +142,12 @@ impl Target {
                 && top.checked_rem(rows).is_some_and(|row| wanted.contains(&row));
         }
         let row = top.checked_rem(rows).unwrap_or(0);
-        // What goes on into the next plane is not looked at closer.
+        // Ranges that continue in the next plane are not checked in detail.
         row + (bottom - top) >= rows || overlap(row..row + (bottom - top) + 1, wanted)
     }
 
-    /// Where these units go, if they are asked for and go one after the other, in order: as part of
-    /// one line of pixels that is not turned.
+    /// Place of these units in the row, if they are requested and consecutive: part of one line of pixels
+    /// that is not turned.
     pub(crate) fn place_of_line(&self, units: Range<usize>) -> Option<usize> {
         let ([rows, columns], [y, x]) = (self.size, &self.window);
         if !self.turn.is_none() || (self.from, self.to) != (Layout::AsShape, Layout::AsShape) {
@@ -158,7 +158,7 @@ impl Target {
         is_asked.then(|| (row - y.start) * x.len() + column - x.start)
     }
 
-    /// Where the bytes of the row come from, in units.
+    /// Origins of the bytes of the row, in units.
     pub(crate) fn origins(&self) -> Origins {
         let size = self.element.size();
         if self.is_straight() {
@@ -179,7 +179,7 @@ impl Target {
             }
             if flips { -step } else { step }
         };
-        // Rows and columns that change places are of the same number.
+        // Rows and columns change places only in a square.
         let (row, column) = (along(row, turn.flip_rows, high), along(column, turn.flip_columns, wide));
         let (unit_bytes, plane) = match (self.from, self.to) {
             (Layout::BandMajor, Layout::BandMajor) => (size, area),
@@ -189,7 +189,7 @@ impl Target {
         Origins { plane_bytes: high * wide * unit_bytes, unit_bytes, columns: wide, start, plane, row, column }
     }
 
-    /// Makes elements of the output of those from unit `first` on.
+    /// Converts elements to elements of the output, starting with unit `first`.
     pub(super) fn convert(&self, first: usize, from: &[u8], to: &mut [u8]) -> Result<()> {
         let (width, size) = (self.decoded.size(), self.element.size());
         check_length("finished elements", from.len() / width * size, to.len())?;
@@ -217,8 +217,8 @@ impl Target {
         Ok(())
     }
 
-    /// The same where the first element has the band `band`, and, unless units are pixels, all
-    /// others have it too.
+    /// Does this for elements that start with band `band`. Unless units are pixels, all elements have that
+    /// band.
     fn convert_run(&self, band: usize, from: &[u8], to: &mut [u8]) -> Result<()> {
         let mut singles = [0.0; RUN];
         let (width, size) = (self.decoded.size(), self.element.size());

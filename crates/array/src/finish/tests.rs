@@ -1,4 +1,4 @@
-//! Against a reference that takes one element after the other.
+//! Tests against a reference that takes one element after the other.
 
 use super::*;
 use half::{bf16, f16};
@@ -21,7 +21,7 @@ fn single(dtype: Dtype, bytes: &[u8]) -> f32 {
     }
 }
 
-/// A stored element as float64, which holds not all integers of 64 bits.
+/// A stored element as float64, which cannot hold all integers of 64 bits.
 fn double(dtype: Dtype, bytes: &[u8]) -> f64 {
     match dtype {
         Dtype::F64 => f64::from_le_bytes(bytes.try_into().unwrap()),
@@ -43,7 +43,7 @@ fn is_no_data(dtype: Dtype, bytes: &[u8], no_data: f64) -> bool {
             let value = double(dtype, bytes);
             value == no_data || value.is_nan() && no_data.is_nan()
         }
-        // An integer that is no float64 is not the one beside it.
+        // An integer without a float64 must not equal its neighbour.
         _ => integer(dtype, bytes) == no_data as i128,
     }
 }
@@ -210,14 +210,14 @@ fn no_data_is_compared_in_the_type_of_the_array() {
         out.as_chunks().0.iter().map(|bytes| f32::from_le_bytes(*bytes) == 0.25).collect::<Vec<_>>()
     };
     let singles = |values: &[f32]| values.iter().flat_map(|value| value.to_le_bytes()).collect::<Vec<_>>();
-    // 0.1 is no float32: the one next to it stands for it.
+    // 0.1 has no float32, so the nearest float32 is used.
     assert_eq!(filled(Dtype::F32, 0.1, &singles(&[0.1, 0.100_000_01, -0.1])), [true, false, false]);
     assert_eq!(filled(Dtype::F32, 0.0, &singles(&[0.0, -0.0, 1e-45])), [true, true, false]);
     assert_eq!(filled(Dtype::F32, f64::NAN, &singles(&[f32::NAN, -f32::NAN, 0.0])), [true, true, false]);
     assert_eq!(filled(Dtype::F32, 7.0, &singles(&[f32::NAN, 7.0])), [false, true]);
     assert_eq!(filled(Dtype::F32, f64::NEG_INFINITY, &singles(&[f32::NEG_INFINITY, f32::MIN])), [true, false]);
     assert_eq!(filled(Dtype::F64, 0.1, &[0.1_f64, f64::from(0.1_f32)].map(f64::to_le_bytes).concat()), [true, false]);
-    // As float32 both are one number.
+    // Both round to the same float32.
     let large = [4_294_967_295_u32, 4_294_967_294].map(u32::to_le_bytes).concat();
     assert_eq!(filled(Dtype::U32, 4_294_967_295.0, &large), [true, false]);
     for no_data in [256.0, -1.0, 0.5, f64::NAN] {

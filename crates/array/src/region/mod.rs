@@ -2,8 +2,8 @@
 //! §4.2 to §5.3).
 //!
 //! A [`Region`] becomes a [`RegionPlan`]: runs of stored elements in payload order. A
-//! [`PayloadReader`](source::PayloadReader) returns them and decodes each block at most once. The result is a
-//! small array in the payload's own arrangement, and values are made from it piece by piece, as
+//! [`PayloadReader`](source::PayloadReader) returns these elements and decodes each block at most once. The
+//! result is a small array in the payload's own arrangement, and values are made from it piece by piece, as
 //! from a whole array.
 //!
 //! What a region costs, for an array `[height, width, channels]`:
@@ -12,9 +12,9 @@
 //!   cubes of 100 bands of two bytes and rows of 640 pixels, that is about one block per row,
 //!   however narrow the region.
 //! - Stored band-major: only the rows of the requested bands.
-//! - Band difference: a band is the sum of all before it, so all bands up to the last requested one
-//!   are needed for the touched pixels. In shape order they are next to each other and cost nothing
-//!   more. In band-major order, a region of band 90 costs as much as one of the bands 0 to 90.
+//! - Band difference: a band is the sum of all bands before it, so all bands up to the last requested one are
+//!   needed for the touched pixels. In shape order they are next to each other and cost nothing more. In
+//!   band-major order, a region of band 90 costs as much as one of the bands 0 to 90.
 //! - LZ4 under a byte shuffle: if less than half of a block is needed, it is decoded only up to the
 //!   last element needed.
 //! - Plain zstd: every unit of 4 MiB that is touched. Raw payloads cost nothing.
@@ -32,7 +32,7 @@ pub(crate) use source::PayloadReader;
 
 use source::SourceScratch;
 
-/// Memory that one region leaves for the next.
+/// Memory reused from region to region.
 #[derive(Default)]
 pub(crate) struct RegionScratch {
     pub(crate) source: SourceScratch,

@@ -13,7 +13,7 @@ pub(crate) struct Lists {
     picks: Vec<usize>,
 }
 
-/// Some of the numbers below the number of bands.
+/// A set of band numbers.
 #[derive(Debug, Clone)]
 pub(crate) enum BandSet<'a> {
     Range(Range<usize>),
@@ -94,8 +94,8 @@ impl<'a> RegionPlan<'a> {
             }
         };
         let stored_layout = descriptor.layout;
-        // Neighbouring bands are read in one run, and a difference needs the lower ones: so take
-        // all from the first to the last.
+        // Neighbouring bands are read in one run, and a difference needs the lower bands, so take all bands
+        // from the first to the last.
         let fetched = match (descriptor.band_difference, stored_layout, &asked) {
             (true, ..) => BandSet::Range(0..high),
             (false, Layout::AsShape, _) | (false, _, BandSet::Range(_)) => BandSet::Range(low..high),
@@ -134,7 +134,7 @@ impl<'a> RegionPlan<'a> {
         self.bands
     }
 
-    /// Pixels of the region.
+    /// Number of pixels in the region.
     pub(crate) fn pixels(&self) -> usize {
         self.rows.len() * self.columns.len()
     }
@@ -144,7 +144,7 @@ impl<'a> RegionPlan<'a> {
         &self.asked
     }
 
-    /// The bands that must be decoded for these, ascending.
+    /// The bands that must be decoded for the requested ones, ascending.
     pub(crate) const fn fetched(&self) -> &BandSet<'a> {
         &self.fetched
     }
@@ -159,12 +159,12 @@ impl<'a> RegionPlan<'a> {
         self.layout
     }
 
-    /// Elements that [`RegionPlan::runs`] goes over.
+    /// Number of elements in [`RegionPlan::runs`].
     pub(crate) fn fetched_elements(&self) -> usize {
         self.pixels() * self.fetched.len()
     }
 
-    /// Whether those elements are, one by one, the output.
+    /// True if the fetched elements are the output, in the same order.
     pub(crate) fn same_order(&self) -> bool {
         let one = self.fetched.len() == 1 || self.pixels() == 1;
         self.picks.is_none() && !self.difference && (one || self.stored_layout == self.layout)
@@ -175,8 +175,7 @@ impl<'a> RegionPlan<'a> {
         let Self { rows, columns, width, bands, height, fetched, .. } = self;
         let whole_rows = columns.len() == *width;
         let row = width * bands;
-        // Runs of `length` elements, `count` of them `step` apart, for each of `outer`, which are
-        // `outer_step` apart.
+        // `outer` groups, `outer_step` apart, of `count` runs, `step` apart, of `length` elements.
         let (outer, outer_step, first, count, step, length) = match (self.stored_layout, fetched) {
             (Layout::AsShape, BandSet::Range(fetched)) => match (fetched.len() == *bands, whole_rows) {
                 (true, true) => (BandSet::Range(0..1), 0, rows.start * row, 1, 0, rows.len() * row),

@@ -1,22 +1,22 @@
-//! What a caller requests with a region, and what it gets.
+//! Requests for regions, and their results.
 
 use shardpack_format::{ArrayDescriptor, Dtype, Error, Layout, Result, to_usize};
 use std::ops::Range;
 
-/// Which bands of the pixels.
+/// Bands of the pixels.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Bands {
     /// All, in order.
     #[default]
     All,
-    /// Those from `start` up to, but not including, `end`.
+    /// Bands from `start` up to, but not including, `end`.
     Range(Range<u64>),
-    /// These, in this order; a band may occur more than once.
+    /// These bands, in this order; a band may occur more than once.
     List(Vec<u64>),
 }
 
 impl Bands {
-    /// The numbers of those that are named; none of [`Bands::All`].
+    /// Numbers of the named bands; empty for [`Bands::All`].
     pub(crate) fn numbers(&self) -> impl Iterator<Item = usize> {
         let (range, list) = match self {
             Self::All => (0..0, &[][..]),
@@ -27,7 +27,7 @@ impl Bands {
     }
 }
 
-/// Which elements to return.
+/// Kind of elements to return.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub enum Output {
     /// The values, in the array's own type (`descriptor.decoded`).
@@ -71,7 +71,7 @@ pub struct Region {
     pub layout: Layout,
 }
 
-/// What a region decodes to.
+/// Type, shape and size of a decoded region.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RegionShape {
     /// Type of the elements.
@@ -82,15 +82,15 @@ pub struct RegionShape {
     pub bytes: u64,
 }
 
-/// What was done for a region.
+/// Result of decoding a region.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RegionDecoded {
-    /// What `out` now holds.
+    /// Type, shape and size of the data in `out`.
     pub shape: RegionShape,
-    /// Blosc2 blocks, or units of plain zstd, that were decoded, even if only in part. Units stored
+    /// Number of Blosc2 blocks, or units of plain zstd, that were decoded, even if only in part. Units stored
     /// unchanged or as one repeated value need no decoding.
     pub blocks_decoded: u64,
-    /// Blocks or units of the whole payload; none if it is raw.
+    /// Number of blocks or units of the whole payload; 0 if it is raw.
     pub blocks: u64,
 }
 

@@ -1,20 +1,20 @@
-//! Several regions of one array at once: each block is decoded once, however many of them touch it.
+//! Several regions of one array at once: each block is decoded once, even if several regions touch it.
 
 use super::source::{PayloadReader, StoredRange};
 use shardpack_base::parts::part;
 use shardpack_format::Result;
 
-/// A run of stored bytes, and where it goes.
+/// A run of stored bytes, and its place.
 #[derive(Debug, Clone)]
 pub(crate) struct Placed {
     pub(crate) run: StoredRange,
-    /// Number of the region.
+    /// Index of the region.
     pub(crate) region: usize,
-    /// Where in the bytes of the region.
+    /// Offset in the bytes of the region.
     pub(crate) at: usize,
 }
 
-/// Memory that several regions leave for the next.
+/// Memory reused between calls for several regions.
 #[derive(Default)]
 pub(crate) struct Several {
     pub(crate) runs: Vec<Placed>,
@@ -23,8 +23,8 @@ pub(crate) struct Several {
 }
 
 impl PayloadReader<'_, '_> {
-    /// Gives the stored bytes of `runs`, which are in the order of their starts and may overlap, to
-    /// `put`: for each run and each block a range of its place, and the bytes.
+    /// Passes the stored bytes of `runs` to `put`: for each run and each block, the range within the run's
+    /// place, and the bytes. `runs` are sorted by their starts and may overlap.
     pub(crate) fn scatter(
         &mut self,
         runs: &[Placed],
@@ -42,7 +42,7 @@ impl PayloadReader<'_, '_> {
         tile: &mut Vec<u8>,
         put: &mut impl FnMut(&Placed, StoredRange, &[u8]) -> Result<()>,
     ) -> Result<()> {
-        // Runs end here at least.
+        // End of the stored bytes that are done.
         let mut done = 0;
         while let Some(next) = runs.first() {
             if next.run.end <= done {

@@ -8,13 +8,13 @@ use shardpack_base::parts::{grow, part, rest, split_mut};
 use shardpack_format::{Codec, Error, Limits, Result, bug};
 use std::ops::Range;
 
-/// Memory that one region leaves for the next.
+/// Memory reused from region to region.
 #[derive(Default)]
 pub(crate) struct SourceScratch {
-    /// The block that was decoded last: of a Blosc2 chunk 64 KiB for each byte of an element, of
-    /// plain zstd 4 MiB.
+    /// The block that was decoded last: 64 KiB for each byte of an element in a Blosc2 chunk, 4 MiB for plain
+    /// zstd.
     block: Vec<u8>,
-    /// A whole block, of which several regions take their parts.
+    /// A whole block, shared by several regions.
     pub(crate) tile: Vec<u8>,
 }
 
@@ -31,16 +31,16 @@ pub(crate) struct PayloadReader<'p, 's> {
     width: usize,
     stored_bytes: usize,
     pub(crate) scratch: &'s mut SourceScratch,
-    /// Number of the current unit, and where in the payload it starts.
+    /// Number of the current unit, and its start in the payload.
     unit: usize,
     at: usize,
-    /// Where the block in `scratch.block` starts, and how it is there.
+    /// Start of the block in `scratch.block`, and its form there.
     loaded: Option<(usize, BlockPlace)>,
     budget: Budget<'s>,
     decoded: u64,
 }
 
-/// Stored bytes in a range.
+/// A range of stored bytes.
 pub(crate) type StoredRange = Range<usize>;
 
 impl<'p, 's> PayloadReader<'p, 's> {
@@ -81,7 +81,7 @@ impl<'p, 's> PayloadReader<'p, 's> {
         })
     }
 
-    /// Blocks, or units of plain zstd, of the whole payload.
+    /// Number of blocks, or units of plain zstd, in the whole payload.
     pub(crate) fn blocks(&self) -> u64 {
         // A unit is a whole number of blocks.
         if self.decoder.is_none() { 0 } else { self.stored_bytes.div_ceil(self.block_bytes()) as u64 }
@@ -92,8 +92,8 @@ impl<'p, 's> PayloadReader<'p, 's> {
         self.container.block_bytes(self.width)
     }
 
-    /// Fills `out` with the stored bytes of `runs`, one after the other. All are whole elements,
-    /// and none starts before the one before it ends.
+    /// Fills `out` with the stored bytes of `runs`, one after the other. Runs consist of whole elements and
+    /// are sorted, without overlap.
     pub(crate) fn read(&mut self, mut runs: impl Iterator<Item = StoredRange> + Clone, out: &mut [u8]) -> Result<()> {
         let mut rest = out;
         loop {
@@ -124,7 +124,7 @@ impl<'p, 's> PayloadReader<'p, 's> {
                         planes::of(&self.scratch.block, self.width, items).join(from / self.width, here)?;
                     }
                     Some(_) => here.copy_from_slice(part(&self.scratch.block, from..from + count, "bytes of a block")?),
-                    // Then the bytes are in their place already.
+                    // The bytes are already in their place.
                     None => {}
                 }
                 rest = tail;
@@ -133,8 +133,8 @@ impl<'p, 's> PayloadReader<'p, 's> {
         }
     }
 
-    /// The block that contains the stored byte `at`, decoded; of a raw payload all that is left. Blocks
-    /// must be asked for in ascending order.
+    /// Returns the decoded block that contains the stored byte `at`; for a raw payload, the rest of the
+    /// payload. Blocks must be requested in ascending order.
     pub(crate) fn whole_block<'t>(&mut self, at: usize, tile: &'t mut Vec<u8>) -> Result<(Range<usize>, &'t [u8])>
     where
         'p: 't,
@@ -153,8 +153,8 @@ impl<'p, 's> PayloadReader<'p, 's> {
         Ok((block, tile))
     }
 
-    /// Either fills `out` with the bytes from `start` on, or loads the block that contains them, as
-    /// far as `runs` need it.
+    /// Either fills `out` with the bytes from `start` on, or loads the block that contains them, up to the
+    /// last byte that `runs` need.
     fn block(
         &mut self,
         start: usize,
@@ -186,7 +186,7 @@ impl<'p, 's> PayloadReader<'p, 's> {
         Ok(())
     }
 
-    /// Moves on to a unit and into it.
+    /// Moves on to a unit and enters it.
     fn enter(&mut self, unit: usize) -> Result<()> {
         self.walk_to(unit)?;
         let Some(decoder) = &mut self.decoder else { return Ok(()) };
@@ -206,8 +206,8 @@ impl<'p, 's> PayloadReader<'p, 's> {
         Ok(())
     }
 
-    /// Walks to the end, which must be the end of the payload, and returns how many blocks were
-    /// decoded.
+    /// Walks to the end of the last unit, which must be the end of the payload, and returns the number of
+    /// decoded blocks.
     pub(crate) fn finish(&mut self) -> Result<u64> {
         self.walk_to(self.stored_bytes.div_ceil(UNIT_BYTES))?;
         if self.decoder.is_some() {
@@ -217,8 +217,8 @@ impl<'p, 's> PayloadReader<'p, 's> {
     }
 }
 
-/// How many bytes of `block` the first of `runs` need, up to the first run beyond it; and where the
-/// last of them ends.
+/// Returns the number of bytes of `block` that `runs` need, up to the first run beyond the block, and the end
+/// of the last needed byte.
 fn need(block: &Range<usize>, runs: impl Iterator<Item = StoredRange>) -> (usize, usize) {
     let here = runs.take_while(|run| run.start < block.end);
     here.fold((0, block.start), |(needed, _), run| {

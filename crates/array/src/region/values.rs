@@ -1,4 +1,4 @@
-//! From the stored elements of a region to its values, and on to where these go.
+//! From the stored elements of a region to its values, in their places in the output.
 
 use super::plan::{BandSet, RegionPlan};
 use super::request::{Output, Region};
@@ -8,13 +8,13 @@ use crate::values::{To, ValueScratch, Values, is_as_stored};
 use shardpack_format::{ArrayDescriptor, Dtype, Layout, Result, Transform};
 
 impl RegionPlan<'_> {
-    /// Whether the stored elements are, one by one, the output, with nothing to check.
+    /// True if the stored elements are the output, in the same order and with nothing to check.
     pub(crate) fn is_output(&self, descriptor: &ArrayDescriptor, region: &Region) -> bool {
         let as_stored = region.output == Output::Stored && descriptor.stored != Dtype::Bool;
         self.same_order() && (as_stored || is_as_stored(descriptor))
     }
 
-    /// Makes the values of a region of its stored elements.
+    /// Makes the values of a region from its stored elements.
     pub(crate) fn values(
         &self,
         descriptor: &ArrayDescriptor,
@@ -40,7 +40,7 @@ impl RegionPlan<'_> {
             bands: self.fetched().len(),
             pixels: self.pixels(),
         };
-        // Tables are for bands, so elements have to be put together to pixels.
+        // Tables are for bands, so elements have to be assembled to pixels.
         let by_band = matches!(descriptor.transform, Transform::Fixed { .. }) && layout == Layout::BandMajor;
         let direct = self.same_order() && !by_band;
         let target = if direct { target.given(self.layout()) } else { target };

@@ -1,4 +1,4 @@
-//! Arrays in parts are the arrays that come whole.
+//! Arrays decoded in parts equal arrays decoded as a whole.
 
 use super::*;
 use crate::blosc2::HEADER_BYTES;
@@ -30,7 +30,7 @@ fn split(descriptor: &ArrayDescriptor, encoded: &EncodedArray, part_bytes: usize
     split_of(descriptor, encoded, &Wanted::ALL, part_bytes)
 }
 
-/// A part's bytes of a row, and nobody else's.
+/// A part's own bytes of a row.
 struct Own<'a> {
     row: &'a mut [u8],
     origins: Origins,
@@ -73,7 +73,7 @@ fn settings(values: ValueRule, coder: Coder, filter: Filter, band_difference: bo
 
 #[test]
 fn arrays_in_parts_are_the_whole_ones() {
-    // Some 9 MB of two bytes: three units, with borders within pixels.
+    // Some 9 MB of two-byte elements: three units, with borders within pixels.
     let array = floats(700, 103);
     let rules = [ValueRule::F16, ValueRule::Fixed { max_error: 0.01 }, ValueRule::Keep];
     for (rule, coder, filter, difference) in [
@@ -99,7 +99,7 @@ fn arrays_in_parts_are_the_whole_ones() {
             assert!(out == whole.unwrap().bytes(), "{rule:?} {coder:?} {filter:?} {difference} {dtype}");
         }
     }
-    // As they are stored: one part is read to its place, and others need no join.
+    // Stored as the plain dtype: a part is read directly into its place, and no join is needed.
     let plain = ArrayDescriptor::plain(Dtype::F32, array.shape().to_vec());
     let encoded = EncodedArray {
         codec: Codec::Raw,
@@ -196,7 +196,7 @@ fn damage_is_an_error_of_its_part_or_another_value() {
         refused += usize::from(decoder.decode_part(&split, 1, &payload, &mut out).is_err());
     }
     assert!(refused > 20, "{refused}");
-    // Of another length, or another part.
+    // With a different length, or a different part.
     let payload = &good.payload[part.payload.clone()];
     assert!(decoder.decode_part(&split, 1, &payload[1..], &mut out).is_err());
     assert!(decoder.decode_part(&split, 1, payload, &mut &mut out[..1 << 20]).is_err());
@@ -204,7 +204,7 @@ fn damage_is_an_error_of_its_part_or_another_value() {
     assert!(split.join(&[], out).is_err());
 }
 
-/// What is wanted of the values of an array, one element after the other.
+/// Applies `wanted` to the values of an array, one element after the other.
 fn slowly(values: &[u8], descriptor: &ArrayDescriptor, wanted: &Wanted<'_>) -> Vec<u8> {
     let [height, width, channels] = [0, 1, 2].map(|axis| descriptor.shape.get(axis).copied().unwrap_or(1) as usize);
     let whole = Region { layout: wanted.layout, ..Region::whole(descriptor).unwrap() };
@@ -241,8 +241,7 @@ fn slowly(values: &[u8], descriptor: &ArrayDescriptor, wanted: &Wanted<'_>) -> V
     }
 }
 
-/// What is asked of the arrays of a test: a window with some bands, their order, and what becomes of
-/// their elements.
+/// A test's request: a window with some bands, the order of the axes, and the conversion of the elements.
 #[derive(Debug, Clone)]
 struct Asked {
     region: Option<Region>,
@@ -262,7 +261,7 @@ impl Asked {
     }
 }
 
-/// Of arrays of these axes; windows are squares if rows and columns change places.
+/// Requests for arrays of these axes. Windows are squares if rows and columns change places.
 fn asked([height, width, bands]: [u64; 3]) -> impl Strategy<Value = Asked> {
     let pick = prop_oneof![
         Just(Bands::All),

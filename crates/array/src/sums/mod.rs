@@ -1,7 +1,7 @@
 //! Undoes band differences (spec §4.4): running sums of zigzag-coded elements, pixel by pixel.
 //!
-//! One element after the other, each addition waits for the one before it: 30 million elements of a
-//! cube took as long as LZ4 on the same cube. Summing eight lanes in three steps leaves only one
+//! If elements are summed one after the other, each addition waits for the previous one: 30 million elements
+//! of a cube took as long as LZ4 on the same cube. Summing eight lanes in three steps leaves only one
 //! addition per vector to wait for.
 
 pub(crate) mod planes;
@@ -15,7 +15,7 @@ pub(crate) fn sum8(elements: &mut [u8], bands: usize, before: u8) {
     dispatch!(Level::new(), simd => sum8_in(simd, elements, bands, before));
 }
 
-/// The same with elements of two bytes, little-endian.
+/// Does this for elements of two bytes, little-endian.
 pub(crate) fn sum16(elements: &mut [u8], bands: usize, before: u16) {
     dispatch!(Level::new(), simd => sum16_in(simd, elements, bands, before));
 }

@@ -1,13 +1,12 @@
 //! Byte planes to running sums in one step: undoes the shuffle and the band differences of elements
 //! of two bytes together.
 //!
-//! Works on four pixels at a time, with sixteen bands of each in its own block of 128 bits, so that
-//! only the last interleaving crosses blocks. Until then even and odd bands are in separate
-//! vectors: the sums of pairs need one scan of eight lanes for sixteen bands.
+//! Works on four pixels at a time, with sixteen bands of each in its own block of 128 bits, so that only the
+//! last interleaving crosses blocks. Before that, even and odd bands are in separate vectors: the sums of
+//! pairs need one scan of eight lanes for sixteen bands.
 //!
-//! That takes 4.2 ms for a cube of 61 MB on one core, where `memcpy` takes 3.4. With separate steps
-//! for copying the planes, the shuffle and the sums it took 13. With stores that bypass the
-//! caches it took 7 ms.
+//! This takes 4.2 ms for a cube of 61 MB on one core, where `memcpy` takes 3.4. With separate steps for
+//! copying the planes, the shuffle and the sums it took 13. With stores that bypass the caches it took 7 ms.
 
 use super::unzigzag;
 use fearless_simd::prelude::{Bytes, Simd, SimdBase, SimdCombine, SimdSplit};
@@ -15,12 +14,12 @@ use fearless_simd::{Level, dispatch, u8x16, u8x64, u16x32};
 use shardpack_base::parts::{check_length, part};
 use shardpack_format::{Result, bug};
 
-/// Pixels that are summed at a time.
+/// Pixels summed at a time.
 const PIXELS: usize = 4;
-/// Bands that are summed at a time.
+/// Bands summed at a time.
 const BANDS: usize = 16;
 
-/// Whether [`sum`] can handle pixels with this many bands.
+/// True if [`sum`] can handle pixels with this many bands.
 pub(crate) const fn fits(pixels: usize, bands: usize) -> bool {
     // Pairs of bytes are read as numbers directly.
     cfg!(target_endian = "little") && pixels >= PIXELS && bands >= BANDS
@@ -37,7 +36,7 @@ pub(crate) fn sum(low: &[u8], high: &[u8], bands: usize, out: &mut [u8]) -> Resu
     done.map_or_else(|| bug("running sums reach beyond their pixels"), Ok)
 }
 
-/// `None` if pixels are not where they must be.
+/// Returns `None` if pixels are out of bounds.
 #[inline(always)]
 fn sum_in<S: Simd>(simd: S, low: &[u8], high: &[u8], bands: usize, out: &mut [u8]) -> Option<()> {
     let four = PIXELS * bands;
@@ -45,7 +44,7 @@ fn sum_in<S: Simd>(simd: S, low: &[u8], high: &[u8], bands: usize, out: &mut [u8
     let step = Step::new(simd, bands)?;
     let mut at = 0;
     while at < last {
-        // The last four may include pixels that are done; they get the same values again.
+        // The last group of four may include pixels that are done; these get the same values again.
         at = at.min(last.checked_sub(four)?);
         step.pixels(low.get(at..at + four)?, high.get(at..at + four)?, out.get_mut(2 * at..2 * (at + four))?)?;
         at += four;
@@ -53,7 +52,7 @@ fn sum_in<S: Simd>(simd: S, low: &[u8], high: &[u8], bands: usize, out: &mut [u8
     Some(())
 }
 
-/// What does not change from pixel to pixel.
+/// Constants of all pixels.
 #[derive(Clone, Copy)]
 struct Step<S: Simd> {
     simd: S,
@@ -62,8 +61,8 @@ struct Step<S: Simd> {
     low_bytes: u16x32<S>,
     /// Indices that spread the last lane of each block.
     last: u8x64<S>,
-    /// Indices that spread the lane of the last band of the group before the last, if they overlap;
-    /// and whether that band is an odd one of its group.
+    /// Indices that spread the lane of the last band of the group before the last, if they overlap; and true
+    /// if that band is odd in its group.
     known: (u8x64<S>, bool),
 }
 
@@ -98,8 +97,8 @@ impl<S: Simd> Step<S> {
             self.store(sums - odd, sums, &mut out, band)?;
         }
         if !self.bands.is_multiple_of(BANDS) {
-            // This group overlaps the one before. Its sums differ by a constant, which a band in
-            // both gives.
+            // This group overlaps the previous group. The sums of the two differ by a constant, which a
+            // common band gives.
             let band = self.bands.checked_sub(BANDS)?;
             let (even, odd) = self.differences(low, high, band)?;
             let sums = self.scan(even, odd);

@@ -67,7 +67,7 @@ pub(crate) fn check_tables(descriptor: &ArrayDescriptor, bands: usize) -> Result
 /// Decodes whole pixels: `stored` elements in shape order, with differences undone, into the bytes
 /// of the same number of decoded elements.
 pub(super) fn decode_piece(descriptor: &ArrayDescriptor, tables: &Tables, stored: &[u8], out: &mut [u8]) -> Result<()> {
-    // The loops below end with the shorter one.
+    // The loops below end with the shorter of the two.
     let (width, size) = (descriptor.stored.size(), descriptor.decoded.size());
     let elements = stored.len() / width;
     check_length("bytes of stored elements", elements * width, stored.len())?;
@@ -118,7 +118,7 @@ fn check_booleans(stored: &[u8]) -> Result<()> {
     Ok(())
 }
 
-/// Elements from number `first` of the piece on.
+/// Decodes fixed-point elements, starting with element `first` of the piece.
 fn fixed(from: Dtype, tables: &Tables, first: usize, stored: &[u8], out: &mut [u8]) -> Result<()> {
     match from {
         Dtype::U8 => fixed_of::<u8>(tables, first, stored, out),
@@ -267,8 +267,8 @@ fn special_bytes(value: f64, dtype: Dtype) -> [u8; 8] {
     special_bits(value, dtype).to_le_bytes()
 }
 
-/// The bits of a special value. NaN is the quiet one with positive sign and zero payload, whatever
-/// the processor's own is.
+/// Returns the bits of a special value. NaN is the quiet NaN with positive sign and zero payload on every
+/// processor.
 #[allow(clippy::cast_possible_truncation, reason = "the writer rounds the no-data value in the same way")]
 pub(crate) fn special_bits(value: f64, dtype: Dtype) -> u64 {
     match (dtype, value.is_nan()) {

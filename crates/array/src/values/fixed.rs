@@ -24,7 +24,7 @@ struct Ranges {
     neg_inf: bool,
 }
 
-/// How the values are quantised.
+/// Quantisation of the values.
 struct Quantiser {
     scale: f32,
     offset: Vec<f32>,
@@ -77,7 +77,7 @@ pub(super) fn store<T: Float>(
                     continue;
                 };
                 let code = code.and_then(|c| u16::try_from(c).ok());
-                // The first pass has found all of them.
+                // The first pass found all values in range.
                 *step = code.ok_or_else(|| EncodeError::Source("its values changed while they were read".into()))?;
                 *decoded = special;
             }
@@ -97,8 +97,7 @@ pub(super) fn store<T: Float>(
         Ok(())
     })?;
     let fidelity = meter.total;
-    // Measured on every value as a reader will decode it: the calculation before this is only a
-    // plan.
+    // Measured on every value as a reader will decode it: the calculation before this is only a plan.
     if fidelity.max_abs_error > max_error {
         return Err(EncodeError::ErrorBound { max_error, smallest: round_up(fidelity.max_abs_error) });
     }
@@ -177,8 +176,8 @@ impl Quantiser {
     /// a step, and the two roundings lose at most 2⁻²⁴ of the range and of the magnitude. So the
     /// step is 2·(bound − those), rounded down to float32.
     ///
-    /// No step of any band may equal `no_data`: offsets are lowered if one would. That takes part
-    /// of one more step, and less of the rounding errors than the spare that the scale leaves.
+    /// No step of any band may equal `no_data`: the offset is lowered if one would. A lower offset needs part
+    /// of one more step, and adds less to the rounding errors than the scale leaves spare.
     fn new(ranges: &Ranges, max_error: f64, no_data: Option<f32>) -> EncodeResult<Self> {
         // One percent more for the products of these small terms.
         let rounding = 1.01 * 2_f64.powi(-24);
@@ -233,8 +232,8 @@ impl Quantiser {
     }
 }
 
-/// Returns `offset`, or if `no_data` is one of the steps from there to `max`, a value lower by a
-/// part of a step, so that `no_data` is between two steps.
+/// Returns `offset`. If `no_data` is one of the steps from `offset` to `max`, returns a value lower by a part
+/// of a step, so that `no_data` is between two steps.
 ///
 /// If float32 is as coarse as the steps, this may be impossible: [`Job::check_apart`] decides in
 /// the end.
@@ -242,7 +241,7 @@ fn apart(offset: f32, scale: f32, max: f64, no_data: f32) -> f32 {
     let hits = |offset: f32| {
         let near = ((f64::from(no_data) - f64::from(offset)) / f64::from(scale)).round();
         let last = ((max - f64::from(offset)) / f64::from(scale)).round() + 1.0;
-        // Two on each side for the roundings of the division and of the reader's formula.
+        // Two steps on each side allow for the roundings of the division and of the reader's formula.
         (-2..=2).map(|i| near + f64::from(i)).filter(|q| (0.0..=last).contains(q)).any(|q| {
             let mut decoded = [0.0];
             decode(&[low_16(q)], &[offset], scale, &mut decoded);
@@ -256,7 +255,7 @@ fn apart(offset: f32, scale: f32, max: f64, no_data: f32) -> f32 {
     lower.into_iter().find(|lower| lower.is_finite() && !hits(*lower)).unwrap_or(offset)
 }
 
-/// A step that is known to be a 16-bit integer.
+/// Converts a step that is known to be a 16-bit integer.
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the cast saturates")]
 fn low_16(step: f64) -> u16 {
     step as u16
@@ -269,7 +268,7 @@ fn below(value: f64) -> f32 {
     (if f64::from(near) > value { near.next_down() } else { near }) + 0.0
 }
 
-/// `value` with three digits, rounded up: for people to read.
+/// Rounds `value` up to three digits, for people to read.
 fn round_up(value: f64) -> f64 {
     if !(value > 0.0 && value.is_finite()) {
         return value;

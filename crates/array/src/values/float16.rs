@@ -12,9 +12,9 @@ use shardpack_format::{Codes, Dtype, Transform};
 /// From this value on, rounding to nearest gives infinity: 65504 plus half a unit in its last
 /// place.
 const OVERFLOW: f64 = 65_520.0;
-/// Every NaN is stored as this one, whatever payload the processor's conversion would give it.
+/// Pattern of every stored NaN, independent of the processor's conversion.
 const NAN: f16 = f16::from_bits(0x7E00);
-/// Stands for a no-data value that float16 cannot hold: a NaN pattern with no other use.
+/// Code of a no-data value that float16 cannot hold: a NaN pattern with no other use.
 const NO_DATA_CODE: u16 = 0x7E01;
 
 /// Fails with [`EncodeError::ErrorBound`] as soon as an error is above `max_error`.

@@ -22,7 +22,7 @@ const TYPES: [(Dtype, i64, i64); 6] = [
     (Dtype::I32, -0x8000_0000, 0x7FFF_FFFF),
 ];
 
-/// Stores floats that hold only integers; `None` if no integer type brings back every bit.
+/// Stores floats that hold only integers; Returns `None` if no integer type restores every bit.
 pub(super) fn store_float<T: Float>(
     job: &Job<'_, T>,
     scan: &Scan,
@@ -73,8 +73,8 @@ pub(super) fn store_float<T: Float>(
     }))
 }
 
-/// The smallest type that holds the values, with a spare pattern for NaN and one for a no-data
-/// value that it cannot hold itself.
+/// Returns the smallest type that holds the values, with a spare pattern for NaN and another for a no-data
+/// value that the type cannot hold.
 fn choose(scan: &Scan, no_data: Option<f64>, source: Dtype) -> Option<(Dtype, Codes)> {
     if !scan.exact {
         return None;
@@ -83,7 +83,7 @@ fn choose(scan: &Scan, no_data: Option<f64>, source: Dtype) -> Option<(Dtype, Co
     for (dtype, low, high) in TYPES {
         #[allow(clippy::cast_precision_loss, reason = "32-bit integers are exact in f64")]
         let (low_f, high_f) = (low as f64, high as f64);
-        // Float16 values gain nothing from another type of two bytes.
+        // Float16 values gain nothing from a two-byte integer type.
         let worth = dtype.bytes() < source.bytes() || (source == Dtype::F32 && dtype.bytes() == 4);
         if !worth || !(empty || (scan.min >= low_f && scan.max <= high_f)) {
             continue;

@@ -1,5 +1,5 @@
-//! Value transforms (spec §4.3): which one an array gets, and how its elements become stored
-//! elements and then values again.
+//! Value transforms (spec §4.3): the choice for each array, and the conversion of its elements to stored
+//! elements and back.
 
 mod decode;
 mod fixed;
@@ -27,7 +27,7 @@ use shardpack_base::parts::part_mut;
 use shardpack_base::vectorised;
 use shardpack_format::{Codes, Dtype, Layout, Transform};
 
-/// How the elements of one array are stored, and what that changed.
+/// Storage of one array's elements, and the resulting changes.
 pub(crate) struct StoredValues {
     pub(crate) decoded: Dtype,
     pub(crate) stored: Dtype,
@@ -70,7 +70,7 @@ fn load_f16(bytes: &[u8], out: &mut [f32]) {
     }
 }
 
-/// The arrangement of elements of `stored`, as far as the array allows it.
+/// Arrangement of elements of type `stored`, within the limits of the array.
 pub(crate) fn arrangement(array: &dyn ArraySource, stored: Dtype, request: &Request) -> Arrangement {
     let shape = array.shape();
     let width = stored.size();
@@ -125,8 +125,8 @@ impl<'a, T: Float> Job<'a, T> {
             F16 | IntegerOrF16 | IntegerOrF16OrFixed { .. } if self.array.dtype() == Dtype::F16 => self.keep(elements),
             F16 => float16::store(self, f64::INFINITY, elements),
             IntegerOrF16 => match float16::store(self, f64::INFINITY, elements) {
-                // float16 was not requested, so twice the size is better than measurements that
-                // turn into "not measured".
+                // The user did not request float16, so twice the size is better than measurements that become
+                // "not measured".
                 Err(EncodeError::BecomesNoData { .. }) => self.keep(elements),
                 result => result,
             },
@@ -154,7 +154,7 @@ impl<'a, T: Float> Job<'a, T> {
         let mut values = [T::default(); 4096];
         let dtype = self.array.dtype();
         let no_data = self.no_data.map(T::to_f64);
-        // On the way to the coder, while it is in the cache.
+        // Counted on the way to the coder, while the bytes are in the cache.
         let count = |bytes: &[u8]| {
             for bytes in bytes.chunks(4096 * self.width) {
                 let run = part_mut(&mut values, 0..bytes.len() / self.width, "values of a run")?;
@@ -215,7 +215,7 @@ impl<'a, T: Float> Job<'a, T> {
         self.no_data.map(|v| f32::from_f64(v.to_f64()))
     }
 
-    /// Fails if an element of `source` is not no-data but `decoded` to it. The first one has the
+    /// Fails if an element of `source` is not no-data but `decoded` to no-data. The first element has the
     /// number `first`.
     ///
     /// A reserved code would keep the two apart only in the payload: readers return values, and
@@ -264,13 +264,12 @@ impl<'a, T: Float> Job<'a, T> {
     }
 }
 
-/// Whether no value is NaN, infinite or no-data.
+/// True if no value is NaN, infinite or no-data.
 fn is_plain<T: Float>(values: &[T], no_data: Option<T>) -> bool {
     is_below(values, f64::INFINITY, no_data)
 }
 
-/// Whether every value is below `limit` in magnitude (so not NaN), and none is no-data. `limit`
-/// must be a float32.
+/// True if every value is below `limit` in magnitude (so not NaN) and not no-data. `limit` must be a float32.
 fn is_below<T: Float>(values: &[T], limit: f64, no_data: Option<T>) -> bool {
     let limit = T::from_f64(limit);
     // Without a no-data value, compare with NaN: nothing equals it.
@@ -281,7 +280,7 @@ fn is_below<T: Float>(values: &[T], limit: f64, no_data: Option<T>) -> bool {
     )
 }
 
-/// Stores the elements unchanged, and shows their bytes to `look`, in order.
+/// Stores the elements unchanged, and passes their bytes to `look`, in order.
 fn keep(
     array: &dyn ArraySource,
     request: &Request,
@@ -302,8 +301,7 @@ fn keep(
 }
 
 impl<T: Float> Job<'_, T> {
-    /// Calls `each` with the pieces of the array, whole pixels each, and with room for their stored
-    /// elements, which are then arranged.
+    /// Calls `each` with pieces of whole pixels and with room for their stored elements, then arranges these.
     fn for_each_piece(
         &self,
         arrangement: &Arrangement,
@@ -331,7 +329,7 @@ fn for_each_piece(
     let pixels = arrangement.piece_pixels();
     let piece = (pixels * arrangement.bands).min(element_count(array).max(1));
     let piece_bytes = piece * source_width;
-    // If nothing is arranged, neither is touched.
+    // Without an arrangement, neither buffer is touched.
     let (mut stored, mut scratch) = (vec![0; piece * width], vec![0; piece * width]);
     let mut first = 0;
     for_each_block(array, (BLOCK_BYTES / piece_bytes).max(1) * piece_bytes, |block| {
@@ -359,7 +357,7 @@ fn for_each_piece(
     elements.finish()
 }
 
-/// The indices of the element with this number in storage order.
+/// Returns the indices of the element with this number in storage order.
 fn position(shape: &[u64], mut element: u64) -> Vec<u64> {
     let mut out: Vec<u64> = Vec::with_capacity(shape.len());
     for &axis in shape.iter().rev() {

@@ -9,7 +9,7 @@ use shardpack_base::vectorised;
 /// bits, without a conversion instruction.
 pub(super) const ROUND: f64 = 6_755_399_441_055_744.0;
 
-/// What is known about floats that hold only integers.
+/// Facts about floats that hold only integers.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Scan {
     /// Smallest value, without no-data.
@@ -19,13 +19,13 @@ pub(super) struct Scan {
     pub(super) nan: u64,
     pub(super) no_data: u64,
     pub(super) infinite: u64,
-    /// Whether integers of 32 bits and reserved codes can bring back every bit: no negative zero,
-    /// no NaN except the canonical one, no infinity, nothing beyond 32 bits.
+    /// True if integers of 32 bits and reserved codes can restore every bit: no negative zero, no NaN except
+    /// the canonical one, no infinity, nothing beyond 32 bits.
     pub(super) exact: bool,
 }
 
 impl<T: Float> Job<'_, T> {
-    /// `None` as soon as a finite value that is not no-data has a fraction.
+    /// Returns `None` as soon as a finite value that is not no-data has a fraction.
     pub(super) fn scan(&self) -> EncodeResult<Option<Scan>> {
         let mut scan =
             Scan { min: f64::INFINITY, max: f64::NEG_INFINITY, nan: 0, no_data: 0, infinite: 0, exact: true };
@@ -57,8 +57,7 @@ impl Scan {
         for value in values {
             let v = value.to_f64();
             let skip = known & (value.bits() == skipped.bits());
-            // The other zero equals a no-data value of zero, but is not the same: the slow way
-            // handles it.
+            // The other zero equals a no-data value of zero, but has different bits: `add_mixed` handles it.
             let twin = known & (*value == skipped);
             let sound = ((v + ROUND) - ROUND == v) & (v.abs() <= 4_294_967_296.0) & ((v != 0.0) | v.is_sign_positive());
             fits &= skip | (sound & !twin);

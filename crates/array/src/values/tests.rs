@@ -142,7 +142,7 @@ fn v04_integers_held_as_floats_become_the_smallest_exact_type() {
         assert_eq!(encoded.descriptor.transform, Transform::None, "{values:?}");
         assert_eq!(decode(&encoded), array);
     }
-    // A negative zero that the no-data value 0 would swallow.
+    // The no-data value 0 equals the negative zero.
     let array = f32s(&[0.0, -0.0, 3.0]);
     assert_eq!(decode(&encode(ValueRule::IntegerOrF16, &array, Some(0.0)).unwrap()), array);
     assert_eq!(decode(&encode(ValueRule::IntegerOrF16, &array, Some(-0.0)).unwrap()), array);
@@ -182,8 +182,8 @@ fn v04_wider_integers_are_narrowed_and_none_is_lost() {
 }
 
 proptest! {
-    /// Only a few values, so that they meet: every mixture of integers, both zeros, NaNs and
-    /// no-data comes back bit for bit.
+    /// Only a few different values, so that they often occur together: every mixture of integers, both zeros,
+    /// NaNs and no-data comes back bit for bit.
     #[test]
     fn whatever_is_not_made_lossy_comes_back(
         picks in prop::collection::vec(0..10_usize, 1..9000),
@@ -192,7 +192,7 @@ proptest! {
     ) {
         let odd = f32::from_bits(0x7FC0_0001);
         let all = [0.0_f32, -0.0, 7.0, -9999.0, -3.4e38, f32::NAN, f32::INFINITY, odd, 255.0, 70_000.0];
-        // Few kinds in each array, so that not every array is stored unchanged.
+        // Few kinds of values in each array, so that not every array is stored unchanged.
         let values: Vec<f32> = picks.iter().map(|p| all[kinds[p % kinds.len()]]).collect();
         let array = f32s(&values);
         let encoded = encode(ValueRule::IntegerOrKeep, &array, no_data).unwrap();

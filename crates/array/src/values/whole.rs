@@ -1,5 +1,5 @@
-//! The values of an array, made from its stored elements while these are in the cache, and passed on
-//! to where they go.
+//! The values of an array: made from its stored elements while these are in the cache, and put in their
+//! places.
 
 use super::{Tables, decode_piece};
 use crate::arrange::Arrangement;
@@ -14,26 +14,26 @@ pub(crate) struct Values<'a> {
     descriptor: &'a ArrayDescriptor,
     arrangement: Arrangement,
     tables: &'a Tables,
-    /// Numbers of the bands that are asked for, of those of a pixel; none if all are.
+    /// Numbers of the requested bands within a pixel; `None` for all.
     picks: &'a [usize],
-    /// Stored elements of some pixels; between blocks, those of an incomplete pixel.
+    /// Stored elements of some pixels; between blocks, the elements of an incomplete pixel.
     piece: &'a mut Vec<u8>,
     picked: &'a mut Vec<u8>,
     values: &'a mut Vec<u8>,
     /// Pixels of a piece.
     pixels: usize,
-    /// Number of the elements at the start of `piece`; less than a pixel.
+    /// Number of elements at the start of `piece`; less than a pixel.
     kept: usize,
     /// Number of stored elements that have become values.
     done: usize,
     out: Out<'a>,
 }
 
-/// Where values go.
+/// Destination of the values.
 pub(crate) enum To<'a> {
-    /// One after the other, as they are.
+    /// Contiguous output of unchanged values.
     Plain(&'a mut [u8]),
-    /// As the target says. The first ones are those of this unit.
+    /// Row of a target, starting with this unit.
     Row(&'a Target, usize, &'a mut dyn OutputRow),
 }
 
@@ -42,7 +42,7 @@ enum Out<'a> {
     Row(Taker<'a>),
 }
 
-/// Memory that one array leaves for the next.
+/// Memory reused from array to array.
 #[derive(Default)]
 pub(crate) struct ValueScratch {
     tables: Tables,
@@ -53,7 +53,7 @@ pub(crate) struct ValueScratch {
     finish: finish::TakerScratch,
 }
 
-/// Whether every stored element is its own value.
+/// True if every stored element is its own value.
 pub(crate) fn is_as_stored(descriptor: &ArrayDescriptor) -> bool {
     matches!(descriptor.transform, Transform::None)
         && descriptor.stored == descriptor.decoded
@@ -61,7 +61,7 @@ pub(crate) fn is_as_stored(descriptor: &ArrayDescriptor) -> bool {
 }
 
 impl<'a> Values<'a> {
-    /// Of an array, or a part of one, with all its bands.
+    /// Values of an array, or a part of one, with all its bands.
     pub(crate) fn new(
         descriptor: &'a ArrayDescriptor,
         arrangement: Arrangement,
@@ -71,8 +71,7 @@ impl<'a> Values<'a> {
         Self::of_bands(descriptor, arrangement, 0..arrangement.bands, None::<std::iter::Empty<usize>>, scratch, to)
     }
 
-    /// The same with some of its bands only: their numbers in the array, and in a pixel, if those
-    /// are not all of the pixel.
+    /// Values of only some of its bands: their numbers in the array, and in a pixel if a pixel has others.
     pub(crate) fn of_bands(
         descriptor: &'a ArrayDescriptor,
         arrangement: Arrangement,
@@ -98,7 +97,7 @@ impl<'a> Values<'a> {
         Ok(Self { descriptor, arrangement, tables, picks: list, piece, picked, values, pixels, kept: 0, done: 0, out })
     }
 
-    /// Takes these elements of a block in shape order, after those taken before.
+    /// Takes the next elements, a range of a block in shape order.
     pub(crate) fn take(&mut self, block: &StoredBlock<'_>, elements: Range<usize>) -> Result<()> {
         let Arrangement { bands, width, .. } = self.arrangement;
         let Range { start: mut first, end: count } = elements;
@@ -139,8 +138,8 @@ impl<'a> Values<'a> {
         Ok(())
     }
 
-    /// The next element to be taken is the first one of a pixel, which begins with this unit of the
-    /// target. What was taken of the pixel before it is dropped.
+    /// Skips to a pixel, which begins with this unit of the target. The next element must be its first.
+    /// Elements of an incomplete pixel are dropped.
     pub(crate) fn skip_to(&mut self, unit: usize) -> Result<()> {
         self.kept = 0;
         match &mut self.out {
@@ -163,7 +162,7 @@ impl<'a> Values<'a> {
         Ok(())
     }
 
-    /// Takes the pixels of `arrangement`, all that `stored` holds.
+    /// Takes all pixels of `arrangement` from `stored`.
     pub(crate) fn take_pixels(&mut self, arrangement: &Arrangement, stored: &[u8]) -> Result<()> {
         let Arrangement { bands, width, pixels, .. } = *arrangement;
         for at in (0..pixels).step_by(self.pixels) {
@@ -184,7 +183,7 @@ impl<'a> Values<'a> {
         Ok(())
     }
 
-    /// Puts in its place what was held back until all is there.
+    /// Puts elements that were held until the end in their places.
     pub(crate) fn finish(self) -> Result<()> {
         match self.out {
             Out::Plain(_) => Ok(()),

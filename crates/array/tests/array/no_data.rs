@@ -1,5 +1,5 @@
-//! No-data stays apart: after a lossy transform exactly the same elements equal the no-data value
-//! as before.
+//! No-data stays distinct: after a lossy transform exactly the same elements equal the no-data value as
+//! before.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
@@ -47,7 +47,7 @@ fn decode(encoded: &EncodedArray) -> Array {
     ArrayDecoder::new().decode(encoded.codec, &encoded.descriptor, &encoded.payload, &Limits::default()).unwrap()
 }
 
-/// Fails unless the same elements are no-data on both sides, with the same bits.
+/// Fails unless both arrays have the same no-data elements, with the same bits.
 fn check(array: &Array, encoded: &EncodedArray, asked: f64) {
     // The no-data value in the array's own type, and in the decoded type.
     let before = if array.dtype() == Dtype::F32 { f64::from(asked as f32) } else { asked };
@@ -73,7 +73,7 @@ fn check(array: &Array, encoded: &EncodedArray, asked: f64) {
 fn a_value_that_float16_would_round_to_no_data_is_not_rounded() {
     for (no_data, value) in [(-1.0, -0.99999), (-1.0, -1.0002), (0.0, 1e-8), (-0.0, -1e-8), (65504.0, 65510.0)] {
         for dtype in [Dtype::F32, Dtype::F64] {
-            // One of them is not near no-data, and so takes another path through the encoder.
+            // One of the arrays has no value near no-data, and so takes another path through the encoder.
             for values in [vec![0.3, 0.7, value, 0.5], vec![no_data, 0.7, value, 0.5]] {
                 let array = cube(&values, 2, dtype);
                 let encoded = encode(ValueRule::IntegerOrF16, &array, no_data).unwrap();

@@ -18,8 +18,8 @@ fn count() {
     CALLS.with(|calls| calls.set(calls.get() + 1));
 }
 
-// SAFETY: every call goes to the system's allocator unchanged; counting takes no memory, because
-// the cell needs neither a constructor at run time nor a destructor.
+// SAFETY: every call goes to the system's allocator unchanged; counting allocates no memory, because the cell
+// needs neither a constructor at run time nor a destructor.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: std::alloc::Layout) -> *mut u8 {
         count();

@@ -1,5 +1,4 @@
-//! Every codec × filter × dtype × layout × difference, encoded and decoded; and what a reader does
-//! with false payloads.
+//! Every codec × filter × dtype × layout × difference, encoded and decoded; and the errors of false payloads.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::cast_precision_loss)]
 
 use proptest::prelude::*;
@@ -266,7 +265,7 @@ fn runs_stand_for_no_more_than_the_limit_however_they_are_read() {
     assert!(read(2, None, &small).is_ok());
     let error = read(3, None, &small).unwrap_err();
     assert!(matches!(error, Error::Limit { name: "max_run_bytes", .. }), "{error}");
-    // A region counts what it touches.
+    // The limit counts only the touched blocks of a region.
     let rows = |height| Region { layout: Layout::AsShape, ..Region::new(0, 0, height, 4 << 20) };
     assert!(read(64, Some(&rows(2)), &small).is_ok());
     let error = read(64, Some(&rows(3)), &small).unwrap_err();
@@ -399,7 +398,7 @@ fn a_trial_for_a_device_takes_what_the_device_decodes_itself() {
     let (device, size) = (found(Prefer::Device), found(Prefer::Size));
     assert_eq!(size.settings.coder, Coder::Blosc2Zstd);
     assert!(device.settings.coder.has_filters(), "{}", device.settings);
-    // On noise as in real cubes few bytes win, because the bus takes longer than the kernels.
+    // With the noise of real cubes the fewest bytes win, because the bus takes longer than the kernels.
     let fewest = device.table.iter().map(|row| row.payload_bytes).min().unwrap();
     let first = device.table.first().unwrap();
     assert!(
@@ -408,7 +407,7 @@ fn a_trial_for_a_device_takes_what_the_device_decodes_itself() {
         device.settings,
         first.payload_bytes
     );
-    // A codec that the host has to decompress is taken if it is asked for.
+    // A codec that the host has to decompress is used if the user names it.
     let asked = ArrayOptions { prefer: Prefer::Device, coder: Some(Coder::Zstd), ..Default::default() };
     assert!(trial(&samples, &asked).unwrap().table.iter().all(|row| row.settings.coder == Coder::Zstd));
 }

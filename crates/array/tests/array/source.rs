@@ -1,4 +1,4 @@
-//! Arrays that are read as needed are stored like those in memory, byte for byte.
+//! Arrays that are read as needed are stored like arrays in memory, byte for byte.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, clippy::cast_possible_truncation)]
 
 use shardpack_array::{

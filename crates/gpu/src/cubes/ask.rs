@@ -1,50 +1,50 @@
-//! What is asked of an array, in the terms of the kernels: a rectangle of pixels and some of the
-//! bands of a cube `[rows, columns, bands]`.
+//! A request for an array, in the terms of the kernels: a rectangle of pixels and some of the bands of a cube
+//! `[rows, columns, bands]`.
 
 use super::wire::{Pick, chunk_bands};
 use shardpack_array::{Bands, Finish, Output, Region, Turn};
 use shardpack_format::{ArrayDescriptor, Codes, Error, Layout, Result, Transform};
 
-/// An array as a cube, and the part of it that comes out.
+/// An array as a cube, and the requested part.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Ask {
-    /// All of the array.
+    /// Size of the whole array.
     pub(super) columns: u64,
     pub(super) pixels: u64,
     pub(super) bands: u64,
-    /// Bands that the tables of fixed point have: those of the array itself.
+    /// Bands in the tables of fixed point: the bands of the array itself.
     pub(super) table_bands: u64,
-    /// The part: rows, columns.
+    /// The requested part: rows, columns.
     pub(super) y: u64,
     pub(super) x: u64,
     pub(super) rows: u64,
     pub(super) region_columns: u64,
     pub(super) picks: Picks,
-    /// Whether neighbours in the output are pixels of one band, not bands of one pixel.
+    /// True if neighbours in the output are pixels of one band, not bands of one pixel.
     pub(super) out_by_band: bool,
     turn: Turn,
-    /// Whether the bands are the columns of an array of two axes.
+    /// True if the bands are the columns of an array of two axes.
     is_flat: bool,
-    /// Axes of what comes out.
+    /// Axes of the output.
     pub(super) shape: Vec<u64>,
-    /// What the stored elements mean: with [`Output::Stored`], themselves.
+    /// Meaning of the stored elements; with [`Output::Stored`], the elements themselves.
     pub(super) descriptor: ArrayDescriptor,
 }
 
-/// Which bands come out.
+/// The requested bands.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Picks {
-    /// So many from the first one on.
+    /// `count` bands from `first` on.
     Run { first: u64, count: u64 },
-    /// These, in the order of the bands, each with its place.
+    /// These bands, ascending, each with its place in the output.
     List(Vec<Pick>),
 }
 
 impl Picks {
-    /// What is asked for of `bands`.
+    /// Returns the requested ones of `bands` bands.
     ///
     /// # Errors
-    /// `Limit` for the number of a band that a device cannot count to.
+    /// `Limit` for a band number beyond the device's 32 bits.
     pub(super) fn of(asked: &Bands, bands: u64) -> Result<Self> {
         Ok(match asked {
             Bands::All => Self::Run { first: 0, count: bands },
@@ -60,7 +60,7 @@ impl Picks {
         }
     }
 
-    /// The lowest band, and the one behind the highest.
+    /// The lowest band, and the band after the highest.
     pub(super) fn span(&self) -> (u64, u64) {
         match self {
             Self::Run { first, count } => (*first, first + count),
@@ -84,11 +84,11 @@ impl Picks {
 }
 
 impl Ask {
-    /// `region`, or the whole array in the order of its shape; finished so.
+    /// Request for `region`, or the whole array in the order of its shape, with this finish.
     ///
     /// # Errors
-    /// `Usage` if the region is not within the array, or the array has neither two nor three axes,
-    /// or it cannot be finished so; `Format` if a size overflows.
+    /// `Usage` if the region is not within the array, or the array has neither two nor three axes, or the
+    /// finish does not fit the array; `Format` if a size overflows.
     pub(super) fn new(descriptor: &ArrayDescriptor, region: Option<&Region>, finish: &Finish) -> Result<Self> {
         let mut ask = match region {
             Some(region) => Self::of_region(descriptor, region)?,
@@ -100,12 +100,12 @@ impl Ask {
         let size = match (&*descriptor.shape, ask.is_flat) {
             ([_, _, _], _) => [ask.rows, ask.region_columns, ask.picks.count()],
             (_, true) => [ask.rows, ask.picks.count(), 1],
-            // Of other arrays all elements are normalised alike.
+            // In arrays without bands all elements are normalised alike.
             _ => [ask.rows, 1, 1],
         };
         finish.check(ask.descriptor.decoded, size)?;
         ask.turn = finish.turn;
-        // Then its rows are what is contiguous.
+        // In a transposed flat array, rows are contiguous in the output.
         ask.out_by_band |= ask.is_flat && ask.turn.transpose;
         ask.flatten();
         Ok(ask)
@@ -133,7 +133,7 @@ impl Ask {
     }
 
     fn of_region(descriptor: &ArrayDescriptor, region: &Region) -> Result<Self> {
-        // Checks that the region is within the array.
+        // Fails unless the region is within the array.
         let shape = region.shape_of(descriptor)?;
         let descriptor = match region.output {
             Output::Source => descriptor.clone(),
@@ -149,7 +149,7 @@ impl Ask {
         let out_by_band = region.layout == Layout::BandMajor;
         let shape = shape.shape.to_vec();
         match descriptor.shape[..] {
-            // Bands are the positions along the last axis, of two as of three.
+            // Bands are the positions along the last axis, with two axes as with three.
             [height, width] => Ok(Self {
                 columns: 1,
                 pixels: height,
@@ -186,9 +186,8 @@ impl Ask {
         }
     }
 
-    /// Where whole pixels stand beside each other and stay there, the elements of a row are as good
-    /// as bands of one pixel, which lanes go along: arrays of few bands would leave most lanes of a
-    /// warp idle.
+    /// If whole pixels are adjacent and stay so, treats the elements of a row as bands of one pixel. The
+    /// lanes of a warp work along the bands, so arrays of few bands would leave most lanes idle.
     fn flatten(&mut self) {
         let all = Picks::Run { first: 0, count: self.bands };
         let beside = self.descriptor.layout == Layout::AsShape && !self.descriptor.band_difference;
@@ -196,7 +195,7 @@ impl Ask {
             return;
         }
         if self.columns == 1 && self.rows == self.pixels {
-            // All of it: rows of a thousand elements, or of as many as divide it.
+            // The whole array: rows of about a thousand elements that divide it.
             let elements = self.pixels * self.bands;
             let row = (0..=10).rev().map(|n| self.bands << n).find(|row| *row <= 4096 && elements.is_multiple_of(*row));
             let row = row.unwrap_or(self.bands).max(1);
@@ -210,8 +209,8 @@ impl Ask {
         (self.columns, self.x, self.region_columns) = (1, 0, 1);
     }
 
-    /// Where the first element goes in the output, and how far it is from there to the next row,
-    /// column and band, modulo 2³².
+    /// Returns the output position of the first element, and the steps to the next row, column and band,
+    /// modulo 2³².
     ///
     /// # Errors
     /// `Limit` if an axis is too long for the device.
@@ -222,7 +221,7 @@ impl Ask {
         let columns = if self.is_flat { picks } else { columns };
         let (pixel, band) = match (self.is_flat, self.out_by_band) {
             (false, false) => (picks, 1),
-            // Of what is flat, bands are columns.
+            // In a flat array, bands are columns.
             (true, _) | (_, true) => (1, rows.wrapping_mul(columns)),
         };
         let along = |flips: bool, step: u32, count: u32| match flips {
@@ -236,12 +235,12 @@ impl Ask {
         Ok(if self.is_flat { [origin, row, 0, column] } else { [origin, row, column, band] })
     }
 
-    /// Elements that come out.
+    /// Number of output elements.
     pub(super) fn elements(&self) -> u64 {
         self.rows * self.region_columns * self.picks.count()
     }
 
-    /// First chunk of bands that is looked at, and how many are.
+    /// First chunk of bands to read, and number of chunks.
     pub(super) fn chunks(&self, width: usize) -> (u64, u64) {
         if self.elements() == 0 {
             return (0, 0);

@@ -1,5 +1,5 @@
-//! A batch of cubes, made ready by one thread: compressed bytes and tables in one piece of memory,
-//! uploaded once.
+//! A batch of cubes, prepared by one thread: compressed bytes and tables in one piece of memory, uploaded
+//! once.
 
 use super::ask::Ask;
 use super::place::{CONSTANT_BYTES, write_constants};
@@ -12,7 +12,7 @@ use crate::driver::ArenaPart;
 use shardpack_array::{Finish, Region, ZstdDecoder};
 use shardpack_format::{ArrayDescriptor, Codec, Error, Limits, Result, Transform};
 
-/// Makes batches, one after the other; keeps its memory, and zstd's, for the next one.
+/// Makes batches one after the other. Reuses its memory and the zstd context.
 #[derive(Default)]
 pub struct CubeStager {
     zstd: ZstdDecoder,
@@ -23,13 +23,13 @@ pub struct CubeStager {
 /// A payload to be decoded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Payload<'a> {
-    /// Anywhere; what the device needs of it is copied into the slot.
+    /// Anywhere in memory; the bytes that the device needs are copied into the slot.
     Bytes(&'a [u8]),
-    /// The first bytes of [`CubeBatch::room`], where somebody has put them.
+    /// The first bytes of [`CubeBatch::room`], already filled by the caller.
     Staged(usize),
 }
 
-/// A batch in the making, in the part of a slot that is uploaded.
+/// An unfinished batch, in the part of a slot that is uploaded.
 ///
 /// ```
 /// use shardpack_array::{Array, ArrayEncoder, ArrayOptions, As, trial};
@@ -53,17 +53,17 @@ pub struct CubeBatch<'a> {
     slot: &'a mut [u8],
     /// Bytes in use.
     filled: usize,
-    /// End of the scratch in use; it begins behind the part that is uploaded.
+    /// End of the used scratch, which begins after the uploaded part.
     scratch: u64,
 }
 
 impl CubeStager {
-    /// Begins a batch in `slot`, the part of a slot that is uploaded: pinned memory, as a rule. It
-    /// must have room for the payloads (of what is coded by zstd: for what it decodes to) and for
-    /// the tables, [`CubeStager::table_bytes`] a cube.
+    /// Begins a batch in `slot`, the part of a slot that is uploaded: normally pinned memory. It must have
+    /// room for the payloads (decoded, if they are plain zstd) and for the tables,
+    /// [`CubeStager::table_bytes`] per cube.
     ///
     /// # Errors
-    /// `Limit` if the slot is too small for anything.
+    /// `Limit` if the slot is too small for any batch.
     pub fn begin<'a>(&'a mut self, slot: &'a mut [u8]) -> Result<CubeBatch<'a>> {
         self.entries.clear();
         self.tables.clear();
@@ -76,17 +76,17 @@ impl CubeStager {
         Ok(CubeBatch { stager: self, slot, filled: CONSTANT_BYTES, scratch })
     }
 
-    /// How many bytes of tables a cube takes at most, besides its payload.
+    /// Returns the most bytes of tables for a cube, besides its payload.
     ///
     /// # Errors
     /// `Format` if the shape overflows; `Usage` if the region is not within the array.
     pub fn table_bytes(descriptor: &ArrayDescriptor, region: Option<&Region>) -> Result<u64> {
         let ask = Ask::new(descriptor, region, &Finish::NOTHING)?;
         let width = descriptor.stored.bytes().max(1);
-        // Each block: a short or a joined one has a stream, and a piece, for each byte too.
+        // Blocks: a short or a joined block also has a stream, and a piece, for each byte.
         let blocks = descriptor.stored_bytes()?.div_ceil(BLOCK_ELEMENTS as u64 * width);
         let each = Plane::BYTES + StreamTask::BYTES + PieceTask::BYTES;
-        // A pick, the chunk of it, and two factors.
+        // For each pick: the pick, its chunk, and two factors.
         let picks = ask.picks.count().max(1).saturating_mul(8 + 4 + 8) + 8;
         let fixed = match descriptor.transform {
             Transform::Fixed { .. } => descriptor.bands().saturating_mul(8),
@@ -96,7 +96,7 @@ impl CubeStager {
         Ok(tables.saturating_add(picks).saturating_add(fixed).saturating_add((CubeRow::BYTES + 5 * ALIGN) as u64))
     }
 
-    /// How many bytes of scratch a cube takes at most, behind the part of a slot that is uploaded.
+    /// Returns the most bytes of scratch for a cube, after the uploaded part of a slot.
     ///
     /// # Errors
     /// `Format` if the shape overflows.
@@ -106,26 +106,25 @@ impl CubeStager {
 }
 
 impl CubeBatch<'_> {
-    /// What is free of the slot: whoever reads a record can put its payload at the start of it, and
-    /// hand it over as [`Payload::Staged`].
+    /// Returns the free part of the slot. A reader of records can put a payload at its start, and push it as
+    /// [`Payload::Staged`].
     #[must_use]
     pub fn room(&mut self) -> &mut [u8] {
         self.slot.get_mut(self.filled..).unwrap_or_default()
     }
 
-    /// Takes a cube, or another array, into the batch. `region` is what comes out of it, by default
-    /// all in the order of the shape, and `finish` what becomes of it; `out` is where that begins in
-    /// the output of the batch, in bytes.
+    /// Adds a cube, or another array, to the batch. `region` is the requested part, by default the whole
+    /// array in the order of its shape. `finish` is the conversion of its elements. `out` is the byte offset
+    /// of the values in the batch's output.
     ///
-    /// All that the host's decoder checks before it decodes is checked here. What is inside of LZ4
-    /// streams is checked by the device, which says so in the cube's status. After an error the
-    /// batch is what it was before.
+    /// Makes all checks that the host's decoder makes before decoding. The device checks the content of LZ4
+    /// streams and reports damage in the cube's status. An error does not change the batch.
     ///
     /// # Errors
-    /// `Format` if the payload is damaged, has another length than the array's, or its codec is not
-    /// for arrays; `Limit` if the array is over a limit, too large for the device (2³² elements),
-    /// or the slot has no room left; `Usage` if the region is not within the array, `out` is not a
-    /// multiple of the element size, or as [`Finish::check`].
+    /// `Format` if the payload is damaged, its length does not fit the array, or its codec is not for arrays;
+    /// `Limit` if the array is over a limit, too large for the device (2³² elements), or the slot has no room
+    /// left; `Usage` if the region is not within the array, `out` is not a multiple of the element size, or
+    /// as [`Finish::check`].
     #[expect(clippy::too_many_arguments, reason = "one thing each")]
     pub fn push(
         &mut self,
@@ -157,10 +156,10 @@ impl CubeBatch<'_> {
         Ok(needs.staged().clone())
     }
 
-    /// Writes the tables behind the payloads. What is uploaded is complete then.
+    /// Writes the tables after the payloads, which completes the upload.
     ///
     /// # Errors
-    /// `Limit` if the slot has no room for them.
+    /// `Limit` if the slot has no room for the tables.
     pub fn finish(self) -> Result<CubeWork> {
         let Self { stager: CubeStager { entries, tables, .. }, slot, filled, scratch } = self;
         let base = filled.next_multiple_of(ALIGN);
@@ -174,7 +173,7 @@ impl CubeBatch<'_> {
                 return Err(Error::limit("tables in a slot", "bytes of the slot", held as u64, found));
             }
         }
-        // Between the payloads and the tables, for those who look at what they upload.
+        // Clears the gap between the payloads and the tables, for tools that inspect the upload.
         slot.get_mut(filled..base).unwrap_or_default().fill(0);
         Ok(work)
     }

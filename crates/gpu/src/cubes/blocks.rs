@@ -1,5 +1,5 @@
-//! Which blocks of an array a part of it needs: the others are neither uploaded nor decoded. Of a
-//! scene of 400 × 400 pixels with 100 bands side by side, a patch of 32 × 32 needs a twelfth.
+//! Blocks of an array that a part of it needs; the other blocks are neither uploaded nor decoded. A patch of
+//! 32 × 32 needs a twelfth of a scene of 400 × 400 pixels with 100 bands side by side.
 
 use super::ask::{Ask, Picks};
 use super::wire::BLOCK_ELEMENTS;
@@ -10,15 +10,15 @@ use std::ops::Range;
 /// Elements of a block.
 const EACH: u64 = BLOCK_ELEMENTS as u64;
 
-/// Blocks of an array that are needed.
+/// The needed blocks of an array.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Blocks {
-    /// By number; empty if all are.
+    /// Flags by block number; empty if all blocks are needed.
     needed: Vec<bool>,
 }
 
 impl Blocks {
-    /// Those that hold what is asked for, and, of differences, what comes before it.
+    /// Returns the blocks with requested elements and, for band differences, with the bands before them.
     pub(super) fn of(ask: &Ask) -> Self {
         let elements = ask.pixels.saturating_mul(ask.bands);
         let is_all = ask.elements() == elements;
@@ -45,7 +45,7 @@ impl Blocks {
         blocks
     }
 
-    /// So many elements from this one on.
+    /// Marks the blocks of `length` elements from `start` on.
     fn need(&mut self, start: u64, length: u64) {
         let Some(last) = length.checked_sub(1).map(|more| (start + more) / EACH) else { return };
         if let Some(blocks) = self.needed.get_mut(to_usize(start / EACH)..=to_usize(last)) {
@@ -53,44 +53,43 @@ impl Blocks {
         }
     }
 
-    /// Whether the block of this number is.
+    /// True if the block of this number is needed.
     pub(super) fn has(&self, number: usize) -> bool {
         self.needed.is_empty() || self.needed.get(number).copied().unwrap_or(false)
     }
 
-    /// Those of them that are not `placed`, which has all blocks of the array.
+    /// Returns the blocks that are needed and not `placed`. `placed` has a flag for every block of the array.
     pub(super) fn without(&self, placed: &[bool]) -> Self {
         Self { needed: (0..).zip(placed).map(|(number, &placed)| !placed && self.has(number)).collect() }
     }
 
-    /// Whether no block is.
+    /// True if no block is needed.
     pub(crate) fn is_empty(&self) -> bool {
         !self.needed.is_empty() && !self.needed.contains(&true)
     }
 
-    /// How many of an array of `all` blocks are.
+    /// Number of needed blocks of an array of `all` blocks.
     pub(super) fn count(&self, all: u64) -> u64 {
         if self.needed.is_empty() { all } else { self.needed.iter().filter(|needed| **needed).count() as u64 }
     }
 }
 
 impl Ask {
-    /// Bands that are read of each pixel: differences are summed up from the first one on.
+    /// Bands to read of each pixel: differences are summed from the first band on.
     fn bands_read(&self) -> Range<u64> {
         let (low, high) = self.picks.span();
         if self.descriptor.band_difference { 0..high } else { low..high }
     }
 }
 
-/// What a part of this size needs of an array at most, wherever its rows and columns lie. A part
-/// without rows has all pixels.
+/// The most that a part of this size needs of an array, at any position. A part without rows has all pixels.
 pub(crate) struct Most {
-    /// Blocks that are needed, and all of them.
+    /// Number of needed blocks, and of all blocks.
     blocks: u64,
     all: u64,
     /// Bytes of a stored element.
     width: u64,
-    /// Bytes of all of them.
+    /// Bytes of all stored elements.
     stored_bytes: u64,
 }
 
@@ -101,23 +100,23 @@ impl Most {
         Self { blocks, all, width: descriptor.stored.bytes(), stored_bytes }
     }
 
-    /// Whether less than half of the array is needed.
+    /// True if less than half of the array is needed.
     pub(crate) const fn is_small(&self) -> bool {
         self.blocks < self.all / 2
     }
 
-    /// Whether so many parts need more blocks than twice all, each part for itself.
+    /// True if `parts` parts, each decoded separately, need more than twice the blocks of the array.
     pub(crate) const fn exceeds(&self, parts: u64) -> bool {
         self.blocks.saturating_mul(parts) > self.all.saturating_mul(2)
     }
 
-    /// Bytes that they decode to.
+    /// Decoded bytes of the needed blocks.
     pub(crate) fn decoded_bytes(&self) -> u64 {
         self.blocks.saturating_mul(EACH).saturating_mul(self.width).min(self.stored_bytes)
     }
 
-    /// Bytes that are uploaded of arrays in records of so many bytes together, besides tables: the same
-    /// share of these, and half of it more, because blocks do not compress alike.
+    /// Bytes to upload for arrays whose records have `record_bytes` bytes together, without tables: the
+    /// blocks' share of these bytes, and half as much again, because blocks compress differently.
     pub(crate) fn coded_bytes(&self, arrays: u64, record_bytes: u64) -> u64 {
         if self.blocks == self.all {
             return record_bytes;
@@ -128,8 +127,8 @@ impl Most {
         share.min(self.decoded_bytes().saturating_mul(arrays))
     }
 
-    /// Bytes of the tables of an array of which blocks are left out: 16 for each byte of an element in
-    /// each of all blocks, and 80 for each stream.
+    /// Bytes of the tables of an array with omitted blocks: 16 per block of the array and byte of an element,
+    /// and 80 per stream.
     pub(crate) fn table_bytes(&self) -> u64 {
         let streams = |blocks: u64| blocks.saturating_mul(self.width);
         let tables = streams(self.all).saturating_mul(16).saturating_add(streams(self.blocks).saturating_mul(80));
@@ -137,17 +136,17 @@ impl Most {
     }
 }
 
-/// Blocks of an array, and how many of them a part needs at most.
+/// Returns the most blocks that a part needs, and the number of blocks of the array.
 fn most_blocks(descriptor: &ArrayDescriptor, part: Option<&Region>) -> (u64, u64) {
     let elements = descriptor.elements().unwrap_or(u64::MAX);
     let all = elements.div_ceil(EACH);
     let Some(part) = part else { return (all, all) };
-    // What cannot be asked for is refused where it is.
+    // Invalid bands fail elsewhere, where the part is requested.
     let Ok(picks) = Picks::of(&part.bands, descriptor.bands()) else { return (all, all) };
     let is_whole = part.height == 0;
     let (height, width, bands, columns, asked) = match *descriptor.shape {
         [height, width, bands] => (height, width, bands, part.width, picks.span()),
-        // The bands of an array of two axes are its columns, of which nobody knows the first.
+        // The bands of an array of two axes are its columns, whose first is not known here.
         [height, bands] if is_whole || descriptor.band_difference => (height, 1, bands, 1, (0, bands)),
         [height, bands] => (height, 1, bands, 1, (0, part.width)),
         _ => return (all, all),
@@ -169,7 +168,7 @@ fn most_blocks(descriptor: &ArrayDescriptor, part: Option<&Region>) -> (u64, u64
     (all, needed.min(all))
 }
 
-/// Blocks that `runs` of `length` elements need at most, each `step` elements behind the one before.
+/// Most blocks for `runs` runs of `length` elements, each `step` elements after the previous one.
 fn most_of_runs(runs: u64, length: u64, step: u64) -> u64 {
     if runs == 0 || length == 0 {
         return 0;
@@ -191,7 +190,7 @@ mod tests {
         ArrayDescriptor { layout, band_difference, ..ArrayDescriptor::plain(Dtype::U16, shape) }
     }
 
-    /// The blocks of all elements that are needed, one by one.
+    /// The blocks of all needed elements, found one by one.
     fn by_elements(descriptor: &ArrayDescriptor, region: &Region) -> Vec<bool> {
         let &[height, width, bands] = &*descriptor.shape else { unreachable!("three axes") };
         let asked: Vec<u64> = match &region.bands {
@@ -242,7 +241,7 @@ mod tests {
             let blocks = Blocks::of(&Ask::new(&descriptor, Some(&region), &Finish::NOTHING).unwrap());
             let expected = by_elements(&descriptor, &region);
             for (number, needed) in expected.iter().enumerate() {
-                // Of bands side by side, what lies between those of a list is not worth leaving out.
+                // With bands side by side, blocks between the bands of a list are not worth omitting.
                 prop_assert!(blocks.has(number) || !needed, "{number}");
                 let is_exact = matches!(layout, Layout::BandMajor) || !matches!(region.bands, Bands::List(_));
                 prop_assert!(!is_exact || blocks.needed.is_empty() || blocks.has(number) == *needed, "{number}");

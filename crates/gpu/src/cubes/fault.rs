@@ -1,20 +1,20 @@
-//! What the device says of a cube that it could not decode.
+//! Errors of the device in decoding a cube.
 
 use super::wire::{FAULT_BOOL, FAULT_FIXED, FAULT_LZ4, FAULT_ZSTD};
 
-/// Why a cube is not decoded; what its part of the output holds is unspecified then. Whoever wants
-/// the host's word on it decodes it there.
+/// Reason why a cube is not decoded. Its part of the output is then unspecified. For the host's error, decode
+/// the cube on the host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Fault {
-    /// An LZ4 stream is damaged: the last one that is, by its number among the payload's streams.
+    /// An LZ4 stream is damaged. If there are several, this is the last one.
     Lz4 {
-        /// Its number.
+        /// Number of the stream in the payload.
         stream: u32,
     },
-    /// A zstd frame is damaged: the last one that is, by its number among the payload's streams.
+    /// A zstd frame is damaged. If there are several, this is the last one.
     Zstd {
-        /// Its number.
+        /// Number of the stream in the payload.
         stream: u32,
     },
     /// A fixed-point element has more bits than its array.
@@ -24,7 +24,7 @@ pub enum Fault {
 }
 
 impl Fault {
-    /// What a word of status says; `None` if all is well.
+    /// Returns the fault of a status word; `None` if there is no fault.
     #[must_use]
     pub const fn of(status: u32) -> Option<Self> {
         match status >> 28 {
@@ -36,7 +36,7 @@ impl Fault {
         }
     }
 
-    /// Its kind, whichever stream it is in.
+    /// Kind of the fault, without the stream.
     #[must_use]
     pub const fn reason(&self) -> &'static str {
         match self {

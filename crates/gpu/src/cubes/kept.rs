@@ -1,5 +1,5 @@
-//! An array whose payload stays on the device: what the host keeps of it, the lengths of its chunks
-//! and the tables of their streams, found once.
+//! An array whose payload stays on the device. The host keeps the lengths of its chunks and the tables of
+//! their streams, found once.
 //!
 //! ```text
 //! payload  16  where it begins in the kept memory, and its bytes
@@ -14,7 +14,7 @@ use shardpack_array::Units;
 use shardpack_array::blosc2::{ChunkContent, ChunkStream, Filters, Shuffle, StreamCoder, StreamKind};
 use shardpack_format::{Error, Result};
 
-/// Instead of a number of chunks.
+/// Marks uncoded elements, in place of the number of chunks.
 const RAW: u32 = u32::MAX;
 const STORED_UNIT: u32 = 0;
 const ITEM: u32 = 1;
@@ -22,29 +22,29 @@ const BLOCKS: u32 = 2;
 const BYTE_DELTA: u32 = 4;
 const CODED: u32 = 0;
 const STORED: u32 = 1;
-/// And the byte of the run.
+/// Marks a run; the low byte is the run's byte.
 const RUN: u32 = 0x100;
 const LZ4: u32 = 0;
 const ZSTD: u32 = 1;
 
-/// What is kept of an array, as [`keep`] has written it.
+/// The kept tables of an array, as written by [`keep`].
 #[derive(Debug, Clone, Copy)]
 pub(super) struct KeptArray<'a> {
-    /// Where its payload begins in the kept memory, and its bytes.
+    /// Start of its payload in the kept memory, and its length in bytes.
     pub(super) payload: u64,
     pub(super) bytes: u64,
-    /// How many chunks there are, and what is kept of them; `None` of elements that are not coded.
+    /// Number of chunks, and their tables; `None` for uncoded elements.
     chunks: Option<(u32, Words<'a>)>,
 }
 
-/// What is kept of a chunk: its bytes, and what it holds.
+/// The kept tables of a chunk: its length in bytes, and its content.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct KeptChunk<'a> {
     pub(super) bytes: usize,
     pub(super) content: KeptContent<'a>,
 }
 
-/// As [`ChunkContent`], with streams that are read when they are needed.
+/// Like [`ChunkContent`], with streams that are read on demand.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum KeptContent<'a> {
     Stored,
@@ -52,15 +52,14 @@ pub(super) enum KeptContent<'a> {
     Blocks { coder: StreamCoder, filters: Filters, block_bytes: usize, streams: &'a [KeptStream] },
 }
 
-/// A stream, as it is kept.
+/// A kept stream.
 pub(super) type KeptStream = [u8; 16];
 
-/// Appends what the host keeps of an array whose `payload`, as it was walked, is put at `at` of the
-/// kept memory.
+/// Appends the host's tables of an array. `units` is the walk of its `payload`, which goes to offset `at` of
+/// the kept memory.
 ///
 /// # Errors
-/// `Usage` if it is no Blosc2 but plain zstd, which is decoded by the host; then what was appended
-/// is of no use.
+/// `Usage` if the payload is plain zstd, which the host decodes. The appended bytes are then meaningless.
 pub(crate) fn keep(units: &Units<'_>, payload: &[u8], at: u64, out: &mut Vec<u8>) -> Result<()> {
     let mut words = |words: &[u32]| out.extend(words.iter().flat_map(|word| word.to_le_bytes()));
     let number = |n: usize| u32::try_from(n).map_err(|_| Error::limit("chunk", "u32", u32::MAX.into(), n as u64));
@@ -117,7 +116,7 @@ fn halves(n: u64) -> [u32; 2] {
     [u32::from_le_bytes([a, b, c, d]), u32::from_le_bytes([e, f, g, h])]
 }
 
-/// Takes numbers off the front.
+/// Takes numbers off the front of a slice.
 #[derive(Debug, Clone, Copy)]
 struct Words<'a>(&'a [u8]);
 
@@ -166,7 +165,7 @@ fn words<const N: usize>(bytes: &[u8]) -> [u32; N] {
     words
 }
 
-/// The stream that is kept so. Where its output goes among others is not.
+/// Returns a kept stream. The place of its output is not kept.
 pub(super) fn stream(kept: &KeptStream) -> ChunkStream {
     let [kind, offset, bytes, out_bytes] = words(kept);
     let kind = match kind {
@@ -179,7 +178,7 @@ pub(super) fn stream(kept: &KeptStream) -> ChunkStream {
 }
 
 impl<'a> KeptArray<'a> {
-    /// What [`keep`] has written. `None` if it is not that.
+    /// Reads the tables that [`keep`] wrote. `None` if they are malformed.
     pub(super) fn read(bytes: &'a [u8]) -> Option<Self> {
         let mut words = Words(bytes);
         let (payload, bytes) = (words.long()?, words.long()?);
@@ -190,7 +189,7 @@ impl<'a> KeptArray<'a> {
         Some(Self { payload, bytes, chunks })
     }
 
-    /// Its chunks, each `None` if they are not what was written; `None` of elements that are not coded.
+    /// Returns the chunks, each `None` if malformed; `None` for uncoded elements.
     pub(super) fn chunks(&self) -> Option<impl Iterator<Item = Option<KeptChunk<'a>>> + use<'a>> {
         let (count, mut words) = self.chunks?;
         Some((0..count).map(move |_| words.chunk()))
@@ -214,7 +213,7 @@ mod tests {
             band_difference,
             layout,
         };
-        // More than a block, so that there are streams of planes, and a short one.
+        // More than a block, so that there are streams of planes, and a short block.
         let cube = |fill| array(Dtype::U16, vec![90, 100, 16], fill, 3);
         let lz4 = Coder::Blosc2Lz4;
         for (settings, fill) in [

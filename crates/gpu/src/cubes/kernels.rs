@@ -11,7 +11,7 @@ pub struct CubeKernels {
     module: Module,
 }
 
-/// Those of `cubes.cu`.
+/// Kernels of `cubes.cu`.
 pub(super) const SOURCE: KernelSource<{ CONFIG.len() }> = KernelSource {
     ptx: include_str!("../../ptx/cubes.ptx"),
     kernels: &["cube_frames", "cube_streams", "cube_pieces", "cube_values", "cube_quads", "cube_noise", "cube_config"],
@@ -20,11 +20,11 @@ pub(super) const SOURCE: KernelSource<{ CONFIG.len() }> = KernelSource {
 };
 
 impl CubeKernels {
-    /// Has the driver compile the kernels, which takes it about a second the first time, and checks
-    /// that they and this crate mean the same.
+    /// Lets the driver compile the kernels, which takes about a second the first time, and checks that their
+    /// sizes and constants equal this crate's.
     ///
     /// # Errors
-    /// `Driver` if the driver does not take them: it is older than 525, or the device has a compute
+    /// `Driver` if the driver rejects the kernels: it is older than 525, or the device has a compute
     /// capability below 7.5.
     pub fn load(device: &Device) -> Result<Self, GpuError> {
         Ok(Self { module: SOURCE.load(device)? })
@@ -34,11 +34,11 @@ impl CubeKernels {
         &self.module
     }
 
-    /// Runs the kernels of `work` on `stream`: `slot` holds what was uploaded, `out` gets the
+    /// Runs the kernels of `work` on `stream`: `slot` holds the uploaded bytes, and `out` receives the
     /// values.
     ///
     /// # Errors
-    /// `Range` if the slot or the output is too short; `Driver` if the driver refuses.
+    /// `Range` if the slot or the output is too short; `Driver` if a driver call fails.
     pub fn run(&self, stream: &Stream, work: &CubeWork, slot: &Memory, out: &Memory) -> Result<(), GpuError> {
         Self::check(work, slot, out)?;
         for launch in work.launches(slot.address(), 0, out.address()) {
@@ -47,8 +47,8 @@ impl CubeKernels {
         Ok(())
     }
 
-    /// Milliseconds of each kernel, on a slot that was uploaded and decoded: the median of several
-    /// runs. What the output then holds is of no use.
+    /// Returns the milliseconds of each kernel, the median of several runs, on an uploaded and decoded slot.
+    /// The output is then meaningless.
     ///
     /// # Errors
     /// As `run`.

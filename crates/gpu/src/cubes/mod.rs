@@ -1,14 +1,13 @@
-//! Cubes, and all other arrays, from payloads as they stand in shards (spec §4 and §5) to the
-//! values of a batch.
+//! Cubes and all other arrays, from stored payloads (spec §4 and §5) to the values of a batch.
 //!
 //! The host walks a payload and checks every number in it ([`CubeStager`], [`CubeBatch`]); compressed bytes
-//! go to the device once and as they are. There, kernels decode LZ4 streams and zstd frames, turn bit planes
-//! to byte planes, and make values out of bytes: differences along the bands, transforms, reserved
-//! codes, the type and the order of the output, and of each array no more than the region that is
-//! asked for. Plain zstd, whose frames are too long for that, is decoded by the host into the slot.
+//! go to the device once, unchanged. There, kernels decode LZ4 streams and zstd frames, turn bit planes to
+//! byte planes, and make values from bytes: differences along the bands, transforms, reserved codes, the type
+//! and the order of the output. They decode only the requested region of each array. Plain zstd, whose frames
+//! are too long for that, is decoded by the host into the slot.
 //!
-//! The values are those of [`ArrayDecoder`](shardpack_array::ArrayDecoder), to the bit, finished as
-//! by [`Finish::apply`](shardpack_array::Finish::apply).
+//! The values equal the values of [`ArrayDecoder`](shardpack_array::ArrayDecoder) after
+//! [`Finish::apply`](shardpack_array::Finish::apply), to the bit.
 
 mod ask;
 mod batch;

@@ -1,4 +1,4 @@
-//! A payload, as it was walked or as it was kept: its chunks, and their streams.
+//! A walked or kept payload: its chunks, and their streams.
 
 use super::kept::{KeptArray, KeptContent, KeptStream, stream};
 use shardpack_array::Units;
@@ -6,26 +6,26 @@ use shardpack_array::blosc2::{ChunkContent, ChunkStream, Filters, StreamCoder};
 use shardpack_format::{Result, bug};
 use std::borrow::Cow;
 
-/// A payload, and what is known of it.
+/// A payload, and its tables.
 pub(super) enum PayloadSource<'a> {
-    /// As it was walked.
+    /// A payload after a walk.
     Walked(Units<'a>, &'a [u8]),
-    /// What was kept of it.
+    /// The kept tables of a payload, and its place.
     Kept(KeptArray<'a>, KeptPayload<'a>),
 }
 
-/// Where the bytes of an array are of which tables were kept.
+/// Place of the bytes of an array with kept tables.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum KeptPayload<'a> {
     Host(&'a [u8]),
-    /// On the device: where those begin that the tables count from, from where kept values begin.
+    /// On the device: the origin of the tables' offsets, as an offset in the kept values.
     Device(u64),
 }
 
-/// A chunk: its bytes, and what it holds.
+/// A chunk: its length in bytes, and its content.
 pub(super) type Chunk<'a> = (usize, Holds<'a>);
 
-/// As [`ChunkContent`].
+/// Like [`ChunkContent`].
 pub(super) enum Holds<'a> {
     Stored,
     Repeated([u8; 8]),
@@ -40,7 +40,7 @@ pub(super) enum Streams<'a> {
 }
 
 impl PayloadSource<'_> {
-    /// Its chunks, one for each unit; `None` if it has none.
+    /// The payload's chunks, one for each unit; `None` if it has none.
     pub(super) fn chunks(&self) -> Option<Box<dyn Iterator<Item = Result<Chunk<'_>>> + '_>> {
         match self {
             Self::Walked(Units::Blosc2(chunks), _) => Some(Box::new(chunks.iter().map(|chunk| {
@@ -71,7 +71,7 @@ impl PayloadSource<'_> {
         }
     }
 
-    /// Its bytes on the host; none if it is on the device.
+    /// The payload's bytes on the host; empty if it is on the device.
     pub(super) fn bytes(&self) -> &[u8] {
         match self {
             Self::Walked(_, bytes) => bytes,
@@ -89,7 +89,7 @@ impl<'a> Streams<'a> {
         }
     }
 
-    /// The first `count` of them, or all, and the others.
+    /// Splits off the first `count` streams, or all if there are fewer.
     pub(super) fn split_at(self, count: usize) -> (Self, Self) {
         let count = count.min(self.len());
         match self {

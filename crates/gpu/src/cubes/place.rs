@@ -1,9 +1,9 @@
-//! Where the bytes of each element are: out of a payload's chunks and streams, the work of the
-//! first two kernels and the table that the third one reads.
+//! Places of the bytes of each element: turns a payload's chunks and streams into the work of the first two
+//! kernels and the table that the third kernel reads.
 //!
-//! Nothing that can be read where it is gets moved: a stored stream is a byte plane in the payload
-//! itself, a run is one byte of the constants that stand at the start of each slot. LZ4 streams and
-//! zstd frames are decoded to scratch; bit planes, and differences of bytes, are turned there in place.
+//! Bytes that can be read in place are not moved: a stored stream is a byte plane in the payload itself, a
+//! run is one byte of the constants at the start of each slot. LZ4 streams and zstd frames are decoded to
+//! scratch; bit planes, and differences of bytes, are turned there in place.
 
 use super::blocks::Blocks;
 use super::payload::{Holds, PayloadSource, Streams};
@@ -15,28 +15,28 @@ use shardpack_format::{Error, Result, bug};
 /// The bytes 0 to 255, at the start of a slot.
 pub(crate) const CONSTANT_BYTES: usize = 256;
 
-/// Writes these.
+/// Writes the constants.
 pub(crate) fn write_constants(to: &mut [u8]) {
     for (value, byte) in (0..=u8::MAX).zip(to) {
         *byte = value;
     }
 }
 
-/// Bytes that are to be copied to the part of a slot that is uploaded, and where to.
+/// Bytes to copy to the uploaded part of a slot, and their destinations.
 pub(super) type Copies<'a> = Vec<(&'a mut [u8], &'a [u8])>;
 
-/// Memory that is handed out from the start to the end.
+/// Memory that is allocated from the start to the end.
 pub(super) struct SlotMemory<'a> {
-    /// What is free of the part that is uploaded, and its place in the slot.
+    /// Free part of the uploaded bytes, and its place in the slot.
     pub(super) free: &'a mut [u8],
     pub(super) at: u64,
-    /// Where the next scratch is in the slot.
+    /// Place of the next scratch in the slot.
     pub(super) scratch: u64,
     pub(super) copies: Copies<'a>,
 }
 
 impl<'a> SlotMemory<'a> {
-    /// SlotMemory for `bytes` that are uploaded: its place, and the bytes.
+    /// Takes `bytes` bytes of the uploaded part: their place, and the bytes.
     fn take(&mut self, bytes: usize) -> Result<(u64, &'a mut [u8])> {
         let free = std::mem::take(&mut self.free);
         let held = free.len();
@@ -53,7 +53,7 @@ impl<'a> SlotMemory<'a> {
         }
     }
 
-    /// The place of so many bytes from `start` on, which are copied if they are on the host.
+    /// Returns the place of `bytes` bytes from `start` on. Schedules a copy if they are on the host.
     fn at_of(&mut self, from: PayloadBytes<'a>, start: usize, bytes: usize) -> Result<u64> {
         match from {
             PayloadBytes::Slot(at) => Ok(at + start as u64),
@@ -74,7 +74,7 @@ impl<'a> SlotMemory<'a> {
     }
 }
 
-/// CubeWork that a cube makes.
+/// Work for one cube.
 #[derive(Default)]
 pub(super) struct Tasks {
     pub(super) streams: Vec<StreamTask>,
@@ -86,23 +86,22 @@ pub(super) struct Placer<'a, 'b> {
     pub(super) room: &'b mut SlotMemory<'a>,
     pub(super) tasks: &'b mut Tasks,
     pub(super) zstd: &'b mut ZstdDecoder,
-    /// Where the payload is, if it is in the slot already, or among the values that stay on the
-    /// device.
+    /// Place of the payload if it is already in the slot, or among the values that stay on the device.
     pub(super) payload_at: Option<u64>,
-    /// Those that are needed.
+    /// The needed blocks.
     pub(super) blocks: &'a Blocks,
     /// Bytes of a stored element.
     pub(super) width: usize,
-    /// Streams met so far.
+    /// Number of streams so far.
     pub(super) number: u32,
-    /// For each block and each byte of an element.
+    /// A plane for each block and each byte of an element.
     pub(super) planes: Vec<Plane>,
 }
 
-/// Bytes that are to be filtered, or not.
+/// Decoded bytes, before filters.
 #[derive(Clone, Copy)]
 enum DecodedBytes {
-    /// At this place, and whether they are in scratch of their own.
+    /// Bytes at this place; true if they are in their own scratch.
     At(u64, bool),
     Run(u8),
 }
@@ -130,7 +129,7 @@ impl<'a> Placer<'a, '_> {
         Ok(())
     }
 
-    /// So many bytes of elements that stand beside each other.
+    /// Places `bytes` bytes of unshuffled elements.
     fn elements(&mut self, from: PayloadBytes<'a>, bytes: usize) -> Result<()> {
         let block_bytes = BLOCK_ELEMENTS * self.width;
         for start in (0..bytes).step_by(block_bytes) {
@@ -145,23 +144,23 @@ impl<'a> Placer<'a, '_> {
         Ok(())
     }
 
-    /// Whether the block that comes next is needed.
+    /// True if the next block is needed.
     fn needs_next(&self) -> bool {
         self.blocks.has(self.planes.len() / self.width.max(1))
     }
 
-    /// The planes of a block of elements that stand beside each other.
+    /// Adds the planes of a block of unshuffled elements.
     fn interleaved(&mut self, at: u64) {
         let step = u32::try_from(self.width).unwrap_or(8);
         self.planes.extend((0..self.width as u64).map(|j| Plane { at: at + j, step }));
     }
 
-    /// The planes of a block in which each byte of an element is `value`.
+    /// Adds the planes of a block in which each byte of an element is `value`.
     fn constant(&mut self, value: u8) {
         self.planes.extend((0..self.width).map(|_| constant(value)));
     }
 
-    /// A chunk that stands there, of `unit` bytes.
+    /// Places a chunk of `unit` bytes.
     fn chunk(&mut self, from: PayloadBytes<'a>, holds: &Holds<'_>, unit: usize) -> Result<()> {
         match holds {
             Holds::Stored => self.elements(from.after(HEADER_BYTES), unit),
@@ -187,9 +186,9 @@ impl<'a> Placer<'a, '_> {
         }
     }
 
-    /// A block of `items` elements.
+    /// Places a block of `items` elements.
     fn block(&mut self, chunk: Placed<'a>, filters: Filters, streams: &[ChunkStream], items: usize) -> Result<()> {
-        // Whether each stream holds one byte of all elements, or its bits.
+        // True if each stream holds one byte of all elements, or its bits.
         let by_plane = match filters.shuffle {
             Shuffle::Bytes => true,
             Shuffle::Bits => items.is_multiple_of(8),
@@ -220,7 +219,7 @@ impl<'a> Placer<'a, '_> {
         Ok(())
     }
 
-    /// A block whose streams must be joined before its filters are undone.
+    /// Places a block whose streams must be joined before its filters are undone.
     fn joined_block(
         &mut self,
         chunk: Placed<'a>,
@@ -290,8 +289,8 @@ impl<'a> Placer<'a, '_> {
         Ok(())
     }
 
-    /// The place of bytes that a kernel is to read, and whether they are in scratch of their own;
-    /// runs are written out.
+    /// Returns the place of bytes that a kernel will read, and true if they are in their own scratch. Runs
+    /// are written out.
     fn in_slot(&mut self, source: DecodedBytes, bytes: usize) -> (u64, bool) {
         match source {
             DecodedBytes::At(at, own) => (at, own),
@@ -305,7 +304,7 @@ impl<'a> Placer<'a, '_> {
         }
     }
 
-    /// Where a stream's bytes are once it is decoded.
+    /// Returns the place of a stream's bytes after decoding.
     fn decoded(&mut self, chunk: Placed<'a>, stream: &ChunkStream) -> Result<DecodedBytes> {
         match self.source(chunk, stream)? {
             StreamSource::Run(value) => Ok(DecodedBytes::Run(value)),
@@ -318,7 +317,7 @@ impl<'a> Placer<'a, '_> {
         }
     }
 
-    /// Has a stream decoded to `to`.
+    /// Schedules the decoding of a stream to `to`.
     fn decode_to(&mut self, chunk: Placed<'a>, stream: &ChunkStream, to: u64) -> Result<()> {
         let source = self.source(chunk, stream)?;
         self.stream(source, stream, to)
@@ -331,7 +330,7 @@ impl<'a> Placer<'a, '_> {
         Ok(())
     }
 
-    /// A stream as it is in the slot.
+    /// Returns the form of a stream in the slot.
     fn source(&mut self, chunk: Placed<'a>, stream: &ChunkStream) -> Result<StreamSource> {
         self.number += 1;
         if let StreamKind::Run(value) = stream.kind {
@@ -346,7 +345,7 @@ impl<'a> Placer<'a, '_> {
     }
 }
 
-/// A chunk, and where its bytes are.
+/// A chunk, and the place of its bytes.
 #[derive(Clone, Copy)]
 struct Placed<'a> {
     coder: StreamCoder,
@@ -356,14 +355,14 @@ struct Placed<'a> {
 /// The place of the bytes of a payload.
 #[derive(Clone, Copy)]
 enum PayloadBytes<'a> {
-    /// In memory of the host, from which they are copied.
+    /// In host memory, from which they are copied.
     Host(&'a [u8]),
     /// At this place of the slot, or among the values that stay on the device.
     Slot(u64),
 }
 
 impl PayloadBytes<'_> {
-    /// What follows the first `bytes`.
+    /// The bytes after the first `bytes`.
     fn after(self, bytes: usize) -> Self {
         match self {
             Self::Host(all) => Self::Host(all.get(bytes..).unwrap_or_default()),
@@ -382,15 +381,15 @@ fn blocks_of<'a>(
     let mut left = streams;
     (0..unit).step_by(block_bytes.max(1)).map(move |start| {
         let bytes = block_bytes.min(unit - start);
-        // A short last block is one stream; every other block one stream for each byte of an element.
+        // A short last block is one stream; every other block has one stream for each byte of an element.
         let (here, rest) = left.split_at(if bytes == block_bytes { width } else { 1 });
         left = rest;
         (bytes, here)
     })
 }
 
-/// Bytes that the device needs of a payload of `stored_bytes` that is on the host: the compressed ones of
-/// the blocks; of plain zstd, what it has coded.
+/// Bytes that the device needs of a host payload of `stored_bytes`: the compressed bytes of the blocks, or
+/// the decoded bytes of plain zstd.
 pub(super) fn needed_bytes(
     payload: &PayloadSource<'_>,
     blocks: &Blocks,
@@ -432,7 +431,7 @@ pub(super) fn needed_bytes(
     Ok(needed)
 }
 
-/// A plane of one value: it reads the same constant again and again.
+/// A plane of one value, which reads the same constant repeatedly.
 fn constant(value: u8) -> Plane {
     Plane { at: value.into(), step: 0 }
 }

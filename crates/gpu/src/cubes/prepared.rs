@@ -1,4 +1,4 @@
-//! One array, looked at by any thread and then copied to wherever there is room.
+//! One array, prepared by any thread and then copied to any free place.
 
 use super::ask::{Ask, Picks};
 use super::blocks::Blocks;
@@ -16,9 +16,9 @@ use shardpack_format::{
     ArrayDescriptor, Codec, Dtype, ElementType, Error, Layout, Limits, Result, Transform, bug, to_usize,
 };
 
-/// Chunks of bands that a warp takes where nothing ties one to the next.
+/// Chunks of bands per warp if chunks are independent of each other.
 const CHUNKS_EACH: u32 = 4;
-/// An array that was looked at, and is not copied yet.
+/// A prepared array, not copied yet.
 pub(crate) struct PreparedArray<'a> {
     payload: PayloadSource<'a>,
     ask: Ask,
@@ -33,7 +33,7 @@ pub(crate) struct PreparedArray<'a> {
 }
 
 impl<'a> PreparedArray<'a> {
-    /// Looks at an array, as [`CubeBatch::push`](super::CubeBatch::push) says.
+    /// Prepares an array, with the checks of [`CubeBatch::push`](super::CubeBatch::push).
     pub(crate) fn of(
         codec: Codec,
         descriptor: &ArrayDescriptor,
@@ -46,10 +46,10 @@ impl<'a> PreparedArray<'a> {
         Self::asked(PayloadSource::Walked(units, payload), descriptor, region, finish, limits)
     }
 
-    /// Looks at an array of which [`keep`](super::keep) has kept this.
+    /// Prepares an array from the tables that [`keep`](super::keep) kept.
     ///
     /// # Errors
-    /// As of others.
+    /// As [`of`](Self::of).
     pub(crate) fn of_kept(
         kept: &'a [u8],
         payload: KeptPayload<'a>,
@@ -67,7 +67,7 @@ impl<'a> PreparedArray<'a> {
                 "another",
             ));
         }
-        // It was walked with these limits, as another type perhaps.
+        // The array was walked with these limits, perhaps as a different type.
         let (most, bytes) = (limits.max_decoded_bytes, descriptor.decoded_bytes()?.max(descriptor.stored_bytes()?));
         if bytes > most {
             return Err(Error::limit("array", "max_decoded_bytes", most, bytes));
@@ -107,29 +107,28 @@ impl<'a> PreparedArray<'a> {
         Ok(Self { payload, ask, blocks, staged, factors, no_data, noise, stored_bytes, width })
     }
 
-    /// With noise that is added to what comes out, but for values that are kept as they are. Of floats of
-    /// at most 32 bits.
+    /// Adds noise to the output, except to values that must not change. For floats of at most 32 bits.
     pub(crate) fn noisy(self, noise: Option<(Noise, Option<f32>)>) -> Self {
         Self { noise: noise.map_or(NoiseRow::NONE, |(noise, keep)| NoiseRow::of(&noise, keep)), ..self }
     }
 
-    /// What comes out.
+    /// The decoded array.
     pub(crate) const fn staged(&self) -> &DecodedArray {
         &self.staged
     }
 
-    /// All blocks that it needs.
+    /// All needed blocks.
     pub(crate) const fn blocks(&self) -> &Blocks {
         &self.blocks
     }
 
-    /// Those of them that are not placed.
+    /// The needed blocks that are not placed yet.
     pub(crate) fn missing(&self, places: &mut BlockPlaces) -> Blocks {
         places.missing(&self.blocks, self.stored_bytes.div_ceil(self.block_bytes()))
     }
 
-    /// Bytes of blocks that are uploaded, besides tables: compressed ones as they are, unless the payload
-    /// is in the slot already; of plain zstd, what it had coded.
+    /// Bytes to upload for these blocks, without tables: their compressed bytes, unless the payload is
+    /// already in the slot; for plain zstd, the decoded bytes.
     pub(crate) fn bytes(&self, blocks: &Blocks, is_in_slot: bool) -> Result<usize> {
         match &self.payload {
             _ if self.staged.bytes == 0 => Ok(0),
@@ -139,7 +138,7 @@ impl<'a> PreparedArray<'a> {
         }
     }
 
-    /// Most bytes of scratch that blocks take, a multiple of 256.
+    /// Most bytes of scratch for these blocks, a multiple of 256.
     pub(crate) fn scratch_bytes(&self, blocks: &Blocks) -> u64 {
         let (stored, block_bytes) = (self.stored_bytes as u64, self.block_bytes() as u64);
         let decoded = blocks.count(stored.div_ceil(block_bytes)).saturating_mul(block_bytes).min(stored);
@@ -150,10 +149,9 @@ impl<'a> PreparedArray<'a> {
         BLOCK_ELEMENTS * self.width
     }
 
-    /// Gives blocks their places: in `to`, which stands at `at` in the slot, unless the payload is in the
-    /// slot itself, at `payload_at`, or on the device; and in scratch, from `scratch` on, a multiple
-    /// of 16. What is to be copied to `to` is not copied yet. Returns how many bytes of `to` they took,
-    /// too, and of scratch.
+    /// Places blocks in `to`, which is at `at` in the slot, unless the payload is already in the slot, at
+    /// `payload_at`, or on the device. Also places them in scratch, from `scratch` on, a multiple of 16. The
+    /// copies to `to` are returned, not made. Also returns the bytes used of `to` and of scratch.
     fn place_in<'t>(
         &'t self,
         blocks: &'t Blocks,
@@ -179,7 +177,7 @@ impl<'a> PreparedArray<'a> {
             number: 0,
             planes: Vec::new(),
         };
-        // Of an empty region nothing is needed.
+        // An empty region needs no blocks.
         if self.staged.bytes > 0 {
             placer.place(&self.payload, self.stored_bytes)?;
         }
@@ -192,9 +190,8 @@ impl<'a> PreparedArray<'a> {
         Ok((places, room.copies, taken, scratch_taken))
     }
 
-    /// Gives blocks their places, which several rows share: in `to`, of as many bytes as
-    /// [`bytes`](Self::bytes) says, which stands at `at` in the slot, and in scratch from `scratch` on. The
-    /// bytes that are to be copied come with them.
+    /// Places blocks that several rows share: in `to`, which has [`bytes`](Self::bytes) bytes and is at `at`
+    /// in the slot, and in scratch from `scratch` on. Also returns the copies to make.
     pub(crate) fn place<'t>(
         &'t self,
         blocks: &'t Blocks,
@@ -206,8 +203,8 @@ impl<'a> PreparedArray<'a> {
         Ok((places, copies))
     }
 
-    /// Its entry in a batch, whose values go to the output from its byte `out` on. Its blocks are placed
-    /// so; `None` if it shares them with other rows.
+    /// Returns the entry in a batch, with values at byte `out` of the output. `places` are the places of its
+    /// blocks; `None` if other rows share them.
     pub(crate) fn entry(&self, places: Option<BlockPlaces>, out: u64) -> Result<StagedArray> {
         let element = self.staged.element;
         if !out.is_multiple_of(element.bytes()) {
@@ -218,10 +215,9 @@ impl<'a> PreparedArray<'a> {
         Ok(StagedArray { places, tables, row, out_end: out.saturating_add(self.staged.bytes) })
     }
 
-    /// Copies what the device needs to `to`, which stands at `at` in the slot, unless the payload
-    /// is in the slot itself, at `payload_at`. Scratch is taken from `scratch` on, a multiple of
-    /// 16; values go to the output from its byte `out` on. Returns how many bytes of `to` it took,
-    /// too, and of scratch.
+    /// Copies the bytes that the device needs to `to`, which is at `at` in the slot, unless the payload is
+    /// already in the slot, at `payload_at`. Takes scratch from `scratch` on, a multiple of 16. Values go to
+    /// byte `out` of the output. Also returns the bytes used of `to` and of scratch.
     pub(super) fn stage_in(
         &self,
         to: ArenaPart<'_>,
@@ -235,8 +231,7 @@ impl<'a> PreparedArray<'a> {
         Ok((self.entry(Some(places), out)?, taken, scratch))
     }
 
-    /// As `stage_in`, to as many bytes as [`bytes`](Self::bytes) says. A payload that is on the
-    /// device is read there.
+    /// As `stage_in`, where `to` has [`bytes`](Self::bytes) bytes. A payload on the device is read there.
     pub(crate) fn stage(
         &self,
         to: ArenaPart<'_>,
@@ -248,7 +243,8 @@ impl<'a> PreparedArray<'a> {
         Ok(self.stage_in(to, payload_at, scratch, out, zstd)?.0)
     }
 
-    /// Its row, without the place of its planes, and its own tables, counted from the first of them.
+    /// Returns the table row, without the place of its planes, and appends its own tables, whose offsets
+    /// count from the first of them.
     fn row(&self, out: u64, tables: &mut Vec<u8>) -> Result<CubeRow> {
         let (ask, element) = (&self.ask, self.staged.element);
         let descriptor = &ask.descriptor;
@@ -325,8 +321,7 @@ impl<'a> PreparedArray<'a> {
 }
 
 impl PreparedArray<'_> {
-    /// Four pixels at a time if they stand side by side, at a multiple of four: then no block ends
-    /// among them.
+    /// Four pixels at a time if they are adjacent and aligned to four: then no block ends among them.
     fn walk(&self) -> ValueWalk {
         let (ask, quads) = (&self.ask, |n: u64| n.is_multiple_of(4));
         let side_by_side = ask.region_columns == ask.columns || (quads(ask.columns) && quads(ask.region_columns));
@@ -346,8 +341,8 @@ impl PreparedArray<'_> {
     }
 }
 
-/// What several rows can share of an array: what [`keep`](super::keep) keeps of it. `None` if it is not
-/// what the device decodes.
+/// Returns the tables of an array that several rows can share, as written by [`keep`](super::keep). `None` if
+/// the device does not decode the array.
 pub(crate) fn known(codec: Codec, descriptor: &ArrayDescriptor, payload: &[u8], limits: &Limits) -> Option<Vec<u8>> {
     let (units, mut known) = (Units::walk(codec, descriptor, payload, limits).ok()?, Vec::new());
     keep(&units, payload, 0, &mut known).ok()?;
@@ -366,18 +361,17 @@ fn code(element: ElementType) -> u32 {
     }
 }
 
-/// Whether the kernels take an array like this one.
+/// True if the kernels accept an array like this one.
 pub(crate) fn takes(codec: Codec, descriptor: &ArrayDescriptor) -> bool {
     matches!(codec, Codec::Raw | Codec::Zstd | Codec::Blosc2) && check_types(descriptor).is_ok()
 }
 
-/// Whether the device needs the bytes of an array as they are stored: nothing in them is decoded by
-/// the host.
+/// True if the device needs the stored bytes of an array: the host decodes nothing.
 pub(crate) fn is_taken_as_stored(codec: Codec, descriptor: &ArrayDescriptor, payload: &[u8], limits: &Limits) -> bool {
     matches!(Units::walk(codec, descriptor, payload, limits), Ok(Units::Raw(_) | Units::Blosc2(_)))
 }
 
-/// Fails unless the host's decoder takes these types too.
+/// Fails unless the host's decoder accepts these types too.
 fn check_types(descriptor: &ArrayDescriptor) -> Result<()> {
     let (from, to) = (descriptor.stored, descriptor.decoded);
     let fits = match descriptor.transform {

@@ -1,11 +1,11 @@
-//! Scratch memory of cubes on the device, behind the part of a slot that is uploaded.
+//! Scratch memory of cubes on the device, after the uploaded part of a slot.
 
 use super::wire::BLOCK_ELEMENTS;
 
 /// Tables and scratch begin at multiples of this.
 pub(super) const ALIGN: usize = 256;
 
-/// Most bytes of scratch that `cubes` of `stored` bytes together take, of elements of `width`.
+/// Most bytes of scratch for `cubes` cubes of `stored` bytes together, with elements of `width` bytes.
 pub(crate) fn most_scratch_bytes(stored: u64, width: u64, cubes: u64) -> u64 {
     // The last block of each unit may be joined before it is turned.
     let blocks = (BLOCK_ELEMENTS as u64 * width).saturating_mul(cubes).min(stored);

@@ -1,11 +1,11 @@
-//! An array in staging memory, and the array that it decodes to.
+//! An array in staging memory, and its decoded form.
 
 use super::places::BlockPlaces;
 use super::wire::{CubeRow, Wire};
 use crate::config::STATUS_BYTES;
 use shardpack_format::ElementType;
 
-/// The output of one cube.
+/// Output of one cube.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DecodedArray {
     /// Type of the elements.
@@ -16,27 +16,27 @@ pub struct DecodedArray {
     pub bytes: u64,
 }
 
-/// An array in staging memory: its tables, and the work that it makes. BlockPlaces are those of the slot
-/// but for its own tables, which count from the first of them, and its row, which is 0: they are
-/// known when the batch is complete.
+/// An array in staging memory: its tables, and its work. Places are offsets in the slot. But offsets of its
+/// own tables count from the first of them, and its row is 0, because both are known only when the batch is
+/// complete.
 pub(crate) struct StagedArray {
-    /// Where its blocks are, unless it shares them.
+    /// Places of its blocks, unless it shares them.
     pub(super) places: Option<BlockPlaces>,
     pub(super) tables: Vec<u8>,
     pub(super) row: CubeRow,
-    /// Where its part of the output ends.
+    /// End of its part of the output.
     pub(super) out_end: u64,
 }
 
 impl StagedArray {
-    /// Bytes that its tables take among those of a batch, at most.
+    /// Most bytes of its tables among a batch's.
     pub(crate) fn table_bytes(&self) -> usize {
         let places = self.places.as_ref().map_or(0, |places| places.task_bytes() + places.plane_bytes());
         self.tables.len().next_multiple_of(16) + places + CubeRow::BYTES + STATUS_BYTES
     }
 }
 
-/// Fills up to a multiple of 16, and returns the length then.
+/// Pads up to a multiple of 16, and returns the new length.
 pub(super) fn align(tables: &mut Vec<u8>) -> usize {
     tables.resize(tables.len().next_multiple_of(16), 0);
     tables.len()

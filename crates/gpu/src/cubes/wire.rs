@@ -1,5 +1,5 @@
-//! The structs that host and device share, as `kernels/cube.cuh` has them. A test asks the kernels
-//! for their sizes.
+//! The structs that host and device share, as declared in `kernels/cube.cuh`. A test compares their sizes
+//! with the kernels'.
 
 use shardpack_array::{Fill, NoDataBits};
 use shardpack_augment::Noise;
@@ -9,9 +9,9 @@ use shardpack_format::Dtype;
 pub(super) const BLOCK_ELEMENTS: usize = 65_536;
 /// Pixels of a tile.
 pub(super) const TILE_PIXELS: u64 = 32;
-/// Of a place that is among the values that stay on the device, not in the slot.
+/// Flag of a place among the values that stay on the device, not in the slot.
 pub(super) const PLACE_KEPT: u64 = 1 << 63;
-/// Pixels of a tile where a lane has four.
+/// Pixels of a tile if a lane has four pixels.
 pub(super) const QUAD_PIXELS: u64 = 128;
 /// Threads that turn a piece.
 pub(super) const PIECE_THREADS: u32 = 1024;
@@ -19,26 +19,26 @@ pub(super) const PIECE_THREADS: u32 = 1024;
 pub(super) const STREAM_WARPS: u32 = 4;
 /// Warps of a block of `cube_values`.
 pub(super) const TILE_WARPS: u32 = 4;
-/// The code of bfloat16, behind those of the element types on disk.
+/// Code of bfloat16, after the codes of the element types on disk.
 pub(super) const BF16: u32 = 13;
 /// Codes of faults: the upper 4 bits of a status.
 pub(super) const FAULT_LZ4: u32 = 1;
 pub(super) const FAULT_FIXED: u32 = 2;
 pub(super) const FAULT_BOOL: u32 = 3;
 pub(super) const FAULT_ZSTD: u32 = 4;
-/// Which values are no-data: none, those of certain bits, both zeros of a float, all NaN.
+/// Kinds of no-data: none, certain bits, both zeros of a float, all NaN.
 const FILL_NOTHING: u32 = 0;
 const FILL_BITS: u32 = 1;
 const FILL_ZEROS: u32 = 2;
 const FILL_NANS: u32 = 3;
-/// To which values noise is added: none, all, all but those of a value.
+/// Values that receive noise: none, all, all except one value.
 const NOISE_NOTHING: u32 = 0;
 const NOISE_ALL: u32 = 1;
 const NOISE_BUT: u32 = 2;
 /// Threads of a block of `cube_noise`; each takes two values.
 pub(super) const NOISE_THREADS: u32 = 256;
 
-/// What `cube_config` says: sizes of structs and the constants that both sides use.
+/// Output of `cube_config`: sizes of structs and the constants that both sides use.
 #[expect(clippy::cast_possible_truncation, reason = "small numbers")]
 pub(super) const CONFIG: [u32; 23] = [
     48,
@@ -66,16 +66,16 @@ pub(super) const CONFIG: [u32; 23] = [
     NOISE_THREADS,
 ];
 
-/// Bands of a chunk, for stored elements of so many bytes.
+/// Bands of a chunk, for stored elements of `width` bytes.
 pub(super) const fn chunk_bands(width: usize) -> u64 {
     if width == 8 { 16 } else { 32 }
 }
 
-/// What stands in a table of the device.
+/// An entry of a device table.
 pub(super) trait Wire {
-    /// Bytes of one.
+    /// Bytes of an entry.
     const BYTES: usize;
-    /// Appends it, little-endian.
+    /// Appends the entry, little-endian.
     fn put(&self, out: &mut Vec<u8>);
 }
 
@@ -85,7 +85,7 @@ fn put_all<const N: usize>(numbers: [u64; N], words: &[u32], out: &mut Vec<u8>) 
     out.extend(words.iter().flat_map(|n| n.to_le_bytes()));
 }
 
-/// How a stream is stored.
+/// Form of a stored stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum StreamSource {
     /// An LZ4 block at this place of the slot.
@@ -110,12 +110,12 @@ pub(super) struct StreamTask {
 }
 
 impl StreamTask {
-    /// How long it takes, next to others: sequences are what costs, of which there are most where a
-    /// stream is neither all literals nor all repeats.
+    /// Relative decoding time. Sequences take most of the time, and a stream has most sequences if it is
+    /// neither all literals nor all repeats.
     pub(super) fn toil(&self) -> u64 {
         match self.source {
             StreamSource::Lz4(_) => u64::from(self.bytes) * u64::from(self.out_bytes.saturating_sub(self.bytes)),
-            // Of all its bytes, literals or sequences are decoded one by one.
+            // All bytes of a zstd frame take time: literals and sequences are decoded one by one.
             StreamSource::Zstd(_) => self.bytes.into(),
             StreamSource::Stored(_) | StreamSource::Run(_) => 0,
         }
@@ -185,7 +185,7 @@ impl Wire for Pick {
     }
 }
 
-/// How values are made: `Mode`.
+/// Conversion of bytes to values: `Mode`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Mode {
     Copy = 0,
@@ -194,7 +194,7 @@ pub(super) enum Mode {
     Float = 3,
 }
 
-/// How elements lie, and are walked: `ValueWalk`.
+/// Arrangement of the elements, and the walk over them: `ValueWalk`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ValueWalk {
     Pixels = 0,
@@ -202,7 +202,7 @@ pub(super) enum ValueWalk {
     Quads = 2,
 }
 
-/// Which values come as another one, and as which.
+/// The replaced values, and their replacement.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct NoData {
     fill: u32,
@@ -213,7 +213,7 @@ pub(super) struct NoData {
 impl NoData {
     pub(super) const NONE: Self = Self { fill: FILL_NOTHING, bits: 0, with: 0.0 };
 
-    /// What a fill makes of decoded elements of this type.
+    /// Returns the replacement for a fill of decoded elements of this type.
     pub(super) fn of(fill: Option<&Fill>, decoded: Dtype) -> Self {
         let Some(with) = fill.map(|fill| fill.with) else { return Self::NONE };
         match fill.and_then(|fill| fill.bits(decoded)) {
@@ -225,7 +225,7 @@ impl NoData {
     }
 }
 
-/// What is added to the values of a row.
+/// Noise that is added to the values of a row.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct NoiseRow {
     kind: u32,
@@ -238,7 +238,7 @@ pub(super) struct NoiseRow {
 impl NoiseRow {
     pub(super) const NONE: Self = Self { kind: NOISE_NOTHING, scale: 0.0, keep: 0.0, draws: [[0; 2]; 2] };
 
-    /// Noise, but for values that are to stay as they are.
+    /// Noise for all values except `keep`.
     pub(super) fn of(noise: &Noise, keep: Option<f32>) -> Self {
         let (draws, scale) = noise.parts();
         let kind = if keep.is_some() { NOISE_BUT } else { NOISE_ALL };
@@ -273,7 +273,7 @@ pub(super) struct CubeRow {
     pub(super) region_rows: u32,
     pub(super) region_columns: u32,
     pub(super) picks_count: u32,
-    /// Of the output: where the first element goes, and the steps to the next row, column and band.
+    /// Position of the first element in the output, and the steps to the next row, column and band.
     pub(super) steps: [u32; 4],
     pub(super) factor_bands: u32,
     pub(super) picked: bool,
@@ -288,7 +288,7 @@ pub(super) struct CubeRow {
 }
 
 impl CubeRow {
-    /// Warps that its values take, of `cube_values`.
+    /// Number of warps of `cube_values` for its values.
     pub(super) fn units(&self) -> u64 {
         if self.walk == ValueWalk::Quads {
             return 0;
@@ -296,12 +296,12 @@ impl CubeRow {
         self.region_pixels().div_ceil(TILE_PIXELS) * u64::from(self.chunks.div_ceil(self.chunks_each.max(1)))
     }
 
-    /// Blocks that they take, of `cube_quads`.
+    /// Number of blocks of `cube_quads` for its values.
     pub(super) fn quads(&self) -> u64 {
         if self.walk == ValueWalk::Quads { self.region_pixels().div_ceil(QUAD_PIXELS) } else { 0 }
     }
 
-    /// Blocks that its noise takes, of `cube_noise`.
+    /// Number of blocks of `cube_noise` for its noise.
     pub(super) fn noise(&self) -> u64 {
         let values = self.region_pixels() * u64::from(self.picks_count);
         if self.noise.kind == NOISE_NOTHING { 0 } else { values.div_ceil(2 * u64::from(NOISE_THREADS)) }

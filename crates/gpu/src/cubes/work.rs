@@ -1,5 +1,4 @@
-//! From staged cubes to what is launched: each gets its place among the others, and the tables are
-//! written.
+//! From staged cubes to launches: each cube gets its place among the others, and the tables are written.
 
 use super::places::BlockPlaces;
 use super::staged::{StagedArray, align};
@@ -12,16 +11,16 @@ use shardpack_format::{Error, Result, bug, to_usize};
 use std::cmp::Reverse;
 use std::ops::Range;
 
-/// Bytes behind the last one in use that kernels may read.
+/// Bytes that kernels may read after the last used byte.
 const MARGIN: u64 = 64;
-/// Most cubes of a batch: blocks of a grid along one axis.
+/// Most cubes in a batch: the largest grid along one axis.
 pub(crate) const MOST_CUBES: usize = 65_535;
-/// Most bytes between the tables and before them.
+/// Most bytes of gaps between the tables and before them.
 pub(crate) const GAPS: usize = 5 * 16;
 
-/// Appends the tables of a batch to `tables`, whose first byte stands at `start` of the slot, a
-/// multiple of 16. Scratch ends at `scratch`. With each entry comes the number of the `shared` array
-/// whose blocks it takes, if it has none of its own.
+/// Appends the tables of a batch to `tables`, whose first byte is at `start` in the slot, a multiple of 16.
+/// Scratch ends at `scratch`. An entry without blocks of its own has the number of the `shared` array whose
+/// blocks it uses.
 pub(crate) fn assemble(
     entries: &[(&StagedArray, Option<usize>)],
     shared: &[&BlockPlaces],
@@ -57,13 +56,13 @@ pub(crate) fn assemble(
     }
     let streams_at = start + align(tables);
     let mut streams = Vec::new();
-    // Behind those of the rows come the status words of what they share.
+    // The status words of the shared arrays follow the rows' status words.
     let own = (0..).zip(entries).filter_map(|(row, (entry, _))| Some((row, entry.places.as_ref()?)));
     let places: Vec<(u32, &BlockPlaces)> = own.chain((count(rows.len())?..).zip(shared.iter().copied())).collect();
     for (row, places) in &places {
         streams.extend(places.tasks.streams.iter().map(|&task| StreamTask { row: *row, ..task }));
     }
-    // Zstd has a kernel of its own. Of each, those that take longest first: else a few warps work on when
+    // Zstd has its own kernel. In both lists the longest tasks come first, so that no few warps work on when
     // all others are done.
     let is_zstd = |task: &StreamTask| matches!(task.source, StreamSource::Zstd(_));
     streams.sort_unstable_by_key(|task| (!is_zstd(task), Reverse(task.toil())));
@@ -72,7 +71,7 @@ pub(crate) fn assemble(
     let pieces_at = start + align(tables);
     let pieces: Vec<&PieceTask> = places.iter().flat_map(|(_, places)| &places.tasks.pieces).collect();
     pieces.iter().for_each(|task| task.put(tables));
-    // Zero, as the kernels want them.
+    // Zero, as the kernels require.
     let status_at = start + align(tables);
     tables.resize(tables.len() + STATUS_BYTES * (rows.len() + shared.len()), 0);
     let cubes_at = start + align(tables);
@@ -98,22 +97,21 @@ pub(crate) fn assemble(
     })
 }
 
-/// What is to be done for a batch.
+/// Work for a batch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CubeWork {
     upload_bytes: usize,
     slot_bytes: u64,
     cubes: u32,
-    /// Arrays of which several of them take a part.
+    /// Number of arrays that several cubes share.
     shared: u32,
-    /// Of zstd, and others.
+    /// Streams of zstd, and other streams.
     frames: (u64, u32),
     streams: (u64, u32),
     pieces: (u64, u32),
     status_at: u64,
     cubes_at: u64,
-    /// Of the cube that needs most of them, warps of `cube_values`, blocks of `cube_quads` and of
-    /// `cube_noise`.
+    /// Most warps of `cube_values`, blocks of `cube_quads` and blocks of `cube_noise` for any cube.
     units: u32,
     quads: u32,
     noise: u32,
@@ -121,41 +119,40 @@ pub struct CubeWork {
 }
 
 impl CubeWork {
-    /// Bytes at the start of the slot that are to be uploaded.
+    /// Number of bytes at the start of the slot to upload.
     #[must_use]
     pub const fn upload_bytes(&self) -> usize {
         self.upload_bytes
     }
 
-    /// Bytes that the slot must have on the device: what is uploaded, and scratch behind it.
+    /// Bytes of the slot on the device: the uploaded bytes, and scratch after them.
     #[must_use]
     pub const fn slot_bytes(&self) -> u64 {
         self.slot_bytes
     }
 
-    /// Cubes of the batch.
+    /// Number of cubes in the batch.
     #[must_use]
     pub const fn cubes(&self) -> u32 {
         self.cubes
     }
 
-    /// Bytes that the output must have.
+    /// Bytes of the output.
     #[must_use]
     pub const fn out_bytes(&self) -> u64 {
         self.out_bytes
     }
 
-    /// Where in the slot the statuses are once the kernels have run: a word for each cube, and then one
-    /// for each array that several of them share, see [`Fault::of`](super::Fault::of). An upload sets
-    /// them to zero.
+    /// Range of the status words in the slot, written by the kernels: a word for each cube, then a word for
+    /// each shared array; see [`Fault::of`](super::Fault::of). An upload sets them to zero.
     #[must_use]
     pub fn statuses(&self) -> Range<usize> {
         let start = to_usize(self.status_at);
         start..start.saturating_add(STATUS_BYTES * (self.cubes as usize + self.shared as usize))
     }
 
-    /// The kernels to run, in this order, with the slot, the values that stay on the device (of
-    /// which there may be none) and the output at these addresses.
+    /// The kernels to run, in this order, with the addresses of the slot, of the values that stay on the
+    /// device (if any), and of the output.
     #[must_use]
     pub fn launches(&self, slot: u64, kept: u64, out: u64) -> [Launch; 6] {
         let status = slot + self.status_at;

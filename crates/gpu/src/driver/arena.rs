@@ -1,17 +1,15 @@
-//! Staging memory from which many threads claim parts, to fill them at the same time.
+//! Staging memory from which many threads claim parts, and which they fill at the same time.
 //!
-//! The rules, which the types uphold and nobody outside can break:
-//! 1. The state says what is handed out: from the front, and from the back. A claim takes bytes
+//! The types uphold these rules, and no other code can break them:
+//! 1. The state records the bytes that are handed out, from the front and from the back. A claim takes bytes
 //!    between the two, under a lock. So no byte belongs to two claims.
-//! 2. A claim borrows the arena. [`Arena::reset`] and [`Arena::memory`] need the arena for
-//!    themselves (`&mut self`), so they come when no claim is left, and the arena is not moved while
-//!    there are any.
-//!    What is filled for longer than that is a [`Loan`]: it holds the memory, and both fail as long as
-//!    somebody does.
-//! 3. What a device copies is not written: after [`Arena::memory`] nothing is handed out until
-//!    [`Arena::reset`], and that waits until all copies are done.
-//! 4. Nothing but a claim or a loan gives out bytes while they are possible: a [`Block`] gives a
-//!    pointer.
+//! 2. A claim borrows the arena. [`Arena::reset`] and [`Arena::memory`] need exclusive access to the arena
+//!    (`&mut self`), so they run when no claim is left, and the arena does not move while there are claims.
+//!    Bytes that are filled for longer are a [`Loan`]: it holds the memory, and both functions fail as long
+//!    as a loan exists.
+//! 3. Bytes that a device copies are not written: after [`Arena::memory`] nothing is handed out until
+//!    [`Arena::reset`], which waits until all copies are done.
+//! 4. While claims and loans are possible, only they give access to bytes: a [`Block`] gives only a pointer.
 #![allow(unsafe_code)]
 
 use super::block::Block;
@@ -23,9 +21,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// Parts begin at multiples of this.
 const ALIGN: usize = 16;
 
-/// A [`Block`] that is divided anew for each batch.
+/// A [`Block`] that is divided again for each batch.
 ///
-/// What is uploaded in one piece is claimed from the front, what goes somewhere else from the back.
+/// Bytes that are uploaded in one piece are claimed from the front, other bytes from the back.
 ///
 /// ```
 /// use shardpack_gpu::kernels::{Arena, Heap};
@@ -40,28 +38,28 @@ const ALIGN: usize = 16;
 /// ```
 #[derive(Debug)]
 pub struct Arena<M> {
-    /// Loans hold it too.
+    /// Shared with loans.
     memory: Arc<M>,
     state: Mutex<ArenaState>,
 }
 
-/// A part of an [`Arena`], for whoever claimed it.
+/// A claimed part of an [`Arena`].
 #[derive(Debug)]
 pub struct ArenaPart<'a> {
-    /// Where it begins: a multiple of 16.
+    /// Offset of the part: a multiple of 16.
     pub at: usize,
-    /// Its bytes. What they hold is left from before.
+    /// Its bytes, with content left from earlier use.
     pub bytes: &'a mut [u8],
 }
 
-/// What is handed out, in multiples of [`ALIGN`].
+/// The bytes handed out, in multiples of [`ALIGN`].
 #[derive(Debug, Default)]
 struct ArenaState {
-    /// Bytes from the front.
+    /// Bytes handed out from the front.
     front: usize,
-    /// The first byte of the back.
+    /// First byte handed out from the back.
     back: usize,
-    /// Bytes between the two that are kept for later.
+    /// Bytes between the two that are reserved.
     reserved: usize,
 }
 
@@ -72,7 +70,7 @@ impl ArenaState {
 }
 
 impl<M: Block> Arena<M> {
-    /// All of `memory`.
+    /// Creates an arena of all of `memory`.
     ///
     /// # Errors
     /// As [`reset`](Self::reset).
@@ -82,16 +80,16 @@ impl<M: Block> Arena<M> {
         Ok(arena)
     }
 
-    /// Bytes that can be handed out.
+    /// Size in bytes.
     #[must_use]
     pub fn size(&self) -> usize {
         self.memory.size() / ALIGN * ALIGN
     }
 
-    /// Begins again: everything is free. Waits until no device uses the memory.
+    /// Frees everything, after waiting until no device uses the memory.
     ///
     /// # Errors
-    /// `Driver` if the device has failed, `Lent` if a loan is left; then nothing can be claimed.
+    /// `Driver` if the device has failed, `Lent` if a loan is left. After an error nothing can be claimed.
     pub fn reset(&mut self) -> Result<(), GpuError> {
         let back = self.size();
         self.memory()?.settle()?;
@@ -99,7 +97,7 @@ impl<M: Block> Arena<M> {
         Ok(())
     }
 
-    /// A part behind those that were claimed so far; `None` if there is no room for it.
+    /// Claims a part after the parts claimed so far; `None` if it does not fit.
     pub fn claim(&self, len: usize) -> Option<ArenaPart<'_>> {
         self.hand_out(len, |state, taken| {
             state.front += taken;
@@ -107,7 +105,7 @@ impl<M: Block> Arena<M> {
         })
     }
 
-    /// A part at the end, before those that were claimed there.
+    /// Claims a part at the end, before the parts claimed there.
     pub fn claim_back(&self, len: usize) -> Option<ArenaPart<'_>> {
         self.hand_out(len, |state, taken| {
             state.back -= taken;
@@ -115,15 +113,15 @@ impl<M: Block> Arena<M> {
         })
     }
 
-    /// A part as [`claim`](Self::claim) gives it, for several threads: cut into parts of `step` bytes.
+    /// Claims bytes like [`claim`](Self::claim), cut into parts of `step` bytes for several threads.
     pub fn lend(&self, len: usize, step: usize) -> Option<(Loan<M>, Vec<LoanPart<M>>)> {
         let bytes = self.claim(len)?.range();
-        // SAFETY: the claim was alone with these bytes, and is given up. Nobody gets them again, nor
-        // the whole memory, while a loan holds it: rule 2.
+        // SAFETY: the claim had exclusive access to these bytes, and is given up. The bytes, and the whole
+        // memory, are not handed out again while a loan holds the memory: rule 2.
         Some(unsafe { Loan::new(&self.memory, bytes, step) })
     }
 
-    /// Keeps so many bytes from being claimed; `false` if there are not so many.
+    /// Reserves `len` bytes, so that they cannot be claimed. Returns `false` if fewer are free.
     pub fn reserve(&self, len: usize) -> bool {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let fits = len <= state.free();
@@ -131,18 +129,18 @@ impl<M: Block> Arena<M> {
         fits
     }
 
-    /// What is reserved can be claimed from now on.
+    /// Allows claims of the reserved bytes.
     pub fn release(&mut self) {
         self.state_mut().reserved = 0;
     }
 
-    /// Bytes at the front that are handed out.
+    /// Number of bytes handed out at the front.
     #[must_use]
     pub fn used(&self) -> usize {
         self.state.lock().unwrap_or_else(PoisonError::into_inner).front
     }
 
-    /// The memory itself. Nothing can be claimed from now on, until [`reset`](Self::reset).
+    /// Returns the memory itself. Nothing can be claimed until the next [`reset`](Self::reset).
     ///
     /// # Errors
     /// `Lent` if a loan is left.
@@ -155,7 +153,8 @@ impl<M: Block> Arena<M> {
         self.state.get_mut().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// `take` moves one end of what is free by the bytes that it is told, and says where they begin.
+    /// Claims `len` bytes. `take` moves one end of the free range by this number, and returns the start of
+    /// the claimed bytes.
     fn hand_out(&self, len: usize, take: impl FnOnce(&mut ArenaState, usize) -> usize) -> Option<ArenaPart<'_>> {
         let taken = len.checked_next_multiple_of(ALIGN)?;
         let at = {
@@ -165,15 +164,15 @@ impl<M: Block> Arena<M> {
             }
             take(&mut state, taken)
         };
-        // SAFETY: `len` bytes from `at` on were free and are within the block: rule 1. Nobody has
-        // them but this claim, until `self` is borrowed exclusively: rules 2 to 4.
+        // SAFETY: `len` bytes from `at` on were free and are within the block: rule 1. Only this claim has
+        // access to them until `self` is borrowed exclusively: rules 2 to 4.
         let bytes = unsafe { std::slice::from_raw_parts_mut(self.memory.start().as_ptr().add(at), len) };
         Some(ArenaPart { at, bytes })
     }
 }
 
 impl ArenaPart<'_> {
-    /// Where it is.
+    /// Range of the part in the memory.
     #[must_use]
     pub const fn range(&self) -> Range<usize> {
         self.at..self.at + self.bytes.len()
@@ -281,7 +280,7 @@ mod tests {
             assert_eq!(loan.bytes().is_none(), held);
             parts.clear();
         }
-        // It outlives the arena.
+        // The part outlives the arena.
         parts.extend(Arena::new(Heap::new(16)).unwrap().lend(16, 16).unwrap().1);
         parts[0].bytes().fill(3);
         drop(loan);
@@ -289,7 +288,7 @@ mod tests {
         assert_eq!(arena.claim(64).unwrap().at, 0);
     }
 
-    /// A device that has failed while it read the memory.
+    /// A device that fails while it reads the memory.
     struct Lost(Heap, bool);
 
     // SAFETY: as for `Heap`.

@@ -1,4 +1,4 @@
-//! Memory that an [`Arena`](super::Arena) divides: of the host, or pinned.
+//! Memory that an [`Arena`](super::Arena) divides: ordinary host memory, or pinned.
 #![allow(unsafe_code)]
 
 use super::error::GpuError;
@@ -8,44 +8,44 @@ use std::ptr::NonNull;
 /// Memory that an [`Arena`](super::Arena) divides.
 ///
 /// # Safety
-/// `start` is the begin of `size` bytes that are initialised, belong to the value alone, and may be
-/// written through this pointer as long as the value is shared and neither moved nor dropped.
+/// `start` points to `size` initialised bytes that belong to the value alone, and may be written through this
+/// pointer as long as the value is shared and neither moved nor dropped.
 pub unsafe trait Block: Send + Sync {
-    /// Its first byte.
+    /// Pointer to the first byte.
     fn start(&self) -> NonNull<u8>;
 
-    /// Its bytes.
+    /// Size in bytes.
     fn size(&self) -> usize;
 
-    /// Waits until nobody else, such as a device, reads or writes it.
+    /// Waits until no device or other user reads or writes the memory.
     ///
     /// # Errors
     /// `Driver` if the device has failed.
     fn settle(&mut self) -> Result<(), GpuError>;
 }
 
-/// Memory of the host, for tests and for devices that are played there.
+/// Ordinary host memory, for tests and for played devices.
 #[derive(Debug)]
 pub struct Heap(Box<[UnsafeCell<u8>]>);
 
-// SAFETY: a shared `Heap` gives a pointer only; who writes through it follows the rules of `arena.rs`.
+// SAFETY: a shared `Heap` gives only a pointer; writes through it follow the rules of `arena.rs`.
 unsafe impl Sync for Heap {}
 
 impl Heap {
-    /// As many bytes, all zero.
+    /// Allocates `len` bytes, all zero.
     #[must_use]
     pub fn new(len: usize) -> Self {
         Self((0..len).map(|_| UnsafeCell::new(0)).collect())
     }
 
-    /// What it holds.
+    /// The content, mutable.
     pub fn bytes_mut(&mut self) -> &mut [u8] {
         // SAFETY: the box has as many bytes, and it is borrowed exclusively.
         unsafe { std::slice::from_raw_parts_mut(self.start().as_ptr(), self.size()) }
     }
 }
 
-// SAFETY: the box owns the bytes, which are in cells: they may be written while it is shared.
+// SAFETY: the box owns the bytes, which are in cells: they may be written while the box is shared.
 unsafe impl Block for Heap {
     fn start(&self) -> NonNull<u8> {
         NonNull::from(&*self.0).cast()

@@ -12,7 +12,7 @@ impl Stream {
     /// Copies `range` of `from` to `to`, from its byte `at` on.
     ///
     /// # Errors
-    /// `Range` if one of the two does not have these bytes; `Driver` if the driver refuses.
+    /// `Range` if a range exceeds its memory; `Driver` if a driver call fails.
     pub fn upload(&self, from: &mut Pinned, range: Range<usize>, to: &Memory, at: usize) -> Result<(), GpuError> {
         let count = range.len();
         within("pinned memory", from.len(), range.start, count)?;
@@ -21,8 +21,8 @@ impl Stream {
             return Ok(());
         }
         let _current = self.device.bind()?;
-        // SAFETY: both ranges are within their memory. `from` hands out nothing and is not freed
-        // before the event that is recorded next; `to` is not freed before the device is idle.
+        // SAFETY: both ranges are within their memory. `from` hands out no bytes and is not freed before the
+        // event that is recorded next; `to` is not freed before the device is idle.
         unsafe {
             let from = std::slice::from_raw_parts(from.start().as_ptr().add(range.start), count);
             result::memcpy_htod_async(to.address() + at as u64, from, self.handle)
@@ -34,7 +34,7 @@ impl Stream {
     /// Copies `range` of `from` to `to`, from its byte `at` on.
     ///
     /// # Errors
-    /// `Range` if one of the two does not have these bytes; `Driver` if the driver refuses.
+    /// `Range` if a range exceeds its memory; `Driver` if a driver call fails.
     pub fn download(&self, from: &Memory, range: Range<usize>, to: &mut Pinned, at: usize) -> Result<(), GpuError> {
         let count = range.len();
         within("memory of the device", from.len(), range.start, count)?;
@@ -43,7 +43,7 @@ impl Stream {
             return Ok(());
         }
         let _current = self.device.bind()?;
-        // SAFETY: as for `upload`. The call takes the place and the length of the slice only.
+        // SAFETY: as for `upload`. The call uses only the address and the length of the slice.
         unsafe {
             let to = std::slice::from_raw_parts_mut(to.start().as_ptr().add(at), count);
             result::memcpy_dtoh_async(to, from.address() + range.start as u64, self.handle)
@@ -52,10 +52,10 @@ impl Stream {
         to.used_by(self)
     }
 
-    /// Copies bytes of the host that are not pinned, and waits until they are copied.
+    /// Copies unpinned host bytes to the device, and waits for the copy.
     ///
     /// # Errors
-    /// `Range` if `to` does not have these bytes; `Driver` if the driver refuses.
+    /// `Range` if `to` is too short; `Driver` if a driver call fails.
     pub fn write(&self, from: &[u8], to: &Memory, at: usize) -> Result<(), GpuError> {
         within("memory of the device", to.len(), at, from.len())?;
         if from.is_empty() {
@@ -68,10 +68,10 @@ impl Stream {
         copied.map_err(GpuError::of("cuMemcpyHtoDAsync"))
     }
 
-    /// Copies to bytes of the host that are not pinned, and waits until they are copied.
+    /// Copies device bytes to unpinned host memory, and waits for the copy.
     ///
     /// # Errors
-    /// `Range` if `from` does not have these bytes; `Driver` if the driver refuses.
+    /// `Range` if `from` is too short; `Driver` if a driver call fails.
     pub fn read(&self, from: &Memory, at: usize, to: &mut [u8]) -> Result<(), GpuError> {
         within("memory of the device", from.len(), at, to.len())?;
         if to.is_empty() {
@@ -84,10 +84,10 @@ impl Stream {
         copied.map_err(GpuError::of("cuMemcpyDtoHAsync"))
     }
 
-    /// Makes all bytes of `range` zero.
+    /// Sets all bytes of `range` to zero.
     ///
     /// # Errors
-    /// `Range` if `memory` does not have them; `Driver` if the driver refuses.
+    /// `Range` if `memory` is too short; `Driver` if a driver call fails.
     pub fn zero(&self, memory: &Memory, range: Range<usize>) -> Result<(), GpuError> {
         within("memory of the device", memory.len(), range.start, range.len())?;
         if range.is_empty() {

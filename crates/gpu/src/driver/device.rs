@@ -1,4 +1,4 @@
-//! A device and its primary context, which is shared with every other library of the process.
+//! A device and its primary context, which every library of the process shares.
 #![allow(unsafe_code)]
 
 use super::error::GpuError;
@@ -21,24 +21,24 @@ pub struct Device {
     context: Arc<Context>,
 }
 
-/// What a device is.
+/// Properties of a device.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Properties {
-    /// Its number.
+    /// Number of the device.
     pub ordinal: u32,
-    /// Its name, as the driver says it.
+    /// Name, as reported by the driver.
     pub name: String,
-    /// Its multiprocessors.
+    /// Number of multiprocessors.
     pub multiprocessors: u32,
-    /// Major and minor number of its compute capability.
+    /// Major and minor number of the compute capability.
     pub capability: (u32, u32),
-    /// Bytes of its memory.
+    /// Size of the device's memory in bytes.
     pub memory_bytes: u64,
 }
 
 /// The CUDA of driver 525, the first that takes PTX 8.0.
 const DRIVER: (u32, u32) = (12, 0);
-/// What the kernels are compiled for.
+/// Lowest compute capability of the kernels.
 const CAPABILITY: (u32, u32) = (7, 5);
 
 fn driver_version() -> Result<(u32, u32), GpuError> {
@@ -59,13 +59,13 @@ struct Context {
     device: sys::CUdevice,
     handle: sys::CUcontext,
     properties: Properties,
-    /// The process that has the device: a fork does not have it, whatever handles it finds.
+    /// The process that opened the device. A fork cannot use it, although it inherits the handles.
     pid: u32,
 }
 
 // SAFETY: a context may be made current in any thread, and in several at a time.
 unsafe impl Send for Context {}
-// SAFETY: as above; nothing of the value is ever changed.
+// SAFETY: as above; the value never changes.
 unsafe impl Sync for Context {}
 
 impl Drop for Context {
@@ -73,7 +73,7 @@ impl Drop for Context {
         if self.is_forked() {
             return;
         }
-        // SAFETY: retained once in `open`, released once here. An error has nobody to go to.
+        // SAFETY: retained once in `open`, released once here. `drop` cannot return an error.
         _ = unsafe { result::primary_ctx::release(self.device) };
     }
 }
@@ -85,24 +85,23 @@ impl Context {
 }
 
 impl Device {
-    /// Opens a device by its number: its primary context, which other libraries of the process use
-    /// too.
+    /// Opens a device by its number. Uses its primary context, which other libraries of the process share.
     ///
     /// # Errors
-    /// `NoDriver` if there is no driver; `NoDevice` if there are not so many devices; `TooOld` if the
-    /// kernels are not for the driver or the device; `Driver` if the driver refuses.
+    /// `NoDriver` if there is no driver; `NoDevice` if there is no device of this number; `TooOld` if the
+    /// driver or the device is too old for the kernels; `Driver` if a driver call fails.
     pub fn open(ordinal: u32) -> Result<Self, GpuError> {
-        // SAFETY: loads a library, whose initialisers are the driver's. Asked first, because every
+        // SAFETY: loads a library, whose initialisers are the driver's. This call comes first, because every
         // other call panics without a driver.
         if !unsafe { sys::is_culib_present() } {
             return Err(GpuError::NoDriver);
         }
-        // A driver without a device says so here.
+        // A driver without a device reports it here.
         match result::init() {
             Err(error) if error.0 == sys::CUresult::CUDA_ERROR_NO_DEVICE => {
                 return Err(GpuError::NoDevice { ordinal, count: 0 });
             }
-            // The library that programs are linked with, in place of the driver.
+            // A stub library for linking was found in place of the driver.
             Err(error) if error.0 == sys::CUresult::CUDA_ERROR_STUB_LIBRARY => return Err(GpuError::NoDriver),
             other => other.map_err(GpuError::of("cuInit"))?,
         }
@@ -137,39 +136,39 @@ impl Device {
         Ok(Self { context: Arc::new(Context { device, handle, properties, pid: std::process::id() }) })
     }
 
-    /// What it is.
+    /// Properties of the device.
     #[must_use]
     pub fn properties(&self) -> &Properties {
         &self.context.properties
     }
 
-    /// Bytes of its memory that are free, and all of them.
+    /// Free bytes of the device's memory, and total bytes.
     ///
     /// # Errors
-    /// `Driver` if the driver refuses.
+    /// `Driver` if a driver call fails.
     pub fn free_bytes(&self) -> Result<(u64, u64), GpuError> {
         let _current = self.bind()?;
         let (free, total) = result::mem_get_info().map_err(GpuError::of("cuMemGetInfo"))?;
         Ok((free as u64, total as u64))
     }
 
-    /// Waits for all that this process does on the device.
+    /// Waits for all work of this process on the device.
     ///
     /// # Errors
-    /// `Driver` if something that was launched has failed, or the device is lost.
+    /// `Driver` if an earlier launch has failed, or the device is lost.
     pub fn synchronize(&self) -> Result<(), GpuError> {
         let _current = self.bind()?;
         result::ctx::synchronize().map_err(GpuError::of("cuCtxSynchronize"))
     }
 
-    /// Whether this process is a fork of the one that opened it.
+    /// True if this process is a fork of the process that opened the device.
     pub(crate) fn is_forked(&self) -> bool {
         self.context.is_forked()
     }
 
-    /// Makes the context that of this thread, as each call of the driver wants it, until the result
-    /// is dropped: the thread may be a caller's, who works on another device. In a fork of the
-    /// process that opened the device, calls would crash: this is the error that keeps from them.
+    /// Makes the context current in this thread until the result is dropped, as driver calls require. The
+    /// thread may belong to a caller who works on another device. In a fork of the process that opened the
+    /// device, driver calls would crash, so this function returns an error first.
     pub(super) fn bind(&self) -> Result<Current, GpuError> {
         if self.context.is_forked() {
             return Err(GpuError::Forked);
@@ -184,16 +183,16 @@ impl Device {
     }
 }
 
-/// What this thread may call while a stream is captured, and what it might before. As a rule, nobody
-/// may wait or allocate as long as any thread captures; but nothing here is in a stream that somebody
-/// else captures.
+/// Sets the calls that this thread may make during a stream capture, and returns the former mode. By default,
+/// no thread may wait or allocate while any thread captures. None of our work is in a stream that another
+/// library captures, so this is safe.
 fn relaxed(mut mode: sys::CUstreamCaptureMode) -> sys::CUstreamCaptureMode {
-    // SAFETY: a mode to read and write. An error leaves it as it is.
+    // SAFETY: a mode to read and write. An error does not change it.
     _ = unsafe { sys::cuThreadExchangeStreamCaptureMode(&raw mut mode) };
     mode
 }
 
-/// Makes a context the one of this thread, until this is dropped: then it is the former one again.
+/// Makes a context current in this thread until it is dropped, which restores the former context.
 #[must_use]
 #[derive(Debug)]
 pub(super) struct Current {
@@ -205,8 +204,8 @@ impl Drop for Current {
     fn drop(&mut self) {
         relaxed(self.former);
         let mut popped = std::ptr::null_mut();
-        // SAFETY: `bind` has pushed it in this thread, which the value cannot leave. An error has
-        // nobody to go to.
+        // SAFETY: `bind` pushed the context in this thread, which the value cannot leave. `drop` cannot
+        // return an error.
         _ = unsafe { sys::cuCtxPopCurrent_v2(&raw mut popped) };
     }
 }

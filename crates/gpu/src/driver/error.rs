@@ -1,48 +1,48 @@
-//! What can go wrong between the host and the device.
+//! Errors of the host's work with a device.
 
 use cudarc::driver::result::DriverError;
 
-/// Why the device did not do what it was asked to.
+/// Reason why a request to the device failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum GpuError {
     /// There is no CUDA driver.
     #[error("CUDA driver: expected libcuda.so.1, found none")]
     NoDriver,
-    /// There are not so many devices.
+    /// There is no device of this number.
     #[error("CUDA device: expected a number below {count}, found: {ordinal}")]
     NoDevice {
-        /// The number that was asked for.
+        /// The requested number.
         ordinal: u32,
-        /// How many there are.
+        /// Number of devices.
         count: u32,
     },
-    /// A driver or a device that the kernels are not for.
+    /// The driver or the device is too old for the kernels.
     #[error("{what}: expected {}.{} or later, found: {}.{}", expected.0, expected.1, found.0, found.1)]
     TooOld {
-        /// What it is, and the number by which it counts.
+        /// Component (driver or device), and the kind of its version.
         what: &'static str,
-        /// The first one that will do.
+        /// Lowest sufficient version.
         expected: (u32, u32),
-        /// What there is.
+        /// Version found.
         found: (u32, u32),
     },
-    /// The host has not so much memory that it can pin.
+    /// The host cannot pin this much memory.
     #[error("pinned memory: {needed} bytes needed, which the host cannot pin")]
     Unpinned {
-        /// Bytes that were asked for.
+        /// Requested bytes.
         needed: u64,
     },
     /// The device's memory is full.
     #[error("{what}: {needed} bytes needed, {free} of {total} free on the device")]
     OutOfMemory {
-        /// What was to be allocated.
+        /// Purpose of the allocation.
         what: &'static str,
-        /// Bytes that were asked for.
+        /// Requested bytes.
         needed: u64,
-        /// Bytes of the device's memory that are free.
+        /// Free bytes of the device's memory.
         free: u64,
-        /// Bytes of the device's memory.
+        /// Total bytes of the device's memory.
         total: u64,
     },
     /// A range that is not within its memory.
@@ -50,33 +50,33 @@ pub enum GpuError {
     Range {
         /// The memory.
         what: &'static str,
-        /// Its bytes.
+        /// Size of the memory in bytes.
         len: u64,
-        /// Where the range begins.
+        /// Start of the range.
         offset: u64,
-        /// Bytes of the range.
+        /// Length of the range in bytes.
         count: u64,
     },
-    /// The device was opened by a process of which this one is a fork.
+    /// This process is a fork of the process that opened the device.
     #[error("CUDA device: expected the process that opened it, found a fork of that process")]
     Forked,
-    /// Memory that is to be uploaded, or used again, while threads still fill it.
+    /// Threads still fill memory that is to be uploaded or reused.
     #[error("staging memory: expected nobody who fills it, found parts that are lent")]
     Lent,
-    /// Anything else that the driver says.
+    /// Any other error of the driver.
     #[error("{call}: {name}: {text}")]
     Driver {
-        /// What was being done.
+        /// The failed call.
         call: &'static str,
         /// The driver's name for the error.
         name: String,
-        /// Its words.
+        /// The driver's message.
         text: String,
     },
 }
 
 impl GpuError {
-    /// What the driver says about a call.
+    /// Converts a driver error of this call.
     pub(super) fn of(call: &'static str) -> impl FnOnce(DriverError) -> Self {
         move |error| {
             let words = |found: Result<&std::ffi::CStr, DriverError>| {
@@ -87,7 +87,7 @@ impl GpuError {
     }
 }
 
-/// Whether `count` bytes at `offset` are within `len`.
+/// Fails unless `count` bytes at `offset` are within `len`.
 pub(super) fn within(what: &'static str, len: usize, offset: usize, count: usize) -> Result<(), GpuError> {
     match offset.checked_add(count) {
         Some(end) if end <= len => Ok(()),

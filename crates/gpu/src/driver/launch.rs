@@ -1,4 +1,4 @@
-//! What is launched: a kernel, how many threads, and its parameters.
+//! A launch: a kernel, its number of threads, and its parameters.
 
 /// Most bytes of a kernel's parameters.
 const MAX_BYTES: usize = 256;
@@ -8,7 +8,7 @@ const MAX_BYTES: usize = 256;
 pub struct Launch {
     /// The kernel's name.
     pub kernel: &'static str,
-    /// Blocks along x, y and z.
+    /// Number of blocks along x, y and z.
     pub grid: [u32; 3],
     /// Threads of a block along x, y and z.
     pub block: [u32; 3],
@@ -17,14 +17,14 @@ pub struct Launch {
 }
 
 impl Launch {
-    /// Whether there are blocks to run.
+    /// True if there are blocks to run.
     #[must_use]
     pub fn has_work(&self) -> bool {
         self.grid.iter().all(|n| *n > 0)
     }
 }
 
-/// The one struct that a kernel takes, laid out as C does it.
+/// The one struct that a kernel takes, with C layout.
 ///
 /// ```
 /// use shardpack_gpu::kernels::Params;
@@ -50,14 +50,14 @@ impl std::fmt::Debug for Params {
 }
 
 impl Params {
-    /// None yet.
+    /// No parameters yet.
     #[must_use]
     pub const fn new() -> Self {
         Self { words: [0; MAX_BYTES / 8], len: 0 }
     }
 
-    /// And an address, or another number of 64 bits. What is beyond the room for parameters is left
-    /// out; every kernel's own size is tested.
+    /// Appends an address, or another number of 64 bits. Parameters beyond the maximum size are dropped; a
+    /// test checks every kernel's size.
     #[must_use]
     pub fn address(mut self, value: u64) -> Self {
         let word = self.len.div_ceil(8);
@@ -68,11 +68,11 @@ impl Params {
         self
     }
 
-    /// And a number of 32 bits.
+    /// Appends a number of 32 bits.
     #[must_use]
     pub fn u32(mut self, value: u32) -> Self {
         if let Some(to) = self.words.get_mut(self.len / 8) {
-            // The first of two is in the lower half: the device, and every host that has one, is
+            // The first number of two is in the lower half: the device, and every host that has one, is
             // little-endian.
             *to |= u64::from(value) << (self.len % 8 * 8);
         }
@@ -80,13 +80,13 @@ impl Params {
         self
     }
 
-    /// And a float.
+    /// Appends a float.
     #[must_use]
     pub fn f32(self, value: f32) -> Self {
         self.u32(value.to_bits())
     }
 
-    /// The bytes, up to a multiple of 8.
+    /// The parameters' bytes, padded to a multiple of 8.
     #[must_use]
     pub fn bytes(&self) -> Vec<u8> {
         self.words.iter().take(self.len.div_ceil(8)).flat_map(|word| word.to_le_bytes()).collect()

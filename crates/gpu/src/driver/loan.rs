@@ -1,11 +1,12 @@
-//! A part of an arena that several threads fill side by side.
+//! A part of an arena that several threads fill at the same time.
 //!
-//! What [`Arena`](super::Arena) says of claims holds here by counting instead of borrowing:
-//! 1. A loan and each of its parts hold a reference to the memory. The arena begins again, and gives
-//!    its memory to a device, only when it has the only one.
-//! 2. Parts are made once, when the loan is, one after the other without a gap. So no byte belongs
-//!    to two, and each gives its bytes to one caller at a time (`&mut self`).
-//! 3. The loan gives out its bytes, for reading, when all its parts are dropped, and none can come.
+//! The rules of [`Arena`](super::Arena) for claims hold here by counting instead of borrowing:
+//! 1. A loan and each of its parts hold a reference to the memory. The arena starts over, or gives its memory
+//!    to a device, only when it has the only reference.
+//! 2. Parts are made once, with the loan, one after the other without a gap. So no byte belongs to two parts,
+//!    and each part gives its bytes to one caller at a time (`&mut self`).
+//! 3. The loan gives access to its bytes, for reading, when all its parts are dropped and no more can be
+//!    made.
 #![allow(unsafe_code)]
 
 use super::block::Block;
@@ -13,7 +14,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Bytes of an arena that were lent to several threads: the right to read them when they are filled.
+/// Bytes of an arena that were lent to several threads: gives read access after they are filled.
 ///
 /// ```
 /// use shardpack_gpu::kernels::{Arena, Heap};
@@ -35,11 +36,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 pub struct Loan<M> {
     memory: Arc<M>,
     bytes: Range<usize>,
-    /// Parts that are not dropped.
+    /// Number of parts that are not dropped.
     left: Arc<AtomicUsize>,
 }
 
-/// A part of a [`Loan`]: the right to write it.
+/// A part of a [`Loan`]: gives write access.
 #[derive(Debug)]
 pub struct LoanPart<M> {
     memory: Arc<M>,
@@ -51,8 +52,8 @@ impl<M: Block> Loan<M> {
     /// Lends `bytes` of `memory` in parts of `step` bytes.
     ///
     /// # Safety
-    /// The bytes are within the memory. As long as others hold `memory`, nobody else reads or writes
-    /// these bytes.
+    /// The bytes are within the memory. As long as the loan or its parts hold `memory`, no other code reads
+    /// or writes these bytes.
     pub(super) unsafe fn new(memory: &Arc<M>, bytes: Range<usize>, step: usize) -> (Self, Vec<LoanPart<M>>) {
         let step = step.max(1);
         let count = bytes.len().div_ceil(step);
@@ -66,22 +67,21 @@ impl<M: Block> Loan<M> {
         (Self { memory: Arc::clone(memory), bytes, left }, parts)
     }
 
-    /// Where it begins: a multiple of 16.
+    /// Offset in the memory: a multiple of 16.
     #[must_use]
     pub const fn at(&self) -> usize {
         self.bytes.start
     }
 
-    /// What was filled in; `None` while there are parts.
+    /// Returns the filled bytes; `None` while there are parts.
     #[must_use]
     pub fn bytes(&self) -> Option<&[u8]> {
-        // Acquire: what was written to parts before they were dropped is seen.
+        // Acquire: makes writes to parts before they were dropped visible.
         if self.left.load(Ordering::Acquire) != 0 {
             return None;
         }
-        // SAFETY: the bytes are within the memory, which is initialised and lives as long as `self`.
-        // No part is left that could write them, and none can be made; nobody else does, as `new`
-        // demands.
+        // SAFETY: the bytes are within the memory, which is initialised and lives as long as `self`. No part
+        // is left that could write them, none can be made, and no other code writes them, as `new` requires.
         Some(unsafe {
             std::slice::from_raw_parts(self.memory.start().as_ptr().add(self.bytes.start), self.bytes.len())
         })
@@ -89,10 +89,10 @@ impl<M: Block> Loan<M> {
 }
 
 impl<M: Block> LoanPart<M> {
-    /// Its bytes. What they hold is left from before.
+    /// Its bytes, with content left from earlier use.
     pub fn bytes(&mut self) -> &mut [u8] {
-        // SAFETY: as in `Loan::bytes`; the bytes are those of no other part, `self` is borrowed
-        // exclusively, and the loan gives out nothing while `self` lives.
+        // SAFETY: as in `Loan::bytes`; the bytes belong to no other part, `self` is borrowed exclusively, and
+        // the loan gives no access while `self` lives.
         unsafe { std::slice::from_raw_parts_mut(self.memory.start().as_ptr().add(self.bytes.start), self.bytes.len()) }
     }
 }

@@ -1,4 +1,4 @@
-//! Memory of the device, and host memory that it reads and writes by itself.
+//! Memory of the device, and host memory that the device reads and writes directly.
 #![allow(unsafe_code)]
 
 use super::Device;
@@ -18,10 +18,10 @@ pub struct Memory {
 }
 
 impl Memory {
-    /// Allocates `len` bytes, at least one. What they hold is unspecified.
+    /// Allocates `len` bytes, at least one, with unspecified content.
     ///
     /// # Errors
-    /// `OutOfMemory` with figures; `Driver` if the driver refuses.
+    /// `OutOfMemory` with figures; `Driver` if a driver call fails.
     pub fn new(device: &Device, len: usize) -> Result<Self, GpuError> {
         let _current = device.bind()?;
         // SAFETY: freed once, in `drop`.
@@ -31,19 +31,19 @@ impl Memory {
         }
     }
 
-    /// Where it is, as kernels take it.
+    /// Address, as kernels take it.
     #[must_use]
     pub const fn address(&self) -> u64 {
         self.address
     }
 
-    /// Its bytes.
+    /// Size in bytes.
     #[must_use]
     pub const fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether it has none.
+    /// True if the size is 0.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.len == 0
@@ -52,7 +52,7 @@ impl Memory {
 
 impl Drop for Memory {
     fn drop(&mut self) {
-        // What still uses it comes to its end first. In a fork there is nothing to free.
+        // Freeing waits for work that still uses the memory. In a fork there is nothing to free.
         let Ok(_current) = self.device.bind() else { return };
         _ = self.device.synchronize();
         // SAFETY: allocated in `new`, freed once.
@@ -60,20 +60,20 @@ impl Drop for Memory {
     }
 }
 
-/// Host memory that is pinned: the device copies from it and to it by itself.
+/// Pinned host memory: the device copies from it and to it directly.
 #[derive(Debug)]
 pub struct Pinned {
     device: Device,
     bytes: NonNull<u8>,
     len: usize,
-    /// Recorded behind the last copy.
+    /// Recorded after the last copy.
     copied: Event,
     is_copying: bool,
 }
 
-// SAFETY: it owns its bytes, as a `Box` would.
+// SAFETY: the value owns its bytes, like a `Box`.
 unsafe impl Send for Pinned {}
-// SAFETY: shared, it only reads.
+// SAFETY: shared access only reads.
 unsafe impl Sync for Pinned {}
 
 impl Pinned {
@@ -81,11 +81,11 @@ impl Pinned {
     /// machine.
     ///
     /// # Errors
-    /// `Unpinned` if there is not so much; `Driver` if the driver refuses.
+    /// `Unpinned` if the host cannot pin this much; `Driver` if a driver call fails.
     pub fn new(device: &Device, len: usize) -> Result<Self, GpuError> {
         let _current = device.bind()?;
-        // Of every context of the process; cached by the host, which reads what it wrote.
-        // SAFETY: freed once, in `drop`.
+        // Valid in every context of the process, and cached by the host, which reads its own writes. SAFETY:
+        // freed once, in `drop`.
         let bytes = match unsafe { result::malloc_host(len.max(1), sys::CU_MEMHOSTALLOC_PORTABLE) } {
             Ok(bytes) => bytes.cast::<u8>(),
             Err(error) => return Err(unpinned(error, len)),
@@ -93,7 +93,7 @@ impl Pinned {
         let Some(bytes) = NonNull::new(bytes) else {
             return Err(GpuError::Unpinned { needed: len as u64 });
         };
-        // SAFETY: as many bytes were allocated, and nobody else knows of them.
+        // SAFETY: this number of bytes was allocated, and no other code has the pointer.
         unsafe { bytes.write_bytes(0, len.max(1)) };
         let copied = match Event::new(device) {
             Ok(event) => event,
@@ -106,33 +106,33 @@ impl Pinned {
         Ok(Self { device: device.clone(), bytes, len, copied, is_copying: false })
     }
 
-    /// Its bytes.
+    /// Size in bytes.
     #[must_use]
     pub const fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether it has none.
+    /// True if the size is 0.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// What it holds. Waits until the last copy from it or to it is done.
+    /// The content, mutable. Waits until the last copy from it or to it is done.
     ///
     /// # Errors
-    /// `Driver` if something that was launched has failed, or the device is lost.
+    /// `Driver` if an earlier launch has failed, or the device is lost.
     pub fn bytes_mut(&mut self) -> Result<&mut [u8], GpuError> {
         if self.is_copying {
             self.copied.synchronize()?;
             self.is_copying = false;
         }
-        // SAFETY: `len` bytes were allocated and written; no copy goes on, and `self` is borrowed
+        // SAFETY: `len` bytes were allocated and written; no copy is in progress, and `self` is borrowed
         // exclusively.
         Ok(unsafe { std::slice::from_raw_parts_mut(self.bytes.as_ptr(), self.len) })
     }
 
-    /// Notes that a copy was begun on `stream`. If that cannot be noted, waits for it.
+    /// Records that a copy was started on `stream`. If recording fails, waits for the copy.
     pub(super) fn used_by(&mut self, stream: &Stream) -> Result<(), GpuError> {
         match self.copied.record(stream) {
             Ok(()) => {
@@ -147,7 +147,7 @@ impl Pinned {
     }
 }
 
-// SAFETY: the bytes were allocated and written in `new`, and are the value's own until it is dropped;
+// SAFETY: the bytes were allocated and written in `new`, and belong to the value until it is dropped;
 // `bytes_mut` waits for the last copy.
 unsafe impl Block for Pinned {
     fn start(&self) -> NonNull<u8> {
@@ -169,7 +169,7 @@ impl Drop for Pinned {
         if self.is_copying {
             _ = self.copied.synchronize();
         }
-        // SAFETY: allocated in `new`, freed once; no copy goes on.
+        // SAFETY: allocated in `new`, freed once; no copy is in progress.
         _ = unsafe { result::free_host(self.bytes.as_ptr().cast::<c_void>()) };
     }
 }

@@ -1,16 +1,15 @@
-//! The CUDA driver, found at run time: the fence around it, with a safe API.
+//! A safe API around the CUDA driver, which is found at run time.
 //!
-//! A build needs no CUDA, and a machine without a GPU is told so by [`Device::open`]. What is
-//! copied or computed happens later, in the order of a [`Stream`]; host memory that a copy uses is
-//! not handed out before the copy is done, and memory is not freed while the device may still use
-//! it.
+//! A build needs no CUDA, and without a GPU [`Device::open`] returns an error. Copies and kernels run later,
+//! in the order of a [`Stream`]. Host memory in use by a copy is not handed out before the copy is done, and
+//! memory is not freed while the device may still use it.
 //!
-//! Kernels are this crate's own, and only it can launch them. They check what they read where it
-//! could be damaged, and the numbers that they go by are checked by the host: that is why launching
-//! one is safe for the host, whatever the bytes.
+//! Only this crate can launch its kernels. Kernels check the input that could be damaged, and the host checks
+//! the numbers in their parameters and tables. So launching a kernel is safe for the host with any input
+//! bytes.
 //!
-//! A call makes the device's context that of the calling thread, and the former one again before it
-//! returns.
+//! Each call makes the device's context current in the calling thread, and restores the former context before
+//! it returns.
 
 mod arena;
 mod block;

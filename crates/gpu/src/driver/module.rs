@@ -15,18 +15,17 @@ pub struct Module {
     kernels: BTreeMap<&'static str, sys::CUfunction>,
 }
 
-// SAFETY: the driver takes a function from any thread, and from several at a time; nothing is
-// changed after `load`.
+// SAFETY: the driver accepts a function from any thread, and from several at a time; nothing changes after
+// `load`.
 unsafe impl Send for Module {}
 // SAFETY: as above.
 unsafe impl Sync for Module {}
 
 impl Module {
-    /// Lets the driver compile `ptx`, or take it from its cache, and finds the kernels of the given
-    /// names.
+    /// Lets the driver compile `ptx`, or load it from its cache, and finds the kernels of the given names.
     ///
     /// # Errors
-    /// `Driver` if the driver does not take the PTX, or a kernel is missing.
+    /// `Driver` if the driver rejects the PTX, or a kernel is missing.
     pub(crate) fn load(device: &Device, ptx: &str, names: &[&'static str]) -> Result<Self, GpuError> {
         let _current = device.bind()?;
         let refused = |call| GpuError::of(call)(result::DriverError(sys::CUresult::CUDA_ERROR_INVALID_PTX));
@@ -52,10 +51,10 @@ impl Module {
 
 impl Drop for Module {
     fn drop(&mut self) {
-        // What still runs its kernels comes to its end first. In a fork there is nothing to unload.
+        // Unloading waits for running kernels. In a fork there is nothing to unload.
         let Ok(_current) = self.device.bind() else { return };
         _ = self.device.synchronize();
-        // SAFETY: loaded in `load`, unloaded once; whoever launches a kernel of it borrows it.
+        // SAFETY: loaded in `load`, unloaded once; launching a kernel borrows the module.
         _ = unsafe { result::module::unload(self.handle) };
     }
 }

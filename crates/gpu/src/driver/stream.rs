@@ -1,4 +1,4 @@
-//! Streams: what is copied and computed in order. Events: places in that order.
+//! Streams: copies and kernels in order. Events: places in that order.
 #![allow(unsafe_code)]
 
 use super::error::GpuError;
@@ -14,16 +14,16 @@ pub struct Stream {
     pub(super) handle: sys::CUstream,
 }
 
-// SAFETY: the driver takes a stream from any thread, and from several at a time.
+// SAFETY: the driver accepts a stream from any thread, and from several at a time.
 unsafe impl Send for Stream {}
 // SAFETY: as above.
 unsafe impl Sync for Stream {}
 
 impl Stream {
-    /// A new stream, which does not wait for the default stream.
+    /// Creates a stream that does not wait for the default stream.
     ///
     /// # Errors
-    /// `Driver` if the driver refuses.
+    /// `Driver` if a driver call fails.
     pub fn new(device: &Device) -> Result<Self, GpuError> {
         let _current = device.bind()?;
         let handle =
@@ -31,11 +31,11 @@ impl Stream {
         Ok(Self { device: device.clone(), handle })
     }
 
-    /// A new stream whose kernels go before those that others have not begun: for short ones that
-    /// somebody waits for.
+    /// Creates a stream whose kernels go before all kernels that have not begun: for short kernels whose
+    /// result a caller waits for.
     ///
     /// # Errors
-    /// `Driver` if the driver refuses.
+    /// `Driver` if a driver call fails.
     pub fn urgent(device: &Device) -> Result<Self, GpuError> {
         let _current = device.bind()?;
         let of = GpuError::of("cuStreamCreateWithPriority");
@@ -46,12 +46,12 @@ impl Stream {
         Ok(Self { device: device.clone(), handle })
     }
 
-    /// Launches a kernel of `module`. Nobody outside of this crate can: the addresses among the
-    /// parameters are the word of whoever wrote them.
+    /// Launches a kernel of `module`. Private to the crate, because the addresses in the parameters are
+    /// trusted.
     ///
     /// # Errors
-    /// `Driver` if there is no such kernel, or the driver refuses. What the kernel itself does
-    /// wrong is an error of a later call.
+    /// `Driver` if there is no such kernel, or a driver call fails. A fault of the kernel itself is an error
+    /// of a later call.
     pub(crate) fn run(&self, module: &Module, launch: &Launch) -> Result<(), GpuError> {
         if !launch.has_work() {
             return Ok(());
@@ -60,14 +60,15 @@ impl Stream {
         let kernel = module.kernel(launch.kernel)?;
         let _current = self.device.bind()?;
         let mut params = [launch.params.words().as_ptr().cast_mut().cast::<c_void>()];
-        // SAFETY: the kernel is of a module that is not unloaded before all is done, and takes one struct, of which
-        // the driver copies as many bytes as the kernel declares: `Params` has room for the
-        // largest. What kernels do with the numbers in it is said at the head of `driver`.
+        // SAFETY: the kernel is of a module that is not unloaded before all is done, and takes one struct, of
+        // which the driver copies as many bytes as the kernel declares: `Params` has room for the largest.
+        // The head of `driver` explains why the numbers in it are safe.
         unsafe { result::launch_kernel(kernel, (x, y, z), (a, b, c), 0, self.handle, &mut params) }
             .map_err(GpuError::of("cuLaunchKernel"))
     }
 
-    /// Milliseconds of a kernel by itself: the median of several runs between two marks.
+    /// Returns the milliseconds of a kernel alone on the device: the median of several runs between two
+    /// events.
     ///
     /// # Errors
     /// As [`run`](Self::run).
@@ -85,10 +86,10 @@ impl Stream {
         Ok(median)
     }
 
-    /// Lets what comes next wait until `event` has happened.
+    /// Makes later work of the stream wait for `event`.
     ///
     /// # Errors
-    /// `Driver` if the driver refuses.
+    /// `Driver` if a driver call fails.
     pub fn wait(&self, event: &Event) -> Result<(), GpuError> {
         let _current = self.device.bind()?;
         // SAFETY: both handles live.
@@ -96,10 +97,10 @@ impl Stream {
             .map_err(GpuError::of("cuStreamWaitEvent"))
     }
 
-    /// Waits on the host until all is done.
+    /// Waits on the host until all work of the stream is done.
     ///
     /// # Errors
-    /// `Driver` if something that was launched has failed, or the device is lost.
+    /// `Driver` if an earlier launch has failed, or the device is lost.
     pub fn synchronize(&self) -> Result<(), GpuError> {
         let _current = self.device.bind()?;
         // SAFETY: the handle lives.
@@ -110,7 +111,7 @@ impl Stream {
 impl Drop for Stream {
     fn drop(&mut self) {
         let Ok(_current) = self.device.bind() else { return };
-        // SAFETY: created in `new`, destroyed once; the driver keeps what is still in it.
+        // SAFETY: created in `new`, destroyed once; the driver completes the work that is still in it.
         _ = unsafe { result::stream::destroy(self.handle) };
     }
 }
@@ -122,16 +123,16 @@ pub struct Event {
     handle: sys::CUevent,
 }
 
-// SAFETY: the driver takes an event from any thread, and from several at a time.
+// SAFETY: the driver accepts an event from any thread, and from several at a time.
 unsafe impl Send for Event {}
 // SAFETY: as above.
 unsafe impl Sync for Event {}
 
 impl Event {
-    /// A new event, which has happened until it is recorded. Waiting for it lets the thread sleep.
+    /// Creates an event, which counts as done until it is recorded. Waiting for it lets the thread sleep.
     ///
     /// # Errors
-    /// `Driver` if the driver refuses.
+    /// `Driver` if a driver call fails.
     pub fn new(device: &Device) -> Result<Self, GpuError> {
         Self::with(device, sys::CUevent_flags::CU_EVENT_BLOCKING_SYNC)
     }
@@ -142,29 +143,29 @@ impl Event {
         Ok(Self { device: device.clone(), handle })
     }
 
-    /// Happens once all that was put into `stream` so far is done.
+    /// Records the event: it happens when all work now in `stream` is done.
     ///
     /// # Errors
-    /// `Driver` if the driver refuses.
+    /// `Driver` if a driver call fails.
     pub fn record(&self, stream: &Stream) -> Result<(), GpuError> {
         let _current = self.device.bind()?;
         // SAFETY: both handles live.
         unsafe { result::event::record(self.handle, stream.handle) }.map_err(GpuError::of("cuEventRecord"))
     }
 
-    /// Happens once all that somebody else put into a stream of the same context so far is done.
-    /// `false` if the stream is being captured: then nothing of it is done now, and the event would
-    /// become a part of what is captured.
+    /// Records the event in another library's stream of the same context: it happens when all work now in
+    /// that stream is done. Returns `false` if the stream is being captured: its work then does not run now,
+    /// and the event would become a part of the capture.
     ///
     /// # Errors
-    /// `Driver` if the driver refuses.
+    /// `Driver` if a driver call fails.
     pub fn record_foreign(&self, stream: StreamHandle) -> Result<bool, GpuError> {
         let _current = self.device.bind()?;
         let stream =
             std::ptr::with_exposed_provenance_mut::<sys::CUstream_st>(usize::try_from(stream.handle()).unwrap_or(0));
         let none = sys::CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE;
         let mut status = none;
-        // SAFETY: the stream lives: whoever made its handle has promised it.
+        // SAFETY: the stream lives, as the creator of its handle promised.
         let asked = unsafe { sys::cuStreamIsCapturing(stream, &raw mut status) };
         asked.result().map_err(GpuError::of("cuStreamIsCapturing"))?;
         if status != none {
@@ -175,20 +176,20 @@ impl Event {
         Ok(true)
     }
 
-    /// Waits on the host until it has happened.
+    /// Waits on the host until the event has happened.
     ///
     /// # Errors
-    /// `Driver` if something that was launched has failed, or the device is lost.
+    /// `Driver` if an earlier launch has failed, or the device is lost.
     pub fn synchronize(&self) -> Result<(), GpuError> {
         let _current = self.device.bind()?;
         // SAFETY: the handle lives.
         unsafe { result::event::synchronize(self.handle) }.map_err(GpuError::of("cuEventSynchronize"))
     }
 
-    /// Milliseconds from `self` to `later`, both of which have happened.
+    /// Returns the milliseconds from `self` to `later`, both of which have happened.
     ///
     /// # Errors
-    /// `Driver` if one of them was never recorded, or has not happened.
+    /// `Driver` if one of the events was never recorded, or has not happened.
     pub fn milliseconds_to(&self, later: &Self) -> Result<f32, GpuError> {
         let _current = self.device.bind()?;
         // SAFETY: both handles live.
@@ -199,7 +200,7 @@ impl Event {
 impl Drop for Event {
     fn drop(&mut self) {
         let Ok(_current) = self.device.bind() else { return };
-        // SAFETY: created in `with`, destroyed once; the driver keeps it while it is in use.
+        // SAFETY: created in `with`, destroyed once; the driver keeps the event while it is in use.
         _ = unsafe { result::event::destroy(self.handle) };
     }
 }

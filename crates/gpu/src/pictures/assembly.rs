@@ -1,5 +1,4 @@
-//! From staged pictures to a batch: each gets its place among the others, and the tables are
-//! written.
+//! From staged pictures to a batch: each picture gets its place among the others, and the tables are written.
 
 use super::Reason;
 use super::batch::{PictureBatch, PictureRow, Sections, Writes};
@@ -9,16 +8,15 @@ use super::staged::StagedPicture;
 use super::totals::Totals;
 use std::cmp::Reverse;
 
-/// Appends the tables of a batch to `tables`, whose first byte stands at `start` among those that
-/// are uploaded, a multiple of 16, behind those of the pictures. The pictures' rows are in the
-/// order of `entries`.
+/// Appends the tables of a batch to `tables`, whose first byte is at `start` in the upload, a multiple of 16,
+/// after the pictures' bytes. The pictures' rows are in the order of `entries`.
 ///
 /// # Errors
-/// `Full` if there is more of something than 32 bits count.
+/// `Full` if a count exceeds 32 bits.
 pub(crate) fn assemble(entries: &[&StagedPicture], start: usize, tables: &mut Vec<u8>) -> Result<PictureBatch, Reason> {
     let mut befores = Vec::with_capacity(entries.len());
     let mut totals = Totals::default();
-    // Where the levels of each picture are that is changed, in words.
+    // Offset of the levels of each changed picture, in words.
     let (mut levels, mut words) = (Vec::with_capacity(entries.len()), 0);
     for entry in entries {
         befores.push(totals);
@@ -26,8 +24,8 @@ pub(crate) fn assemble(entries: &[&StagedPicture], start: usize, tables: &mut Ve
         levels.push(words);
         words += entry.changes.words(entry.size());
     }
-    // Where the kernels put a segment's words depends on both its place and its number, so that
-    // both must ascend together, whoever came first to the staging memory.
+    // The kernels' place for a segment's words depends on both its place and its number, so both must ascend
+    // together, in whatever order the pictures came to the staging memory.
     let mut by_place: Vec<usize> = (0..entries.len()).collect();
     by_place.sort_unstable_by_key(|&n| entries.get(n).map(|entry| first_byte(entry)));
     let mut segments = 0;
@@ -59,7 +57,7 @@ pub(crate) fn assemble(entries: &[&StagedPicture], start: usize, tables: &mut Ve
     for (picture, entry) in (0..).zip(entries) {
         groups.extend(entry.groups().map(|first| (entry.frame.segment_blocks(), [picture, first])));
     }
-    // Longest segments first, so that none of them is begun when the others are done.
+    // Longest segments first, so that no long segment starts when the others are done.
     groups.sort_by_key(|&(blocks, _)| Reverse(blocks));
     groups.iter().for_each(|&(_, group)| TableWriter(tables).u32s(group));
     sections.tiles = align(tables);
@@ -134,12 +132,12 @@ fn first_byte(entry: &StagedPicture) -> u32 {
     entry.segments.first().map_or(0, |segment| segment.offset)
 }
 
-/// Behind its last segment.
+/// End of its last segment.
 fn last_byte(entry: &StagedPicture) -> u32 {
     entry.segments.last().map_or(0, |segment| segment.offset)
 }
 
-/// The pictures, with their numbers, by what is written of them.
+/// Groups the pictures, with their numbers, by their output.
 fn by_output<'a>(pictures: &[(u32, &'a StagedPicture)]) -> Vec<(Output, Vec<(u32, &'a StagedPicture)>)> {
     let mut outputs: Vec<(Output, Vec<(u32, &StagedPicture)>)> = Vec::new();
     for &(picture, entry) in pictures {

@@ -1,4 +1,4 @@
-//! A staged batch: how much memory it takes, and what is launched.
+//! A staged batch: its memory, and its launches.
 
 use super::layout::{
     BYTES_THREADS, CHANGE_THREADS, CHANGED_BYTES, DECODE_THREADS, HUFFMAN_BYTES, ODD_ENTROPY, ODD_RANGE, PACKED,
@@ -10,7 +10,7 @@ use crate::driver::{Launch, Params};
 use shardpack_format::to_usize;
 use shardpack_jpeg::PixelLayout;
 
-/// Where the tables stand among the uploaded bytes.
+/// Offsets of the tables in the uploaded bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Sections {
     pub(super) pictures: usize,
@@ -28,18 +28,18 @@ pub(super) struct Sections {
 pub struct PictureRow {
     /// Its first element in the output.
     pub first: u64,
-    /// Rows of pixels.
+    /// Height in pixels.
     pub height: u32,
-    /// Columns of pixels.
+    /// Width in pixels.
     pub width: u32,
 }
 
-/// Tiles, or changed pictures, that are written alike.
+/// Tiles, or changed pictures, with the same kind of output.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Writes {
-    /// `None`: as levels, to where they are changed.
+    /// Output; `None` for levels that are changed later.
     pub(super) output: Option<Output>,
-    /// The first of them in its table, and how many.
+    /// Index of the first of them in its table, and their number.
     pub(super) first: u32,
     pub(super) count: u32,
 }
@@ -52,42 +52,42 @@ pub struct PictureBatch {
     pub(super) changes: Vec<Writes>,
     pub(super) level_bytes: u64,
     pub(super) rows: Vec<PictureRow>,
-    /// The staged bytes are below this one.
+    /// End of the staged bytes.
     pub(super) staged_bytes: usize,
     pub(super) upload_bytes: usize,
     pub(super) totals: Totals,
     pub(super) out_bytes: u64,
 }
 
-/// For each region of device memory that a batch takes: its size, or its address.
+/// Sizes or addresses of the regions of device memory that a batch uses.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Regions<T> {
-    /// What is uploaded.
+    /// The uploaded bytes.
     pub upload: T,
     /// Entropy-coded words without stuffing.
     pub words: T,
-    /// Bytes of each segment without stuffing.
+    /// Number of bytes of each segment without stuffing.
     pub lengths: T,
     /// Huffman tables.
     pub tables: T,
-    /// Which pixels of the source each pixel is made of.
+    /// Source pixels of each output pixel.
     pub spans: T,
-    /// And by which weights.
+    /// Weights of these source pixels.
     pub weights: T,
-    /// Bits behind the point of each axis' weights.
+    /// Fraction bits of each axis' weights.
     pub precisions: T,
     /// Samples, block by block.
     pub planes: T,
-    /// Levels that are changed.
+    /// Levels of pictures that are changed.
     pub levels: T,
-    /// A word for each row: 0, or why it is flagged.
+    /// A status word for each row: 0, or its fault.
     pub status: T,
     /// The output.
     pub out: T,
 }
 
 impl<T: Copy> Regions<T> {
-    /// The same for something else.
+    /// Converts the value of each region.
     pub fn map<U>(self, mut f: impl FnMut(T) -> U) -> Regions<U> {
         Regions {
             upload: f(self.upload),
@@ -106,19 +106,19 @@ impl<T: Copy> Regions<T> {
 }
 
 impl PictureBatch {
-    /// The pictures in it, in order.
+    /// The pictures of the batch, in order.
     #[must_use]
     pub fn rows(&self) -> &[PictureRow] {
         &self.rows
     }
 
-    /// Bytes that are uploaded: the first ones of the memory that it was staged in.
+    /// Number of bytes to upload: the first bytes of the memory in which the batch was staged.
     #[must_use]
     pub const fn upload_bytes(&self) -> usize {
         self.upload_bytes
     }
 
-    /// What a status word says is wrong with a picture; `None` if nothing is.
+    /// Returns the fault of a status word; `None` if there is no fault.
     #[must_use]
     pub const fn fault(status: u32) -> Option<&'static str> {
         match status {
@@ -148,8 +148,8 @@ impl PictureBatch {
         }
     }
 
-    /// Places for what is in between, one behind the other from `start` on, and the end of the last
-    /// one. What is uploaded, and the output, are at 0 of memory of their own.
+    /// Returns the places of the intermediate regions, one after the other from `start` on, and the end of
+    /// the last region. The upload and the output are at 0 of their own memory.
     pub(crate) fn layout(&self, start: usize) -> (Regions<usize>, usize) {
         let sizes = Regions { upload: 0, out: 0, ..self.sizes() };
         let mut end = start.next_multiple_of(256);
@@ -161,7 +161,7 @@ impl PictureBatch {
         (Regions { upload: 0, out: 0, ..places }, end)
     }
 
-    /// What is launched, in this order, once the bytes are uploaded to `at.upload`.
+    /// Returns the launches, in order, to run after the upload to `at.upload`.
     #[must_use]
     pub fn launches(&self, at: &Regions<u64>) -> Vec<Launch> {
         if self.rows.is_empty() {
@@ -227,7 +227,7 @@ impl PictureBatch {
     }
 }
 
-/// `struct Output`; packed levels if there is none.
+/// Appends `struct Output`; packed levels without an output.
 fn written(params: Params, output: Option<&Output>) -> Params {
     let Some(output) = output else {
         return [0.0; 6].into_iter().fold(params.u32(PACKED).u32(0), Params::f32);

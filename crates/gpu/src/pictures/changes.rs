@@ -1,4 +1,4 @@
-//! Pictures that are changed at random once they are decoded: what `kernels/changes.cuh` is told.
+//! Random changes of decoded pictures: the tables that `kernels/changes.cuh` reads.
 
 use super::layout::TableWriter;
 use shardpack_augment::{Augmentation, Operation, blur_weights};
@@ -8,10 +8,10 @@ use shardpack_jpeg::Rendering;
 const COPIES: u64 = 2;
 const BLUR_COPIES: u64 = 5;
 
-/// What is done to one picture.
+/// Changes of one picture.
 #[derive(Debug, Default)]
 pub(super) struct Changes {
-    /// With their choices made. A picture without any is written by the kernel that makes its
+    /// Operations, with their choices made. A picture without changes is written by the kernel that makes its
     /// pixels.
     pub(super) operations: Vec<Operation>,
     /// Weights of the blurs among them, in order.
@@ -19,7 +19,7 @@ pub(super) struct Changes {
 }
 
 impl Changes {
-    /// Those of a picture that comes out with so many rows and columns.
+    /// Draws the changes of a picture with this output height and width.
     pub(super) fn resolve(list: &[Augmentation], how: &Rendering, [height, width]: [u32; 2]) -> Self {
         let draws = how.key.draws();
         let resolved = (0..)
@@ -33,7 +33,8 @@ impl Changes {
         Self { weights: weights.flatten().collect(), operations }
     }
 
-    /// Words for the levels of a picture, one a pixel, the other copy, and what a blur has in between.
+    /// Words for a picture's levels, one per pixel, for a second copy, and for the intermediate values of a
+    /// blur.
     pub(super) fn words(&self, [height, width]: [u32; 2]) -> u64 {
         let copies = match (&*self.operations, &*self.weights) {
             ([], _) => 0,
@@ -44,8 +45,7 @@ impl Changes {
     }
 }
 
-/// The most bytes of [`Changes::words`] for pictures of so many pixels together, if `list` is what
-/// may be done to each.
+/// Most bytes of [`Changes::words`] for pictures of `pixels` pixels together, changed by `list`.
 pub(crate) fn most_level_bytes(list: &[Augmentation], pixels: u64) -> u64 {
     let blurs = |augmentation: &Augmentation| {
         let Augmentation::Random { operation, .. } = augmentation else {
@@ -62,15 +62,15 @@ pub(crate) fn most_level_bytes(list: &[Augmentation], pixels: u64) -> u64 {
 }
 
 impl TableWriter<'_> {
-    /// `struct Changed`: a row whose levels begin at word `pixels`, and its changes at number `first`.
+    /// Appends `struct Changed`: a row whose levels begin at word `pixels`, and its changes at index `first`.
     pub(super) fn changed(&mut self, pixels: u64, out: u64, [height, width]: [u32; 2], first: u32, count: u32) {
         self.0.extend(pixels.to_le_bytes());
         self.0.extend(out.to_le_bytes());
         self.u32s([height, width, first, count]);
     }
 
-    /// `struct Change`, of a picture of this size. `weight` is the number of a blur's first weight;
-    /// returns that of the next blur's.
+    /// Appends `struct Change` for a picture of this size. `weight` is the index of a blur's first weight;
+    /// returns the index for the next blur.
     pub(super) fn change(&mut self, operation: &Operation, [height, width]: [u32; 2], weight: u32) -> u32 {
         let (mut number, mut place, mut factors, mut map, mut next) = (0, [0; 4], [0.0; 2], [0.0; 6], weight);
         let side = shardpack_format::saturating_u32::<usize>;
@@ -129,7 +129,7 @@ impl TableWriter<'_> {
     }
 }
 
-/// Rounded to the nearest float32, as the host does.
+/// Rounds to the nearest float32, as the host does.
 #[expect(clippy::cast_possible_truncation, reason = "rounded, as said")]
 const fn single(value: f64) -> f32 {
     value as f32

@@ -1,13 +1,13 @@
-//! The codes and quantisers of a picture, as the kernels number them.
+//! The codes and quantisers of a picture, numbered as in the kernels.
 
 use super::Reason;
 use shardpack_jpeg::{Coding, StoredCode};
 
-/// The codes and quantisers of a picture, each code once.
+/// The codes and quantisers of a picture, without duplicate codes.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct CodingTables<'a> {
     pub(super) codes: Vec<StoredCode<'a>>,
-    /// Number of each component's code.
+    /// Index of each component's code.
     pub(super) dc: [u32; 3],
     pub(super) ac: [u32; 3],
     pub(super) quantisers: [[u8; 64]; 3],

@@ -26,29 +26,28 @@ pub struct PictureDecoder {
     is_marked: bool,
 }
 
-/// How long the device took, in milliseconds.
+/// Time on the device, in milliseconds.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Timing {
-    /// From the begin of the first kernel to the end of the last one, the upload not counted.
+    /// Time from the start of the first kernel to the end of the last, without the upload.
     pub kernels_ms: f32,
 }
 
 impl PictureDecoder {
-    /// Lets the driver compile the kernels for its device, or take them from its cache, and checks
-    /// that they and this crate mean the same.
+    /// Lets the driver compile the kernels for its device, or load them from its cache, and checks that their
+    /// sizes and constants equal this crate's.
     ///
     /// # Errors
-    /// `Driver` if the driver does not take them.
+    /// `Driver` if the driver rejects the kernels.
     pub fn module(device: &Device) -> Result<Arc<Module>, GpuError> {
         SOURCE.load(device).map(Arc::new)
     }
 
-    /// A decoder with `staging_bytes` of pinned memory for what is uploaded, `scratch_bytes` of
-    /// device memory for it and for what is in between, and `out_bytes` for the output, on the
-    /// device and pinned.
+    /// Creates a decoder with `staging_bytes` of pinned memory for uploads, `scratch_bytes` of device memory
+    /// for uploads and intermediate data, and `out_bytes` for the output, both on the device and pinned.
     ///
     /// # Errors
-    /// `OutOfMemory` with figures; `Driver` if the driver refuses.
+    /// `OutOfMemory` with figures; `Driver` if a driver call fails.
     pub fn new(
         device: &Device,
         module: Arc<Module>,
@@ -68,27 +67,27 @@ impl PictureDecoder {
         })
     }
 
-    /// The memory to stage the next batch in. Waits until the last one is uploaded.
+    /// Returns the memory for staging the next batch. Waits until the last batch is uploaded.
     ///
     /// # Errors
-    /// `Driver` if something that was launched has failed, or the device is lost.
+    /// `Driver` if an earlier launch has failed, or the device is lost.
     pub fn staging(&mut self) -> Result<&mut [u8], GpuError> {
         self.staging.bytes_mut()
     }
 
-    /// Uploads a batch that was staged in [`staging`](Self::staging), and launches its kernels.
-    /// Returns before they are done.
+    /// Uploads a batch that was staged in [`staging`](Self::staging), and launches its kernels. Returns
+    /// before the kernels are done.
     ///
     /// # Errors
-    /// `Range` if it needs more memory than the decoder has; `Driver` if the driver refuses.
+    /// `Range` if the batch needs more memory than the decoder has; `Driver` if a driver call fails.
     pub fn submit(&mut self, batch: &PictureBatch) -> Result<(), GpuError> {
         let (at, _) = self.places(batch)?;
         self.stream.upload(&mut self.staging, 0..batch.upload_bytes(), &self.scratch, 0)?;
         self.launch(batch, &at)
     }
 
-    /// Launches the kernels of a batch whose bytes are on the device already, from an earlier
-    /// [`submit`](Self::submit) with nothing in between.
+    /// Launches the kernels of a batch whose bytes are still on the device, because the last call was its
+    /// [`submit`](Self::submit).
     ///
     /// # Errors
     /// As `submit`.
@@ -97,8 +96,8 @@ impl PictureDecoder {
         self.launch(batch, &at)
     }
 
-    /// Milliseconds of each kernel, on a batch whose bytes are on the device already: the median of
-    /// several runs.
+    /// Returns the milliseconds of each kernel on a batch whose bytes are already on the device: the median
+    /// of several runs.
     ///
     /// # Errors
     /// As `submit`.
@@ -119,7 +118,7 @@ impl PictureDecoder {
         Ok(())
     }
 
-    /// Waits for the batch, if there is one; then the output is at [`out`](Self::out).
+    /// Waits for the batch, if there is one. The output is then at [`out`](Self::out).
     ///
     /// # Errors
     /// `Driver` if a kernel failed, or the device is lost.
@@ -150,7 +149,7 @@ impl PictureDecoder {
         Ok((out, words.iter().map(|&word| u32::from_le_bytes(word)).collect()))
     }
 
-    /// Where everything goes, and the offset of the status words.
+    /// Addresses of all regions, and the offset of the status words.
     fn places(&self, batch: &PictureBatch) -> Result<(Regions<u64>, usize), GpuError> {
         let (offsets, end) = batch.layout(batch.upload_bytes());
         for (what, len, count) in [

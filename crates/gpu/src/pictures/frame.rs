@@ -4,22 +4,22 @@ use super::Reason;
 use super::options::StagingOptions;
 use shardpack_jpeg::{JpegHeader, Placement};
 
-/// What a picture's frame header says, in MCUs unless it says otherwise.
+/// Sizes from a picture's frame header, in MCUs unless stated otherwise.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct McuGrid {
     pub(super) columns: u32,
     pub(super) rows: u32,
     pub(super) interval: u32,
     pub(super) components: u32,
-    /// Blocks of luma in an MCU, side by side and above each other.
+    /// Luma blocks in an MCU, horizontally and vertically.
     pub(super) h: u32,
     pub(super) v: u32,
-    /// Samples.
+    /// Width of a chroma plane in samples.
     pub(super) chroma_width: u32,
     pub(super) chroma_height: u32,
 }
 
-/// MCUs whose samples are kept.
+/// Rectangle of MCUs whose samples are kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct McuRect {
     pub(super) left: u32,
@@ -38,7 +38,7 @@ impl McuGrid {
         }
         let mcu = header.sampling().mcu().ok_or(Reason::Sampling)?;
         let frame = Self::new(header.width.into(), header.height.into(), mcu, header.restart_interval.into());
-        // So narrow a row, libjpeg does not interpolate.
+        // libjpeg does not interpolate rows this narrow.
         if frame.h == 2 && frame.chroma_width <= 2 {
             return Err(Reason::Sampling);
         }
@@ -48,7 +48,7 @@ impl McuGrid {
         Ok(frame)
     }
 
-    /// The grid of a picture of this width and height; `mcu` as [`Sampling::mcu`] has it.
+    /// Returns the grid of a picture of this width and height. The MCU is as in [`Sampling::mcu`].
     ///
     /// [`Sampling::mcu`]: shardpack_jpeg::Sampling::mcu
     pub(super) fn new(width: u32, height: u32, [h, v, components]: [u32; 3], interval: u32) -> Self {
@@ -59,17 +59,17 @@ impl McuGrid {
         Self { columns, rows, interval, components, h, v, chroma_width, chroma_height }
     }
 
-    /// Segments of the scan.
+    /// Number of segments in the scan.
     pub(super) const fn segments(&self) -> u32 {
         (self.columns * self.rows).div_ceil(self.interval)
     }
 
-    /// Blocks of a segment.
+    /// Number of blocks in a segment.
     pub(super) const fn segment_blocks(&self) -> u32 {
         self.interval.saturating_mul(if self.components == 1 { 1 } else { self.h * self.v + 2 })
     }
 
-    /// The MCUs that hold the window, and what upsampling needs beside it.
+    /// The MCUs of the window and of the neighbours that upsampling needs.
     pub(super) fn shown(&self, place: &Placement) -> McuRect {
         let span = |start: u32, end: u32, factor: u32, most: u32| {
             let margin = u32::from(factor > 1);
@@ -85,11 +85,11 @@ impl McuGrid {
 /// The header of a picture, and the grid of its MCUs.
 ///
 /// # Errors
-/// Why it is not for the kernels.
+/// Reason why the kernels do not take the picture.
 pub(super) fn inspect(jpeg: &[u8], options: &StagingOptions) -> Result<(JpegHeader, McuGrid), Reason> {
     let header = JpegHeader::parse(jpeg).map_err(|_| Reason::Header)?;
-    // libjpeg warns of bytes between segments, and refuses segments that it does not know: the host
-    // says what comes of that.
+    // libjpeg warns of bytes between segments, and fails on unknown segments: the host decides what happens
+    // then.
     if header.stray_bytes > 0 || header.unknown_segment {
         return Err(Reason::Header);
     }

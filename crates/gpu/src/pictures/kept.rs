@@ -1,5 +1,5 @@
-//! A picture whose scan stays on the device. The host keeps its tables, found once, so that a row of
-//! a batch needs neither its bytes nor a look at them.
+//! A picture whose scan stays on the device. The host keeps its tables, found once, so that a row of a batch
+//! neither reads nor inspects its bytes.
 //!
 //! ```text
 //! offset  8   where the scan begins in the kept memory
@@ -20,20 +20,20 @@ use shardpack_jpeg::{Coding, StoredCode};
 /// The tables of a picture, read from the bytes that [`keep`] wrote.
 #[derive(Debug)]
 pub(super) struct KeptPicture<'a> {
-    /// Its scan in the kept memory.
+    /// Offset of its scan in the kept memory.
     pub(super) scan: u64,
     pub(super) size: (u32, u32),
     pub(super) frame: McuGrid,
     pub(super) tables: CodingTables<'a>,
-    /// Of each segment, and the end.
+    /// Start of each segment, and the end of the last.
     pub(super) starts: &'a [[u8; 4]],
 }
 
-/// Appends what the host keeps of a picture whose scan is put at `scan` of the kept memory, and
-/// returns the scan, to be put there.
+/// Appends the host's tables of a picture, and returns its scan, which the caller puts at offset `scan` of
+/// the kept memory.
 ///
 /// # Errors
-/// Why it is not for the kernels, whatever is shown of it. Then nothing is appended.
+/// Reason why the kernels take no view of the picture. Nothing is then appended.
 pub(crate) fn keep<'a>(
     jpeg: &'a [u8],
     options: &StagingOptions,
@@ -70,7 +70,7 @@ pub(crate) fn keep<'a>(
     Ok(bytes)
 }
 
-/// Takes a number of bytes off the front.
+/// Takes `N` bytes off the front.
 fn take<'a, const N: usize>(bytes: &mut &'a [u8]) -> Option<&'a [u8; N]> {
     let (taken, rest) = bytes.split_first_chunk()?;
     *bytes = rest;
@@ -78,7 +78,7 @@ fn take<'a, const N: usize>(bytes: &mut &'a [u8]) -> Option<&'a [u8; N]> {
 }
 
 impl<'a> KeptPicture<'a> {
-    /// What [`keep`] has written. `None` if it is not that.
+    /// Reads the tables that [`keep`] wrote. `None` if they are malformed.
     pub(super) fn read(mut bytes: &'a [u8]) -> Option<Self> {
         let bytes = &mut bytes;
         let scan = u64::from_le_bytes(*take(bytes)?);
@@ -124,7 +124,7 @@ mod tests {
             let mut out = vec![9; 5];
             let scan = keep(&jpeg, &StagingOptions::default(), 1 << 40, &mut out).unwrap();
             assert!(jpeg.ends_with(scan) && scan.ends_with(&[0xFF, 0xD9]));
-            // What follows belongs to another picture.
+            // The bytes that follow belong to another picture.
             out.extend([7; 9]);
             let kept = KeptPicture::read(&out[5..]).unwrap();
             assert_eq!((kept.scan, kept.size, kept.frame), (1 << 40, (37 + n as u32, 50), frame));

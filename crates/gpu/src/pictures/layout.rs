@@ -33,7 +33,7 @@ pub const KERNELS: [&str; 7] = [
 ];
 
 pub(super) const PICTURE_BYTES: u32 = 400;
-/// Of a segment, and of a group of segments.
+/// Bytes of a segment, and of a group of segments.
 pub(super) const SEGMENT_BYTES: usize = 8;
 pub(super) const TILE_BYTES: usize = 8;
 pub(super) const CODE_BYTES: usize = 8;
@@ -48,14 +48,14 @@ pub(super) const PIXEL_THREADS: u32 = 256;
 pub(super) const ODD_ENTROPY: u32 = 1;
 pub(super) const ODD_RANGE: u32 = 2;
 
-/// `struct Change`, and `struct Changed`.
+/// Bytes of `struct Change`, and of `struct Changed`.
 pub(super) const CHANGE_BYTES: u32 = 80;
 pub(super) const CHANGED_BYTES: u32 = 32;
 pub(super) const CHANGE_THREADS: u32 = 512;
-/// The element type of levels that are changed.
+/// Element type of levels that are changed.
 pub(super) const PACKED: u32 = 4;
 
-/// Writes tables in the device's order of bytes.
+/// Writes tables in the device's byte order.
 pub(super) struct TableWriter<'a>(pub(super) &'a mut Vec<u8>);
 
 impl TableWriter<'_> {

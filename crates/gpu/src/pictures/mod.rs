@@ -1,15 +1,15 @@
-//! Pictures: tiled JPEGs become a batch of pixels on the device, the host's to the bit.
+//! Pictures: tiled JPEGs become a batch of pixels on the device, equal to the host's to the bit.
 //!
-//! A thread that has a record [stages](Staging) it: the entropy-coded segments that the view needs,
-//! as they are, and tables of where they are and what becomes of them. One upload later, five
-//! kernels ([`PictureBatch::launches`]) decode all pictures of the batch: a thread decodes a segment, so
-//! that a picture is decoded by hundreds of them. What the kernels do not take is refused with a
+//! A thread [stages](Staging) each record: it copies the entropy-coded segments that the view needs, and
+//! writes tables of their places and of the output. After one upload, five kernels
+//! ([`PictureBatch::launches`]) decode all pictures of the batch. A device thread decodes a segment, so
+//! hundreds of threads decode a picture. Pictures that the kernels do not take are rejected with a
 //! [`Reason`], and decoded on the host.
 //!
-//! The pixels are those of [`JpegDecoder`](shardpack_jpeg::JpegDecoder): libjpeg-turbo's
-//! accurate IDCT, triangle upsampling and colours, and the same fixed-point resizing. Floats are
-//! made of these by [`Scaling`]. A row whose segments are damaged is flagged in the batch's status
-//! words, and holds anything; the other rows are as ever.
+//! The pixels equal the pixels of [`JpegDecoder`](shardpack_jpeg::JpegDecoder): libjpeg-turbo's accurate
+//! IDCT, triangle upsampling and colours, and the same fixed-point resizing. [`Scaling`] converts these to
+//! floats. A row with damaged segments is flagged in the batch's status words, and its content is
+//! unspecified; the other rows are unaffected.
 
 mod assembly;
 mod batch;

@@ -1,4 +1,4 @@
-//! The output of the kernels, and the limits of what they take.
+//! The output of the kernels, and the limits of their input.
 
 use shardpack_format::ElementType;
 use shardpack_jpeg::{JpegHeader, PixelLayout, Scaling};
@@ -28,7 +28,7 @@ impl Dtype {
         }
     }
 
-    /// The same type, if the kernels write it.
+    /// The type for this element type, if the kernels can write it.
     #[must_use]
     pub const fn of(element: ElementType) -> Option<Self> {
         use shardpack_format::Dtype::{F16, F32, U8};
@@ -49,13 +49,13 @@ pub struct Output {
     pub dtype: Dtype,
     /// Order of the axes.
     pub layout: PixelLayout,
-    /// How floats are made.
+    /// Conversion of levels to floats.
     pub scaling: Scaling,
 }
 
 impl Output {
-    /// Makes of decoded levels, in this layout and of `pixels` pixels, the bytes that the device
-    /// would write: for pictures that were decoded on the host.
+    /// Converts decoded levels of `pixels` pixels, in this layout, to the bytes that the device would write.
+    /// For pictures decoded on the host.
     pub fn convert(&self, levels: &[u8], pixels: usize, out: &mut Vec<u8>) {
         for (i, &level) in levels.iter().enumerate() {
             let channel = match self.layout {
@@ -73,16 +73,16 @@ impl Output {
     }
 }
 
-/// The output of the kernels, and the limits beyond which pictures are left to the host.
+/// The output of the kernels, and the limits beyond which the host decodes pictures.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct StagingOptions {
     /// The output of the kernels.
     pub output: Output,
-    /// Most blocks of a segment. One thread decodes it, so that the longest segment sets the time
-    /// of a batch. Default 2048.
+    /// Most blocks in a segment. One thread decodes a segment, so the longest segment sets the time of a
+    /// batch. Default 2048.
     pub max_segment_blocks: u32,
-    /// Most bytes of a whole picture, at 4 for each of its pixels, as those of `JpegDecoder` count
-    /// them: larger ones are left to the host, which says so. Default: no limit.
+    /// Most bytes of a whole picture, at 4 per pixel, as counted by the limits of `JpegDecoder`. Larger
+    /// pictures are left to the host, which returns the error. Default: no limit.
     pub max_bytes: u64,
 }
 

@@ -1,4 +1,4 @@
-//! One picture, looked at by any thread and then copied to wherever there is room.
+//! One picture, prepared by any thread and then copied to any free place.
 
 use super::changes::Changes;
 use super::coding::CodingTables;
@@ -14,44 +14,45 @@ use shardpack_augment::Augmentation;
 use shardpack_jpeg::{Coding, Placement, Rendering, StoredCode};
 use std::ops::Range;
 
-/// A picture that was looked at, and is not copied yet.
+/// A prepared picture, not copied yet.
 #[derive(Debug)]
 pub(crate) struct PreparedPicture<'a> {
     scan: Scan<'a>,
-    /// The parts of the scan that are copied, one behind the other.
+    /// The parts of the scan to copy, one after the other.
     ranges: Vec<Range<usize>>,
     /// Bytes of these parts.
     scan_bytes: usize,
     codes: Vec<StoredCode<'a>>,
-    /// Its numbers, as if it stood at the start of everything.
+    /// Its numbers, as if it were the first picture of the batch.
     entry: StagedPicture,
 }
 
-/// Where the entropy-coded bytes are.
+/// Place of the entropy-coded bytes.
 #[derive(Debug)]
 enum Scan<'a> {
-    /// Here, to be copied to staging memory, in front of the codes.
+    /// In this slice, to be copied to staging memory, before the codes.
     Here(&'a [u8]),
-    /// At this place of the memory that stays on the device, to be copied there.
+    /// At this offset of the memory that stays on the device, to be copied on the device.
     Kept(u64),
 }
 
-/// The place to which a picture is copied.
+/// Destination of a picture.
 pub(crate) struct Destination<'a> {
-    /// In staging memory.
+    /// Offset in staging memory.
     pub(crate) at: usize,
     pub(crate) bytes: &'a mut [u8],
-    /// In the slot, a multiple of 16: [`PreparedPicture::gathered_bytes`] of a scan that is on the device.
+    /// Offset in the slot, a multiple of 16, of the [`PreparedPicture::gathered_bytes`] of a scan on the
+    /// device.
     pub(crate) gathered: u64,
     /// Its first element in the output.
     pub(crate) out: u64,
 }
 
 impl<'a> PreparedPicture<'a> {
-    /// Looks at a picture.
+    /// Prepares a picture.
     ///
     /// # Errors
-    /// Why it is not for the kernels.
+    /// Reason why the kernels do not take the picture.
     pub(crate) fn of(
         jpeg: &'a [u8],
         how: &Rendering,
@@ -68,10 +69,10 @@ impl<'a> PreparedPicture<'a> {
         needs.with(CodingTables::of(&coding)?)
     }
 
-    /// Looks at a picture of which [`keep`](super::keep) has kept this.
+    /// Prepares a picture from the tables that [`keep`](super::keep) kept.
     ///
     /// # Errors
-    /// Why this view of it is not for the kernels.
+    /// Reason why the kernels do not take this view of the picture.
     pub(crate) fn of_kept(
         kept: &'a [u8],
         how: &Rendering,
@@ -86,7 +87,7 @@ impl<'a> PreparedPicture<'a> {
         needs.with(tables)
     }
 
-    /// What is shown of a picture of this width and height; nothing is selected yet.
+    /// The view of a picture of this width and height; no segments are selected yet.
     fn shown(
         size: (u32, u32),
         frame: McuGrid,
@@ -129,7 +130,7 @@ impl<'a> PreparedPicture<'a> {
         })
     }
 
-    /// With its tables, it is complete.
+    /// Completes the picture with its tables.
     fn with(mut self, tables: CodingTables<'a>) -> Result<Self, Reason> {
         let CodingTables { codes, dc, ac, quantisers } = tables;
         let entry = &mut self.entry;
@@ -149,39 +150,39 @@ impl<'a> PreparedPicture<'a> {
         }
     }
 
-    /// Bytes of the slot that it takes besides, for what is copied on the device.
+    /// Bytes of the slot for copies on the device.
     pub(crate) const fn gathered_bytes(&self) -> u64 {
         match self.scan {
             Scan::Here(_) => 0,
-            // It begins where the first part does within 16 bytes, so that whole words are copied.
+            // The copy starts at the first part's offset within 16 bytes, so that whole words are copied.
             Scan::Kept(_) => self.scan_bytes as u64 + 16,
         }
     }
 
-    /// Height and width of what comes out.
+    /// Height and width of the output.
     pub(crate) const fn size(&self) -> [u32; 2] {
         [self.entry.place.height, self.entry.place.width]
     }
 
-    /// What is written of it.
+    /// Output of the picture.
     pub(crate) const fn output(&self) -> &Output {
         &self.entry.output
     }
 
-    /// Bytes of the output that it takes.
+    /// Bytes of the picture in the output.
     pub(crate) fn out_bytes(&self) -> u64 {
         self.entry.elements().saturating_mul(self.output().dtype.bytes() as u64)
     }
 
-    /// What it adds to a batch.
+    /// Its entries in the tables of a batch.
     pub(crate) const fn totals(&self) -> Totals {
         self.entry.totals
     }
 
-    /// Copies it.
+    /// Copies the picture to its destination.
     ///
     /// # Errors
-    /// `Full` if there are not as many bytes, or a place is beyond what 32 bits count.
+    /// `Full` if the bytes do not fit, or a place exceeds 32 bits.
     pub(crate) fn stage(self, to: Destination<'_>) -> Result<StagedPicture, Reason> {
         let Self { scan, ranges, scan_bytes, codes, mut entry } = self;
         let Destination { at, bytes: to, gathered, out } = to;

@@ -1,12 +1,12 @@
-//! Reasons for which a picture is left to the host.
+//! Reasons for leaving a picture to the host.
 
 use std::fmt;
 
-/// Why a picture is not for the kernels.
+/// Reason why the kernels do not take a picture.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Reason {
-    /// No header, or one that breaks the standard.
+    /// The header is missing, or breaks the standard.
     Header,
     /// Progressive, arithmetic, lossless, 12 bits, or more than one scan.
     Process,
@@ -15,23 +15,23 @@ pub enum Reason {
     /// Chroma that is neither 4:4:4, 4:2:2, 4:2:0 nor 4:4:0, or so narrow that libjpeg does not
     /// interpolate it.
     Sampling,
-    /// CodingTables that are missing, or that no decoder takes.
+    /// Coding tables that are missing or invalid.
     Tables,
-    /// Markers that are not those that its header announces.
+    /// Markers that differ from those announced by the header.
     Markers,
     /// Segments of more blocks than [`StagingOptions::max_segment_blocks`](super::StagingOptions::max_segment_blocks): a picture without
     /// restart markers is one segment.
     LongSegments,
-    /// It shrinks so much that a pixel of the output is made of too many.
+    /// The picture shrinks so much that an output pixel has too many source pixels.
     Shrinks,
-    /// It has more pixels than [`StagingOptions::max_bytes`](super::StagingOptions::max_bytes) allows.
+    /// The picture has more pixels than [`StagingOptions::max_bytes`](super::StagingOptions::max_bytes)
+    /// allows.
     Limit,
-    /// The view cannot be taken of this picture.
+    /// The view does not fit this picture.
     View(String),
-    /// The view pads this picture, or resizes it by another rule than the kernels'.
+    /// The view pads this picture, or resizes it by a rule that the kernels lack.
     OnHost,
-    /// There is no room left in the staging memory, or the picture is larger than what 32 bits
-    /// count.
+    /// The staging memory is full, or a number of the picture exceeds 32 bits.
     Full,
 }
 

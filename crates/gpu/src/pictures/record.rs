@@ -16,8 +16,8 @@ impl TableWriter<'_> {
         self.u32s([axis.resized, axis.pixels, taps, spans, weights, u32::from(axis.copies)]);
     }
 
-    /// `struct Picture`, behind what comes before it in the tables. It is written to the output, or
-    /// to `levels` where it is changed first.
+    /// Appends `struct Picture`. `before` counts the earlier entries of the tables. The picture is written to
+    /// the output, or to `levels` if it is changed first.
     pub(super) fn picture(&mut self, entry: &StagedPicture, before: &Totals, levels: u64) {
         let StagedPicture { place, frame, shown, blocks: (luma, chroma), .. } = entry;
         let to = if entry.is_changed() { levels } else { entry.out };

@@ -1,24 +1,24 @@
-//! Which segments of a scan a rectangle needs, and their bytes.
+//! The segments of a scan that a rectangle needs, and their bytes.
 
 use super::Reason;
 use super::frame::{McuGrid, McuRect};
 use shardpack_base::Marks;
 use std::ops::{Range, RangeInclusive};
 
-/// A segment that is copied: where it begins among the staged bytes, and its place in the picture.
-/// Two bytes of marker stand behind each.
+/// A copied segment: its start in the staged bytes, and its place in the picture. A marker of two bytes
+/// follows each segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Segment {
     pub(super) offset: u32,
     pub(super) number: u32,
 }
 
-/// The place of the entry behind a picture's last segment.
+/// Place of the entry after a picture's last segment.
 pub(super) const END: u32 = u32::MAX;
 
-/// The numbers of the segments that are decoded for `shown`, ascending, as runs that do not meet:
-/// those that hold its MCUs, or any MCU of its rows if segments are longer than a row, as on the
-/// host (docs/entropy-segments.md, The rectangle).
+/// Returns the numbers of the segments to decode for `shown`, as ascending runs that do not touch: the
+/// segments with its MCUs or, if segments are longer than a row, with any MCU of its rows, as on the host
+/// (docs/entropy-segments.md, The rectangle).
 fn runs(frame: &McuGrid, shown: &McuRect) -> impl Iterator<Item = RangeInclusive<u32>> {
     let (columns, interval) = (frame.columns, frame.interval);
     let (left, right) = if interval > columns { (0, columns) } else { (shown.left, shown.right) };
@@ -46,12 +46,12 @@ fn runs(frame: &McuGrid, shown: &McuRect) -> impl Iterator<Item = RangeInclusive
     })
 }
 
-/// Tells `each` of every segment of a scan in turn: its number, and its bytes with the marker behind
-/// them. Its answer, where it is an error, ends the walk.
+/// Calls `each` for every segment of a scan in turn, with its number, and its bytes including the marker
+/// after them. An error from `each` ends the walk.
 ///
-/// `scan` begins with the first entropy-coded byte. All of its markers must be RST0 to RST7 in turn,
-/// and EOI behind the last segment, also where nothing is needed: the host refuses a picture that
-/// has lost one, whatever is shown of it (docs/entropy-segments.md, rules 2 and 3).
+/// `scan` begins with the first entropy-coded byte. All markers must be RST0 to RST7 in turn, and EOI after
+/// the last segment, even in parts that are not needed: the host rejects a picture that lacks a marker, for
+/// every view (docs/entropy-segments.md, rules 2 and 3).
 fn walk(
     scan: &[u8],
     frame: &McuGrid,
@@ -109,7 +109,7 @@ pub(super) fn select(
     if run.is_none() { Ok(bytes) } else { Err(Reason::Markers) }
 }
 
-/// Where each segment of a scan begins, and the end of the last one, little-endian.
+/// Appends the start of each segment of a scan, and the end of the last one, little-endian.
 pub(super) fn starts(scan: &[u8], frame: &McuGrid, out: &mut Vec<u8>) -> Result<usize, Reason> {
     out.extend(0_u32.to_le_bytes());
     let mut last = 0;
@@ -121,7 +121,7 @@ pub(super) fn starts(scan: &[u8], frame: &McuGrid, out: &mut Vec<u8>) -> Result<
     Ok(last)
 }
 
-/// As [`select`], of a scan whose [`starts`] are known.
+/// Like [`select`], for a scan whose [`starts`] are known.
 pub(super) fn select_known(
     starts: &[[u8; 4]],
     frame: &McuGrid,

@@ -8,12 +8,12 @@ use super::totals::Totals;
 use crate::gather::Piece;
 use shardpack_jpeg::Placement;
 
-/// A picture in staging memory: what its tables are made of. Numbers count from its own first
-/// segment, code and so on; what comes before them is known when the batch is complete.
+/// A picture in staging memory: the source of its tables. Numbers count from its own first segment, code and
+/// so on, because the entries before them are known only when the batch is complete.
 #[derive(Debug)]
 pub(crate) struct StagedPicture {
     pub(super) output: Output,
-    /// What is done to its levels before they are written.
+    /// Changes of its levels before the output.
     pub(super) changes: Changes,
     pub(super) place: Placement,
     pub(super) frame: McuGrid,
@@ -22,61 +22,61 @@ pub(crate) struct StagedPicture {
     pub(super) out: u64,
     pub(super) taps: (u32, u32),
     pub(super) tile: (u32, u32),
-    /// Its segments, and an end. Their bytes are in staging memory, ascending.
+    /// Its segments, and an end entry. Their bytes are in staging memory, ascending.
     pub(super) segments: Vec<Segment>,
     /// Place in staging memory and number of symbols of each Huffman code.
     pub(super) codes: Vec<[u32; 2]>,
-    /// Number of each component's code.
+    /// Index of each component's code.
     pub(super) dc: [u32; 3],
     pub(super) ac: [u32; 3],
     pub(super) quantisers: [[u8; 64]; 3],
-    /// Blocks of luma, and of each chroma.
+    /// Number of blocks of luma, and of each chroma.
     pub(super) blocks: (u32, u32),
     /// Spans and weights of the first axis.
     pub(super) spans: u32,
     pub(super) weights: u32,
-    /// What is copied on the device.
+    /// Copies on the device.
     pub(super) pieces: Vec<Piece>,
     pub(super) totals: Totals,
 }
 
 impl StagedPicture {
-    /// Elements that it writes.
+    /// Number of output elements.
     pub(super) fn elements(&self) -> u64 {
         u64::from(self.place.height) * u64::from(self.place.width) * 3
     }
 
-    /// What it adds to a batch.
+    /// Its entries in the tables of a batch.
     pub(crate) const fn totals(&self) -> Totals {
         self.totals
     }
 
-    /// What is copied on the device.
+    /// Copies on the device.
     pub(crate) fn pieces(&self) -> &[Piece] {
         &self.pieces
     }
 
-    /// Whether its levels are changed before they are written.
+    /// True if its levels are changed before the output.
     pub(super) const fn is_changed(&self) -> bool {
         !self.changes.operations.is_empty()
     }
 
-    /// Rows and columns of what comes out.
+    /// Rows and columns of the output.
     pub(super) const fn size(&self) -> [u32; 2] {
         [self.place.height, self.place.width]
     }
 
-    /// Columns and rows of its tiles.
+    /// Columns and rows of tiles.
     pub(super) const fn tiles(&self) -> (u32, u32) {
         (self.place.x.resized.div_ceil(self.tile.0), self.place.y.resized.div_ceil(self.tile.1))
     }
 
-    /// The first segments of the groups that are decoded by a warp each.
+    /// First segment of each group. A warp decodes a group.
     pub(super) fn groups(&self) -> impl Iterator<Item = u32> {
         (0..self.totals.segments.saturating_sub(1)).step_by(32)
     }
 
-    /// Counts all that it has. `None` if that is more than 32 bits count.
+    /// Counts its table entries. `None` if a count exceeds 32 bits.
     pub(super) fn count(&mut self) -> Option<()> {
         let narrow = |n: u64| u32::try_from(n).ok();
         let (place, frame, shown) = (&self.place, &self.frame, &self.shown);
@@ -92,7 +92,7 @@ impl StagedPicture {
         }
         let segments = narrow(self.segments.len() as u64)?;
         let operations = narrow(self.changes.operations.len() as u64)?;
-        // The kernel that changes levels counts them by 32 bits.
+        // The kernel that changes levels counts them in 32 bits.
         narrow(self.elements())?;
         self.blocks = (luma, chroma);
         self.weights = narrow(x_weights)?;

@@ -1,4 +1,4 @@
-//! A batch of pictures, made by one thread in memory from which it is uploaded.
+//! A batch of pictures, made by one thread in the memory that is uploaded.
 
 use super::Reason;
 use super::assembly::assemble;
@@ -32,7 +32,7 @@ pub struct Staging<'a> {
 }
 
 impl<'a> Staging<'a> {
-    /// Begins a batch in `memory`, from which it is uploaded.
+    /// Begins a batch in `memory`, which is uploaded later.
     pub fn new(memory: &'a mut [u8], options: StagingOptions) -> Self {
         Self { memory, options, used: 0, entries: Vec::new(), totals: Totals::default(), elements: 0 }
     }
@@ -40,13 +40,13 @@ impl<'a> Staging<'a> {
     /// Adds a picture, and returns its row in the batch.
     ///
     /// # Errors
-    /// Why it is not for the kernels. Then the batch is as it was.
+    /// Reason why the kernels do not take the picture. The batch then does not change.
     pub fn push(&mut self, jpeg: &[u8], how: &Rendering) -> Result<usize, Reason> {
         self.push_changed(jpeg, how, &[])
     }
 
-    /// Adds a picture that is changed once it is decoded, by the draws of `how.key`, and returns its
-    /// row in the batch.
+    /// Adds a picture that is changed after decoding, with the draws of `how.key`, and returns its row in the
+    /// batch.
     ///
     /// # Errors
     /// As [`push`](Self::push).
@@ -62,22 +62,22 @@ impl<'a> Staging<'a> {
         Ok(self.entries.len() - 1)
     }
 
-    /// Pictures so far.
+    /// Number of pictures so far.
     #[must_use]
     pub fn len(&self) -> usize {
         self.entries.len()
     }
 
-    /// Whether there are none yet.
+    /// True if there are no pictures yet.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 
-    /// Ends the batch: writes the tables behind the bytes.
+    /// Ends the batch: writes the tables after the pictures' bytes.
     ///
     /// # Errors
-    /// `Full` if there is no room for them.
+    /// `Full` if there is no room for the tables.
     pub fn finish(self) -> Result<PictureBatch, Reason> {
         let start = self.used.next_multiple_of(16) + 16;
         let mut tables = Vec::new();

@@ -1,4 +1,4 @@
-//! What a block of threads makes of the output: as much as its source fits into shared memory.
+//! Tiles: the part of the output made by a block of threads. The tile's source must fit into shared memory.
 
 use super::layout::{TILE_BETWEEN, TILE_PIXELS};
 use shardpack_jpeg::ResizedAxis;
@@ -6,12 +6,12 @@ use shardpack_jpeg::ResizedAxis;
 /// Rows of a tile: more would make each block longer, and a batch fewer blocks.
 const ROWS: [u32; 6] = [32, 16, 8, 4, 2, 1];
 
-/// Weights that are kept for each pixel of an axis: an even number, as they are read in pairs.
+/// Weights kept for each pixel of an axis: an even number, because they are read in pairs.
 pub(super) fn taps(axis: &ResizedAxis) -> u32 {
     if axis.copies { 2 } else { whole(radius(axis).ceil()) * 2 + 2 }
 }
 
-/// Most pixels of the source that `count` neighbours on the axis are made of.
+/// Most source pixels for `count` neighbouring pixels on the axis.
 fn reach(axis: &ResizedAxis, count: u32) -> u32 {
     if axis.copies {
         return count;
@@ -39,22 +39,22 @@ const fn whole(value: f64) -> u32 {
     value as u32
 }
 
-/// Columns and rows of a tile: those of least work among what fits. `None` if not even one pixel's
-/// source does.
+/// Returns the columns and rows of a tile: the fitting tile with least work. `None` if not even one pixel's
+/// source fits.
 pub(super) fn tile(x: &ResizedAxis, y: &ResizedAxis) -> Option<(u32, u32)> {
     let heights = ROWS.map(|rows| (rows.min(y.resized), reach(y, rows.min(y.resized))));
     let mut best = None;
     let halves = std::iter::successors(Some(x.resized), |&columns| (columns > 1).then(|| columns.div_ceil(2)));
     for columns in halves {
-        // Threads take four columns of the source at a time.
+        // Threads take four source columns at a time.
         let width = reach(x, columns).saturating_add(3).next_multiple_of(4);
         for (rows, height) in heights {
             let fits = |rows: u32, most: u32| width.checked_mul(rows).is_some_and(|pixels| pixels <= most);
             if !fits(height, TILE_PIXELS) || !fits(rows, TILE_BETWEEN) {
                 continue;
             }
-            // A pixel of the source takes twice the work of one between the two passes, as does one
-            // of the output, four rows of which are made together.
+            // A source pixel takes twice the work of a pixel between the two passes. An output pixel does
+            // too; four rows of the output are made together.
             let tiles = u64::from(x.resized.div_ceil(columns)) * u64::from(y.resized.div_ceil(rows));
             let output = columns * rows.next_multiple_of(4);
             let work = tiles * u64::from(2 * width * height + width * rows + 2 * output);

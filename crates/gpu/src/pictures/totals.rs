@@ -1,8 +1,8 @@
-//! The numbers of entries that pictures have in each table.
+//! Numbers of the pictures' entries in each table.
 
 use super::layout::{CHANGE_BYTES, CHANGED_BYTES, CODE_BYTES, PICTURE_BYTES, SEGMENT_BYTES, TILE_BYTES};
 
-/// Entries of some pictures in each table: the first of the next picture comes behind them.
+/// Numbers of entries of some pictures in each table: the next picture's first entry follows them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Totals {
     pub(super) pictures: u32,
@@ -19,10 +19,10 @@ pub(crate) struct Totals {
 }
 
 impl Totals {
-    /// Most bytes between the tables and before them.
+    /// Most bytes of gaps between the tables and before them.
     pub(crate) const GAPS: usize = 8 * 16 + 16;
 
-    /// Both together. `None` if that is more than 32 bits count.
+    /// Sum of both. `None` if a sum exceeds 32 bits.
     pub(crate) fn and(&self, other: &Self) -> Option<Self> {
         Some(Self {
             pictures: self.pictures.checked_add(other.pictures)?,
@@ -39,7 +39,7 @@ impl Totals {
         })
     }
 
-    /// Bytes of all tables but for what lies between them.
+    /// Bytes of all tables, without the gaps between them.
     pub(crate) const fn table_bytes(&self) -> usize {
         let Self { pictures, segments, groups, tiles, codes, changed, changes, blur_weights, .. } = *self;
         PICTURE_BYTES as usize * pictures as usize

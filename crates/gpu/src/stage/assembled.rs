@@ -1,5 +1,4 @@
-//! A batch that is ready to be uploaded: what is copied where, what is launched, and what the status
-//! words mean.
+//! A batch that is ready to be uploaded: its copies, its launches, and the meaning of its status words.
 
 use super::prepared_row::{HostBytes, PreparedRow};
 use super::sharing::SharedArrays;
@@ -14,34 +13,34 @@ use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Everything about a batch but the bytes.
+/// A batch without its bytes.
 pub(super) struct Assembled {
-    /// The first bytes of the staging memory, which go to the start of the slot's memory.
+    /// Number of first bytes of the staging memory that are uploaded to the start of the slot's memory.
     pub(super) upload_bytes: usize,
-    /// Bytes of the slot's memory that it takes.
+    /// Bytes of the slot's memory for the batch.
     pub(super) memory_bytes: usize,
-    /// What the host has decoded, and where it goes in the output.
+    /// Host-decoded rows, and their places in the output.
     pub(super) host: Vec<(usize, HostBytes)>,
-    /// Bytes of the output that are zero.
+    /// Ranges of the output that are zero.
     pub(super) zero: Vec<Range<usize>>,
-    /// The pictures, and where in the slot's memory the regions are that they take.
+    /// The pictures, and the places of their regions in the slot's memory.
     pictures: PictureBatch,
     regions: Regions<usize>,
     cubes: CubeWork,
-    /// What is copied on the device, from what stays there.
+    /// Copies on the device, from values that stay there.
     gather: Gather,
-    /// Where the rows of the two go, in the order of their status words.
+    /// Places in the output of the pictures and the cubes, in the order of their status words.
     spots: [Vec<Spot>; 2],
-    /// Of each array of which several rows take parts, these rows of cubes.
+    /// Rows of cubes that share each array.
     sharing: Vec<Vec<usize>>,
-    /// What the kernels read besides.
+    /// Arrays on the device that the kernels read, held until the batch is done.
     _scenes: Vec<Arc<dyn DeviceArray>>,
 }
 
 impl Assembled {
-    /// Also returns the tables, which stand at `start` in the staging memory. `host` are the first
-    /// bytes of the output. In the slot's memory, cubes have `scratch`, and pictures what follows. Rows
-    /// take parts of the `shared` arrays, of which those on the device are held until this is dropped.
+    /// Also returns the tables, which go to `start` in the staging memory. `host` are the first bytes of the
+    /// output. In the slot's memory, cubes use `scratch`, and pictures the bytes after it. Rows take parts of
+    /// the `shared` arrays; arrays on the device are held until the batch is dropped.
     pub(super) fn new(
         rows: impl Iterator<Item = (Spot, PreparedRow)>,
         shared: SharedArrays,
@@ -103,8 +102,8 @@ impl Assembled {
         ))
     }
 
-    /// What is launched, in this order, with the kept values, the slot's memory and the output at
-    /// these addresses: the kernel that copies, kernels for pictures, and kernels for cubes.
+    /// Returns the launches, in order, for these addresses of the kept values, of the slot's memory and of
+    /// the output: the copying kernel, kernels for pictures, and kernels for cubes.
     pub(super) fn launches(&self, kept: u64, memory: u64, out: u64) -> [Vec<Launch>; 3] {
         let at = Regions { out, ..self.regions.map(|offset| memory + offset as u64) };
         let cubes = self.cubes.launches(memory, kept, out);
@@ -112,21 +111,20 @@ impl Assembled {
         [gather, self.pictures.launches(&at), cubes.into_iter().filter(Launch::has_work).collect()]
     }
 
-    /// Where in the slot's memory the status words are, once the kernels have run: those of
-    /// pictures, and those of cubes.
+    /// Ranges of the status words in the slot's memory, written by the kernels: for pictures, and for cubes.
     pub(super) fn statuses(&self) -> [Range<usize>; 2] {
         let pictures = self.regions.status;
         [pictures..pictures + STATUS_BYTES * self.pictures.rows().len(), self.cubes.statuses()]
     }
 
-    /// What the status words say.
+    /// Returns the faults of the status words.
     pub(super) fn faults(&self, words: [&[u8]; 2]) -> Vec<RowFault> {
         let [pictures, cubes] = &self.spots;
         let [picture_words, cube_words] = words.map(|words| words.as_chunks::<STATUS_BYTES>().0);
         let (own_words, shared_words) = cube_words.split_at_checked(cubes.len()).unwrap_or((cube_words, &[]));
         let word = |word: &[u8; STATUS_BYTES]| u32::from_le_bytes(*word);
         let mut cube_words: Vec<u32> = own_words.iter().map(word).collect();
-        // What is wrong with blocks is wrong with all rows that may have them.
+        // A fault of shared blocks is a fault of all rows that may use them.
         for (rows, shared) in self.sharing.iter().zip(shared_words) {
             for &row in rows {
                 if let Some(own) = cube_words.get_mut(row).filter(|own| Fault::of(**own).is_none()) {

@@ -1,4 +1,4 @@
-//! The thread that waits for batches on the device, and hands them over.
+//! The thread that waits for batches on the device, and passes them on.
 
 use crate::driver::GpuError;
 use shardpack_loader::stage::{RowFault, StageFailure, Ticket};
@@ -9,15 +9,15 @@ use std::{mem, process};
 
 /// A batch in its stream.
 pub(super) trait Submitted: Send + Sync {
-    /// Waits until the batch is decoded, and returns the rows that could not be.
+    /// Waits until the batch is decoded, and returns the rows that failed.
     fn finish(&self) -> Result<Vec<RowFault>, GpuError>;
 }
 
 /// A message to the thread.
 pub(super) enum Message {
     Submitted(Arc<dyn Submitted>, Ticket),
-    /// Nobody comes any more. Not by the end of the channel: slots hold senders, and a consumer may
-    /// keep a batch, and with it its slot, for longer than the loader lives.
+    /// No more batches. Closing the channel cannot signal this: slots hold senders, and a consumer may keep a
+    /// batch, and so its slot, for longer than the loader lives.
     End,
 }
 
@@ -26,7 +26,7 @@ pub(super) enum Message {
 pub(super) struct Completions {
     sender: Sender<Message>,
     thread: Option<JoinHandle<()>>,
-    /// The process that has the thread: a fork of it has none.
+    /// The process with the thread: a fork does not have it.
     pid: u32,
 }
 
@@ -50,7 +50,7 @@ impl Completions {
 fn run(receiver: &Receiver<Message>) {
     while let Ok(Message::Submitted(slot, ticket)) = receiver.recv() {
         let result = slot.finish().map_err(|error| StageFailure::Device(error.to_string().into()));
-        // Before the loader looks for a slot that nobody uses.
+        // Dropped before the loader looks for a free slot.
         drop(slot);
         ticket.done(result);
     }
@@ -63,7 +63,7 @@ impl Drop for Completions {
             return mem::forget(thread);
         }
         _ = self.sender.send(Message::End);
-        // The last batch may be what kept the loader, and the stage, alive.
+        // The last batch may have kept the loader, and the stage, alive.
         if thread.thread().id() != thread::current().id() {
             _ = thread.join();
         }

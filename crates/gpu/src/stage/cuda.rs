@@ -1,4 +1,4 @@
-//! The stage of a device: its kernels, and how much memory slots take.
+//! The stage of a device: its kernels, and the memory sizes of slots.
 
 use super::completion::Completions;
 use super::fill::Fill;
@@ -38,13 +38,14 @@ use std::sync::atomic::Ordering;
 pub struct CudaStage {
     shared: Arc<OpenDevice>,
     completions: Arc<Completions>,
-    /// Whether rows may be of values that stay on the device.
+    /// True if rows may come from values that stay on the device.
     is_resident: bool,
-    /// Where arrays lie for a while; not beside values that stay, of which kernels know the one place.
+    /// Pool of arrays that stay on the device for a while. Absent with kept values, because kernels know only
+    /// one base address.
     scenes: Option<Arc<dyn Scenes>>,
 }
 
-/// Takes values to the device of a stage.
+/// Copies values to the device of a stage.
 #[derive(Debug)]
 struct CudaKeeper(Arc<OpenDevice>);
 
@@ -82,12 +83,12 @@ impl Keeper for CudaKeeper {
 }
 
 impl CudaStage {
-    /// Opens a device by its number, and lets the driver compile the kernels for it, or take them
-    /// from its cache: a second or two the first time. Stages of one device that are open at the same
-    /// time share them.
+    /// Opens a device by its number, and lets the driver compile the kernels for it, or load them from its
+    /// cache: a second or two the first time. Stages of one device that are open at the same time share the
+    /// kernels.
     ///
     /// # Errors
-    /// `NoDriver`, or `NoDevice` if there are not so many; `Driver` if the driver refuses.
+    /// `NoDriver`; `NoDevice` if there is no device of this number; `Driver` if a driver call fails.
     pub fn open(number: u32) -> Result<Self, GpuError> {
         let kernels = Kernels::of(number)?;
         let scenes = ScenePool::new(kernels.device.clone());
@@ -172,9 +173,10 @@ impl Stage for CudaStage {
     }
 }
 
-/// Pictures, and arrays of two or three axes of which the kernels take all examples. Pictures that
-/// they do not take are refused one by one. Of what zstd has coded as a whole, which the host
-/// decompresses, a part is cut there too: else all of it would go to the device.
+/// True for pictures, and for arrays of two or three axes if the kernels accept all examples. Pictures that
+/// the kernels do not accept are rejected one by one. False for parts of plain zstd arrays: the host
+/// decompresses these as a whole, and also cuts the part, because otherwise the whole array would go to the
+/// device.
 pub(super) fn takes(field: &FieldSpec<'_>) -> bool {
     match field.source {
         FieldSource::Picture { .. } => Dtype::of(field.dtype).is_some(),
@@ -187,7 +189,7 @@ pub(super) fn takes(field: &FieldSpec<'_>) -> bool {
     }
 }
 
-/// Arrays of which the host decodes nothing, and the device needs most.
+/// True for arrays that the host does not decode at all and of which the device needs most bytes.
 pub(super) fn shares(example: &RecordValue<'_>) -> bool {
     match *example {
         RecordValue::Array { codec, descriptor, bytes, region, limits, .. } => {
@@ -198,15 +200,15 @@ pub(super) fn shares(example: &RecordValue<'_>) -> bool {
     }
 }
 
-/// Compressed bytes as they stand in the record, and tables: of pictures 8 bytes for each segment,
-/// which has 32 bytes at least, as a rule; of arrays 96 for each stream of 64 KiB.
+/// Bytes of compressed data, as in the record, and of tables. Tables take 8 bytes per segment of a picture,
+/// which normally has at least 32 bytes, and 96 per stream of 64 KiB of an array.
 pub(super) fn staged_bytes(field: &FieldSpec<'_>, rows: u64, record_bytes: u64, row_bytes: u64) -> u64 {
     let parts = match field.source {
         FieldSource::Picture { .. } => [record_bytes, record_bytes / 4, row_bytes / 64, rows << 10],
         FieldSource::Array { stored, part } => {
             let most = |descriptor: &ArrayDescriptor| cubes::Most::of(descriptor, part);
             let needed = |(codec, descriptor): &(Codec, ArrayDescriptor)| match codec {
-                // It is decoded by the host.
+                // Decoded by the host.
                 Codec::Zstd => record_bytes.max(descriptor.stored_bytes().unwrap_or(0).saturating_mul(rows)),
                 _ => most(descriptor).coded_bytes(rows, record_bytes),
             };
@@ -219,9 +221,8 @@ pub(super) fn staged_bytes(field: &FieldSpec<'_>, rows: u64, record_bytes: u64, 
     parts.into_iter().fold(0, u64::saturating_add)
 }
 
-/// Levels of pictures that are changed before they are written; and of arrays, the elements as they
-/// are stored, as far as they are more than what becomes of them: of a part, all elements of the blocks
-/// that it needs.
+/// Bytes of intermediate data: levels of pictures that are changed before the output, and stored elements of
+/// arrays beyond the size of the output. A part of an array needs all elements of its blocks.
 pub(super) fn between_bytes(field: &FieldSpec<'_>, rows: u64, row_bytes: u64) -> u64 {
     let elements = row_bytes / field.dtype.bytes().max(1);
     match field.source {
@@ -241,15 +242,15 @@ pub(super) fn between_bytes(field: &FieldSpec<'_>, rows: u64, row_bytes: u64) ->
     }
 }
 
-/// Staging memory of a slot.
+/// Bytes of staging memory of a slot.
 pub(super) const fn staging_bytes(room: &SlotRoom) -> usize {
     Fill::<Pinned>::memory_bytes(room.rows, room.staged_bytes, room.host_bytes)
 }
 
-/// Memory of a slot on the device besides its output: what is uploaded, and what lies in between.
-/// Samples of a picture take six times its compressed bytes or so, of which crops need half; arrays
-/// what their rows do, and what `between_bytes` says. What is copied on the device comes besides, and
-/// behind all that could be uploaded, which leaves a gap among the words of pictures.
+/// Bytes of a slot's device memory besides its output: uploads and intermediate data. Samples of a picture
+/// take about six times its compressed bytes, and crops need half of them. Arrays take the bytes of their
+/// rows, and `between_bytes`. Copies on the device come on top. They follow the largest possible upload,
+/// which leaves a gap among the words of pictures.
 pub(super) const fn memory_bytes(room: &SlotRoom, is_resident: bool) -> usize {
     let staged = room.staged_bytes.saturating_mul(3);
     let between = if staged > room.output_bytes { staged } else { room.output_bytes };

@@ -1,4 +1,4 @@
-//! A stage without a device, to measure what the host does.
+//! A stage without a device, to measure the host's work.
 
 use super::cuda::{staged_bytes, takes};
 use super::fill::{Fill, KeptValue};
@@ -14,9 +14,8 @@ use shardpack_loader::stage::{
 use std::io;
 use std::sync::Arc;
 
-/// Does all that the host does for a device, but for copying scenes there, and nothing of what that would:
-/// batches hold zeros.
-/// For measurements of loaders on machines without a GPU.
+/// Does all of the host's work for a device, except copying scenes, and none of the device's work: batches
+/// hold zeros. For measurements of loaders on machines without a GPU.
 ///
 /// ```
 /// use shardpack_gpu::DryStage;
@@ -30,7 +29,7 @@ pub struct DryStage {
     store: Arc<Store<Nowhere>>,
 }
 
-/// Where values are put that nobody decodes.
+/// Discards values, which are never decoded.
 #[derive(Debug)]
 struct Nowhere;
 

@@ -18,29 +18,27 @@ use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-/// Bytes for tables and what lies between them, besides those of each row.
+/// Bytes for tables and the gaps between them, besides the bytes of each row.
 const FIXED_BYTES: usize = Totals::GAPS + cubes::GAPS + Gather::GAP + 256;
 
-/// Staging memory, and what was prepared in it.
+/// Staging memory, and the rows prepared in it.
 #[derive(Debug)]
 pub(super) struct Fill<M> {
-    /// Threads that prepare rows share it; whoever begins or ends a batch has it alone.
+    /// Threads that prepare rows share the arena; beginning or ending a batch takes it exclusively.
     arena: RwLock<Arena<M>>,
     rows: Mutex<BatchRows>,
     sharing: Sharing,
-    /// Where arrays are put of which many rows take parts.
+    /// Place for arrays that many rows share.
     scenes: Option<Arc<dyn Scenes>>,
-    /// Scratch of cubes, and what is copied on the device, follow what is uploaded: the next free
-    /// byte.
+    /// Next free byte of the slot after the upload, for scratch of cubes and copies on the device.
     scratch: AtomicU64,
-    /// Bytes of staging memory that are kept for fields of the host.
+    /// Bytes of staging memory that are reserved for fields of the host.
     host_bytes: usize,
-    /// Why the device still has the staging memory, if it has failed.
+    /// Error of a failed device, which still has the staging memory.
     lost: Mutex<Option<GpuError>>,
 }
 
-/// The prepared rows of each field, in order, so that a batch does not depend on which thread was
-/// the first.
+/// The prepared rows of each field, in order, so that a batch does not depend on the order of the threads.
 #[derive(Default)]
 struct BatchRows {
     output_bytes: usize,
@@ -55,14 +53,14 @@ impl std::fmt::Debug for BatchRows {
     }
 }
 
-/// Why a value is not for the device.
+/// Reason why a value is left to the host.
 type Refusal = Cow<'static, str>;
 
 const FULL: Refusal = Cow::Borrowed("no room left in the staging memory");
 
 /// The place of a value's bytes.
 enum ValueBytes<'a, M> {
-    /// With the value.
+    /// In the value itself.
     Here,
     /// In the staging memory.
     There(&'a Loan<M>),
@@ -73,14 +71,14 @@ enum ValueBytes<'a, M> {
 /// A value that stays on the device.
 #[derive(Clone, Copy)]
 pub(super) struct KeptValue<'a> {
-    /// Its number there.
+    /// Number of the value.
     pub(super) number: u64,
     /// Its tables.
     pub(super) tables: &'a [u8],
 }
 
 impl<M: Block> Fill<M> {
-    /// Fills `memory`, of which `host_bytes` are for fields of the host.
+    /// Creates a [`Fill`] of `memory`, with `host_bytes` for fields of the host.
     pub(super) fn new(memory: M, host_bytes: usize) -> Result<Self, GpuError> {
         let fill = Self {
             arena: RwLock::new(Arena::new(memory)?),
@@ -95,12 +93,12 @@ impl<M: Block> Fill<M> {
         Ok(fill)
     }
 
-    /// With a place for arrays of which many rows take parts.
+    /// Adds a place for arrays that many rows share.
     pub(super) fn with_scenes(self, scenes: Option<Arc<dyn Scenes>>) -> Self {
         Self { scenes, ..self }
     }
 
-    /// Bytes of staging memory for rows of so many bytes in it.
+    /// Bytes of staging memory for `rows` rows with `staged_bytes` bytes.
     pub(super) const fn memory_bytes(rows: usize, staged_bytes: usize, host_bytes: usize) -> usize {
         // Claims begin at multiples of 16.
         let gaps = FIXED_BYTES + cubes::CONSTANT_BYTES + 32 * rows + 64;
@@ -110,8 +108,8 @@ impl<M: Block> Fill<M> {
     /// Begins a batch.
     pub(super) fn begin(&self, output_bytes: usize) {
         let mut arena = self.alone();
-        // If the device has failed, nothing can be claimed: all rows are refused, and the driver's
-        // word is said when the batch is assembled.
+        // If the device has failed, nothing can be claimed: all rows are rejected, and assembling the batch
+        // returns the driver's error.
         *self.lost() = arena.reset().err();
         if let Some(constants) = arena.claim(cubes::CONSTANT_BYTES) {
             cubes::write_constants(constants.bytes);
@@ -122,12 +120,12 @@ impl<M: Block> Fill<M> {
         drop(self.sharing.take());
     }
 
-    /// Takes a value, or says why not.
+    /// Prepares a value, or returns the reason for leaving it to the host.
     pub(super) fn prepare(&self, spot: &Spot, value: &RecordValue<'_>, zstd: &mut ZstdDecoder) -> Prepared {
         self.take(spot, value, ValueBytes::Here, zstd).map_or_else(Prepared::Refused, Prepared::Taken)
     }
 
-    /// Takes a value that is on the device, by its number, and what is known of it.
+    /// Prepares a value on the device, given its number and its tables.
     pub(super) fn prepare_kept(
         &self,
         spot: &Spot,
@@ -138,12 +136,13 @@ impl<M: Block> Fill<M> {
         self.take(spot, value, ValueBytes::Kept(kept), zstd).map_or_else(Prepared::Refused, Prepared::Taken)
     }
 
-    /// Room for a value of so many bytes, in parts of `step` bytes.
+    /// Lends `bytes` bytes for a value, in parts of `step` bytes.
     pub(super) fn lend(&self, spot: &Spot, bytes: usize, step: usize) -> Option<(Loan<M>, Vec<LoanPart<M>>)> {
         if self.has(spot) { self.shared().lend(bytes, step) } else { None }
     }
 
-    /// Takes an array whose bytes are those of a loan, as they stand there, or says why not.
+    /// Prepares an array whose bytes are a loan of the staging memory, in place, or returns the reason for
+    /// leaving it to the host.
     pub(super) fn prepare_there(
         &self,
         spot: &Spot,
@@ -185,7 +184,7 @@ impl<M: Block> Fill<M> {
                         let needs = PreparedArray::of_kept(kept.tables, payload, descriptor, region, finish, limits);
                         (needs, None, Some((Identity::Kept(kept.number), None)))
                     }
-                    // Places are counted from where the loan begins: it must be those bytes.
+                    // Places count from the start of the loan, so the value's bytes must be the loan's.
                     (ValueBytes::There(loan), _) if !loan.bytes().is_some_and(|there| std::ptr::eq(there, bytes)) => {
                         return Err("bytes that are not where they were to be read".into());
                     }
@@ -234,7 +233,7 @@ impl<M: Block> Fill<M> {
         Ok(size)
     }
 
-    /// `payload_at` is where its payload is in staging memory, if it is there.
+    /// Prepares a cube. `payload_at` is the offset of its payload if that is in staging memory.
     fn cube(
         &self,
         spot: &Spot,
@@ -251,8 +250,8 @@ impl<M: Block> Fill<M> {
         self.set_cube(spot, &arena, entry, None)
     }
 
-    /// A part of an array that other rows may share: only those of its blocks are placed that none of them
-    /// has placed.
+    /// Prepares a part of an array that other rows may share. Places only the blocks that no other row has
+    /// placed.
     fn part(
         &self,
         spot: &Spot,
@@ -273,7 +272,7 @@ impl<M: Block> Fill<M> {
             if !arena.reserve(more.task_bytes() + planes) {
                 return Err(FULL);
             }
-            // From here on other rows rely on these blocks, whatever becomes of this one: they are copied
+            // From here on other rows rely on these blocks, even if this row fails: the blocks are copied
             // before the batch can be complete.
             places.add(&missing, more);
             drop(places);
@@ -304,7 +303,7 @@ impl<M: Block> Fill<M> {
         Ok(())
     }
 
-    /// Keeps a row that the host has decoded.
+    /// Keeps a host-decoded row.
     pub(super) fn put(&self, spot: &Spot, bytes: &[u8]) -> io::Result<()> {
         if !self.has(spot) || bytes.len() != spot.bytes.len() {
             let found = format!("{} bytes for {:?}", bytes.len(), spot.bytes);
@@ -325,12 +324,12 @@ impl<M: Block> Fill<M> {
         }
     }
 
-    /// All rows are prepared: writes the tables. `host` are the first bytes of the output. Returns
-    /// the staging memory with it; nothing more can be prepared before the next [`begin`](Self::begin).
+    /// Writes the tables, after all rows are prepared. `host` are the first bytes of the output. Also returns
+    /// the staging memory. No more rows can be prepared before the next [`begin`](Self::begin).
     ///
     /// # Errors
-    /// `Device` if it has failed, and still has the staging memory; `Batch` if this batch is more
-    /// than can be assembled.
+    /// `Device` if the device has failed and still has the staging memory; `Batch` if this batch is too
+    /// large.
     pub(super) fn assemble(&self, host: &[u8]) -> Result<(Assembled, Upload<'_, M>), StageFailure> {
         if let Some(error) = &*self.lost() {
             return Err(StageFailure::Device(error.to_string().into()));
@@ -380,23 +379,23 @@ pub(super) struct Upload<'a, M>(RwLockWriteGuard<'a, Arena<M>>);
 
 impl<M: Block> Upload<'_, M> {
     /// # Errors
-    /// `Lent` if somebody still fills it.
+    /// `Lent` if threads still fill the memory.
     pub(super) fn memory(&mut self) -> Result<&mut M, GpuError> {
         self.0.memory()
     }
 }
 
-/// What is asked of pictures besides how they are shown.
+/// Options of pictures besides their view.
 pub(super) fn staging_options(limits: &Limits) -> StagingOptions {
     StagingOptions { max_bytes: limits.max_decoded_bytes, ..StagingOptions::default() }
 }
 
-/// Where scratch begins: behind all that could be uploaded.
+/// Start of scratch: after the largest possible upload.
 fn scratch_start<M: Block>(arena: &Arena<M>) -> u64 {
     arena.size().next_multiple_of(256) as u64
 }
 
-/// A part for a row, whose tables will take so many bytes.
+/// Claims a part for a row, and reserves `table_bytes` for its tables.
 fn claim<M: Block>(arena: &Arena<M>, bytes: usize, table_bytes: usize) -> Result<ArenaPart<'_>, Refusal> {
     if !arena.reserve(table_bytes) {
         return Err(FULL);
@@ -404,7 +403,7 @@ fn claim<M: Block>(arena: &Arena<M>, bytes: usize, table_bytes: usize) -> Result
     arena.claim(bytes).ok_or(FULL)
 }
 
-/// Reasons are counted, so that they say nothing of one picture alone.
+/// Converts a reason. Reasons are counted, so they do not name a single picture.
 fn reason(reason: Reason) -> Refusal {
     match reason {
         Reason::View(_) => "a view that it does not have".into(),
@@ -412,7 +411,7 @@ fn reason(reason: Reason) -> Refusal {
     }
 }
 
-/// The same of arrays. What exactly is wrong with a damaged one, the host says.
+/// Converts an error of an array. The host returns the exact error of a damaged array.
 fn refusal(error: Error) -> Refusal {
     match error {
         Error::Limit { .. } => "larger than the device takes".into(),

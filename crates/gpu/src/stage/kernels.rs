@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, TryLockError, Weak};
 
-/// A device, and what the driver has compiled for it.
+/// A device, and its compiled kernels.
 #[derive(Debug)]
 pub(super) struct Kernels {
     pub(super) device: Device,
@@ -17,19 +17,19 @@ pub(super) struct Kernels {
     cubes: CubeKernels,
     gather: Module,
     pub(super) mix: Module,
-    /// Where a batch is mixed that somebody waits for.
+    /// Stream for mixing a batch that a caller waits for.
     pub(super) urgent: Stream,
 }
 
-/// By the number of the device. They go with the last stage that uses them: nothing here keeps a
-/// device open.
+/// Kernels by the number of the device. They are dropped with the last stage that uses them, because this map
+/// holds only weak references.
 static LOADED: Mutex<BTreeMap<u32, Weak<Kernels>>> = Mutex::new(BTreeMap::new());
 
 /// The process whose thread holds the lock, or held it last.
 static HOLDER: AtomicU32 = AtomicU32::new(0);
 
 impl Kernels {
-    /// Those of a device, by its number.
+    /// Returns the kernels of a device, by its number.
     ///
     /// # Errors
     /// As [`CudaStage::open`](super::CudaStage::open).
@@ -38,7 +38,7 @@ impl Kernels {
         let mut loaded = match LOADED.try_lock() {
             Ok(loaded) => loaded,
             Err(TryLockError::Poisoned(poisoned)) => PoisonError::into_inner(poisoned),
-            // Another thread is loading. In a fork of the process, that thread is not there.
+            // Another thread is loading. In a fork of the process that thread does not exist.
             Err(TryLockError::WouldBlock) if ![0, own].contains(&HOLDER.load(Ordering::Relaxed)) => {
                 return Self::load(number);
             }
@@ -64,7 +64,7 @@ impl Kernels {
         Ok(Arc::new(Self { device, pictures, cubes, gather, mix, urgent }))
     }
 
-    /// The one that copies what stays on the device, those for pictures, and those for cubes.
+    /// The copying module, the module for pictures, and the module for cubes.
     pub(super) fn modules(&self) -> [&Module; 3] {
         [&self.gather, &self.pictures, self.cubes.module()]
     }

@@ -1,24 +1,23 @@
 //! The loader's stage: batches are decoded on a CUDA device.
 //!
-//! A slot has staging memory, one pinned block. Threads that have checked a record claim parts of
-//! it and copy what the device needs ([`Fill`](fill::Fill)); large arrays they read there, each
-//! thread its part, before they are checked ([`room_for`](room::room_for)). Nobody waits for
-//! anybody. Once all rows are there, one thread writes the tables behind them
-//! ([`Assembled`](assembled::Assembled)), and puts one upload, the kernels and a download of the
-//! status words into the slot's stream ([`CudaSlot`](slot::CudaSlot)). A thread of the stage waits
-//! for the end of each batch, looks at the status words and hands it to the loader
+//! A slot has one pinned block of staging memory. After checking a record, a thread claims a part of it and
+//! copies the bytes that the device needs ([`Fill`](fill::Fill)). Several threads read a large array directly
+//! into the staging memory, each a part, before it is checked ([`room_for`](room::room_for)). No thread waits
+//! for another. When all rows are staged, one thread writes the tables after them
+//! ([`Assembled`](assembled::Assembled)), and puts one upload, the kernels and a download of the status words
+//! into the slot's stream ([`CudaSlot`](slot::CudaSlot)). A thread of the stage waits for the end of each
+//! batch, reads the status words and passes the batch to the loader
 //! ([`Completions`](completion::Completions)).
 //!
-//! Several rows of a batch may take parts of one array: a block that several of them need is copied,
-//! uploaded and decoded for the first of them, and read by all ([`Sharing`](sharing::Sharing)). An array
-//! of which many rows come lies on the device until the last of them
-//! ([`ScenePool`](scenes::ScenePool)).
+//! Several rows of a batch may take parts of one array: a block that several rows need is copied, uploaded
+//! and decoded for the first row, and read by all ([`Sharing`](sharing::Sharing)). An array with many rows
+//! stays on the device until the last of them ([`ScenePool`](scenes::ScenePool)).
 //!
-//! Values that stay on the device are put there once ([`Store`](store::Store)); a row then names one,
-//! and a kernel copies what it needs of it to the slot.
+//! Values that stay on the device are copied there once ([`Store`](store::Store)). A row then names a value,
+//! and a kernel copies the needed bytes of it to the slot.
 //!
-//! What is of the driver stands in `slot` and `completion`; all else is tested with the kernels
-//! played on the CPU.
+//! Calls of the driver are in `slot` and `completion`; everything else is tested with the kernels played on
+//! the CPU.
 
 mod assembled;
 mod completion;

@@ -1,12 +1,12 @@
-//! Facts about an array of which several rows take a part: found once.
+//! Facts about an array that several rows share: found once.
 
 use super::scenes::Scenes;
 use crate::cubes;
 use shardpack_loader::stage::{ArrayNote, RecordValue};
 use std::sync::Arc;
 
-/// The note in the memo of an array, and the memo's number. The first caller looks at the array, and
-/// puts it on the device if its rows would have more of it uploaded than it has.
+/// Returns the number of an array's memo, and the note in it. The first caller inspects the array, and puts
+/// it on the device if the uploads of its rows would exceed twice its size.
 pub(super) fn noted<'a>(value: &RecordValue<'a>, scenes: Option<&Arc<dyn Scenes>>) -> Option<(u64, &'a ArrayNote)> {
     let RecordValue::Array { codec, descriptor, bytes, region: Some(region), limits, memo: Some(memo), .. } = *value
     else {

@@ -1,4 +1,4 @@
-//! A device that is open: its kernels, and the memory for values that stay there.
+//! An open device: its kernels, and the memory for values that stay there.
 
 use super::kernels::Kernels;
 use super::store::{Backing, Store};
@@ -11,12 +11,12 @@ use std::sync::atomic::AtomicU64;
 /// The number of CUDA devices in DLPack.
 const CUDA: i32 = 2;
 
-/// The device of all slots of a stage.
+/// The device that all slots of a stage share.
 #[derive(Debug)]
 pub(super) struct OpenDevice {
     pub(super) device: Device,
     pub(super) kernels: Arc<Kernels>,
-    /// How often a slot needed more memory than it was made with.
+    /// Number of times that a slot needed more memory than its initial size.
     pub(super) grown: AtomicU64,
     /// Values that stay on the device.
     pub(super) store: Store<ResidentMemory>,
@@ -42,7 +42,7 @@ impl ResidentMemory {
 impl Backing for ResidentMemory {
     fn write(&self, at: u64, bytes: &[u8]) -> io::Result<()> {
         let at = usize::try_from(at).map_err(io::Error::other)?;
-        // Several threads write at a time: each in a stream of its own.
+        // Several threads write at a time, each in its own stream.
         let stream = Stream::new(&self.device).map_err(io::Error::other)?;
         stream.write(bytes, &self.memory, at).map_err(io::Error::other)
     }

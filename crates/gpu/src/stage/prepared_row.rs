@@ -11,16 +11,16 @@ pub(super) enum PreparedRow {
     Picture(Box<StagedPicture>),
     /// With the array whose blocks it shares with other rows.
     Cube(Box<StagedArray>, Option<Identity>),
-    /// The host has decoded it.
+    /// Host-decoded row.
     Host(HostBytes),
     Zero,
 }
 
-/// Bytes that the host has made.
+/// Host-decoded bytes.
 pub(super) enum HostBytes {
     /// In the staging memory.
     Staged(Range<usize>),
-    /// Elsewhere: there was no room.
+    /// In ordinary memory, because the staging memory had no room.
     Heap(Vec<u8>),
 }
 

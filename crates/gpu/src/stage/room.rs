@@ -1,4 +1,4 @@
-//! Room in the staging memory of a slot for a large array, which several threads read there.
+//! Room in the staging memory of a slot for a large array that several threads read directly into it.
 
 use super::fill::Fill;
 use crate::driver::{Block, Loan, LoanPart};
@@ -7,7 +7,7 @@ use shardpack_loader::stage::{Prepared, RecordValue, Spot, StagedPart, StagedPar
 use std::fmt;
 use std::sync::Arc;
 
-/// What has staging memory.
+/// An owner of staging memory.
 pub(super) trait Filled: Send + Sync + fmt::Debug + 'static {
     type Memory: Block + fmt::Debug + 'static;
 

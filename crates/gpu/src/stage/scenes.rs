@@ -1,5 +1,5 @@
-//! Arrays that lie on the device for as long as rows take parts of them, as they are stored: the batches of
-//! that time decode what they need of them there, and nothing is uploaded again.
+//! Stored arrays that stay on the device as long as rows take parts of them. Batches decode the parts there,
+//! and nothing is uploaded again.
 
 use crate::driver::{Device, GpuError, Memory, Pinned, Stream};
 use crate::gather::MARGIN;
@@ -7,21 +7,21 @@ use shardpack_loader::stage::DeviceArray;
 use std::fmt::Debug;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Memory is taken in multiples of this, so that it suits other arrays, too.
+/// Memory is allocated in multiples of this, so that it can be reused for other arrays.
 const STEP: usize = 64 << 10;
-/// Free rooms of other sizes that are kept.
+/// Number of free rooms of other sizes to keep.
 const SPARE: usize = 4;
-/// Arrays go there through pinned memory, two pieces of this size in turn: one is filled while the other
-/// is uploaded.
+/// Arrays are uploaded through two pinned pieces of this size in turn: one is filled while the other is
+/// uploaded.
 const PIECE: usize = 1 << 20;
-/// As many threads at most have such pieces.
+/// Most threads that have such pieces.
 const PIECES: usize = 8;
-/// All such memory is at most this part of the device's.
+/// The pool takes at most one part in this many of the device's memory.
 const SHARE: u64 = 16;
 
-/// Where arrays are put.
+/// Destination of arrays.
 pub(super) trait Scenes: Debug + Send + Sync {
-    /// Copies an array to the device, and waits for it. `None` if there is no room.
+    /// Copies an array to the device, and waits for the copy. `None` if there is no room.
     fn put(&self, bytes: &[u8]) -> Option<Arc<dyn DeviceArray>>;
 }
 
@@ -29,17 +29,17 @@ pub(super) trait Scenes: Debug + Send + Sync {
 #[derive(Debug)]
 pub(super) struct ScenePool {
     device: Device,
-    /// Bytes that it may take.
+    /// Most bytes of the pool.
     most: u64,
     rooms: Mutex<Rooms>,
 }
 
 #[derive(Debug, Default)]
 struct Rooms {
-    /// Bytes of all rooms, of those in use, too.
+    /// Bytes of all rooms, including rooms in use.
     bytes: u64,
     free: Vec<ArrayMemory>,
-    /// Pinned memory that nobody uses, and how many pairs there are.
+    /// Free pinned memory, and the number of pairs in existence.
     pieces: Vec<[Pinned; 2]>,
     pairs: usize,
 }
@@ -57,12 +57,12 @@ impl ScenePool {
         Self { device, most, rooms: Mutex::default() }
     }
 
-    /// Bytes that so many arrays of `bytes` together take, about: rooms may be larger than what is in them.
+    /// Approximate memory for `arrays` arrays of `bytes` together: rooms may be larger than their arrays.
     pub(super) const fn bytes_of(bytes: u64, arrays: u64) -> u64 {
         bytes.saturating_add(bytes / 4).saturating_add(arrays.saturating_mul(2 * STEP as u64))
     }
 
-    /// Bytes that one of a device may take.
+    /// Most bytes of a pool on this device.
     pub(super) fn most_bytes(device: &Device) -> u64 {
         device.properties().memory_bytes / SHARE
     }
@@ -71,7 +71,7 @@ impl ScenePool {
         self.rooms.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Room for so many bytes, or a little more.
+    /// Returns room for `bytes` bytes, or a little more.
     fn room(&self, bytes: usize) -> Option<ArrayMemory> {
         let size = bytes.checked_next_multiple_of(STEP)?;
         let suits = |room: &ArrayMemory| room.memory.len() >= bytes && room.memory.len() - bytes <= bytes / 4 + STEP;
@@ -84,7 +84,8 @@ impl ScenePool {
         if with_it.saturating_sub(free) > self.most {
             return None;
         }
-        // Rooms of other sizes go for it: all, if there would be too much; one, if there are some.
+        // Frees rooms of other sizes to stay within the limit: all of them if the limit would be exceeded,
+        // one if there are spare rooms.
         let others = match rooms.free.len() {
             _ if with_it > self.most => rooms.take_free(0),
             SPARE.. => rooms.take_free(SPARE - 1),
@@ -92,7 +93,7 @@ impl ScenePool {
         };
         rooms.bytes += size as u64;
         drop(rooms);
-        // The driver waits for the whole device.
+        // Freeing waits for the whole device, so it runs outside the lock.
         drop(others);
         let made = self.make(size).or_else(|error| match error {
             GpuError::OutOfMemory { .. } => {
@@ -108,7 +109,7 @@ impl ScenePool {
         made.ok()
     }
 
-    /// Copies an array to its room, and waits for it.
+    /// Copies an array to its room, and waits for the copy.
     fn fill(&self, room: &ArrayMemory, bytes: &[u8]) -> Result<(), GpuError> {
         let Some(mut pieces) = self.pieces() else { return room.stream.write(bytes, &room.memory, 0) };
         let mut copy = || {
@@ -127,7 +128,7 @@ impl ScenePool {
         copied
     }
 
-    /// Pinned memory to copy through, unless others have all.
+    /// Returns pinned memory for copies; `None` if other threads use all of it.
     fn pieces(&self) -> Option<[Pinned; 2]> {
         let mut rooms = self.rooms();
         if let Some(pieces) = rooms.pieces.pop() {
@@ -151,7 +152,7 @@ impl ScenePool {
 }
 
 impl Rooms {
-    /// Takes free rooms but the first so many of them.
+    /// Removes free rooms, except the first `but` ones.
     fn take_free(&mut self, but: usize) -> Vec<ArrayMemory> {
         let free = self.free.split_off(but.min(self.free.len()));
         self.bytes -= free.iter().map(|room| room.memory.len() as u64).sum::<u64>();
@@ -159,7 +160,7 @@ impl Rooms {
     }
 }
 
-/// Gives the whole pool to whoever has a part of it.
+/// Gives every array of the pool a reference to the pool.
 #[derive(Debug, Clone)]
 pub(super) struct SharedPool(pub(super) Arc<ScenePool>);
 
@@ -176,13 +177,13 @@ impl Scenes for SharedPool {
 #[derive(Debug)]
 struct InPool {
     pool: Arc<ScenePool>,
-    /// Until it is dropped.
+    /// `None` only while it is dropped.
     room: Option<ArrayMemory>,
 }
 
 impl DeviceArray for InPool {
     fn at(&self) -> u64 {
-        // Of a stage without kept values these begin at 0.
+        // In a stage without kept values, addresses count from 0.
         self.room.as_ref().map_or(0, |room| room.memory.address())
     }
 }

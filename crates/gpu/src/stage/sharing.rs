@@ -1,14 +1,14 @@
-//! Arrays of which several rows of a batch take parts: each of their blocks is uploaded and decoded once.
+//! Arrays shared by several rows of a batch: each of their blocks is uploaded and decoded once.
 
 use crate::cubes::BlockPlaces;
 use shardpack_loader::stage::DeviceArray;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// By what an array is known.
+/// Identity of an array.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Identity {
-    /// That of its [`Memo`](shardpack_loader::stage::Memo).
+    /// Number of its [`Memo`](shardpack_loader::stage::Memo).
     Read(u64),
     /// Its number among the values that stay on the device.
     Kept(u64),
@@ -18,20 +18,20 @@ pub(super) enum Identity {
 #[derive(Default)]
 pub(super) struct Sharing(Mutex<BTreeMap<Identity, Arc<Array>>>);
 
-/// An array of which rows take parts.
+/// An array that several rows share.
 pub(super) struct Array {
-    /// Where its blocks are, so far.
+    /// Places of its blocks so far.
     pub(super) places: Mutex<BlockPlaces>,
-    /// What holds it on the device.
+    /// Keeps it on the device.
     pub(super) scene: Option<Arc<dyn DeviceArray>>,
 }
 
-/// What rows of a batch share.
+/// Arrays that rows of a batch share.
 #[derive(Default)]
 pub(super) struct SharedArrays {
-    /// In the order of their identities.
+    /// Block places, in the order of the arrays' identities.
     pub(super) arrays: Vec<(Identity, BlockPlaces)>,
-    /// What holds some of them on the device.
+    /// Keep some of the arrays on the device.
     pub(super) scenes: Vec<Arc<dyn DeviceArray>>,
 }
 
@@ -42,7 +42,7 @@ impl std::fmt::Debug for Sharing {
 }
 
 impl Sharing {
-    /// An array, which is perhaps on the device.
+    /// Returns the array of this identity, which may be on the device.
     pub(super) fn of(&self, identity: Identity, scene: Option<&Arc<dyn DeviceArray>>) -> Arc<Array> {
         let mut arrays = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let array = || Arc::new(Array { places: Mutex::default(), scene: scene.cloned() });
@@ -55,7 +55,7 @@ impl Sharing {
         let scenes = arrays.values().filter_map(|array| array.scene.clone()).collect();
         let places = |array: &Array| std::mem::take(&mut *array.places.lock().unwrap_or_else(PoisonError::into_inner));
         let arrays = arrays.iter().map(|(identity, array)| (*identity, places(array)));
-        // Where the first row of an array found no room, nobody may have come after it.
+        // An array has no places if its first row found no room and no other row followed.
         SharedArrays { arrays: arrays.filter(|(_, places)| !places.is_empty()).collect(), scenes }
     }
 }

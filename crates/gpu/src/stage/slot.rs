@@ -1,4 +1,4 @@
-//! A slot on a device: its memory, and the stream in which its batches are decoded.
+//! A slot on a device: its memory, and the stream that decodes its batches.
 
 use super::assembled::Assembled;
 use super::completion::{Message, Submitted};
@@ -22,7 +22,7 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc::{SendError, Sender};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Bytes for the status words of a row: those of four fields.
+/// Bytes for the status words of a row: four fields.
 pub(super) const ROW_STATUS_BYTES: usize = 4 * STATUS_BYTES;
 
 /// A slot of the ring, and the batch in it.
@@ -37,23 +37,23 @@ pub(super) struct CudaSlot {
     consumers: Mutex<Consumers>,
 }
 
-/// Memory for a batch that is assembled.
+/// Memory for an assembled batch.
 struct SlotWork {
-    /// What is uploaded, and what lies in between.
+    /// The uploaded bytes, and intermediate data.
     memory: Memory,
     status: Pinned,
-    /// Happens when all is decoded.
+    /// Happens when the batch is decoded.
     done: Event,
     batch: Option<Assembled>,
 }
 
-/// Who uses the output.
+/// Consumers of the output.
 #[derive(Debug, Default)]
 struct Consumers {
     streams: Vec<StreamHandle>,
-    /// Happen when the batches that were given back are not used any more.
+    /// Happen when the consumers of returned batches are done with them.
     unused: Vec<Event>,
-    /// A stream that could not be asked: then the whole device is waited for.
+    /// True if a consumer's stream could not be recorded: the slot then waits for the whole device.
     is_lost: bool,
     spare: Vec<Event>,
 }
@@ -69,7 +69,7 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl CudaSlot {
-    /// A slot with `memory_bytes` on the device, besides the output.
+    /// Creates a slot with `memory_bytes` on the device, besides the output.
     pub(super) fn new(
         shared: Arc<OpenDevice>,
         completions: Sender<Message>,
@@ -89,7 +89,7 @@ impl CudaSlot {
         Ok(Self { shared, completions, room, fill, stream, output, work, consumers })
     }
 
-    /// Puts all of a batch into the stream.
+    /// Puts all work of a batch into the stream.
     fn start(&self, host: &[u8]) -> Result<(), StageFailure> {
         let (batch, upload) = self.fill.assemble(host)?;
         let mut work = locked(&self.work);
@@ -103,8 +103,8 @@ impl CudaSlot {
         Ok(())
     }
 
-    /// Gives a batch as much memory as it needs. If there is not enough beside what the slot has,
-    /// that goes first; if there is not enough even so, the next batch asks again.
+    /// Gives a batch the memory that it needs. If the device has too little besides the slot's old memory,
+    /// frees the old memory first. If that is still too little, the next batch tries again.
     fn grow(&self, work: &mut SlotWork, needed: usize) -> Result<(), GpuError> {
         if needed <= work.memory.len() {
             return Ok(());
@@ -130,7 +130,7 @@ impl CudaSlot {
         }
         let staging = upload.memory()?;
         stream.upload(staging, 0..batch.upload_bytes, &work.memory, 0)?;
-        // From here on the output is written.
+        // The work after this writes the output.
         self.wait_for_consumers()?;
         for range in &batch.zero {
             stream.zero(&self.output, range.clone())?;
@@ -153,7 +153,7 @@ impl CudaSlot {
         work.done.record(stream)
     }
 
-    /// What comes next in the stream waits until nobody uses the last batch.
+    /// Makes later work in the stream wait until no consumer uses the last batch.
     fn wait_for_consumers(&self) -> Result<(), GpuError> {
         let mut consumers = locked(&self.consumers);
         if mem::take(&mut consumers.is_lost) {
@@ -166,8 +166,8 @@ impl CudaSlot {
         Ok(())
     }
 
-    /// Mixes rows of the output, and waits. The batch is done, so that the table may go where its status
-    /// words were, and then where it was uploaded.
+    /// Mixes rows of the output, and waits. The batch is done, so the table can reuse the memory of its
+    /// status words on the host, and of its upload on the device.
     fn mix_rows(&self, rows: &[Range<usize>], mix: &RowMix) -> Result<(), GpuError> {
         let mut work = locked(&self.work);
         self.grow(&mut work, 8 * rows.len())?;
@@ -274,7 +274,8 @@ impl StageSlot for CudaSlot {
             let event = consumers.spare.pop().map_or_else(|| Event::new(&self.shared.device), Ok);
             match event.and_then(|event| Ok((event.record_foreign(stream)?, event))) {
                 Ok((true, event)) => consumers.unused.push(event),
-                // Captured: it runs when the program says so, who must hold the batch for that.
+                // The stream is being captured: the program replays it later, and must hold the batch until
+                // then.
                 Ok((false, event)) => consumers.spare.push(event),
                 Err(_) => consumers.is_lost = true,
             }

@@ -1,4 +1,4 @@
-//! Values that stay on the device, and what the host keeps of them.
+//! Values that stay on the device, and the host's tables of them.
 
 use super::fill::staging_options;
 use crate::gather::MARGIN;
@@ -9,23 +9,23 @@ use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
-/// Values begin at multiples of this, so that whole words are copied of them.
+/// Alignment of values, so that copies move whole words.
 const ALIGN: u64 = 16;
 
-/// Memory that values are put in.
+/// Memory for values.
 pub(super) trait Backing: Send + Sync {
-    /// Copies `bytes` to it, from its byte `at` on, and waits for it.
+    /// Copies `bytes` to offset `at`, and waits for the copy.
     fn write(&self, at: u64, bytes: &[u8]) -> io::Result<()>;
 }
 
-/// Values in memory of the device. Filled by many threads; sealed, it is only read.
+/// Values in memory of the device. Many threads fill it; once sealed, it is read-only.
 pub(super) struct Store<B> {
     backing: OnceLock<B>,
     reserved: AtomicU64,
-    /// The next free byte.
+    /// Offset of the next free byte.
     free: AtomicU64,
     filling: Mutex<Vec<Vec<u8>>>,
-    /// What is known of the values: those of one call of `keep` in a block.
+    /// The host's tables of the values, one block for each call of `keep`.
     sealed: OnceLock<Vec<Vec<u8>>>,
     host_bytes: AtomicU64,
 }
@@ -50,54 +50,55 @@ impl<B> Default for Store<B> {
 }
 
 impl<B: Backing> Store<B> {
-    /// Bytes that a value of so many takes at most.
+    /// Most bytes for a value of `stored_bytes`.
     pub(super) const fn value_bytes(stored_bytes: u64) -> u64 {
         stored_bytes.saturating_add(ALIGN)
     }
 
-    /// Bytes that a backing for values of so many has.
+    /// Bytes of a backing for values of `bytes` bytes.
     pub(super) const fn backing_bytes(bytes: u64) -> u64 {
         bytes.saturating_add(MARGIN as u64)
     }
 
-    /// Puts values into `backing`, of so many bytes besides the margin.
+    /// Puts values into `backing`, which has `bytes` bytes besides the margin.
     ///
     /// # Errors
-    /// If there is one already.
+    /// If there is already a backing.
     pub(super) fn put_in(&self, backing: B, bytes: u64) -> io::Result<()> {
         self.backing.set(backing).map_err(|_| io::Error::other("memory for values: expected none, found some"))?;
         self.reserved.store(bytes, Ordering::Relaxed);
         Ok(())
     }
 
-    /// Where values are put.
+    /// Memory for the values, if any.
     pub(super) fn backing(&self) -> Option<&B> {
         self.backing.get()
     }
 
-    /// Bytes of the device that are taken.
+    /// Bytes used on the device.
     pub(super) fn device_bytes(&self) -> u64 {
         self.reserved.load(Ordering::Relaxed)
     }
 
-    /// Bytes of the host that are taken.
+    /// Bytes used on the host.
     pub(super) fn host_bytes(&self) -> u64 {
         self.host_bytes.load(Ordering::Relaxed)
     }
 
-    /// Copies values to the device, and gives each its number, if there is room for it.
+    /// Copies values to the device, and returns the number of each; `None` for values without room.
     ///
     /// # Errors
-    /// The device's.
+    /// Errors of the device.
     pub(super) fn keep(&self, values: &[RecordValue<'_>]) -> io::Result<Vec<Option<u64>>> {
         let Some(backing) = self.backing.get() else {
             return Err(io::Error::other("memory for values: expected some, found none"));
         };
-        // In one piece, so that one copy brings them there.
+        // In one piece, for a single copy.
         let most: u64 = values.iter().map(|value| (bytes_of(value).len() as u64).next_multiple_of(ALIGN)).sum();
         let reserved = self.reserved.load(Ordering::Relaxed);
         let fits = |free: u64| free.checked_add(most).filter(|&end| end <= reserved);
-        // More than was counted: a file has changed, or a head can be read that could not.
+        // More bytes than counted: a file has changed, or a header that could not be read before can be read
+        // now.
         let Ok(start) = self.free.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fits) else {
             return Ok(vec![None; values.len()]);
         };
@@ -122,13 +123,13 @@ impl<B: Backing> Store<B> {
         Ok(places.into_iter().map(|place| place.and_then(number)).collect())
     }
 
-    /// Nothing more is kept.
+    /// Makes the store read-only.
     pub(super) fn seal(&self) {
         let blocks = std::mem::take(&mut *self.filling.lock().unwrap_or_else(PoisonError::into_inner));
         _ = self.sealed.set(blocks);
     }
 
-    /// What is known of a value: its own bytes, and perhaps more behind them.
+    /// Returns the tables of a value; bytes of other values may follow them.
     pub(super) fn find(&self, number: u64) -> Option<&[u8]> {
         let (block, at) = (usize::try_from(number >> 32).ok()?, usize::try_from(number & u64::from(u32::MAX)).ok()?);
         self.sealed.get()?.get(block)?.get(at..)
@@ -141,8 +142,8 @@ const fn bytes_of<'a>(value: &RecordValue<'a>) -> &'a [u8] {
     }
 }
 
-/// Appends what the host keeps of a value to `known`, and returns what is put at `at` of the
-/// device. `None` if it is not for the device, which every row that needs it will say.
+/// Appends the host's tables of a value to `known`, and returns the bytes to put at `at` on the device.
+/// `None` if the device does not take the value; every row that needs it then reports the reason.
 fn keep_one<'a>(value: &RecordValue<'a>, at: u64, known: &mut Vec<u8>) -> Option<&'a [u8]> {
     match *value {
         RecordValue::Picture { bytes, limits, .. } => pictures::keep(bytes, &staging_options(limits), at, known).ok(),

@@ -1,7 +1,7 @@
-//! Cubes on a device, against the host's decoder. Without a device there is nothing to test: the
-//! same kernels are played on the CPU in the tests of the crate.
+//! Cubes on a device, against the host's decoder. Without a device these tests do nothing; the crate's own
+//! tests play the same kernels on the CPU.
 //!
-//! `SHARDPACK_CUBES` names datasets, with colons between them: all their arrays are decoded too.
+//! `SHARDPACK_CUBES` names datasets, separated by colons; all their arrays are decoded too.
 #![allow(
     clippy::print_stdout,
     clippy::unwrap_used,
@@ -20,7 +20,7 @@ use shardpack_gpu::kernels::{CubeKernels, CubeStager, Fault, Payload};
 use shardpack_gpu::kernels::{Device, GpuError, Memory, Pinned, Stream};
 use shardpack_reader::Dataset;
 
-/// Bytes of the part of a slot that is uploaded.
+/// Bytes of the uploaded part of a slot.
 const SLOT: usize = 96 << 20;
 
 /// A device with its kernels and one slot.
@@ -76,7 +76,7 @@ impl Bench {
         Some(Self { device, kernels, stream, stager: CubeStager::default(), pinned })
     }
 
-    /// Decodes a batch; `None` for what the host refuses before it decodes.
+    /// Decodes a batch; `None` for payloads that the host rejects before decoding.
     fn decode(&mut self, items: &[Item<'_>]) -> Vec<Option<Result<Vec<u8>, Fault>>> {
         let limits = Limits::default();
         let mut batch = self.stager.begin(self.pinned.bytes_mut().unwrap()).unwrap();
@@ -172,7 +172,7 @@ fn arrays_of_each_type_are_those_of_the_host() {
                     items.push(Item { codec, descriptor, payload, region: Some(region), finish: turned });
                 }
             }
-            // All of them are more than the staging memory holds.
+            // All items together exceed the staging memory.
             items.chunks(16).for_each(|items| bench.compare(items));
         }
     }
@@ -211,7 +211,7 @@ fn datasets_are_those_of_the_host() {
                         items.push(item(None, As::F32));
                     }
                 }
-                // One at a time where all of them are more than the staging memory holds.
+                // One at a time if all items together exceed the staging memory.
                 let at_once = if items.len() * value.bytes.len() < SLOT / 2 { items.len() } else { 1 };
                 items.chunks(at_once).for_each(|items| bench.compare(items));
             }
@@ -220,7 +220,7 @@ fn datasets_are_those_of_the_host() {
     }
 }
 
-/// `SHARDPACK_DAMAGED` damaged payloads, by default a thousand, each between two that are sound.
+/// `SHARDPACK_DAMAGED` damaged payloads, by default a thousand, each between two valid ones.
 #[test]
 fn damage_is_flagged_and_stays_where_it_is() {
     let Some(mut bench) = Bench::open() else { return };

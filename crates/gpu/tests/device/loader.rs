@@ -1,6 +1,5 @@
-//! Loaders whose batches are decoded on a device, beside loaders whose batches the host decodes.
-//! Without a device there is nothing to test: the same stage, its kernels played on the CPU, is in
-//! the tests of the crate.
+//! Compares loaders that decode on a device with loaders that decode on the host. Without a device these
+//! tests do nothing; the crate's own tests run the same stage with kernels played on the CPU.
 #![allow(
     clippy::print_stdout,
     clippy::unwrap_used,
@@ -16,7 +15,7 @@ use shardpack_loader::LoaderOptions;
 use shardpack_loader::stage::{Stage, StreamHandle};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// One test at a time: the device's free memory is compared.
+/// One test at a time, because the device's free memory is compared.
 static ALONE: Mutex<()> = Mutex::new(());
 
 fn stage() -> Option<Arc<CudaStage>> {
@@ -47,7 +46,7 @@ fn epochs_are_the_hosts() {
         (Disk::as_stored(200, Harm::None), "read where it is staged", 1500),
         (Disk::as_stored(200, Harm::Damaged), "read where it is staged, damaged", 1500),
     ] {
-        // Of several sizes, some scenes are smaller than a patch.
+        // In the varied dataset, some scenes are smaller than a patch.
         let scenes = if what == "varied" { Vec::new() } else { scene_ways() };
         for (name, options) in ways().into_iter().chain(scenes) {
             for (batch_size, threads, resident) in [(7, 3, false), (64, 8, false), (7, 3, true), (64, 8, true)] {
@@ -76,7 +75,7 @@ fn a_batch_stays_as_it_is_while_it_is_held() {
     let mut host = disk.loader(options.clone());
     let expected = epoch(&mut host);
     let mut device = disk.loader(staged(&stage, &options));
-    // Two are held while others are loaded; the stream is one that every process has.
+    // Two batches are held while others are loaded; the stream is the default stream.
     let mut held = Vec::new();
     for _ in 0..expected.len() {
         let batch = device.next_batch().unwrap().unwrap();
@@ -116,7 +115,7 @@ fn memory_is_flat() {
             break;
         }
     }
-    // Slots may grow in the first epochs; other processes are not asked to stand still.
+    // Slots may grow in the first epochs, and other processes may use the device.
     let (early, late) = (free[free.len() / 2], free[free.len() - 1]);
     assert!(late + (8 << 20) >= early, "free: {early} bytes, then {late}");
     println!("{batches} batches, {} bytes predicted, grown {} times", device.predicted_device_bytes(), stage.growths());

@@ -1,8 +1,8 @@
-//! The integration tests of the crate, one module a topic, in one program: it is linked once.
+//! The integration tests of the crate, one module per topic, in a single program that is linked once.
 #![allow(missing_docs, unreachable_pub)]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 #![allow(clippy::cast_possible_truncation)]
-// The files of other tests, of which these need a part.
+// Files of other tests that these tests use in part.
 #![allow(dead_code)]
 
 mod cubes;

@@ -3,8 +3,8 @@
 use std::sync::LazyLock;
 use std::time::Instant;
 
-/// Seconds that this thread has run, where the system tells (Linux), so that a busy machine does
-/// not show in the figures; else wall time.
+/// Seconds of processor time of this thread where the system reports it (Linux), so that a busy machine does
+/// not show in the figures; otherwise wall time.
 pub(crate) fn now() -> f64 {
     static START: LazyLock<Instant> = LazyLock::new(Instant::now);
     std::fs::read_to_string("/proc/thread-self/schedstat")

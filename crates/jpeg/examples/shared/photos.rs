@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-/// The JPEGs below a folder, by their names, sorted.
+/// Returns the JPEGs below a folder, found by their names, sorted.
 pub(crate) fn jpegs(folder: &str) -> Vec<PathBuf> {
     let mut paths = Vec::new();
     walk(Path::new(folder), &mut paths);

@@ -1,7 +1,7 @@
 //! Coefficients of a few rows of MCUs at a time.
 //!
-//! Segments begin and end anywhere. Those that are decoded are stored one behind the other. So the
-//! shown MCUs of a row, which lie in segments without a gap, stand side by side.
+//! Segments begin and end anywhere. Decoded segments are stored one after the other. So the shown MCUs of a
+//! row, which lie in segments without a gap, are contiguous.
 #![deny(clippy::indexing_slicing)]
 
 use super::layout::{BAND_ROWS, Layout};
@@ -13,20 +13,20 @@ use std::ops::Range;
 /// Most blocks of an MCU.
 const MOST_BLOCKS: usize = 6;
 
-/// Room for a band's coefficients.
+/// Buffers for a band's coefficients.
 #[derive(Default)]
 pub(super) struct Bands {
     blocks: Vec<Coefficients>,
     lasts: Vec<u8>,
 }
 
-/// Coefficients of whole segments, among them those of some rows of MCUs.
+/// Coefficients of whole segments, which include some rows of MCUs.
 pub(super) struct Band<'a> {
-    /// Rows of the picture, in MCUs.
+    /// Rows of the picture in this band, in MCUs.
     pub(super) rows: Range<usize>,
-    /// For each of them, where the first block of its shown MCUs stands.
+    /// For each row, the first block of its shown MCUs.
     pub(super) starts: [usize; BAND_ROWS],
-    /// The blocks of one MCU after those of the previous one.
+    /// Blocks of the MCUs, one MCU after another.
     pub(super) blocks: &'a [Coefficients],
     /// For each block, the zigzag position of its last coefficient.
     pub(super) lasts: &'a [u8],
@@ -39,12 +39,11 @@ pub(super) struct Reading<'a> {
     phases: [Phase<'a>; MOST_BLOCKS],
     bands: &'a mut Bands,
     row: usize,
-    /// Blocks of the band before.
+    /// Number of blocks of the previous band.
     size: usize,
-    /// The next one of `segments`.
+    /// Index of the next segment in `segments`.
     index: usize,
-    /// If segments are longer than a row: the next MCU, the segment that it is in, if that has
-    /// begun, and its predictions.
+    /// For segments longer than a row: the next MCU, its segment if that has begun, and the predictions.
     mcu: usize,
     current: Option<Segment<'a>>,
     predictions: [i32; 3],
@@ -76,7 +75,7 @@ impl Bands {
         Some(Reading { layout, segments, phases, bands: self, row, size: 0, index: 0, mcu, current: None, predictions })
     }
 
-    /// Makes room for so many blocks.
+    /// Makes room for `size` blocks.
     fn grow(&mut self, size: usize) {
         if self.blocks.len() < size {
             self.blocks.resize(size, [0; 64]);
@@ -86,8 +85,8 @@ impl Bands {
 }
 
 impl<'a> Reading<'a> {
-    /// Decodes the next rows. The inner `None` means that there are none left, the outer `None`
-    /// that something is odd.
+    /// Decodes the next rows. The inner `None` means that no rows are left, the outer `None` that something
+    /// is odd.
     #[inline(always)]
     pub(super) fn next(&mut self) -> Option<Option<Band<'_>>> {
         let layout = self.layout;
@@ -102,13 +101,13 @@ impl<'a> Reading<'a> {
         Some(Some(Band { rows, starts, blocks, lasts }))
     }
 
-    /// Decodes all segments of these rows, but for the one that was decoded with the row above.
+    /// Decodes all segments of these rows, except a segment that was decoded with the row above.
     #[inline(always)]
     fn short(&mut self, rows: &Range<usize>) -> Option<[usize; BAND_ROWS]> {
         let layout = self.layout;
         let mcu = layout.blocks;
         let segment = layout.interval * mcu;
-        // It stands last in the band above, and is never the picture's last one, which may be
+        // That segment is the last in the band above. It is never the picture's last segment, which may be
         // shorter.
         let held = layout.segments(rows.start).len() - layout.new_segments(rows.start).len();
         let (mut count, mut starts) = (held, [0; BAND_ROWS]);
@@ -142,7 +141,7 @@ impl<'a> Reading<'a> {
         Some(starts)
     }
 
-    /// Decodes a row, with what begins the segment before the first one.
+    /// Decodes a row. For the first row, also decodes the start of its segment.
     #[inline(always)]
     fn long(&mut self, row: usize) -> Option<[usize; BAND_ROWS]> {
         let layout = self.layout;
@@ -167,7 +166,7 @@ impl<'a> Reading<'a> {
             let to = mcus.end.min(end);
             let part = (self.mcu - first) * mcu..(to - first) * mcu;
             let (blocks, lasts) = (blocks.get_mut(part.clone())?, lasts.get_mut(part)?);
-            // After its end come zeros or the next segment, which also have a meaning.
+            // Zeros or the next segment follow the segment's end, and would also decode to something.
             self.current =
                 Some(decode_one(BlockReader::new(segment, phases, blocks, lasts)?)?).filter(Segment::is_within);
             self.current?;
@@ -177,8 +176,8 @@ impl<'a> Reading<'a> {
         Some([layout.shown_columns.start * mcu; BAND_ROWS])
     }
 
-    /// Whether the last segment ended where it should, if it was read to its end. A segment that
-    /// continues below the rectangle was not.
+    /// True if the last segment ended at the right place. A segment that continues below the rectangle is not
+    /// read to its end, and passes.
     fn finish(&self) -> bool {
         let mcus = self.layout.columns * self.layout.rows;
         let through = self.mcu == mcus || self.mcu.is_multiple_of(self.layout.interval);

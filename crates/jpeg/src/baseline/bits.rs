@@ -2,8 +2,8 @@
 
 /// A position in the bits of one segment.
 ///
-/// `buffer` holds the next bits, with the first one highest. At least `count` of them are valid;
-/// the bits below those are zero, or valid too.
+/// `buffer` holds the next bits, with the first bit highest. At least `count` of them are valid; the bits
+/// below those are zero, or valid too.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Bits<'a> {
     /// All unstuffed bytes. A reader may look past the end of the segment; a check at the end finds
@@ -21,8 +21,8 @@ impl<'a> Bits<'a> {
         Self { bytes, at, buffer: 0, count: 0 }
     }
 
-    /// Fills the buffer to 56 bits, with zeros after the end. There is no branch on how many are
-    /// missing: it reads eight bytes and keeps those that fit.
+    /// Fills the buffer to 56 bits, with zeros after the end. There is no branch on the number of missing
+    /// bits: it reads eight bytes and keeps the bytes that fit.
     #[inline(always)]
     pub(super) fn refill(&mut self) {
         let next = self.bytes.get(self.at..).and_then(|bytes| bytes.first_chunk());
@@ -45,14 +45,14 @@ impl<'a> Bits<'a> {
         ((self.buffer >> 32) >> (32 - (n & 31))) as u32
     }
 
-    /// Consumes `n` of the bits that were filled.
+    /// Consumes `n` of the filled bits.
     #[inline(always)]
     pub(super) const fn skip(&mut self, n: u32) {
         self.buffer = self.buffer.wrapping_shl(n);
         self.count = self.count.wrapping_sub(n & 63);
     }
 
-    /// The offset after the last byte of which bits were consumed.
+    /// The offset after the last byte with consumed bits.
     pub(super) const fn end(&self) -> usize {
         (self.at * 8).wrapping_sub(self.count as usize).div_ceil(8)
     }

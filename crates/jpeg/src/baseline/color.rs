@@ -4,7 +4,7 @@
 //! and blue use only the upper half of a 16-bit product: 1.402 is 1 + 0.402, 1.772 is 2 − 0.228,
 //! and half a unit is added to twice the product's upper half.
 
-/// Pixels that are converted at a time.
+/// Number of pixels converted at a time.
 const LANES: usize = 32;
 
 /// YCbCr to RGB. `None` unless all rows have the same number of pixels.

@@ -1,4 +1,4 @@
-//! Huffman tables that give code and value of a coefficient in one lookup.
+//! Huffman tables that return the code and the value of a coefficient in one lookup.
 
 use super::bits::Bits;
 
@@ -7,10 +7,10 @@ use super::bits::Bits;
 pub(super) const LOOKUP: u32 = 11;
 const ENTRIES: usize = 1 << LOOKUP;
 
-/// What the next bits mean.
+/// Meaning of the next bits.
 ///
-/// Bits 0 to 7: how many bits to consume. Bits 8 to 15: how many places to move to reach the
-/// coefficient, 1 to 16, or one of the marks below. Bits 16 to 31: its value.
+/// Bits 0 to 7: number of bits to consume. Bits 8 to 15: number of places to the coefficient, 1 to 16, or one
+/// of the marks below. Bits 16 to 31: value of the coefficient.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct CodeEntry(u32);
 
@@ -44,8 +44,8 @@ impl CodeEntry {
         (self.0.cast_signed() >> 16) as i16
     }
 
-    /// The entry with its value, if the value has more bits than the table covers: one symbol in
-    /// thirty. Takes at most 26 bits.
+    /// Adds the value to an entry whose value has more bits than the table covers: one symbol in thirty.
+    /// Takes at most 26 bits.
     #[inline(always)]
     pub(super) fn with_long_value(self, bits: &Bits<'_>) -> Option<Self> {
         if self.step() != Self::LONG_VALUE {
@@ -59,7 +59,7 @@ impl CodeEntry {
     }
 }
 
-/// What a table's symbols mean.
+/// Meaning of a table's symbols.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Class {
     /// A difference.
@@ -71,14 +71,13 @@ pub(super) enum Class {
 /// A table that is ready for decoding.
 pub(super) struct Huffman {
     pub(super) lookup: Box<[CodeEntry; ENTRIES]>,
-    /// For each length of a code: the first code after those of this length, left-justified to 16
-    /// bits.
+    /// For each length of a code: the first code after the codes of this length, left-justified to 16 bits.
     ends: [u32; 17],
-    /// For each length: what to add to a code to get the place of its symbol.
+    /// For each length: the difference between a code and the place of its symbol.
     offsets: [i32; 17],
     symbols: [u8; 256],
     class: Class,
-    /// What it was made from: codes of each length, and the number of symbols. Empty: not made yet.
+    /// Source of the table: number of codes of each length, and the symbols. Empty before the first table.
     counts: [u8; 16],
     used: usize,
 }
@@ -96,9 +95,8 @@ impl Huffman {
         }
     }
 
-    /// Makes the table of a DHT segment from the number of codes of each length and their symbols.
-    /// `None` if there is no such code, by libjpeg's rules (`jdhuff.c`). An identical table is not
-    /// made again.
+    /// Makes the table of a DHT segment from the number of codes of each length and their symbols. `None` if
+    /// there is no such code, by libjpeg's rules (`jdhuff.c`). An identical table is reused.
     pub(super) fn set(&mut self, counts: &[u8; 16], symbols: &[u8]) -> Option<()> {
         if self.used > 0 && self.counts == *counts && self.symbols.get(..self.used) == Some(symbols) {
             return Some(());
@@ -189,7 +187,7 @@ fn fill(entries: &mut [CodeEntry], length: u32, symbol: u8, class: Class) {
     }
 }
 
-/// The value of `size` bits (T.81, F.2.2.1): those that begin with 0 are negative.
+/// The value of `size` bits (T.81, F.2.2.1): bits that begin with 0 are negative numbers.
 const fn extended(raw: u32, size: u32) -> i32 {
     let raw = raw.cast_signed();
     if raw < 1 << (size - 1) { raw - (1 << size) + 1 } else { raw }

@@ -16,7 +16,7 @@ fn by_the_book(counts: &[u8; 16], symbols: &[u8], next: u32) -> Option<(u8, u32)
     None
 }
 
-/// What a symbol and the bits after it mean: bits, step and value.
+/// Decodes a symbol and the bits after it: bits, step and value.
 fn meaning(class: Class, symbol: u8, length: u32, next: u32) -> Option<(u32, u32, i32)> {
     let size = u32::from(symbol & 15);
     let raw = (u64::from(next) << length >> 16 & 0xFFFF) as u32 >> (16 - size);

@@ -1,5 +1,5 @@
-//! Dequantisation and the inverse DCT, bit for bit like libjpeg's accurate integer one
-//! (`jidctint.c`, "islow").
+//! Dequantisation and the inverse DCT, bit for bit like libjpeg's accurate integer version (`jidctint.c`,
+//! "islow").
 
 use super::streams::Coefficients;
 use fearless_simd::prelude::{Bytes, Simd, SimdBase};
@@ -11,9 +11,9 @@ const PASS1_BITS: u32 = 2;
 /// The inputs of a pass are in −`BIAS`..`BIAS`. With `BIAS` added, the 16-bit sum is not negative.
 const BIAS: i16 = 1 << 14;
 
-/// Whether all values so far stayed in the range where libjpeg-turbo's 16-bit arithmetic is exact:
-/// sums of two inputs of a pass fit, and nothing saturates in between. Coefficients of 8-bit pixels
-/// do: a row or a column of eight adds up to 12,000 at most.
+/// Checks that all values so far are in the range where libjpeg-turbo's 16-bit arithmetic is exact: sums of
+/// two inputs of a pass fit, and nothing saturates in between. Coefficients of 8-bit pixels do: a row or a
+/// column of eight adds up to 12,000 at most.
 #[derive(Clone, Copy)]
 pub(super) struct Within<S: Simd>(i16x16<S>);
 
@@ -49,8 +49,8 @@ pub(super) fn samples<S: Simd>(
     match last {
         0 => {
             let value = i32::from(block[0]) * i32::from(quantiser[0]);
-            // The inputs of the second pass are four times as large. Any beyond 16 bits count as
-            // the largest one, which is outside the range.
+            // The inputs of the second pass are four times as large. Inputs beyond 16 bits count as the
+            // largest 16-bit number, which is outside the range.
             within.see(i16x16::splat(simd, i16::try_from(value * 4).unwrap_or(i16::MAX)));
             #[expect(clippy::cast_sign_loss, reason = "0 to 255")]
             let sample = (((value + 4) >> 3) + 128).clamp(0, 255) as u8;
@@ -114,7 +114,7 @@ fn sample<S: Simd>(simd: S, value: i32x8<S>) -> i32x8<S> {
     value.max(i32x8::splat(simd, 0)).min(i32x8::splat(simd, 255))
 }
 
-/// Rows become columns. Values that do not fit 16 bits are out of range, and are noticed.
+/// Rows become columns. Values that do not fit 16 bits are recorded as out of range.
 #[inline(always)]
 fn transposed<S: Simd>(simd: S, rows: [i32x8<S>; 8], within: &mut Within<S>) -> [i32x8<S>; 8] {
     let [a, b, c, d, e, f, g, h] = rows;

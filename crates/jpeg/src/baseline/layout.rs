@@ -1,4 +1,4 @@
-//! The parts of a picture, and which of them are decoded for a rectangle.
+//! The parts of a picture, and the parts to decode for a rectangle.
 #![deny(clippy::indexing_slicing)]
 
 use crate::{JpegHeader, Rect};
@@ -14,26 +14,26 @@ pub(super) const BAND_ROWS: usize = 4;
 pub(super) struct Layout {
     /// The requested pixels.
     pub(super) window: Rect,
-    /// Blocks of luma side by side in an MCU: 1 or 2.
+    /// Luma blocks in an MCU horizontally: 1 or 2.
     pub(super) h: usize,
-    /// Blocks of luma above each other in an MCU: 1 or 2.
+    /// Luma blocks in an MCU vertically: 1 or 2.
     pub(super) v: usize,
-    /// 1 or 3.
+    /// Number of components: 1 or 3.
     pub(super) components: usize,
     /// Blocks of an MCU.
     pub(super) blocks: usize,
-    /// The picture.
+    /// Size of the picture.
     pub(super) columns: usize,
     pub(super) rows: usize,
-    /// The picture's chroma, in samples.
+    /// Size of the picture's chroma, in samples.
     pub(super) chroma_width: usize,
     pub(super) chroma_height: usize,
-    /// MCUs of a segment; the last one may have fewer.
+    /// MCUs of a segment; the last segment may have fewer.
     pub(super) interval: usize,
-    /// Whether segments are at most as long as a row. Then each is decoded as a whole; longer ones
-    /// are decoded row by row, as far as they are needed.
+    /// True if segments are at most as long as a row. Each is then decoded as a whole. Longer segments are
+    /// decoded row by row, as far as needed.
     pub(super) short: bool,
-    /// What samples are computed for: the window, and what upsampling needs around it.
+    /// Parts with computed samples: the window, and the surroundings that upsampling needs.
     pub(super) shown_columns: Range<usize>,
     pub(super) shown_rows: Range<usize>,
     /// Rows that are decoded together.
@@ -41,9 +41,9 @@ pub(super) struct Layout {
 }
 
 impl Layout {
-    /// `None` if this decoder does not handle such pictures.
+    /// Returns `None` if this decoder does not handle such pictures.
     pub(super) fn of(header: &JpegHeader, window: Rect) -> Option<Self> {
-        // libjpeg refuses segments that it does not know, and says so.
+        // libjpeg fails on unknown segments, with an error of its own.
         if !header.is_plain() || header.unknown_segment {
             return None;
         }
@@ -53,7 +53,7 @@ impl Layout {
         let (width, height) = (width as usize, height as usize);
         let (columns, rows) = (width.div_ceil(8 * h), height.div_ceil(8 * v));
         let (chroma_width, chroma_height) = (width.div_ceil(h), height.div_ceil(v));
-        // In such a narrow row libjpeg does not interpolate.
+        // libjpeg does not interpolate such a narrow row.
         if h == 2 && chroma_width <= 2 {
             return None;
         }
@@ -94,15 +94,15 @@ impl Layout {
         segment * self.interval..((segment + 1) * self.interval).min(self.columns * self.rows)
     }
 
-    /// The segments that are decoded for a row: those that hold its shown MCUs, or all of its MCUs
-    /// if segments are longer than a row.
+    /// The segments to decode for a row: the segments with its shown MCUs, or with all of its MCUs if
+    /// segments are longer than a row.
     pub(super) fn segments(&self, row: usize) -> Range<usize> {
         let columns = if self.short { self.shown_columns.clone() } else { 0..self.columns };
         let first = row * self.columns;
         (first + columns.start) / self.interval..(first + columns.end - 1) / self.interval + 1
     }
 
-    /// The segments of a row that are not those of a row above it. Only its first one can be.
+    /// The segments of a row that no row above it has. Only the first segment can belong to a row above.
     pub(super) fn new_segments(&self, row: usize) -> Range<usize> {
         let Range { start, end } = self.segments(row);
         match row.checked_sub(1).filter(|above| self.shown_rows.contains(above)) {
@@ -111,7 +111,7 @@ impl Layout {
         }
     }
 
-    /// Blocks of a component in an MCU: side by side, and above each other.
+    /// Blocks of a component in an MCU, horizontally and vertically.
     pub(super) const fn factors(&self, component: usize) -> (usize, usize) {
         if component == 0 { (self.h, self.v) } else { (1, 1) }
     }

@@ -1,16 +1,15 @@
 //! Our own decoder, for the pictures where it is faster than libjpeg-turbo: baseline, 8 bits,
 //! Huffman-coded, gray or YCbCr in one scan.
 //!
-//! Restart segments are separate bit streams, so two of them can be decoded in turns: one works
-//! while the other waits. A decoder for any JPEG cannot do this (docs/adr/0011-own-decoder.md).
-//! Pixels are made only for the requested rectangle. The stages: `segments` finds the bytes,
-//! `tables` and `huffman` read the tables, `streams` turns bits into coefficients, `idct`
-//! coefficients into samples, and `pixels` samples into RGB.
+//! Restart segments are separate bit streams, so two of them can be decoded in turns: one is decoded while
+//! the other waits. A decoder for any JPEG cannot do this (docs/adr/0011-own-decoder.md). Pixels are made
+//! only for the requested rectangle. The stages: `segments` finds the bytes, `tables` and `huffman` read the
+//! tables, `streams` turns bits into coefficients, `idct` coefficients into samples, and `pixels` samples
+//! into RGB.
 //!
-//! The result equals that of libjpeg-turbo on the whole picture, bit for bit. Anything odd,
-//! missing, left over or unusual is left to libjpeg-turbo, which decides what is an error and what
-//! a damaged picture looks like. `docs/entropy-segments.md` has the rules; `rules_tests.rs` has a
-//! test for each.
+//! The result equals libjpeg-turbo's for the whole picture, bit for bit. Pictures with anything odd, missing,
+//! left over or unusual are left to libjpeg-turbo, which decides about errors and about the pixels of damaged
+//! pictures. `docs/entropy-segments.md` has the rules; `rules_tests.rs` has a test for each.
 
 mod bands;
 mod bits;
@@ -56,7 +55,7 @@ impl BaselineDecoder {
         }
     }
 
-    /// Frees the buffers that an unusually large picture has left.
+    /// Frees buffers that became large for an unusually large picture.
     pub(super) fn trim(&mut self) {
         self.segments.trim();
         if self.planes.bytes() > KEPT_BYTES {
@@ -67,14 +66,13 @@ impl BaselineDecoder {
         }
     }
 
-    /// Decodes the pixels of `window`, RGB, rows without gaps, into `out`. Gray pictures give the
-    /// same value three times. Returns how many bytes were read: those of the header, and the
-    /// entropy-coded ones.
+    /// Decodes the pixels of `window`, RGB, rows without gaps, into `out`. Gray pictures give the same value
+    /// three times. Returns the number of bytes read: the header, and the entropy-coded bytes.
     ///
-    /// `None` if libjpeg-turbo has to decode this picture; then the content of `out` is
-    /// unspecified. `header` belongs to `jpeg`, and its colours are gray or YCbCr.
+    /// Returns `None` if libjpeg-turbo has to decode this picture. The content of `out` is then unspecified.
+    /// `header` belongs to `jpeg`, and its colours are gray or YCbCr.
     pub(super) fn decode(&mut self, jpeg: &[u8], header: &JpegHeader, window: Rect, out: &mut [u8]) -> Option<usize> {
-        // Samples are joined four at a time, the first one lowest.
+        // Samples are joined four at a time, the first sample lowest.
         if cfg!(target_endian = "big") {
             return None;
         }

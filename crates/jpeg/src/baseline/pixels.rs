@@ -6,10 +6,10 @@ use super::planes::{Plane, Planes};
 use super::{color, upsample};
 use std::ops::Range;
 
-/// Position of the next row, and room for its chroma.
+/// Position of the next row, and buffers for its chroma.
 #[derive(Default)]
 pub(super) struct RowMaker {
-    /// The next row of the picture.
+    /// Index of the next row of the picture.
     next: usize,
     /// Blue and red chroma, at the resolution of luma.
     chroma: [Vec<u8>; 2],
@@ -22,7 +22,7 @@ impl RowMaker {
         self.next = layout.window.y as usize;
         let width = layout.shown_columns.len() * layout.h * 8;
         if self.sums.len() < width {
-            // One more on each side; chroma is at most as wide as luma.
+            // One more sample on each side; chroma is at most as wide as luma.
             self.sums.resize(width + 2, 0);
             self.chroma.iter_mut().for_each(|row| row.resize(width, 0));
         }
@@ -34,7 +34,7 @@ impl RowMaker {
     pub(super) fn write(&mut self, layout: &Layout, planes: &Planes, end: usize, out: &mut [u8]) -> Option<()> {
         let window = layout.window;
         let (top, bottom, width) = (window.y as usize, window.bottom() as usize, window.width as usize);
-        // The last row above the end is interpolated with the one below it.
+        // The last row above the end is interpolated with the row below it.
         let limit =
             if end < layout.shown_rows.end { (end * layout.v * 8 - (layout.v - 1)).min(bottom) } else { bottom };
         let left = window.x as usize - layout.shown_columns.start * layout.h * 8;

@@ -1,4 +1,4 @@
-//! Samples of the components, as many rows as are needed at a time.
+//! Samples of the components, only the rows that are needed at a time.
 #![deny(clippy::indexing_slicing)]
 
 use super::bands::Band;
@@ -18,7 +18,7 @@ pub(super) struct Plane {
 }
 
 impl Plane {
-    /// A row of the picture's component.
+    /// Returns a row of the picture's component.
     #[inline(always)]
     pub(super) fn row(&self, y: usize) -> Option<&[u8]> {
         let start = y.checked_rem(self.rows)? * self.stride;
@@ -52,8 +52,8 @@ impl Planes {
         self.planes.iter().map(|plane| plane.samples.capacity()).sum()
     }
 
-    /// Makes room for a band, and for the MCUs above it, whose last pixels are interpolated with
-    /// the band's first ones.
+    /// Makes room for a band, and for the MCUs above it, whose last pixels are interpolated with the band's
+    /// first pixels.
     pub(super) fn prepare(&mut self, layout: &Layout) {
         for (component, plane) in self.planes.iter_mut().enumerate().take(layout.components) {
             let (h, v) = layout.factors(component);
@@ -66,7 +66,7 @@ impl Planes {
         }
     }
 
-    /// Turns coefficients into samples. `None` if they are outside the range where all
+    /// Turns coefficients into samples. Returns `None` if values are outside the range where all
     /// implementations of the inverse DCT agree.
     #[inline(always)]
     pub(super) fn fill(&mut self, layout: &Layout, tables: &Tables, band: &Band<'_>) -> Option<()> {

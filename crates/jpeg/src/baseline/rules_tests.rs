@@ -6,8 +6,8 @@ use shardpack_format::Limits;
 
 /// A gray picture of one or more rows of MCUs, with the given segments.
 ///
-/// The code of a DC symbol is its number in five bits, that of an AC symbol its number in eight: 16
-/// codes of five bits and one of eight do not exist.
+/// The code of a DC symbol is its number in five bits, and the code of an AC symbol its number in eight: 16
+/// codes of five bits and one code of eight do not exist.
 struct Picture {
     columns: u16,
     rows: u16,
@@ -21,7 +21,7 @@ impl Picture {
         Self { columns, rows, interval, quantiser: 1, segments }
     }
 
-    /// One block.
+    /// A picture of one block.
     fn block(bits: &str) -> Self {
         Self::of(1, 1, 0, vec![packed(bits)])
     }
@@ -111,7 +111,7 @@ fn flat(difference: i32) -> String {
 enum Verdict {
     Regular,
     Odd {
-        /// The result of libjpeg-turbo for the rectangle: pixels, or an error.
+        /// libjpeg-turbo's result for the rectangle: true for pixels, false for an error.
         pixels: bool,
     },
 }
@@ -123,8 +123,8 @@ fn decoder(own_decoder: bool, lenient: bool, partial: bool) -> JpegDecoder {
     JpegDecoder::with_paths(&Limits::default(), DecodePaths { lenient, partial, own_decoder })
 }
 
-/// Decodes `window` of a picture. If it is regular, its pixels must be those of libjpeg-turbo for
-/// the whole picture. If it is odd, the user sees the result of libjpeg-turbo.
+/// Decodes `window` of a picture. The pixels of a regular picture must equal libjpeg-turbo's for the whole
+/// picture. For an odd picture, the user sees libjpeg-turbo's result.
 fn judged(jpeg: &[u8], window: Rect) -> Verdict {
     let how = Rendering { view: View::rectangle(window), ..Default::default() };
     let shown = |mut decoder: JpegDecoder| {
@@ -170,7 +170,7 @@ fn a_byte_left_over_is_odd() {
     let with = |bytes: &[u8]| [&packed(&flat(5)), bytes].concat();
     for count in 1..30 {
         let last = Picture::of(1, 1, 0, vec![with(&vec![0x12; count])]);
-        // This many bytes are read ahead and dropped.
+        // Up to six bytes are read ahead and dropped.
         let expected = if count < 7 { SILENT } else { ERROR };
         assert_eq!(whole(&last), expected, "{count} bytes in the last segment");
         let padded = Picture::of(1, 1, 0, vec![with(&vec![0; count])]);
@@ -191,12 +191,12 @@ fn missing_bits_are_odd() {
         assert_eq!(judged(&tiles.bytes(), mcu(at)), ERROR, "segment {at}");
         assert_eq!(judged(&tiles.bytes(), mcu(1 - at)), Verdict::Regular, "beside segment {at}");
     }
-    // The value of the last coefficient is missing. After it a reader would find zeros, or the next
+    // The value of the last coefficient is missing. In its place a reader would find zeros, or the next
     // segment.
     let cut = |bits: String| packed(&bits[..bits.len() - 8]);
     let long = dc(1) + "11" + &ac(0, 1 << 13);
     assert_eq!(whole(&Picture::of(1, 1, 0, vec![cut(long)])), ERROR);
-    // Rows: there is only the first of two.
+    // Rows: the second of two is missing.
     let rows = Picture::of(1, 3, 2, vec![packed(&flat(5)), packed(&flat(5))]);
     assert_eq!(whole(&rows), ERROR);
     assert_eq!(judged(&rows.bytes(), mcu(0)), Verdict::Regular, "a row below the rectangle");
@@ -308,7 +308,7 @@ fn samples_out_of_range_are_odd() {
         let what = format!("{quantiser} times {inside} or {outside}");
         assert_eq!(block(quantiser, flat(inside)), Verdict::Regular, "DC alone, {what}");
         assert_eq!(block(quantiser, flat(outside)), SILENT, "DC alone, {what}");
-        // A row of coefficients: the output of the first pass is four times as large.
+        // A row of coefficients: the first pass multiplies it by four.
         assert_eq!(block(quantiser, dc(0) + &ac(0, inside) + &end()), Verdict::Regular, "{what}");
         assert_eq!(block(quantiser, dc(0) + &ac(0, outside) + &end()), SILENT, "{what}");
     }
@@ -334,7 +334,7 @@ fn only_what_is_decoded_counts() {
         let found = judged(&tiles.bytes(), Rect { x, y, width: 8, height: 8 });
         assert_eq!(found == Verdict::Regular, expected, "tile at {x}, {y}: {found:?}");
     }
-    // One segment: damage above counts, damage below does not.
+    // One segment: damage above the rectangle matters, damage below does not.
     let row = flat(5) + &flat(-3);
     for bad_row in 0..3 {
         let bits: String = (0..3).map(|n| if n == bad_row { "11111".to_owned() } else { row.clone() }).collect();
@@ -354,8 +354,8 @@ fn only_what_is_decoded_counts() {
     }
 }
 
-/// Rows of three MCUs. The rectangle is in the middle column, so that some segments hold none of its
-/// MCUs, and some hold those of two rows.
+/// Rows of three MCUs. The rectangle is in the middle column, so that some segments contain none of its MCUs,
+/// and some contain MCUs of two rows.
 #[test]
 fn segments_that_straddle_rows_are_decoded_where_they_are_needed() {
     let (columns, rows) = (3_usize, 4_usize);
@@ -365,7 +365,7 @@ fn segments_that_straddle_rows_are_decoded_where_they_are_needed() {
         let of = |n: usize| n * interval..mcus.min((n + 1) * interval);
         for damaged in 0..segments {
             let bits = |n: usize| match n {
-                // A code that does not exist is in its last MCU.
+                // The last MCU has a code that does not exist.
                 n if n == damaged => flat(5).repeat(of(n).len() - 1) + "11111",
                 n => flat(5).repeat(of(n).len()),
             };
@@ -378,7 +378,7 @@ fn segments_that_straddle_rows_are_decoded_where_they_are_needed() {
                     let odd = if interval <= columns {
                         (row..=last).any(|row| of(damaged).contains(&(row * columns + 1)))
                     } else {
-                        // To the end of the last row, from the segment that begins the first one.
+                        // From the segment at the start of the first row to the end of the last row.
                         let decoded = row * columns / interval * interval..(last + 1) * columns;
                         decoded.contains(&(of(damaged).end - 1))
                     };

@@ -1,4 +1,4 @@
-//! The segments that a rectangle needs, without their stuffing.
+//! Segments that a rectangle needs, without their stuffing.
 #![deny(clippy::indexing_slicing)]
 
 use super::bits::Bits;
@@ -12,13 +12,13 @@ const PADDING: usize = 8;
 /// Copies of segments, one after the other.
 #[derive(Default)]
 pub(super) struct Segments {
-    /// In entropy-coded data 00 follows each FF. It is left out here.
+    /// Bytes without stuffing: in entropy-coded data 00 follows each FF, and is omitted here.
     bytes: Vec<u8>,
-    /// Offset after each of them.
+    /// End offset of each segment.
     ends: Vec<usize>,
 }
 
-/// A segment, and how far it was read.
+/// A segment, and the number of bytes read of it.
 #[derive(Clone, Copy)]
 pub(super) struct Segment<'a> {
     pub(super) bits: Bits<'a>,
@@ -26,21 +26,21 @@ pub(super) struct Segment<'a> {
 }
 
 impl Segment<'_> {
-    /// Whether exactly all bytes were consumed.
+    /// True if exactly all bytes were consumed.
     pub(super) const fn is_read(&self) -> bool {
         self.bits.end() == self.end
     }
 
-    /// Whether no more bytes were consumed than there are.
+    /// True if no more bytes were consumed than the segment has.
     pub(super) const fn is_within(&self) -> bool {
         self.bits.end() <= self.end
     }
 }
 
 impl Segments {
-    /// Finds and copies the segments that the layout decodes. `None` unless the scan has
-    /// exactly the markers that it should have: RST0 to RST7 in turn, then EOI. The whole scan is
-    /// checked, so that a lost marker is found wherever it was.
+    /// Finds and copies the segments that the layout decodes. Returns `None` unless the scan has exactly the
+    /// right markers: RST0 to RST7 in turn, then EOI. The whole scan is checked, so that a lost marker is
+    /// found anywhere.
     pub(super) fn read(&mut self, scan: &[u8], layout: &Layout) -> Option<()> {
         self.bytes.clear();
         self.ends.clear();
@@ -79,7 +79,7 @@ impl Segments {
         None
     }
 
-    /// Bytes of all of them.
+    /// Bytes of all copied segments.
     pub(super) fn len(&self) -> usize {
         self.ends.last().copied().unwrap_or(0)
     }
@@ -91,7 +91,7 @@ impl Segments {
         }
     }
 
-    /// The n-th of them, row by row.
+    /// Returns the n-th segment, row by row.
     #[inline(always)]
     pub(super) fn get(&self, n: usize) -> Option<Segment<'_>> {
         let end = *self.ends.get(n)?;

@@ -1,7 +1,7 @@
 //! Entropy decoding: turns bits into coefficients, for two segments in turns.
 //!
-//! A Huffman decoder waits: the start of a symbol is known only after the one before it was looked
-//! up, about eight cycles later. The segments of a tiled picture do not wait for each other.
+//! A Huffman decoder waits: the start of a symbol is known only after the previous symbol was looked up,
+//! about eight cycles later. The segments of a tiled picture do not wait for each other.
 
 use super::huffman::{CodeEntry, Huffman, LOOKUP};
 use super::segments::Segment;
@@ -29,13 +29,13 @@ pub(super) struct Phase<'a> {
     pub(super) ac: &'a Huffman,
 }
 
-/// A segment, and the blocks that it fills.
+/// A segment, and the blocks to fill from it.
 ///
 /// All of this should stay in registers: nothing is indexed by a variable, and nothing is passed by
 /// reference to a call that is not inlined.
 pub(super) struct BlockReader<'a, 'b> {
     segment: Segment<'a>,
-    /// Zigzag position of the block's coefficient that was read last.
+    /// Zigzag position of the block's last read coefficient.
     at: u32,
     block: &'b mut Coefficients,
     ac: &'a [CodeEntry; 1 << LOOKUP],
@@ -45,7 +45,7 @@ pub(super) struct BlockReader<'a, 'b> {
     lasts: std::slice::IterMut<'b, u8>,
 }
 
-/// How a turn ended.
+/// Result of a turn.
 enum Turn {
     More,
     Done,
@@ -53,8 +53,8 @@ enum Turn {
 }
 
 impl<'a, 'b> BlockReader<'a, 'b> {
-    /// `blocks` are zeros, for whole MCUs. `lasts` receives the position of each block's last
-    /// coefficient. `None` if there is nothing to fill, or the first symbol is odd.
+    /// Creates a reader. `blocks` are zeros, for whole MCUs. `lasts` receives the position of each block's
+    /// last coefficient. Returns `None` if there is nothing to fill, or the first symbol is odd.
     #[inline(always)]
     pub(super) fn new(
         segment: Segment<'a>,
@@ -73,7 +73,7 @@ impl<'a, 'b> BlockReader<'a, 'b> {
         stream.start().then_some(stream)
     }
 
-    /// Reads the difference of a DC coefficient. `false` if it is odd.
+    /// Reads the difference of a DC coefficient. Returns `false` if the difference is odd.
     #[inline(always)]
     fn start(&mut self) -> bool {
         let Some(phase) = self.phases.get(self.phase) else { return false };
@@ -140,8 +140,8 @@ impl<'a, 'b> BlockReader<'a, 'b> {
                 return Turn::More;
             }
         }
-        // There must be one for each block. Otherwise samples would be made by the rules of another
-        // block.
+        // Each block must have its own position. Otherwise the shortcuts for another block would make its
+        // samples.
         let Some(last) = self.lasts.next() else { return Turn::Odd };
         #[expect(clippy::cast_possible_truncation, reason = "at most 63")]
         let at = self.at as u8;
@@ -156,7 +156,7 @@ impl<'a, 'b> BlockReader<'a, 'b> {
     }
 }
 
-/// Fills the blocks of one stream. `None` if it is odd.
+/// Fills the blocks of one stream. Returns `None` if the stream is odd.
 #[inline(always)]
 pub(super) fn decode_one<'a>(mut stream: BlockReader<'a, '_>) -> Option<Segment<'a>> {
     loop {
@@ -168,8 +168,8 @@ pub(super) fn decode_one<'a>(mut stream: BlockReader<'a, '_>) -> Option<Segment<
     }
 }
 
-/// Takes turns until one of the two is done. Returns its segment, and the other stream. `None` if
-/// one is odd.
+/// Takes turns until one of the two streams is done. Returns its segment, and the other stream. `None` if a
+/// stream is odd.
 #[inline(always)]
 fn decode_two<'a, 'b>(
     mut a: BlockReader<'a, 'b>,
@@ -189,8 +189,8 @@ fn decode_two<'a, 'b>(
     }
 }
 
-/// Fills the blocks of all streams, each of which is a whole segment. `None` if one is odd, or has
-/// too many or too few bytes.
+/// Fills the blocks of all streams, each of which is a whole segment. Returns `None` if a stream is odd, or
+/// has too many or too few bytes.
 #[inline(always)]
 pub(super) fn decode_all<'a: 'b, 'b>(mut streams: impl Iterator<Item = Option<BlockReader<'a, 'b>>>) -> Option<()> {
     let mut waiting = None;
@@ -214,7 +214,7 @@ pub(super) fn decode_all<'a: 'b, 'b>(mut streams: impl Iterator<Item = Option<Bl
     }
 }
 
-/// Turns differences into DC coefficients. There is one prediction for each component. `None` if a
+/// Turns differences into DC coefficients. There is one prediction for each component. Returns `None` if a
 /// coefficient is out of range.
 #[inline(always)]
 pub(super) fn integrate(blocks: &mut [Coefficients], phases: &[Phase<'_>], predictions: &mut [i32; 3]) -> Option<()> {

@@ -1,5 +1,4 @@
-//! What the header says about decoding: quantisation and Huffman tables, and which component uses
-//! which.
+//! Tables from the header: quantisation and Huffman tables, and each component's choice of them.
 #![deny(clippy::indexing_slicing)]
 
 use super::huffman::{Class, Huffman};
@@ -33,7 +32,7 @@ impl Tables {
         Some((self.dc.get(dc)?, self.ac.get(ac)?))
     }
 
-    /// Reads the tables of `jpeg`. `None` if one is missing, or if anything is unusual for a
+    /// Reads the tables of `jpeg`. Returns `None` if a table is missing, or if anything is unusual for a
     /// baseline picture.
     pub(super) fn read(&mut self, jpeg: &[u8], header: &JpegHeader) -> Option<()> {
         let mut quantisers = [None; 4];
@@ -80,7 +79,7 @@ impl Tables {
     }
 }
 
-/// Tables of 8 bits, in zigzag order.
+/// Reads tables of 8 bits, in zigzag order.
 fn read_quantisers<'a>(mut body: &'a [u8], tables: &mut [Option<&'a [u8; 64]>; 4]) -> Option<()> {
     while let Some((&head, rest)) = body.split_first() {
         let (table, rest) = rest.split_first_chunk()?;
@@ -90,7 +89,7 @@ fn read_quantisers<'a>(mut body: &'a [u8], tables: &mut [Option<&'a [u8; 64]>; 4
     Some(())
 }
 
-/// How many codes of each length there are, and their symbols.
+/// Number of codes of each length, and their symbols.
 type Codes<'a> = Option<(&'a [u8; 16], &'a [u8])>;
 
 fn read_codes<'a>(mut body: &'a [u8], tables: &mut [[Codes<'a>; 4]; 2]) -> Option<()> {

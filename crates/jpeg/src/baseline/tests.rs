@@ -1,4 +1,4 @@
-//! Our own decoder against libjpeg-turbo, its twin.
+//! Tests of our own decoder against its twin, libjpeg-turbo.
 
 use super::*;
 use crate::sources::{encode, plain};
@@ -15,7 +15,7 @@ fn config() -> ProptestConfig {
     ProptestConfig { cases: config.cases.max(1500), ..config }
 }
 
-/// All pixels, RGB, by libjpeg-turbo. `None` if it warns or fails.
+/// All pixels, RGB, decoded by libjpeg-turbo. `None` if it warns or fails.
 fn by_turbo(jpeg: &[u8]) -> Option<Vec<u8>> {
     let picture = Decompressor::new(Bounds::of(&Limits::default()), Warnings::Refuse).open(jpeg).ok()?;
     let frame = picture.frame();
@@ -37,7 +37,8 @@ fn by_us(decoder: &mut BaselineDecoder, jpeg: &[u8], window: Rect) -> Option<Vec
     decoder.decode(jpeg, &header, window, &mut out).map(|_| out)
 }
 
-/// Both decoders give the same for `windows`, and ours does not hand over to the other.
+/// Asserts that both decoders give the same pixels for `windows`, without a fallback of ours to
+/// libjpeg-turbo.
 fn assert_same(decoder: &mut BaselineDecoder, jpeg: &[u8], windows: &[Rect], what: &str) {
     let header = JpegHeader::parse(jpeg).unwrap();
     let whole = by_turbo(jpeg).unwrap();
@@ -47,7 +48,7 @@ fn assert_same(decoder: &mut BaselineDecoder, jpeg: &[u8], windows: &[Rect], wha
     }
 }
 
-/// Pictures of every kind that it handles, with colours from flat to black-and-white noise.
+/// Pictures of every kind that our decoder handles, with colours from flat to black-and-white noise.
 #[derive(Debug, Clone)]
 struct Source {
     size: (u32, u32),
@@ -97,14 +98,13 @@ fn source() -> impl Strategy<Value = Source> {
     )
 }
 
-/// Numbers for [`within`]: places anywhere, and at the right and lower edges, where other rules
-/// apply.
+/// Numbers for [`within`]: random places, and places at the right and lower edges, where other rules apply.
 fn window() -> impl Strategy<Value = [u32; 4]> {
     let place = || prop_oneof![3 => any::<u32>(), 1 => (0..3_u32).prop_map(|n| LAST - n)];
     (place(), place(), any::<u32>(), any::<u32>()).prop_map(|(x, y, w, h)| [x, y, w, h])
 }
 
-/// Means the last column or row; the numbers below it mean those before.
+/// The last column or row; smaller numbers are the columns or rows before it.
 const LAST: u32 = u32::MAX;
 
 fn within((width, height): (u32, u32), [x, y, w, h]: [u32; 4]) -> Rect {
@@ -113,7 +113,7 @@ fn within((width, height): (u32, u32), [x, y, w, h]: [u32; 4]) -> Rect {
     Rect { x, y, width: 1 + w % (width - x), height: 1 + h % (height - y) }
 }
 
-/// One change to a file: where (any number, taken modulo the length), a byte, and what to do.
+/// One change to a file: its place (any number, modulo the length), a byte, and the kind of change.
 type Change = (usize, u8, u8);
 
 fn damaged(mut jpeg: Vec<u8>, changes: &[Change]) -> Vec<u8> {
@@ -132,8 +132,7 @@ fn damaged(mut jpeg: Vec<u8>, changes: &[Change]) -> Vec<u8> {
     jpeg
 }
 
-/// Checks that everything a user can see of `jpeg` is the same with and without our decoder.
-/// Returns the difference.
+/// Checks that our decoder changes nothing that a user can see of `jpeg`. Returns the difference.
 fn compare(jpeg: &[u8], window: [u32; 4], lenient: bool) -> Result<(), String> {
     let decoder = |own_decoder, lenient| {
         JpegDecoder::with_paths(&Limits::default(), DecodePaths { own_decoder, lenient, ..Default::default() })
@@ -151,8 +150,8 @@ fn compare(jpeg: &[u8], window: [u32; 4], lenient: bool) -> Result<(), String> {
             decoded.map(|decoded| (decoded.kind, slot)).map_err(|error| error.to_string())
         };
         let (ours, mut turbo) = (seen(true, lenient), seen(false, lenient));
-        // Damage only outside the rectangle does not matter to us. It may be an error to
-        // libjpeg-turbo, which reads more. Our pixels are those that it shows when it is lenient.
+        // Our decoder ignores damage outside the rectangle. libjpeg-turbo reads more, so the damage may be an
+        // error there. Our pixels must equal libjpeg-turbo's lenient result.
         if ours.is_ok() && turbo.is_err() && view != View::whole() {
             turbo = seen(false, true);
         }
@@ -173,7 +172,7 @@ proptest! {
         let header = JpegHeader::parse(&jpeg).unwrap();
         let mut windows: Vec<Rect> = windows.into_iter().map(|numbers| within(source.size, numbers)).collect();
         windows.push(Rect::whole(source.size.0, source.size.1));
-        // Where chroma is too narrow to be interpolated, libjpeg-turbo decodes.
+        // libjpeg-turbo decodes pictures whose chroma is too narrow to be interpolated.
         if Layout::of(&header, windows[0]).is_some() {
             assert_same(&mut BaselineDecoder::new(), &jpeg, &windows, &format!("{source:?}"));
         } else {
@@ -181,8 +180,7 @@ proptest! {
         }
     }
 
-    /// With bytes changed, cut off or inserted, everything a user can see is the same with and
-    /// without our decoder.
+    /// With bytes changed, cut off or inserted, our decoder changes nothing that a user can see.
     #[test]
     fn damage_is_left_to_libjpeg_turbo(
         source in source(),
@@ -194,7 +192,7 @@ proptest! {
         prop_assert!(compared.is_ok(), "{compared:?}");
     }
 
-    /// One bit in the scan: this often changes pixels without being noticed.
+    /// One flipped bit in the scan often changes pixels without a warning.
     #[test]
     fn a_flipped_bit_means_the_same_to_both(
         source in source(),
@@ -211,8 +209,8 @@ proptest! {
     }
 }
 
-/// Cases where the two once differed. In the first ones there is one column of chroma at the right
-/// edge, and libjpeg-turbo was asked for only that column.
+/// Cases where the two once differed. The first cases have one column of chroma at the right edge, and
+/// libjpeg-turbo decoded only that column.
 #[test]
 fn what_differed_once() {
     let s420 = |size, quality, interval, noise| Source {

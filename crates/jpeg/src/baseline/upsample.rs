@@ -5,8 +5,8 @@
 //! cases.
 #![deny(clippy::indexing_slicing)]
 
-/// A row between two: three quarters of `near`, a quarter of `far`. `BIAS` is 1 if `far` is above,
-/// 2 if it is below. `None` if the rows do not fit each other.
+/// Makes a row between two rows: three quarters of `near`, a quarter of `far`. `BIAS` is 1 if `far` is above,
+/// 2 if it is below. Returns `None` if the rows have different lengths.
 #[inline(always)]
 #[expect(clippy::cast_possible_truncation, reason = "at most 255")]
 pub(super) fn between<const BIAS: u16>(near: &[u8], far: &[u8], out: &mut [u8]) -> Option<()> {
@@ -19,8 +19,8 @@ pub(super) fn between<const BIAS: u16>(near: &[u8], far: &[u8], out: &mut [u8]) 
     Some(())
 }
 
-/// Doubles the columns. `sums` has room for two samples more than the row. `None` if the rows do
-/// not fit each other.
+/// Doubles the columns. `sums` has room for two samples more than the row. Returns `None` if the lengths do
+/// not match.
 #[inline(always)]
 pub(super) fn widened(row: &[u8], sums: &mut [u16], out: &mut [u8]) -> Option<()> {
     if out.len() < 2 * row.len() {
@@ -34,7 +34,7 @@ pub(super) fn widened(row: &[u8], sums: &mut [u16], out: &mut [u8]) -> Option<()
     Some(())
 }
 
-/// Doubles the columns of a row between two. `None` if the rows do not fit each other.
+/// Doubles the columns of a row between two rows. Returns `None` if the lengths do not match.
 #[inline(always)]
 pub(super) fn widened_between(near: &[u8], far: &[u8], sums: &mut [u16], out: &mut [u8]) -> Option<()> {
     if near.len() != far.len() || out.len() < 2 * near.len() {

@@ -13,11 +13,11 @@ use shardpack_format::{Error, Result};
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub enum Quality {
-    /// The lowest quality that reaches this SSIMULACRA2 score, at most 100. It is searched for each
-    /// picture by bisection, which takes seven encodings. 90 cannot be told from the source side by
-    /// side, 70 is high quality. The score does not rise with every single step of quality:
-    /// sometimes a quality one or two below would also have reached it. If no quality reaches it,
-    /// 100 is used, and the score shows it.
+    /// The lowest quality that reaches this SSIMULACRA2 score, at most 100. The quality is found for each
+    /// picture by bisection, which takes seven encodings. At 90 a picture looks like its source side by side;
+    /// 70 is high quality. The score does not rise with every single step of quality: sometimes a quality one
+    /// or two below would also have reached it. If no quality reaches the score, quality 100 is used, and the
+    /// reported score shows this.
     #[serde(rename = "ssimulacra2")]
     Ssimulacra2(f64),
     /// libjpeg's quality, 1..=100, for every picture. Default 90.
@@ -34,8 +34,8 @@ impl Default for Quality {
 /// Chroma subsampling of the encoded picture. Grey stays grey.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ChromaSampling {
-    /// That of the source, turned with it; 4:2:0 for 4:1:0, and 4:4:4 for others that the encoder
-    /// does not write, and for RGB and CMYK.
+    /// The source's subsampling, turned with the picture; 4:2:0 for 4:1:0; 4:4:4 for RGB, CMYK, and other
+    /// subsamplings that the encoder does not write.
     #[default]
     #[serde(rename = "keep")]
     Keep,
@@ -47,12 +47,12 @@ pub enum ChromaSampling {
     S444,
 }
 
-/// The size of the encoded picture, upright. The other side follows, rounded to the nearest pixel.
-/// Pictures are never enlarged.
+/// The size of the encoded picture, upright. The other side keeps the proportions, rounded to the nearest
+/// pixel. Pictures are never enlarged.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Resize {
-    /// That of the source.
+    /// The source's size.
     #[default]
     No,
     /// The short side has at most this many pixels.
@@ -82,7 +82,7 @@ impl Resize {
     }
 }
 
-/// How pictures are re-encoded. A recipe holds all but `tile`.
+/// Options of re-encoding. A recipe holds all except `tile`.
 ///
 /// ```
 /// use shardpack_jpeg::{Quality, ReencodeOptions, Resize};
@@ -93,21 +93,21 @@ impl Resize {
 pub struct ReencodeOptions {
     /// Quality. Default [`Quality::Fixed`]`(90)`.
     pub quality: Quality,
-    /// Chroma subsampling. Default that of the source.
+    /// Chroma subsampling. Default: like the source.
     pub subsampling: ChromaSampling,
-    /// Size. Default that of the source. Shrinking is antialiased with Lanczos3, on sRGB values. In
-    /// linear light the mean of a checkerboard would be more accurate, but networks are trained and
-    /// tested on the output of Pillow and torchvision, which is this.
+    /// Size. Default: like the source. Shrinking is antialiased with Lanczos3, on sRGB values. In linear
+    /// light the mean of a checkerboard would be more accurate, but networks are trained and tested on the
+    /// output of Pillow and torchvision, which use sRGB values.
     #[serde(flatten, with = "side")]
     pub resize: Resize,
-    /// Tiles and limits. All of it applies to pictures whose source is kept. With `keep_metadata`
-    /// an encoded picture has the source's ICC profile.
+    /// Tiles and limits. All of these options apply to pictures whose source is kept. With `keep_metadata` an
+    /// encoded picture has the source's ICC profile.
     #[serde(skip)]
     pub tile: TileOptions,
 }
 
 impl ReencodeOptions {
-    /// Refuses options that are not possible.
+    /// Fails if options are impossible.
     pub(super) fn check(&self) -> Result<()> {
         match self.quality {
             Quality::Fixed(quality) if !(1..=100).contains(&quality) => {
@@ -128,7 +128,7 @@ impl ReencodeOptions {
     }
 }
 
-/// A recipe names the side that pictures are shrunk by, and none if they keep their size.
+/// A recipe names the side that limits the size, or none if pictures keep their size.
 mod side {
     use super::Resize;
     use serde::ser::SerializeMap;

@@ -1,23 +1,23 @@
 //! Decompression of bilevel rows: CCITT modified Huffman, T.4 (Group 3) and T.6 (Group 4).
 //!
-//! A row is kept as the columns where its colour changes, from white on. The tables of codes are those of
-//! the crate `fax`.
+//! A row is kept as the columns where its colour changes, from white on. The tables of codes come from the
+//! crate `fax`.
 
 use fax::maps::{Mode, black, mode, white};
 use fax::{BitReader, ByteReader};
 use std::convert::Infallible;
 
-/// Zeros behind the end, so that the last codes can be looked up.
+/// Zeros after the end, so that the last codes can be looked up.
 const PADDING: usize = 4;
 
-/// A code of CCITT.
+/// A CCITT coding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Fax {
-    /// Rows of runs, each of which begins at a byte.
+    /// Rows of runs; each row begins at a byte.
     Huffman,
-    /// Rows behind marks of an end of row. If rows may refer to the one above, a bit behind the mark tells.
+    /// Rows after end-of-line marks. If rows may refer to the row above, a bit after the mark says so.
     Group3 { two_dimensional: bool },
-    /// Every row refers to the one above.
+    /// Every row refers to the row above.
     Group4,
 }
 
@@ -55,7 +55,7 @@ fn take(bits: &mut impl BitReader, count: u8) -> Option<u16> {
     Some(value)
 }
 
-/// Skips fill bits and a mark of an end of row, if there is one.
+/// Skips fill bits and an end-of-line mark, if there is one.
 fn skip_end_of_row(bits: &mut impl BitReader) {
     // No run begins with nine zeros.
     if bits.peek(9) == Some(0) {
@@ -63,7 +63,7 @@ fn skip_end_of_row(bits: &mut impl BitReader) {
     }
 }
 
-/// A run of one colour: codes of multiples of 64, and one below.
+/// Reads a run of one colour: codes of multiples of 64, and one code below 64.
 fn run(bits: &mut impl BitReader, is_black: bool) -> Option<usize> {
     let mut length = 0_usize;
     loop {
@@ -75,7 +75,7 @@ fn run(bits: &mut impl BitReader, is_black: bool) -> Option<usize> {
     }
 }
 
-/// Adds a change of colour; a run of no pixels takes back the one before.
+/// Adds a change of colour; an empty run removes the previous change.
 fn push(row: &mut Vec<usize>, at: usize) {
     if row.last() == Some(&at) {
         row.pop();
@@ -94,16 +94,16 @@ fn runs(bits: &mut impl BitReader, width: usize, row: &mut Vec<usize>) -> Option
     Some(())
 }
 
-/// A row coded by its differences from the one above (T.6, 2.2).
+/// Reads a row coded by its differences from the row above (T.6, 2.2).
 fn changes(bits: &mut impl BitReader, above: &[usize], width: usize, row: &mut Vec<usize>) -> Option<()> {
-    // `at` is a0 of the standard, `next` the first change above that is right of it.
+    // `at` is a0 of the standard, `next` the first change above to the right of it.
     let (mut at, mut next, mut is_black) = (0, 0, false);
     let mut is_start = true;
     while at < width {
         while above.get(next).is_some_and(|&change| change <= at && !(is_start && change == 0)) {
             next += 1;
         }
-        // b1 of the standard changes to the colour that is not the current one.
+        // b1 of the standard changes to the opposite of the current colour.
         let first = next + usize::from(next % 2 != usize::from(is_black));
         let change = |place: usize| above.get(place).copied().unwrap_or(width);
         match mode::decode(bits)? {
@@ -116,7 +116,7 @@ fn changes(bits: &mut impl BitReader, above: &[usize], width: usize, row: &mut V
                 at = to;
                 push(row, at);
                 is_black = !is_black;
-                // The change may lie left of one that was passed by.
+                // The change may lie to the left of a skipped one.
                 next = next.saturating_sub(2);
             }
             Mode::Horizontal => {

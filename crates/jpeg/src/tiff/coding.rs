@@ -1,4 +1,4 @@
-//! The lossless codings of strips and tiles, decoded piece by piece: pictures and cubes share them.
+//! The lossless codings of strips and tiles, decoded piece by piece. Pictures and cubes share this code.
 
 use std::fmt;
 use std::io::Read;
@@ -31,17 +31,17 @@ impl TiffCoding {
             5 => Self::Lzw,
             8 | 32946 => Self::Deflate,
             32773 => Self::PackBits,
-            // 34926 was used before libtiff registered the other number.
+            // 34926 was used before libtiff registered 50000.
             50000 | 34926 => Self::Zstd,
             _ => return None,
         })
     }
 
-    /// Decoded bytes for one coded byte, at most. A larger claim is false, and no reason to allocate memory.
+    /// Most decoded bytes for one coded byte. A larger claim is false, and allocates no memory.
     #[must_use]
     pub const fn max_ratio(self) -> u64 {
         match self {
-            // A code of 12 bits stands for at most 4,096 bytes.
+            // A code of 12 bits decodes to at most 4,096 bytes.
             Self::Lzw => 4096,
             // A match of 258 bytes takes two bits.
             Self::Deflate => 1032,
@@ -56,7 +56,7 @@ impl TiffCoding {
 /// Decodes one strip or tile.
 pub struct Unpacker<'a> {
     stream: CodedStream<'a>,
-    /// Bytes of the strip or tile that are still to come.
+    /// Remaining bytes of the strip or tile.
     left: usize,
 }
 
@@ -66,7 +66,7 @@ enum CodedStream<'a> {
     PackBits(PackedRun<'a>, &'a [u8]),
 }
 
-/// The rest of a run of PackBits.
+/// The rest of a PackBits run.
 enum PackedRun<'a> {
     Literal(&'a [u8]),
     Repeated(u8, usize),
@@ -79,10 +79,10 @@ impl fmt::Debug for Unpacker<'_> {
 }
 
 impl<'a> Unpacker<'a> {
-    /// For a strip or tile of `bytes`, out of its coded bytes.
+    /// Creates an unpacker for a strip or tile of `bytes` bytes from its coded bytes.
     ///
     /// # Errors
-    /// The reason if memory for the decoder is missing.
+    /// A message if there is no memory for the decoder.
     pub fn new(coding: TiffCoding, packed: &'a [u8], bytes: usize) -> Result<Self, String> {
         let stream = match coding {
             TiffCoding::Lzw => {
@@ -108,7 +108,7 @@ impl<'a> Unpacker<'a> {
     /// Fills the next piece. All pieces together are as long as the strip or tile.
     ///
     /// # Errors
-    /// The reason if the coded bytes are damaged, or end early.
+    /// A message if the coded bytes are damaged, or end early.
     pub fn fill(&mut self, piece: &mut [u8]) -> Result<(), String> {
         match &mut self.stream {
             CodedStream::Lzw(decoder, packed) => lzw(decoder, packed, piece, self.left)?,
@@ -170,7 +170,7 @@ fn pack_bits<'a>(
     }
 }
 
-/// The next run of a strip or tile of which `left` bytes are to come.
+/// Returns the next run of a strip or tile with `left` remaining bytes.
 fn next_run<'a>(packed: &mut &'a [u8], left: usize) -> Result<PackedRun<'a>, String> {
     let early = || format!("an end {left} bytes early");
     loop {
@@ -219,7 +219,7 @@ mod tests {
 
     #[test]
     fn the_last_run_may_pass_the_end() {
-        // Ten times 5, four literals, and a run of 100 of which six are asked for.
+        // Ten times 5, four literals, and a run of 100, of which the test requests six.
         let packed = [247, 5, 3, 1, 2, 3, 4, 157, 9];
         let expected: Vec<u8> = [vec![5; 10], vec![1, 2, 3, 4], vec![9; 6]].concat();
         assert_eq!(by_pieces(TiffCoding::PackBits, &packed, 20), (expected.clone(), expected));

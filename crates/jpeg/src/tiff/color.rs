@@ -3,10 +3,10 @@
 use shardpack_base::tiff::{TiffDirectory, TiffValues};
 use shardpack_format::{Error, Result};
 
-/// What the bands of a picture stand for.
+/// Meaning of the bands of a picture.
 #[derive(Debug, Clone)]
 pub(super) enum Ink {
-    /// Gray, the largest value white, or black.
+    /// Gray, with the largest value white, or black.
     Gray {
         is_inverted: bool,
     },
@@ -19,10 +19,10 @@ pub(super) enum Ink {
 }
 
 impl Ink {
-    /// What the tags say. `bands` is the number of bands, `bits` those of one sample; `is_fax` if rows are coded
-    /// by CCITT.
+    /// Reads the meaning from the tags. `bands` is the number of bands, `bits` the bits of a sample; `is_fax`
+    /// is true if rows are coded by CCITT.
     pub(super) fn of(directory: &TiffDirectory<'_, [u8]>, bands: usize, bits: u32, is_fax: bool) -> Result<Self> {
-        // Some writers leave it out.
+        // Some writers omit it.
         let usual = match bands {
             1 | 2 if is_fax => 0,
             1 | 2 => 1,
@@ -58,7 +58,7 @@ impl Ink {
         })
     }
 
-    /// How many bands a pixel's colour is made of.
+    /// Number of bands that make a pixel's colour.
     pub(super) const fn bands(&self) -> usize {
         match self {
             Self::Gray { .. } | Self::Palette(_) => 1,
@@ -67,7 +67,7 @@ impl Ink {
         }
     }
 
-    /// Turns a row of `samples`, `bands` for each pixel of which the first count, into RGB.
+    /// Converts a row of `samples` to RGB. Each pixel has `bands` samples, of which the first are the colour.
     pub(super) fn write(&self, samples: &[u16], bands: usize, depth: Depth, rgb: &mut [u8]) {
         let pixels = samples.chunks_exact(bands.max(1)).zip(rgb.as_chunks_mut::<3>().0);
         for (from, to) in pixels {
@@ -97,7 +97,7 @@ impl Depth {
         }
     }
 
-    /// A level of 8 bits.
+    /// Converts a level to 8 bits.
     #[expect(clippy::cast_possible_truncation, reason = "at most 255")]
     fn narrow(self, level: u16) -> u8 {
         let most = u32::from(self.most()).max(1);
@@ -123,8 +123,8 @@ fn palette(directory: &TiffDirectory<'_, [u8]>, bits: u32) -> Result<Vec<[u8; 3]
     Ok((0..count).map(|index| [0, 1, 2].map(|channel| level(channel * count + index))).collect())
 }
 
-/// The numbers of a tag, or `default` if one of them is not finite; single ones that are missing are
-/// those of `default`.
+/// The numbers of a tag, or `default` if one of them is not finite; single missing numbers come from
+/// `default`.
 fn floats<const N: usize>(directory: &TiffDirectory<'_, [u8]>, tag: u16, default: [f64; N]) -> Result<[f64; N]> {
     let values = directory.values(tag)?;
     let mut found = default;
@@ -134,10 +134,10 @@ fn floats<const N: usize>(directory: &TiffDirectory<'_, [u8]>, tag: u16, default
     Ok(if found.iter().all(|value| value.is_finite()) { found } else { default })
 }
 
-/// How luma and chroma become RGB (TIFF 6.0, section 21), and how chroma is subsampled.
+/// Conversion of luma and chroma to RGB (TIFF 6.0, section 21), and chroma subsampling.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct YCbCr {
-    /// Pixels for a sample of chroma, across and down.
+    /// Pixels per chroma sample, across and down.
     pub(super) subsampling: [usize; 2],
     /// Shares of red, green and blue in luma.
     luma: [f64; 3],
@@ -177,7 +177,7 @@ impl YCbCr {
     }
 }
 
-/// As Pillow does it.
+/// Converts as Pillow does.
 fn cmyk([c, m, y, k]: [u8; 4]) -> [u8; 3] {
     let white = 255 - u32::from(k);
     #[expect(clippy::cast_possible_truncation, reason = "at most 255")]
@@ -187,7 +187,7 @@ fn cmyk([c, m, y, k]: [u8; 4]) -> [u8; 3] {
     })
 }
 
-/// Divides by an alpha that colours were multiplied with, as Pillow does it.
+/// Divides by a premultiplied alpha, as Pillow does.
 pub(super) fn divide(rgb: &mut [u8; 3], alpha: u8) {
     match u32::from(alpha) {
         0 => *rgb = [0; 3],
@@ -196,7 +196,7 @@ pub(super) fn divide(rgb: &mut [u8; 3], alpha: u8) {
     }
 }
 
-/// A level of 8 bits.
+/// Converts a level to 8 bits.
 pub(super) fn narrow(level: u16, depth: Depth) -> u8 {
     depth.narrow(level)
 }

@@ -1,8 +1,8 @@
-//! TIFF pictures (TIFF 6.0, BigTIFF): the first page of a file in memory, as RGB of 8 bits.
+//! TIFF pictures (TIFF 6.0, BigTIFF): decodes the first page of a file in memory to RGB of 8 bits.
 //!
-//! Takes gray, RGB, palettes, CMYK and YCbCr of 8 and 16 bits, one band of 1, 2 or 4 too, strips and tiles,
-//! bands together or apart, and the compressions of `unpack`. A page is decoded strip by strip or tile by tile,
-//! so that beside the picture no more than one of these is in memory.
+//! Supports gray, RGB, palettes, CMYK and YCbCr of 8 and 16 bits, single bands of 1, 2 or 4 bits, strips and
+//! tiles, bands together or separate, and the compressions of `unpack`. A page is decoded strip by strip or
+//! tile by tile, so that only one of these is in memory besides the picture.
 #![deny(clippy::indexing_slicing)]
 
 mod ccitt;
@@ -19,15 +19,15 @@ use shardpack_format::{Error, Limits, Result};
 use std::borrow::Cow;
 use unpack::{Compression, Predictor, unpack};
 
-/// All strips or tiles together may be larger than the picture, because tiles are not cut off at its edges, but only
-/// so many times, or up to 16 MiB.
+/// All strips or tiles together may be larger than the picture, because tiles are not cut off at its edges,
+/// but at most by this factor, or up to 16 MiB.
 const UNPACKED_TIMES: u64 = 16;
 const MAX_SMALL: u64 = 16 << 20;
 
 /// Compressed bytes of all strips or tiles: this many times the file, because writers may share equal ones.
 const PACKED_TIMES: u64 = 16;
 
-/// CMYK, and a band beside it.
+/// CMYK, and one extra band.
 const MAX_BANDS: usize = 5;
 
 /// A picture, as its tags describe it.
@@ -41,13 +41,13 @@ pub(crate) struct Tiff<'a> {
     /// Bits of a sample.
     bits: u32,
     ink: Ink,
-    /// The band of an alpha that colours were multiplied with.
+    /// Index of a premultiplied alpha band.
     premultiplied: Option<usize>,
-    /// Whether each band is stored by itself.
+    /// True if each band is stored separately.
     is_planar: bool,
     compression: Compression,
     predictor: Predictor,
-    /// Whether the first pixel of a byte is its lowest bit.
+    /// True if the first pixel of a byte is its lowest bit.
     is_low_first: bool,
     /// Strips are tiles of the picture's width, cut off at its end; tiles are not cut off.
     is_tiled: bool,
@@ -70,7 +70,7 @@ impl<'a> Tiff<'a> {
     /// Reads the tags of the first page, and compares its sizes with the limits.
     ///
     /// # Errors
-    /// `Format` if there is none, or one of a kind that is not read; `Limit` if the picture takes more than
+    /// `Format` if there is no page, or its kind is not supported; `Limit` if the picture takes more than
     /// `limits.max_decoded_bytes`.
     pub(crate) fn open(file: &'a [u8], limits: &Limits) -> Result<Self> {
         let directory = TiffDirectory::first(file)?;
@@ -117,7 +117,7 @@ impl<'a> Tiff<'a> {
         let (offsets, counts) = if is_usual { (324, 325) } else { (273, 279) };
         let offsets = directory.integers(offsets)?;
         let none = || Error::format("strips or tiles of a TIFF", "their offsets", "none");
-        // Without a first extra band that is said to be alpha, there is none.
+        // The picture has an alpha only if the first extra band is declared as alpha.
         let extra = directory.values(338)?.and_then(|values| values.integer(0));
         let premultiplied = (extra == Some(1) && matches!(ink, Ink::Rgb | Ink::Gray { .. })).then_some(ink.bands());
         let predictor = match compression.has_predictor() {
@@ -148,7 +148,7 @@ impl<'a> Tiff<'a> {
         Ok(tiff)
     }
 
-    /// Whether its samples have more than 8 bits.
+    /// True if samples have more than 8 bits.
     pub(crate) const fn is_deep(&self) -> bool {
         self.bits > 8
     }
@@ -160,7 +160,7 @@ impl<'a> Tiff<'a> {
         if needed > limits.max_decoded_bytes {
             return Err(Error::limit("decoded picture", "max_decoded_bytes", limits.max_decoded_bytes, needed));
         }
-        // Of all bands, also where each is stored by itself. Rows end with a byte.
+        // Stored bytes of all bands, even if they are stored separately. Rows end at a byte.
         let stored = |width: u64, height: u64| {
             width.saturating_mul(self.bands as u64 * u64::from(self.bits)).div_ceil(8).saturating_mul(height)
         };
@@ -179,13 +179,13 @@ impl<'a> Tiff<'a> {
         if self.offsets.len() < chunks {
             return Err(Error::format("offsets of TIFF strips or tiles", chunks, self.offsets.len()));
         }
-        // With each JPEG its tables are read again.
+        // Each JPEG reads its tables again.
         let tables = if self.compression == Compression::Jpeg { self.jpeg_tables.len() } else { 0 };
         let packed = (0..chunks)
             .map(|chunk| self.packed(chunk).len().saturating_add(tables) as u64)
             .fold(0_u64, u64::saturating_add);
         let most = (self.file.len() as u64).saturating_mul(PACKED_TIMES);
-        // What is not compressed has no more bytes than the picture's, see `read`.
+        // Uncompressed data use no more bytes than the picture has, see `read`.
         if packed > most && self.compression != Compression::None {
             return Err(Error::format("bytes of all TIFF strips or tiles", format!("at most {most}"), packed));
         }
@@ -221,7 +221,7 @@ impl<'a> Tiff<'a> {
         (self.height as usize).div_ceil(self.chunk[1])
     }
 
-    /// Bands that are stored together.
+    /// Number of bands that are stored together.
     const fn together(&self) -> usize {
         if self.is_planar { 1 } else { self.bands }
     }
@@ -229,11 +229,11 @@ impl<'a> Tiff<'a> {
     /// Decodes the picture into `rgb`, 3 bytes for each pixel.
     ///
     /// # Errors
-    /// `Format` if it is damaged.
+    /// `Format` if the picture is damaged.
     pub(crate) fn decode(&self, rgb: &mut [u8]) -> Result<()> {
         let (width, [columns, rows]) = (self.width as usize, self.chunk);
         let mut scratch = StripScratch::default();
-        // Of bands apart, only those that count are decoded.
+        // Of separate bands, only the bands of the colour and the alpha are decoded.
         let planes = if self.is_planar { self.premultiplied.map_or(self.ink.bands(), |alpha| alpha + 1) } else { 1 };
         let mut chunks: Vec<Chunk> = Vec::new();
         for (y, part) in rgb.chunks_mut(rows.saturating_mul(width * 3)).enumerate() {
@@ -255,7 +255,8 @@ impl<'a> Tiff<'a> {
         Ok(())
     }
 
-    /// Makes RGB of one row of a strip or tile, of which `chunks` has one for each band, or all.
+    /// Converts one row of a strip or tile to RGB. `chunks` has one chunk for each band, or a single chunk of
+    /// all bands.
     fn row(&self, chunks: &[Chunk], row: usize, rgb: &mut [u8], samples: &mut Vec<u16>) {
         let bytes = |chunk: &Chunk| -> (usize, usize) { (row * chunk.row_bytes, (row + 1) * chunk.row_bytes) };
         let of = |chunk| {
@@ -263,7 +264,7 @@ impl<'a> Tiff<'a> {
             chunk.bytes.get(start..end).unwrap_or_default()
         };
         let is_jpeg = self.compression == Compression::Jpeg;
-        // A JPEG's colours are RGB already.
+        // A JPEG decodes to RGB.
         let ink = if is_jpeg && matches!(self.ink, Ink::YCbCr(_)) { &Ink::Rgb } else { &self.ink };
         let [first, rest @ ..] = chunks else { return };
         if matches!(ink, Ink::Rgb) && self.bits == 8 && rest.is_empty() && first.bands == 3 {
@@ -287,7 +288,7 @@ impl<'a> Tiff<'a> {
         }
     }
 
-    /// Reads samples of a row to their places.
+    /// Copies samples of a row to their places.
     fn samples<'s>(&self, row: &[u8], places: impl Iterator<Item = &'s mut u16>) {
         match self.bits {
             8 => places.zip(row).for_each(|(to, from)| *to = u16::from(*from)),
@@ -304,10 +305,10 @@ impl<'a> Tiff<'a> {
         }
     }
 
-    /// The bytes of strip or tile `number` as stored: to the end of the file, if its count is missing.
+    /// Returns the stored bytes of strip or tile `number`: to the end of the file if its count is missing.
     fn packed(&self, number: usize) -> &'a [u8] {
         let count = match self.compression {
-            // A few writers state a wrong number of these.
+            // A few writers state a wrong byte count for uncompressed data.
             Compression::None => None,
             _ => self.counts.as_ref().and_then(|counts| counts.integer(number)),
         };
@@ -384,7 +385,7 @@ impl<'a> Tiff<'a> {
             |expected: String, found: String| Error::format(format!("TIFF strip or tile {number}"), expected, found);
         jpeg.clear();
         jpeg.extend(b"\xFF\xD8");
-        // The colours are those that the TIFF names: libjpeg goes by this segment.
+        // The TIFF defines the colours; this Adobe segment passes them to libjpeg.
         let transform = u8::from(matches!(self.ink, Ink::YCbCr(_)));
         if self.together() >= 3 {
             jpeg.extend(b"\xFF\xEE\x00\x0EAdobe\x00\x64\x00\x00\x00\x00");
@@ -411,7 +412,7 @@ impl<'a> Tiff<'a> {
     }
 }
 
-/// A strip or tile, decompressed: of all bands, or of one.
+/// A decompressed strip or tile: of all bands, or of one.
 #[derive(Debug, Default)]
 struct Chunk {
     bytes: Vec<u8>,

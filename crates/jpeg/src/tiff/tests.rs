@@ -5,7 +5,7 @@ use proptest::prelude::*;
 
 const SIZE: [u32; 2] = [37, 21];
 
-/// A TIFF to be written: of each tag its type and values, and the strips or tiles.
+/// A TIFF to be written: the type and the values of each tag, and the strips or tiles.
 #[derive(Clone)]
 struct Made {
     big_endian: bool,
@@ -14,7 +14,7 @@ struct Made {
 }
 
 impl Made {
-    /// A picture of one strip. `bits` are those of each band.
+    /// Makes a picture of one strip. `bits` are the bits of each band.
     fn new(photometric: u32, bits: &[u32], strip: Vec<u8>) -> Self {
         let tags = vec![
             (256, 4, vec![SIZE[0]]),
@@ -32,7 +32,7 @@ impl Made {
         self
     }
 
-    /// Cut to tiles, bands together, or each by itself.
+    /// Cuts the picture into tiles, with bands together or separate.
     fn tiled(mut self, [width, height]: [usize; 2], planar: bool, of: impl Fn(usize, usize, usize) -> u8) -> Self {
         let [columns, rows] = SIZE.map(|side| side as usize);
         let bands = self.tags.iter().find(|(tag, ..)| *tag == 277).unwrap().2[0] as usize;
@@ -112,7 +112,7 @@ fn refused(made: &Made) -> String {
     decoded(&made.bytes()).unwrap_err().to_string()
 }
 
-/// A level at a place, without a pattern that a mistake would repeat.
+/// A level at a place, without a regular pattern that could hide a mistake.
 fn level(y: usize, x: usize, band: usize) -> u8 {
     ((y * 31 + x * 7 + band * 83 + x * y) % 251) as u8
 }
@@ -133,7 +133,7 @@ fn three(y: usize, x: usize) -> [u8; 3] {
     [0, 1, 2].map(|band| level(y, x, band))
 }
 
-/// Bits, the highest first, of each row by itself.
+/// Packs bits, the highest first, each row separately.
 fn bits(values: impl Iterator<Item = u16>, each: usize) -> Vec<u8> {
     let values: Vec<u16> = values.collect();
     let rows = values.chunks(SIZE[0] as usize).map(|row| {
@@ -161,7 +161,7 @@ fn differences(bytes: &[u8], row: usize, bands: usize) -> Vec<u8> {
 
 #[test]
 fn a_band_beside_the_colours_changes_no_colour() {
-    // As aerial pictures have near infrared: tiled, predictor 2, deflate.
+    // Like aerial pictures with near infrared: tiled, predictor 2, deflate.
     for bands in [3, 4] {
         let made = Made::new(2, &vec![8; bands], Vec::new()).tiled([16, 16], false, level);
         let made = made.with(317, &[2]).packed(8, |tile| deflated(&differences(tile, 16 * bands, bands)));
@@ -270,7 +270,7 @@ fn bilevel_rows_of_ccitt_are_read() {
     }
     let Ok(writer) = encoder.finish();
     assert!(decoded(&Made::new(0, &[1], writer.finish()).with(259, &[4]).bytes()).unwrap() == shown);
-    // Rows of runs: of modified Huffman each at a byte, of Group 3 each behind a mark.
+    // Rows of runs: in modified Huffman each starts at a byte, in Group 3 each after a mark.
     let codes = |row: Vec<bool>| {
         let (mut out, mut at, mut is_black) = (String::new(), 0, false);
         while at < row.len() {
@@ -333,7 +333,7 @@ fn jpegs_in_strips_share_their_tables() {
         let whole = encode((SIZE[0], SIZE[1]), format, plain(sampling), process);
         let mut shown = vec![0; 37 * 21 * 3];
         JpegDecoder::new(&Limits::default()).decode_into(&whole, &Rendering::default(), &mut shown).unwrap();
-        // What stands before the frame are the tables, and a mark of the colours that TIFFs do not have.
+        // The bytes before the frame are the tables, and a colour segment that TIFFs do not have.
         let frame = memchr::memmem::find(&whole, b"\xFF\xC0").unwrap();
         let tables = memchr::memmem::find(&whole, b"\xFF\xDB").unwrap();
         let strip = [b"\xFF\xD8", &whole[frame..]].concat();
@@ -375,7 +375,7 @@ fn what_is_not_read_is_named() {
 
 #[test]
 fn strips_and_tiles_ask_for_no_more_work_than_the_picture_is_worth() {
-    // A million columns, of which each is a tile of 16 MiB, all in the same few bytes.
+    // A million columns, each of them a tile of 16 MiB, all in the same few bytes.
     let million = vec![8; 1_000_000];
     let tall = Made::new(1, &[8], deflated(&[0; 1000])).with(256, &[1_000_000]).with(257, &[1]).with(259, &[8]);
     let tall = tall.with(322, &[1]).with(323, &[16 << 20]).with(324, &million).with(325, &million);

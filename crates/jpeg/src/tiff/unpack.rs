@@ -4,7 +4,7 @@ use super::ccitt::{self, Fax};
 use super::coding::{TiffCoding, Unpacker};
 use shardpack_format::{Error, Result};
 
-/// A compression that is read.
+/// A supported compression.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Compression {
     None,
@@ -14,7 +14,7 @@ pub(super) enum Compression {
 }
 
 impl Compression {
-    /// The compression of this number, with the options of CCITT T.4.
+    /// Returns the compression of this number, with the options of CCITT T.4.
     pub(super) fn of(code: u64, t4_options: u64) -> Result<Self> {
         Ok(match code {
             1 => Self::None,
@@ -42,7 +42,7 @@ impl Compression {
         })
     }
 
-    /// Whether predictors go with it. libtiff ignores them elsewhere.
+    /// True if the compression allows predictors. libtiff ignores them elsewhere.
     pub(super) const fn has_predictor(self) -> bool {
         matches!(self, Self::Coded(TiffCoding::Lzw | TiffCoding::Deflate | TiffCoding::Zstd))
     }
@@ -58,12 +58,12 @@ pub(super) fn unpack(how: Compression, packed: &[u8], width: usize, out: &mut [u
         }
         Compression::Fax(how) => ccitt::decode(how, packed, width, out),
         Compression::Coded(coding) => Unpacker::new(coding, packed, out.len())?.fill(out),
-        // Decoded to pixels elsewhere.
+        // Other code decodes JPEGs to pixels.
         Compression::Jpeg => Err("JPEG".to_owned()),
     }
 }
 
-/// What was done to each row before compression.
+/// Transformation of each row before compression.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Predictor {
     None,
@@ -82,8 +82,8 @@ impl Predictor {
         })
     }
 
-    /// Undoes it on one row of pixels with `bands` samples of `bits` bits. Samples of 16 bits are big-endian if
-    /// `big_endian`, before and after.
+    /// Undoes the predictor on one row of pixels with `bands` samples of `bits` bits. Samples of 16 bits are
+    /// big-endian if `big_endian`, before and after.
     pub(super) fn undo(self, row: &mut [u8], bands: usize, bits: u32, big_endian: bool) {
         match (self, bits) {
             (Self::None, _) => {}

@@ -1,10 +1,10 @@
-//! Requests to libjpeg-turbo that are numbers of its interface.
+//! Requests to libjpeg-turbo, with the numbers of its interface.
 
 use crate::kinds::PixelFormat;
 use std::ffi::c_int;
 use turbojpeg_sys as sys;
 
-/// A pixel format, as libjpeg-turbo numbers it.
+/// Returns libjpeg-turbo's number of a pixel format.
 pub(super) const fn number_of(format: PixelFormat) -> c_int {
     match format {
         PixelFormat::Gray => sys::TJPF_TJPF_GRAY,
@@ -43,12 +43,11 @@ pub(crate) enum Subsampling {
 /// Options of a transcoder.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Transcoding {
-    /// Rotation or reflection. It must be possible without a partial block, else it is an error.
+    /// Rotation or reflection. It is an error if a partial block makes it impossible.
     pub(crate) operation: Operation,
     /// MCUs between restart markers; 0 = none.
     pub(crate) restart_interval: u16,
-    /// Whether to copy metadata segments (APPn, COM). Those that colours depend on are always
-    /// written.
+    /// Copies metadata segments (APPn, COM). Segments that colours depend on are always written.
     pub(crate) keep_metadata: bool,
 }
 

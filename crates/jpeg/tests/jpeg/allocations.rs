@@ -1,6 +1,6 @@
-//! Decoding into slots allocates no pixels once its buffers have grown.
+//! Decoding into slots allocates no pixels after its buffers have grown.
 //!
-//! The allocator counts per thread, because other tests run beside this one.
+//! The allocator counts per thread, because other tests run at the same time.
 #![allow(
     unsafe_code,
     clippy::unwrap_used,

@@ -37,7 +37,7 @@ fn only_touched_blocks_are_decoded() {
         let (_, done) = cut(&mut decoder, &encoded, &Region { bands, ..Region::new(0, 0, 40, 64) });
         assert_eq!((done.blocks_decoded, done.blocks), (blocks, 2));
     }
-    // Damage elsewhere is not noticed.
+    // Damage outside the region is not noticed.
     let mut encoded = example(ArrayLayout::AsShape, Coder::Blosc2Zstd);
     let last = encoded.payload.len() - 20;
     encoded.payload[last..].fill(0xFF);
@@ -46,7 +46,7 @@ fn only_touched_blocks_are_decoded() {
     cut(&mut decoder, &encoded, &Region::new(0, 0, 32, 64));
 }
 
-/// LZ4 that stops early sees only part of the damage. What it sees gives an error or other bytes.
+/// LZ4 that stops early reads only part of the damage. The result is an error or wrong bytes.
 #[test]
 fn damaged_streams_that_are_decoded_in_part_do_no_harm() {
     let good = example(ArrayLayout::AsShape, Coder::Blosc2Lz4);

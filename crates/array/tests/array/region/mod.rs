@@ -127,7 +127,7 @@ proptest! {
                 }
             }
         }
-        // Nothing of it is left behind.
+        // The decoder keeps nothing of the damaged payload.
         encoded.payload = good;
         check(&mut decoder, &encoded, &mut dice, 1);
     }

@@ -5,7 +5,7 @@ use shardpack_array::{Array, ArrayDecoder, Bands, EncodedArray, Output, Region, 
 use shardpack_format::{ArrayDescriptor, Codec, Codes, Layout, Limits, Transform};
 use std::collections::BTreeSet;
 
-/// Numbers that look random.
+/// Pseudo-random numbers.
 pub(crate) struct Dice(pub(crate) u32);
 
 impl Dice {
@@ -140,8 +140,7 @@ pub(crate) fn check(decoder: &mut ArrayDecoder, encoded: &EncodedArray, dice: &m
         assert_eq!(done.shape.dtype, from.dtype());
         assert!(out == slow(from, &region, descriptor), "{region:?} of {descriptor:?}");
         if encoded.codec == Codec::Blosc2 {
-            // A block has 65,536 elements. No array here whose units are all blocks is cheaper than
-            // this.
+            // A block has 65,536 elements. If all units consist of blocks, this is the minimum.
             let expected = slow_blocks(&region, descriptor).len() as u64;
             let units = encoded.descriptor.stored_bytes().unwrap().div_ceil(UNIT_BYTES as u64);
             assert!(
@@ -152,7 +151,7 @@ pub(crate) fn check(decoder: &mut ArrayDecoder, encoded: &EncodedArray, dice: &m
             assert_eq!(done.blocks, descriptor.elements().unwrap().div_ceil(1 << 16));
         }
     }
-    // All at once: the same, and a block that several need is decoded once.
+    // All regions at once: the bytes are the same, and a block that several regions need is decoded once.
     let bytes = |region: &Region| vec![0; region.shape_of(descriptor).unwrap().bytes as usize];
     let mut outs: Vec<Vec<u8>> = all.iter().map(bytes).collect();
     let mut parts: Vec<&mut [u8]> = outs.iter_mut().map(|out| &mut **out).collect();

@@ -1,5 +1,5 @@
-//! Damaged payloads: refused by the host, flagged by the device, or decoded as the host decodes
-//! them; neighbours are untouched.
+//! Damaged payloads: rejected by the host, flagged by the device, or decoded as by the host; neighbours do
+//! not change.
 
 use super::generate::{Fill, array};
 use super::harness::{Item, play};
@@ -22,7 +22,7 @@ fn encoded(coder: Coder, filter: Filter, fill: Fill, shape: Vec<u64>, seed: u32)
     Item::of(&ArrayEncoder::new(settings).unwrap().encode(&cube, None).unwrap())
 }
 
-/// How many damaged payloads are tried: `SHARDPACK_DAMAGED` of them, or four hundred.
+/// Number of damaged payloads: `SHARDPACK_DAMAGED`, or four hundred.
 fn cases() -> u32 {
     std::env::var("SHARDPACK_DAMAGED").ok().and_then(|n| n.parse().ok()).unwrap_or(400)
 }
@@ -40,7 +40,7 @@ proptest! {
         let coder = if is_zstd { Coder::Blosc2Zstd } else { Coder::Blosc2Lz4 };
         let sound = encoded(coder, filter, Fill::Counts, vec![7, 11, 40], seed);
         let right = sound.on_the_host().unwrap();
-        // Each damaged one between two sound ones.
+        // Each damaged payload is between two valid ones.
         let mut items = vec![sound.clone()];
         for (at, byte, kind) in &hurts {
             let mut hurt = sound.clone();
@@ -55,7 +55,7 @@ proptest! {
         }
         let mut stager = CubeStager::default();
         for manner in MANNERS {
-            // What the host refuses before it decodes is not pushed.
+            // Payloads that the host rejects before decoding are not pushed.
             let accepted: Vec<Item> = items.iter().filter(|item| {
                 let mut slot = vec![0; 1 << 16];
                 let mut batch = stager.begin(&mut slot).unwrap();
@@ -84,14 +84,14 @@ proptest! {
 fn a_fault_names_its_stream() {
     let sound = encoded(Coder::Blosc2Lz4, Filter::Shuffle, Fill::Counts, vec![50, 60, 70], 3);
     let mut hurt = sound.clone();
-    // The last stream of the payload ends it; without its end it is no block.
+    // The last stream ends the payload; without its last byte it is no LZ4 block.
     let last = hurt.payload.len() - 1;
     hurt.payload[last - 40..].fill(0xFF);
     assert!(hurt.on_the_host().is_err());
     for manner in MANNERS {
         let found = play(&mut CubeStager::default(), &[sound.clone(), hurt.clone()], manner).unwrap();
         assert_eq!(found[0].as_ref(), Ok(&sound.on_the_host().unwrap()));
-        // 210,000 elements: three blocks of two streams, and a short one.
+        // 210,000 elements: three blocks of two streams, and a short block.
         assert_eq!(found[1], Err(Fault::Lz4 { stream: 6 }));
         assert_eq!(found[1].as_ref().unwrap_err().to_string(), "stream 6: damaged lz4 block");
     }
@@ -113,7 +113,7 @@ fn booleans_and_fixed_point_are_checked() {
     let fine = [flags.clone(), counts.clone()];
     flags.payload[77] = 2;
     counts.payload[201] = 2;
-    // A region that has none of it is sound, for the host as for the device.
+    // A region outside the damage is valid, for the host as for the device.
     let beside = |item: &Item| Item { region: Some(Region::new(0, 0, 2, 5)), ..item.clone() };
     let items = [beside(&flags), flags.clone(), beside(&counts), counts.clone()];
     for manner in MANNERS {

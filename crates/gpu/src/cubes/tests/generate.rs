@@ -4,10 +4,10 @@ use half::f16;
 use shardpack_array::{Array, As, Bands, Factors, Fill as NoData, Finish, Output, Region, Turn};
 use shardpack_format::{ArrayDescriptor, Dtype, Error, Layout};
 
-/// How an array's elements are made.
+/// Content of an array's elements.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Fill {
-    /// Noise of so many bits a byte: any pattern there is.
+    /// Noise of this number of bits per byte: every possible pattern.
     Bits(u32),
     /// Smooth along the bands, with noise; floats have NaN, infinities and -1 among them.
     Smooth,
@@ -17,7 +17,7 @@ pub(crate) enum Fill {
     Counts,
 }
 
-/// An array of elements made so, the same for the same seed.
+/// Makes an array with this content, the same for the same seed.
 pub(crate) fn array(dtype: Dtype, shape: Vec<u64>, fill: Fill, seed: u32) -> Array {
     let elements = Dtype::U8.array_bytes(&shape).unwrap();
     let bands = shape.last().copied().unwrap_or(1).max(1);
@@ -72,7 +72,7 @@ fn push(dtype: Dtype, value: f64, out: &mut Vec<u8>) {
     }
 }
 
-/// A region of an array of this shape, from free numbers; none if it has neither two nor three
+/// Makes a region of an array of this shape from free numbers; `None` if the array has neither two nor three
 /// axes.
 pub(crate) fn region(shape: &[u64], seed: u64) -> Option<Region> {
     let (height, width, bands) = match *shape {
@@ -109,7 +109,7 @@ pub(crate) fn region(shape: &[u64], seed: u64) -> Option<Region> {
     })
 }
 
-/// What the host makes of decoded elements of this array, or region.
+/// Applies the host's finish to decoded elements of this array, or region.
 pub(crate) fn finished(
     finish: &Finish,
     descriptor: &ArrayDescriptor,
@@ -122,7 +122,7 @@ pub(crate) fn finished(
     Ok(out)
 }
 
-/// Rows, columns and bands of what comes out. Arrays of other numbers of axes are one row.
+/// Rows, columns and bands of the output. An array that does not have two or three axes is one row.
 fn size(descriptor: &ArrayDescriptor, region: Option<&Region>) -> Result<([u64; 3], Layout), Error> {
     let whole = Region::whole(descriptor).ok();
     let Some(region) = region.or(whole.as_ref()) else {
@@ -135,7 +135,7 @@ fn size(descriptor: &ArrayDescriptor, region: Option<&Region>) -> Result<([u64; 
     })
 }
 
-/// Something that can become of an array, or region, of `decoded` elements, from free numbers.
+/// Makes a valid finish for an array, or region, of `decoded` elements, from free numbers.
 pub(crate) fn finish(
     descriptor: &ArrayDescriptor,
     region: Option<&Region>,
@@ -149,7 +149,7 @@ pub(crate) fn finish(
     let numbers = |first: f64, step: f64| (0..count).map(|n| first + n as f64 * step).collect::<Vec<_>>();
     let factors = (normalises && is_float).then(|| {
         let factors = Factors::new(&numbers(30.0, -1.7), &numbers(0.3, 0.9)).unwrap();
-        // Bands that are dropped.
+        // Drops some bands.
         let dropped = |n: usize| seed & 16 == 16 && (n as u64 + seed / 32).is_multiple_of(3);
         let pair = |(n, pair): (usize, _)| if dropped(n) { (0.0, -2.5) } else { pair };
         Factors::of_pairs(factors.pairs().enumerate().map(pair).collect()).unwrap()

@@ -1,4 +1,4 @@
-//! Batches on the played device, and what the host makes of the same.
+//! Batches on the played device, and the host's results for comparison.
 
 use super::generate::finished;
 use crate::cubes::{CubeStager, Fault, Payload};
@@ -6,7 +6,7 @@ use shardpack_array::{ArrayDecoder, EncodedArray, Finish, Region};
 use shardpack_format::{ArrayDescriptor, Codec, Error, Limits};
 use shardpack_gpu_play::{Device, Manner};
 
-/// One array of a batch, and what is asked of it.
+/// One array of a batch, and the request for it.
 #[derive(Debug, Clone)]
 pub(super) struct Item {
     pub(super) codec: Codec,
@@ -14,7 +14,7 @@ pub(super) struct Item {
     pub(super) payload: Vec<u8>,
     pub(super) region: Option<Region>,
     pub(super) finish: Finish,
-    /// Whether the payload is put into the slot first.
+    /// True to put the payload into the slot first.
     pub(super) staged: bool,
 }
 
@@ -30,7 +30,7 @@ impl Item {
         }
     }
 
-    /// What the host decodes.
+    /// Decodes the item on the host.
     pub(super) fn on_the_host(&self) -> Result<Vec<u8>, Error> {
         let limits = Limits::default();
         let mut decoder = ArrayDecoder::new();
@@ -50,10 +50,10 @@ impl Item {
     }
 }
 
-/// What the device says of one array: its values, or why there are none.
+/// The device's result for one array: its values, or its fault.
 pub(super) type Played = Result<Vec<u8>, Fault>;
 
-/// Bytes that are uploaded for a batch.
+/// Bytes to upload for a batch.
 pub(super) fn upload_bytes(items: &[Item]) -> usize {
     let (mut stager, mut slot) = (CubeStager::default(), vec![0; 1 << 22]);
     let mut batch = stager.begin(&mut slot).unwrap();
@@ -80,7 +80,7 @@ pub(super) fn play(stager: &mut CubeStager, items: &[Item], manner: Manner) -> R
         } else {
             Payload::Bytes(&item.payload)
         };
-        // A hole before each, which nobody may fill.
+        // A gap before each array, which must stay untouched.
         out = (out + 8).next_multiple_of(8);
         let staged =
             batch.push(item.codec, &item.descriptor, payload, item.region.as_ref(), &item.finish, out, &limits)?;

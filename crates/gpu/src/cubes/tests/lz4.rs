@@ -1,12 +1,12 @@
-//! LZ4 blocks of any sequences, decoded by the kernel alone: every way of copying, at every place.
+//! LZ4 blocks of any sequences, decoded by the kernel alone: every kind of copy, at every place.
 
 use crate::cubes::wire::{STREAM_WARPS, StreamSource, StreamTask, Wire};
 use crate::driver::Params;
 use proptest::prelude::*;
 use shardpack_gpu_play::{Device, MANNERS};
 
-/// Literals, and a match: how far back in thousandths of what there is or, of small numbers, in
-/// bytes, and how long.
+/// Literals and a match. The distance of the match is in thousandths of the output so far, or in bytes if the
+/// number is small.
 #[derive(Debug, Clone, Copy)]
 struct Sequence {
     literals: usize,
@@ -40,7 +40,7 @@ fn extended(mut n: usize, block: &mut Vec<u8>) {
     block.push(n as u8);
 }
 
-/// A block, and what it decodes to.
+/// Makes a block, and its decoded bytes.
 fn block(sequences: &[Sequence], last: usize) -> (Vec<u8>, Vec<u8>) {
     let (mut block, mut out, mut noise) = (Vec::new(), Vec::<u8>::new(), 1_u32);
     let mut write = |literals: usize, matched: Option<(usize, usize)>, out: &mut Vec<u8>| {
@@ -77,7 +77,7 @@ fn block(sequences: &[Sequence], last: usize) -> (Vec<u8>, Vec<u8>) {
     (block, out)
 }
 
-/// What the kernel makes of blocks that begin and end at odd places of a slot.
+/// Decodes blocks that begin and end at odd places of a slot with the kernel, and compares the output.
 fn decoded(blocks: &[(Vec<u8>, Vec<u8>)]) {
     for manner in MANNERS {
         let (mut slot, mut tasks, mut places) = (vec![manner.poison; 256], Vec::new(), Vec::new());
@@ -127,7 +127,7 @@ proptest! {
     }
 }
 
-/// Repeats of every period, each of every kind of length, from every place in a word.
+/// Repeats of every period, each with every kind of length, from every place in a word.
 #[test]
 fn every_period_is_repeated() {
     let blocks: Vec<_> = (1..=140)

@@ -1,4 +1,4 @@
-//! Every value is the host's, to the bit.
+//! Every value equals the host's, to the bit.
 
 use super::generate::{Fill, array, finish, region};
 use super::harness::{Item, play};
@@ -77,8 +77,8 @@ proptest! {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(60))]
-    /// Cubes that are walked by four pixels at a time, whole and in parts that are: any number of
-    /// bands, turned, in all types and orders.
+    /// Cubes that are walked four pixels at a time, whole and in parts: any number of bands, turned, in all
+    /// types and orders.
     #[test]
     fn cubes_walked_by_four_are_decoded_as_the_host_does(
         dtype in prop::sample::select(&[Dtype::F16, Dtype::U16, Dtype::I16][..]),
@@ -129,7 +129,7 @@ const CODERS: [(Coder, Filter); 7] = [
     (Coder::Zstd, Filter::None),
 ];
 
-/// The order of the values, and whether each band is stored as its difference to the one before.
+/// The order of the values; true if each band is stored as its difference from the previous band.
 const ARRANGEMENTS: [(ArrayLayout, bool); 4] = [
     (ArrayLayout::AsShape, false),
     (ArrayLayout::AsShape, true),
@@ -137,8 +137,8 @@ const ARRANGEMENTS: [(ArrayLayout, bool); 4] = [
     (ArrayLayout::BandMajor, true),
 ];
 
-/// Small parts of cubes of several blocks, of which the device gets only those that it needs: each
-/// codec and filter, in one arrangement.
+/// Small parts of cubes of several blocks. The device receives only the needed blocks. Each codec and filter,
+/// in one arrangement.
 #[test]
 fn parts_of_long_cubes_without_the_other_blocks() {
     let uploaded_less = (0..).zip(CODERS).map(|(n, coder)| part_uploads_less(coder, ARRANGEMENTS[n % 4]));
@@ -150,11 +150,12 @@ fn parts_of_long_cubes_without_the_other_blocks() {
 fn parts_of_long_cubes_in_every_arrangement() {
     let all = CODERS.into_iter().flat_map(|coder| ARRANGEMENTS.map(|arrangement| (coder, arrangement)));
     let less = all.filter(|(coder, arrangement)| part_uploads_less(*coder, *arrangement)).count();
-    // The first part, in all but plain zstd, and but for the differences and the bands of those by band.
+    // The first part uploads less in shape order, with all codecs except plain zstd. Band-major, it has rows
+    // of every band, so it needs every block.
     assert!(less >= 12, "{less} of 28");
 }
 
-/// Compares parts of a cube, and says whether the first uploads less than half of it.
+/// Compares parts of a cube. Returns true if the first part uploads less than half of the cube.
 fn part_uploads_less((coder, filter): (Coder, Filter), (layout, band_difference): (ArrayLayout, bool)) -> bool {
     let cube = array(Dtype::U16, vec![71, 90, 40], Fill::Counts, 7);
     let whole = Region::new(0, 0, 71, 90);
@@ -262,7 +263,7 @@ fn every_float16_is_cast_as_the_host_does() {
         staged: false,
     });
     let mut all = items.to_vec();
-    // The second leaves nothing of a value, a NaN included.
+    // The second factors remove the value, even a NaN.
     for factors in [Factors::new(&[0.1], &[3.3]).unwrap(), Factors::of_pairs(vec![(0.0, 7.25)]).unwrap()] {
         let finish = |item: &Item| Finish { factors: Some(factors.clone()), ..item.finish.clone() };
         all.extend(items.iter().map(|item| Item { finish: finish(item), ..item.clone() }));
@@ -270,7 +271,7 @@ fn every_float16_is_cast_as_the_host_does() {
     compare(&all);
 }
 
-/// Floats of four and eight bytes around all that rounds oddly.
+/// Floats of four and eight bytes near all values with special rounding.
 #[test]
 fn odd_floats_and_integers_are_cast_as_the_host_does() {
     let singles: Vec<u32> = (0..=u16::MAX)
@@ -283,7 +284,7 @@ fn odd_floats_and_integers_are_cast_as_the_host_does() {
     let mut items = Vec::new();
     for to in ALL {
         let doubles = singles.iter().flat_map(|&bits| {
-            // Just beside a float32, and the float32 itself.
+            // The neighbours of a float32, and the float32 itself.
             let exact = f64::from(f32::from_bits(bits)).to_bits();
             [exact, exact ^ 1, exact ^ 1 << 28]
         });

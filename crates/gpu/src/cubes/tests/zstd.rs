@@ -1,4 +1,4 @@
-//! Zstd frames of every kind, decoded by the kernel alone, beside libzstd.
+//! Zstd frames of every kind, decoded by the kernel alone, compared with libzstd.
 
 use crate::cubes::fault::Fault;
 use crate::cubes::wire::{StreamSource, StreamTask, Wire};
@@ -6,7 +6,7 @@ use crate::driver::Params;
 use proptest::prelude::*;
 use shardpack_gpu_play::{Device, MANNERS, Manner};
 
-/// What the kernel makes of frames, each to as many bytes; `None` of those that it refuses.
+/// Decodes frames with the kernel, each to its number of bytes; `None` for rejected frames.
 fn play(frames: &[(Vec<u8>, usize)], manner: Manner) -> Vec<Option<Vec<u8>>> {
     let (mut slot, mut tasks, mut places) = (vec![manner.poison; 256], Vec::new(), Vec::new());
     for (number, (frame, out_bytes)) in (0..).zip(frames) {
@@ -57,7 +57,7 @@ fn assert_decoded(contents: &[(Vec<u8>, i32)]) {
     }
 }
 
-/// Bytes as planes of arrays have them, and others.
+/// Makes bytes like the planes of arrays, and other content.
 fn content(kind: u32, bytes: usize, seed: u32) -> Vec<u8> {
     let mut state = seed | 1;
     let mut noise = || {
@@ -79,7 +79,7 @@ fn content(kind: u32, bytes: usize, seed: u32) -> Vec<u8> {
                 let word = noise() % 60;
                 out.extend((0..3 + word % 9).map(|i| b'a' + ((word * 7 + i * i) % 26) as u8));
             }
-            // What came before, near or far, with noise in between.
+            // Earlier bytes, near or far, with noise in between.
             3 if n > 4 => {
                 let (back, length) = (1 + noise() as usize % n.min(60_000), 1 + noise() as usize % 300);
                 (0..length).for_each(|i| out.push(out[n - back + i]));
@@ -111,7 +111,7 @@ fn every_kind_and_level_is_decoded() {
     assert_decoded(&contents);
 }
 
-/// Of more than one block: tables and codes of the block before are used again.
+/// Frames of several blocks reuse tables and codes of the previous block.
 #[test]
 fn blocks_share_tables() {
     let mixed = |seed| (0..7).flat_map(|kind| content(kind, 30_000 + 5_000 * kind as usize, seed)).collect::<Vec<u8>>();
@@ -137,7 +137,7 @@ fn what_is_cut_short_or_of_another_length_is_refused() {
     }
 }
 
-/// How many damaged frames are tried: `SHARDPACK_DAMAGED` of them, or four hundred.
+/// Number of damaged frames: `SHARDPACK_DAMAGED`, or four hundred.
 fn cases() -> u32 {
     std::env::var("SHARDPACK_DAMAGED").ok().and_then(|n| n.parse().ok()).unwrap_or(400)
 }
@@ -155,7 +155,8 @@ proptest! {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(cases().div_ceil(20)))]
-    /// Refused, or what libzstd makes of it. Headers of frame and blocks, which the host walks, are left as they are.
+    /// A damaged frame is rejected, or decoded as by libzstd. The headers of the frame and the blocks, which
+    /// the host walks, are not damaged.
     #[test]
     fn damage_is_refused_or_decoded_as_libzstd_does(
         (kind, bytes, seed, level) in (0..6_u32, 20..6_000_usize, any::<u32>(), prop::sample::select(vec![1, 3, 19])),
@@ -163,7 +164,7 @@ proptest! {
     ) {
         let plain = content(kind, bytes, seed);
         let frame = zstd::bulk::compress(&plain, level).unwrap();
-        // Magic, descriptor, size of the content; of one block.
+        // Skips the magic, the descriptor, the content size, and the header of the only block.
         let body = 5 + (1 << (frame[4] >> 6)) + 3;
         prop_assume!(frame.len() > body);
         let frames: Vec<_> = hurts.iter().map(|(at, byte, how)| {

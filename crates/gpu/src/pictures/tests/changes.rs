@@ -1,9 +1,9 @@
-//! Pictures that are changed at random, beside what the host makes of them.
+//! Randomly changed pictures, compared with the host's.
 
 use super::*;
 use shardpack_augment::{Affine, Augmentation, ChangeScratch, Operation, Picture};
 
-/// A picture with what is done to it.
+/// A picture with its changes.
 struct Case {
     jpeg: Vec<u8>,
     how: Rendering,
@@ -31,7 +31,7 @@ fn by_host(case: &Case, row: &PictureRow, output: &Output) -> Vec<u8> {
     out
 }
 
-/// Both manners give what the host gives.
+/// Asserts that both manners give the host's result.
 fn assert_same(cases: &[Case], output: Output) {
     let mut memory = vec![0xCC; 4 << 20];
     let mut staging = Staging::new(&mut memory, StagingOptions { output, ..Default::default() });
@@ -106,7 +106,7 @@ fn every_operation_is_the_hosts_to_the_bit() {
             let cases: Vec<_> = (0..3)
                 .map(|n| {
                     let own = operation(kind, random);
-                    // Some pictures beside them are not changed, others twice.
+                    // Some pictures are not changed, others twice.
                     let mut changes = vec![always(own); usize::from(n + round != 3)];
                     if n == 2 {
                         changes.push(always(operation((kind + 1 + round) % 14, random)));
@@ -119,7 +119,7 @@ fn every_operation_is_the_hosts_to_the_bit() {
     }
 }
 
-/// What has no range to stretch, no level to spread, and no pixel but its border.
+/// Pictures without a range to stretch, without levels to spread, or without pixels inside the border.
 #[test]
 fn pictures_of_one_pixel_and_of_one_colour_are_the_hosts() {
     let output = Output::default();

@@ -1,10 +1,10 @@
-//! Damaged pictures: flagged, or the host's to the bit, as its loader decodes them; their neighbours
-//! are as ever, and no kernel leaves its buffers.
+//! Damaged pictures are flagged, or equal the host loader's to the bit. Their neighbours do not change, and
+//! no kernel leaves its buffers.
 
 use super::*;
 
-/// One round: three pictures in a batch, of which the second is damaged. Returns whether it came as
-/// far as the kernels, and whether they flagged it.
+/// Runs one round: three pictures in a batch, the second one damaged. Returns true if the kernels took it,
+/// and true if they flagged it.
 fn round(random: &mut Random) -> (bool, bool) {
     let output = Output::default();
     let source = |random: &mut Random| Source {
@@ -37,7 +37,7 @@ fn round(random: &mut Random) -> (bool, bool) {
             let Some(row) = *row else { continue };
             let (jpeg, how) = &pictures[n];
             let place = batch.rows()[row];
-            // What is flagged the host decodes: the tests of the stage compare that.
+            // The host decodes flagged pictures: the tests of the stage compare those.
             if n == 1 && played.status[row] != 0 {
                 flagged = true;
                 continue;
@@ -82,7 +82,7 @@ fn damage_is_flagged_or_harmless_a_hundred_thousand_times() {
     rounds(100_000, 1);
 }
 
-/// Segments of a row and one MCU: the row's first MCU, left of what is shown, stands in the segment before.
+/// Segments of a row and one MCU: the row's first MCU, left of the view, is in the previous segment.
 #[test]
 fn long_segments_are_decoded_from_the_start_of_the_row() {
     let source = Source { size: (64, 40), factors: (0, 0), interval: 9, detail: 20, seed: 1 };
@@ -91,7 +91,7 @@ fn long_segments_are_decoded_from_the_start_of_the_row() {
     let how = Rendering { view: View::rectangle(rect), ..Default::default() };
     assert_same(&[(jpeg.clone(), how)], Output::default());
 
-    // Bytes left over in segment 0, which holds MCUs 0 to 8.
+    // Left-over bytes in segment 0, which holds MCUs 0 to 8.
     let marker = jpeg.windows(2).position(|bytes| bytes == [0xFF, 0xD0]).unwrap();
     jpeg.splice(marker..marker, [0x55; 4]);
     let mut memory = vec![0xCC; 1 << 20];

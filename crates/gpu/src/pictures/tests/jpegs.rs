@@ -1,7 +1,7 @@
-//! Baseline JPEGs of every kind, made of random coefficients: any sampling that the kernels take,
-//! any interval, Huffman codes of any shape.
+//! Baseline JPEGs of every kind, made from random coefficients: any sampling that the kernels accept, any
+//! interval, Huffman codes of any shape.
 
-/// Numbers in an order that a seed decides.
+/// Pseudo-random numbers from a seed.
 pub(crate) struct Random(pub(crate) u64);
 
 impl Random {
@@ -15,32 +15,32 @@ impl Random {
     }
 }
 
-/// A picture to be made.
+/// Parameters of a generated picture.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Source {
     pub(crate) size: (u16, u16),
-    /// Factors of luma; (0, 0) is gray.
+    /// Sampling factors of luma; (0, 0) is gray.
     pub(crate) factors: (u8, u8),
     pub(crate) interval: u16,
-    /// Most AC coefficients of a block.
+    /// Most AC coefficients in a block.
     pub(crate) detail: u32,
     pub(crate) seed: u64,
 }
 
-/// A code: for each symbol, its length and bits, and how a DHT segment writes it.
+/// A Huffman code: the length and bits of each symbol, and the content of its DHT segment.
 struct Code {
     bits: [(u32, u32); 256],
     stored: Vec<u8>,
 }
 
 impl Code {
-    /// A random tree with a leaf for each symbol; one leaf of the longest is left out, so that no
-    /// code is all ones.
+    /// A random tree with a leaf for each symbol; one of the longest leaves is left out, so that no code is
+    /// all ones.
     fn new(symbols: &[u8], random: &mut Random) -> Self {
         let mut lengths = vec![0_u32];
         while lengths.len() < symbols.len() + 1 {
             let n = random.below(lengths.len() as u32) as usize;
-            // Splitting young leaves makes long codes.
+            // Splitting recent leaves makes long codes.
             let n = if random.below(3) == 0 { lengths.len() - 1 } else { n };
             if lengths[n] < 16 {
                 lengths[n] += 1;

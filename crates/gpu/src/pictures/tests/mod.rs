@@ -1,4 +1,4 @@
-//! The kernels, played on the CPU, beside the host's decoder.
+//! The kernels, played on the CPU, compared with the host's decoder.
 
 mod changes;
 mod damage;
@@ -34,15 +34,15 @@ fn play(batch: &PictureBatch, memory: &[u8], manner: Manner) -> Result<Played, S
     Ok(Played { out: device.bytes(buffers.out).to_vec(), status })
 }
 
-/// What a picture's row should hold.
+/// Expected content of a picture's row.
 fn by_host(
     jpeg: &[u8],
     how: &Rendering,
     row: &PictureRow,
     output: &Output,
 ) -> Result<Vec<u8>, shardpack_format::Error> {
-    // Cut out of the whole picture: in a few columns at its right edge, libjpeg-turbo replicates
-    // chroma that it interpolates in the whole picture.
+    // Decodes the whole picture and crops it: decoding only a few columns at the right edge, libjpeg-turbo
+    // replicates chroma that it interpolates in the whole picture.
     decoded(DecodePaths { partial: false, ..Default::default() }, jpeg, how, row, output)
 }
 
@@ -75,7 +75,7 @@ fn staged(pictures: &[(Vec<u8>, Rendering)], memory: &mut [u8], output: Output) 
     staging.finish().unwrap()
 }
 
-/// Both manners give what the host gives.
+/// Asserts that both manners give the host's result.
 fn assert_same(pictures: &[(Vec<u8>, Rendering)], output: Output) {
     let mut memory = vec![0xCC; 4 << 20];
     let batch = staged(pictures, &mut memory, output);
@@ -141,7 +141,7 @@ pub(crate) fn output(random: &mut Random) -> Output {
     Output { dtype, layout, scaling: Scaling::normalised([0.485, 0.456, 0.406], [0.229, 0.224, 0.225]).unwrap() }
 }
 
-/// Narrow 4:2:0 and 4:2:2 are not for the kernels.
+/// The kernels do not take narrow 4:2:0 and 4:2:2.
 fn is_taken(source: &Source) -> bool {
     source.factors.0 != 2 || source.size.0 > 4
 }
@@ -155,7 +155,8 @@ proptest! {
     }
 }
 
-/// A batch of these pictures, each shown in some way. How many the kernels took.
+/// Runs a batch of these pictures, each with a random view. Returns the number of pictures that the kernels
+/// took.
 fn of_sources(sources: &[Source], seed: u64) -> usize {
     let random = &mut Random(seed);
     let output = output(random);
@@ -223,7 +224,7 @@ fn what_the_kernels_do_not_take_is_refused_with_a_reason() {
     let frame = [0xFF, 0xC0, 0, 17, 8];
     let odd = |jpeg: &[u8], how: &Rendering, staging: &mut Staging<'_>| {
         let reason = staging.push(jpeg, how).unwrap_err();
-        // What the header alone tells is in a dataset's index.
+        // The dataset's index has everything that the header alone tells.
         if matches!(reason, Reason::Process | Reason::Colours | Reason::Sampling) {
             assert!(!JpegHeader::parse(jpeg).unwrap().device_decodable(), "{reason:?}");
         }
@@ -258,12 +259,12 @@ fn what_the_kernels_do_not_take_is_refused_with_a_reason() {
     assert_eq!(odd(&large, &Rendering { view: View::resize(1), ..whole }, &mut roomy), Reason::Shrinks);
     let outside = View::rectangle(Rect { x: 60, y: 0, width: 5, height: 5 });
     assert!(matches!(odd(&jpeg, &Rendering { view: outside, ..whole }, &mut staging), Reason::View(_)));
-    // The host pads: unless the picture has the proportions of the view.
+    // The host pads, unless the picture has the proportions of the view.
     let padded = |height, width| Rendering { view: View::pad((height, width)), ..whole };
     assert_eq!(odd(&jpeg, &padded(33, 66), &mut staging), Reason::OnHost);
     let bicubic = View::resize(40).with_interpolation(Interpolation::Bicubic);
     assert_eq!(odd(&jpeg, &Rendering { view: bicubic, ..whole }, &mut staging), Reason::OnHost);
-    // After all of these, the batch is as it was.
+    // All of these left the batch unchanged.
     assert_eq!(staging.push(&jpeg, &whole), Ok(0));
     let batch = staging.finish().unwrap();
     let played = play(&batch, &memory, MANNERS[0]).unwrap();
@@ -275,8 +276,8 @@ fn what_the_kernels_do_not_take_is_refused_with_a_reason() {
     assert!(staging.is_empty());
 }
 
-/// A few columns at the right edge, of which libjpeg-turbo alone would see so little chroma that it
-/// does not interpolate.
+/// A few columns at the right edge: so little chroma that libjpeg-turbo does not interpolate it if it decodes
+/// only these columns.
 #[test]
 fn narrow_rectangles_are_those_of_the_whole_picture() {
     let mut pictures = Vec::new();

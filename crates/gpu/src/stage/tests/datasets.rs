@@ -1,4 +1,4 @@
-//! Datasets of pictures, cubes and masks, and what loaders make of them; for tests on devices too.
+//! Datasets of pictures, cubes and masks, and their batches from loaders; for tests on devices too.
 
 use super::generate::{Fill, array};
 use super::hurt::hurt;
@@ -21,16 +21,15 @@ pub(crate) struct Disk {
     pub(crate) dir: tempfile::TempDir,
 }
 
-/// What becomes of some samples.
+/// Damage to some samples.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Harm {
     None,
-    /// Every fifth sample has damaged entropy-coded bytes, every seventh a damaged cube. Checksums
-    /// are right.
+    /// Every fifth sample has damaged entropy-coded bytes, every seventh a damaged cube. Checksums are valid.
     Damaged,
-    /// Three in four are attacks, numbered from this seed on. Checksums are right.
+    /// Three in four samples are attacks, numbered from this seed on. Checksums are valid.
     Hostile(u64),
-    /// A few bytes of two in three pictures `image` are others, anywhere. Checksums are right.
+    /// A few random bytes are changed in two of three pictures `image`. Checksums are valid.
     Scattered,
 }
 
@@ -52,8 +51,8 @@ fn settings(n: u64) -> ArraySettings {
     }
 }
 
-/// Arrays of which the host decodes nothing, but for two that are not among the examples that a
-/// loader looks at: it looks at one of each kind.
+/// Settings of arrays that the host does not decode at all, except for two that are not among a loader's
+/// examples: the loader inspects one example of each kind.
 fn as_stored(n: u64) -> ArraySettings {
     let by_shape = |coder, filter| ArraySettings {
         coder,
@@ -82,7 +81,7 @@ impl Disk {
         Self::coded(count, size, harm, settings)
     }
 
-    /// Cubes that are uploaded as they are stored, but for a few.
+    /// Cubes that are uploaded as stored, except for a few.
     pub(crate) fn as_stored(count: u64, harm: Harm) -> Self {
         Self::coded(count, |_| [48, 64], harm, as_stored)
     }
@@ -102,7 +101,7 @@ impl Disk {
             let [height, width] = size(id);
             let shape = vec![u64::from(height), u64::from(width), 6];
             let cube = array(Dtype::U16, shape, Fill::Counts, id as u32);
-            // One of many values that it has.
+            // One of many values that occur in the cube.
             let mut cube = ArrayEncoder::new(settings(id)).unwrap().encode(&cube, Some(4000.0)).unwrap();
             let mask = array(Dtype::U8, vec![height.into(), width.into()], Fill::Bits(2), id as u32);
             let mask = ArrayEncoder::new(settings(1)).unwrap().encode(&mask, None).unwrap();
@@ -113,7 +112,7 @@ impl Disk {
             if harm == Harm::Damaged {
                 let random = &mut Random(id);
                 if id % 5 == 2 {
-                    // Neither tables nor markers, so that it comes as far as the kernels.
+                    // Spares tables and markers, so that the picture reaches the kernels.
                     let (from, to) = (image.len() / 2, image.len() - 2);
                     for at in from..to {
                         if image[at] != 0xFF && image[at - 1] != 0xFF {
@@ -122,7 +121,7 @@ impl Disk {
                     }
                 }
                 if id % 7 == 3 {
-                    // The last stream, if it is of LZ4.
+                    // The last stream, if it is LZ4.
                     let from = cube.payload.len() - 40;
                     cube.payload[from..].fill(0xFF);
                 }
@@ -165,7 +164,7 @@ impl Disk {
     }
 
     pub(crate) fn varied(count: u64, harm: Harm) -> Self {
-        // One in eleven is so narrow that libjpeg does not interpolate: not for the kernels.
+        // One in eleven is so narrow that libjpeg does not interpolate, so the kernels do not take it.
         Self::new(
             count,
             |id| [20 + (id * 7 % 23) as u32, if id % 11 == 5 { 4 } else { 12 + (id * 5 % 41) as u32 }],
@@ -178,7 +177,7 @@ impl Disk {
     }
 }
 
-/// Everything of a batch, wherever it is.
+/// Content of a batch, from the host or the device.
 #[derive(PartialEq)]
 pub(crate) struct Seen {
     indices: Vec<u64>,
@@ -202,12 +201,12 @@ pub(crate) fn seen(batch: &Batch) -> Seen {
     Seen { indices: batch.indices().to_vec(), mask: batch.mask().to_vec(), fields: batch.fields().map(field).collect() }
 }
 
-/// One epoch.
+/// Runs one epoch.
 pub(crate) fn epoch(loader: &mut Loader) -> Vec<Seen> {
     std::iter::from_fn(|| loader.next_batch()).map(|batch| seen(&batch.unwrap())).collect()
 }
 
-/// Says where two epochs part.
+/// Fails with the place where two epochs differ.
 pub(crate) fn assert_same(found: &[Seen], expected: &[Seen], what: &str) {
     assert_eq!(found.len(), expected.len(), "{what}: batches");
     for (n, (found, expected)) in found.iter().zip(expected).enumerate() {
@@ -223,8 +222,8 @@ pub(crate) fn assert_same(found: &[Seen], expected: &[Seen], what: &str) {
     }
 }
 
-/// Ways to load, each with a name: all views, types, layouts and parts.
-/// Several in a row, of which some need the levels as they were, and some floats.
+/// Ways to load, each with a name: all views, types, layouts and parts. Several changes in a row; some need
+/// the original levels, and some need floats.
 fn changes_of_pictures() -> Vec<Augmentation> {
     let texts = [
         "trivial_augment_wide",

@@ -1,5 +1,5 @@
-//! Hostile datasets whose checksums are right: a stage gives what the host gives, or the host's error;
-//! no kernel leaves its buffers, and nothing panics.
+//! Hostile datasets with valid checksums: a stage gives the host's batches or the host's error, no kernel
+//! leaves its buffers, and nothing panics.
 
 use super::datasets::{Disk, Seen, assert_same, seen, ways};
 use super::played::PlayedStage;
@@ -7,7 +7,7 @@ use super::{DatasetOptions, Limits, Loader, LoaderOptions, OnCorrupt, of};
 use std::mem::{Discriminant, discriminant};
 use std::sync::Arc;
 
-/// Which of its variants an error is.
+/// Variant of an error.
 type Kind = Discriminant<shardpack_reader::Error>;
 
 /// One epoch: batches, or the kind of error.
@@ -24,9 +24,10 @@ fn all(loader: &mut Loader, what: &str) -> Vec<Result<Seen, Kind>> {
     batches
 }
 
-/// Attacks with so many samples; returns how many rows the stage took, refused and flagged.
+/// Runs attacks with this number of samples. Returns the numbers of rows that the stage took, rejected and
+/// flagged.
 fn attack(samples: u64, seed: u64) -> [u64; 3] {
-    /// Of which three in four are hostile.
+    /// Samples of a dataset; three in four are hostile.
     const OF_DISK: u64 = 24;
     let ways = ways();
     let mut counts = [0; 3];

@@ -1,10 +1,10 @@
-//! Values changed with a sense for their format: headers, tables, markers, offsets, shapes and types.
+//! Damage to values that targets their format: headers, tables, markers, offsets, shapes and types.
 
 use super::jpegs::Random;
 use shardpack_format::{ArrayDescriptor, Codec, Limits};
 use std::ops::Range;
 
-/// Numbers at which lengths, offsets and counts go wrong.
+/// Edge cases of lengths, offsets and counts.
 const EDGES: [u64; 16] = [
     0,
     1,
@@ -24,7 +24,7 @@ const EDGES: [u64; 16] = [
     u64::MAX,
 ];
 
-/// An edge, or a neighbour of the number that was there.
+/// Returns an edge, or a neighbour of the right number.
 fn wrong(random: &mut Random, right: u64) -> u64 {
     match random.below(3) {
         0 => right.wrapping_add(u64::from(random.below(9))).wrapping_sub(4),
@@ -53,7 +53,8 @@ fn at(random: &mut Random, range: Range<usize>) -> usize {
     range.start + random.below(range.len().max(1) as u32) as usize
 }
 
-/// Markers before the entropy-coded bytes, each with its whole segment; and where these begin.
+/// Returns the markers before the entropy-coded bytes, each with its whole segment, and the start of the
+/// entropy-coded bytes.
 fn segments(jpeg: &[u8]) -> (Vec<(u8, Range<usize>)>, usize) {
     let (mut found, mut at) = (Vec::new(), 2);
     while let Some(&[0xFF, marker, high, low]) = jpeg.get(at..at + 4) {
@@ -130,7 +131,7 @@ fn hurt_picture(random: &mut Random, jpeg: &mut Vec<u8>) {
                 jpeg[at] = wrong(random, jpeg[at].into()) as u8;
             }
         }
-        // Lengths of segments; a segment gone, there twice, or with another marker.
+        // Lengths of segments; a segment removed, duplicated, or with another marker.
         10 => {
             if let Some((_, range)) = found.get(random.below(found.len().max(1) as u32) as usize) {
                 put(random, jpeg, range.start + 2..range.start + 4, false);
@@ -148,7 +149,7 @@ fn hurt_picture(random: &mut Random, jpeg: &mut Vec<u8>) {
                 }
             }
         }
-        // Restart markers of another number, gone, and where none belongs.
+        // Restart markers changed, removed, or inserted.
         12 | 13 => {
             if let Some(at) = restart(random) {
                 match random.below(3) {
@@ -162,7 +163,7 @@ fn hurt_picture(random: &mut Random, jpeg: &mut Vec<u8>) {
             let at = at(random, scan..jpeg.len());
             jpeg.splice(at..at, [0xFF, 0xD0 | random.below(10) as u8]);
         }
-        // Segments of others, shorter, or longer.
+        // Longer or shorter restart intervals.
         15 => {
             if let (Some(a), Some(b)) = (restart(random), restart(random)) {
                 let bytes = jpeg[a..b.max(a)].to_vec();
@@ -187,14 +188,14 @@ fn hurt_picture(random: &mut Random, jpeg: &mut Vec<u8>) {
 
 /// Changes one part of a payload of Blosc2 chunks or zstd frames.
 fn hurt_payload(random: &mut Random, payload: &mut Vec<u8>) {
-    // Where each chunk begins.
+    // Start of each chunk.
     let (mut chunks, mut start) = (Vec::new(), 0);
     while let Some(size) = payload.get(start + 12..start + 16) {
         chunks.push(start);
         start += (u32::from_le_bytes(size.try_into().unwrap()) as usize).clamp(32, 1 << 30);
     }
     let chunk = chunks.get(random.below(chunks.len().max(1) as u32) as usize).copied().unwrap_or(0);
-    // The table of blocks, which begins with where the first of them stands.
+    // The table of blocks, which begins with the offset of the first block.
     let first = payload.get(chunk + 32..chunk + 36).map_or(36, |b| u32::from_le_bytes(b.try_into().unwrap()) as usize);
     let blocks = (first.saturating_sub(32) / 4).clamp(1, 1 << 10) as u32;
     let block = chunk + 32 + 4 * random.below(blocks) as usize;
@@ -286,7 +287,7 @@ fn hurt_descriptor(random: &mut Random, descriptor: &mut [u8]) {
             let axis = 32 + 8 * random.below(3) as usize;
             put(random, descriptor, axis..axis + 8, true);
         }
-        // Two axes for each other: as many elements as before.
+        // Swaps two axes: the number of elements does not change.
         _ => {
             if descriptor.len() >= 48 {
                 let (a, b) = descriptor.split_at_mut(40);
@@ -296,7 +297,7 @@ fn hurt_descriptor(random: &mut Random, descriptor: &mut [u8]) {
     }
 }
 
-/// A stored value: codec, bytes, descriptor, and what it decodes to if that is another number.
+/// A stored value: codec, bytes, descriptor, and its decoded length if that differs.
 type Stored = (Codec, Vec<u8>, Vec<u8>, Option<u64>);
 
 /// Changes one of the values of a sample.
@@ -307,7 +308,7 @@ pub(crate) fn hurt(random: &mut Random, values: &mut [Stored]) {
         match codec {
             Codec::Jpeg => hurt_picture(random, bytes),
             _ if random.below(4) == 0 => hurt_descriptor(random, descriptor),
-            // Lengths of raw values are what they are.
+            // The lengths of raw values must stay valid.
             Codec::Raw => {
                 let at = at(random, 0..bytes.len());
                 if let Some(byte) = bytes.get_mut(at) {
@@ -317,7 +318,7 @@ pub(crate) fn hurt(random: &mut Random, values: &mut [Stored]) {
             _ => hurt_payload(random, bytes),
         }
     }
-    // What the record says of the length agrees with the descriptor, or does not.
+    // The record's length may agree with the descriptor, or not.
     let stated = ArrayDescriptor::parse(descriptor, &Limits::none());
     if let (Some(decoded), Ok(stated), false) = (decoded.as_mut(), stated, random.below(8) == 0)
         && *codec != Codec::Raw

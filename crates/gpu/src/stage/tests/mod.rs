@@ -1,5 +1,5 @@
-//! Batches of the real loader, staged by threads and decoded by kernels that are played on the CPU,
-//! beside those of the host.
+//! Batches of the real loader, staged by threads and decoded by kernels played on the CPU, compared with the
+//! host's.
 
 pub(crate) mod datasets;
 mod hostile;
@@ -37,19 +37,19 @@ fn of(count: &AtomicU64) -> u64 {
     count.load(Ordering::Relaxed)
 }
 
-/// Two epochs of each way, with and without a stage.
+/// Compares two epochs of each way, with and without a stage.
 fn compare(disk: &Disk, tight: u64, check: impl Fn(&str, &PlayedStage)) {
     compare_in_parts(disk, (tight, LoaderOptions::default().resources.part_bytes), check);
 }
 
-/// The same, with records of four such parts and more read by several threads.
+/// Like [`compare`], with several threads reading records of four or more such parts.
 fn compare_in_parts(disk: &Disk, (tight, part_bytes): (u64, usize), check: impl Fn(&str, &PlayedStage)) {
     for (n, (name, options)) in ways().into_iter().enumerate() {
         let options = options.part_bytes(part_bytes);
         let stage = Arc::new(PlayedStage::new(n % 2, tight));
         let mut host = disk.loader(options.clone());
         let mut staged = disk.loader(options.stage(Arc::clone(&stage) as _));
-        // Not one after the other: the next one would be under way, and counted, too.
+        // Not consecutive epochs: the loader would prefetch the next one, and its rows would count too.
         for epoch_number in [0, 2] {
             host.set_epoch(epoch_number).unwrap();
             staged.set_epoch(epoch_number).unwrap();
@@ -58,7 +58,7 @@ fn compare_in_parts(disk: &Disk, (tight, part_bytes): (u64, usize), check: impl 
         let refused: u64 = staged.refusals().iter().map(|refusal| refusal.rows).sum();
         let expected = of(&stage.counts.refused) + of(&stage.counts.faults);
         assert_eq!(refused, expected, "{name}: {:?}", staged.refusals());
-        // Of a sample that is skipped, what the device has taken is not counted.
+        // Rows of a skipped sample do not count, even if the device took some.
         let (stats, decoded) = (staged.stats(), of(&stage.counts.taken) - of(&stage.counts.faults));
         assert!(stats.device_rows == decoded || stats.skipped > 0 && stats.device_rows < decoded, "{name}");
         check(name, &stage);
@@ -92,8 +92,8 @@ fn damage_harms_its_row_alone() {
     });
 }
 
-/// Pictures that are damaged in any way, but for their checksums: the host's pixels, or its errors.
-/// Where the device has found them odd, the host decodes them after all.
+/// Pictures with any damage but valid checksums give the host's pixels or its errors. The host decodes the
+/// pictures that the device flags.
 #[test]
 fn damaged_pictures_are_the_hosts() {
     let views = [View::whole(), View::random_resized_crop((24, 20)), View::center_crop(30, (21, 28))];
@@ -120,8 +120,8 @@ fn damaged_pictures_are_the_hosts() {
     }
 }
 
-/// A view that the kernels do not know: rows are the host's, each is counted, and the rest of the batch
-/// is the device's.
+/// With a view that the kernels lack, the host decodes the rows, each is counted, and the device decodes the
+/// rest of the batch.
 #[test]
 fn views_that_the_host_makes_are_counted() {
     let disk = Disk::alike(10, Harm::None);
@@ -145,7 +145,7 @@ fn views_that_the_host_makes_are_counted() {
     }
 }
 
-/// Pixels of a whole picture count, whatever is shown of it.
+/// Pixels of the whole picture count, with any view.
 #[test]
 fn limits_are_those_of_the_host() {
     let disk = Disk::alike(8, Harm::None);
@@ -175,9 +175,8 @@ fn what_finds_no_room_is_decoded_by_the_host() {
     });
 }
 
-/// Arrays that are read into staging memory, and decoded as they stand there. One of a kind that the
-/// loader did not expect is not: the host decodes plain zstd beside what was read, or in place of
-/// the device.
+/// Arrays are read into staging memory and decoded in place, except arrays of a kind that the loader did not
+/// expect: the host decodes plain zstd next to the read bytes, or instead of the device.
 #[test]
 fn arrays_are_decoded_where_they_were_read() {
     for part_bytes in [1500, 4000] {
@@ -232,8 +231,8 @@ fn spot(row: u32, field: u32, bytes: Range<usize>) -> Spot {
     Spot { row, field, bytes }
 }
 
-/// Where the kernels put the words of a segment depends on where it stands in staging memory, and
-/// that on which thread came first.
+/// The kernels' place for the words of a segment depends on its place in staging memory, which depends on the
+/// order of the threads.
 #[test]
 fn rows_may_be_staged_in_any_order() {
     let size = |n: usize| (16 + 8 * n as u16, 24 + 5 * n as u16);
@@ -302,7 +301,7 @@ fn the_last_word_about_a_row_counts() {
         fill.put(&place(2), &[7; 16]).unwrap();
         fill.put(&place(3), &[8; 16]).unwrap();
         fill.clear(&place(3));
-        // A place that is not in the batch, or of another size.
+        // A spot outside the batch, or with a wrong size.
         for odd in [spot(9, 1, 90..106), spot(9, 1, 0..8), spot(9, 1, Range { start: 16, end: 8 })] {
             assert!(matches!(fill.prepare(&odd, &value, zstd), Prepared::Refused(_)));
             assert!(fill.put(&odd, &[0; 16]).is_err());

@@ -1,4 +1,4 @@
-//! A stage whose device is played on the CPU: the logic of `CudaStage` without the driver.
+//! A stage with a device played on the CPU: the logic of `CudaStage` without the driver.
 
 use crate::driver::Heap;
 use crate::gather::MARGIN;
@@ -23,22 +23,22 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
-/// What slots were asked to do.
+/// Counts of the work of slots.
 #[derive(Debug, Default)]
 pub(super) struct Counts {
     pub(super) taken: AtomicU64,
     pub(super) refused: AtomicU64,
     pub(super) put: AtomicU64,
-    /// Values that were read into staging memory.
+    /// Number of values that were read into staging memory.
     pub(super) shared: AtomicU64,
     pub(super) faults: AtomicU64,
-    /// Rows of values that stay on the device.
+    /// Number of rows from values that stay on the device.
     pub(super) kept: AtomicU64,
-    /// Batches that needed more memory than a slot would have had.
+    /// Number of batches that needed more memory than a slot would have had.
     pub(super) grown: AtomicU64,
 }
 
-/// Memory for values that stay on the device. What nobody has put there is poisoned.
+/// Memory for values that stay on the device. Unwritten memory is poisoned.
 #[derive(Debug)]
 struct Kept(Mutex<Vec<u8>>);
 
@@ -49,8 +49,8 @@ impl Backing for Kept {
     }
 }
 
-/// Arrays that lie on the device for a while: never in the same place again, so that whoever reads one
-/// that is gone finds poison.
+/// Arrays that stay on the device for a while. Places are never reused, so that reading a freed array finds
+/// poison.
 #[derive(Debug, Default)]
 pub(super) struct PlayedScenes {
     memory: Mutex<Vec<u8>>,
@@ -68,7 +68,7 @@ struct ScenesOf(Arc<PlayedScenes>);
 
 impl Scenes for ScenesOf {
     fn put(&self, bytes: &[u8]) -> Option<Arc<dyn DeviceArray>> {
-        // Some find no room.
+        // Some arrays find no room.
         if self.0.put.fetch_add(1, Ordering::Relaxed) % 4 == 3 {
             return None;
         }
@@ -135,7 +135,7 @@ impl Keeper for PlayedKeeper {
 pub(super) struct PlayedStage {
     pub(super) counts: Arc<Counts>,
     manner: Manner,
-    /// Staging memory is divided by this: rows do not fit.
+    /// Divisor of the staging memory, so that some rows do not fit.
     tight: u64,
     store: Arc<Store<Kept>>,
     pub(super) scenes: Arc<PlayedScenes>,
@@ -230,7 +230,7 @@ impl Stage for PlayedStage {
     }
 }
 
-/// What `CudaSlot` does with its stream, at once.
+/// Does the work of `CudaSlot`'s stream at once.
 pub(super) fn play(
     batch: &Assembled,
     (kept, staging): (&[u8], &[u8]),
@@ -241,7 +241,7 @@ pub(super) fn play(
     let kept = device.upload(kept);
     let memory = device.alloc(batch.memory_bytes);
     device.bytes_mut(memory).unwrap()[..batch.upload_bytes].copy_from_slice(&staging[..batch.upload_bytes]);
-    // What nobody writes stays poisoned, and is found.
+    // Unwritten output stays poisoned, so that the comparison fails.
     let output = device.alloc(output_bytes);
     let out = device.bytes_mut(output).unwrap();
     for range in &batch.zero {

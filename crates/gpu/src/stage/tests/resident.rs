@@ -15,13 +15,13 @@ pub(super) fn resident(stage: &Arc<PlayedStage>, options: &LoaderOptions) -> Loa
     options.clone().stage(Arc::clone(stage) as _).resident(true)
 }
 
-/// Two epochs of each way, by the host and of values that stay on the device.
+/// Compares two epochs of each way, on the host and with values that stay on the device.
 fn compare(dataset: &Dataset, check: impl Fn(&str, &PlayedStage, &Loader)) {
     for (n, (name, options)) in ways().into_iter().enumerate() {
         let stage = Arc::new(PlayedStage::new(n % 2, 1));
         let mut host = Loader::open(dataset, options.clone()).unwrap();
         let mut staged = Loader::open(dataset, resident(&stage, &options)).unwrap();
-        // Not one after the other: the next one would be under way, and counted, too.
+        // Not consecutive epochs: the loader would prefetch the next one, and its rows would count too.
         for number in [0, 2] {
             host.set_epoch(number).unwrap();
             staged.set_epoch(number).unwrap();
@@ -90,7 +90,7 @@ fn damage_is_said_at_its_row() {
     assert!(staged.stats().skipped > 0 && of(&stage.counts.kept) > 0);
 }
 
-/// Bytes of a record that are not what their checksum says.
+/// Bytes of a record that contradict their checksum.
 #[test]
 fn a_record_of_another_checksum_is_an_error_of_its_batch() {
     let disk = Disk::alike(12, Harm::None);
@@ -129,14 +129,14 @@ fn no_record_is_read_after_the_loader_is_open() {
     assert_eq!((read, loader.stats().resident_values), (stored(&dataset), 60));
     let device_bytes = loader.predicted_device_bytes();
     assert!(device_bytes > 60 * 500 && device_bytes < read && loader.predicted_bytes() > 60 * 500, "{device_bytes}");
-    // Not one after the other: the next one would be under way, and counted, too.
+    // Not consecutive epochs: the loader would prefetch the next one, and its rows would count too.
     for number in [0, 2, 4] {
         loader.set_epoch(number).unwrap();
         assert_eq!(epoch(&mut loader).len(), 4);
     }
     assert_eq!((loader.stats().read_bytes, loader.refusals()), (read, Vec::new()));
     assert_eq!((of(&stage.counts.kept), loader.stats().device_rows), (180, 180));
-    // One of five cubes is plain zstd: its record is read.
+    // One of five cubes is plain zstd, so its record is read.
     let whole = crops.fields(["cube"]);
     let mut loader = Loader::open(&dataset, resident(&stage, &whole)).unwrap();
     assert_eq!(loader.stats().resident_values, 16);
@@ -179,7 +179,7 @@ fn several_datasets_ranks_and_states() {
         let mut staged = Loader::open(&dataset, resident(&stage, &options)).unwrap();
         let expected = epoch(&mut host);
         assert_same(&epoch(&mut staged), &expected, "an epoch");
-        // Again, from the middle: in the same loader, and in another one.
+        // Again from the middle of the epoch, in the same loader and in a new one.
         staged.set_epoch(1).unwrap();
         host.set_epoch(1).unwrap();
         for _ in 0..2 {

@@ -1,4 +1,5 @@
-//! Several patches of each scene: the host's, whether scenes are read or stay on the device.
+//! Several patches of each scene equal the host's, both with scenes that are read and with scenes that stay
+//! on the device.
 
 use super::datasets::{Disk, Harm, assert_same, epoch, scene_ways};
 use super::of;
@@ -6,12 +7,13 @@ use super::played::PlayedStage;
 use shardpack_loader::{Loader, PatchAt};
 use std::sync::Arc;
 
-/// Where the patches of an epoch lie; of samples that are skipped, nowhere.
+/// Places of the patches of an epoch; `None` for skipped samples.
 fn places(loader: &mut Loader) -> Vec<Vec<Option<PatchAt>>> {
     std::iter::from_fn(|| loader.next_batch()).map(|batch| batch.unwrap().patches().unwrap()).collect()
 }
 
-/// Two epochs of each way, by the host and by a device: of scenes that are read, and of scenes on the device.
+/// Compares two epochs of each way, on the host and on a device, with scenes that are read and with scenes on
+/// the device.
 fn compare(disk: &Disk, tight: u64, check: impl Fn(&str, bool, &PlayedStage)) {
     for (n, (name, options)) in scene_ways().into_iter().enumerate() {
         for resident in [false, true] {
@@ -19,7 +21,7 @@ fn compare(disk: &Disk, tight: u64, check: impl Fn(&str, bool, &PlayedStage)) {
             let mut host = disk.loader(options.clone());
             let mut staged = disk.loader(options.clone().stage(Arc::clone(&stage) as _).resident(resident));
             assert_eq!(places(&mut staged), places(&mut host), "{name}, resident {resident}");
-            // Not the next one, which may be under way.
+            // Skips an epoch, because the next one may be prefetched already.
             host.set_epoch(2).unwrap();
             staged.set_epoch(2).unwrap();
             assert_same(&epoch(&mut staged), &epoch(&mut host), &format!("{name}, resident {resident}"));
@@ -33,7 +35,7 @@ fn compare(disk: &Disk, tight: u64, check: impl Fn(&str, bool, &PlayedStage)) {
 fn patches_of_scenes_are_the_hosts() {
     compare(&Disk::alike(6, Harm::None), 1, |name, resident, stage| {
         let (taken, kept, refused) = (of(&stage.counts.taken), of(&stage.counts.kept), of(&stage.counts.refused));
-        // Cubes in plain zstd do not stay there.
+        // Cubes in plain zstd do not stay on the device.
         assert!(taken >= 2 * 2 * 6 * 3 && refused == 0, "{name}: {taken} taken, {refused} refused");
         assert_eq!((kept > 0, of(&stage.scenes.put) > 0), (resident, !resident), "{name}");
         assert_eq!(of(&stage.counts.faults) + of(&stage.counts.shared), 0, "{name}");
@@ -76,7 +78,7 @@ fn a_loader_reads_each_scene_once_an_epoch() {
         span.end - span.start
     });
     assert_eq!(bytes(false), records.clone().sum::<u64>());
-    // But for the cubes in plain zstd, of every patch.
+    // Except for the cubes in plain zstd, whose records are read for every patch.
     let zstd = records.enumerate().filter(|(n, _)| n % 5 == 3).map(|(_, bytes)| bytes).sum::<u64>();
     assert_eq!(bytes(true), 3 * zstd);
 }

@@ -1,5 +1,4 @@
-//! Rows of a batch that take parts of one array: its blocks are staged once, and rows are what they are
-//! without that.
+//! Rows of a batch that take parts of one array: its blocks are staged once, and the rows do not change.
 
 use super::generate::{Fill as Content, array};
 use super::played::play;
@@ -15,7 +14,7 @@ use shardpack_loader::stage::{Memo, Prepared, RecordValue, RowFault};
 
 const ROWS: usize = 24;
 const SIDE: u64 = 32;
-/// Of a row: 32 × 32 pixels with 12 bands of 2 bytes.
+/// Bytes of a row: 32 × 32 pixels with 12 bands of 2 bytes.
 const ROW_BYTES: usize = 32 * 32 * 12 * 2;
 
 fn encoded(coder: Coder, layout: ArrayLayout) -> EncodedArray {
@@ -31,8 +30,8 @@ fn encoded(coder: Coder, layout: ArrayLayout) -> EncodedArray {
     ArrayEncoder::new(settings).unwrap().encode(&cube, None).unwrap()
 }
 
-/// Bytes that are uploaded for a batch of parts of an array, the batch, and what the device says of it. A
-/// row that finds no room is all ones.
+/// Stages a batch of parts of an array. Returns the uploaded bytes, the batch, and the device's faults. A row
+/// without room is all ones.
 fn staged(of: &EncodedArray, memo: Option<&Memo>, room: usize) -> (usize, Vec<u8>, Vec<RowFault>, usize) {
     let fill = Fill::new(Heap::new(Fill::<Heap>::memory_bytes(ROWS, room, 0)), 0).unwrap();
     fill.begin(ROWS * ROW_BYTES);
@@ -73,7 +72,7 @@ fn blocks_are_staged_once_for_all_rows() {
         let apart = staged(&of, None, 16 << 20);
         let (upload, out, faults, taken) = staged(&of, Some(&Memo::new(0, ROWS as u64)), 16 << 20);
         assert!(out == apart.1 && faults.is_empty() && taken == ROWS, "{coder:?} {layout:?}: {faults:?}");
-        // Its blocks, and tables of rows.
+        // The array's blocks, and tables of rows.
         assert!(upload < of.payload.len() + (32 << 10), "{coder:?} {layout:?}: {upload} of {}", of.payload.len());
         assert!(apart.0 > 2 * upload, "{coder:?} {layout:?}: {} and {upload}", apart.0);
     }
@@ -98,7 +97,7 @@ fn a_row_without_room_takes_nothing_from_others() {
 #[test]
 fn damage_is_said_of_all_rows_that_may_have_it() {
     let mut of = encoded(Coder::Blosc2Lz4, ArrayLayout::AsShape);
-    // Within a stream of the first chunk; its numbers are as they were.
+    // Within a stream of the first chunk, whose header stays valid.
     let at = of.payload.len() / 2;
     of.payload[at..at + 64].fill(0xFF);
     let (_, _, faults, taken) = staged(&of, Some(&Memo::new(0, ROWS as u64)), 16 << 20);

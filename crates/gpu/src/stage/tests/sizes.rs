@@ -1,4 +1,4 @@
-//! Memory that is predicted for a slot is what its batches take.
+//! The memory predicted for a slot is enough for its batches.
 
 use crate::cubes::CubeStager;
 use crate::cubes::Payload;
@@ -10,8 +10,8 @@ use shardpack_loader::stage::{FieldSource, FieldSpec};
 
 const ROWS: u64 = 5;
 
-/// Patches of cubes that compress to next to nothing: neither what is staged nor what comes out says
-/// how much lies in between.
+/// Patches of cubes that compress to next to nothing: the intermediate data are much larger than the staged
+/// bytes and the output.
 #[test]
 fn patches_have_room_for_the_cubes_that_they_are_cut_from() {
     let cube = array(Dtype::U16, vec![150, 140, 50], Fill::Constant(7), 1);
@@ -57,7 +57,7 @@ fn patches_have_room_for_the_cubes_that_they_are_cut_from() {
     }
 }
 
-/// What the host decompresses as a whole, it cuts too, and uploads the part.
+/// The host decompresses plain zstd as a whole, cuts the part, and uploads it.
 #[test]
 fn parts_of_plain_zstd_are_for_the_host() {
     let cube = array(Dtype::U16, vec![9, 8, 5], Fill::Counts, 1);

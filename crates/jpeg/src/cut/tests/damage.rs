@@ -1,5 +1,4 @@
-//! Bytes that are not what they claim: an error or a cut, never a panic, and in time proportional
-//! to their number.
+//! False JPEGs give an error or a cut, never a panic, in time proportional to their bytes.
 
 #[path = "../../../../../tests/bounded/clock.rs"]
 mod clock;
@@ -9,7 +8,8 @@ use crate::testing::Jpeg;
 use proptest::prelude::*;
 use std::time::Duration;
 
-/// There is never a panic. The result has a header, and is not longer than the input.
+/// Checks that a cut does not panic, has a header, and is not longer than the input. Returns true if the cut
+/// succeeded.
 fn survive(bytes: &[u8], rect: Rect, out: &mut Vec<u8>) -> bool {
     let Ok(header) = JpegHeader::parse(bytes) else { return false };
     let (width, height) = (u32::from(header.width), u32::from(header.height));
@@ -52,7 +52,7 @@ proptest! {
         let rect = random.rect(1000, 1000);
         let mut out = Vec::new();
         if survive(&bytes, rect, &mut out) {
-            // The rest of the picture, if it is one, goes through the decoder without harm.
+            // The decoder must survive the result, even if it is no picture.
             let _ = decode(&out);
         }
     }
@@ -103,7 +103,7 @@ fn damaged_markers_are_named_with_their_place() {
     swapped[at[9] + 1] = 0xD4;
     assert_eq!(error(&swapped), format!("offset {}: restart marker of a JPEG: expected RST1, found RST4", at[9]));
 
-    // Eight lost markers keep the numbers in order: only the count tells.
+    // Eight lost markers keep the numbers in order: only the count reveals the loss.
     let lost = [&jpeg[..at[1]], &jpeg[at[9]..]].concat();
     let end = lost.len();
     assert_eq!(
@@ -152,7 +152,7 @@ fn what_decoders_skip_is_no_damage() {
     }
 }
 
-/// Eight times as much of each kind of nuisance takes eight times as long. It would take more if
+/// Eight times the bytes of each kind of nonsense take eight times as long. They would take longer if
 /// anything was read again for each marker.
 #[test]
 fn time_is_linear() {
@@ -163,14 +163,14 @@ fn time_is_linear() {
     }
 }
 
-/// Time of this thread for a cut. Other threads on the machine do not count.
+/// Processor time of this thread for a cut, without other threads of the machine.
 fn time_of_cut((jpeg, rect, cuts): &(Vec<u8>, Rect, bool)) -> Duration {
     let before = clock::thread();
     assert_eq!(cut(jpeg, *rect, &mut Vec::new()).is_ok(), *cuts);
     clock::thread() - before
 }
 
-/// JPEGs with this many bytes of nonsense, what to cut out of each, and whether that works.
+/// JPEGs with this many bytes of nonsense, the rectangle to cut out of each, and true if the cut succeeds.
 fn nuisances(body: usize) -> Vec<(Vec<u8>, Rect, bool)> {
     let repeat = |pattern: &[u8]| pattern.repeat(body / pattern.len());
     let markers: Vec<u8> = (0..body / 2).flat_map(|i| [0xFF, 0xD0 | (i & 7) as u8]).collect();

@@ -17,7 +17,7 @@ fn picture() -> Vec<u8> {
     out
 }
 
-/// The rectangle to cut out: within two tiles, a pixel away from their neighbours.
+/// The rectangle to cut out: within two tiles, one pixel away from their neighbours.
 const RECT: Rect = Rect { x: 17, y: 17, width: 31, height: 15 };
 
 fn file(path: &str) -> PathBuf {
@@ -28,7 +28,7 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|b| format!("{b:02x}")).collect::<Vec<_>>().join(" ")
 }
 
-/// Sixteen bytes a line, with offsets, between the fences of the page.
+/// Formats sixteen bytes per line, with offsets, like the page between its fences.
 fn dump(bytes: &[u8]) -> String {
     let mut out = "```text\n".to_owned();
     for (i, line) in bytes.chunks(16).enumerate() {

@@ -1,5 +1,4 @@
-//! What the tests of cutting share: pictures made from numbers, and the comparison of a cut with
-//! the whole.
+//! Shared by the tests of cutting: pictures made from numbers, and the comparison of a cut with the whole.
 
 mod damage;
 mod example;
@@ -28,8 +27,7 @@ impl Random {
         (self.next() % u64::from(n.max(1))) as u32
     }
 
-    /// A part of 0..n that is not empty, touching the borders of tiles more often than chance
-    /// would.
+    /// A part of 0..n that is not empty, that often touches the borders of tiles.
     fn part(&mut self, n: u32) -> (u32, u32) {
         let end = |random: &mut Self| {
             let at = random.below(n + 1);
@@ -55,7 +53,7 @@ const SAMPLINGS: [(Subsampling, u32, u32); 6] = [
     (Subsampling::Gray, 8, 8),
 ];
 
-/// A picture to be made.
+/// Parameters of a generated picture.
 #[derive(Debug, Clone, Copy)]
 struct Case {
     width: u32,

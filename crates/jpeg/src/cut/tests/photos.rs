@@ -1,4 +1,4 @@
-//! Photos, tiled like the packer tiles them, and crops like those of training.
+//! Photos, tiled like in the packer, and crops like in training.
 
 use super::*;
 use crate::testing::shared_data;
@@ -6,7 +6,7 @@ use crate::turbo::{Operation, Transcoder, Transcoding};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// The divisor of the MCU row from 3 to 12 that is nearest to 8; the row if there is none.
+/// Returns the divisor of the MCU row from 3 to 12 that is nearest to 8; the row if there is none.
 fn interval(per_row: u32) -> u32 {
     (3..=12).filter(|k| per_row.is_multiple_of(*k)).min_by_key(|k| k.abs_diff(8)).unwrap_or(per_row)
 }

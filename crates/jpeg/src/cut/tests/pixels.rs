@@ -1,4 +1,4 @@
-//! The promise: a cut decodes to the same pixels as the whole, bit for bit.
+//! A cut decodes to the same pixels as the whole picture, bit for bit.
 
 use super::*;
 use proptest::prelude::*;

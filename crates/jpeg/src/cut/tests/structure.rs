@@ -1,4 +1,4 @@
-//! Which tiles and which parts of the header are kept, and what cannot be cut.
+//! Tests of the kept tiles, of the kept parts of the header, and of pictures that cannot be cut.
 
 use super::*;
 use crate::testing::{Jpeg, exif};
@@ -31,7 +31,7 @@ fn keeps_a_margin_only_where_the_edge_of_the_rectangle_needs_it() {
     let table = [
         // Inside one tile, a pixel away from its edges.
         ((33, 17, 30, 14), (32, 16, 32, 16)),
-        // Its first column, row; its last ones.
+        // Touches its first column or row, then its last.
         ((32, 17, 30, 14), (0, 16, 64, 16)),
         ((33, 16, 30, 14), (32, 0, 32, 32)),
         ((33, 17, 31, 14), (32, 16, 64, 16)),
@@ -53,8 +53,7 @@ fn keeps_a_margin_only_where_the_edge_of_the_rectangle_needs_it() {
     assert_eq!(shown(&columns_only, (33, 16, 20, 16)), (32, 16, 32, 16));
 }
 
-/// Chroma of two columns is not interpolated: a cut must not be that narrow if the whole picture is
-/// wider.
+/// Chroma of two columns is not interpolated: a cut must be wider if the whole picture is.
 #[test]
 fn a_narrow_last_tile_takes_the_one_before_it() {
     let jpeg = noise(100, 40, Subsampling::S420, 1);
@@ -98,12 +97,12 @@ fn pictures_without_a_grid_are_copied() {
         assert_eq!(cut(&jpeg, Rect::whole(3, 3), &mut out), Ok(whole));
         assert!(out == jpeg);
     }
-    // The same picture, without the obstacle, is cut.
+    // Without the obstacle, the picture is cut.
     let jpeg = with(|_| ());
     assert_eq!(plan(&jpeg, (0, 0, 3, 3)).kind, CutKind::Tiles);
 }
 
-/// The factors of a lone component have no meaning: its tiles are those of 8 × 8 blocks.
+/// The factors of a lone component have no meaning: its tiles consist of 8 × 8 blocks.
 #[test]
 fn sampling_factors_of_gray_do_not_count() {
     let mut jpeg = noise(40, 24, Subsampling::Gray, 1);
