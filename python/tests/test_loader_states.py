@@ -148,6 +148,21 @@ def test_pickles_of_loaders_and_batches(dataset: sp.Dataset) -> None:
     np.testing.assert_array_equal(pickle.loads(pickle.dumps(ragged))["image"][2], ragged["image"][2])
 
 
+class Named(sp.Loader):
+    """A loader with a signature of its own."""
+
+    def __init__(self, name: str, dataset: sp.Dataset) -> None:
+        self.name = name
+        super().__init__(dataset, 8, seed=4)
+
+
+def test_a_loader_of_a_subclass_travels_as_a_loader(dataset: sp.Dataset) -> None:
+    loader = Named("train", dataset)
+    copy = pickle.loads(pickle.dumps(loader))
+    assert type(copy) is sp.Loader
+    assert [key for batch in copy for key in batch.sample_keys] == [key for batch in loader for key in batch.sample_keys]
+
+
 def test_the_last_epoch_of_all(dataset: sp.Dataset) -> None:
     loader = sp.Loader(dataset, 20, epoch=2**32 - 1)
     assert len(list(loader)) == 3

@@ -4,7 +4,7 @@ use super::add_options::AddOptions;
 use crate::encode::PictureRecorder;
 use crate::pack::{FolderFields, PackOptions};
 use crate::{Context, bail};
-use shardpack_format::{Field, FieldKind, Hint, Hinted, Manifest, Schema, Setting};
+use shardpack_format::{FieldKind, Hint, Hinted, Manifest, Schema, Setting};
 use shardpack_recipe::{DatasetRecipe, Entry, LabelTable, PictureOptions, Variables};
 use shardpack_sources::cubes::CubeOptions;
 use shardpack_sources::{LabelColumn, SourceKind, SourceOptions};
@@ -80,9 +80,7 @@ pub(super) fn read(dataset: &Path, base: &Manifest, given: &AddOptions) -> crate
         memory_bytes: given.memory_bytes,
         ..PackOptions::default()
     };
-    // A column of a table may have the same name.
-    let is_profile = |field: &Field| field.name == PictureRecorder::PROFILE && field.kind == FieldKind::Bytes;
-    let has_profiles = kind == SourceKind::Images && base.schema.fields().iter().any(is_profile);
+    let has_profiles = base.schema.fields().iter().any(|field| field.name == PictureRecorder::PROFILE);
     Ok((options, FolderFields { has_profiles, trials }))
 }
 

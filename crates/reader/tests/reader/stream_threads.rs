@@ -1,10 +1,11 @@
-//! A stream ends its thread. The only test of its process: it counts the threads of it.
+//! A stream ends its thread.
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![allow(clippy::indexing_slicing, clippy::cast_possible_truncation)]
 
 use crate::support::OnDisk;
 use shardpack_reader::Dataset;
+use std::process::Command;
 use std::time::Duration;
 
 fn threads() -> usize {
@@ -22,8 +23,18 @@ fn settle_at(expected: usize) -> usize {
     threads()
 }
 
+/// Other tests start threads and end them, so the threads are counted in a process without other tests.
 #[test]
 fn a_stream_that_is_dropped_early_ends_its_thread() {
+    let alone = ["--exact", "stream_threads::its_thread_ends", "--ignored"];
+    let output = Command::new(std::env::current_exe().unwrap()).args(alone).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && said.contains("1 passed"), "{said}");
+}
+
+#[test]
+#[ignore = "run in a process without other tests, by the test above"]
+fn its_thread_ends() {
     let disk = OnDisk::new(&[200, 200]);
     let dataset = Dataset::open(disk.path()).unwrap();
     let before = threads();

@@ -283,6 +283,22 @@ fn the_same_call_once_more_is_complete() {
 }
 
 #[test]
+fn an_array_of_fewer_axes_than_the_columns_of_its_dataset_is_no_defect() {
+    let scratch = tempfile::tempdir().unwrap();
+    let out = scratch.path().join("out");
+    let named = |i: u64| Sample::new().with_key(format!("s/{i:03}")).with("label", 0);
+    let with = |i: u64, shape: &[u64]| named(i).with("cube", Value::Array(floats(shape, i)));
+    // No array is left that shows how many axes there are.
+    write(&out, small(), [with(0, &[6, 5, 4]), named(1).without("cube"), named(2).without("cube")]);
+    remove(&out, &["s/000".to_owned()], &RemoveOptions::default()).unwrap();
+    let collector = Collector::append(&out, None, AppendOptions { threads: 2, ..Default::default() }).unwrap();
+    let refused = collector.add(with(3, &[8])).err().map(|error| error.kind());
+    assert!(!matches!(refused, Some(shardpack_format::ErrorKind::Internal)), "{refused:?}");
+    collector.commit(None, None).unwrap();
+    check(&out, 3);
+}
+
+#[test]
 fn samples_without_a_key_are_counted_on() {
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().join("out");
