@@ -1,5 +1,5 @@
 //! Makes the files in `fixtures/valid`, `fixtures/invalid` and the table `fixtures/expected.txt`;
-//! removes what is no longer made.
+//! removes files that are no longer made.
 #![allow(missing_docs, clippy::unwrap_used, clippy::cast_possible_truncation, clippy::print_stdout)]
 
 #[path = "../fixtures/make/mod.rs"]

@@ -1,9 +1,9 @@
-//! The yardstick for streaming: read files from beginning to end, in order, and do nothing with the
-//! bytes.
+//! The baseline for streaming: reads files from beginning to end, in order, and does nothing with
+//! the bytes.
 //!
-//! `plain_read [--epochs N] FILE…` prints one JSON object a line, one line an epoch:
-//! `{"seconds": …, "bytes": …}`. One thread, one buffer of 1 MiB that stays in the cache,
-//! `read(2)`: the simplest loop that is fast. What `verify` and `bench` are measured against.
+//! `plain_read [--epochs N] FILE…` prints one JSON object a line, one line an epoch: `{"seconds":
+//! …, "bytes": …}`. One thread, one buffer of 1 MiB that stays in the cache, `read(2)`: the
+//! simplest fast loop. `verify` and `bench` are compared with it.
 #![forbid(unsafe_code)]
 #![allow(clippy::print_stdout, reason = "an example program")]
 

@@ -11,7 +11,6 @@ use shardpack::order::End;
 use shardpack::{Batch, Dataset, Scaling, View};
 use std::error::Error;
 
-/// Errors of shardpack and of candle.
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
 /// Pixels on a side.
@@ -20,7 +19,6 @@ const SIDE: u32 = 32;
 const MEAN: [f64; 3] = [0.485, 0.456, 0.406];
 const STD: [f64; 3] = [0.229, 0.224, 0.225];
 
-/// A linear classifier.
 struct Model {
     weights: Var,
     bias: Var,
@@ -32,7 +30,7 @@ impl Model {
         Ok(Self { weights, bias: Var::zeros(classes, DType::F32, device)? })
     }
 
-    /// One number a class for each row.
+    /// One score per class for each row.
     fn forward(&self, images: &Tensor) -> candle_core::Result<Tensor> {
         images.flatten_from(1)?.matmul(&self.weights)?.broadcast_add(&self.bias)
     }
@@ -56,7 +54,7 @@ fn tensors(batch: &Batch, device: &Device) -> Result<(Tensor, Tensor)> {
     Ok((images, Tensor::from_slice(batch.slice::<i64>("label")?, rows, device)?))
 }
 
-/// Mean of the negative logarithms of the probabilities that the labels get.
+/// Mean negative log-probability of the labels.
 fn cross_entropy(scores: &Tensor, labels: &Tensor) -> candle_core::Result<Tensor> {
     let of_labels = scores.gather(&labels.unsqueeze(1)?, 1)?.squeeze(1)?;
     (scores.log_sum_exp(D::Minus1)? - of_labels)?.mean_all()

@@ -1,4 +1,4 @@
-//! Time that was computed, whatever else the machine does.
+//! CPU time, which is independent of other work on the machine.
 #![allow(dead_code, reason = "each test binary needs a part of it")]
 
 use std::time::Duration;

@@ -1,9 +1,8 @@
-//! Cases that could take any amount of memory or time, each in a process of its own with bounds on
-//! both.
+//! Cases that could take unbounded memory or time, each in a separate process with bounds on both.
 //!
-//! The test binary starts itself again for the one case, in a shell that sets the limits. A parser
-//! that asks for too much then dies there, and the test says so. The clock is the CPU's, so that a
-//! busy or a slow machine fails nothing. The readers' tests take this file, too.
+//! The test binary starts itself again for a single case, in a shell that sets the limits. A parser
+//! that allocates too much dies in that process, and the test fails. Limits count CPU time, so that
+//! a busy or slow machine causes no failures. The readers' tests include this file, too.
 #![allow(dead_code, reason = "each test binary needs a part of it")]
 
 pub(crate) mod clock;
@@ -12,27 +11,28 @@ use std::io::{Seek, SeekFrom};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// Tells a child which case it is.
+/// Name of the child's case.
 const CASE: &str = "SHARDPACK_BOUNDED_CASE";
 
-/// Address space of a case, in KiB, where the case does not say.
+/// Default address space of a case, in KiB.
 const MEMORY_KIB: u64 = 1 << 20;
 
-/// CPU time of a case, in seconds, where the case does not say. What is linear takes less than one.
+/// Default CPU time of a case, in seconds. A linear case takes less than one second.
 const CPU_SECONDS: u64 = 60;
 
-/// For cases that wait without using the CPU: nobody waits that long for one that is well.
+/// Wall-clock limit in seconds, for cases that hang without using the CPU. A healthy case is far
+/// below it.
 const WALL_SECONDS: u64 = 600;
 
 /// Runs `case` of the test `path`: `concat!(module_path!(), "::name_of_the_test")`.
 ///
 /// # Panics
-/// If it fails, or goes over a limit.
+/// If the case fails or exceeds a limit.
 pub(crate) fn run(path: &str, case: impl FnOnce()) {
     within(path, MEMORY_KIB, CPU_SECONDS, case);
 }
 
-/// As [`run`], with so many KiB of address space and so many seconds of CPU time.
+/// As [`run`], with `memory_kib` KiB of address space and `cpu_seconds` seconds of CPU time.
 ///
 /// # Panics
 /// As [`run`].
@@ -48,7 +48,7 @@ pub(crate) fn within(path: &str, memory_kib: u64, cpu_seconds: u64, case: impl F
         .arg(std::env::current_exe().expect("the test binary"))
         .args([name, "--exact", "--nocapture", "--test-threads=1", "--include-ignored"])
         .env(CASE, name)
-        // One thread, and one arena: each reserves address space.
+        // One thread and one arena, because each reserves address space.
         .env("RAYON_NUM_THREADS", "1")
         .env("MALLOC_ARENA_MAX", "1")
         .stdin(Stdio::null())
@@ -73,16 +73,16 @@ pub(crate) fn within(path: &str, memory_kib: u64, cpu_seconds: u64, case: impl F
         status.success(),
         "{name}: {status} with {memory_kib} KiB of memory and {cpu_seconds} s of CPU time\n{out}"
     );
-    // A name that no test has would pass without a look.
+    // Without this check, a misspelt name would run no test and pass.
     assert!(out.contains("1 passed"), "{name}: no such test\n{out}");
 }
 
-/// Checks that four times as much takes about four times the CPU time, for something that could be
-/// quadratic and take sixteen times. `work` is what is measured, on what `prepare` makes; both get
-/// `n` or `4 * n`. Only in a case of [`run`], which has the process to itself.
+/// Checks that four times the input takes about four times the CPU time, for work that could be
+/// quadratic and take sixteen times. Measures `work` on the output of `prepare`, for the sizes `n`
+/// and `4 * n`. Use it only in a case of [`run`], which has its own process.
 ///
 /// # Panics
-/// If it takes eight times as long.
+/// If the larger input takes eight times as long.
 pub(crate) fn grows_with<T>(n: usize, mut prepare: impl FnMut(usize) -> T, mut work: impl FnMut(usize, &T)) {
     let mut time = |n| {
         let prepared = prepare(n);
@@ -90,8 +90,8 @@ pub(crate) fn grows_with<T>(n: usize, mut prepare: impl FnMut(usize) -> T, mut w
         work(n, &prepared);
         clock::process() - before
     };
-    // The first run pays for pages and caches. What a busy machine adds is in the slowest of the
-    // small ones, and not in the fastest of the large ones.
+    // The first run pays for pages and caches. Compare the slowest small run with the fastest large
+    // run, so that a busy machine causes no failures.
     let small = (0..4).map(|_| time(n)).max().expect("runs");
     let large = (0..2).map(|_| time(4 * n)).min().expect("runs");
     assert!(

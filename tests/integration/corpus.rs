@@ -1,6 +1,6 @@
-//! A short campaign for each fuzz target: every seed that it starts from, and damage to it.
+//! A short campaign for each fuzz target: every seed input, and damage to it.
 //!
-//! Each target runs in a process of its own with bounds on memory and CPU time. `SHARDPACK_SEED=N`
+//! Each target runs in a separate process with bounds on memory and CPU time. `SHARDPACK_SEED=N`
 //! repeats a run, `SHARDPACK_ROUNDS=N` makes it longer.
 #![allow(
     missing_docs,
@@ -37,7 +37,7 @@ impl Random {
     }
 }
 
-/// Numbers at which sizes, offsets and counts go wrong.
+/// Edge cases for sizes, offsets and counts.
 const EDGES: &[u64] =
     &[0, 1, 2, 7, 8, 255, 256, 0x7fff, 0xffff, 0x7fff_ffff, 0xffff_ffff, 1 << 32, 1 << 62, (1 << 63) - 1, u64::MAX];
 
@@ -80,8 +80,8 @@ fn fuzz() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz")
 }
 
-/// Writes what the fuzzer starts from:
-/// `cargo test --features hdf5 --test integration write_corpus -- --ignored`.
+/// Writes the seed inputs of the fuzzer: `cargo test --features hdf5 --test integration
+/// write_corpus -- --ignored`.
 #[test]
 #[ignore = "writes into the repository"]
 fn write_corpus() {
@@ -104,11 +104,11 @@ fn campaign(name: &str) {
         good.extend((!bad).then_some(bytes));
     }
     let seed = number("SHARDPACK_SEED").unwrap_or_else(|| RandomState::new().hash_one(name));
-    // Before anything is read, for the case that nothing can be said after.
+    // Print the seed first, in case the process dies.
     println!("SHARDPACK_SEED={seed}");
     let mut random = Random(seed);
     for _ in 0..number("SHARDPACK_ROUNDS").unwrap_or(ROUNDS) {
-        // An attack takes as long as the limits let it, and says little about the rest.
+        // Damage attack files rarely: they take as long as the limits allow and test little else.
         let mut bytes = match random.below(16) {
             0 => seeds[random.below(seeds.len())].1.clone(),
             _ => good[random.below(good.len())].clone(),

@@ -1,10 +1,10 @@
-//! Damage to a sound shard is always found: cut at every length, every bit flipped, every number
-//! replaced by a hostile one.
+//! Damage to a sound shard is always found: truncation at every length, every flipped bit, every
+//! number replaced by a hostile number.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::cast_possible_truncation)]
 
 use std::path::{Path, PathBuf};
 
-/// A shard on disk that is written over and over.
+/// A shard on disk that is overwritten repeatedly.
 struct Scratch {
     path: PathBuf,
     _folder: tempfile::TempDir,
@@ -12,12 +12,12 @@ struct Scratch {
 
 impl Scratch {
     fn new() -> Self {
-        // In memory where the system has such a folder: this is tens of thousands of files.
+        // In memory if the system has such a folder: the test writes tens of thousands of files.
         let folder = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap();
         Self { path: folder.path().join("x.shard"), _folder: folder }
     }
 
-    /// Whether `verify` finds nothing wrong with these bytes.
+    /// Returns whether `verify` finds no problem in these bytes.
     fn is_whole(&self, bytes: &[u8]) -> bool {
         std::fs::write(&self.path, bytes).unwrap();
         crate::reading::verify(&self.path).unwrap().is_whole()
@@ -49,7 +49,7 @@ fn t03_every_bit_flipped() {
     }
 }
 
-/// With the footer's CRC made right again, so that the number itself is judged.
+/// With a recomputed CRC of the footer, so that the number itself is checked.
 #[test]
 fn l01_hostile_numbers_in_the_footer() {
     let (scratch, bytes) = (Scratch::new(), golden());

@@ -1,4 +1,4 @@
-//! The fixtures are what the generator makes, and each is listed with what a reader must say of it.
+//! The fixtures equal the generator's output, and each is listed with its expected result.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, clippy::cast_possible_truncation)]
 
 use std::path::{Path, PathBuf};
@@ -58,9 +58,8 @@ fn count(folder: &Path) -> usize {
     entries.map(|path| if path.is_dir() { count(&path) } else { 1 }).sum()
 }
 
-/// Faults that show only when values are compared across samples or shards, or against what is
-/// beside them: `verify` finds them, a reader that hands out one sample after the other need not
-/// (spec §8).
+/// Faults that are found only by comparing values across samples or shards, or with other files:
+/// `verify` finds them, a reader of single samples need not (spec §8).
 const FOUND_BY_VERIFY_ALONE: [&str; 10] = [
     "N10-digest-of-a-shard/",
     "S06-key-twice-in-two-shards/",
@@ -97,8 +96,8 @@ fn listed(folder: &Path) -> Vec<Listed> {
     out
 }
 
-/// `verify` finds what is listed, and the first error that `Dataset` meets is one of its problems.
-/// The table of a released version included.
+/// `verify` finds the listed result, and the first error of `Dataset` is one of its problems.
+/// Includes the tables of released versions.
 #[test]
 fn every_fixture_reads_as_listed() {
     for folder in [root(), root().join("compat/v1.0")] {

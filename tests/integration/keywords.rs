@@ -1,5 +1,5 @@
-//! The keywords of Python's `Loader` against the options of the library, which declares them: each option has its
-//! keywords, the same default, and documentation that names it.
+//! Compares the keywords of Python's `Loader` with the options of the library: each option has its keywords, the
+//! same default, and documentation that names it.
 
 use crate::layers::root;
 use shardpack::order::{End, Mode, Order};
@@ -10,7 +10,7 @@ use shardpack::{
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 
-/// Options whose keywords have other names, or several.
+/// Options whose keywords have different names, or that have several keywords.
 const OTHERWISE: &[(&str, &[&str])] = &[
     ("mode", &["shuffle"]),
     ("sampling", &["weights", "mix"]),
@@ -27,17 +27,17 @@ const OTHERWISE: &[(&str, &[&str])] = &[
     ("slots", &["prefetch"]),
     ("max_batch_bytes", &["max_batch"]),
     ("stage", &["device", "decode"]),
-    // Rust's alone.
+    // In Rust only.
     ("read_ahead_bytes", &[]),
     ("part_bytes", &[]),
     ("begins_ahead", &[]),
     ("memory", &[]),
 ];
 
-/// Keywords that are about tensors of Python.
+/// Keywords about tensors, in Python only.
 const OF_PYTHON: &[&str] = &["to", "transform_batch"];
 
-/// Name and default of each keyword, as the signature of `Loader` spells them.
+/// Name and default of each keyword in the signature of `Loader`.
 fn signature(text: &str) -> BTreeMap<&str, &str> {
     let (_, rest) = text.split_once("    def __init__(\n").expect("an initialiser");
     let (parameters, _) = rest.split_once("        **unknown").expect("the end of the keywords");

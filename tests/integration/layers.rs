@@ -1,5 +1,5 @@
-//! The layers of ARCHITECTURE.md hold: who may import whom, where `unsafe` may stand, what a
-//! library never does.
+//! The layers of ARCHITECTURE.md hold: allowed imports between packages, allowed places of
+//! `unsafe`, and words that libraries never use.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use serde_json::Value;
@@ -111,9 +111,9 @@ const ARROWS: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// The only places where `unsafe` may stand: the fences around LZ4, libjpeg-turbo and the CUDA
-/// driver, those around the rows of a batch and the streams that others use it in, the one around
-/// the C structs by which Python's frameworks take tensors, and the call by which tests run kernels on the CPU.
+/// The only places where `unsafe` is allowed: the wrappers of LZ4, libjpeg-turbo and the CUDA driver, of the
+/// rows of a batch and the streams in which other libraries use it, and of the C structs through which Python's
+/// frameworks take tensors; and the call through which tests run kernels on the CPU.
 const UNSAFE_ALLOWED: &[&str] = &[
     "crates/array/src/blosc2/ffi.rs",
     "crates/jpeg/src/turbo.rs",
@@ -125,7 +125,7 @@ const UNSAFE_ALLOWED: &[&str] = &[
     "python/src/dlpack.rs",
 ];
 
-/// Words that no library may use, and why.
+/// Words that no library may use, with the reason.
 const NEVER_IN_LIBRARIES: &[(&str, &str)] = &[
     ("println!", "a library does not print"),
     ("eprintln!", "a library does not print"),
@@ -138,7 +138,7 @@ const NEVER_IN_LIBRARIES: &[(&str, &str)] = &[
     ("static mut", "no globals"),
 ];
 
-/// Words that `format` may not use beyond those: it is layout only.
+/// Further words that `format` may not use, because it is layout only.
 const NEVER_IN_FORMAT: &[(&str, &str)] = &[
     ("std::fs", "format does no I/O"),
     ("std::io", "format does no I/O"),
@@ -148,7 +148,7 @@ const NEVER_IN_FORMAT: &[(&str, &str)] = &[
     ("rayon", "format has no threads"),
 ];
 
-/// The only variables of a whole process, and why each is one.
+/// The only process-wide variables, with the reason for each.
 const GLOBALS_ALLOWED: &[(&str, &str)] = &[
     ("crates/gpu/src/stage/kernels.rs", "a driver compiles kernels for seconds: loaders of one process share them"),
     ("crates/io/src/cancel.rs", "the flag by which a caller cancels the work of its thread"),
@@ -160,7 +160,7 @@ pub(crate) fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// The workspace's packages as Cargo sees them.
+/// The packages of the workspace, from Cargo.
 fn packages() -> Vec<Value> {
     let output = Command::new(env!("CARGO"))
         .args(["metadata", "--no-deps", "--format-version=1", "--offline"])
@@ -192,16 +192,15 @@ pub(crate) fn files_below(dir: &Path, extensions: &[&str]) -> Vec<PathBuf> {
     files
 }
 
-/// Whether a file is compiled for tests only, by its name and place in the repository.
+/// Returns whether a file is compiled for tests only, by its name and place in the repository.
 pub(crate) fn is_test_file(path: &Path) -> bool {
     let place = path.strip_prefix(root()).unwrap_or(path);
     place.components().any(|c| c.as_os_str().to_string_lossy().contains("test"))
 }
 
-/// The code of a file, line by line with its number: without comments, and without the test module
-/// that ends it.
+/// The code of a file as numbered lines, without comments and without the test module at the end.
 ///
-/// Good for searching words, no more than that: `//` within a string is taken for a comment, too.
+/// Only good enough for searching words: `//` within a string counts as a comment, too.
 pub(crate) fn code(text: &str) -> Vec<(usize, String)> {
     let mut lines = Vec::new();
     for (i, line) in text.lines().enumerate() {
@@ -216,7 +215,7 @@ pub(crate) fn code(text: &str) -> Vec<(usize, String)> {
     lines
 }
 
-/// Whether `word` stands in `line`, not as a part of a longer name.
+/// Returns whether `line` has `word`, and not only as a part of a longer name.
 pub(crate) fn has_word(line: &str, word: &str) -> bool {
     let part = |c: Option<char>| c.is_some_and(|c| c.is_alphanumeric() || c == '_');
     line.match_indices(word).any(|(at, _)| {
@@ -227,7 +226,7 @@ pub(crate) fn has_word(line: &str, word: &str) -> bool {
     })
 }
 
-/// Every place where one of `words` stands in the sources of `dir`, tests left out.
+/// All occurrences of `words` in the sources of `dir`, except tests.
 fn offences(dir: &Path, words: &[(&str, &str)]) -> Vec<String> {
     let mut found = Vec::new();
     for path in sources(dir).iter().filter(|p| !is_test_file(p)) {
@@ -271,7 +270,7 @@ fn arrows_point_down_only() {
         let package = packages.iter().find(|p| p["name"] == *name).unwrap_or_else(|| panic!("no package `{name}`"));
         for dependency in package["dependencies"].as_array().expect("dependencies") {
             let imported = dependency["name"].as_str().expect("a name");
-            // Tests may reach across: the reader's tests need shards that somebody wrote.
+            // Tests may import across layers: the reader's tests need written shards.
             let is_ours = names.contains(&imported) && dependency["kind"] != "dev";
             assert!(!is_ours || allowed.contains(&imported), "`{name}` imports `{imported}`: arrows point down only");
         }
@@ -281,7 +280,7 @@ fn arrows_point_down_only() {
 #[test]
 fn format_is_layout_only() {
     let mut found = offences(&root().join("crates/format/src"), NEVER_IN_FORMAT);
-    // It names the type of the system's errors, and calls nothing.
+    // It uses the type of the system's errors, but makes no calls.
     found.retain(|offence| !(offence.contains("crates/format/src/explain.rs:") && offence.contains("`std::io`")));
     assert!(found.is_empty(), "{}", found.join("\n"));
 }
@@ -337,7 +336,7 @@ fn text_of(path: &Path) -> String {
     code(&text).into_iter().map(|(_, line)| line + "\n").collect()
 }
 
-/// The paths of a `use`, with its braces opened.
+/// The paths of a `use`, with its braces expanded.
 fn paths_of(tree: &str) -> Vec<Module> {
     let names = |path: &str| {
         let path = path.split(" as ").next().unwrap_or_default();
@@ -358,8 +357,7 @@ fn paths_of(tree: &str) -> Vec<Module> {
     items.flat_map(|item| paths_of(item)).map(|path| [head.clone(), path].concat()).collect()
 }
 
-/// The `use` declarations of a file, without those that hand a name on, and with the latter apart; and
-/// the rest of its code.
+/// The `use` declarations of a file, its re-exports, and the rest of its code.
 fn declarations(text: &str) -> (Vec<Module>, Vec<Module>, String) {
     let (mut used, mut handed, mut rest) = (Vec::new(), Vec::new(), String::new());
     let mut lines = text.lines();
@@ -401,7 +399,7 @@ fn paths_in(code: &str) -> Vec<Module> {
     paths
 }
 
-/// The files of a package, and those that each uses: a name is followed to the file that defines it.
+/// The files of a package, and the files that each uses: follows a name to the file that defines it.
 fn uses_of(sources: &[(Module, String)]) -> BTreeMap<Module, BTreeSet<Module>> {
     let modules: BTreeSet<&Module> = sources.iter().map(|(module, _)| module).collect();
     let parsed: Vec<_> = sources.iter().map(|(module, text)| (module, declarations(text))).collect();
@@ -448,7 +446,7 @@ fn uses_of(sources: &[(Module, String)]) -> BTreeMap<Module, BTreeSet<Module>> {
     found.collect()
 }
 
-/// The files that use themselves by way of others.
+/// The files that use themselves through other files.
 fn in_circles(uses: &BTreeMap<Module, BTreeSet<Module>>) -> Vec<String> {
     let reaches_itself = |file: &&Module| {
         let (mut seen, mut left) = (BTreeSet::new(), vec![*file]);
@@ -482,8 +480,8 @@ fn files_use_each_other_in_no_circle() {
     }
 }
 
-/// Whether names in parentheses have a tuple for their type, `(a, b): (`, among the parameters of a function:
-/// closures take the tuples of iterators, and a `let` names the two parts of what it is given.
+/// Returns whether a function parameter destructures a tuple, `(a, b): (`. Closures are exempt because
+/// iterators pass them tuples, and `let` because it names the parts of a value.
 fn opens_a_tuple(line: &str) -> bool {
     !line.contains("let ")
         && !line.contains("|(")
@@ -505,7 +503,7 @@ fn is_global(line: &str) -> bool {
     line.contains("thread_local!") || declares && holds.iter().any(|name| line.contains(name))
 }
 
-/// The lines of a package that have what `has` looks for, tests left out.
+/// The lines of a package for which `has` is true, except tests.
 fn lines_that(src: &Path, has: fn(&str) -> bool) -> Vec<String> {
     let files = sources(src).into_iter().filter(|path| !is_test_file(path));
     let found = files.flat_map(|path| {
@@ -538,7 +536,7 @@ fn no_variable_is_that_of_a_whole_process() {
     assert!(found.is_empty(), "pass it as a value:\n{}", found.join("\n"));
 }
 
-/// Without the interpreter, a panic would pass through Python as no exception of ours.
+/// Without the interpreter, a panic would reach Python as an exception of another type.
 #[test]
 fn the_interpreter_is_let_go_in_one_file() {
     let lets_go: fn(&str) -> bool = |line| line.contains(".detach(") || line.contains("allow_threads");
@@ -553,7 +551,7 @@ fn the_search_finds_circles() {
     let file = |name: &str, text: &str| (name.split('/').map(str::to_owned).collect::<Module>(), text.to_owned());
     let circles = |files: &[(Module, String)]| in_circles(&uses_of(files));
     let lib = (Module::new(), "mod a;\nmod b;\npub use b::Thing;\n".to_owned());
-    // By a `use`, by a path in the code, and by a name that `lib.rs` hands on.
+    // By a `use`, by a path in the code, and by a re-export of `lib.rs`.
     for text in ["use super::b::{Thing, other};\n", "fn f() { crate::b::g() }\n", "use crate::{c::X, Thing};\n"] {
         let files = [lib.clone(), file("a", text), file("b", "use super::a;\n"), file("c", "use super::a;\n")];
         assert_eq!(circles(&files)[..2], ["a", "b"], "{text}");

@@ -1,4 +1,4 @@
-//! Damage of every kind, from numbered seeds: no bytes make the parsers panic, and no damage goes
+//! Damage of every kind, from numbered seeds: no bytes make the parsers panic, and no damage stays
 //! unnoticed.
 //!
 //! The short campaigns run with every `cargo test`;
@@ -35,7 +35,7 @@ impl Random {
     }
 }
 
-/// Numbers at which lengths, offsets and counts go wrong.
+/// Edge cases for lengths, offsets and counts.
 const EDGES: &[u64] = &[
     0,
     1,
@@ -56,8 +56,7 @@ const EDGES: &[u64] = &[
     u64::MAX,
 ];
 
-/// One piece of damage somewhere in `bytes`; where fields are likely to stand, more often than
-/// elsewhere.
+/// Damages `bytes` in one place, more often where fields are likely.
 fn damage(bytes: &mut Vec<u8>, random: &mut Random) {
     if bytes.is_empty() {
         bytes.push(0);
@@ -78,7 +77,7 @@ fn damage(bytes: &mut Vec<u8>, random: &mut Random) {
         4 => put(bytes, at & !7, &EDGES[random.below(EDGES.len())].to_le_bytes()),
         5 => put(bytes, at & !3, &(EDGES[random.below(EDGES.len())] as u32).to_le_bytes()),
         6 => {
-            // A length that is off by a little.
+            // A length that is slightly wrong.
             let at = at & !7;
             if let Some(old) = bytes.get(at..at + 8) {
                 let old = u64::from_le_bytes(old.try_into().unwrap());
@@ -113,8 +112,8 @@ fn put(bytes: &mut [u8], at: usize, value: &[u8]) {
     }
 }
 
-/// Runs `check` on `count` mutants of `valid`; `seal` repairs the checksums of most of them, so
-/// that the damage gets behind.
+/// Runs `check` on `count` mutants of `valid`; `seal` repairs the checksums of most mutants, so
+/// that the damage gets past them.
 fn campaign(
     name: &str,
     valid: &[u8],
@@ -228,7 +227,7 @@ fn jpeg_decoders(count: u64) {
     assert!(used.into_inner().expect("decoders").read(crate::jpeg::TILES), "and they still read what is whole");
 }
 
-/// Damage in front of the C libraries: there a mistake would end the process, not only the test.
+/// Damage to the input of the C libraries, where a bug would end the process, not only the test.
 #[test]
 fn no_payload_makes_a_decoder_panic() {
     payloads(3_000);
@@ -297,8 +296,8 @@ fn long_campaigns() {
     jpeg_decoders(500_000);
 }
 
-/// Every single flipped bit of a shard is noticed: no byte is outside a checksum, and no padding
-/// may differ from zero.
+/// Every flipped bit of a shard is noticed: every byte is covered by a checksum or is padding,
+/// which must be zero.
 #[test]
 fn every_flipped_bit_is_noticed() {
     let valid = crate::shard::golden();
@@ -313,7 +312,7 @@ fn every_flipped_bit_is_noticed() {
     assert_eq!(bytes, valid);
 }
 
-/// Every shorter file, and every file with something after its footer, is refused.
+/// Every truncated file, and every file with bytes after its footer, is refused.
 #[test]
 fn every_other_length_is_noticed() {
     let valid = crate::shard::golden();
@@ -329,7 +328,7 @@ fn every_other_length_is_noticed() {
     assert!(crate::shard::read(&twice).is_err(), "a second shard after the footer: nobody noticed");
 }
 
-/// The campaigns do get behind the checksums: of the mutants with repaired ones, many fail for
+/// The campaigns do get past the checksums: of the mutants with repaired checksums, many fail for
 /// another reason, and some are accepted.
 #[test]
 fn repaired_checksums_let_damage_through() {

@@ -1,4 +1,5 @@
-//! Packing as a library: what stops a run, what is left out, and what never depends on threads.
+//! Packing as a library: errors that stop a run, files that are left out, and results that do not
+//! depend on the number of threads.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
 use crate::making::{contents, cube, run, write_cubes, write_npy};
@@ -44,8 +45,8 @@ fn a_bad_file_stops_the_run_before_it_starts_or_is_left_out() {
     assert_eq!(keys, ["cube0.npy", "cube2.npy", "cube3.npy"]);
 }
 
-/// What is kept is not decoded unless its markers are odd. What decodes is stored, and named; the rest is bad
-/// input.
+/// A kept JPEG is decoded only if its markers are odd. If it decodes, it is stored and named in a note;
+/// otherwise it is bad input.
 #[test]
 fn odd_pictures_are_named_and_damaged_ones_refused() {
     let scratch = tempfile::tempdir().unwrap();
@@ -81,7 +82,7 @@ fn odd_pictures_are_named_and_damaged_ones_refused() {
     }
 }
 
-/// A picture that is no JPEG is decoded once, as the loader does it.
+/// A picture that is not a JPEG is decoded once, in the same way as in the loader.
 #[test]
 fn pictures_that_cannot_be_loaded_are_bad_input() {
     let scratch = tempfile::tempdir().unwrap();
@@ -175,7 +176,7 @@ fn what_cannot_be_meant_is_refused() {
     }
     assert_eq!(files(&src).len(), 1);
 
-    // A bound that is missing, and one that no float32 can keep.
+    // A missing bound, and a bound that no float32 can keep.
     let out = scratch.path().join("out");
     let mut options = PackOptions::default();
     options.arrays.values = shardpack_array::Values::Fixed;

@@ -1,5 +1,5 @@
-//! Salvage as a library: a bad manifest, a shard without its end, foreign and double shards; and a
-//! manifest made anew.
+//! Salvage as a library: a bad manifest, a truncated shard, foreign and duplicate shards; and a
+//! rebuilt manifest.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 
 use crate::making::texts::pictures;
@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use tempfile::TempDir;
 
-/// Six cubes in a few shards.
+/// Packs six cubes into a few shards.
 fn packed() -> (TempDir, PathBuf, PathBuf) {
     let scratch = tempfile::tempdir().unwrap();
     let (dataset, out) = (scratch.path().join("packed"), scratch.path().join("saved"));
@@ -25,7 +25,7 @@ fn packed() -> (TempDir, PathBuf, PathBuf) {
     (scratch, dataset, out)
 }
 
-/// Whatever the generation: the manifest of some of these datasets is lost.
+/// Options that allow all generations, because the manifest of some of these datasets is lost.
 fn all() -> SalvageOptions {
     SalvageOptions { all_generations: true, ..SalvageOptions::default() }
 }
@@ -84,7 +84,7 @@ fn samples_that_are_gone_are_counted_by_the_manifest() {
     let (_scratch, dataset, out) = packed();
     let shards = shards(&dataset);
     let there = contents(&shards[0]).len() as u64;
-    // Header and a part of the first record; and a shard that is not there at all.
+    // Header and a part of the first record; and a missing shard.
     fs::write(&shards[0], &fs::read(&shards[0]).unwrap()[..200]).unwrap();
     let missing = contents(&shards[1]).len() as u64;
     fs::remove_file(&shards[1]).unwrap();
@@ -100,7 +100,7 @@ fn samples_that_are_gone_are_counted_by_the_manifest() {
 fn shards_of_others_and_copies_are_left_out() {
     let (_scratch, dataset, out) = packed();
     let (other_scratch, other, _) = packed();
-    // Another dataset: the same cubes under other options.
+    // Another dataset: the same cubes with different options.
     fs::remove_dir_all(&other).unwrap();
     let options = PackOptions { shuffle: None, ..PackOptions::default() };
     run(&other_scratch.path().join("src"), &other, &options).unwrap();
@@ -110,7 +110,7 @@ fn shards_of_others_and_copies_are_left_out() {
     let (survey, report) = salvage(&dataset, &out);
     assert_eq!(report.samples, 6);
     let count = |words: &str| survey.lost.iter().filter(|lost| lost.contains(words)).count();
-    // Nothing is lost with a copy.
+    // A duplicate copy loses nothing.
     assert_eq!((count("of another dataset"), survey.lost.len()), (1, 1), "{:?}", survey.lost);
 }
 
@@ -133,7 +133,7 @@ fn a_manifest_made_anew_says_what_the_lost_one_said() {
     let scratch = tempfile::tempdir().unwrap();
     let (src, dataset) = (scratch.path().join("src"), scratch.path().join("packed"));
     write_cubes(&src, 6);
-    // Columns of the user that are named like figures of a field.
+    // User columns with the names of a field's figures.
     let rows = (0..6).map(|i| format!("cube{i}.npy,{i},{}\n", i * 2));
     let table = "key,mask.nan,meta.max_abs_error\n".to_owned() + &rows.collect::<String>();
     fs::write(scratch.path().join("labels.csv"), table).unwrap();
@@ -148,20 +148,20 @@ fn a_manifest_made_anew_says_what_the_lost_one_said() {
     restore_manifest(&dataset, &all()).unwrap();
     assert_eq!(manifest(), before);
 
-    // One that is there is kept, under a free name each time.
+    // An existing manifest is kept, each time under a free name.
     for name in ["manifest.json.damaged", "manifest.json.damaged-1"] {
         fs::write(&path, name).unwrap();
         restore_manifest(&dataset, &all()).unwrap();
         assert_eq!((manifest(), fs::read_to_string(dataset.join(name)).unwrap()), (before.clone(), name.to_owned()));
     }
-    // A damaged shard has no place in a manifest that says all is whole.
+    // A rebuilt manifest must not list a damaged shard.
     fs::write(dataset.join("shard-00001.shard"), b"gone").unwrap();
     assert!(restore_manifest(&dataset, &all()).is_err());
     assert_eq!(manifest(), before);
 }
 
-/// A survey made in a thread of its own: one that waits for a pipe, or reads a device for ever,
-/// fails the test rather than hanging it.
+/// Makes a survey in a separate thread, so that a survey that waits for a pipe or reads a device
+/// for ever fails the test instead of hanging it.
 fn survey_within_a_minute(path: &Path) -> Survey {
     let (send, receive) = std::sync::mpsc::channel();
     let path = path.to_owned();
@@ -197,8 +197,7 @@ fn pipes_devices_and_links_are_named_and_never_opened() {
         assert!(survey.damage.iter().any(|damage| damage.contains(MANIFEST_NAME)), "{:?}", survey.damage);
         let name = shard.file_name().unwrap().to_str().unwrap();
         assert!(survey.lost.iter().any(|lost| lost.contains(name)), "{:?}", survey.lost);
-        // A manifest made anew puts nothing in the place of what a link leads to, and keeps the
-        // link.
+        // Rebuilding a manifest does not replace the target of a link, and keeps the link.
         fs::remove_file(&shard).unwrap();
         assert!(restore_manifest(&dataset, &all()).is_err(), "a shard is missing");
     }
@@ -225,7 +224,8 @@ fn another_dataset_of_the_same_names_and_sizes_is_another_dataset() {
         let options = WriteOptions { cancel, threads: 1, ..WriteOptions::default() };
         survey.write(&out, &limits, &options)
     };
-    // An interrupted salvage of the one is not gone on with by the other, which begins anew.
+    // An interrupted salvage of one dataset is not continued by the salvage of another, which
+    // starts anew.
     assert!(into_out(&a, Some(&cancel)).is_err());
     assert_eq!(into_out(&b, None).unwrap().samples_reused, 0);
     assert!(into_out(&b, None).is_ok(), "the same again: nothing to do");
@@ -253,8 +253,8 @@ fn a_flip_in_the_figures_of_fidelity_is_found() {
     for at in start..end {
         let mut bad = good.clone();
         bad[at] ^= 1 << (at % 3);
-        // Another text of the same value, as between white space, is no damage; nor is what no
-        // longer is a manifest silent.
+        // Skip texts with the same value (such as other white space), which are no damage, and
+        // texts that are no longer a manifest, which are reported anyway.
         if parsed(&bad).is_none_or(|value| Some(value) == parsed(&good)) {
             continue;
         }

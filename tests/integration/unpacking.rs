@@ -1,10 +1,10 @@
-//! `shardpack unpack` of names that are in each other's way, or that no file can have.
+//! `shardpack unpack` of names that collide, or that no file can have.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
 use crate::making::texts::pictures;
 use std::fs;
 
-/// One test: the command takes over the signals of its process, once.
+/// A single test, because the command takes over the signals of its process only once.
 #[test]
 fn one_samples_name_costs_no_other_sample() {
     let scratch = tempfile::tempdir().unwrap();
@@ -17,7 +17,7 @@ fn one_samples_name_costs_no_other_sample() {
         (&long, b"a name that is too long"),
         ("folder/c.png", b"third"),
         ("d.png", b"fourth"),
-        // Its own name is that of a folder, and so is the next best.
+        // Its own name is taken by a folder, and so is the next choice.
         ("e", b"a name that folders have"),
         ("e/f.png", b"fifth"),
         ("e.image.bin/g.png", b"sixth"),
@@ -25,7 +25,7 @@ fn one_samples_name_costs_no_other_sample() {
     ];
     pictures(&dataset, &samples, 1 << 20);
     fs::create_dir(&out).unwrap();
-    // What a killed run left behind is replaced, and a file of the user's stays.
+    // Leftovers of a killed run are replaced, and the user's files stay.
     fs::write(out.join(".a.png.shardpack-tmp"), "half").unwrap();
     // Nothing is written among the shards.
     let held = || fs::read_dir(&dataset).unwrap().count();

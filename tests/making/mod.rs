@@ -1,4 +1,4 @@
-//! Small cubes on disk, and datasets packed from them.
+//! Makes small cubes on disk, and packs datasets from them.
 #![allow(dead_code, missing_docs, unreachable_pub)]
 
 pub mod texts;
@@ -32,7 +32,7 @@ pub fn run(src: &Path, out: &Path, options: &PackOptions) -> shardpack::Result<P
     pack(src, out, options, &Hooks { on_plan: &|_| {}, on_progress: &|_| {}, cancel: &cancel })
 }
 
-/// Keys and decoded cubes, sorted by key. The first array field is taken for the cube, whatever its
+/// Keys and decoded cubes, sorted by key. The first array field counts as the cube, whatever its
 /// name.
 pub fn contents(dataset: &Path) -> Vec<(String, Array)> {
     let mut decoder = ArrayDecoder::new();

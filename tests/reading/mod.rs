@@ -1,5 +1,5 @@
-//! What `crates/reader` makes of a file: the verdict of `verify`, and the values that `Dataset`
-//! hands out.
+//! The results of `crates/reader` for a file: the verdict of `verify`, and the values from
+//! `Dataset`.
 //!
 //! Shared by the tests of the fixtures, by the tests of damage, and by the comparison with the
 //! independent reader in `format-spec/`.
@@ -10,8 +10,8 @@ use shardpack_format::{FieldKind, to_usize};
 use shardpack_reader::{ArrayDecoder, DatasetOptions, Error, RecordView, VerifyOptions, VerifyReport};
 use std::path::Path;
 
-/// Every byte, every digest, every field decoded. Pictures are taken as they are: what is in them
-/// is no matter of the format.
+/// Verifies every byte and every digest, and decodes every field except pictures, whose content is
+/// not part of the format.
 ///
 /// # Errors
 /// If there is nothing to verify.
@@ -29,7 +29,7 @@ pub fn verify(path: &Path) -> Result<VerifyReport, Error> {
 /// Key, field, type and SHA-256 of each value, in stored order.
 ///
 /// # Errors
-/// The first that the reader comes upon.
+/// The first error of the reader.
 pub fn values(path: &Path) -> Result<Vec<String>, Error> {
     let dataset = DatasetOptions::new().follow_symlinks(true).open(path)?;
     let schema = dataset.schema().clone();
@@ -78,7 +78,7 @@ fn value(
     })
 }
 
-/// The kind of an error as `fixtures/expected.txt` spells it.
+/// The kind of an error in the spelling of `fixtures/expected.txt`.
 pub fn kind(error: &Error) -> &'static str {
     match error {
         Error::Format(_) => "format",

@@ -1,6 +1,6 @@
-//! Packed, verified, loaded, resumed, merged and cached on S3 as somebody else wrote it: the server
-//! of the crate `s3s-fs`, in this process. It answers a request for more last bytes than an object
-//! has with status 500, which S3 does not: shards that are read here are larger than 64 KiB.
+//! Packs, verifies, loads, resumes, merges and caches on an independent implementation of S3: the
+//! server of the crate `s3s-fs`, in this process. Unlike S3, it answers a request for more trailing
+//! bytes than an object has with status 500, so the shards here are larger than 64 KiB.
 #![cfg(test)]
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
@@ -38,7 +38,7 @@ const URL: &str = "s3://bucket/data/train";
 struct Server {
     root: tempfile::TempDir,
     endpoint: String,
-    /// Ends it when it is dropped.
+    /// Stops the server when dropped.
     _runtime: Runtime,
 }
 
@@ -201,7 +201,7 @@ fn it_is_loaded_and_cached_as_from_the_disk() {
         fetched.push((traffic.fetched_bytes, traffic.cache.hits));
     }
     let [_, (filling, _), (cached, hits)] = fetched[..] else { panic!("{fetched:?}") };
-    // Manifest, headers and ends of the shards are asked for each time.
+    // Manifest, headers and ends of the shards are requested each time.
     assert!(hits > 0 && cached < filling / 2, "{fetched:?}");
 }
 

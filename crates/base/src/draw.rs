@@ -2,12 +2,12 @@
 //!
 //! Numbers of pairs in use, so that no two choices share a draw: 0 the flip and 2 to 21 the crop of
 //! a view; from 2³¹ on patches, flips and turns of arrays, and the seed of a caller's transform;
-//! from 2³¹ + 2¹⁶ on augmentations of pictures; from 2³¹ + 2¹⁷ on those of batches; from 2³¹ + 2¹⁸
-//! to 2³¹ + 2²¹ those of bands. Noise has blocks of its own ([`Draws::noise`]).
+//! from 2³¹ + 2¹⁶ on augmentations of pictures; from 2³¹ + 2¹⁷ on augmentations of batches; from
+//! 2³¹ + 2¹⁸ to 2³¹ + 2²¹ augmentations of bands. Noise has separate blocks ([`Draws::noise`]).
 
 use super::{halves, philox4x32_10};
 
-/// Which sample draws its parameters, and when.
+/// The key of a sample's draws: the seed, the epoch and the sample.
 ///
 /// ```
 /// use shardpack_base::DrawKey;
@@ -62,8 +62,8 @@ impl Draws {
         [self.key, self.sample]
     }
 
-    /// Block `n` of those for noise: 128 random bits, `philox(counter = (sample low, sample high, n, 2),
-    /// key = epoch's key)`.
+    /// Block `n` of the noise: 128 random bits, `philox(counter = (sample low, sample high, n, 2), key =
+    /// epoch's key)`.
     #[inline(always)]
     #[must_use]
     pub const fn noise(&self, n: u32) -> [u32; 4] {

@@ -1,4 +1,4 @@
-//! Mean and standard deviation as the two factors that values are normalised by.
+//! Converts mean and standard deviation to the two factors for normalising values.
 
 use shardpack_format::{Error, Result};
 
@@ -6,7 +6,7 @@ use shardpack_format::{Error, Result};
 /// float64 and rounded to float32 once.
 ///
 /// Both are finite and the scale is a normal number above 0: so an infinite value stays infinite,
-/// and no NaN comes out unless one goes in.
+/// and only NaN becomes NaN.
 ///
 /// ```
 /// use shardpack_base::factors;

@@ -1,6 +1,6 @@
-//! What the codecs and the order stand on: numbers drawn by key, parts of buffers that say when they
-//! are missing, markers among entropy-coded bytes, factors of mean and standard deviation, directories
-//! of TIFFs, and loops compiled for the processor's vector instructions.
+//! Foundations of the codecs and the order: random numbers drawn by key, checked parts of buffers,
+//! markers in entropy-coded bytes, factors of mean and standard deviation, directories of TIFFs, and
+//! loops compiled for the processor's vector instructions.
 #![forbid(unsafe_code)]
 #![deny(clippy::indexing_slicing)]
 

@@ -1,16 +1,16 @@
-//! Markers in entropy-coded bytes.
+//! Finds markers in entropy-coded bytes.
 
 use fearless_simd::{Level, Simd, SimdBase, SimdMask, dispatch, u8x32};
 
-/// Bytes that are looked at together: a bit each.
+/// 64-bit words of one block: one bit per byte.
 const WORDS: usize = 64;
 const BLOCK: usize = 64 * WORDS;
 
-/// Offsets of each FF that 00 does not follow, ascending: in the entropy-coded bytes of a JPEG, these
-/// are its markers, and fill bytes before them. An FF at the very end is one, too.
+/// Offsets of each FF that is not followed by 00, ascending: in the entropy-coded bytes of a JPEG,
+/// these are the markers and the fill bytes before them. An FF at the very end counts too.
 ///
-/// Every other FF in such bytes is a stuffed one, and there are as many of those as of markers: a
-/// search for FF alone stops at each of them, and no processor guesses which it is.
+/// The other FFs in such bytes are stuffed. They are as frequent as markers: a search for FF alone
+/// stops at each, and branch prediction fails.
 ///
 /// ```
 /// use shardpack_base::Marks;
@@ -19,25 +19,25 @@ const BLOCK: usize = 64 * WORDS;
 /// ```
 #[derive(Debug, Clone)]
 pub struct Marks<'a> {
-    /// What was not looked at yet.
+    /// The bytes that are not scanned yet.
     rest: &'a [u8],
-    /// The marks of the block that was looked at last.
+    /// The marks of the last scanned block.
     words: [u64; WORDS],
-    /// The first word that was not begun.
+    /// Index of the next word.
     next: usize,
-    /// What is left of the word before it, and the offset of its first bit.
+    /// The remaining bits of the current word, and the offset of its first bit.
     left: u64,
     at: usize,
 }
 
 impl<'a> Marks<'a> {
-    /// Looks through these bytes.
+    /// Searches these bytes.
     #[must_use]
     pub const fn new(bytes: &'a [u8]) -> Self {
         Self { rest: bytes, words: [0; WORDS], next: WORDS, left: 0, at: 0_usize.wrapping_sub(64) }
     }
 
-    /// Looks at the next block. `false` if there is none.
+    /// Scans the next block. Returns `false` if there is none.
     #[inline(never)]
     fn look(&mut self) -> bool {
         let level = Level::new();
@@ -79,8 +79,8 @@ impl Iterator for Marks<'_> {
     }
 }
 
-/// A word for each 64 bytes of a block. All of it must be inlined to be compiled for the processor's
-/// instructions: there is no closure in it.
+/// Computes a word for each 64 bytes of a block. Everything in it must be inlined to be compiled for
+/// the processor's vector instructions, so it uses no closure.
 #[inline(always)]
 fn marks_in<S: Simd>(simd: S, block: &[u8; BLOCK + 1], words: &mut [u64; WORDS]) {
     let full = u8x32::splat(simd, 0xFF);

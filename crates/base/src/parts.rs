@@ -1,7 +1,7 @@
-//! Parts of buffers whose bounds the code itself has worked out.
+//! Parts of buffers with bounds computed by the code.
 //!
-//! If such a part is missing, the defect is ours and not the data's. It becomes an `Internal`
-//! error: an empty part in its place would leave wrong values in the output, and nobody would know.
+//! A missing part is a defect of the code, not of the data, and becomes an `Internal` error: an
+//! empty part instead would silently leave wrong values in the output.
 
 use shardpack_format::{Error, Result};
 use std::ops::Range;
@@ -9,17 +9,17 @@ use std::ops::Range;
 /// The items in `range`.
 ///
 /// # Errors
-/// `Internal` if there are not so many: it calls them `what`.
+/// `Internal`, with the name `what`, if there are too few items.
 #[inline]
 pub fn part<'a, T>(items: &'a [T], range: Range<usize>, what: &str) -> Result<&'a [T]> {
     let length = items.len();
     items.get(range.clone()).ok_or_else(|| missing(what, &range, length))
 }
 
-/// The items in `range`, to be written.
+/// The items in `range`, mutable.
 ///
 /// # Errors
-/// `Internal` if there are not so many: it calls them `what`.
+/// `Internal`, with the name `what`, if there are too few items.
 #[inline]
 pub fn part_mut<'a, T>(items: &'a mut [T], range: Range<usize>, what: &str) -> Result<&'a mut [T]> {
     let length = items.len();
@@ -29,7 +29,7 @@ pub fn part_mut<'a, T>(items: &'a mut [T], range: Range<usize>, what: &str) -> R
 /// The items from number `first` on.
 ///
 /// # Errors
-/// `Internal` if there are not so many: it calls them `what`.
+/// `Internal`, with the name `what`, if there are too few items.
 #[inline]
 pub fn rest<'a, T>(items: &'a [T], first: usize, what: &str) -> Result<&'a [T]> {
     part(items, first..items.len(), what)
@@ -38,14 +38,14 @@ pub fn rest<'a, T>(items: &'a [T], first: usize, what: &str) -> Result<&'a [T]> 
 /// The first `count` items, and the others.
 ///
 /// # Errors
-/// `Internal` if there are not so many: it calls them `what`.
+/// `Internal`, with the name `what`, if there are too few items.
 #[inline]
 pub fn split_mut<'a, T>(items: &'a mut [T], count: usize, what: &str) -> Result<(&'a mut [T], &'a mut [T])> {
     let length = items.len();
     items.split_at_mut_checked(count).ok_or_else(|| missing(what, &(0..count), length))
 }
 
-/// Bytes of an element, as coders want them.
+/// Bytes of an element, as the type that coders take.
 ///
 /// # Errors
 /// `Internal` if they are not 1 to 8.
@@ -56,7 +56,7 @@ pub fn item_bytes(width: usize) -> Result<u8> {
     }
 }
 
-/// Fails if two buffers do not fit each other: loops over both would end with the shorter one.
+/// Fails if two buffers differ in length: loops over both would silently stop at the shorter one.
 ///
 /// # Errors
 /// `Internal` if the lengths differ.
@@ -75,12 +75,12 @@ fn other_length(what: &str, expected: usize, found: usize) -> Error {
     Error::internal(what, expected, found)
 }
 
-/// The first `length` bytes of a buffer that only ever grows. Their content is unspecified.
+/// The first `length` bytes of a buffer that never shrinks. Their content is unspecified.
 pub fn grow(buffer: &mut Vec<u8>, length: usize) -> &mut [u8] {
     if buffer.len() < length {
         buffer.resize(length, 0);
     }
-    // Never beyond the end: it has just grown.
+    // Cannot panic: the buffer was just grown.
     buffer.split_at_mut(length).0
 }
 

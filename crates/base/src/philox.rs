@@ -1,10 +1,9 @@
-//! Philox4x32-10, a counter-based generator: any draw is computed on its own, in any order, on any
-//! thread.
+//! Philox4x32-10, a counter-based generator: every draw is computed independently, in any order, on
+//! any thread.
 //!
 //! J. Salmon, M. Moraes, R. Dror, D. Shaw: *Parallel Random Numbers: As Easy as 1, 2, 3* (SC'11).
-//! It passes BigCrush. Of the generators in that paper it is the one that NumPy, PyTorch, JAX (as
-//! an option) and cuRAND also offer. The parameters of random views and the order of the reader are
-//! drawn from it.
+//! It passes BigCrush. NumPy, PyTorch, JAX (as an option) and cuRAND also offer this generator of
+//! the paper. The parameters of random views and the order of the reader are drawn from it.
 
 /// One block of the generator: a keyed bijection of a counter of four words.
 ///

@@ -1,12 +1,12 @@
-//! Directories of TIFFs (TIFF 6.0, BigTIFF): their entries, and the values of these.
+//! Directories of TIFFs (TIFF 6.0, BigTIFF): their entries and values.
 //!
-//! The header of a picture, the decoder of pictures and the reader of cubes all read directories here.
-//! A [`TiffFile`] gives them the bytes and makes their errors.
+//! The header of a picture, the decoder of pictures and the reader of cubes all use this module. A
+//! [`TiffFile`] provides the bytes and makes the errors.
 
 use shardpack_format::{Error, to_usize};
 use std::borrow::Cow;
 
-/// A file that directories are read from, and its errors.
+/// A file with directories, and its errors.
 pub trait TiffFile {
     /// The error of a read, and of a directory that breaks the format.
     type Error;
@@ -17,16 +17,16 @@ pub trait TiffFile {
     /// Length in bytes.
     fn bytes(&self) -> u64;
 
-    /// Bytes of the header or of a directory.
+    /// Reads bytes of the header or of a directory.
     ///
     /// # Errors
-    /// If the file does not have them, or cannot be read.
+    /// If the bytes are beyond the end of the file, or cannot be read.
     fn directory(&self, offset: u64, len: u64) -> Result<Cow<'_, [u8]>, Self::Error>;
 
-    /// Bytes of the values of `tag`.
+    /// Reads the bytes of the values of `tag`.
     ///
     /// # Errors
-    /// If the file does not have them, they are too many, or it cannot be read.
+    /// If the bytes are beyond the end of the file, too many, or cannot be read.
     fn values(&self, tag: u16, offset: u64, len: u64) -> Result<Cow<'_, [u8]>, Self::Error>;
 
     /// The error for a file that breaks the format.
@@ -64,16 +64,15 @@ fn part(file: &[u8], offset: u64, len: u64) -> Option<Cow<'_, [u8]>> {
 /// Byte order and widths of one file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct TiffWords {
-    /// Whether the most significant byte comes first.
+    /// True if the most significant byte comes first.
     big_endian: bool,
-    /// Whether it is a BigTIFF.
+    /// True if the file is a BigTIFF.
     big_tiff: bool,
 }
 
-/// One entry of a directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct TiffEntry {
-    /// The property of the picture.
+    /// Number of the tag: the property of the picture.
     tag: u16,
     /// Type of the values.
     kind: u16,
@@ -106,7 +105,7 @@ impl<'a, F: TiffFile + ?Sized> TiffDirectory<'a, F> {
     /// The first directory of a file.
     ///
     /// # Errors
-    /// If there is none.
+    /// If the file has no directory.
     pub fn first(file: &'a F) -> Result<Self, F::Error> {
         let head = file.directory(0, file.bytes().min(16))?;
         let bad = || file.broken("TIFF header".into(), "a whole one".into(), format!("`{}`", head.escape_ascii()));
@@ -131,17 +130,17 @@ impl<'a, F: TiffFile + ?Sized> TiffDirectory<'a, F> {
             let expected = format!("1 to {}", F::MAX_ENTRIES);
             return Err(file.broken("entries of a TIFF directory".into(), expected, count.to_string()));
         }
-        // The count was read from there, so no sum overflows.
+        // No sum overflows: the count was read from these offsets.
         let (start, table_bytes) = (offset + count_bytes, count * entry_bytes as u64);
         let table = file.directory(start, table_bytes)?;
         let entries = table.chunks_exact(entry_bytes).filter_map(|bytes| words.entry(bytes)).collect();
         Ok(Self { file, words, offset, entries, link: start + table_bytes })
     }
 
-    /// The next directory; `None` behind the last one. A chain may be a loop.
+    /// The next directory; `None` after the last. A chain may be a loop.
     ///
     /// # Errors
-    /// If the next one cannot be read.
+    /// If the next directory cannot be read.
     pub fn next(&self) -> Result<Option<Self>, F::Error> {
         let bytes = self.words.offset_bytes();
         // Some writers omit the last link at the end of the file.
@@ -164,13 +163,14 @@ impl<'a, F: TiffFile + ?Sized> TiffDirectory<'a, F> {
         self.file
     }
 
-    /// Whether the most significant byte comes first.
+    /// Returns whether the most significant byte comes first.
     #[must_use]
     pub const fn big_endian(&self) -> bool {
         self.words.big_endian
     }
 
-    /// The values of `tag`; `None` if the directory does not have it. Values of an unknown type have no bytes.
+    /// The values of `tag`; `None` if the directory does not have the tag. Values of an unknown type have no
+    /// bytes.
     ///
     /// # Errors
     /// If they cannot be read.
@@ -183,11 +183,11 @@ impl<'a, F: TiffFile + ?Sized> TiffDirectory<'a, F> {
         Ok(Some(TiffValues { words: self.words, kind: entry.kind, bytes: self.bytes(entry, bytes)? }))
     }
 
-    /// The first of the unsigned integers of `tag`; `None` if the directory does not have it, or it has no values.
-    /// The others are not read.
+    /// The first unsigned integer of `tag`; `None` if the directory does not have the tag, or the tag has no
+    /// values. The other values are not read.
     ///
     /// # Errors
-    /// If it cannot be read, or is no integer.
+    /// If the value cannot be read, or is not an integer.
     pub fn integer(&self, tag: u16) -> Result<Option<u64>, F::Error> {
         let Some(entry) = self.entry(tag) else { return Ok(None) };
         let width = self.integer_width(tag, entry.kind)?;
@@ -202,7 +202,7 @@ impl<'a, F: TiffFile + ?Sized> TiffDirectory<'a, F> {
         Ok(Some(value))
     }
 
-    /// As [`integer`](Self::integer), or `default`.
+    /// As [`integer`](Self::integer), with `default` instead of `None`.
     ///
     /// # Errors
     /// As [`integer`](Self::integer).
@@ -210,10 +210,10 @@ impl<'a, F: TiffFile + ?Sized> TiffDirectory<'a, F> {
         Ok(self.integer(tag)?.unwrap_or(default))
     }
 
-    /// All unsigned integers of `tag`; `None` if the directory does not have it.
+    /// All unsigned integers of `tag`; `None` if the directory does not have the tag.
     ///
     /// # Errors
-    /// If they cannot be read, or are no integers.
+    /// If the values cannot be read, or are not integers.
     pub fn integers(&self, tag: u16) -> Result<Option<TiffValues<'a>>, F::Error> {
         if let Some(entry) = self.entry(tag) {
             self.integer_width(tag, entry.kind)?;
@@ -232,12 +232,12 @@ impl<'a, F: TiffFile + ?Sized> TiffDirectory<'a, F> {
         })
     }
 
-    /// The offset that a field holds.
+    /// The offset in the field of an entry.
     fn elsewhere(&self, entry: &TiffEntry) -> u64 {
         self.words.uint(entry.field.get(..to_usize(self.words.offset_bytes())).unwrap_or_default())
     }
 
-    /// The first `bytes` of the values of an entry, which has that many in all.
+    /// The values of an entry, which take `bytes` bytes in total.
     fn bytes(&self, entry: &TiffEntry, bytes: u64) -> Result<Cow<'a, [u8]>, F::Error> {
         match bytes <= self.words.offset_bytes() {
             true => Ok(Cow::Owned(entry.field.iter().copied().take(to_usize(bytes)).collect())),
@@ -253,19 +253,19 @@ impl<'a> TiffValues<'a> {
         value_width(self.kind).map_or(0, |width| self.bytes.len() / to_usize(width))
     }
 
-    /// Whether there are none.
+    /// Returns whether there are no values.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Value `at`, an unsigned integer.
+    /// Value `at`, as an unsigned integer.
     #[must_use]
     pub fn integer(&self, at: usize) -> Option<u64> {
         self.value(at, to_usize(integer_width(self.kind)?)).map(|bytes| self.words.uint(bytes))
     }
 
-    /// Value `at` as a float, of integers, rationals and floats.
+    /// Value `at` as a float; for integers, rationals and floats.
     #[must_use]
     #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation, reason = "colours need few digits")]
     pub fn float(&self, at: usize) -> Option<f64> {
@@ -281,26 +281,26 @@ impl<'a> TiffValues<'a> {
         }
     }
 
-    /// All values of float64; `None` if they are of another type.
+    /// All values, if their type is float64, else `None`.
     #[must_use]
     pub fn doubles(&self) -> Option<Vec<f64>> {
         (self.kind == 12).then(|| (0..self.len()).filter_map(|at| self.float(at)).collect())
     }
 
-    /// The text up to the first zero; `None` if it is no text.
+    /// The text up to the first zero; `None` if the values are not text.
     #[must_use]
     pub fn text(&self) -> Option<String> {
         let text = self.bytes.split(|&byte| byte == 0).next().unwrap_or_default();
         matches!(self.kind, 1 | 2 | 7).then(|| String::from_utf8_lossy(text).trim().to_owned())
     }
 
-    /// Their bytes, as in the file.
+    /// The bytes of the values, as in the file.
     #[must_use]
     pub fn into_bytes(self) -> Cow<'a, [u8]> {
         self.bytes
     }
 
-    /// The value that the first `count` of them have; `None` if they differ.
+    /// The common value of the first `count` values; `None` if they differ.
     #[must_use]
     pub fn same(&self, count: usize) -> Option<u64> {
         let first = self.integer(0)?;
@@ -312,8 +312,8 @@ impl<'a> TiffValues<'a> {
     }
 }
 
-/// Bytes of one integer of a type; `None` if it is of another type. Some writers give a signed type to a number
-/// that is never negative, whose bytes are those of the unsigned one.
+/// Bytes of one integer of a type; `None` if the type is not an integer. Some writers use a signed type for a
+/// number that is never negative: its bytes equal the unsigned number's.
 const fn integer_width(kind: u16) -> Option<u64> {
     match kind {
         1 | 3 | 4 | 6 | 7 | 8 | 9 | 13 | 16 | 17 | 18 => value_width(kind),
@@ -332,14 +332,14 @@ const fn value_width(kind: u16) -> Option<u64> {
     })
 }
 
-/// Whether a file that begins with `head` is a TIFF.
+/// Returns whether a file that begins with `head` is a TIFF.
 #[must_use]
 pub fn is_tiff(head: &[u8]) -> bool {
     TiffWords::of(head).is_some()
 }
 
 impl TiffWords {
-    /// Those of a file that begins with `head`; `None` if it is no TIFF.
+    /// The byte order and widths of a file that begins with `head`; `None` if it is not a TIFF.
     fn of(head: &[u8]) -> Option<Self> {
         let (big_endian, big_tiff) = match head.get(..4)? {
             b"II\x2a\0" => (false, false),
@@ -357,12 +357,12 @@ impl TiffWords {
         if self.big_endian { bytes.iter().fold(0, push) } else { bytes.iter().rev().fold(0, push) }
     }
 
-    /// The offset of the first directory; `None` if `head` does not reach so far.
+    /// The offset of the first directory; `None` if `head` is too short.
     fn first(self, head: &[u8]) -> Option<u64> {
         head.get(if self.big_tiff { 8..16 } else { 4..8 }).map(|bytes| self.uint(bytes))
     }
 
-    /// Bytes of the number of entries that a directory begins with.
+    /// Bytes of the number of entries at the start of a directory.
     const fn count_bytes(self) -> u64 {
         if self.big_tiff { 8 } else { 2 }
     }
@@ -372,12 +372,12 @@ impl TiffWords {
         if self.big_tiff { 20 } else { 12 }
     }
 
-    /// Bytes of an offset, such as that of the next directory, and of an entry's field.
+    /// Bytes of an offset, such as the link to the next directory, and of an entry's field.
     const fn offset_bytes(self) -> u64 {
         if self.big_tiff { 8 } else { 4 }
     }
 
-    /// An entry out of its bytes; `None` if those are too few.
+    /// Parses an entry; `None` if there are too few bytes.
     fn entry(self, bytes: &[u8]) -> Option<TiffEntry> {
         let (head, value) = bytes.split_at_checked(if self.big_tiff { 12 } else { 8 })?;
         let short = |range| head.get(range).and_then(|bytes| u16::try_from(self.uint(bytes)).ok());

@@ -1,8 +1,8 @@
-//! Agreement between the parts of a dataset: a record, its row in the index, the schema, the
+//! Checks agreement between the parts of a dataset: a record, its row in the index, the schema, the
 //! manifest (spec §2.2, §2.3, §3.3, §8).
 //!
-//! A length or a value that is stored in two places is always compared. Readers that each trusted
-//! another place would read different datasets from the same bytes.
+//! A length or a value that is stored in two places is always compared: two readers that trusted
+//! different places would read different datasets from the same bytes.
 
 use crate::codec_id::Codec;
 use crate::descriptor::ArrayDescriptor;
@@ -17,7 +17,7 @@ use crate::schema::{Field, FieldKind, Metadata, Schema};
 use std::fmt;
 
 impl Index {
-    /// Compares the frame of record `i` with its row, and with the number of the shard.
+    /// Compares the frame of record `i` with its row and with the number of the shard.
     ///
     /// # Errors
     /// `Format` if they disagree, or if there is no such row.
@@ -67,8 +67,8 @@ impl Index {
 }
 
 impl Manifest {
-    /// Compares an open shard with its manifest entry: everything that can be compared without
-    /// reading the whole file.
+    /// Compares an open shard with its manifest entry, as far as possible without reading the whole
+    /// file.
     ///
     /// # Errors
     /// `Format` if they disagree on dataset, number, size, samples, footer or schema, or if there
@@ -95,8 +95,8 @@ impl Manifest {
 }
 
 impl Record<'_> {
-    /// Checks what only the schema can tell: the number of fields and scalars, and for each field
-    /// its codec and descriptor.
+    /// Checks a record against the schema: the number of fields and scalars, and the codec and
+    /// descriptor of each field.
     ///
     /// # Errors
     /// `Format` if the record does not fit the schema; `Limit` if an array is over the limits.

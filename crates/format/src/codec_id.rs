@@ -4,7 +4,7 @@ use crate::error::{Error, Result};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// How the stored bytes of one field value are coded.
+/// Codec of the stored bytes of one field value.
 ///
 /// ```
 /// use shardpack_format::Codec;
@@ -15,7 +15,7 @@ use std::fmt;
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
 pub enum Codec {
-    /// The bytes themselves.
+    /// No coding: the bytes of the value.
     Raw,
     /// One or more standard zstd frames, each with its content size.
     Zstd,
@@ -40,7 +40,7 @@ impl Codec {
     /// The codec with this code.
     ///
     /// # Errors
-    /// `Format` if there is none.
+    /// `Format` if no codec has it.
     pub fn from_code(code: u8) -> Result<Self> {
         match code {
             1 => Ok(Self::Raw),
@@ -51,7 +51,7 @@ impl Codec {
         }
     }
 
-    /// Name, as the recipe spells it.
+    /// Name in recipes.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {

@@ -1,4 +1,4 @@
-//! The array descriptor: what the stored bytes of an array field mean (spec §4.2).
+//! The array descriptor: the meaning of the stored bytes of an array field (spec §4.2).
 
 use crate::bytes::Cursor;
 use crate::dtype::Dtype;
@@ -8,7 +8,7 @@ use crate::limits::Limits;
 /// Most axes of an array.
 pub const MAX_RANK: u8 = 8;
 
-/// How stored elements become values again (spec §4.3).
+/// Conversion of stored elements to values (spec §4.3).
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum Transform {
@@ -16,7 +16,7 @@ pub enum Transform {
     None,
     /// Stored as float16, decoded to `decoded` (float32, or float16) exactly.
     F16,
-    /// Stored as an integer type, decoded by conversion; exact, because the writer checked it.
+    /// Stored as an integer type, decoded by conversion. Exact: the writer checks that.
     Integer,
     /// Stored as unsigned integers `q` of `bits` bits: value = `offset[band] + q × scale[band]`.
     /// Multiplication and addition each round to float32. `band` is the index along the last axis
@@ -62,7 +62,7 @@ pub struct Codes {
 }
 
 impl Codes {
-    /// Whether no pattern is reserved.
+    /// Returns whether no pattern is reserved.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
@@ -76,14 +76,14 @@ impl Codes {
 /// Order of the axes in the stored bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
 pub enum Layout {
-    /// As the shape says, C-contiguous: `[height, width, channels]`.
+    /// Order of the shape, C-contiguous: `[height, width, channels]`.
     #[default]
     AsShape,
     /// The last axis first: `[channels, height, width]`.
     BandMajor,
 }
 
-/// What the stored bytes of one array mean.
+/// Meaning of the stored bytes of one array.
 ///
 /// ```
 /// use shardpack_format::{ArrayDescriptor, Dtype, Limits};
@@ -99,16 +99,16 @@ pub struct ArrayDescriptor {
     pub decoded: Dtype,
     /// Type of the elements in the payload after decompression.
     pub stored: Dtype,
-    /// From stored elements to values.
+    /// Conversion of stored elements to values.
     pub transform: Transform,
-    /// Whether each stored element (one or two bytes wide) is the zigzag-coded wrapping difference
-    /// from the band before it (spec §4.4).
+    /// Each stored element (one or two bytes wide) is the zigzag-coded wrapping difference from the
+    /// previous band (spec §4.4).
     pub band_difference: bool,
     /// Order of the axes of the payload.
     pub layout: Layout,
     /// Shape, outermost axis first: `[height, width, channels]` for a cube.
     pub shape: Vec<u64>,
-    /// The value that means "nothing was measured here", in decoded units.
+    /// The no-data value, which marks missing measurements, in decoded units.
     pub no_data: Option<f64>,
     /// Reserved patterns.
     pub codes: Codes,
@@ -160,7 +160,7 @@ impl ArrayDescriptor {
         self.decoded.array_bytes(&self.shape)
     }
 
-    /// Whether the decoded values equal the original ones, bit for bit.
+    /// Returns whether the decoded values equal the original values, bit for bit.
     #[must_use]
     pub const fn is_lossless(&self) -> bool {
         match self.transform {
@@ -249,7 +249,7 @@ impl ArrayDescriptor {
             1 => Transform::F16,
             2 => Transform::Integer,
             3 => {
-                // Compare with the bytes at hand before anything is allocated.
+                // Compare with the available bytes before allocating.
                 let bands = shape.last().copied().unwrap_or(1);
                 let table_bytes = bands
                     .checked_mul(4)
@@ -275,7 +275,7 @@ impl ArrayDescriptor {
         Ok(out)
     }
 
-    /// The rules about how the parts fit together, shared by `encode` and `parse`.
+    /// Checks that the parts fit together, for `encode` and `parse`.
     fn check(&self) -> std::result::Result<(), (&'static str, &'static str, String)> {
         let pair = || format!("{} stored for {}", self.stored, self.decoded);
         let integer = |d: Dtype| !d.is_float() && d != Dtype::Bool;

@@ -32,7 +32,7 @@ macro_rules! dtypes {
             /// The type with this code.
             ///
             /// # Errors
-            /// `Format` if no type has it.
+            /// `Format` if no type has this code.
             pub fn from_code(code: u8) -> Result<Self> {
                 match code {
                     $($code => Ok(Dtype::$name),)*
@@ -52,7 +52,7 @@ macro_rules! dtypes {
                 match self { $(Dtype::$name => $size,)* }
             }
 
-            /// Name, as NumPy spells it.
+            /// Name in NumPy.
             #[must_use]
             pub const fn name(self) -> &'static str {
                 match self { $(Dtype::$name => $text,)* }
@@ -89,7 +89,7 @@ dtypes! {
 }
 
 impl Dtype {
-    /// Whether this is one of the three floating-point types.
+    /// Returns whether this is one of the three floating-point types.
     #[must_use]
     pub const fn is_float(self) -> bool {
         matches!(self, Self::F16 | Self::F32 | Self::F64)
@@ -98,8 +98,8 @@ impl Dtype {
     /// Bytes of a dense array of this type: 0 if an axis is 0.
     ///
     /// # Errors
-    /// `Format` if the product of the element size and all axes overflows 64 bits. Axes of length 0
-    /// are left out of the product, so the order of the axes does not matter and an empty array
+    /// `Format` if the product of the element size and all axes overflows 64 bits. The product
+    /// skips axes of length 0, so that the order of the axes does not matter and an empty array
     /// cannot hide an absurd axis.
     pub fn array_bytes(self, shape: &[u64]) -> Result<u64> {
         let bytes = shape

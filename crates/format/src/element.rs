@@ -1,4 +1,5 @@
-//! Element types in memory: those of files (spec §4.1), and bfloat16, which no file holds.
+//! Element types in memory: the element types of files (spec §4.1), and bfloat16, which files do
+//! not have.
 
 use crate::dtype::Dtype;
 use crate::error::Result;
@@ -15,7 +16,7 @@ use std::fmt;
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum ElementType {
-    /// One that files have.
+    /// An element type of files.
     Dtype(Dtype),
     /// bfloat16: the upper half of a float32.
     Bf16,
@@ -33,7 +34,7 @@ impl ElementType {
         Self::all().find(|element| element.name() == name)
     }
 
-    /// Name, as NumPy and PyTorch spell it.
+    /// Name in NumPy and PyTorch.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -67,7 +68,7 @@ impl ElementType {
     pub fn array_bytes(self, shape: &[u64]) -> Result<u64> {
         match self {
             Self::Dtype(dtype) => dtype.array_bytes(shape),
-            // As large.
+            // float16 has the same size.
             Self::Bf16 => Dtype::F16.array_bytes(shape),
         }
     }

@@ -1,4 +1,4 @@
-//! What can be wrong with bytes: one error type, with the place where it was found.
+//! Errors in bytes: one error type, with the place of the error.
 
 use crate::visible::visible;
 use crate::{Hint, Setting};
@@ -7,12 +7,12 @@ use std::fmt;
 /// Result of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Where in a dataset an error was found. Every part is optional, because a parser knows only what
-/// it was given: the caller adds the rest with [`Error::in_file`] and [`Error::in_record`].
+/// Place of an error in a dataset. Every part is optional, because a parser knows only its own
+/// slice: the caller adds the rest with [`Error::in_file`] and [`Error::in_record`].
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Place {
-    /// The file, as the user would name it.
+    /// The file, by the user's name for it.
     pub file: Option<String>,
     /// Record number within the shard, from 0.
     pub record: Option<u64>,
@@ -48,20 +48,20 @@ impl fmt::Display for Place {
     }
 }
 
-/// An error found in bytes, or in a request to lay bytes out.
+/// An error in bytes, or in a request to lay bytes out.
 #[derive(Debug, Clone, thiserror::Error, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Error {
     /// The bytes break the specification.
     #[error("{place}{}: expected {}, found {}", visible(what), visible(expected), visible(found))]
     Format {
-        /// Where.
+        /// Place of the error.
         place: Box<Place>,
         /// The part of the layout, in the words of the specification.
         what: String,
-        /// What the specification requires.
+        /// The requirement of the specification.
         expected: String,
-        /// What was found.
+        /// The found value.
         found: String,
         /// A next step.
         hint: Option<Box<Hint>>,
@@ -70,45 +70,45 @@ pub enum Error {
     /// allow.
     #[error("{place}{} is over the limit `{name}`: {found} > {limit}", visible(what))]
     Limit {
-        /// Where.
+        /// Place of the error.
         place: Box<Place>,
-        /// The quantity.
+        /// The limited quantity.
         what: String,
         /// Name of the field of `Limits`.
         name: &'static str,
         /// The limit.
         limit: u64,
-        /// What was requested.
+        /// The requested amount.
         found: u64,
     },
-    /// The caller asked for something that the layout cannot hold.
+    /// The caller's request does not fit the layout.
     #[error("{}: expected {}, found {}", visible(what), visible(expected), visible(found))]
     Usage {
         /// The argument.
         what: String,
-        /// What it may be.
+        /// The allowed values.
         expected: String,
-        /// What it was.
+        /// The given value.
         found: String,
         /// A next step.
         hint: Option<Hint>,
     },
-    /// Something happened that the code rules out, whatever the bytes are: a defect of this
-    /// project.
+    /// A state that the code rules out for all input: a defect of this project.
     #[error("{place}internal error: {}: expected {}, found {}", visible(what), visible(expected), visible(found))]
     Internal {
-        /// Where, as far as it is known.
+        /// Place, as far as known.
         place: Box<Place>,
         /// The operation, or the value concerned.
         what: String,
-        /// What the code relies on.
+        /// The assumption of the code.
         expected: String,
-        /// What it found.
+        /// The actual value.
         found: String,
     },
 }
 
-/// The option that raises a limit. No dataset of ours comes near a limit without one.
+/// Hint with the option that raises a limit. Limits without an option are far above any real
+/// dataset.
 fn raise(limit: &'static str) -> Option<Hint> {
     let option = match limit {
         "max_record_bytes" | "max_decoded_bytes" | "max_run_bytes" => "max_record",
@@ -144,7 +144,8 @@ impl Error {
         Self::Usage { what: what.into(), expected: expected.to_string(), found: found.to_string(), hint: None }
     }
 
-    /// With a next step, if it is a [`Error::Usage`] or a [`Error::Format`]: the others have theirs.
+    /// Adds a next step to a [`Error::Usage`] or a [`Error::Format`]; the other kinds have a fixed
+    /// one.
     ///
     /// ```
     /// use shardpack_format::{Error, Hint, Setting, Voice};
@@ -163,7 +164,7 @@ impl Error {
         self
     }
 
-    /// What to do next. It is no part of the text of the error: who shows it says how options are
+    /// The next step. It is not part of the error's text: the front end decides how options are
     /// spelled ([`Hint::told`]).
     #[must_use]
     pub fn hint(&self) -> Option<Hint> {
@@ -236,7 +237,7 @@ impl Error {
         self
     }
 
-    /// Adds `base` to the offset, which so far counted from the start of the parsed slice.
+    /// Adds `base` to the offset, which counts from the start of the parsed slice.
     #[must_use]
     pub fn at(mut self, base: u64) -> Self {
         if let Some(place) = self.place_mut() {
@@ -257,9 +258,9 @@ pub fn panic_text(panic: &(dyn std::any::Any + Send)) -> &str {
     text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("a panic")
 }
 
-/// Stops at a state that the code excludes, whatever the input: the one place where the libraries panic.
+/// Panics at a state that the code excludes for all input: the only place where the libraries panic.
 ///
-/// Threads of a pool catch the panic at their edge and hand it on with [`Error::panicked`].
+/// Threads of a pool catch the panic at their edge and pass it on with [`Error::panicked`].
 ///
 /// # Panics
 ///

@@ -1,5 +1,5 @@
-//! The common face of the errors of all crates: the family, the next steps, and the failed call of the
-//! system. A front end asks an error for these, and knows no type of it.
+//! The common interface of the errors of all crates: the family, the next steps, and the failed call
+//! of the system. A front end uses it without knowing the types of the errors.
 
 use crate::{Error, Hint, Hinted, Voice};
 use std::io;
@@ -11,11 +11,11 @@ use std::path::Path;
 pub enum ErrorKind {
     /// The system: a missing file, a full disk, a store that does not answer.
     Io,
-    /// The bytes of a file are damaged, or not what they say they are.
+    /// The bytes of a file are damaged or contradict each other.
     Format,
     /// A file asks for more than the limits allow.
     Limit,
-    /// An argument does not fit, or another error that a program has passed on.
+    /// An argument is not valid, or a program has passed on an error of its own.
     Usage,
     /// Another process holds the dataset.
     Busy,
@@ -33,7 +33,8 @@ impl ErrorKind {
     }
 }
 
-/// An error that a front end can show and act on. An error with a cause of another crate asks the cause.
+/// An error that a front end can show and act on. An error with a cause from another crate delegates to
+/// the cause.
 ///
 /// ```
 /// use shardpack_format::{Error, ErrorKind, Explain};
@@ -45,10 +46,10 @@ pub trait Explain: std::error::Error {
     /// The family.
     fn kind(&self) -> ErrorKind;
 
-    /// The next steps, which are no part of the text.
+    /// The next steps, which are not part of the text.
     fn hints(&self) -> Vec<Hint>;
 
-    /// The text, with options as `voice` spells them.
+    /// The text, with options spelled for `voice`.
     fn told(&self, voice: Voice) -> String {
         let _ = voice;
         self.to_string()
@@ -85,7 +86,7 @@ impl<'e> SystemError<'e> {
         Self { text, path: None, code, kind: answer.kind() }
     }
 
-    /// With the operation, as a verb, and its file.
+    /// Adds the operation, as a verb, and its file.
     #[must_use]
     pub fn doing(self, action: &str, path: &'e Path) -> Self {
         Self { text: format!("cannot {action}: {}", self.text), path: Some(path), ..self }

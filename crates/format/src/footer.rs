@@ -8,14 +8,14 @@ use crate::limits::Limits;
 /// Size of the footer in bytes; it ends the file.
 pub const FOOTER_BYTES: u64 = FOOTER_LEN as u64;
 const FOOTER_LEN: usize = 128;
-/// How many bytes a reader fetches from the end of an unknown shard: the footer and, for most
-/// shards, the whole index.
+/// Bytes that a reader fetches from the end of an unknown shard: the footer and, for most shards,
+/// the whole index.
 pub const TAIL_BYTES: u64 = 64 << 10;
 const FOOTER_MAGIC: [u8; 8] = *b"SHRDFOOT";
 const END_MAGIC: [u8; 8] = *b"\x1a\n\rDRHS\x89";
 const CRC_AT: usize = 116;
 
-/// Where the parts of a shard are.
+/// Places of the parts of a shard.
 ///
 /// ```
 /// use shardpack_format::{DatasetId, Footer, Identity, Limits};
@@ -27,7 +27,7 @@ const CRC_AT: usize = 116;
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Footer {
-    /// The same as in the header.
+    /// The identity, equal to the header's.
     pub identity: Identity,
     /// Number of records.
     pub record_count: u64,
@@ -129,7 +129,7 @@ impl Footer {
         Ok(footer)
     }
 
-    /// Compares with the header of the same file.
+    /// Compares the footer with the header of the same file.
     ///
     /// ```
     /// use shardpack_format::{DatasetId, Footer, Identity};

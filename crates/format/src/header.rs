@@ -46,7 +46,7 @@ impl std::str::FromStr for DatasetId {
     }
 }
 
-/// What both header and footer say about a shard.
+/// The identity of a shard, stored in both header and footer.
 ///
 /// ```
 /// use shardpack_format::{DatasetId, Identity};
@@ -92,7 +92,7 @@ impl Identity {
         }
     }
 
-    /// The 52 bytes after the magic, the same in header and footer.
+    /// Appends the 52 bytes that follow the magic in both header and footer.
     pub(crate) fn encode(&self, out: &mut Vec<u8>) {
         out.extend(self.major.to_le_bytes());
         out.extend(self.minor.to_le_bytes());
@@ -153,7 +153,7 @@ impl Identity {
     }
 }
 
-/// Compares the CRC32 stored at `at` with that of the bytes before it.
+/// Compares the CRC32 stored at `at` with the CRC32 of the bytes before it.
 pub(crate) fn check_crc(what: &'static str, bytes: &[u8], at: usize) -> Result<()> {
     let mut cur = Cursor::new(bytes, what);
     let computed = crc32fast::hash(cur.take(at as u64)?);

@@ -1,4 +1,4 @@
-//! Next steps as values: whoever shows one says how options are spelled there.
+//! Next steps as values: each front end spells the options in its own way.
 
 use crate::plain_url::plain_urls;
 use crate::visible::visible_lines;
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::fmt;
 
-/// Who is told: each spells an option in a way of its own.
+/// The front end that shows a hint. Each spells options in its own way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Voice {
     /// A program in Rust: `max_error = 0.5`, after the field of the options.
@@ -20,27 +20,27 @@ pub enum Voice {
 /// An option, and perhaps its value.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Setting {
-    /// Its name, with `_` between words, as the options of `pack` are named.
+    /// Its name, with `_` between words, like the options of `pack`.
     option: Cow<'static, str>,
-    /// Its name in Rust, if that is another.
+    /// Its name in Rust, if different.
     field: Option<Cow<'static, str>>,
-    /// Its name in Python, if that is another.
+    /// Its name in Python, if different.
     keyword: Option<Cow<'static, str>>,
     given: Given,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 enum Given {
-    /// The option itself is meant.
+    /// The option without a value.
     Nothing,
     On,
     Word(String),
-    /// A number, or a stand-in for a value such as `E`.
+    /// A number, or a placeholder such as `E`.
     Bare(Cow<'static, str>),
 }
 
 impl Setting {
-    /// The option, whatever its value is.
+    /// The option without a value.
     #[must_use]
     pub const fn named(option: &'static str) -> Self {
         Self::of(option, Given::Nothing)
@@ -62,7 +62,7 @@ impl Setting {
         Self::of(option, Given::Bare(Cow::Owned(value.to_string())))
     }
 
-    /// The option with any value, for which a name stands: `E`, `FILE`.
+    /// The option with a placeholder for its value: `E`, `FILE`.
     #[must_use]
     pub const fn any(option: &'static str, stand_in: &'static str) -> Self {
         Self::of(option, Given::Bare(Cow::Borrowed(stand_in)))
@@ -72,20 +72,20 @@ impl Setting {
         Self { option: Cow::Borrowed(option), field: None, keyword: None, given }
     }
 
-    /// With its name in Rust, where the front ends have a name of their own: `max_record_bytes` of
-    /// the limits is the option `max_record`.
+    /// Sets the name in Rust, if it differs from the option: the option `max_record` is
+    /// `max_record_bytes` of the limits.
     #[must_use]
     pub fn in_rust(self, field: &'static str) -> Self {
         Self { field: Some(Cow::Borrowed(field)), ..self }
     }
 
-    /// With its name in Python, where that is a name of its own: `slots` is `prefetch` there.
+    /// Sets the name in Python, if it differs from the option: `slots` is `prefetch` in Python.
     #[must_use]
     pub fn in_python(self, keyword: &'static str) -> Self {
         Self { keyword: Some(Cow::Borrowed(keyword)), ..self }
     }
 
-    /// The setting as `voice` spells it.
+    /// The setting, spelled for `voice`.
     ///
     /// ```
     /// use shardpack_format::{Setting, Voice};
@@ -120,7 +120,7 @@ impl Setting {
     }
 }
 
-/// What to do next, in words and options.
+/// A next step, in words and options.
 ///
 /// ```
 /// use shardpack_format::{Hint, Setting, Voice};
@@ -138,7 +138,7 @@ enum Part {
     Words(Cow<'static, str>),
     /// Options that are given together.
     Set(Vec<Setting>),
-    /// Words that one front end alone says.
+    /// Words for a single front end.
     Only(Voice, Cow<'static, str>),
 }
 
@@ -153,21 +153,21 @@ impl Hint {
         Self(Vec::new()).and(settings)
     }
 
-    /// With words behind it.
+    /// Appends words.
     #[must_use]
     pub fn then(mut self, words: impl Into<Cow<'static, str>>) -> Self {
         self.0.push(Part::Words(words.into()));
         self
     }
 
-    /// With options behind it.
+    /// Appends options.
     #[must_use]
     pub fn and(mut self, settings: impl IntoIterator<Item = Setting>) -> Self {
         self.0.push(Part::Set(settings.into_iter().collect()));
         self
     }
 
-    /// With words behind it that only `voice` says: of what only its users have.
+    /// Appends words for `voice` only.
     ///
     /// ```
     /// use shardpack_format::{Hint, Voice};
@@ -181,7 +181,7 @@ impl Hint {
         self
     }
 
-    /// The hint as `voice` says it, without a line's `hint:` in front.
+    /// The hint in the words of `voice`, without the prefix `hint:`.
     #[must_use]
     pub fn told(&self, voice: Voice) -> String {
         let part = |part: &Part| match part {
@@ -197,13 +197,13 @@ impl Hint {
         self.0.iter().map(part).collect()
     }
 
-    /// Whether it says nothing.
+    /// Returns whether the hint is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.iter().all(|part| matches!(part, Part::Words(words) | Part::Only(_, words) if words.is_empty()))
     }
 
-    /// The options that it names.
+    /// The options in the hint.
     pub fn options(&self) -> impl Iterator<Item = &str> {
         let sets = self.0.iter().filter_map(|part| match part {
             Part::Words(_) | Part::Only(..) => None,
@@ -213,7 +213,7 @@ impl Hint {
     }
 }
 
-/// As Rust says it.
+/// Spelled for Rust.
 impl fmt::Display for Hint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.told(Voice::Rust))
@@ -232,7 +232,7 @@ impl From<String> for Hint {
     }
 }
 
-/// Something that the user should know, and perhaps what to do about it.
+/// A remark for the user, perhaps with a next step.
 ///
 /// ```
 /// use shardpack_format::{Hint, Note, Setting, Voice};
@@ -242,9 +242,9 @@ impl From<String> for Hint {
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Note {
-    /// What there is to know.
+    /// The remark.
     pub text: String,
-    /// A next step.
+    /// The next step.
     pub hint: Option<Hint>,
 }
 
@@ -254,19 +254,19 @@ impl Note {
         Self { text: text.into(), hint: None }
     }
 
-    /// With a next step.
+    /// Adds a next step.
     #[must_use]
     pub fn with_hint(self, hint: impl Into<Hint>) -> Self {
         Self { hint: Some(hint.into()), ..self }
     }
 
-    /// The same, about a part of the whole.
+    /// Names the part of the whole that the note is about.
     #[must_use]
     pub fn about(self, name: &str) -> Self {
         Self { text: format!("`{}`: {}", name.escape_debug(), self.text), ..self }
     }
 
-    /// The note as `voice` says it; a hint is on a line of its own.
+    /// The note in the words of `voice`, with the hint on a separate line.
     #[must_use]
     pub fn told(&self, voice: Voice) -> String {
         told(&self.text, &self.hint, voice)
@@ -303,26 +303,26 @@ impl From<Note> for Hinted {
     }
 }
 
-/// An error that is a text and a next step, for where there is no type for it. An error of the system
-/// carries one inside.
+/// An error of a text and a next step, for cases without an error type. It can be the inner error of
+/// an [`std::io::Error`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{}", .0.text)]
 pub struct Hinted(Note);
 
 impl Hinted {
-    /// What is wrong, and what to do next.
+    /// An error with its text and its next step.
     pub fn new(text: impl Into<String>, hint: impl Into<Hint>) -> Self {
         Self(Note::new(text).with_hint(hint))
     }
 
-    /// What to do next.
+    /// The next step.
     #[must_use]
     pub fn hint(&self) -> Option<Hint> {
         self.0.hint.clone()
     }
 
-    /// What the error, or one of its causes, says to do next, if it is of this type: what stands
-    /// in an error of the system (`get_ref`) often is.
+    /// The next step of the error or of one of its causes, if one is a [`Hinted`]: the inner error
+    /// of a system error (`get_ref`) often is.
     ///
     /// ```
     /// use shardpack_format::{Hint, Hinted};
@@ -337,8 +337,8 @@ impl Hinted {
     }
 }
 
-/// A text, and hints on lines of their own, as `voice` says them. URLs in it are shown as
-/// [`plain_urls`] does: every error passes here before a user sees it.
+/// A text and hints on separate lines, in the words of `voice`. Hides secrets in URLs with
+/// [`plain_urls`]: every error passes through here before a user sees it.
 ///
 /// ```
 /// use shardpack_format::{Error, Voice, told};
@@ -349,6 +349,6 @@ impl Hinted {
 pub fn told<'a>(text: impl fmt::Display, hints: impl IntoIterator<Item = &'a Hint>, voice: Voice) -> String {
     let hints = hints.into_iter().map(|hint| hint.told(voice)).filter(|hint| !hint.is_empty());
     let text = hints.fold(text.to_string(), |text, hint| format!("{text}\nhint: {hint}"));
-    // Names from files are in most messages, and the texts of parsers repeat them as they are.
+    // Most messages hold names from files, and the texts of parsers repeat them unescaped.
     plain_urls(&visible_lines(&text)).into_owned()
 }

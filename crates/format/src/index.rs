@@ -90,7 +90,7 @@ impl IndexBuilder {
         self.offsets.len() as u64
     }
 
-    /// Whether there is no record yet.
+    /// Returns whether there is no record yet.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.offsets.is_empty()
@@ -102,8 +102,8 @@ impl IndexBuilder {
         self.next_offset
     }
 
-    /// The most bytes that the index of this many records takes, without its metadata. Can be
-    /// computed before the first record is written.
+    /// Most bytes that the index takes for this many records, without its metadata. Can be computed
+    /// before the first record is written.
     ///
     /// ```
     /// use shardpack_format::{IndexBuilder, Schema};
@@ -118,7 +118,7 @@ impl IndexBuilder {
         records.saturating_mul(row).saturating_add(key_bytes).saturating_add(64 * (columns + 3))
     }
 
-    /// The index's bytes, a multiple of 64. `metadata` is an encoded [`Metadata`].
+    /// The bytes of the index, a multiple of 64. `metadata` is an encoded [`Metadata`].
     ///
     /// # Errors
     /// `Usage` if there are 2³² scalar fields or more.
@@ -179,7 +179,7 @@ pub struct Index {
 }
 
 impl Index {
-    /// Checks and takes the bytes between the records and the footer.
+    /// Checks and keeps the bytes between the records and the footer.
     ///
     /// # Errors
     /// `Format` if CRC, counts, lengths, padding, metadata or keys are wrong, or if the records
@@ -189,8 +189,8 @@ impl Index {
         Self::parse_sharing(bytes, footer, limits, None)
     }
 
-    /// Like [`Index::parse`], for one of many shards: metadata with the same bytes as an earlier
-    /// shard's is shared with it.
+    /// Like [`Index::parse`], for one of many shards: shares the metadata of an earlier shard if
+    /// its bytes are the same.
     ///
     /// # Errors
     /// As [`Index::parse`].
@@ -271,8 +271,8 @@ impl Index {
         Ok(index)
     }
 
-    /// Records follow each other without holes or overlaps from the header to the index; keys cover
-    /// the key bytes and are well formed.
+    /// Checks that records follow each other without holes or overlaps from the header to the
+    /// index, and that keys cover the key bytes and are well formed.
     fn check_rows(&self, footer: &Footer) -> Result<()> {
         let mut expected = HEADER_BYTES;
         let mut key_end = 0;
@@ -331,7 +331,7 @@ impl Index {
         self.records
     }
 
-    /// Whether the shard has no record.
+    /// Returns whether the shard has no record.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.records == 0
@@ -343,7 +343,7 @@ impl Index {
         self.metadata.metadata()
     }
 
-    /// The same, for sharing with the indexes of other shards.
+    /// Schema, classes and recipe, for sharing with the indexes of other shards.
     #[must_use]
     pub const fn shared_metadata(&self) -> &SharedMetadata {
         &self.metadata
@@ -369,7 +369,7 @@ impl Index {
     /// Key of record `i`; `None` past the end.
     #[must_use]
     pub fn key(&self, i: u64) -> Option<&str> {
-        // Checked to be UTF-8 when the index was parsed.
+        // Parsing the index has checked that it is UTF-8.
         self.key_bytes(i).and_then(|k| std::str::from_utf8(k).ok())
     }
 
@@ -383,13 +383,13 @@ impl Index {
     #[must_use]
     pub fn scalar(&self, i: u64, position: usize) -> Option<&[u8]> {
         let column = self.column(position)?;
-        // As many elements as there are rows: that was checked when the index was parsed.
+        // Parsing the index has checked that there is one element per row.
         let bytes = column.len().checked_div(usize::try_from(self.len()).ok()?)?;
         let start = usize::try_from(i).ok()?.checked_mul(bytes)?;
         column.get(start..start.checked_add(bytes)?)
     }
 
-    /// Whether the packed scalars of a record equal those of row `i`.
+    /// Returns whether the packed scalars of a record equal the scalars of row `i`.
     #[must_use]
     pub fn scalars_match(&self, i: u64, packed: &[u8]) -> bool {
         let mut rest = packed;

@@ -14,25 +14,25 @@ use std::collections::HashSet;
 use std::fmt;
 use std::marker::PhantomData;
 
-/// What an object counts besides its keys and values: the memory of a small map beyond that of a
-/// number.
+/// Nodes that an object counts in addition to its keys and values: a small map takes that much more
+/// memory than a number.
 const OBJECT_NODES: u64 = 8;
 
 /// Parses `bytes` into `T`, which is an object. First checks the text, with memory for only one
-/// path from the outermost value to the innermost. So the memory for `T` is known to be bounded
-/// before any of it is allocated.
+/// path from the outermost value to the innermost. So the memory for `T` is bounded before any of
+/// it is allocated.
 pub(crate) fn from_slice<T: DeserializeOwned>(what: &'static str, bytes: &[u8], limits: &Limits) -> Result<T> {
     check(what, bytes, limits)?;
     let mut de = serde_json::Deserializer::from_slice(bytes);
     object(&mut de).map_err(|e: serde_json::Error| fail(what, e))
 }
 
-/// Checks that `bytes` are one strict JSON text, like the value of a `json` field. Takes memory for
-/// the keys of the objects that are open at the same time, and for no values.
+/// Checks that `bytes` are one strict JSON text, like the value of a `json` field. Allocates memory
+/// only for the keys of the currently open objects.
 ///
 /// # Errors
-/// `Format` if they are not, or if they nest deeper than [`Limits::max_json_depth`]; `Limit` if
-/// they hold more than [`Limits::max_json_nodes`].
+/// `Format` if they are not strict JSON, or if they nest deeper than [`Limits::max_json_depth`];
+/// `Limit` if they hold more than [`Limits::max_json_nodes`].
 ///
 /// ```
 /// use shardpack_format::{Limits, check_json};

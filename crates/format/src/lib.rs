@@ -1,8 +1,8 @@
 //! The shardpack byte layout: parse and lay out headers, records, indexes, footers and manifests.
 //!
 //! Layout only: no I/O, no threads, no codec libraries, no `unsafe`. Each module names the section
-//! of `format-spec/` that it implements. Every parser takes bytes from strangers: it never panics
-//! and allocates nothing that [`Limits`] has not allowed.
+//! of `format-spec/` that it implements. Parsers take untrusted bytes: they never panic, and
+//! allocate nothing beyond [`Limits`].
 #![forbid(unsafe_code)]
 #![deny(clippy::indexing_slicing)]
 

@@ -1,8 +1,8 @@
-//! Upper bounds on what a file may ask for, checked before anything is allocated.
+//! Upper bounds on the sizes that a file may request, checked before anything is allocated.
 
 use crate::error::{Error, Result};
 
-/// How much a reader may allocate or walk for a file that it does not trust.
+/// Limits on the memory and work of a reader for an untrusted file.
 ///
 /// Every size from a file is compared with one of these before memory is allocated for it. The
 /// defaults suit data from strangers. Raise single fields for your own files.
@@ -28,8 +28,8 @@ pub struct Limits {
     /// Largest ratio of decoded to stored bytes of a field, for fields that decode to more than 1
     /// MiB. Bytes of runs are limited by `max_run_bytes` instead. Default 1000.
     pub max_expansion: u64,
-    /// Most decoded bytes of a field that runs of one value may stand for, unless they are at most
-    /// `max_expansion` times its stored bytes: 32 bytes of a chunk can say that 4 MiB are zero.
+    /// Most decoded bytes of a field that runs of one value may expand to, unless they are at most
+    /// `max_expansion` times its stored bytes: 32 bytes of a chunk can encode 4 MiB of zeros.
     /// Default 512 MiB, an empty mask of 23,170 × 23,170 pixels. For a region, only its own runs
     /// count.
     pub max_run_bytes: u64,
@@ -38,9 +38,8 @@ pub struct Limits {
     /// Most levels of nesting in JSON. Default 16.
     pub max_json_depth: u64,
     /// Most nodes of one JSON text: each value and each key counts one, each object eight more. The
-    /// memory that a text takes depends on its nodes, not on its bytes. Default 2²² (4,194,304),
-    /// which is enough for a manifest of 200,000 shards, or about 400 MiB of the worst possible
-    /// text.
+    /// memory of a parsed text depends on its nodes, not on its bytes. Default 2²² (4,194,304),
+    /// enough for a manifest of 200,000 shards, or about 400 MiB of the worst possible text.
     pub max_json_nodes: u64,
     /// Most fields in a schema. Default 1,024.
     pub max_fields: u64,
@@ -90,8 +89,9 @@ impl Limits {
         }
     }
 
-    /// Fails if the pixels of a picture of `stored` bytes take too many: formats of pictures compress a plain
-    /// surface a thousandfold, and a pixel of one bit becomes 24. From 1 MiB on, 24 times `max_expansion`.
+    /// Fails if the decoded pixels of a picture of `stored` bytes take too many bytes. From 1 MiB on, the
+    /// limit is 24 times `max_expansion`: picture formats compress a plain surface a thousandfold, and a
+    /// pixel of one bit becomes 24.
     ///
     /// ```
     /// let limits = shardpack_format::Limits::default();
@@ -109,7 +109,7 @@ impl Limits {
         Ok(())
     }
 
-    /// Fails if runs of one value stand for too many bytes of a field that takes `stored` bytes.
+    /// Fails if runs of one value expand to too many bytes of a field of `stored` bytes.
     ///
     /// ```
     /// use shardpack_format::Limits;

@@ -1,4 +1,4 @@
-//! The manifest: what a dataset is, as JSON next to its shards (spec §3.3).
+//! The manifest: the description of a dataset, as JSON next to its shards (spec §3.3).
 
 use crate::error::{Error, Result};
 use crate::footer::FOOTER_BYTES;
@@ -19,9 +19,9 @@ const GENERATION: &str = "shardpack_generation";
 /// The version of the manifest of a later generation.
 const GROWN_VERSION: &str = "1.1";
 
-/// More than the text of any [`ShardEntry`] takes.
+/// Upper bound on the text of a [`ShardEntry`].
 const BYTES_PER_SHARD: u64 = 320;
-/// What a [`ShardEntry`] counts: itself, five keys and their values, and eight for being an object.
+/// Nodes of a [`ShardEntry`]: itself, five keys and their values, and eight for being an object.
 const NODES_PER_SHARD: u64 = 19;
 
 /// A dataset: its schema, recipe, fidelity figures, and the shards.
@@ -50,7 +50,7 @@ pub struct Manifest {
     pub classes: Option<Vec<String>>,
     /// Every option that made the dataset.
     pub recipe: Recipe,
-    /// For each field that was or could have been stored with loss: figures over all samples.
+    /// Figures over all samples for each field that was or could have been stored with loss.
     pub fidelity: Map<String, Value>,
     /// The shards, in order of their numbers: the first is shard 0.
     #[serde(deserialize_with = "json::objects")]
@@ -93,9 +93,8 @@ impl Manifest {
         }
     }
 
-    /// How many shards a manifest with this metadata can list so that a reader with these limits
-    /// accepts it. Each shard is counted with the longest possible numbers, and 1 MiB is reserved
-    /// for the fidelity figures.
+    /// Most shards that a manifest with this metadata can list within these limits. Counts each
+    /// shard with the longest possible numbers, and reserves 1 MiB for the fidelity figures.
     ///
     /// # Errors
     /// As [`Metadata::encode_within`].
@@ -107,20 +106,20 @@ impl Manifest {
         Ok(limits.max_shards.min(by_bytes).min(by_nodes))
     }
 
-    /// Which generation of the dataset this is: 1 as it was packed, one more with each addition or
+    /// Number of this generation of the dataset: 1 after packing, one more with each addition or
     /// removal (spec §3.5).
     #[must_use]
     pub fn generation(&self) -> u32 {
         self.recipe_generation().unwrap_or(1)
     }
 
-    /// The generation that the recipe names, in a manifest that may have one.
+    /// The generation in the recipe, if the version of the manifest allows one.
     fn recipe_generation(&self) -> Option<u32> {
         let number = self.recipe.get(GENERATION).filter(|_| self.version != "1.0")?.as_u64()?;
         u32::try_from(number).ok().filter(|&number| number > 1)
     }
 
-    /// The recipe that the shards repeat: without the number of the generation.
+    /// The recipe without the number of the generation, as the shards repeat it.
     #[must_use]
     pub fn shard_recipe(&self) -> Recipe {
         let mut recipe = self.recipe.clone();
@@ -130,8 +129,7 @@ impl Manifest {
         recipe
     }
 
-    /// The manifest of generation `generation` of the same dataset, still without shards and
-    /// figures.
+    /// The manifest of generation `generation` of this dataset, still without shards and figures.
     #[must_use]
     pub fn following(&self, generation: u32, classes: Option<Vec<String>>) -> Self {
         let mut recipe = self.shard_recipe();
@@ -147,8 +145,8 @@ impl Manifest {
         }
     }
 
-    /// Whether a shard of this dataset may have these classes: the same, or, in a later generation,
-    /// those that were known when it was written, the first of them.
+    /// Returns whether a shard of this dataset may have these classes: all classes, or, in a later
+    /// generation, the first classes, which were known when the shard was written.
     #[must_use]
     pub fn has_classes(&self, of_shard: Option<&[String]>) -> bool {
         let own = self.classes.as_deref();
@@ -158,8 +156,9 @@ impl Manifest {
         }
     }
 
-    /// Whether a shard of this dataset may say that there are `count` shards: as many as there are,
-    /// or, in a later generation, as there were when it was written.
+    /// Returns whether a shard of this dataset may state `count` as the number of shards: the
+    /// current number, or, in a later generation, the number at the time when the shard was
+    /// written.
     #[must_use]
     pub fn has_shards(&self, count: u32) -> bool {
         let own = self.shards.len() as u64;
@@ -172,7 +171,7 @@ impl Manifest {
         self.shards.push(shard);
     }
 
-    /// The file's bytes.
+    /// The bytes of the file.
     ///
     /// # Errors
     /// `Usage` if recipe or fidelity cannot be written as JSON.

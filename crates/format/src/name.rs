@@ -15,8 +15,8 @@ pub fn shard_name(number: u32) -> String {
     format!("shard-{number:05}.shard")
 }
 
-/// The name under which shard `number` is written for generation `generation`, where an older
-/// generation has the plain name.
+/// The name of shard `number` written for generation `generation`, if an older generation has the
+/// plain name.
 ///
 /// ```
 /// assert_eq!(shardpack_format::shard_name_of(7, 2), "shard-00007-0002.shard");
@@ -26,7 +26,7 @@ pub fn shard_name_of(number: u32, generation: u32) -> String {
     format!("shard-{number:05}-{generation:04}.shard")
 }
 
-/// The name under which the manifest of a generation stays (spec §3.5).
+/// The name of the kept manifest of a generation (spec §3.5).
 ///
 /// ```
 /// assert_eq!(shardpack_format::generation_name(1), "manifest-0001.json");
@@ -36,7 +36,7 @@ pub fn generation_name(generation: u32) -> String {
     format!("manifest-{generation:04}.json")
 }
 
-/// The generation in a name that [`generation_name`] makes.
+/// The generation in a name made by [`generation_name`].
 ///
 /// ```
 /// use shardpack_format::generation_of_name;
@@ -49,7 +49,7 @@ pub fn generation_of_name(name: &str) -> Option<u32> {
     (number > 0 && generation_name(number) == name).then_some(number)
 }
 
-/// The generation in a name that [`shard_name_of`] makes.
+/// The generation in a name made by [`shard_name_of`].
 ///
 /// ```
 /// use shardpack_format::generation_of_shard_name;

@@ -1,15 +1,15 @@
-//! URLs as messages may show them: without a user, a password or a query, where tokens and
-//! signatures stand.
+//! Hides secrets of URLs in messages: the user, the password, and the query, which may hold tokens
+//! and signatures.
 
 use std::borrow::Cow;
 
-/// What ends a URL, also one that is not written as a URL has to be.
+/// Characters that end any URL, even a malformed one.
 const SPACES: &[char] = &[' ', '\t', '\n', '\r'];
-/// What ends a URL in a text, behind its password.
+/// Characters that end a URL in a text after its password.
 const ENDS: &[char] = &[' ', '\t', '\n', '\r', '`', '"', '\'', '<', '>'];
 
-/// The text, with `…` in place of what may be secret in each of its URLs: user and password, the query
-/// and the fragment. The container of `abfss://container@account…` is no user.
+/// The text, with `…` in place of user and password, query and fragment of each URL, which may be
+/// secret. The container of `abfss://container@account…` is not a user.
 ///
 /// ```
 /// use shardpack_format::plain_urls;
@@ -26,11 +26,11 @@ pub fn plain_urls(text: &str) -> Cow<'_, str> {
     while let Some((before, after)) = rest.split_once("://") {
         out.push_str(before);
         out.push_str("://");
-        // A password may hold a quote that nobody has escaped: the URL goes on to the last `@` of the word.
+        // A password may hold an unescaped quote: the URL extends to the last `@` of the word.
         let word = after.split(SPACES).next().unwrap_or_default();
         let (secret, open) = word.split_at(word.rfind('@').unwrap_or_default());
         let (url, behind) = after.split_at(secret.len() + open.find(ENDS).unwrap_or(open.len()));
-        // A password may hold a slash that nobody has escaped: all before the last `@` goes.
+        // A password may hold an unescaped slash: hide everything before the last `@`.
         let (place, query) = url.split_at(url.find(['?', '#']).unwrap_or(url.len()));
         let scheme = before.rsplit(|c: char| !c.is_ascii_alphanumeric()).next().unwrap_or_default();
         let is_container = scheme.starts_with("abfs") && !place.split('@').next().unwrap_or_default().contains(':');

@@ -17,8 +17,8 @@ const FIELD_ENTRY_BYTES: u64 = FIELD_ENTRY_LEN as u64;
 pub(crate) const FIELD_ENTRY_LEN: usize = 24;
 const FRAME_CRC_AT: usize = 60;
 
-/// The fixed-size beginning of a record. It is enough to skip the record, or to recognise it if the
-/// index is lost.
+/// The fixed-size beginning of a record. It suffices to skip the record, or to recognise the record
+/// if the index is lost.
 ///
 /// ```
 /// use shardpack_format::{Field, FieldKind, Frame, RecordBuilder, Schema, StoredField};
@@ -40,7 +40,7 @@ pub struct Frame {
     /// Bytes from the start of the frame to the end of the last field value, without the padding
     /// that follows.
     pub record_bytes: u64,
-    /// Bytes of frame and head, a multiple of 64: where the first field value begins.
+    /// Bytes of frame and head, a multiple of 64. The first field value begins there.
     pub head_bytes: u32,
     /// CRC32 of the record after the frame: bytes 64 to `record_bytes`.
     pub body_crc32: u32,
@@ -53,7 +53,7 @@ pub struct Frame {
 }
 
 impl Frame {
-    /// The error for a record whose bytes after the frame have another CRC32.
+    /// The error for a record whose bytes after the frame do not match their CRC32.
     #[must_use]
     pub fn body_differs(&self, computed: u32) -> Error {
         let found = format!("{computed:#010x} (damaged)");
@@ -106,8 +106,8 @@ impl Frame {
         Ok(Self { shard_number, sample_id, record_bytes, head_bytes, body_crc32, field_count, key_bytes, scalar_bytes })
     }
 
-    /// Gives the record in `bytes`, whose frame this is, another sample id. Nothing else of it
-    /// changes, nor does the CRC32 of its body.
+    /// Changes the sample id of this frame and of its record in `bytes`. The rest of the record,
+    /// including the CRC32 of its body, stays the same.
     ///
     /// # Errors
     /// `Usage` if `bytes` are shorter than a frame.
@@ -121,8 +121,8 @@ impl Frame {
         Ok(())
     }
 
-    /// Bytes that the record takes in the shard, including padding. A frame made by hand may claim
-    /// more than there are numbers for; it takes more than any shard has.
+    /// Bytes that the record takes in the shard, including padding. For a forged frame whose length
+    /// would overflow, a number larger than any shard.
     #[must_use]
     pub fn padded_bytes(&self) -> u64 {
         align_up(self.record_bytes).unwrap_or(u64::MAX)
@@ -132,7 +132,7 @@ impl Frame {
 /// One stored field value of a parsed record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FieldValue<'a> {
-    /// How the bytes are coded.
+    /// Codec of the bytes.
     pub codec: Codec,
     /// Bytes after decompression.
     pub decoded_bytes: u64,
@@ -142,7 +142,7 @@ pub struct FieldValue<'a> {
     pub bytes: &'a [u8],
 }
 
-/// Where one stored field value is, as the head of its record says ([`Record::places`]).
+/// Place of one stored field value, from the head of its record ([`Record::places`]).
 ///
 /// ```
 /// use shardpack_format::{Field, FieldKind, Record, RecordBuilder, Schema, StoredField};
@@ -158,7 +158,7 @@ pub struct FieldValue<'a> {
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FieldPlace<'a> {
-    /// How the bytes are coded.
+    /// Codec of the bytes.
     pub codec: Codec,
     /// Bytes after decompression.
     pub decoded_bytes: u64,
@@ -177,7 +177,7 @@ pub struct Record<'a> {
     pub key: &'a str,
     /// The packed scalars, in schema order.
     pub scalars: &'a [u8],
-    /// The stored fields, in schema order; `None` where the sample has no value.
+    /// The stored fields, in schema order; `None` if the sample has no value.
     pub fields: Vec<Option<FieldValue<'a>>>,
 }
 
@@ -195,7 +195,7 @@ impl<'a> Record<'a> {
     }
 
     /// Like [`Record::parse`], but with the frame already read, and without comparing the body's
-    /// CRC32: for a caller who has compared it, or wants to skip that.
+    /// CRC32: for a caller that has compared it or skips the comparison.
     ///
     /// # Errors
     /// As [`Record::parse`].
@@ -205,7 +205,7 @@ impl<'a> Record<'a> {
         }
         let mut cur = Cursor::new(bytes, "record");
         cur.take(FRAME_BYTES)?;
-        // Read the entries first, so that a length is compared with the bytes at hand before
+        // Read the entries first, so that each length is compared with the available bytes before
         // anything is allocated for it.
         let table = cur.take(u64::from(frame.field_count) * FIELD_ENTRY_BYTES)?;
         let scalars = cur.take(u64::from(frame.scalar_bytes))?;
@@ -236,7 +236,7 @@ impl<'a> Record<'a> {
             return Err(Error::format("record head bytes", cur.pos(), frame.head_bytes).at(24));
         }
         for (entry, value) in fields.iter().zip(&mut values) {
-            // Both are `None` where the sample has no value: the one was made from the other.
+            // Both are `None` if the sample has no value, because `value` was made from `entry`.
             let (Some(entry), Some(value)) = (entry, value) else { continue };
             if entry.decoded_bytes > limits.max_decoded_bytes {
                 let limit = limits.max_decoded_bytes;
@@ -252,7 +252,7 @@ impl<'a> Record<'a> {
     }
 
     /// One stored field of a record whose frame was read and whose CRC32 was compared; `None` if
-    /// the sample has no value. Allocates nothing, and reads only what comes before the field: for
+    /// the sample has no value. Allocates nothing, and reads only the parts before the field: for
     /// loaders, which need one or two fields of millions of records.
     ///
     /// # Errors
@@ -318,14 +318,14 @@ impl<'a> Record<'a> {
         Err(Error::usage("stored field", format!("one below {}", frame.field_count), position))
     }
 
-    /// Where the stored fields are, in schema order, read from the first [`Frame::head_bytes`]
-    /// bytes of a record; `None` where the sample has no value. Only the frame's own CRC32 is
-    /// checked: for a reader that takes the values of a large record apart, and compares the CRC32
-    /// of the body when it has them all.
+    /// Places of the stored fields, in schema order, read from the first [`Frame::head_bytes`]
+    /// bytes of a record; `None` if the sample has no value. Only the frame's own CRC32 is checked:
+    /// for a reader that reads the values of a large record separately, and compares the CRC32 of
+    /// the body when it has all of them.
     ///
     /// # Errors
     /// `Format` if the head is too short for its fields, an entry is not valid, or the values do
-    /// not end where the record does.
+    /// not end at the end of the record.
     pub fn places(frame: &Frame, head: &'a [u8]) -> Result<Vec<Option<FieldPlace<'a>>>> {
         let mut head = Cursor::new(head, "record");
         head.take(FRAME_BYTES)?;
@@ -353,7 +353,7 @@ impl<'a> Record<'a> {
         Ok(places)
     }
 
-    /// Compares the CRC32 of the body with the one in the frame.
+    /// Compares the CRC32 of the body with the CRC32 in the frame.
     ///
     /// # Errors
     /// `Format` if they differ, or if `bytes` are too short.
@@ -370,7 +370,8 @@ impl<'a> Record<'a> {
 }
 
 impl Error {
-    /// Names the sample of a damaged record, if its key can still be read: a hint, not a promise.
+    /// Names the sample of a damaged record, if its key can still be read. The key may be damaged
+    /// too.
     fn in_sample_if_known(self, frame: &Frame, bytes: &[u8]) -> Self {
         let limits = Limits::none();
         match Record::parse_trusted(*frame, bytes, &limits) {

@@ -1,4 +1,4 @@
-//! Builds records (spec §2.2): the head, and room for the field values after it.
+//! Builds records (spec §2.2): the head, and space for the field values after it.
 
 use crate::bytes::align_up;
 use crate::codec_id::Codec;
@@ -8,14 +8,14 @@ use crate::record::{FIELD_ENTRY_LEN, FRAME_BYTES, FRAME_LEN, Frame};
 use crate::schema::Schema;
 use std::ops::Range;
 
-/// What a writer declares about one stored field value before it provides the bytes.
+/// A writer's declaration of one stored field value, before it provides the bytes.
 ///
 /// ```
 /// assert_eq!(shardpack_format::StoredField::raw(10).decoded_bytes, 10);
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoredField<'a> {
-    /// How the bytes are coded.
+    /// Codec of the bytes.
     pub codec: Codec,
     /// Bytes as stored.
     pub stored_bytes: u64,
@@ -119,8 +119,8 @@ pub struct RecordBuilder {
 }
 
 impl RecordBuilder {
-    /// Writes the head into `buffer` and makes room for the values. `buffer` is cleared first;
-    /// reuse one to save the allocation.
+    /// Writes the head into `buffer` and reserves space for the values. Clears `buffer` first;
+    /// reuse a buffer to save the allocation.
     ///
     /// `scalars` are the scalar fields, packed little-endian in schema order. `fields` has one
     /// entry for each stored field, `None` if the sample has no value.
@@ -166,8 +166,8 @@ impl RecordBuilder {
     /// ```
     ///
     /// # Errors
-    /// As [`RecordBuilder::new`]; also `Usage` if the bytes of `buffer` from `at` on are not as
-    /// many as the first field declares.
+    /// As [`RecordBuilder::new`]; also `Usage` if the number of bytes of `buffer` from `at` on
+    /// differs from the declared size of the first field.
     #[allow(clippy::too_many_arguments, reason = "those of `new`, and where the value stands")]
     pub fn around(
         buffer: Vec<u8>,
@@ -205,7 +205,7 @@ impl RecordBuilder {
         Ok(Self { bytes, fields, frame, body_bytes })
     }
 
-    /// Where the value of the first stored field will be, in a record with this many stored fields,
+    /// Offset of the first stored field's value in a record with these numbers of stored fields,
     /// bytes of scalars, bytes of all descriptors, and bytes of the key.
     #[must_use]
     pub const fn first_value_at(
@@ -217,7 +217,7 @@ impl RecordBuilder {
         (FRAME_LEN + FIELD_ENTRY_LEN * stored_fields + scalar_bytes + descriptor_bytes + key_bytes).next_multiple_of(64)
     }
 
-    /// Where the bytes of stored field `position` go: exactly `stored_bytes` long, all zero at
+    /// Buffer for the bytes of stored field `position`: exactly `stored_bytes` long, all zero at
     /// first; empty if the field is absent.
     #[must_use]
     pub fn field_mut(&mut self, position: usize) -> &mut [u8] {
@@ -230,8 +230,8 @@ impl RecordBuilder {
     /// Computes the CRC32 and returns the record, padded to a multiple of 64 bytes.
     #[must_use]
     pub fn finish(mut self) -> (Vec<u8>, Frame) {
-        // The record was laid out in these bytes. A part that is not there must not become a CRC32
-        // of nothing.
+        // The record was laid out in these bytes. A missing part must not become the CRC32 of an
+        // empty slice.
         let (place, body) = self.bytes.split_at_mut(FRAME_LEN);
         self.frame.body_crc32 = crc32fast::hash(body.split_at(self.body_bytes).0);
         let mut frame_bytes = Vec::with_capacity(FRAME_LEN);

@@ -1,4 +1,4 @@
-//! The schema: which fields a sample has (spec §3.1), and what a shard says about its dataset (spec
+//! The schema: the fields of a sample (spec §3.1), and a shard's metadata about its dataset (spec
 //! §3.2).
 
 use crate::dtype::Dtype;
@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 use std::collections::HashSet;
 use std::sync::Arc;
 
-/// What a field holds.
+/// Kind of a field's content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
@@ -26,7 +26,7 @@ pub enum FieldKind {
     Json,
     /// Bytes: codec `raw` or `zstd`.
     Bytes,
-    /// One number. It is not in the payload, but in the record's head and in a column of the index.
+    /// One number, stored in the record's head and in a column of the index, not in the payload.
     Scalar,
 }
 
@@ -43,10 +43,10 @@ pub struct Field {
     /// Name, unique in the schema: 1 to 255 bytes of `A–Z a–z 0–9 _ - .`, not beginning with `.` or
     /// `-`.
     pub name: String,
-    /// What it holds.
+    /// Kind of its content.
     #[serde(deserialize_with = "json::choice")]
     pub kind: FieldKind,
-    /// Element type: of scalars only.
+    /// Element type; for scalars only.
     #[serde(default, deserialize_with = "json::some_choice", skip_serializing_if = "Option::is_none")]
     pub dtype: Option<Dtype>,
 }
@@ -85,8 +85,8 @@ impl Schema {
     ///
     /// # Errors
     /// `Format` if a name is not allowed or occurs twice, if a dtype is missing for a scalar or
-    /// given for another kind, or if there are more than 65,535 fields with a payload, which is the
-    /// most that a record can count.
+    /// given for another kind, or if there are more than 65,535 fields with a payload, the most in
+    /// a record.
     pub fn new(fields: Vec<Field>) -> Result<Self> {
         let schema = Self { fields };
         schema.check(&Limits::none())?;
@@ -163,10 +163,10 @@ impl Schema {
     }
 }
 
-/// Every option that made a dataset, as JSON; opaque to this crate.
+/// Every option that made a dataset, as JSON; this crate does not interpret it.
 pub type Recipe = Map<String, Value>;
 
-/// What every shard says about its dataset, so that a lone shard can be understood.
+/// Metadata about the dataset in every shard, so that a lone shard can be read.
 ///
 /// ```
 /// use shardpack_format::{Limits, Metadata};
@@ -180,8 +180,8 @@ pub struct Metadata {
     /// The fields.
     #[serde(deserialize_with = "json::object")]
     pub schema: Schema,
-    /// Names of the classes: the scalar field `label` is an index into this list, from 0. Absent
-    /// without classes.
+    /// Names of the classes: the scalar field `label` is an index into this list, from 0. Absent if
+    /// there are no classes.
     #[serde(default, deserialize_with = "json::some", skip_serializing_if = "Option::is_none")]
     pub classes: Option<Vec<String>>,
     /// Every option that made the dataset.
@@ -192,7 +192,7 @@ pub struct Metadata {
 }
 
 /// The metadata of a shard together with its JSON text. All shards with the same metadata share it
-/// in memory: with many classes it is larger than the rest of an index.
+/// in memory: with many classes, metadata is larger than the rest of an index.
 ///
 /// ```
 /// use shardpack_format::{Limits, Metadata, SharedMetadata};
@@ -206,7 +206,7 @@ pub struct Metadata {
 pub struct SharedMetadata(Arc<(Metadata, Box<[u8]>)>);
 
 impl SharedMetadata {
-    /// Reads the JSON document, or takes `known` if that was read from exactly the same bytes with
+    /// Reads the JSON document, or shares `known` if it was read from exactly the same bytes with
     /// the same limits.
     ///
     /// # Errors
@@ -224,7 +224,7 @@ impl SharedMetadata {
         &self.0.0
     }
 
-    /// Whether both share the same memory: then they are equal without comparing.
+    /// Returns whether both share the same memory, which proves them equal without a comparison.
     #[must_use]
     pub fn is_same(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
@@ -257,7 +257,7 @@ impl Metadata {
     /// ```
     pub fn encode_within(&self, limits: &Limits) -> Result<Vec<u8>> {
         let bytes = self.encode()?;
-        // The reader's own code applies the reader's rules, so none can be forgotten here.
+        // Use the reader's own code, so that no rule of the reader is missing here.
         Self::parse(&bytes, limits)?;
         Ok(bytes)
     }

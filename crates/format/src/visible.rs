@@ -1,16 +1,16 @@
-//! Text that came from data, made safe to show. Every error, note and line of a front end goes
-//! through here.
+//! Makes text from data safe to show. Every error, note and line of a front end passes through
+//! here.
 //!
-//! A name in a file may hold ESC, BEL or a bidirectional override: sent to a terminal as they are,
-//! they move the cursor, rename its window or turn a line around. They are shown by their numbers
-//! instead. Backslashes stay as they are, so text that went through once stays the same.
+//! A name in a file may hold ESC, BEL or a bidirectional override, which can move a terminal's
+//! cursor, rename its window or reverse a line. They are shown by their numbers instead.
+//! Backslashes stay as they are, so a second pass changes nothing.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::path::Path;
 
-/// Whether a terminal would act on this character, or show nothing for it: control characters,
-/// bidirectional ones, zero widths, line separators and tags.
+/// Returns whether a terminal would act on this character or not show it: control characters,
+/// bidirectional controls, zero-width characters, line separators and tags.
 ///
 /// ```
 /// use shardpack_format::is_hidden;
@@ -51,13 +51,13 @@ fn shown(text: &str, stays: impl Fn(char) -> bool, put: impl Fn(char, &mut Strin
     Cow::Owned(out)
 }
 
-/// A path on one line, as [`visible`] shows text: a name with the end of a line in it begins no line of its own.
+/// A path on one line, as [`visible`] shows text: a line end in a name begins no new line.
 #[must_use]
 pub fn visible_path(path: &Path) -> String {
     visible(&path.to_string_lossy()).into_owned()
 }
 
-/// The text on one line, every hidden character by its number.
+/// The text on one line, with every hidden character replaced by its number.
 ///
 /// ```
 /// use shardpack_format::visible;
@@ -69,7 +69,7 @@ pub fn visible(text: &str) -> Cow<'_, str> {
     shown(text, |_| false, |c, out| out.extend(c.escape_debug()))
 }
 
-/// The same of several lines, whose ends and tabulators stay.
+/// As [`visible`], but keeps line ends and tabs.
 ///
 /// ```
 /// assert_eq!(shardpack_format::visible_lines("a\tb\n\x07"), "a\tb\n\\u{7}");
@@ -79,7 +79,8 @@ pub fn visible_lines(text: &str) -> Cow<'_, str> {
     shown(text, |c| matches!(c, '\n' | '\t'), |c, out| out.extend(c.escape_debug()))
 }
 
-/// The same of a JSON text, which stays the same JSON: hidden characters stand in strings alone.
+/// As [`visible`], for a JSON text, whose value stays the same: hidden characters occur only in
+/// strings.
 ///
 /// ```
 /// assert_eq!(shardpack_format::visible_json("[\"\u{9b}\u{e0041}\"]\n"), "[\"\\u009b\\udb40\\udc41\"]\n");

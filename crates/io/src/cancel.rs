@@ -9,7 +9,7 @@ thread_local! {
     static CANCEL: RefCell<Option<Arc<AtomicBool>>> = const { RefCell::new(None) };
 }
 
-/// Puts the flag of before back, also after a panic.
+/// Restores the previous flag, also after a panic.
 struct Restore(Option<Arc<AtomicBool>>);
 
 impl Drop for Restore {
@@ -31,19 +31,19 @@ pub fn cancellable<R>(cancel: &Arc<AtomicBool>, work: impl FnOnce() -> R) -> R {
     with_cancel_flag(Some(Arc::clone(cancel)), work)
 }
 
-/// As [`cancellable`], with the flag of another thread, if that has one ([`cancel_flag`]).
+/// As [`cancellable`], with the flag of another thread, if any ([`cancel_flag`]).
 pub fn with_cancel_flag<R>(cancel: Option<Arc<AtomicBool>>, work: impl FnOnce() -> R) -> R {
     let _restore = Restore(CANCEL.replace(cancel));
     work()
 }
 
-/// The flag of this thread, for the threads that help it.
+/// The flag of this thread, for its helper threads.
 #[must_use]
 pub fn cancel_flag() -> Option<Arc<AtomicBool>> {
     CANCEL.with_borrow(Clone::clone)
 }
 
-/// Returns whether the work of this thread was cancelled: storages ask this while they wait.
+/// Returns whether the work of this thread was cancelled: storages check this while they wait.
 #[must_use]
 pub fn is_cancelled() -> bool {
     CANCEL.with_borrow(|cancel| cancel.as_ref().is_some_and(|cancel| cancel.load(Ordering::Relaxed)))

@@ -1,4 +1,4 @@
-//! The suite that every implementation of the traits passes. It panics where one does not.
+//! A test suite that every implementation of the traits must pass. It panics on a failure.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, clippy::cast_possible_truncation)]
 
 use crate::error::Error;
@@ -11,10 +11,10 @@ use std::io::{self, ErrorKind, Read};
 use std::path::Path;
 use std::sync::Barrier;
 
-/// More than the parts in which stores are written.
+/// Larger than one part of an upload to a store.
 const LARGE_BYTES: usize = (17 << 20) + 13;
 
-/// Files for a storage that [`check_storage`] checks: names and bytes.
+/// Names and bytes of the files in a storage for [`check_storage`].
 #[must_use]
 pub fn files() -> Vec<(&'static str, Vec<u8>)> {
     let bytes = |count: usize| (0..count).map(|i| (i * 7 + i / 251) as u8).collect::<Vec<u8>>();
@@ -72,7 +72,6 @@ pub fn check_storage(storage: &dyn Storage) {
     }
 }
 
-/// Checks an open file that holds `bytes`.
 fn check_file(file: &dyn ReadAt, bytes: &[u8]) {
     let len = bytes.len() as u64;
     assert_eq!((file.len(), file.is_empty()), (len, bytes.is_empty()));
@@ -81,7 +80,7 @@ fn check_file(file: &dyn ReadAt, bytes: &[u8]) {
         read_exact_at(file, Path::new("file"), &mut buffer, start as u64).unwrap();
         assert!(buffer == bytes[start..end], "bytes {start} to {end} of {len}");
     };
-    // Advice changes no byte, taken twice, behind the end, or not at all.
+    // Advice changes no bytes: given twice, beyond the end, or not at all.
     file.advise_sequential();
     file.advise_soon(0, len);
     file.advise_soon(len / 2, len);
@@ -106,7 +105,7 @@ fn check_file(file: &dyn ReadAt, bytes: &[u8]) {
     assert_eq!(beyond.kind(), ErrorKind::UnexpectedEof, "{beyond}");
 }
 
-/// Reads until the file is ready.
+/// Retries a read until the file is ready.
 fn patient(mut read: impl FnMut() -> io::Result<usize>) -> usize {
     loop {
         match read() {
@@ -116,10 +115,10 @@ fn patient(mut read: impl FnMut() -> io::Result<usize>) -> usize {
     }
 }
 
-/// Checks an empty place for objects.
+/// Checks an empty object storage.
 ///
 /// # Panics
-/// If it does not keep the contract of [`Objects`].
+/// If the storage does not keep the contract of [`Objects`].
 pub fn check_objects(objects: &dyn Objects) {
     let read = |name: &str| objects.read(name, u64::MAX).unwrap();
     assert_eq!(objects.names().unwrap(), [""; 0]);
@@ -170,7 +169,7 @@ pub fn check_objects(objects: &dyn Objects) {
     objects.remove("race").unwrap();
 }
 
-/// A source that cannot be read.
+/// A source whose reads fail.
 struct Torn;
 
 impl Read for Torn {
@@ -182,7 +181,7 @@ impl Read for Torn {
 /// Checks a file system in `folder`, which does not exist yet.
 ///
 /// # Panics
-/// If it does not keep the contract of [`FileSystem`].
+/// If the file system does not keep the contract of [`FileSystem`].
 pub fn check_file_system(files: &dyn FileSystem, folder: &Path) {
     files.create_dir_all(folder).unwrap();
     files.create_dir_all(folder).unwrap();

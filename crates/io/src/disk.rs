@@ -23,10 +23,10 @@ impl FileSystem for Disk {
         let parent = folder.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
         self.create_dir_all(parent)?;
         match fs::create_dir(folder) {
-            // Another packer may have been faster.
+            // Another packer may have created it first.
             Err(e) if e.kind() == io::ErrorKind::AlreadyExists && folder.is_dir() => Ok(()),
             Err(e) => Err(e),
-            // Where folders cannot be synced, the run says so.
+            // Ignore a file system that cannot sync folders; the run reports it.
             Ok(()) => self.sync_dir(parent).or_else(|e| if is_unsupported(&e) { Ok(()) } else { Err(e) }),
         }
     }
@@ -83,7 +83,7 @@ impl FileSystem for Disk {
 
 impl GrowingFile for File {
     fn append(&self, bytes: &[u8]) -> io::Result<()> {
-        // `Write` is implemented for shared files too: each write goes to the end.
+        // `Write` is implemented for `&File` too; each write appends.
         let mut file = self;
         file.write_all(bytes)
     }

@@ -22,7 +22,7 @@ pub enum Error {
         /// The answer of the operating system or the store.
         source: io::Error,
     },
-    /// The caller asked for something that is no file of the storage: always
+    /// The caller requested something that is not a file of the storage: always
     /// [`shardpack_format::Error::Usage`].
     #[error("{0}")]
     Usage(FormatError),
@@ -35,7 +35,7 @@ pub(crate) fn at_offset(offset: Option<u64>) -> String {
 }
 
 impl Error {
-    /// An operation on `path` that failed.
+    /// A failed operation on `path`.
     pub fn io(path: impl Into<PathBuf>, action: &'static str, source: io::Error) -> Self {
         Self::Io { path: path.into(), action, offset: None, source }
     }
@@ -54,7 +54,7 @@ impl Error {
         }
     }
 
-    /// The next step. It is no part of the error's text.
+    /// The next step. It is not part of the error's text.
     #[must_use]
     pub fn hint(&self) -> Option<Hint> {
         match self {
@@ -63,7 +63,7 @@ impl Error {
         }
     }
 
-    /// The kind of the answer; `InvalidInput` for a [`Error::Usage`].
+    /// The kind of the system's error; `InvalidInput` for a [`Error::Usage`].
     #[must_use]
     pub fn kind(&self) -> ErrorKind {
         match self {
@@ -72,13 +72,13 @@ impl Error {
         }
     }
 
-    /// Returns whether there is no file of this name.
+    /// Returns whether the file does not exist.
     #[must_use]
     pub fn is_not_found(&self) -> bool {
         self.kind() == ErrorKind::NotFound
     }
 
-    /// The answer of the system, without the path.
+    /// The system's error, without the path.
     #[must_use]
     pub fn into_source(self) -> io::Error {
         match self {

@@ -36,7 +36,7 @@ impl ReadAt for LocalFile {
     }
 
     fn advise_soon(&self, offset: u64, bytes: u64) {
-        // Linux reads no more than one request of the device ahead for each call, often 1 MiB.
+        // For each call, Linux reads ahead at most one request of the device, often 1 MiB.
         let end = offset.saturating_add(bytes);
         let mut at = offset;
         while at < end {
@@ -53,7 +53,7 @@ impl ReadAt for LocalFile {
         match preadv2(&self.file, &mut [IoSliceMut::new(&mut byte)], offset, ReadWriteFlags::NOWAIT) {
             Ok(read) => Some(read == 1),
             Err(Errno::AGAIN) => Some(false),
-            // File systems that cannot tell, those of networks among them, refuse the flag.
+            // File systems that do not know, such as network file systems, refuse the flag.
             Err(_) => None,
         }
     }
@@ -73,7 +73,7 @@ pub fn open_regular(path: &Path) -> Result<Arc<dyn ReadAt>> {
 }
 
 pub(crate) fn regular(path: &Path, fd: OwnedFd) -> Result<Arc<dyn ReadAt>> {
-    // The handle is asked, not the path: nobody can swap the file in between.
+    // Query the handle, not the path, so that the file cannot be swapped in between.
     let stat = rustix::fs::fstat(&fd).map_err(|e| Error::io(path, "stat", e.into()))?;
     let kind = match FileType::from_raw_mode(stat.st_mode) {
         FileType::RegularFile => {
@@ -90,20 +90,20 @@ pub(crate) fn regular(path: &Path, fd: OwnedFd) -> Result<Arc<dyn ReadAt>> {
 
 pub(crate) fn open_error(path: &Path, errno: Errno) -> Error {
     match errno {
-        // What opening a socket answers.
+        // The error of opening a socket.
         Errno::NXIO => Error::usage(format!("`{}`", path.display()), "a regular file", "a special file"),
         other => Error::io(path, "open", other.into()),
     }
 }
 
-/// Opens the regular file at `path`, which this project named, and nothing else: no symlink is
-/// followed, and no FIFO waited for.
+/// Opens only a regular file at `path`, which this project named: follows no symlink, and does not
+/// wait for a FIFO.
 pub(crate) fn open_own(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
     options.custom_flags((OFlags::NONBLOCK | OFlags::NOFOLLOW).bits().cast_signed());
     match options.open(path) {
         Ok(file) if file.metadata()?.is_file() => Ok(file),
         Ok(_) => Err(not_regular("something else")),
-        // The system's own text would be "too many levels of symbolic links".
+        // The system's own message would be "too many levels of symbolic links".
         Err(_) if symlink_metadata(path).is_ok_and(|m| m.is_symlink()) => Err(not_regular("a symbolic link")),
         Err(e) => Err(e),
     }

@@ -1,5 +1,5 @@
-//! The file system that datasets are written to, behind a trait: tests make any operation of it
-//! fail, lie, or be the last before a crash.
+//! A trait for the file system that datasets are written to: tests can make any operation fail,
+//! give false results, or crash afterwards.
 
 use crate::holder::Holder;
 use crate::read_at::ReadAt;
@@ -8,16 +8,16 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Folders with files that grow and get durable names. All paths are whole paths.
+/// Folders with growing files and durable names. All paths are full paths.
 ///
 /// # Errors
-/// Every operation fails as the operating system says. An operation that a file system does not
-/// have at all is told by [`is_unsupported`].
+/// Every operation returns the operating system's error. [`is_unsupported`] recognises an operation
+/// that the file system does not have.
 pub trait FileSystem: Send + Sync + Debug {
     /// Creates a folder and its missing parents, durably.
     ///
     /// # Errors
-    /// Those of [`FileSystem`], as for all that follow.
+    /// As described at [`FileSystem`]; the same holds for all other methods.
     fn create_dir_all(&self, folder: &Path) -> io::Result<()>;
 
     /// Names in a folder, sorted.
@@ -65,56 +65,54 @@ pub trait FileSystem: Send + Sync + Debug {
     /// Makes the names in a folder durable.
     ///
     /// # Errors
-    /// Those of [`FileSystem`].
+    /// As described at [`FileSystem`].
     fn sync_dir(&self, folder: &Path) -> io::Result<()>;
 
-    /// Tries to take the lock `path`, a file that is created if needed; `None` if another holds it.
-    /// An exclusive holder leaves its name in the file. Fails on a symlink.
+    /// Tries to take the lock file `path`, which is created if needed; `None` if another process
+    /// holds it. An exclusive holder writes its name into the file. Fails on a symlink.
     ///
     /// # Errors
-    /// Those of [`FileSystem`].
+    /// As described at [`FileSystem`].
     fn lock(&self, path: &Path, mode: LockMode, holder: &Holder) -> io::Result<Option<Box<dyn FileLock>>>;
 
-    /// Free bytes for this user, if the system tells.
+    /// Free bytes for this user, if known.
     fn free_bytes(&self, folder: &Path) -> Option<u64>;
 }
 
 /// An open file that only grows.
 pub trait GrowingFile: Send + Sync + Debug {
-    /// Writes behind the last byte.
+    /// Appends bytes to the end.
     ///
     /// # Errors
-    /// As the operating system says.
+    /// The operating system's error.
     fn append(&self, bytes: &[u8]) -> io::Result<()>;
 
-    /// Makes the content durable. After a failure the content of the disk is unknown: never try
-    /// again.
+    /// Makes the content durable. After a failure the content of the disk is unknown: never retry.
     ///
     /// # Errors
-    /// As the operating system says.
+    /// The operating system's error.
     fn sync(&self) -> io::Result<()>;
 }
 
-/// A lock that is held until it is dropped.
+/// A lock, released when it is dropped.
 pub trait FileLock: Send + Sync + Debug {
-    /// Whether the file system has no locks, so that the name of the file is the lock: it outlives a
-    /// holder that is killed.
+    /// Returns whether the existence of the file is the lock, because the file system has no locks.
+    /// Such a lock outlives a killed holder.
     fn is_by_name(&self) -> bool {
         false
     }
 }
 
-/// How a lock is held.
+/// Mode of a lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LockMode {
-    /// Together with other shared holders. The last one removes the lock file.
+    /// Together with other shared holders. The last holder removes the lock file.
     Shared,
     /// Alone. The lock file is removed when the lock is dropped.
     Exclusive,
 }
 
-/// Returns whether the file system does not have such an operation at all, as opposed to one that
-/// failed.
+/// Returns whether the file system lacks the operation, as opposed to a failure.
 #[must_use]
 pub fn is_unsupported(error: &io::Error) -> bool {
     error.raw_os_error() == Some(rustix::io::Errno::NOLCK.raw_os_error())

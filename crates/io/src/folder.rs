@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 /// A folder on a local or mounted file system.
 ///
-/// Files are opened relative to a handle on the folder, and no symlink below it is followed unless
+/// Files are opened relative to a handle on the folder, and symlinks below it are followed only if
 /// the caller allows it, so that no name in a manifest can lead elsewhere.
 #[derive(Debug)]
 pub struct Folder {
@@ -45,7 +45,7 @@ impl Storage for Folder {
         let path = self.path.join(name);
         let follow = if self.follow_symlinks { OFlags::empty() } else { OFlags::NOFOLLOW };
         let refuse_link = |errno| match errno {
-            // NOFOLLOW answers LOOP for a link to a file; with DIRECTORY, NOTDIR.
+            // NOFOLLOW fails with LOOP for a link; together with DIRECTORY, with NOTDIR.
             Errno::LOOP | Errno::NOTDIR if !self.follow_symlinks => Error::usage(
                 format!("`{}`", path.display()),
                 "a file in the dataset's folder",
@@ -62,8 +62,8 @@ impl Storage for Folder {
             folder = Some(handle.map_err(refuse_link)?);
             file_name = rest;
         }
-        // At most one level below: a name with more parts, or a way up, never gets here from a
-        // manifest; other callers are refused too.
+        // At most one level below. Manifests never have names with more parts or `..`; refuse them
+        // from other callers too.
         if file_name.contains('/') || name.split('/').any(|part| matches!(part, "" | "." | "..")) {
             return Err(Error::usage("file name", "one below the dataset's folder", format!("{name:?}")));
         }

@@ -1,4 +1,4 @@
-//! A file that is locked while its holder lives. The last holder removes it.
+//! A lock file, locked while its holder lives. The last holder removes the file.
 
 use crate::file::open_own;
 use crate::file_system::{FileLock, LockMode, is_unsupported};
@@ -11,15 +11,16 @@ use std::path::{Path, PathBuf};
 use std::thread::sleep;
 use std::time::Duration;
 
-/// The last shared holder locks the file alone for a moment while it removes it. A new holder
-/// retries this many times before it gives up.
+/// Number of retries of a new shared holder: the last holder locks the file exclusively for a
+/// moment while it removes the file.
 const SHARED_TRIES: u32 = 5;
 const SHARED_PAUSE: Duration = Duration::from_millis(10);
 
-/// Between the name of a lock file and the number of the process that tries locks beside it.
+/// Infix of the name of a probe file, between the name of the lock file and the number of the
+/// process.
 const PROBE: &str = ".probe-";
 
-/// A lock that is held until it is dropped.
+/// A lock, released when it is dropped.
 #[derive(Debug)]
 pub(crate) struct LockFile {
     file: File,
@@ -30,20 +31,20 @@ pub(crate) struct LockFile {
 impl FileLock for LockFile {}
 
 impl LockFile {
-    /// Whether the file system of `path` has locks: tried on a file of our own beside it, because
-    /// the lock file may be held by its name alone.
+    /// Returns whether the file system of `path` has locks. Tries it on a new probe file in the
+    /// same folder, because the lock file itself may be held by its name alone.
     pub(crate) fn is_supported(path: &Path, try_lock: impl Fn(&File) -> Result<(), TryLockError>) -> bool {
         remove_probes(path);
         let mut probe = path.as_os_str().to_owned();
         probe.push(format!("{PROBE}{}-{:?}", std::process::id(), std::thread::current().id()));
-        // What cannot be created here is said when the lock file is.
+        // If the probe cannot be created, creating the lock file will report the error.
         let Ok(file) = File::create_new(&probe) else { return true };
         let tried = try_lock(&file);
         let _ = fs::remove_file(&probe);
         !matches!(tried, Err(TryLockError::Error(e)) if is_unsupported(&e))
     }
 
-    /// Takes the lock; `None` if another holds it.
+    /// Takes the lock; `None` if another process holds it.
     pub(crate) fn take(path: &Path, mode: LockMode, holder: &Holder) -> io::Result<Option<Self>> {
         let mut tries = if mode == LockMode::Shared { SHARED_TRIES } else { 1 };
         loop {
@@ -54,8 +55,8 @@ impl LockFile {
                 LockMode::Exclusive => file.try_lock(),
             };
             match tried {
-                // The last holder may have removed the file after it was opened here. Then the new
-                // lock guards a file without a name.
+                // The last holder may have removed the file after it was opened here. The new lock
+                // would then guard a file without a name.
                 Ok(()) if !is_at(&file, path) => continue,
                 Ok(()) => {}
                 Err(TryLockError::WouldBlock) if tries > 1 => {
@@ -66,7 +67,7 @@ impl LockFile {
                 Err(TryLockError::WouldBlock) => return Ok(None),
                 Err(TryLockError::Error(e)) => return Err(e),
             }
-            // From here on it is always removed again.
+            // From here on, dropping `held` removes the file.
             let held = Self { file, path: path.to_owned(), mode };
             if mode == LockMode::Exclusive {
                 held.file.set_len(0)?;
@@ -76,7 +77,7 @@ impl LockFile {
         }
     }
 
-    /// Whether nobody else holds the file at the path.
+    /// Returns whether no other process holds the file at the path.
     fn is_last(&self) -> bool {
         self.mode == LockMode::Exclusive
             || (self.file.unlock().is_ok() && self.file.try_lock().is_ok() && is_at(&self.file, &self.path))
@@ -85,16 +86,16 @@ impl LockFile {
 
 impl Drop for LockFile {
     fn drop(&mut self) {
-        // Removed while still locked. A file that cannot be removed does no harm: the lock on it
-        // counts, not the file.
+        // Remove the file while it is still locked. A file that cannot be removed does no harm:
+        // only the lock counts.
         if self.is_last() {
             let _ = fs::remove_file(&self.path);
         }
     }
 }
 
-/// Removes what a process that was killed has left of its trial. One that is in the middle of it
-/// needs the name no more: it holds the file.
+/// Removes the probe files of killed processes. A running probe does not need the name of its file,
+/// because the file is open.
 fn remove_probes(path: &Path) {
     let (Some(folder), Some(name)) = (path.parent(), path.file_name().and_then(OsStr::to_str)) else { return };
     let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
@@ -129,7 +130,7 @@ mod tests {
         for name in kept.iter().chain(&[".lock.probe-12-ThreadId(1)", ".lock.probe-4194304-ThreadId(17)"]) {
             File::create_new(folder.path().join(name)).unwrap();
         }
-        // A folder of such a name is nobody's trial.
+        // A folder with such a name is not a probe.
         fs::create_dir(folder.path().join(".lock.probe-13-ThreadId(1)")).unwrap();
         assert!(LockFile::is_supported(&path, File::try_lock));
         let mut left: Vec<_> = fs::read_dir(folder.path()).unwrap().map(|e| e.unwrap().file_name()).collect();
@@ -150,7 +151,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join(".lock");
         assert!(LockFile::is_supported(&path, File::try_lock));
-        // ENOSYS, EOPNOTSUPP, ENOLCK, EINVAL: what Lustre, FUSE and NFS answer.
+        // ENOSYS, EOPNOTSUPP, ENOLCK, EINVAL: the errors of Lustre, FUSE and NFS.
         for code in [38, 95, 37, 22] {
             let refuse = |_: &File| Err(TryLockError::Error(io::Error::from_raw_os_error(code)));
             assert!(!LockFile::is_supported(&path, refuse), "{code}");

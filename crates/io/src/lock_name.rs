@@ -1,10 +1,10 @@
-//! Locks where the file system has none (Lustre without the option, some FUSE mounts): a file that
-//! only one program can create, which names its holder.
+//! Locks for file systems without locks (Lustre without the option, some FUSE mounts): a file that
+//! only one process can create, and that names its holder.
 //!
-//! A file does not go with its holder, as a lock does. One that a killed process of this machine
-//! left is recognised and removed; one of another machine stays, and the error names it.
-//! Shared holders put a file of their own beside the exclusive one's; each side creates its own
-//! first and looks for the other's then, so that of two who come at once at least one steps back.
+//! Unlike a lock, a file outlives its holder. The file of a killed process of this machine is
+//! recognised and removed; the file of another machine stays, and the error names it. Each shared
+//! holder has its own file next to the exclusive holder's. Each side first creates its file and
+//! then looks for the other side's, so at least one of two concurrent holders gives up.
 
 use crate::file::open_own;
 use crate::file_system::{FileLock, LockMode};
@@ -13,13 +13,13 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
 
-/// More than a holder writes.
+/// Upper bound on the text of a holder.
 const MAX_TEXT_BYTES: u64 = 4096;
-/// Leftovers of killed processes that are removed before the lock counts as held.
+/// Most leftover files of killed processes that are removed before the lock counts as held.
 const TRIES: u32 = 16;
-/// Shared locks that one process may hold at a time.
+/// Most shared locks of one process at a time.
 const MAX_SHARED: u32 = 1 << 16;
-/// Between the name of the lock and that of a shared holder.
+/// Infix of a shared holder's file name, after the name of the lock.
 const SHARED: &str = ".with-";
 
 /// A lock that is a file, removed when it is dropped.
@@ -35,7 +35,7 @@ impl FileLock for LockName {
 }
 
 impl LockName {
-    /// Takes the lock; `None` if another holds it.
+    /// Takes the lock; `None` if another process holds it.
     pub(crate) fn take(path: &Path, mode: LockMode, holder: &Holder) -> io::Result<Option<Self>> {
         match mode {
             LockMode::Exclusive => {
@@ -64,7 +64,7 @@ impl Drop for LockName {
     }
 }
 
-/// Creates the file; `None` if it is there, and its holder may live.
+/// Creates the file; `None` if it exists and its holder may be alive.
 fn create(path: &Path, holder: &Holder) -> io::Result<Option<LockName>> {
     for _ in 0..TRIES {
         match File::create_new(path) {
@@ -81,7 +81,7 @@ fn create(path: &Path, holder: &Holder) -> io::Result<Option<LockName>> {
     Ok(None)
 }
 
-/// The files of the shared holders.
+/// Lists the files of the shared holders.
 fn shared(path: &Path) -> io::Result<Vec<PathBuf>> {
     let (Some(folder), Some(name)) = (path.parent(), path.file_name().and_then(|name| name.to_str())) else {
         return Ok(Vec::new());
@@ -98,9 +98,9 @@ fn shared(path: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(out)
 }
 
-/// Returns whether nobody holds the lock: its file has gone, or its holder, a process of this machine,
-/// has ended, and then the file is removed. It is moved aside first and read once more: a file that
-/// another process has created meanwhile is put back.
+/// Returns whether the lock is free: its file is gone, or its holder was a process of this machine and
+/// has ended. In the second case removes the file: renames it first and reads it again, and restores a
+/// file that another process has created meanwhile.
 fn is_left_over(path: &Path, own: &Holder) -> bool {
     let text = match read(path) {
         Ok(text) => text,

@@ -18,15 +18,15 @@ pub struct MemoryStorage {
 }
 
 impl MemoryStorage {
-    /// A storage that messages call `path`, with these objects.
+    /// A storage with these objects, named `path` in messages.
     pub fn new(path: impl Into<PathBuf>, objects: impl IntoIterator<Item = (String, Vec<u8>)>) -> Self {
         Self { path: path.into(), objects: Mutex::new(objects.into_iter().collect()) }
     }
 
-    /// The files directly in a folder.
+    /// A storage of the files directly in a folder.
     ///
     /// # Panics
-    /// If one cannot be read.
+    /// If a file cannot be read.
     #[must_use]
     pub fn of_folder(folder: &Path) -> Self {
         let read = |entry: io::Result<std::fs::DirEntry>| {

@@ -1,4 +1,4 @@
-//! Bytes that are read at any offset.
+//! Reads of bytes at any offset.
 
 use crate::error::{Error, Result};
 use std::fmt::Debug;
@@ -6,19 +6,19 @@ use std::io::{self, ErrorKind, Read};
 use std::path::Path;
 use std::time::Duration;
 
-/// Times that a file which is not ready is asked again, a millisecond apart. Regular files are always
-/// ready; those of a network may not be.
+/// Number of retries, a millisecond apart, for a file that is not ready. Regular files are always
+/// ready; files on a network may not be.
 const PATIENCE: u32 = 1000;
 
 /// Bytes that can be read at any offset, by many threads at once.
 ///
-/// An implementation may return fewer bytes than asked for, and may fail with `Interrupted` or
-/// `WouldBlock`: [`read_exact_at`] asks again.
+/// An implementation may return fewer bytes than requested, and may fail with `Interrupted` or
+/// `WouldBlock`: [`read_exact_at`] retries.
 pub trait ReadAt: Send + Sync + Debug {
     /// Length in bytes, fixed when the file was opened.
     fn len(&self) -> u64;
 
-    /// Whether there are no bytes.
+    /// Returns whether the length is 0.
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -26,7 +26,7 @@ pub trait ReadAt: Send + Sync + Debug {
     /// Reads up to `buffer.len()` bytes from `offset`; 0 only at the end.
     ///
     /// # Errors
-    /// The operating system's, or the store's.
+    /// The error of the operating system or of the store.
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize>;
 
     /// Tells the operating system that the file will be read from front to back. A hint: failures
@@ -34,13 +34,14 @@ pub trait ReadAt: Send + Sync + Debug {
     fn advise_sequential(&self) {}
 
     /// Tells the operating system, or the store, that these bytes will be read once, soon. A hint:
-    /// failures do not matter. A store keeps what was announced twice until it was read twice.
+    /// failures do not matter. A store keeps bytes that were announced twice until they were read
+    /// twice.
     fn advise_soon(&self, offset: u64, bytes: u64) {
         let _ = (offset, bytes);
     }
 
-    /// Whether the byte at `offset` can be read without waiting for a disk. `None` if that is not
-    /// known: then the file may also be on a network, where advice may have no effect.
+    /// Returns whether the byte at `offset` can be read without waiting for a disk. `None` if
+    /// unknown: then the file may also be on a network, where advice may have no effect.
     fn is_cached(&self, offset: u64) -> Option<bool> {
         let _ = offset;
         None
@@ -62,10 +63,10 @@ impl ReadAt for Vec<u8> {
     }
 }
 
-/// Fills `buffer` from `offset` on, whatever the pieces in which the bytes arrive.
+/// Fills `buffer` from `offset` on, with as many reads as needed.
 ///
 /// # Errors
-/// `Io` if the file ends before, or cannot be read.
+/// `Io` if the file ends too early or cannot be read.
 pub fn read_exact_at(file: &dyn ReadAt, path: &Path, buffer: &mut [u8], offset: u64) -> Result<()> {
     let mut patience = PATIENCE;
     let mut done = 0_usize;
@@ -92,11 +93,11 @@ pub fn read_exact_at(file: &dyn ReadAt, path: &Path, buffer: &mut [u8], offset: 
 /// The two ends of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ends {
-    /// Size of the whole.
+    /// Size of the file.
     pub bytes: u64,
-    /// Its first bytes: as many as were asked for, or all.
+    /// First bytes of the file: the requested number, or all.
     pub head: Vec<u8>,
-    /// Its last bytes: as many as were asked for, or all.
+    /// Last bytes of the file: the requested number, or all.
     pub tail: Vec<u8>,
 }
 
@@ -114,7 +115,7 @@ pub fn read_ends(file: &dyn ReadAt, path: &Path, head: u64, tail: u64) -> Result
     Ok(Ends { bytes, head: read(0, head.min(bytes))?, tail: read(bytes - tail, tail)? })
 }
 
-/// Memory for so many bytes; an error if there is none.
+/// A zeroed buffer of `bytes` bytes; an error if it cannot be allocated.
 fn zeros(bytes: u64) -> io::Result<Vec<u8>> {
     let mut zeros = Vec::new();
     let count = shardpack_format::to_usize(bytes);
@@ -126,7 +127,7 @@ fn zeros(bytes: u64) -> io::Result<Vec<u8>> {
 /// Reads a whole file of at most `max_bytes`.
 ///
 /// # Errors
-/// As [`read_exact_at`]; of the kind `FileTooLarge` if it is larger, before memory is taken.
+/// As [`read_exact_at`]; of the kind `FileTooLarge` if it is larger, before memory is allocated.
 pub fn read_whole(file: &dyn ReadAt, path: &Path, max_bytes: u64) -> Result<Vec<u8>> {
     let bytes = file.len();
     if bytes > max_bytes {
@@ -146,7 +147,7 @@ pub struct Reader<F> {
 }
 
 impl<F> Reader<F> {
-    /// Begins at the first byte.
+    /// Starts at the first byte.
     pub const fn new(file: F) -> Self {
         Self { file, offset: 0 }
     }

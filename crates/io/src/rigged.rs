@@ -1,4 +1,4 @@
-//! A storage of tests: another one, and what a test does at each step.
+//! A storage for tests: wraps another storage, and lets a test act at each step.
 
 use crate::error::{Error, Result};
 use crate::memory::MemoryStorage;
@@ -11,37 +11,38 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-/// The steps of a storage that a test counts, delays, cuts or fails. By default it does nothing.
+/// Hooks of a test at the steps of a storage, to count, delay, cut or fail them. The defaults do
+/// nothing.
 pub trait Rig: Send + Sync + Debug {
-    /// Before the file `name` is opened.
+    /// Called before the file `name` is opened.
     ///
     /// # Errors
-    /// The one that the file gives instead.
+    /// Returned instead of the file.
     fn open(&self, name: &str) -> io::Result<()> {
         let _ = name;
         Ok(())
     }
 
-    /// Before a range of the file is read. Returns the most bytes that the read gives.
+    /// Called before a range of the file is read. Returns the most bytes that the read may return.
     ///
     /// # Errors
-    /// The one that the read gives instead.
+    /// Returned by the read instead.
     fn read(&self, name: &str, range: Range<u64>) -> io::Result<u64> {
         let _ = name;
         Ok(range.end - range.start)
     }
 
-    /// After the file was closed, or was not opened after all.
+    /// Called after the file was closed, or could not be opened.
     fn close(&self, name: &str) {
         let _ = name;
     }
 
-    /// A range was announced.
+    /// Called when a range was announced.
     fn announce(&self, name: &str, range: Range<u64>) {
         let _ = (name, range);
     }
 
-    /// An opening was announced.
+    /// Called when the opening of a file was announced.
     fn announce_open(&self, name: &str) {
         let _ = name;
     }
@@ -62,17 +63,17 @@ pub trait Rig: Send + Sync + Debug {
 #[derive(Debug)]
 pub struct RiggedStorage<R> {
     storage: Arc<dyn Storage>,
-    /// What the test does.
+    /// The hooks of the test.
     pub rig: Arc<R>,
 }
 
 impl<R: Rig> RiggedStorage<R> {
-    /// Rigs a storage.
+    /// Adds hooks to a storage.
     pub fn new(storage: impl Storage + 'static, rig: R) -> Self {
         Self { storage: Arc::new(storage), rig: Arc::new(rig) }
     }
 
-    /// Rigs the files of a folder, in memory.
+    /// Loads the files of a folder into memory, and adds hooks.
     pub fn of_folder(folder: &Path, rig: R) -> Self {
         Self::new(MemoryStorage::of_folder(folder), rig)
     }
@@ -140,31 +141,31 @@ impl<R: Rig> ReadAt for RiggedFile<R> {
 /// A fault of a storage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
-    /// None: operations are counted.
+    /// No fault: operations are only counted.
     None,
     /// One byte per read.
     OneByte,
-    /// Pieces of pseudo-random sizes, EINTR and EAGAIN between them.
+    /// Pieces of pseudo-random sizes, with EINTR and EAGAIN between them.
     Pieces,
-    /// EIO at the k-th operation (opens and reads count), and never again.
+    /// EIO at the k-th operation (opens and reads count), only once.
     FailAt(u64),
 }
 
-/// Faults of a storage, which also counts its operations.
+/// A rig that injects a fault and counts operations.
 #[derive(Debug)]
 pub struct Faults {
-    /// What fails.
+    /// The injected fault.
     pub fault: Fault,
-    /// Opens and reads.
+    /// Number of opens and reads.
     pub operations: AtomicU64,
-    /// Files that are open.
+    /// Number of open files.
     pub open: AtomicUsize,
     /// Opens beyond this many files fail with EMFILE.
     pub max_open: usize,
 }
 
 impl Faults {
-    /// A fault, and any number of open files.
+    /// Injects a fault, with no limit on open files.
     #[must_use]
     pub const fn new(fault: Fault) -> Self {
         Self { fault, operations: AtomicU64::new(0), open: AtomicUsize::new(0), max_open: usize::MAX }
@@ -190,7 +191,7 @@ impl Rig for Faults {
         let k = self.count()?;
         match self.fault {
             Fault::OneByte => Ok(1),
-            // Odd operations are interrupted, the others give 1 to 97 bytes.
+            // Odd operations are interrupted, even operations return 1 to 97 bytes.
             Fault::Pieces => match k % 4 {
                 1 => Err(ErrorKind::Interrupted.into()),
                 3 if k % 16 == 3 => Err(ErrorKind::WouldBlock.into()),

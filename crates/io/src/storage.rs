@@ -1,4 +1,4 @@
-//! A folder of files that are read, wherever it is.
+//! A folder of files for reading, on any medium.
 
 use crate::error::{Error, Result};
 use crate::read_at::{Ends, ReadAt, read_ends, read_whole};
@@ -10,16 +10,17 @@ use std::sync::Arc;
 
 /// A folder of files: on a disk, in an object store, behind HTTP.
 pub trait Storage: Send + Sync + Debug {
-    /// The folder as the user would name it, for messages.
+    /// The folder, by the user's name for it, for messages.
     fn path(&self) -> &Path;
 
-    /// Opens a file: one directly in the folder, or in a folder directly below it.
+    /// Opens a file in the folder, or in a folder directly below it.
     ///
     /// # Errors
-    /// `Io` if it cannot be opened; `Usage` if it is not a regular file, or would leave the folder.
+    /// `Io` if it cannot be opened; `Usage` if it is not a regular file, or if the name leads out
+    /// of the folder.
     fn open(&self, name: &str) -> Result<Arc<dyn ReadAt>>;
 
-    /// Names of the entries directly in the folder, sorted, those of folders included.
+    /// Names of the entries directly in the folder, including folders, sorted.
     ///
     /// # Errors
     /// `Io` if the folder cannot be listed; of kind `Unsupported` if the storage never lists.
@@ -41,9 +42,9 @@ pub trait Storage: Send + Sync + Debug {
         read_ends(&*self.open(name)?, &self.path().join(name), head, tail)
     }
 
-    /// Bytes that readers should announce ([`ReadAt::advise_soon`]) ahead of those that they read:
-    /// enough for a network to have many requests on their way. The storage holds no more than that
-    /// in memory of its own. 0, the default, where the system reads ahead by itself.
+    /// Bytes that readers should announce ([`ReadAt::advise_soon`]) ahead of their reads: enough to
+    /// keep many network requests under way. The storage holds at most that many bytes in its own
+    /// memory. 0, the default, if the system reads ahead by itself.
     fn read_ahead_bytes(&self) -> u64 {
         0
     }
@@ -53,12 +54,12 @@ pub trait Storage: Send + Sync + Debug {
         let _ = name;
     }
 
-    /// Counts of the requests to a network so far; zeros, the default, where there is none.
+    /// Counts of the network requests so far; zeros, the default, without a network.
     fn traffic(&self) -> Traffic {
         Traffic::default()
     }
 
-    /// All files below the folder, at any depth and in no order: a dataset may be packed from them.
+    /// Lists all files below the folder, at any depth and in no order, to pack a dataset from them.
     ///
     /// # Errors
     /// `Io` if the folder cannot be listed; of kind `Unsupported`, the default, if the storage never
@@ -67,8 +68,8 @@ pub trait Storage: Send + Sync + Debug {
         Err(Error::io(self.path(), "list", ErrorKind::Unsupported.into()))
     }
 
-    /// Opens a file that was listed, without a request. If another file has taken its place, reading
-    /// it fails. Bytes held for readers are freed when it is dropped.
+    /// Opens a listed file, without a request. If the file was replaced since, reading it fails.
+    /// Dropping the file frees the bytes held for readers.
     ///
     /// # Errors
     /// As [`open`](Self::open).
@@ -77,7 +78,7 @@ pub trait Storage: Send + Sync + Debug {
     }
 }
 
-/// A file of a storage, as a listing has it.
+/// A file in the listing of a storage.
 ///
 /// ```
 /// use shardpack_io::Listed;
@@ -90,8 +91,8 @@ pub struct Listed {
     pub name: String,
     /// Its size.
     pub bytes: u64,
-    /// When it was last changed, in ns since 1970.
+    /// Time of its last change, in ns since 1970.
     pub modified_ns: i64,
-    /// What tells its content from any other of the same name, if the storage knows.
+    /// Tag that changes with the content of the file, if the storage has one.
     pub e_tag: Option<String>,
 }

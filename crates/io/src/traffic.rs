@@ -1,6 +1,6 @@
-//! Counts of what a storage has asked of a network.
+//! Counts of the network requests of a storage.
 
-/// What a storage has asked of a network since it was opened.
+/// Counts of a storage's network requests since it was opened.
 ///
 /// ```
 /// use shardpack_io::Traffic;
@@ -9,42 +9,42 @@
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Traffic {
-    /// Requests, those that were tried again counted once more.
+    /// Requests, including retries.
     pub requests: u64,
-    /// Requests that were tried again after an error, a time-out or an answer that was cut short.
+    /// Retries after an error, a time-out or a truncated answer.
     pub retries: u64,
-    /// Requests that were asked a second time because the first was slow.
+    /// Duplicate requests, sent because the first was slow.
     pub hedges: u64,
     /// Bytes that arrived.
     pub fetched_bytes: u64,
-    /// Most requests that were under way at a time.
+    /// Most requests under way at a time.
     pub peak_in_flight: u64,
-    /// Most bytes that were held for readers at a time.
+    /// Most bytes held for readers at a time.
     pub peak_held_bytes: u64,
-    /// What a cache on the local disk did; zeros if there is none.
+    /// Counts of a cache on the local disk; zeros if there is none.
     pub cache: CacheStats,
 }
 
-/// What a cache on the local disk did for this process.
+/// Counts of a cache on the local disk for this process.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CacheStats {
-    /// Blocks that were there.
+    /// Blocks that the cache held.
     pub hits: u64,
-    /// Blocks that were not.
+    /// Blocks that the cache did not hold.
     pub misses: u64,
-    /// Bytes of the blocks that were there.
+    /// Bytes of the blocks that the cache held.
     pub hit_bytes: u64,
-    /// Blocks that went to make room.
+    /// Blocks that were removed to free space.
     pub evicted: u64,
-    /// Files that were no whole block, or another one: they are read from the store again.
+    /// Files that were not the expected whole block, and are read from the store again.
     pub dropped: u64,
-    /// Writes that failed, as on a full disk: after the first, a process writes no more.
+    /// Failed writes, for instance on a full disk: after the first, the process stops writing.
     pub failed_writes: u64,
 }
 
 impl CacheStats {
-    /// What several caches did.
+    /// The sum of several caches' counts.
     #[must_use]
     pub const fn plus(self, other: Self) -> Self {
         Self {
@@ -59,7 +59,7 @@ impl CacheStats {
 }
 
 impl Traffic {
-    /// The traffic of several storages; peaks are added up, too, as if they came together.
+    /// The sum of several storages' traffic. Peaks are added up too, as if they coincided.
     #[must_use]
     pub const fn plus(self, other: Self) -> Self {
         Self {

@@ -1,4 +1,4 @@
-//! URLs and paths, told apart.
+//! Distinguishes URLs from paths.
 
 /// Returns whether the text is a URL and not a path: a scheme of letters and digits before `://`.
 ///

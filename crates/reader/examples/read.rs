@@ -1,4 +1,4 @@
-//! Says what is in a dataset, and what one of its samples has.
+//! Prints the content of a dataset and of one of its samples.
 //!
 //! `cargo run --release -p shardpack-reader --example read -- DATASET [INDEX]`
 #![allow(clippy::print_stdout, reason = "a program")]
@@ -13,7 +13,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let index: u64 = args.next().map_or(Ok(0), |index| index.parse())?;
     println!("{} samples in {} shards", dataset.len(), dataset.shards().len());
     if let Some(classes) = dataset.classes() {
-        // Labels stand in the indexes of the shards: no record is read for them.
+        // Labels are in the indexes of the shards: no record is read for them.
         println!("{} classes, {} labels", classes.len(), dataset.labels()?.len());
     }
     let sample = dataset.get(index)?;

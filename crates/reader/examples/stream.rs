@@ -1,9 +1,9 @@
-//! Streams a dataset and prints its rate next to that of a plain loop of reads over the same files.
+//! Streams a dataset and prints its rate next to the rate of a plain read loop over the same files.
 //!
 //! `cargo run --release -p shardpack-reader --example stream -- DATASET [ROUNDS] [cold]`
 //!
-//! Medians of `ROUNDS` (default 5), taken in turn; the files come from the page cache, or with
-//! `cold` are thrown out of it before each measurement.
+//! Medians of `ROUNDS` alternating rounds (default 5). The files are in the page cache; with
+//! `cold`, they are dropped from it before each measurement.
 #![allow(clippy::print_stdout, reason = "a program")]
 
 use shardpack_reader::{Dataset, VerifyOptions, verify};
@@ -60,7 +60,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Throws a file, which must not be dirty, out of the page cache.
+/// Drops a file, which must not be dirty, from the page cache.
 fn forget(path: &Path) -> Result<(), Box<dyn Error>> {
     Ok(rustix::fs::fadvise(File::open(path)?, 0, None, rustix::fs::Advice::DontNeed)?)
 }

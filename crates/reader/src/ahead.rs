@@ -1,30 +1,30 @@
-//! Announcing what will be read, for storages that cannot know it: those behind a network.
+//! Announces the next reads to storages behind a network, which cannot predict them.
 
 use crate::dataset::Dataset;
 use shardpack_io::ReadAt;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Bytes of one announcement: long enough that the wait for its first byte does not dominate, short
-/// enough that many are under way.
+/// Bytes of one announcement: large enough to hide the latency of a request, small enough to keep
+/// many requests under way.
 pub(crate) const STEP_BYTES: u64 = 8 << 20;
 
 /// A range of one file that is read from front to back, announced some way ahead of the reader.
 #[derive(Debug)]
 pub(crate) struct Ahead {
     file: Arc<dyn ReadAt>,
-    /// What is not announced yet.
+    /// The bytes that are not announced yet.
     rest: Range<u64>,
     window: u64,
 }
 
 impl Ahead {
-    /// Announces up to `window` bytes ahead of where the reader is.
+    /// Announces up to `window` bytes ahead of the reader.
     pub(crate) fn new(file: Arc<dyn ReadAt>, range: Range<u64>, window: u64) -> Self {
         Self { file, rest: range, window }
     }
 
-    /// The reader comes to `position`.
+    /// Tells the announcer that the reader has reached `position`.
     pub(crate) fn reach(&mut self, position: u64) {
         let end = position.saturating_add(self.window).min(self.rest.end);
         while self.window > 0 && self.rest.start < end {
@@ -35,8 +35,8 @@ impl Ahead {
     }
 }
 
-/// The records of a dataset in stored order, announced some way ahead of the reader: across the
-/// ends of shards, of which the next ones are opened before.
+/// Announces the records of a dataset in stored order ahead of the reader. It crosses the ends of
+/// shards, and opens the next shards early.
 #[derive(Debug)]
 pub(crate) struct Onward {
     dataset: Dataset,
@@ -48,16 +48,16 @@ pub(crate) struct Onward {
 }
 
 impl Onward {
-    /// Shards that the storage hears of before their turn.
+    /// Number of shards that are announced to the storage before their turn.
     const SHARDS: usize = 8;
 
-    /// `None` where nobody needs to be told.
+    /// Returns `None` if the storage needs no announcements.
     pub(crate) fn new(dataset: &Dataset) -> Option<Self> {
         let window = dataset.read_ahead_bytes();
         (window > 0).then(|| Self { dataset: dataset.clone(), slot: 0, current: None, window, announced: 0 })
     }
 
-    /// The reader has come past `read` bytes of records.
+    /// Tells the announcer that the reader has read `read` bytes of records.
     pub(crate) fn reach(&mut self, read: u64) {
         let end = read.saturating_add(self.window);
         while self.announced < end {
@@ -73,7 +73,7 @@ impl Onward {
             }
             let next = self.slot.saturating_add(1);
             self.dataset.advise_shards(self.slot..next.saturating_add(Self::SHARDS).min(self.dataset.shards().len()));
-            // What cannot be opened is said when its turn comes.
+            // The stream reports a shard that cannot be opened when it reaches that shard.
             self.current = self.dataset.shard(self.slot).ok().and_then(|shard| {
                 let records = shard.span(&(0..shard.len())).ok()?;
                 Some((shard.file().handle().ok()?, records))

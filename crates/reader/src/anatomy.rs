@@ -1,5 +1,5 @@
 //! The parts of a shard around its records, each read on its own: an intact shard has all of them,
-//! `salvage` takes what there is.
+//! `salvage` uses the parts that are left.
 
 use crate::error::Result;
 use crate::handles::ShardFile;
@@ -9,24 +9,24 @@ use shardpack_format::{
     TAIL_BYTES, bug,
 };
 
-/// What stands in the header, the footer and the index; every error names its offset in the file.
+/// The header, the footer and the index of a shard; every error names its offset in the file.
 #[derive(Debug)]
 pub(crate) struct Anatomy {
     pub(crate) header: Result<Identity, FormatError>,
     pub(crate) footer: Result<Footer, FormatError>,
-    /// `None` without a whole footer to find it by.
+    /// `None` without a whole footer, which locates the index.
     pub(crate) index: Option<Result<Index, FormatError>>,
 }
 
 impl Anatomy {
-    /// Reads the tail of the file, its first 64 bytes, and of the index what the tail did not hold.
-    /// Metadata that is `known` from another shard is shared with it.
+    /// Reads the tail of the file, its first 64 bytes, and the rest of the index if the tail does
+    /// not hold all of it. Shares the metadata of another shard (`known`) if it is the same.
     ///
     /// # Errors
-    /// `Io` only: what is wrong with the bytes stands in the parts.
+    /// `Io` only: the parts hold the errors about the bytes.
     pub(crate) fn read(file: &ShardFile, limits: &Limits, known: Option<&SharedMetadata>) -> Result<Self> {
         let len = file.len();
-        // One handle for all reads: they are of one file even if another takes its name meanwhile.
+        // One handle for all reads: they read one file even if it is replaced meanwhile.
         let handle = file.handle()?;
         let read = |start: u64, bytes: u64| -> Result<Vec<u8>> {
             let mut buffer = Vec::new();

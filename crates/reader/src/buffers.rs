@@ -1,18 +1,17 @@
-//! The buffers that go round between the threads that read ahead and the consumer: bounded in
-//! number and in bytes.
+//! Buffers shared by the threads that read ahead and the consumer: bounded in number and in bytes.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
-/// Runs between the readers and the consumer, the one in the consumer's hands included.
+/// Most runs between the readers and the consumer, including the run that the consumer holds.
 pub(crate) const RUNS_IN_FLIGHT: usize = 6;
-/// Bytes of these runs; beyond, as with records of many MiB, there are two: one being read, one
-/// being used.
+/// Most bytes of these runs. Larger runs, such as records of many MiB, are limited to two: one
+/// being read, one in use.
 const BYTES_IN_FLIGHT: u64 = 24 << 20;
-/// A buffer above this size is kept for the next large record only if few such buffers are.
+/// A buffer above this size is kept for the next large record only while few such buffers are kept.
 const LARGE_BYTES: usize = 4 << 20;
 
-/// Empty buffers, the last one given first to be taken: a consumer that keeps up leaves the same
-/// one or two in use, and these in the cache.
+/// A stack of empty buffers: with a consumer that keeps up, one or two buffers are reused and stay
+/// in the cache.
 #[derive(Debug, Default)]
 pub(crate) struct Buffers {
     state: Mutex<State>,
@@ -32,7 +31,7 @@ impl Buffers {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits until a run of `bytes` may be read, and gives the buffer for it; `None` once the
+    /// Waits until a run of `bytes` may be read, and returns a buffer for it; `None` once the
     /// consumer is gone.
     pub(crate) fn take(&self, bytes: u64) -> Option<Vec<u8>> {
         let mut state = self.state();
@@ -63,7 +62,7 @@ impl Buffers {
         self.given.notify_one();
     }
 
-    /// The consumer is gone: nobody waits any longer.
+    /// Marks the consumer as gone, and wakes all waiting threads.
     pub(crate) fn close(&self) {
         self.state().closed = true;
         self.given.notify_all();

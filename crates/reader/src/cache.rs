@@ -1,11 +1,11 @@
-//! The page cache: dropping a dataset's files from it, so that the next pass reads the disk.
+//! Drops a dataset's files from the page cache, so that the next pass reads from the disk.
 
 use crate::dataset::Dataset;
 use crate::error::Result;
 
 impl Dataset {
-    /// Asks the system to forget the cached pages of all shards: what a benchmark of cold reads
-    /// needs. Where the system knows no such call (anything but Linux), nothing happens.
+    /// Asks the system to drop the cached pages of all shards, for benchmarks of cold reads. Does
+    /// nothing on systems without such a call (all but Linux).
     ///
     /// # Errors
     /// As [`Dataset::shard`].

@@ -1,4 +1,5 @@
-//! The shards of one dataset, seen as shards of a union of several: labels count into its classes.
+//! Converts shards of one dataset to shards of a union of several, and their labels to the union's
+//! classes.
 
 use crate::error::Result;
 use crate::scalar::Scalar;
@@ -6,20 +7,20 @@ use crate::shard::Shard;
 use crate::union_columns::{UnionColumn, UnionColumns};
 use shardpack_format::{Dtype, Error as FormatError, Schema, bug, to_usize};
 
-/// Field whose numbers count into the classes.
+/// Field whose values are indexes into the list of classes.
 pub(crate) const LABEL: &str = "label";
 
-/// How the shards of one dataset stand in the union.
+/// The conversion of one dataset's shards to the union.
 #[derive(Debug)]
 pub(crate) struct Cast {
     pub(crate) schema: Schema,
-    /// For each class of the dataset its number in the union, if one is another.
+    /// Number in the union of each class of the dataset; `None` if all numbers stay the same.
     pub(crate) classes: Option<Vec<i64>>,
 }
 
 impl Cast {
     /// # Errors
-    /// `Format` if a label is none of the dataset's classes.
+    /// `Format` if a label is not one of the dataset's classes.
     pub(crate) fn apply(&self, shard: &Shard) -> Result<UnionColumns> {
         let (own, records) = (shard.schema(), to_usize(shard.len()));
         let stored = self.schema.stored().map(|field| {
@@ -51,7 +52,7 @@ fn labels(shard: &Shard, position: usize, dtype: Dtype, classes: &[i64]) -> Resu
     let mut out = Vec::with_capacity(column.len());
     for (record, bytes) in (0_u64..).zip(column.chunks(dtype.size())) {
         let found = Scalar::from_bytes(dtype, bytes).and_then(Scalar::as_i64);
-        // Below 0 it is no class: some mark so what nobody has labelled.
+        // A negative label is not a class: some datasets use it for unlabelled samples.
         let number = match found {
             Some(unlabelled) if unlabelled < 0 => Some(unlabelled),
             Some(class) => usize::try_from(class).ok().and_then(|class| classes.get(class).copied()),
@@ -67,7 +68,7 @@ fn labels(shard: &Shard, position: usize, dtype: Dtype, classes: &[i64]) -> Resu
     Ok(UnionColumn::Changed(out.into()))
 }
 
-/// An integer in a type; `None` if it does not fit.
+/// Packs an integer as `dtype`; `None` if it does not fit.
 pub(crate) fn packed(dtype: Dtype, value: i64) -> Option<Vec<u8>> {
     Some(match dtype {
         Dtype::I8 => i8::try_from(value).ok()?.to_le_bytes().to_vec(),
@@ -82,8 +83,8 @@ pub(crate) fn packed(dtype: Dtype, value: i64) -> Option<Vec<u8>> {
     })
 }
 
-/// What stands in a column for a value that is not there: −1, NaN, the largest of an unsigned type,
-/// which all have every bit set; and false.
+/// The placeholder for an absent value in a column: −1, NaN, the maximum of an unsigned type (all
+/// bits set in each of these), or false.
 fn absent(dtype: Dtype) -> Vec<u8> {
     vec![if dtype == Dtype::Bool { 0 } else { 0xFF }; dtype.size()]
 }

@@ -1,5 +1,5 @@
-//! What must hold of a record's bytes before anybody sees them. The rules are those of
-//! `shardpack_format`; here stands their order, and the file's part in them.
+//! Checks a record's bytes before they are handed out. The rules are in `shardpack_format`; this
+//! module applies them in order, and adds the offset in the file to errors.
 
 use shardpack_format::{Error, FRAME_BYTES, Frame, Index, Limits, Record, bug, to_usize};
 
@@ -10,11 +10,10 @@ pub enum Crc {
     Compute,
     /// It was computed while the bytes came in.
     Known(u32),
-    /// The caller asked not to compare it.
+    /// Do not compare it, at the caller's request.
     Skip,
 }
 
-/// The record that is to be read.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ExpectedRecord<'a> {
     pub(crate) shard_number: u32,
@@ -23,7 +22,7 @@ pub(crate) struct ExpectedRecord<'a> {
     pub(crate) limits: &'a Limits,
 }
 
-/// Checks a record whole: frame, CRC32, head, agreement with index and schema, padding. `bytes` are
+/// Checks a whole record: frame, CRC32, head, agreement with index and schema, padding. `bytes` are
 /// the record and its padding. Errors name their offset in the file.
 pub(crate) fn check_record<'a>(
     index: &Index,

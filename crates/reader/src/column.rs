@@ -31,7 +31,7 @@ impl Column {
         &self.bytes
     }
 
-    /// The elements' bytes, given up.
+    /// Converts the column into the elements' bytes.
     #[must_use]
     pub fn into_bytes(self) -> Vec<u8> {
         self.bytes
@@ -43,7 +43,7 @@ impl Column {
         self.bytes.len() as u64 / self.dtype.bytes()
     }
 
-    /// Whether there is no value.
+    /// Returns whether the column is empty.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.bytes.is_empty()

@@ -1,5 +1,4 @@
-//! Several datasets as one: to mix them, or to go through one after the other, without packing them
-//! again.
+//! Several datasets as one: to mix them, or to read them in sequence, without packing them again.
 
 use crate::dataset::{Dataset, Inner, Of, Part, Slot};
 use crate::error::{Error, Result};
@@ -10,24 +9,25 @@ use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
 impl Dataset {
-    /// All samples of `datasets`, those of the first one first: a dataset like any other, with
-    /// their shards in place. No file is touched.
+    /// Concatenates `datasets` in their order into one dataset, whose shards stay in place. Touches
+    /// no file.
     ///
-    /// Fields are matched by name: the dataset has those of all, first those of the first one. A
-    /// sample whose dataset has no such field has no value for it ([`Dataset::without`]); in a
-    /// column there stands −1, NaN, false, or the largest of an unsigned type. Classes are matched
-    /// by name too: those of the first dataset keep their numbers, new ones come behind, and
-    /// labels count into that list. Keys stay what they are: [`Dataset::by_key`] refuses datasets
-    /// that share one, and whoever needs it asks the dataset that is meant. There is no manifest;
-    /// the recipe is theirs if it is one, else empty. Limits are each dataset's own, those of
-    /// decoders the first one's.
+    /// Fields are matched by name: the result has the fields of all datasets, beginning with the
+    /// first dataset's. A sample whose dataset lacks a field has no value for it
+    /// ([`Dataset::without`]); its place in a column holds −1, NaN, false, or the maximum of an
+    /// unsigned type. Classes are matched by name too: the first dataset's classes keep their
+    /// numbers, new classes follow, and labels are indexes into that list. Keys stay the same:
+    /// [`Dataset::by_key`] refuses datasets that share a key; look such a key up in its own
+    /// dataset. There is no manifest. The recipe is the datasets' recipe if all have the same, else
+    /// empty. Each dataset keeps its limits; decoders use the limits of the first.
     ///
-    /// The loader takes them by a mixture of their orders (`Mixture` of `shardpack-loader`), which says
-    /// how often each of them comes.
+    /// The loader draws from them by a mixture of their orders (`Mixture` of `shardpack-loader`), which
+    /// sets the share of each dataset.
     ///
     /// # Errors
-    /// `Usage` if there is none; if a field is of another kind or type in one of them; if labels
-    /// count into named classes in one and into none in another: it says where.
+    /// `Usage` if `datasets` is empty, if a field has different kinds or types in two of them, or
+    /// if one names its classes and another has labels without named classes. The error names the
+    /// dataset.
     pub fn concat(datasets: &[Self]) -> Result<Self> {
         let Some(first) = datasets.first() else {
             return Err(Error::usage("datasets to take as one", "at least one", "none"));
@@ -76,15 +76,15 @@ impl Dataset {
         })))
     }
 
-    /// The samples of each of the datasets that this one was made of by [`Dataset::concat`]; of any
-    /// other, all of its own.
+    /// The range of samples of each dataset passed to [`Dataset::concat`]; for any other dataset,
+    /// one range of all its samples.
     #[must_use]
     pub fn parts(&self) -> &[Range<u64>] {
         &self.0.parts
     }
 
-    /// The samples that cannot have a value for a field, because the dataset that they are of has no
-    /// such field: of a dataset made by [`Dataset::concat`]. Any other has none such. Opens nothing.
+    /// The samples of a dataset made by [`Dataset::concat`] that have no value for a field, because
+    /// their own dataset lacks it. Empty for any other dataset. Opens nothing.
     #[must_use]
     pub fn without(&self, field: &str) -> Vec<Range<u64>> {
         if !self.schema().fields().iter().any(|known| known.name == field) {

@@ -1,4 +1,4 @@
-//! A dataset: its manifest in memory, its shards opened when they are first needed.
+//! A dataset: its manifest is in memory, its shards are opened when they are first needed.
 
 use crate::cast::Cast;
 use crate::column::Column;
@@ -18,8 +18,8 @@ use std::sync::{Arc, OnceLock};
 
 /// An open dataset. Cloning it is cheap; all methods may be called from many threads at once.
 ///
-/// Samples are numbered in stored order: the records of the first shard, then those of the second,
-/// and so on.
+/// Samples are numbered in stored order: the records of the first shard, then the records of the
+/// second, and so on.
 #[derive(Debug, Clone)]
 pub struct Dataset(pub(crate) Arc<Inner>);
 
@@ -29,17 +29,17 @@ pub(crate) struct Inner {
     pub(crate) samples: u64,
     pub(crate) dataset_id: DatasetId,
     pub(crate) metadata: Metadata,
-    /// `None` for a lone shard, and for several datasets as one.
+    /// `None` for a lone shard, and for a concatenation.
     pub(crate) source: Option<FromManifest>,
-    /// Where its files are; `None` for a shard that was opened by its path, and for several
-    /// datasets as one.
+    /// Storage of its files; `None` for a shard that was opened by its path, and for a
+    /// concatenation.
     pub(crate) storage: Option<Arc<dyn Storage>>,
     pub(crate) slots: Vec<Slot>,
-    /// The samples of each dataset of several; of any other, all.
+    /// The samples of each concatenated dataset; for any other dataset, all samples.
     pub(crate) parts: Vec<Range<u64>>,
     pub(crate) options: ShardOptions,
     pub(crate) keys: OnceLock<KeyTable>,
-    /// What the first shard that was opened says of the dataset: others that say the same share it.
+    /// Metadata of the first opened shard, shared by all shards with the same metadata.
     pub(crate) known: OnceLock<SharedMetadata>,
 }
 
@@ -49,7 +49,7 @@ pub(crate) struct FromManifest {
     pub(crate) manifest: Manifest,
 }
 
-/// The place of one shard; filled when it is first needed.
+/// One shard, opened when it is first needed.
 #[derive(Debug)]
 pub(crate) struct Slot {
     /// Index of its first sample.
@@ -57,23 +57,23 @@ pub(crate) struct Slot {
     pub(crate) samples: u64,
     pub(crate) of: Of,
     pub(crate) shard: OnceLock<Arc<Shard>>,
-    /// What is wrong with header, footer or index: a large index is read and checked once, not anew
-    /// for every sample. What the system could not read is tried again.
+    /// Damage of header, footer or index, kept so that a large index is read and checked once and
+    /// not for every sample. Failed reads are not kept: they are tried again.
     pub(crate) damage: OnceLock<FormatError>,
 }
 
-/// Where a shard comes from.
+/// Origin of a shard.
 #[derive(Debug)]
 pub(crate) enum Of {
-    /// A line of the manifest.
+    /// An entry of the manifest.
     Entry(ShardEntry),
-    /// It was opened alone.
+    /// A shard that was opened alone.
     Lone,
     /// A shard of another dataset.
     Part(Part),
 }
 
-/// Shard `number` of another dataset, and what it takes to see it as one of this.
+/// Shard `number` of another dataset, and its conversion to a shard of this one.
 #[derive(Debug)]
 pub(crate) struct Part {
     pub(crate) dataset: Dataset,
@@ -81,7 +81,7 @@ pub(crate) struct Part {
     pub(crate) cast: Option<Arc<Cast>>,
 }
 
-/// What is known of a shard without opening it.
+/// Properties of a shard that are known without opening it.
 ///
 /// ```
 /// use shardpack_reader::ShardInfo;
@@ -90,7 +90,8 @@ pub(crate) struct Part {
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ShardInfo {
-    /// File name, relative to the manifest; of several datasets as one, with the folder of its own.
+    /// File name, relative to the manifest; in a concatenation, with the folder of the shard's
+    /// dataset.
     pub name: String,
     /// Size of the file.
     pub bytes: u64,
@@ -121,26 +122,27 @@ impl Dataset {
         Self(Arc::new(inner))
     }
 
-    /// The manifest's path, or the lone shard's; of several datasets as one, their paths joined by
-    /// ` + `, for messages.
+    /// Path of the manifest or of the lone shard; for a concatenation, all paths joined by ` + `,
+    /// for messages.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.0.path
     }
 
-    /// The manifest; `None` for a lone shard, and for several datasets as one.
+    /// The manifest; `None` for a lone shard, and for a concatenation.
     #[must_use]
     pub fn manifest(&self) -> Option<&Manifest> {
         self.0.source.as_ref().map(|s| &s.manifest)
     }
 
-    /// The id that all shards of the dataset share; of several datasets as one, a digest of theirs.
+    /// The id that all shards of the dataset share; for a concatenation, a digest of the datasets'
+    /// ids.
     #[must_use]
     pub fn dataset_id(&self) -> DatasetId {
         self.0.dataset_id
     }
 
-    /// What the files may ask for.
+    /// Limits on the sizes that files may request.
     #[must_use]
     pub fn limits(&self) -> &Limits {
         &self.0.options.limits
@@ -152,7 +154,7 @@ impl Dataset {
         self.0.samples
     }
 
-    /// Whether there is no sample.
+    /// Returns whether the dataset has no samples.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -164,8 +166,8 @@ impl Dataset {
         &self.0.metadata.schema
     }
 
-    /// Names of the classes, where there are classes: the field `label` counts from 0 into this
-    /// list.
+    /// Names of the classes, if there are classes: the field `label` is an index into this list,
+    /// from 0.
     #[must_use]
     pub fn classes(&self) -> Option<&[String]> {
         self.0.metadata.classes.as_deref()
@@ -183,7 +185,7 @@ impl Dataset {
         self.manifest().map(|m| &m.fidelity)
     }
 
-    /// Name, size and number of samples of each shard. Opens none.
+    /// Name, size and number of samples of each shard. Opens no shard.
     pub fn shards(&self) -> impl ExactSizeIterator<Item = ShardInfo> {
         self.0.slots.iter().map(|slot| self.info(slot))
     }
@@ -194,8 +196,8 @@ impl Dataset {
         self.0.slots.get(number).map_or(0..0, |slot| slot.first..slot.first + slot.samples)
     }
 
-    /// Where `samples` are stored: for each shard that holds some of them, its number, and their
-    /// records there. Opens nothing.
+    /// Number of each shard that holds some of `samples`, and their range of records in it. Opens
+    /// nothing.
     pub fn records_of(&self, samples: Range<u64>) -> impl Iterator<Item = (usize, Range<u64>)> + '_ {
         let (slots, end) = (&self.0.slots, samples.end);
         let from = slots.partition_point(|slot| slot.first + slot.samples <= samples.start);
@@ -228,8 +230,8 @@ impl Dataset {
     /// Shard `number`, opened and compared with the manifest on first use.
     ///
     /// # Errors
-    /// `Usage` past the end; else as [`Shard::open`], and `Format` if the shard is not the one that
-    /// the manifest means.
+    /// `Usage` past the end; else as [`Shard::open`], and `Format` if the shard differs from its
+    /// entry in the manifest.
     pub fn shard(&self, number: usize) -> Result<Arc<Shard>> {
         let slots = &self.0.slots;
         let slot = slots
@@ -258,8 +260,8 @@ impl Dataset {
         }
     }
 
-    /// Whether [`Dataset::shard`] would read nothing: the shard is open, known to be damaged, or not
-    /// there.
+    /// Returns whether [`Dataset::shard`] would read nothing: the shard is open, known to be
+    /// damaged, or does not exist.
     #[must_use]
     pub fn is_open(&self, number: usize) -> bool {
         self.0.slots.get(number).is_none_or(|slot| match &slot.of {
@@ -268,8 +270,8 @@ impl Dataset {
         })
     }
 
-    /// As [`Dataset::shard`]; `None` if the shard is damaged, for those who look at all shards and
-    /// can do without one: what is wrong is said when a sample of it is asked for.
+    /// As [`Dataset::shard`], but `None` if the shard is damaged, for callers that inspect all
+    /// shards and can skip one. A later read of its samples reports the damage.
     ///
     /// # Errors
     /// `Io` if it cannot be read.
@@ -281,8 +283,9 @@ impl Dataset {
         }
     }
 
-    /// The numbers of all shards, for those who open one after the other: the storage hears of each
-    /// some time before, and those behind a network come side by side.
+    /// The numbers of all shards, for callers that open them in sequence. Each shard is announced
+    /// to the storage ahead of its turn, so that a storage behind a network fetches several at
+    /// once.
     pub fn shard_numbers(&self) -> impl Iterator<Item = usize> + '_ {
         /// Enough to have many small requests on their way.
         const AHEAD: usize = 64;
@@ -307,7 +310,7 @@ impl Dataset {
         }
     }
 
-    /// The storages of all datasets that this one is made of.
+    /// The storages of all datasets in this one.
     fn storages(&self) -> Vec<&Arc<dyn Storage>> {
         let mut storages: Vec<&Arc<dyn Storage>> = self.0.storage.iter().collect();
         let mut last: Option<&Self> = None;
@@ -322,13 +325,13 @@ impl Dataset {
         storages
     }
 
-    /// Bytes that the storage reads ahead in memory of its own, as it says; 0 on local disks.
+    /// Bytes that the storage reads ahead into its own memory; 0 on local disks.
     #[must_use]
     pub fn read_ahead_bytes(&self) -> u64 {
         self.storages().iter().fold(0, |sum, storage| sum.saturating_add(storage.read_ahead_bytes()))
     }
 
-    /// What the storage has asked of a network so far; zeros on local disks.
+    /// Counts of the storage's network requests so far; zeros on local disks.
     #[must_use]
     pub fn traffic(&self) -> Traffic {
         self.storages().iter().fold(Traffic::default(), |sum, storage| sum.plus(storage.traffic()))
@@ -349,8 +352,8 @@ impl Dataset {
     /// # Errors
     /// `Usage` past the end.
     pub fn locate(&self, index: u64) -> Result<(usize, u64)> {
-        // Among shards without samples, which share their first index with the next one, the last
-        // is the one that holds it.
+        // Empty shards share their first index with the next shard: the last shard with that index
+        // holds the sample.
         let after = self.0.slots.partition_point(|slot| slot.first <= index);
         match after.checked_sub(1).and_then(|number| self.0.slots.get(number).map(|slot| (number, slot))) {
             Some((number, slot)) if index - slot.first < slot.samples => Ok((number, index - slot.first)),
@@ -358,11 +361,11 @@ impl Dataset {
         }
     }
 
-    /// All values of a scalar field, in the order of the samples. Opens every shard, touches no
+    /// All values of a scalar field, in the order of the samples. Opens every shard, reads no
     /// record.
     ///
     /// # Errors
-    /// `Usage` if there is no scalar field of this name; else as [`Dataset::shard`].
+    /// `Usage` if the dataset has no scalar field of this name; else as [`Dataset::shard`].
     pub fn column(&self, name: &str) -> Result<Column> {
         let Some((position, dtype)) = self.schema().scalar_position(name) else {
             let names: Vec<&str> = self.schema().scalars().map(|(name, _)| name).collect();
@@ -372,7 +375,7 @@ impl Dataset {
         let mut column = Column::new(dtype, Vec::new());
         for number in self.shard_numbers() {
             let shard = self.shard(number)?;
-            // One shard left out would give every label after it to another sample.
+            // Without this shard's values, every later label would belong to the wrong sample.
             let of_shard = shard.column_bytes(position);
             column.extend(of_shard.ok_or_else(|| FormatError::format("columns of a shard", position + 1, position))?);
         }

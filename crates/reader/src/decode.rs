@@ -1,5 +1,5 @@
-//! Field values decoded: arrays, text, bytes, by the codecs of `shardpack_array`. Which field may
-//! use which codec was checked with the record.
+//! Decodes field values (arrays, text, bytes) by the codecs of `shardpack_array`. The check of the
+//! record has matched codecs and fields.
 
 use crate::error::Result;
 use crate::sample::{RecordView, Sample};
@@ -9,8 +9,8 @@ use shardpack_format::{ArrayDescriptor, Dtype, Error as FormatError, FieldKind};
 use shardpack_jpeg::PictureDecoder;
 use shardpack_jpeg::{Frames, JpegHeader, Rendering};
 
-/// Exif orientation of a picture, 1..=8: what the packer found, or, in datasets that do not say,
-/// what a JPEG itself says.
+/// Exif orientation of a picture, 1..=8: the value that the packer stored, or, in datasets without
+/// one, the JPEG's own.
 pub fn orientation(stored: Option<i64>, is_jpeg: bool, bytes: &[u8]) -> u8 {
     let orientation = match stored {
         Some(stored) => u8::try_from(stored).unwrap_or(0),
@@ -20,7 +20,7 @@ pub fn orientation(stored: Option<i64>, is_jpeg: bool, bytes: &[u8]) -> u8 {
     if (1..=8).contains(&orientation) { orientation } else { 1 }
 }
 
-/// Puts the field's name before what is wrong with it.
+/// Adds the field's name to an error.
 pub fn name_field(name: &str, error: FormatError) -> FormatError {
     match error {
         FormatError::Format { place, what, expected, found, hint } => {
@@ -36,7 +36,7 @@ pub fn name_field(name: &str, error: FormatError) -> FormatError {
     }
 }
 
-/// All pictures of a value, one behind the other.
+/// All pictures of a value, concatenated.
 fn all(
     frames: &Frames<'_>,
     orientation: u8,
@@ -71,13 +71,13 @@ impl RecordView<'_> {
     ///
     /// # Errors
     /// `Usage` if there is no such array field, or if this sample has no value for it; `Format` or
-    /// `Limit` if the descriptor is not as it should be.
+    /// `Limit` if the descriptor is not valid.
     pub fn descriptor(&self, name: &str) -> Result<ArrayDescriptor> {
         let value = self.present(name, &[FieldKind::Array])?;
         ArrayDescriptor::parse(value.descriptor, self.limits()).map_err(|e| self.field_error(name, e))
     }
 
-    /// Decodes an array field; `decoder` keeps its scratch memory for the next one.
+    /// Decodes an array field; `decoder` keeps its scratch memory for the next call.
     ///
     /// # Errors
     /// As [`RecordView::descriptor`]; `Format` too if the payload is damaged or does not decode to
@@ -89,11 +89,11 @@ impl RecordView<'_> {
         decoded.map_err(|e| self.field_error(name, e))
     }
 
-    /// Decodes an array field straight into `out`, C-contiguous, exactly as long as the
+    /// Decodes an array field directly into `out`, C-contiguous, exactly as long as the
     /// descriptor's `decoded_bytes`.
     ///
     /// # Errors
-    /// As [`RecordView::array`]; `Usage` too if `out` has another length.
+    /// As [`RecordView::array`]; `Usage` too if the length of `out` differs.
     pub fn array_into(&self, name: &str, decoder: &mut ArrayDecoder, out: &mut [u8]) -> Result<()> {
         let value = self.present(name, &[FieldKind::Array])?;
         let decoded = ArrayDescriptor::parse(value.descriptor, self.limits())
@@ -101,12 +101,13 @@ impl RecordView<'_> {
         decoded.map_err(|e| self.field_error(name, e))
     }
 
-    /// Decodes the picture of an image field: upright, `[height, width, 3]`, uint8; of a list of
-    /// pictures all, `[time, height, width, 3]`. `decoder` keeps its scratch memory for the next one.
+    /// Decodes the picture of an image field: upright, `[height, width, 3]`, uint8; a list of
+    /// pictures becomes `[time, height, width, 3]`. `decoder` keeps its scratch memory for the next
+    /// call.
     ///
     /// # Errors
     /// As [`RecordView::image`]; `Format` too if the picture is damaged, `Limit` if it is too
-    /// large; `Usage` if pictures of a list have several sizes.
+    /// large; `Usage` if the pictures of a list differ in size.
     pub fn pixels(&self, name: &str, decoder: &mut PictureDecoder) -> Result<Array> {
         let image = self.image(name)?;
         let stored =
@@ -119,11 +120,11 @@ impl RecordView<'_> {
         decoded.map_err(|e| self.field_error(name, e))
     }
 
-    /// The content of a text, JSON or bytes field, once its codec is undone.
+    /// The decoded content of a text, JSON or bytes field.
     ///
     /// # Errors
     /// `Usage` if there is no such field, or if this sample has no value for it; `Format` or
-    /// `Limit` if it does not decode as it should.
+    /// `Limit` if it cannot be decoded.
     pub fn bytes(&self, name: &str) -> Result<Vec<u8>> {
         let value = self.present(name, &[FieldKind::Text, FieldKind::Json, FieldKind::Bytes])?;
         let decoded = decode_bytes(value.codec, value.bytes, value.decoded_bytes, self.limits());
@@ -140,15 +141,15 @@ impl RecordView<'_> {
             .map_err(|e| self.field_error(name, FormatError::format("text", "UTF-8", e.utf8_error())))
     }
 
-    /// Puts the field and this record's place into an error found in its bytes.
+    /// Adds the field and the place of this record to an error in its bytes.
     pub(crate) fn field_error(&self, name: &str, error: FormatError) -> crate::Error {
-        // Offsets so far count within the value: of no use to a reader of the message.
+        // The offset so far counts within the value, which means nothing to the user.
         self.error(name_field(name, error))
     }
 }
 
 impl Sample {
-    /// Decodes a picture with a decoder of its own; for many, hand one in with
+    /// Decodes a picture with a new decoder; for many pictures, reuse one with
     /// [`RecordView::pixels`].
     ///
     /// # Errors
@@ -160,12 +161,12 @@ impl Sample {
     /// As [`RecordView::descriptor`].
     ///
     /// # Errors
-    /// As there.
+    /// The same errors.
     pub fn descriptor(&self, name: &str) -> Result<ArrayDescriptor> {
         self.view().descriptor(name)
     }
 
-    /// Decodes an array field with a decoder of its own; for many, hand one in with
+    /// Decodes an array field with a new decoder; for many arrays, reuse one with
     /// [`RecordView::array`].
     ///
     /// # Errors
@@ -177,7 +178,7 @@ impl Sample {
     /// As [`RecordView::bytes`].
     ///
     /// # Errors
-    /// As there.
+    /// The same errors.
     pub fn bytes(&self, name: &str) -> Result<Vec<u8>> {
         self.view().bytes(name)
     }
@@ -185,7 +186,7 @@ impl Sample {
     /// As [`RecordView::text`].
     ///
     /// # Errors
-    /// As there.
+    /// The same errors.
     pub fn text(&self, name: &str) -> Result<String> {
         self.view().text(name)
     }

@@ -1,4 +1,4 @@
-//! What can go wrong while reading, in the families of the project.
+//! Errors of reading, in the families of the project.
 
 use shardpack_format as format;
 use shardpack_format::{ErrorKind, Explain, Hint, Hinted, SystemError, visible_path};
@@ -18,11 +18,11 @@ pub enum Error {
     Io {
         /// The file.
         path: PathBuf,
-        /// What was being done.
+        /// The operation, as a verb.
         action: &'static str,
-        /// Where in the file.
+        /// Byte offset in the file.
         offset: Option<u64>,
-        /// The sample that was being read, if that is known.
+        /// The sample that was read, if known.
         sample: Option<SampleName>,
         /// The operating system's answer.
         source: Arc<io::Error>,
@@ -34,11 +34,10 @@ pub enum Error {
     /// [`shardpack_format::Error::Limit`].
     #[error("{0}")]
     Limit(format::Error),
-    /// The caller asked for something that is not there: always
-    /// [`shardpack_format::Error::Usage`].
+    /// The caller's request cannot be served: always [`shardpack_format::Error::Usage`].
     #[error("{0}")]
     Usage(format::Error),
-    /// Something happened that the code rules out, a panic for instance: always
+    /// A state that the code rules out, for instance a panic: always
     /// [`shardpack_format::Error::Internal`].
     #[error("{0}")]
     Internal(format::Error),
@@ -98,17 +97,17 @@ impl From<format::Error> for Error {
 }
 
 impl Error {
-    /// A call of the system that failed: what it was to do with `path`.
+    /// A failed call of the system: `action` on `path`.
     pub fn io(path: impl Into<PathBuf>, action: &'static str, source: io::Error) -> Self {
         Self::Io { path: path.into(), action, offset: None, sample: None, source: Arc::new(source) }
     }
 
-    /// The same of a place in the file.
+    /// As [`Error::io`], at a byte offset in the file.
     pub fn io_at(path: impl Into<PathBuf>, action: &'static str, offset: u64, source: io::Error) -> Self {
         Self::Io { path: path.into(), action, offset: Some(offset), sample: None, source: Arc::new(source) }
     }
 
-    /// With the sample that was being read, if it is an answer of the system: others say it themselves.
+    /// Adds the sample to an `Io` error; other errors name it already.
     #[must_use]
     pub fn of_sample(self, name: impl FnOnce() -> SampleName) -> Self {
         match self {
@@ -119,13 +118,13 @@ impl Error {
         }
     }
 
-    /// The caller asked for what cannot be.
+    /// A request that cannot be served.
     pub fn usage(what: impl Into<String>, expected: impl std::fmt::Display, found: impl std::fmt::Display) -> Self {
         format::Error::usage(what, expected, found).into()
     }
 
-    /// With a next step, as [`shardpack_format::Error::with_hint`] has it; none is added to what the
-    /// system says.
+    /// Adds a next step, as [`shardpack_format::Error::with_hint`] does; `Io` errors stay as they
+    /// are.
     #[must_use]
     pub fn with_hint(self, next: impl Into<Hint>) -> Self {
         match self {
@@ -135,7 +134,7 @@ impl Error {
         }
     }
 
-    /// What to do next. It is no part of the text of the error: who shows it says how options are
+    /// The next step. It is not part of the error's text: the front end decides how options are
     /// spelled ([`Hint::told`]).
     #[must_use]
     pub fn hint(&self) -> Option<Hint> {
@@ -145,13 +144,13 @@ impl Error {
         }
     }
 
-    /// Something that the code itself rules out.
+    /// An error for a state that the code rules out.
     pub fn internal(what: impl Into<String>, expected: impl std::fmt::Display, found: impl std::fmt::Display) -> Self {
         Self::Internal(format::Error::internal(what, expected, found))
     }
 
-    /// Whether the bytes, not the environment or the caller, are at fault: such an error is a
-    /// finding of `verify`, any other one stops it.
+    /// Returns whether the bytes are at fault, not the environment or the caller. `verify` reports
+    /// such an error as a finding; any other error stops it.
     #[must_use]
     pub const fn is_about_data(&self) -> bool {
         matches!(self, Self::Format(_) | Self::Limit(_))

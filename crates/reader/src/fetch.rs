@@ -1,4 +1,4 @@
-//! Single samples, and many at once by few reads.
+//! Reads single samples, and many samples by few reads.
 
 use crate::dataset::Dataset;
 use crate::error::{Error, Result};
@@ -8,18 +8,17 @@ use crate::shard::Shard;
 use shardpack_format::bug;
 use std::sync::Arc;
 
-/// Neighbours are read together up to this size…
+/// Most bytes of neighbouring records in one read.
 const MAX_READ_BYTES: u64 = 4 << 20;
-/// …and over gaps of up to this size: cheaper to read past than to ask again.
+/// Largest gap between records of one read: reading the gap is cheaper than a second read.
 const MAX_GAP_BYTES: u64 = 64 << 10;
 
-/// One sample that was asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Wanted {
     shard: usize,
     record: u64,
     index: u64,
-    /// Place in the answer.
+    /// Position in the result.
     position: usize,
 }
 
@@ -34,10 +33,10 @@ impl Dataset {
         sample_at(&self.shard(number)?, index, record)
     }
 
-    /// Reads many samples, in the order asked for: sorted by place, neighbours in one read of up to
-    /// 4 MiB, over gaps of up to 64 KiB.
+    /// Reads many samples, and returns them in the requested order. Reads in stored order,
+    /// neighbours in one read of up to 4 MiB, over gaps of up to 64 KiB.
     ///
-    /// The answer holds all of them: the caller pays for the sum of their sizes.
+    /// The result holds all samples in memory: the sum of their sizes.
     ///
     /// # Errors
     /// As [`Dataset::get`], for the first sample in stored order that fails.
@@ -63,7 +62,8 @@ impl Dataset {
     }
 }
 
-/// Reads neighbours, of which `first` is the first, and puts each with its place in the answer.
+/// Reads neighbouring samples, beginning with `first`, and adds each with its position in the
+/// result.
 fn read_run(
     shard: &Arc<Shard>,
     first: &Wanted,
@@ -73,7 +73,7 @@ fn read_run(
 ) -> Result<()> {
     let last = run.last().unwrap_or(first);
     if first.record == last.record {
-        // A record on its own is read to where it stays.
+        // A single record is read into its final buffer.
         let sample = sample_at(shard, first.index, first.record)?;
         out.extend(run.iter().map(|wanted| (wanted.position, sample.clone())));
         return Ok(());
@@ -101,7 +101,7 @@ fn sample_at(shard: &Arc<Shard>, index: u64, number: u64) -> Result<Sample> {
     Ok(Sample::new(index, number, Arc::clone(shard), parts, bytes))
 }
 
-/// How many of the wanted records, which are sorted, one read should fetch.
+/// Number of the sorted wanted records that one read should fetch.
 fn run_length(shard: &Shard, first: &Wanted, wanted: &[Wanted]) -> Result<usize> {
     shard.check_length(first.record)?;
     let mut span = shard.span(&(first.record..first.record + 1))?;
@@ -118,7 +118,7 @@ fn run_length(shard: &Shard, first: &Wanted, wanted: &[Wanted]) -> Result<usize>
     Ok(count)
 }
 
-/// The bytes of a record, padding included, out of a buffer that begins at `start` of the file.
+/// The bytes of a record, including padding, in a buffer that begins at offset `start` of the file.
 ///
 /// # Errors
 /// `Usage` if the buffer does not hold the record, or there is no such record.
@@ -130,7 +130,7 @@ pub fn slice<'b>(shard: &Shard, record: u64, start: u64, buffer: &'b [u8]) -> Re
     bytes.ok_or_else(|| Error::usage("buffer of a run", format!("record {record} in it"), buffer.len()))
 }
 
-/// A record that was checked, without its padding.
+/// A checked record without its padding.
 pub(crate) fn whole(padded: &[u8], length: usize) -> &[u8] {
     padded.get(..length).unwrap_or_else(|| bug("a record that is whole"))
 }

@@ -1,4 +1,4 @@
-//! Generations of a dataset (spec §3.5): which manifest is which.
+//! Generations of a dataset (spec §3.5), and their manifests.
 
 use crate::dataset::Dataset;
 use crate::error::{Error, Result};
@@ -8,7 +8,7 @@ use shardpack_format::{DatasetId, Limits, MANIFEST_NAME, Manifest, generation_na
 use shardpack_io::Storage;
 use std::io::ErrorKind;
 
-/// The manifest of a generation, and its file name; of the newest if none is named.
+/// Finds the manifest of a generation, by default the newest, and its file name.
 pub(crate) fn find_manifest(
     storage: &dyn Storage,
     generation: Option<u32>,
@@ -40,16 +40,16 @@ pub(crate) fn find_manifest(
 }
 
 impl Dataset {
-    /// Which generation of the dataset this is: 1 as it was packed, one more with each addition or
-    /// removal. Of a lone shard, and of several datasets as one, 1.
+    /// Number of this generation of the dataset: 1 after packing, one more with each addition or
+    /// removal. 1 for a lone shard and for a concatenation.
     #[must_use]
     pub fn generation(&self) -> u32 {
         self.manifest().map_or(1, Manifest::generation)
     }
 
-    /// What tells the samples of this dataset from those of any other, and from those of its other
-    /// generations: the id of the first generation, and a digest of id, number and shards of the
-    /// others. Two copies of a dataset that grew apart have generations of the same number.
+    /// Identifies this generation of this dataset: the dataset id for the first generation, and a
+    /// digest of id, number and shards for later ones. The number alone is not enough: two copies
+    /// of a dataset may grow apart and have generations of the same number.
     #[must_use]
     pub fn version_id(&self) -> DatasetId {
         let (id, generation) = (self.dataset_id(), self.generation());

@@ -1,5 +1,5 @@
-//! A bounded set of open files, least recently used first to be closed: a dataset may have more
-//! shards than a process may have open files.
+//! A bounded set of open files that closes the least recently used: a dataset may have more shards
+//! than a process may have open files.
 
 use crate::error::Result;
 use rustix::io::Errno;
@@ -31,7 +31,7 @@ impl Handles {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The open file of this name; a reader that holds it keeps it open whatever happens here.
+    /// The open file of this name; it stays open while a reader holds it, even if the set drops it.
     fn handle(&self, name: &Arc<str>) -> Result<Arc<dyn ReadAt>> {
         {
             let mut state = self.state();
@@ -42,7 +42,7 @@ impl Handles {
                 return Ok(Arc::clone(file));
             }
         }
-        // Opened without the lock: on a network file system it takes a while.
+        // Open without holding the lock: opening is slow on a network file system.
         let file = loop {
             match self.storage.open(name) {
                 Ok(file) => break file,
@@ -59,8 +59,8 @@ impl Handles {
         Ok(file)
     }
 
-    /// The process may open fewer files than this dataset wanted: live with half of what is open
-    /// now. False if nothing was.
+    /// Closes half of the open files after the process ran out of file descriptors. Returns false
+    /// if none was open.
     fn close_half(&self) -> bool {
         let mut state = self.state();
         let keep = state.open.len() / 2;
@@ -88,7 +88,7 @@ fn out_of_handles(error: &shardpack_io::Error) -> bool {
     source.raw_os_error().is_some_and(|code| [Errno::MFILE, Errno::NFILE].iter().any(|e| e.raw_os_error() == code))
 }
 
-/// One shard's bytes: a file that stays open, or one that is opened again when it is needed.
+/// One shard's bytes: a file that stays open, or is opened again when needed.
 #[derive(Debug, Clone)]
 pub struct ShardFile {
     path: Arc<Path>,
@@ -124,7 +124,7 @@ impl ShardFile {
         self.len
     }
 
-    /// Whether there are none.
+    /// Returns whether the file is empty.
     pub const fn is_empty(&self) -> bool {
         self.len == 0
     }
@@ -132,7 +132,7 @@ impl ShardFile {
     /// The file, open until the caller drops it.
     ///
     /// # Errors
-    /// `Io` if it cannot be opened again; `Format` if it has another size than before.
+    /// `Io` if it cannot be opened again; `Format` if its size has changed.
     pub fn handle(&self) -> Result<Arc<dyn ReadAt>> {
         match &self.source {
             Source::Open(file) => Ok(Arc::clone(file)),

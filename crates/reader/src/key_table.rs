@@ -5,7 +5,7 @@ use std::hash::RandomState;
 /// Hashes of all keys, sorted: 16 bytes a sample. The keys themselves stay in the shards' indexes.
 #[derive(Debug)]
 pub(crate) struct KeyTable {
-    // Keyed at random: nobody can prepare keys that collide.
+    // Keyed at random, so that an attacker cannot prepare keys that collide.
     pub(crate) hasher: RandomState,
     pub(crate) entries: Vec<(u64, u64)>,
 }

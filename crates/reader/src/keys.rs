@@ -1,4 +1,4 @@
-//! From sample keys to indexes: built from the shards' indexes when the first key is asked for.
+//! Maps sample keys to sample numbers; built from the shards' indexes at the first lookup.
 
 use crate::dataset::Dataset;
 use crate::error::{Error, Result};
@@ -7,7 +7,7 @@ use crate::shard::Shard;
 use shardpack_format::{Error as FormatError, bug};
 use std::hash::{BuildHasher, RandomState};
 
-/// The key of a record of the shard: its index was checked when it was opened.
+/// The key of a record of the shard, whose index was checked at opening.
 fn key_of(shard: &Shard, record: u64) -> &str {
     shard.index().key(record).unwrap_or_else(|| bug("a key for every record of a shard"))
 }
@@ -65,8 +65,8 @@ impl Dataset {
     /// shard and takes 16 bytes of memory a sample.
     ///
     /// # Errors
-    /// `Format` if a key occurs twice in the dataset, `Usage` if several datasets as one share a
-    /// key; else as [`Dataset::shard`].
+    /// `Format` if a key occurs twice in the dataset, `Usage` if concatenated datasets share a key;
+    /// else as [`Dataset::shard`].
     pub fn by_key(&self, key: &str) -> Result<Option<u64>> {
         let table = match self.0.keys.get() {
             Some(table) => table,
@@ -86,9 +86,9 @@ impl Dataset {
         Ok(None)
     }
 
-    /// Up to three keys that somebody may have meant who wrote `text`: those whose last part is the
-    /// same but for folders, extension, case and leading zeros; else those spelled most alike. Best first. Looks at
-    /// every key of the shards that can be opened, and is meant for a message.
+    /// Up to three keys similar to `text`, best first, for error messages: keys whose last part is the same except
+    /// for folders, extension, case and leading zeros, else the keys spelled most alike. Scans all keys of the
+    /// shards that can be opened.
     #[must_use]
     pub fn keys_like(&self, text: &str) -> Vec<String> {
         let wanted = stem(text);
@@ -108,13 +108,13 @@ impl Dataset {
                 }
             }
         }
-        // Where some have the same last part, others were not meant.
+        // If some keys have the same last part, drop the others.
         let same = best.first().is_some_and(|(score, _)| *score >= 2.0);
         best.into_iter().filter(|(score, _)| !same || *score >= 2.0).map(|(_, key)| key).collect()
     }
 }
 
-/// How many keys are suggested, and how alike they must be, from 0 to 1.
+/// Number of suggested keys, and their minimum similarity, from 0 to 1.
 const KEYS_LIKE: usize = 3;
 const ALIKE: f64 = 0.85;
 

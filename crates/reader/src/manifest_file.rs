@@ -1,11 +1,11 @@
-//! The files of a dataset's folder other than shards, and the names of these.
+//! Files of a dataset's folder other than shards, and the names of the shards.
 
 use crate::error::{Error, Result};
 use shardpack_format::{Error as FormatError, Limits, Manifest};
 use shardpack_io::{ReadAt, Storage, read_whole};
 use std::path::Path;
 
-/// The journal of the packer, until the dataset is complete.
+/// Journal of the packer, present until the dataset is complete.
 const JOURNAL: &str = ".shardpack-journal.jsonl";
 
 /// Returns whether the folder holds the journal of a dataset that is not complete.
@@ -16,7 +16,7 @@ pub(crate) fn is_being_packed(storage: &dyn Storage) -> bool {
 /// Reads a manifest.
 ///
 /// # Errors
-/// `Io` if it cannot be read; `Format` or `Limit` if it is no whole manifest.
+/// `Io` if it cannot be read; `Format` or `Limit` if it is not a whole manifest.
 pub(crate) fn read_manifest(file: &dyn ReadAt, path: &Path, limits: &Limits) -> Result<Manifest> {
     let in_file = |e: FormatError| Error::from(e.in_file(path.to_string_lossy()));
     if file.len() > limits.max_manifest_bytes {

@@ -1,6 +1,6 @@
-//! Names that say that something holds masks: numbers of classes, which nothing may interpolate.
+//! Names of fields and folders that hold masks: class numbers, which must not be interpolated.
 
-/// Such names, in words of small letters.
+/// Names of masks, as lower-case words.
 const MASKS: &[&str] = &[
     "mask",
     "masks",
@@ -22,17 +22,17 @@ const MASKS: &[&str] = &[
     "segmentations",
 ];
 
-/// Such names if there is no other word: a `label_text` is no mask, nor is a picture of a
-/// `bottle_label`; `semantic_features` are none either.
+/// Names of masks only if there is no other word: `label_text`, `bottle_label` and
+/// `semantic_features` are not masks.
 const ALONE: &[&str] = &["label", "labels", "semantic"];
 
-/// Such names of folders. A field `gt` may hold photos: the targets of super-resolution.
+/// Names of masks for folders only. A field `gt` may hold photos: the targets of super-resolution.
 const FOLDERS: &[&str] = &["gt"];
 
 /// Most words of a name of [`MASKS`].
 const MOST_WORDS: usize = 2;
 
-/// Whether a field says by its name that it holds masks: `mask`, `mask_2`, `cloud.masks`,
+/// Returns whether the name of a field indicates masks: `mask`, `mask_2`, `cloud.masks`,
 /// `label_map`.
 #[must_use]
 pub fn is_mask(field: &str) -> bool {
@@ -41,15 +41,15 @@ pub fn is_mask(field: &str) -> bool {
     (1..=MOST_WORDS).any(has) || ALONE.contains(&words.join(" ").as_str())
 }
 
-/// Whether `name`, of a folder say, is that of masks and has no other word: a class may be
-/// `with_mask`.
+/// Returns whether `name`, for example of a folder, indicates masks and has no other word: a class
+/// may be `with_mask`.
 #[must_use]
 pub fn is_whole(name: &str) -> bool {
     let name = words(name).join(" ");
     [MASKS, ALONE, FOLDERS].into_iter().any(|names| names.contains(&name.as_str()))
 }
 
-/// Words of a name; what is between them, numbers too, is none.
+/// Words of a name, separated by anything but letters.
 fn words(name: &str) -> Vec<String> {
     let words = name.split(|c: char| !c.is_ascii_alphabetic());
     words.filter(|word| !word.is_empty()).map(str::to_ascii_lowercase).collect()

@@ -1,4 +1,4 @@
-//! How a dataset is opened: as a folder, by its manifest, or as a lone shard.
+//! Opens a dataset: a folder, a manifest, or a lone shard.
 
 use crate::dataset::{Dataset, FromManifest, Inner, Of, Slot};
 use crate::error::{Error, Result};
@@ -11,7 +11,7 @@ use shardpack_io::{Folder, ReadAt, Storage, open_regular, read_exact_at};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
-/// How a dataset is opened.
+/// Options for opening a dataset.
 ///
 /// ```
 /// use shardpack_reader::{DatasetOptions, Limits};
@@ -41,22 +41,22 @@ impl DatasetOptions {
         Self::default()
     }
 
-    /// What the files may ask for.
+    /// Sets the limits on the sizes that files may request.
     #[must_use]
     pub fn limits(mut self, limits: Limits) -> Self {
         self.shard.limits = limits;
         self
     }
 
-    /// Whether the CRC32 of each record is compared before the record is handed out. Default true;
-    /// headers, indexes and frames are always checked.
+    /// Sets whether the CRC32 of each record is compared before the record is handed out. Default
+    /// true; headers, indexes and frames are always checked.
     #[must_use]
     pub const fn verify_crc(mut self, verify_crc: bool) -> Self {
         self.shard.check_crc = verify_crc;
         self
     }
 
-    /// Whether shards may be symlinks, to anywhere. Default false: a link in a dataset from a
+    /// Allows shards to be symlinks, to anywhere. Default false: a link in a dataset from a
     /// stranger could lead to any file of yours. Caches that keep files elsewhere need it.
     #[must_use]
     pub const fn follow_symlinks(mut self, follow_symlinks: bool) -> Self {
@@ -64,14 +64,15 @@ impl DatasetOptions {
         self
     }
 
-    /// Most shards open at once, default 256; fewer if the process may open no more.
+    /// Sets the maximum number of open shards, default 256. The limit of open files of the process
+    /// may lower it.
     #[must_use]
     pub const fn max_open_files(mut self, max_open_files: usize) -> Self {
         self.max_open_files = max_open_files;
         self
     }
 
-    /// Which generation of a dataset to open, from 1; default the newest. Of a folder only: a
+    /// Sets the generation of the dataset to open, from 1; default the newest. For folders only: a
     /// manifest is one generation.
     #[must_use]
     pub const fn generation(mut self, generation: Option<u32>) -> Self {
@@ -79,7 +80,7 @@ impl DatasetOptions {
         self
     }
 
-    /// A generation was asked of something that is one.
+    /// Refuses the option `generation` for a path that is itself a single generation.
     pub(crate) fn refuse_generation(generation: Option<u32>, path: &Path) -> Result<()> {
         let Some(generation) = generation else { return Ok(()) };
         let what = format!("dataset of which to open generation {generation}");
@@ -89,8 +90,8 @@ impl DatasetOptions {
     /// Opens the dataset at `path`: a folder with a manifest, a manifest, or a lone shard.
     ///
     /// # Errors
-    /// `Io` if something cannot be read, `Usage` if it is nothing of the kind, `Format` or `Limit`
-    /// if the manifest, or the lone shard, is not as it should be.
+    /// `Io` if a file cannot be read, `Usage` if `path` is none of these, `Format` or `Limit` if
+    /// the manifest or the lone shard is not valid.
     pub fn open(&self, path: impl AsRef<Path>) -> Result<Dataset> {
         let path = path.as_ref();
         if std::fs::metadata(path).map_err(|e| cannot_open(path, e))?.is_dir() {
@@ -151,7 +152,7 @@ impl DatasetOptions {
                 shard: OnceLock::new(),
                 damage: OnceLock::new(),
             };
-            // The manifest was checked: the sum does not overflow.
+            // The sum does not overflow: parsing the manifest has checked it.
             first = first.saturating_add(entry.samples);
             slot
         });
@@ -179,7 +180,7 @@ impl DatasetOptions {
     }
 }
 
-/// What a file is, its content says; the name decides only for what is neither shard nor manifest.
+/// Decides by the content of a file; by its name only if it is neither a shard nor a manifest.
 fn is_shard(file: &dyn ReadAt, path: &Path) -> Result<bool> {
     let mut magic = [0; 8];
     let known = usize::try_from(file.len()).map_or(magic.len(), |len| len.min(magic.len()));
@@ -188,7 +189,7 @@ fn is_shard(file: &dyn ReadAt, path: &Path) -> Result<bool> {
     Ok(magic == HEADER_MAGIC || path.extension().is_some_and(|e| e == "shard"))
 }
 
-/// Why nothing stands at a path, or what to do with it if it is no path at all.
+/// The error for a path that cannot be opened, with a hint if it is not a path at all.
 pub(crate) fn cannot_open(path: &Path, source: std::io::Error) -> Error {
     let text = path.to_string_lossy();
     match text.split_once("://") {

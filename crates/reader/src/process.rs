@@ -1,6 +1,6 @@
-//! What the system tells of this process.
+//! Facts about this process from the system.
 
-/// The most memory that the process has had resident so far; 0 if the system does not tell.
+/// Peak resident memory of the process in bytes; 0 if unknown.
 #[must_use]
 pub fn peak_rss_bytes() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();

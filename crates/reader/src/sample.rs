@@ -1,4 +1,4 @@
-//! What a caller gets for one index: a record's parts by name, borrowed from a buffer or owned.
+//! One sample: the parts of its record by name, borrowed from a buffer or owned.
 
 use crate::error::{Error, Result};
 use crate::scalar::Scalar;
@@ -7,7 +7,7 @@ use shardpack_format::{Codec, FieldKind, FieldValue, Frame, Limits, Record, Sche
 use std::ops::Range;
 use std::sync::Arc;
 
-/// One sample, borrowed from the buffer it was read into.
+/// One sample, borrowed from the buffer that holds its record.
 #[derive(Debug, Clone)]
 pub struct RecordView<'a> {
     index: u64,
@@ -91,11 +91,11 @@ impl<'a> RecordView<'a> {
         self.scalar_if_any(name)?.ok_or_else(|| self.no_value(name))
     }
 
-    /// The value of a scalar field; `None` if this sample has none, because its dataset, one
-    /// of several as one, has no such field.
+    /// The value of a scalar field; `None` if this sample has no value, because in a concatenation
+    /// its own dataset lacks the field.
     ///
     /// # Errors
-    /// `Usage` if there is no scalar field of this name.
+    /// `Usage` if the dataset has no scalar field of this name.
     pub fn scalar_if_any(&self, name: &str) -> Result<Option<Scalar>> {
         let (position, dtype) = self.schema().scalar_position(name).ok_or_else(|| self.no_field("scalar", name))?;
         if !self.shard.has_scalar(position) {
@@ -111,7 +111,7 @@ impl<'a> RecordView<'a> {
         })
     }
 
-    /// The stored value of a field; `None` where this sample has none.
+    /// The stored value of a field; `None` if this sample has no value.
     ///
     /// # Errors
     /// `Usage` if there is no stored field of this name.
@@ -145,7 +145,7 @@ impl<'a> RecordView<'a> {
         image_of(&value).map_err(|e| self.field_error(name, e))
     }
 
-    /// Puts this record's place into an error found in its bytes.
+    /// Adds the place of this record to an error in its bytes.
     pub(crate) fn error(&self, error: shardpack_format::Error) -> Error {
         self.shard.in_record(self.record_number, error).into()
     }
@@ -162,15 +162,16 @@ impl<'a> RecordView<'a> {
     }
 }
 
-/// The media type is the descriptor, which was checked with the record.
+/// Reads the picture of a field value. The check of the record has checked the descriptor, which is
+/// the media type.
 pub(crate) fn image_of<'a>(value: &FieldValue<'a>) -> Result<Image<'a>, shardpack_format::Error> {
     let media_type =
         std::str::from_utf8(value.descriptor).map_err(|e| shardpack_format::Error::format("media type", "UTF-8", e))?;
     Ok(Image { media_type, bytes: value.bytes })
 }
 
-/// Where the parts of a record are: offsets from its start, for an owner that cannot hold
-/// references into itself.
+/// Offsets of a record's parts from its start, for an owner that cannot hold references into
+/// itself.
 #[derive(Debug, Clone)]
 pub(crate) struct Parts {
     frame: Frame,
@@ -188,7 +189,7 @@ struct Part {
 }
 
 impl Parts {
-    /// The parts of `record`, which was parsed out of `base`.
+    /// The offsets of the parts of `record`, which was parsed from `base`.
     pub(crate) fn of(record: &Record<'_>, base: &[u8]) -> Self {
         let range = |part: &[u8]| {
             let start = part.as_ptr().addr().checked_sub(base.as_ptr().addr());
@@ -215,7 +216,8 @@ impl Parts {
 
 /// One sample that owns its record.
 ///
-/// It keeps the index of its shard in memory, for its schema: drop it when you are done.
+/// It keeps the index of its shard in memory, for the schema: drop the sample when you no longer
+/// need it.
 #[derive(Debug, Clone)]
 pub struct Sample {
     index: u64,
@@ -235,7 +237,7 @@ impl Sample {
         self.bytes.get(range.clone()).unwrap_or_default()
     }
 
-    /// The same sample, borrowed: every accessor is there.
+    /// The sample as a [`RecordView`], which has all accessors.
     #[must_use]
     pub fn view(&self) -> RecordView<'_> {
         let fields = self.parts.fields.iter().map(|part| {
@@ -284,7 +286,7 @@ impl Sample {
     /// As [`RecordView::scalar`].
     ///
     /// # Errors
-    /// As there.
+    /// The same errors.
     pub fn scalar(&self, name: &str) -> Result<Scalar> {
         self.view().scalar(name)
     }
@@ -292,7 +294,7 @@ impl Sample {
     /// As [`RecordView::field`].
     ///
     /// # Errors
-    /// As there.
+    /// The same errors.
     pub fn field(&self, name: &str) -> Result<Option<FieldValue<'_>>> {
         self.view().field(name)
     }
@@ -300,7 +302,7 @@ impl Sample {
     /// As [`RecordView::image`].
     ///
     /// # Errors
-    /// As there.
+    /// The same errors.
     pub fn image(&self, name: &str) -> Result<Image<'_>> {
         self.view().image(name)
     }

@@ -1,4 +1,4 @@
-//! One number out of a record's head or an index's column.
+//! One number from a record's head or an index's column.
 
 use shardpack_format::Dtype;
 
@@ -22,7 +22,7 @@ pub enum Scalar {
 }
 
 impl Scalar {
-    /// Reads one packed little-endian element; `None` if `bytes` are not exactly one.
+    /// Reads one packed little-endian element; `None` if `bytes` has a different length.
     #[must_use]
     pub fn from_bytes(dtype: Dtype, bytes: &[u8]) -> Option<Self> {
         let n = dtype.size();
@@ -32,7 +32,7 @@ impl Scalar {
         let mut wide = [0; 8];
         wide.get_mut(..n)?.copy_from_slice(bytes);
         let unsigned = u64::from_le_bytes(wide);
-        // Sign extension: up to the top and back.
+        // Sign extension: shift to the top and back.
         let shift = 64 - 8 * u32::try_from(n).ok()?;
         let signed = (unsigned << shift).cast_signed() >> shift;
         Some(match dtype {
@@ -46,7 +46,7 @@ impl Scalar {
         })
     }
 
-    /// As a signed integer; `None` for floating point, and for what does not fit.
+    /// As a signed integer; `None` for floating point, and for values that do not fit.
     #[must_use]
     pub fn as_i64(self) -> Option<i64> {
         match self {

@@ -1,16 +1,16 @@
-//! Memory for bytes that are read, used again and again.
+//! Reused memory for reads.
 
 use crate::error::{Error, Result};
 
-/// Bytes of a large record that are read at a time: they stay in the second-level cache until their
-/// CRC32 is known.
+/// Bytes of one read of a large record: they stay in the second-level cache until their CRC32 is
+/// computed.
 pub const STEP_BYTES: usize = 256 << 10;
 
-/// The first `bytes` bytes of a buffer that grows when it must and keeps its length otherwise, so
-/// that it is not zeroed again for every read.
+/// The first `bytes` bytes of a buffer. It grows only when needed and never shrinks, so that it is
+/// not zeroed again for every read.
 ///
 /// # Errors
-/// `Usage` if there is no memory for so many.
+/// `Usage` if the memory cannot be allocated.
 pub fn room(buffer: &mut Vec<u8>, bytes: u64) -> Result<&mut [u8]> {
     let too_large = || Error::usage("buffer", "a size that fits in memory", format!("{bytes} bytes"));
     let bytes = usize::try_from(bytes).map_err(|_| too_large())?;

@@ -16,7 +16,7 @@ use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
-/// How a shard is opened.
+/// Options for opening a shard.
 ///
 /// ```
 /// use shardpack_reader::ShardOptions;
@@ -24,10 +24,10 @@ use std::sync::Arc;
 /// ```
 #[derive(Debug, Clone)]
 pub struct ShardOptions {
-    /// What the file may ask for.
+    /// Limits on the sizes that the file may request.
     pub limits: Limits,
-    /// Whether the CRC32 of a record is compared before the record is handed out. Default true.
-    /// Header, footer, index and frames are always checked.
+    /// Compare the CRC32 of a record before it is handed out. Default true. Header, footer, index
+    /// and frames are always checked.
     pub check_crc: bool,
 }
 
@@ -47,8 +47,8 @@ pub struct Shard {
     footer: Footer,
     index: Arc<Index>,
     options: ShardOptions,
-    /// How several datasets as one, of which it is part, count fields and classes; its own way if
-    /// they count likewise.
+    /// Fields and classes of the concatenation that the shard is part of; `None` if they equal its
+    /// own.
     union: Option<UnionColumns>,
 }
 
@@ -57,18 +57,17 @@ impl Shard {
     ///
     /// # Errors
     /// `Io` if it cannot be read, `Usage` if it is not a regular file, `Format` if header, footer
-    /// or index are not as the specification says, `Limit` if they ask for more than the limits
-    /// allow.
+    /// or index break the specification, `Limit` if they exceed the limits.
     pub fn open(path: impl AsRef<Path>, options: ShardOptions) -> Result<Self> {
         let path = path.as_ref();
         Self::from_file(ShardFile::open(path.into(), open_regular(path)?), options, None)
     }
 
-    /// Opens a shard; metadata that is `known` from another one is shared with it.
+    /// Opens a shard, and shares the metadata of another shard (`known`) if it is the same.
     pub(crate) fn from_file(file: ShardFile, options: ShardOptions, known: Option<&SharedMetadata>) -> Result<Self> {
         let anatomy = Anatomy::read(&file, &options.limits, known)?;
         let parts = |anatomy: Anatomy| {
-            // The header first: it says whether this is a shard at all.
+            // The header first: it shows whether this is a shard at all.
             let header = anatomy.header?;
             let footer = anatomy.footer?;
             footer.check_header(&header)?;
@@ -79,25 +78,26 @@ impl Shard {
         Ok(Self::from_parts(file, footer, index, options))
     }
 
-    /// A shard whose header nobody has looked at: `verify` goes on without it.
+    /// A shard without a checked header: `verify` continues after a damaged header.
     pub(crate) fn from_parts(file: ShardFile, footer: Footer, index: Index, options: ShardOptions) -> Self {
         Self { file, footer, index: Arc::new(index), options, union: None }
     }
 
-    /// The same shard as part of several datasets as one.
+    /// This shard as part of a concatenation.
     pub(crate) fn part_of(&self, union: UnionColumns) -> Self {
         let (file, footer, options) = (self.file.clone(), self.footer, self.options.clone());
         Self { file, footer, index: Arc::clone(&self.index), options, union: Some(union) }
     }
 
-    /// The fields of its samples: those of its dataset, which of several as one are those of all.
-    /// Records and index hold those of [`Index::metadata`].
+    /// The fields of the dataset; in a concatenation, the fields of all its datasets. Records and
+    /// index hold the fields of [`Index::metadata`].
     #[must_use]
     pub fn schema(&self) -> &Schema {
         self.union.as_ref().map_or_else(|| &self.index.metadata().schema, |union| &union.schema)
     }
 
-    /// Where records hold stored field `position` of [`Shard::schema`]; `None` if they hold none.
+    /// Position in the records of stored field `position` of [`Shard::schema`]; `None` if the
+    /// records lack the field.
     #[must_use]
     pub fn stored_at(&self, position: usize) -> Option<usize> {
         match &self.union {
@@ -106,14 +106,14 @@ impl Shard {
         }
     }
 
-    /// Whether samples have scalar field `position` of [`Shard::schema`].
+    /// Returns whether the samples have scalar field `position` of [`Shard::schema`].
     #[must_use]
     pub fn has_scalar(&self, position: usize) -> bool {
         self.values(position).is_some_and(|values| !matches!(values, UnionColumn::Absent(_)))
     }
 
-    /// The column of scalar field `position` of [`Shard::schema`], packed. Where samples have no
-    /// value, −1, NaN, false, or the largest of an unsigned type.
+    /// The column of scalar field `position` of [`Shard::schema`], packed. Absent values are −1,
+    /// NaN, false, or the maximum of an unsigned type.
     #[must_use]
     pub fn column_bytes(&self, position: usize) -> Option<&[u8]> {
         match &self.union {
@@ -125,7 +125,7 @@ impl Shard {
         }
     }
 
-    /// Where the values of scalar field `position` of [`Shard::schema`] are.
+    /// Source of the values of scalar field `position` of [`Shard::schema`].
     pub(crate) fn values(&self, position: usize) -> Option<UnionColumn> {
         match &self.union {
             None => self.index.column(position).map(|_| UnionColumn::Own(position)),
@@ -151,13 +151,13 @@ impl Shard {
         &self.footer.identity
     }
 
-    /// Where index and footer stand.
+    /// The footer, with the offset and size of the index.
     #[must_use]
     pub const fn footer(&self) -> &Footer {
         &self.footer
     }
 
-    /// CRC32 of the footer's bytes, by which a manifest knows the shard.
+    /// CRC32 of the footer's bytes, which the manifest also stores.
     #[must_use]
     pub fn footer_crc32(&self) -> u32 {
         self.footer.crc32()
@@ -169,7 +169,7 @@ impl Shard {
         &self.index
     }
 
-    /// The options it was opened with.
+    /// The options of the open shard.
     #[must_use]
     pub const fn options(&self) -> &ShardOptions {
         &self.options
@@ -181,13 +181,13 @@ impl Shard {
         self.index.len()
     }
 
-    /// Whether there is no record.
+    /// Returns whether the shard has no records.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.index.is_empty()
     }
 
-    /// All values of a scalar field, without touching a record; `None` if there is no scalar field
+    /// All values of a scalar field, without reading a record; `None` if there is no scalar field
     /// of this name.
     #[must_use]
     pub fn column(&self, name: &str) -> Option<Column> {
@@ -203,7 +203,7 @@ impl Shard {
         self.index.row(record).ok_or_else(|| Error::usage("record number", format!("one below {}", self.len()), record))
     }
 
-    /// Reads record `record` into the front of `buffer`, which grows when it must, checks it and
+    /// Reads record `record` into the front of `buffer`, which grows if needed, checks it and
     /// returns its parts.
     ///
     /// # Errors
@@ -222,8 +222,8 @@ impl Shard {
         Ok(self.check(record, bytes, crc)?)
     }
 
-    /// The bytes of a record, padding included, and where its CRC32 comes from: of a large one it is
-    /// computed while they are read.
+    /// Reads the bytes of a record, including padding, and returns the source of its CRC32: for a
+    /// large record it is computed while reading.
     pub(crate) fn read_with_crc<'b>(&self, record: u64, buffer: &'b mut Vec<u8>) -> Result<(&'b [u8], Crc)> {
         self.check_length(record)?;
         let span = self.span(&(record..record.saturating_add(1)))?;
@@ -238,7 +238,7 @@ impl Shard {
         Ok((bytes, crc))
     }
 
-    /// Reads a record, padding included, step by step, and computes the CRC32 of its body while the
+    /// Reads a record, including padding, in steps, and computes the CRC32 of its body while the
     /// bytes are in the cache.
     pub(crate) fn read_hashing(&self, record: u64, bytes: &mut [u8]) -> Result<Crc> {
         let row = self.row(record)?;
@@ -255,7 +255,7 @@ impl Shard {
         Ok(Crc::Known(crc.finalize()))
     }
 
-    /// How the options want the CRC32 of records.
+    /// The handling of CRC32s that the options ask for.
     pub const fn crc(&self) -> Crc {
         if self.options.check_crc { Crc::Compute } else { Crc::Skip }
     }
@@ -265,15 +265,16 @@ impl Shard {
         &self.file
     }
 
-    /// Checks the bytes of a record, padding included; errors name everything that is known of it.
+    /// Checks the bytes of a record, including padding; errors name file, record, key and offset as
+    /// far as known.
     ///
     /// # Errors
-    /// As [`Record::parse`]; `Format` also if it is not what the index says.
+    /// As [`Record::parse`]; `Format` also if it disagrees with the index.
     pub fn check<'b>(&self, record: u64, bytes: &'b [u8], crc: Crc) -> Result<Record<'b>, FormatError> {
         check_record(&self.index, &self.expected(record), bytes, crc).map_err(|e| self.name_record(record, e))
     }
 
-    /// The record as the index and the options want it.
+    /// The expected properties of a record, by the index and the options.
     fn expected(&self, record: u64) -> ExpectedRecord<'_> {
         ExpectedRecord { shard_number: self.identity().shard_number, record, limits: &self.options.limits }
     }
@@ -284,7 +285,8 @@ impl Shard {
         self.name_record(record, error.at(offset))
     }
 
-    /// As [`Shard::in_record`], for an error that knows its offset in the file.
+    /// As [`Shard::in_record`], for an error whose offset already counts from the start of the
+    /// file.
     fn name_record(&self, record: u64, error: FormatError) -> FormatError {
         error
             .in_record(record)
@@ -292,8 +294,8 @@ impl Shard {
             .in_file(self.path().to_string_lossy())
     }
 
-    /// Bytes from the start of the first record to the end of the last one's padding; `0..0` of no
-    /// records.
+    /// Range of bytes from the start of the first record to the end of the last record's padding;
+    /// `0..0` for no records.
     ///
     /// # Errors
     /// `Usage` if there is no such record.
@@ -306,7 +308,7 @@ impl Shard {
         Ok(first.offset..end)
     }
 
-    /// Refuses a record over the limits before memory is taken for it.
+    /// Refuses a record over the limits before memory is allocated for it.
     ///
     /// # Errors
     /// `Limit` if it has more than `max_record_bytes`; `Usage` if there is no such record.
@@ -319,10 +321,11 @@ impl Shard {
         Err(self.in_record(record, FormatError::limit("record", "max_record_bytes", limit, length)).into())
     }
 
-    /// The bytes of a record, padding included, unchecked.
+    /// Reads the bytes of a record, including padding, without a check.
     ///
     /// # Errors
-    /// As [`Shard::check_length`]; `Usage` if there is no memory for it; `Io` if it cannot be read.
+    /// As [`Shard::check_length`]; `Usage` if its memory cannot be allocated; `Io` if it cannot be
+    /// read.
     pub fn read_record<'b>(&self, record: u64, buffer: &'b mut Vec<u8>) -> Result<&'b [u8]> {
         self.check_length(record)?;
         let span = self.span(&(record..record.saturating_add(1)))?;

@@ -1,5 +1,4 @@
-//! All samples in stored order, by large reads that run ahead of the consumer in threads of their
-//! own.
+//! Streams all samples in stored order. Separate threads read large runs ahead of the consumer.
 
 use crate::ahead::Onward;
 use crate::buffers::{Buffers, RUNS_IN_FLIGHT};
@@ -20,12 +19,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// Bytes of consecutive records that one read fetches. A record larger than that is a run of its
-/// own. From the page cache 1 MiB streamed at 1.2 times the rate of 4 MiB, because a run is still
-/// in the cache when its CRC32 is computed; from a disk the kernel reads ahead all the same.
+/// Bytes of consecutive records that one read fetches. A larger record is a run by itself. From the
+/// page cache, 1 MiB streamed at 1.2 times the rate of 4 MiB, because a run is still in the CPU
+/// cache when its CRC32 is computed; from a disk, the kernel reads ahead anyway.
 const RUN_BYTES: u64 = 1 << 20;
-/// Threads that read and compute CRC32s: one alone is slower than a loop of plain reads by the time
-/// that the CRC32 takes.
+/// Threads that read and compute CRC32s. A single thread is slower than a plain read loop by the
+/// time for the CRC32.
 const READERS: usize = 2;
 
 /// Consecutive records of one shard.
@@ -37,30 +36,30 @@ struct Place {
     records: Range<u64>,
 }
 
-/// What a reader hands over: a run of records in memory, or why there is none. Either holds a
-/// buffer, so that errors cannot pile up either.
+/// The result of a reading thread: a run of records in memory, or an error. Both hold a buffer,
+/// which bounds the number of pending errors too.
 #[derive(Debug)]
 struct Delivery {
     /// Its place in the order of the dataset.
     number: u64,
     buffer: Vec<u8>,
-    /// What the buffer was taken for.
+    /// Bytes that the buffer was taken for.
     bytes: u64,
     run: Result<Run>,
 }
 
-/// A run whose bytes are in the buffer.
+/// A run, and the buffer with its bytes.
 #[derive(Debug)]
 struct Run {
     place: Place,
     start: u64,
     bytes: usize,
-    /// CRC32 of the body of each record of the run; empty if they are not compared.
+    /// CRC32 of the body of each record of the run; empty if CRC32s are not compared.
     crcs: Vec<u32>,
     first_record: u64,
 }
 
-/// A run in the consumer's hands.
+/// The run that the consumer reads.
 #[derive(Debug)]
 struct Current {
     run: Run,
@@ -69,12 +68,12 @@ struct Current {
 }
 
 /// Streams a dataset in stored order. Records are lent, not copied: [`Stream::next_record`] hands
-/// out views into the run that was read.
+/// out views into the run.
 ///
 /// Two threads read alternate runs ahead of the caller and compute their CRC32s while the bytes are
-/// in the cache; the caller's thread only walks. A few buffers of a run each are recycled among
-/// them. Memory: up to 24 MiB, or four times the largest record, and what the storage reads ahead by
-/// itself ([`Dataset::read_ahead_bytes`]).
+/// in the cache; the caller's thread only walks through the records. A few buffers, one run each,
+/// are recycled. Memory: up to 24 MiB, or four times the largest record, and the bytes that the
+/// storage reads ahead ([`Dataset::read_ahead_bytes`]).
 ///
 /// ```no_run
 /// use shardpack_reader::Dataset;
@@ -90,7 +89,7 @@ pub struct Stream {
     full: Option<Receiver<Delivery>>,
     empty: Arc<Buffers>,
     threads: Vec<JoinHandle<()>>,
-    /// Deliveries that overtook an earlier one.
+    /// Deliveries that arrived before their turn.
     early: BTreeMap<u64, Delivery>,
     /// Number of the delivery whose turn it is.
     next: u64,
@@ -108,7 +107,7 @@ impl Dataset {
         let onward = Onward::new(self);
         let plan = Plan { dataset: self.clone(), slot: 0, shard: None, number: 0, read: 0, onward };
         let plan = Arc::new(Mutex::new(plan));
-        // Made first: if a thread cannot be started, dropping it ends those that were.
+        // Made first: if a thread cannot be started, dropping the stream ends the threads that run.
         let mut stream =
             Stream { full: Some(full), empty, threads: Vec::new(), early: BTreeMap::new(), next: 0, current: None };
         for reader in 0..READERS {
@@ -132,22 +131,22 @@ impl Dataset {
     }
 }
 
-/// What is to be read next; the readers share it.
+/// The next records to read; shared by the reading threads.
 struct Plan {
     dataset: Dataset,
     /// Number of the next shard.
     slot: usize,
-    /// The shard at hand and its next record.
+    /// The current shard and its next record.
     shard: Option<(Place, u64)>,
     /// Number of the next delivery.
     number: u64,
     /// Bytes of the runs so far.
     read: u64,
-    /// Announces the runs to a storage that wants to hear of them.
+    /// Announces the runs to a storage that needs announcements.
     onward: Option<Onward>,
 }
 
-/// Records to read, or why a shard has none, and the buffer for them.
+/// Records to read, or the error of their shard, and the buffer for them.
 struct Job {
     number: u64,
     buffer: Vec<u8>,
@@ -158,8 +157,8 @@ struct Job {
 impl Plan {
     /// Waits for a buffer; `None` at the end of the dataset, or once the consumer is gone.
     ///
-    /// Buffers are taken in the order of the deliveries, so that the one whose turn it is never
-    /// waits for those behind it.
+    /// Buffers are taken in the order of the deliveries, so that the next delivery never waits for
+    /// later ones.
     fn job(&mut self, empty: &Buffers) -> Option<Job> {
         let (place, bytes) = self.place()?;
         self.read = self.read.saturating_add(bytes);
@@ -172,7 +171,7 @@ impl Plan {
         Some(Job { number, buffer, bytes, place })
     }
 
-    /// What is planned after a panic is not to be trusted: the stream ends with this error.
+    /// Ends the stream with this error: after a panic the plan may be inconsistent.
     fn broken(&mut self, panic: &(dyn Any + Send)) -> Job {
         (self.slot, self.shard) = (usize::MAX, None);
         let number = self.number;
@@ -210,10 +209,10 @@ impl Plan {
     }
 }
 
-/// Runs in threads of their own until the dataset ends or the consumer is gone.
+/// Reads runs on its own thread until the dataset ends or the consumer is gone.
 ///
-/// A panic becomes the error of what was being read: a thread that ended without a word would leave
-/// the consumer waiting for a delivery that never comes.
+/// A panic becomes the error of the current run: if the thread ended without a delivery, the
+/// consumer would wait forever.
 fn read_ahead(plan: &Mutex<Plan>, full: &SyncSender<Delivery>, empty: &Buffers) {
     loop {
         let job = {
@@ -247,8 +246,8 @@ pub(crate) fn run_from(shard: &Shard, first: u64, run_bytes: u64) -> Range<u64> 
 
 fn read_run(place: Place, buffer: &mut Vec<u8>) -> Result<Run> {
     let Place { shard, records, .. } = &place;
-    // Only a run of one record can be over the limit, unless the limit is below the size of a run:
-    // then every record counts.
+    // Check every record: if the limit is below the size of a run, a run of several records can
+    // also hold one over the limit.
     records.clone().try_for_each(|record| shard.check_length(record))?;
     let span = shard.span(records)?;
     let bytes = room(buffer, span.end - span.start)?;
@@ -263,19 +262,19 @@ fn read_run(place: Place, buffer: &mut Vec<u8>) -> Result<Run> {
     Ok(Run { place, start: span.start, bytes, crcs, first_record })
 }
 
-/// CRC32 of a record's body, as long as the index says that it is; whether the frame says the same
-/// is looked at when the record's turn comes.
+/// CRC32 of a record's body, whose length is taken from the index. The check of the record compares
+/// that length with its frame.
 fn body_crc(shard: &Shard, record: u64, start: u64, run: &[u8]) -> Result<u32> {
     let length = to_usize(shard.row(record)?.length);
     let padded = slice(shard, record, start, run)?;
     let frame = to_usize(FRAME_BYTES);
     let body = padded.get(frame..length);
-    // The index was checked: no row is shorter than a frame, or longer than its place.
+    // The index was checked: no row is shorter than a frame or exceeds the space of its record.
     Ok(crc32fast::hash(body.unwrap_or_else(|| bug("a row that is no shorter than a frame"))))
 }
 
 impl Stream {
-    /// The next record, or `None` at the end. After an error the stream goes on with the next
+    /// The next record, or `None` at the end. After an error the stream continues with the next
     /// record, run or shard.
     ///
     /// # Errors
@@ -304,7 +303,7 @@ impl Stream {
                 }
             }
         }
-        // `None` would be the end of the stream, with records left.
+        // Not `None`, which would end the stream early.
         let next = self.current.as_mut().and_then(|current| {
             let record = current.run.place.records.next()?;
             Some((&*current, record))
@@ -312,7 +311,7 @@ impl Stream {
         Some(Ok(next.unwrap_or_else(|| bug("a run with a record left"))))
     }
 
-    /// The delivery whose turn it is; `None` once the threads are done.
+    /// The next delivery in order; `None` once the threads are done.
     fn receive(&mut self) -> Option<Delivery> {
         loop {
             if let Some(delivery) = self.early.remove(&self.next) {
@@ -323,7 +322,7 @@ impl Stream {
                 Ok(delivery) => drop(self.early.insert(delivery.number, delivery)),
                 Err(_) if self.early.is_empty() => return None,
                 Err(_) => {
-                    // Deliveries without the one before them: said once, rather than left out.
+                    // An earlier delivery is missing: report it once instead of skipping it.
                     self.early.clear();
                     let run =
                         Err(Error::internal("reading ahead", format!("run {}", self.next), "the end of all threads"));
@@ -368,11 +367,11 @@ impl Current {
 
 impl Drop for Stream {
     fn drop(&mut self) {
-        // The threads notice at their next send, or when no buffer comes back.
+        // The threads notice at their next send, or when they wait for a buffer.
         let Some(full) = self.full.take() else { return };
         self.empty.close();
-        // A read that hangs must not hang the caller: wait for it as long as a disk that is slow,
-        // then let the threads end by themselves.
+        // A hanging read must not block the caller: wait as long as a slow disk needs, then let the
+        // threads end by themselves.
         let mut patience = 100;
         loop {
             match full.recv_timeout(Duration::from_millis(10)) {

@@ -7,7 +7,7 @@ use shardpack_format::{Field, FieldKind, Schema};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-/// All fields of some datasets, those of the first one first, and all classes, likewise.
+/// All fields and all classes of several datasets, beginning with the first dataset's.
 pub(crate) struct Union {
     pub(crate) schema: Schema,
     pub(crate) classes: Option<Vec<String>>,
@@ -15,8 +15,8 @@ pub(crate) struct Union {
 
 impl Union {
     /// # Errors
-    /// `Usage` if a field is of another kind or type in one of them, or if labels count into classes
-    /// in one and into none in another: it says where.
+    /// `Usage` if a field has different kinds or types in two datasets, or if one names its classes
+    /// and another has labels without named classes. The error names the dataset.
     pub(crate) fn of(datasets: &[Dataset]) -> Result<Self> {
         let mut fields: Vec<(&Field, &Dataset)> = Vec::new();
         for dataset in datasets {
@@ -37,10 +37,11 @@ impl Union {
         Ok(Self { classes: classes(datasets)?, schema })
     }
 
-    /// How the shards of `dataset` stand in it; `None` if they are as they should be.
+    /// The conversion of the shards of `dataset` to the union; `None` if they need none.
     ///
     /// # Errors
-    /// `Usage` if its labels are no integers, or too narrow to count so many classes.
+    /// `Usage` if its labels are not integers, or their type is too narrow for the number of
+    /// classes.
     pub(crate) fn cast(&self, dataset: &Dataset) -> Result<Option<Arc<Cast>>> {
         let ours = self.classes.as_deref().unwrap_or_default();
         let theirs = dataset.classes().unwrap_or_default();
@@ -63,7 +64,7 @@ impl Union {
     }
 }
 
-/// Classes by name. Where the datasets that have labels name no classes, there are none.
+/// The union of the class names; `None` if the datasets with labels name no classes.
 fn classes(datasets: &[Dataset]) -> Result<Option<Vec<String>>> {
     let mut all: Option<Vec<String>> = None;
     let mut first: Option<&Dataset> = None;
@@ -90,7 +91,7 @@ fn classes(datasets: &[Dataset]) -> Result<Option<Vec<String>>> {
     Ok(all)
 }
 
-/// `a scalar of int64`.
+/// A field in words: `a scalar of int64`.
 fn words(field: &Field) -> String {
     match field {
         Field { kind: FieldKind::Scalar, dtype: Some(dtype), .. } => format!("a scalar of {dtype}"),

@@ -3,11 +3,11 @@
 use shardpack_format::Schema;
 use std::sync::Arc;
 
-/// What a shard holds, as the union counts it.
+/// The columns of a shard, in the order of the union's fields.
 #[derive(Debug)]
 pub(crate) struct UnionColumns {
     pub(crate) schema: Schema,
-    /// For each stored field its place in the records.
+    /// Position in the records of each stored field.
     pub(crate) stored: Vec<Option<usize>>,
     pub(crate) columns: Vec<UnionColumn>,
 }
@@ -15,10 +15,10 @@ pub(crate) struct UnionColumns {
 /// The values of a scalar field.
 #[derive(Debug, Clone)]
 pub(crate) enum UnionColumn {
-    /// Column of the index.
+    /// A column of the index.
     Own(usize),
-    /// Labels with the numbers of the union.
+    /// Labels converted to the classes of the union.
     Changed(Arc<[u8]>),
-    /// The samples have none: what stands for it.
+    /// Placeholders: the samples have no values.
     Absent(Arc<[u8]>),
 }

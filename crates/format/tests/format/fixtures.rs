@@ -1,5 +1,4 @@
-//! Every fixture, as far as the layout alone can judge it: no codec, no file system, no search for
-//! duplicates.
+//! Checks every fixture with the layout alone: no codec, no file system, no search for duplicates.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::cast_possible_truncation, missing_docs)]
 
 use shardpack_format::{
@@ -7,8 +6,8 @@ use shardpack_format::{
 };
 use std::path::{Path, PathBuf};
 
-/// Faults that show only when values are decoded, when the whole dataset is seen, or when files are
-/// searched for.
+/// Faults that are found only by decoding values, by reading the whole dataset, or by looking for
+/// files.
 const BEYOND_THE_LAYOUT: [&str; 14] = [
     "N10-shard-missing",
     "N10-digest-of-a-shard",
@@ -30,7 +29,6 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures")
 }
 
-/// Opens a shard and parses every record.
 fn read_shard(bytes: &[u8], limits: &Limits) -> Result<(Footer, Identity, Index)> {
     let footer_at = bytes.len().saturating_sub(FOOTER_BYTES as usize);
     let footer = Footer::parse(&bytes[footer_at..], bytes.len() as u64, limits)?;

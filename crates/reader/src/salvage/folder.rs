@@ -1,5 +1,5 @@
-//! The folder of a damaged dataset: regular files directly in it, or one folder below, and nothing
-//! that a link leads to.
+//! The folder of a damaged dataset: its regular files, directly in it or one folder below. Links
+//! are not followed.
 
 use super::metadata;
 use super::newest::Newest;
@@ -18,9 +18,8 @@ const MAX_OPEN_FILES: usize = 64;
 /// A folder whose shards are to be salvaged.
 ///
 /// A dataset from a stranger may hold links to any file of yours, FIFOs, devices: none of them is
-/// opened, and `salvage` copies nothing from outside the folder. Whoever keeps shards elsewhere,
-/// and links to them, names the links one by one: [`SalvageScan::open`] follows what the user
-/// names.
+/// opened, and `salvage` copies nothing from outside the folder. For shards that are kept
+/// elsewhere, name the links one by one: [`SalvageScan::open`] follows a link that the user names.
 ///
 /// ```no_run
 /// use shardpack_reader::{Limits, SalvageFolder};
@@ -48,7 +47,7 @@ impl SalvageFolder {
         Ok(Self { storage, handles, known: OnceLock::new() })
     }
 
-    /// The manifest of the newest generation, as far as the folder has it whole.
+    /// Finds the newest whole manifest in the folder.
     ///
     /// # Errors
     /// `Io` if the folder cannot be listed.
@@ -64,7 +63,7 @@ impl SalvageFolder {
         shard_names(&*self.storage)
     }
 
-    /// Scans one shard of the folder; `name` comes out of its manifest, or is one of
+    /// Scans one shard of the folder; `name` is from its manifest or from
     /// [`SalvageFolder::shard_names`].
     ///
     /// # Errors

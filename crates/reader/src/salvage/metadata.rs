@@ -1,4 +1,4 @@
-//! The schema of a shard that may have lost it.
+//! Finds the schema of a damaged shard.
 
 use crate::handles::ShardFile;
 use crate::manifest_file::{manifest_in, shard_names};
@@ -7,20 +7,20 @@ use shardpack_format::{Identity, Limits, MANIFEST_NAME, Metadata};
 use shardpack_io::Storage;
 use std::path::PathBuf;
 
-/// Where the schema of a damaged shard was found.
+/// Source of the schema of a damaged shard.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum MetadataSource {
-    /// In the shard itself.
+    /// The shard itself.
     OwnIndex,
-    /// In the manifest beside it.
+    /// The manifest in the same folder.
     Manifest,
-    /// In another shard of the same dataset beside it.
+    /// Another shard of the same dataset in the same folder.
     Sibling(PathBuf),
 }
 
-/// Looks in the folder of a shard that has lost its own. No link is followed: what another folder
-/// holds says nothing of this dataset.
+/// Searches the folder of a shard whose own metadata is lost. Follows no link: files of another
+/// folder say nothing about this dataset.
 pub(super) fn find(
     folder: &dyn Storage,
     name: &str,

@@ -1,5 +1,4 @@
-//! Takes everything whole out of damaged files. Reading only: what is found is for the caller to
-//! write anew.
+//! Reads all whole records of damaged files. The caller writes them to new files.
 
 mod folder;
 mod metadata;

@@ -1,4 +1,5 @@
-//! The manifest that a damaged folder is salvaged by: that of the newest generation (spec §3.5).
+//! Finds the manifest for salvaging a damaged folder: the manifest of the newest generation (spec
+//! §3.5).
 
 use crate::error::{Error, Result};
 use crate::manifest_file::{is_being_packed, manifest_in};
@@ -10,23 +11,23 @@ use shardpack_io::{Storage, read_exact_at};
 use std::cmp::Ordering;
 use std::path::Path;
 
-/// What a folder says of the newest generation of its dataset.
+/// The newest generation of a dataset, as far as its folder shows it.
 ///
 /// A removed sample stays in the shards of older generations until they are compacted. Only the
-/// manifest of the newest generation tells these shards from those that still count.
+/// manifest of the newest generation distinguishes these shards from current ones.
 #[derive(Debug)]
 pub struct Newest {
     /// The newest whole manifest and its file name: `manifest.json`, or `manifest-0003.json` if
     /// `manifest.json` is missing, damaged or older.
     pub manifest: Option<(String, Manifest)>,
-    /// Whether no file of the folder is of a later generation than this manifest.
+    /// True if no file of the folder belongs to a later generation than this manifest.
     pub is_certain: bool,
-    /// What is wrong with the manifests that were passed over.
+    /// Errors of the manifests that were skipped.
     pub damage: Vec<Error>,
 }
 
 impl Newest {
-    /// Looks at the manifests of a folder, and at the names of its shards.
+    /// Reads the manifests of a folder and the names of its shards.
     pub(super) fn find(storage: &dyn Storage, limits: &Limits) -> Result<Self> {
         let path = storage.path();
         let names = storage.names()?;
@@ -64,20 +65,21 @@ impl Newest {
             (None, numbered) => numbered,
         };
         let is_certain = match &manifest {
-            // The first generation is kept under its number only once there is a second.
+            // The first generation gets a numbered manifest only when there is a second generation.
             Some((name, manifest)) => {
                 manifest.generation() >= latest && (name == MANIFEST_NAME || manifest.generation() > 1)
             }
-            // Nothing can have been removed from a dataset that is not complete yet.
+            // An incomplete dataset cannot have removed samples.
             None => latest == 1 && is_being_packed(storage),
         };
         Ok(Self { manifest, is_certain, damage })
     }
 
-    /// Fails unless the newest generation is known, or the caller wants the samples of all.
+    /// Fails unless the newest generation is known, or the caller wants the samples of all
+    /// generations.
     ///
     /// # Errors
-    /// `Usage` with the option that goes on without it.
+    /// `Usage`, with a hint at the option that does without it.
     pub fn known_or(&self, all_generations: bool, folder: &Path) -> Result<()> {
         if self.is_certain || all_generations {
             return Ok(());
@@ -92,8 +94,8 @@ impl Newest {
     }
 }
 
-/// Whether the manifest of a number is to be preferred: it is newer, or of the same generation,
-/// another text, and more of its shards are there as it says.
+/// Returns whether to prefer the numbered manifest: it is newer, or it differs from the current
+/// manifest of the same generation and more of its shards match their entries.
 fn is_better(storage: &dyn Storage, numbered: &Manifest, current: &Manifest, limits: &Limits) -> bool {
     let fitting = |manifest: &Manifest| manifest.shards.iter().filter(|shard| fits(storage, shard, limits)).count();
     match numbered.generation().cmp(&current.generation()) {
@@ -106,7 +108,7 @@ fn is_better(storage: &dyn Storage, numbered: &Manifest, current: &Manifest, lim
     }
 }
 
-/// Whether the shard is there with this size and this footer.
+/// Returns whether the shard exists with this size and this footer.
 fn fits(storage: &dyn Storage, entry: &ShardEntry, limits: &Limits) -> bool {
     let footer = || -> Option<Footer> {
         let file = storage.open(&entry.name).ok().filter(|file| file.len() == entry.bytes)?;

@@ -12,25 +12,25 @@ use shardpack_format::{
 use shardpack_io::{Folder, Storage};
 use std::path::{Path, PathBuf};
 
-/// A manifest made of what the shards say.
+/// A manifest rebuilt from the shards.
 #[derive(Debug)]
 pub struct Rebuilt {
-    /// The manifest; its figures of fidelity are what the caller's hook made of them.
+    /// The manifest, with the fidelity figures of the caller's hook.
     pub manifest: Manifest,
     /// Shards in the folder that belong to another dataset, with the reason.
     pub left_out: Vec<(PathBuf, Error)>,
 }
 
-/// Makes a manifest anew out of the whole shards in `folder`: reads all of them, for their SHA-256.
+/// Rebuilds a manifest from the whole shards in `folder`. Reads all shards, for their SHA-256.
 ///
-/// `fidelity` is called with each shard in order of their numbers, and may fold its columns into
-/// the manifest's figures: this crate does not know what they mean.
+/// Calls `fidelity` with each shard in order of their numbers: it may compute the manifest's
+/// figures from the columns, whose meaning this crate does not know.
 ///
 /// # Errors
-/// `Usage` if the folder holds no shard; `Format` if a shard is damaged, or one is missing: its
-/// number, or the count that the shards state, shows it. Then the damaged shard has to be salvaged,
-/// and its records written to a new one, first. Of a folder with generations the shards do not say
-/// which of them the newest one has; the hint names its manifest.
+/// `Usage` if the folder holds no shard; `Format` if a shard is damaged or missing, which the
+/// numbers of the shards or their stated count show: first salvage the damaged shard, and write its
+/// records to a new one. In a folder with several generations, the shards do not show which of them
+/// belong to the newest; the hint names its manifest.
 pub fn rebuild_manifest(
     folder: impl AsRef<Path>,
     limits: &Limits,
@@ -45,7 +45,7 @@ pub fn rebuild_manifest(
     })
 }
 
-/// The manifest that is kept of the newest generation.
+/// Name of the numbered manifest of the newest generation.
 fn newest_kept(folder: &Path) -> Option<String> {
     let names = std::fs::read_dir(folder).ok()?.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
     names.filter_map(|name| generation_of_name(&name)).max().map(generation_name)

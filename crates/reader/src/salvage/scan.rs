@@ -1,4 +1,4 @@
-//! Everything whole in one shard, however damaged it is.
+//! Finds all whole records of one shard, however damaged it is.
 
 use super::metadata::{self, MetadataSource};
 use super::walk::{Step, Walk};
@@ -14,7 +14,7 @@ use std::path::Path;
 /// A whole record: its frame, its CRC32 and its structure are right.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WholeRecord {
-    /// Where it stood.
+    /// Its offset in the file.
     pub offset: u64,
     /// Its frame.
     pub frame: Frame,
@@ -22,8 +22,8 @@ pub struct WholeRecord {
     pub key: String,
     /// The packed scalars.
     pub scalars: Vec<u8>,
-    /// The record without the padding that follows it. In a shard of another number its frame must
-    /// be written anew.
+    /// The record without the padding that follows it. Rewrite its frame to store it in a shard
+    /// with a different number.
     pub bytes: Vec<u8>,
 }
 
@@ -31,7 +31,7 @@ impl WholeRecord {
     /// The record's parts.
     ///
     /// # Errors
-    /// None for a record that came out of a scan with the same limits.
+    /// None for a record of a scan with the same limits.
     pub fn record(&self, limits: &Limits) -> Result<Record<'_>> {
         Ok(Record::parse_trusted(self.frame, &self.bytes, limits)?)
     }
@@ -40,27 +40,27 @@ impl WholeRecord {
 /// Bytes that held no whole record.
 #[derive(Debug)]
 pub struct Lost {
-    /// Where, in bytes of the file.
+    /// Range of bytes in the file.
     pub range: Range<u64>,
-    /// Record number, if the index knows it.
+    /// Record number, if the index has it.
     pub record: Option<u64>,
-    /// Key of the sample: out of the index; without one, out of the damaged record itself, and then
-    /// perhaps damaged too.
+    /// Key of the sample, from the index; without an index, from the damaged record itself, so the
+    /// key may be damaged too.
     pub key: Option<String>,
-    /// What is wrong.
+    /// The error.
     pub why: Error,
 }
 
 /// One finding of a scan.
 #[derive(Debug)]
 pub enum Salvaged {
-    /// A record.
+    /// A whole record.
     Whole(WholeRecord),
-    /// A gap.
+    /// A gap between whole records.
     Lost(Lost),
 }
 
-/// Scans one shard for whole records, in the order in which they stand.
+/// Scans one shard for whole records, in stored order.
 ///
 /// ```no_run
 /// use shardpack_reader::{Limits, SalvageScan, Salvaged};
@@ -79,16 +79,16 @@ pub struct SalvageScan {
     limits: Limits,
     pub(super) identity: Option<Identity>,
     damage: Vec<Error>,
-    /// Out of the shard's own index, shared with those of other shards.
+    /// Metadata of the shard's own index, shared with other shards.
     pub(super) own_metadata: Option<SharedMetadata>,
-    /// From beside it.
+    /// Metadata from another file of the folder.
     pub(super) metadata: Option<(Metadata, MetadataSource)>,
     expected_records: Option<u64>,
 }
 
 impl SalvageScan {
-    /// Opens a shard that the user named, whatever is left of it: its own name may be a symlink.
-    /// For all shards of a folder there is [`SalvageFolder`](crate::SalvageFolder).
+    /// Opens a shard that the user named, however damaged. The name itself may be a symlink. For
+    /// all shards of a folder, use [`SalvageFolder`](crate::SalvageFolder).
     ///
     /// # Errors
     /// `Io` if it cannot be read, `Usage` if it is not a regular file.
@@ -108,8 +108,8 @@ impl SalvageScan {
         let anatomy = Anatomy::read(&file, limits, known)?;
         let path = file.path().to_owned();
         let identity = anatomy.header.as_ref().ok().or(anatomy.footer.as_ref().ok().map(|f| &f.identity)).copied();
-        // Where footer and header disagree, the footer is of another shard, or another age: its
-        // index would mislead.
+        // If footer and header disagree, the footer belongs to another shard or an older version:
+        // its index would mislead.
         let footer = anatomy.footer.as_ref().ok().filter(|f| Some(f.identity) == identity).copied();
         let mut damage = Vec::new();
         let mut note = |e: shardpack_format::Error| damage.push(Error::from(e.in_file(path.to_string_lossy())));
@@ -134,50 +134,50 @@ impl SalvageScan {
         Ok(Self { walk, limits, identity, damage, own_metadata, metadata: None, expected_records })
     }
 
-    /// Version, dataset and number of the shard, out of the header or else the footer.
+    /// Version, dataset and number of the shard, from the header or else the footer.
     #[must_use]
     pub const fn identity(&self) -> Option<&Identity> {
         self.identity.as_ref()
     }
 
-    /// What is wrong with header, footer and index; nothing of it hides a record.
+    /// Errors of header, footer and index; none of them hides a record.
     #[must_use]
     pub fn damage(&self) -> &[Error] {
         &self.damage
     }
 
-    /// Schema, classes and recipe: out of the shard's own index, else the manifest beside it, else
-    /// another shard beside it.
+    /// Schema, classes and recipe: from the shard's own index, else from the manifest in the same
+    /// folder, else from another shard there.
     #[must_use]
     pub fn metadata(&self) -> Option<(&Metadata, &MetadataSource)> {
         let own = self.own_metadata.as_ref().map(|own| (own.metadata(), &MetadataSource::OwnIndex));
         own.or(self.metadata.as_ref().map(|(metadata, source)| (metadata, source)))
     }
 
-    /// The file, to read records from it once the scan is over. It is closed while others are read,
-    /// and opened again.
+    /// The file, to read records after the scan. It is closed while other files are read, and
+    /// opened again when needed.
     #[must_use]
     pub fn source(&self) -> SalvageSource {
         SalvageSource(self.walk.file().clone())
     }
 
-    /// How many records there should be, if the footer is whole.
+    /// Expected number of records, if the footer is whole.
     #[must_use]
     pub const fn expected_records(&self) -> Option<u64> {
         self.expected_records
     }
 }
 
-/// The file that a scan went through.
+/// The file of a scan.
 #[derive(Debug, Clone)]
 pub struct SalvageSource(ShardFile);
 
 impl SalvageSource {
-    /// Reads bytes as they stand in the file.
+    /// Reads bytes of the file unchanged.
     ///
     /// # Errors
-    /// `Io` if they cannot be read, `Format` if the file was replaced by one of another size
-    /// meanwhile, `Usage` if they do not fit in memory.
+    /// `Io` if they cannot be read, `Format` if the file was replaced by a file of a different
+    /// size, `Usage` if they do not fit in memory.
     pub fn read(&self, offset: u64, bytes: u64) -> Result<Vec<u8>> {
         let mut buffer = Vec::new();
         self.0.read_exact_at(room(&mut buffer, bytes)?, offset)?;

@@ -1,8 +1,8 @@
 //! Walks a shard from record to record by their frames, and finds the next one after damage.
 //!
-//! A record says its own length under a CRC32 of its own, so an index is not needed; where there is
-//! one it says where the next record should be. Without, the walk looks at every offset that is a
-//! multiple of 64 for a frame whose CRC32 fits.
+//! The frame of a record holds its length and has its own CRC32, so the walk needs no index. With
+//! an index, it knows the offset of the next record; without one, it tries every multiple of 64 for
+//! a frame whose CRC32 matches.
 
 use crate::error::Result;
 use crate::handles::ShardFile;
@@ -14,11 +14,10 @@ use std::ops::Range;
 
 /// Bytes that the search for a frame reads at once.
 const WINDOW_BYTES: u64 = 1 << 20;
-/// Bytes that are given up where the disk cannot read.
+/// Bytes that are skipped after a failed read of the disk.
 const BAD_BYTES: u64 = 4096;
 const INDEX_MAGIC: &[u8] = b"SHRDINDX";
 
-/// One step of the walk.
 #[derive(Debug)]
 pub(crate) enum Step {
     /// A whole record: frame, CRC32 and structure are right.
@@ -31,18 +30,18 @@ pub(crate) enum Step {
     /// Bytes that hold no whole record.
     Lost {
         range: Range<u64>,
-        /// Row of the index that stands there.
+        /// Row of the index for this place.
         row: Option<u64>,
-        /// Key of the sample, out of the index, or else out of the damaged record: then it may be
+        /// Key of the sample, from the index, else from the damaged record: then the key may be
         /// damaged too.
         key: Option<String>,
         why: crate::Error,
     },
 }
 
-/// What is known of a record that is not whole.
+/// Facts known about a damaged record.
 struct Damage {
-    /// Its frame, if that is right.
+    /// Its frame, if the frame is whole.
     frame: Option<Frame>,
     key: Option<String>,
     why: crate::Error,
@@ -56,7 +55,7 @@ pub(crate) struct Walk {
     end: u64,
     index: Option<Index>,
     shard_number: Option<u32>,
-    /// Bytes that may still be spent on CRC32s that do not fit: frames made on purpose could
+    /// Remaining bytes that may be spent on CRC32s that do not match: malicious frames could
     /// otherwise make the work quadratic.
     patience: u64,
     window: Vec<u8>,
@@ -64,8 +63,8 @@ pub(crate) struct Walk {
 }
 
 impl Walk {
-    /// Walks from the header to `end`, which is the file's end where nothing better is known. A
-    /// record of another shard than `shard_number` is none.
+    /// Walks from the header to `end`, by default the end of the file. Ignores records of shards
+    /// other than `shard_number`.
     pub(crate) fn new(
         file: ShardFile,
         end: u64,
@@ -112,7 +111,7 @@ impl Walk {
         }
     }
 
-    /// The whole record at `offset`; else what is known of it.
+    /// Reads the whole record at `offset`; the error holds the known facts about a damaged one.
     fn record_at(&mut self, offset: u64) -> std::result::Result<(Frame, Vec<u8>), Box<Damage>> {
         let damage = |frame, key, why| Box::new(Damage { frame, key, why });
         let file_path = self.file.path().to_string_lossy().into_owned();
@@ -140,7 +139,7 @@ impl Walk {
         }
     }
 
-    /// What a frame says must be possible before memory is taken for it.
+    /// Checks that the lengths of a frame are possible before memory is allocated for it.
     fn check_plausible(&self, offset: u64, frame: &Frame) -> std::result::Result<(), FormatError> {
         if let Some(number) = self.shard_number.filter(|&n| n != frame.shard_number) {
             return Err(FormatError::format("shard number in the record's frame", number, frame.shard_number));
@@ -161,10 +160,10 @@ impl Walk {
         Ok(())
     }
 
-    /// Where to go on after damage at `offset`.
+    /// Offset at which the walk continues after damage at `offset`.
     fn resume(&mut self, offset: u64, frame: Option<Frame>) -> u64 {
-        // The frame has a CRC32 of its own: if it is right, so is the length, unless these are
-        // bytes from another place.
+        // The frame has its own CRC32: if that matches, the length is right, unless these bytes
+        // were moved from another place.
         let after_frame = frame.map(|f| offset.saturating_add(f.padded_bytes()));
         let after_row = self.next_row_offset(offset);
         for candidate in [after_frame, after_row].into_iter().flatten() {
@@ -186,7 +185,7 @@ impl Walk {
             match self.load(at) {
                 Ok(()) => {}
                 Err(_) => {
-                    // A bad place on the disk: skip it, but come back to the grid of 64.
+                    // A bad sector of the disk: skip it, but stay on multiples of 64.
                     at = at.saturating_add(BAD_BYTES);
                     continue;
                 }
@@ -209,7 +208,7 @@ impl Walk {
         self.end
     }
 
-    /// Whether a frame of this shard stands at `offset`, or the index.
+    /// Returns whether a frame of this shard, or the index, begins at `offset`.
     fn is_start(&mut self, offset: u64) -> bool {
         match self.frame_at(offset) {
             Ok(Ok(frame)) => self.check_plausible(offset, &frame).is_ok(),
@@ -230,20 +229,20 @@ impl Walk {
         to_usize(offset.saturating_sub(self.window_range.start))
     }
 
-    /// Up to 64 bytes from `offset` on, once they are loaded.
+    /// Up to 64 bytes from `offset` on, of the loaded window.
     fn window_at(&self, offset: u64) -> &[u8] {
         let rest = self.window.get(self.in_window(offset)..).unwrap_or_default();
         rest.get(..64).unwrap_or(rest)
     }
 
-    /// Makes sure that the window holds the 64 bytes from `offset` on, or as many as there are.
+    /// Loads the window so that it holds the 64 bytes from `offset` on, or all up to the end.
     fn load(&mut self, offset: u64) -> Result<()> {
         let need = offset.saturating_add(FRAME_BYTES).min(self.file.len());
         if self.window_range.start <= offset && need <= self.window_range.end {
             return Ok(());
         }
-        // Small at first: in a whole shard only the frame is looked at. The search takes the window
-        // that follows.
+        // Read little at first: in a whole shard only the frame is needed. A search loads the full
+        // window next.
         let near = self.window_range.end == offset && offset != 0;
         let bytes = if near { WINDOW_BYTES } else { 4096 }.min(self.file.len().saturating_sub(offset));
         self.window_range = 0..0;

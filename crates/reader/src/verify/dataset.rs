@@ -1,4 +1,4 @@
-//! The files that are to be verified.
+//! Finds the files to verify.
 
 use super::problem::Problem;
 use super::target::Target;
@@ -19,7 +19,7 @@ use std::sync::Arc;
 /// Shards open at once.
 const MAX_OPEN_FILES: usize = 64;
 
-/// The manifest and the shards that are to be verified.
+/// The manifest and the shards to verify.
 struct Subject {
     manifest: Option<(PathBuf, Manifest)>,
     targets: Vec<Target>,
@@ -71,7 +71,7 @@ fn check(found: Subject, options: &VerifyOptions<'_>) -> Result<VerifyReport> {
     Ok(report)
 }
 
-/// How many generations are looked into for the shards that one of them does not have.
+/// Most generations that are searched for shards that this one does not list.
 const MAX_GENERATIONS: usize = 1000;
 
 fn find(path: &Path, options: &VerifyOptions<'_>) -> Result<Subject> {
@@ -99,7 +99,7 @@ fn find(path: &Path, options: &VerifyOptions<'_>) -> Result<Subject> {
     in_folder(Arc::new(folder), path, manifest, &options.limits)
 }
 
-/// What a generation that is asked for consists of.
+/// The files of the requested generation.
 fn of_generation(storage: Arc<dyn Storage>, options: &VerifyOptions<'_>) -> Result<Subject> {
     let (name, manifest) = find_manifest(&*storage, options.generation, &options.limits)?;
     let path = storage.path().join(name);
@@ -108,13 +108,13 @@ fn of_generation(storage: Arc<dyn Storage>, options: &VerifyOptions<'_>) -> Resu
 
 /// Shards in a folder that a manifest does not list.
 struct Extra<'a> {
-    /// Those of other generations of the dataset.
+    /// Shards of other generations of the dataset.
     others: Vec<&'a str>,
     unknown: Vec<&'a str>,
 }
 
 impl<'a> Extra<'a> {
-    /// Looks into the manifests of the other generations, the newest first, until all are known.
+    /// Searches the manifests of the other generations, newest first, until all shards are found.
     fn of(mut unknown: Vec<&'a str>, manifest: &Manifest, storage: &dyn Storage, limits: &Limits) -> Self {
         let read = |name: &str| {
             let other = manifest_in(storage, name, limits).ok()?;
@@ -148,7 +148,7 @@ fn in_folder(
     limits: &Limits,
 ) -> Result<Subject> {
     let mut report = VerifyReport::default();
-    // A manifest that is there, whole or not, says more than a list could.
+    // A manifest that exists, even a damaged one, is better evidence than a listing of the folder.
     let is_of_manifest = manifest.as_ref().err().is_none_or(Error::is_about_data);
     let present = match shard_names(&*folder) {
         Ok(names) => names,
@@ -156,7 +156,7 @@ fn in_folder(
             report.notes.push("nothing there lists files: those that no manifest names were not looked for".into());
             Vec::new()
         }
-        // Why there is no manifest says more than why there is no list.
+        // The error of the manifest is more useful than the error of the listing.
         Err(error) => return Err(manifest.err().filter(|e| !e.is_about_data()).unwrap_or(error)),
     };
     let folder_path = folder.path().to_owned();

@@ -1,5 +1,5 @@
-//! The content of a record whose structure is sound: labels against the classes, and every field
-//! decoded where the caller wants it.
+//! Checks the content of a record whose structure is sound: compares labels with the classes, and
+//! decodes every field if the caller wants it.
 
 use super::{DecodePicture, VerifyOptions};
 use crate::decode::name_field;
@@ -18,7 +18,7 @@ pub(super) struct FieldChecker {
 }
 
 impl FieldChecker {
-    /// Everything that is wrong with the content of a record.
+    /// Returns all errors in the content of a record.
     pub(super) fn check(&mut self, shard: &Shard, record: &Record<'_>, options: &VerifyOptions<'_>) -> Vec<Error> {
         let metadata = shard.index().metadata();
         let mut out = Vec::new();
@@ -67,8 +67,8 @@ impl FieldChecker {
     }
 }
 
-/// A label counts from 0 into the classes, if it is an integer: of other types the specification
-/// says nothing.
+/// Checks that an integer label is an index into the classes. The specification does not restrict
+/// labels of other types.
 fn check_label(shard: &Shard, record: &Record<'_>, classes: u64) -> Option<Error> {
     let mut rest = record.scalars;
     for (name, dtype) in shard.index().metadata().schema.scalars() {

@@ -1,8 +1,8 @@
-//! Reads every byte of a dataset and says what is wrong: which file, which sample, which offset.
+//! Reads every byte of a dataset and reports errors by file, sample and offset.
 //!
 //! The work is cut into spans of consecutive records that threads take in turn. Each thread reads
-//! its span in pieces of 512 KiB into a buffer that stays in its cache, and checks there: the CRC32
-//! then costs a few percent of the read. After a damaged record it goes on with the next one.
+//! its span in pieces of 512 KiB into a buffer that stays in its cache, and checks them there: the
+//! CRC32 then costs a few percent of the read. After a damaged record it continues with the next.
 
 mod dataset;
 mod fields;
@@ -24,18 +24,18 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-/// Decodes a picture of a media type. Handed in by the caller, who chooses the decoder. The error says
-/// what is wrong.
+/// Decodes a picture of a media type. The caller chooses the decoder and passes it in. The error is a
+/// message.
 pub type DecodePicture<'a> = dyn Fn(&str, &[u8]) -> Result<(), String> + Sync + 'a;
 
-/// Called from the threads that verify, after each piece of work.
+/// Progress callback, called from the verifying threads after each piece of work.
 pub type OnProgress<'a> = dyn Fn(Progress) + Sync + 'a;
 
-/// Called from the threads that verify with the number of each target and the shard, once its
-/// header, footer and index were found right.
+/// Callback for each shard with a sound header, footer and index, called from the verifying threads
+/// with the number of the target.
 pub type OnShard<'a> = dyn Fn(usize, &Shard) + Sync + 'a;
 
-/// How far a verification is.
+/// Progress of a verification.
 ///
 /// ```
 /// use shardpack_reader::Progress;
@@ -54,10 +54,10 @@ pub struct Progress {
     pub samples_total: Option<u64>,
 }
 
-/// What to verify, and how.
+/// Options of a verification.
 #[derive(Default, Clone)]
 pub struct VerifyOptions<'a> {
-    /// What the files may ask for.
+    /// Limits on the sizes that files may request.
     pub limits: Limits,
     /// The generation of a dataset to verify, from 1; default the newest.
     pub generation: Option<u32>,
@@ -66,16 +66,16 @@ pub struct VerifyOptions<'a> {
     pub deep: Option<&'a DecodePicture<'a>>,
     /// Compare the SHA-256 of each shard with the manifest. Each shard is then read by one thread.
     pub digest: bool,
-    /// Threads; 0, the default, for as many as there are cores.
+    /// Number of threads; 0, the default, for one per core.
     pub threads: usize,
-    /// Whether shards may be symlinks, to anywhere.
+    /// Allow shards to be symlinks, to anywhere.
     pub follow_symlinks: bool,
-    /// Called with each shard that opens, in any order: to compare what the manifest says with what
-    /// only the caller can make of the columns.
+    /// Called with each shard that opens, in any order: lets the caller compare the manifest with
+    /// figures that it computes from the columns.
     pub on_shard: Option<&'a OnShard<'a>>,
     /// Called after each piece of work.
     pub on_progress: Option<&'a OnProgress<'a>>,
-    /// Set it to stop early; the report then says so.
+    /// Set it to stop early; the report is then marked as cancelled.
     pub cancel: Option<&'a AtomicBool>,
 }
 
@@ -91,33 +91,33 @@ impl std::fmt::Debug for VerifyOptions<'_> {
     }
 }
 
-/// What `verify` found.
+/// The result of `verify`.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct VerifyReport {
-    /// Shards that were looked for.
+    /// Number of shards that were looked for.
     pub shards: u64,
-    /// Samples that were checked, whole or not.
+    /// Number of samples that were checked, whole or not.
     pub samples: u64,
-    /// Samples with at least one problem of their own.
+    /// Number of samples with at least one problem.
     pub damaged_samples: u64,
-    /// Samples that the manifest counts and that were not found, because their shard is gone or
-    /// cut.
+    /// Number of samples that the manifest counts but that were not found, because their shard is
+    /// missing or truncated.
     pub missing_samples: u64,
     /// Bytes read.
     pub bytes: u64,
-    /// Everything that is wrong, by shard and offset. Empty: the dataset is whole.
+    /// All problems, by shard and offset. Empty if the dataset is whole.
     pub problems: Vec<Problem>,
-    /// What is worth knowing, but not wrong: files in the folder that the manifest does not name.
+    /// Remarks that are not problems: files in the folder that the manifest does not name.
     pub notes: Vec<String>,
-    /// Whether it was stopped before the end.
+    /// True if the verification was stopped before the end.
     pub cancelled: bool,
-    /// The manifest that was verified, and where it was, if there is one and it can be read. Another
-    /// may be in its place by now.
+    /// The verified manifest and its path, if it exists and is readable. The file may have been
+    /// replaced since.
     pub manifest: Option<(PathBuf, Manifest)>,
 }
 
 impl VerifyReport {
-    /// Whether everything was read and nothing is wrong.
+    /// Returns whether everything was read and no problem was found.
     ///
     /// ```
     /// assert!(shardpack_reader::VerifyReport::default().is_whole());
@@ -130,18 +130,18 @@ impl VerifyReport {
 
 /// Verifies the dataset at `path`: a folder, a manifest, or a lone shard.
 ///
-/// Checked are all bytes: header, footer and index of each shard; frame, CRC32, head and padding of
-/// each record; that record and index say the same; fields against the schema; labels against the
-/// classes; keys and sample ids, which must be unique; shards against the manifest. Not checked is
-/// what nothing in the dataset can confirm: the minor version in the manifest, and its figures of
-/// fidelity, which are for [`VerifyOptions::on_shard`]; and, without [`VerifyOptions::digest`], its
-/// SHA-256 digests. Memory: a buffer of 512 KiB, or the largest record, for each thread; the
-/// indexes of the shards at work; 56 bytes a sample.
+/// Checks all bytes: header, footer and index of each shard; frame, CRC32, head and padding of each
+/// record; agreement of records and index; fields against the schema; labels against the classes;
+/// uniqueness of keys and sample ids; shards against the manifest. Does not check values that
+/// nothing in the dataset can confirm: the minor version in the manifest, and its fidelity figures,
+/// which [`VerifyOptions::on_shard`] can check; nor, without [`VerifyOptions::digest`], its SHA-256
+/// digests. Memory: a buffer of 512 KiB, or the largest record, for each thread; the indexes of the
+/// shards at work; 56 bytes a sample.
 ///
 /// # Errors
 /// Only if there is nothing to verify: `Io` if `path` cannot be opened, `Usage` if it holds neither
-/// a manifest nor a shard. What is wrong with the data, files that are missing or cannot be read
-/// included, stands in the report.
+/// a manifest nor a shard. The report lists all problems of the data, including missing and
+/// unreadable files.
 ///
 /// ```no_run
 /// let report = shardpack_reader::verify("train", &Default::default())?;
@@ -155,7 +155,7 @@ pub fn verify(path: impl AsRef<Path>, options: &VerifyOptions<'_>) -> Result<Ver
     dataset::verify(path.as_ref(), options)
 }
 
-/// Verifies what stands in `storage`: the dataset, or, with a `name`, that manifest or lone shard.
+/// Verifies the dataset in `storage`, or, with a `name`, that manifest or lone shard.
 ///
 /// # Errors
 /// As [`verify`].

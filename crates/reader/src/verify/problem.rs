@@ -4,10 +4,10 @@ use crate::error::Error;
 use shardpack_format::{Error as FormatError, Hint, visible};
 use std::fmt;
 
-/// What is found in the place of a file that is missing.
+/// The found value of a problem with a missing file.
 const NOT_THERE: &str = "none";
 
-/// Something that is wrong in a dataset, with all that is known of its place.
+/// One problem of a dataset, and its place as far as known.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
 pub struct Problem {
     /// The file, as the user would name it.
@@ -16,19 +16,19 @@ pub struct Problem {
     pub offset: Option<u64>,
     /// Record number in the shard.
     pub record: Option<u64>,
-    /// Key of the sample that is damaged.
+    /// Key of the damaged sample.
     pub key: Option<String>,
-    /// What kind of problem: `format` if the bytes break the specification, `limit` if they ask for
-    /// more than the caller allows, `io` if the system could not give them, `internal` if it was
-    /// the check that failed, by a defect of this project.
+    /// Kind of the problem: `format` if the bytes break the specification, `limit` if they exceed
+    /// the caller's limits, `io` if the system could not read them, `internal` if the check itself
+    /// failed by a defect of this project.
     pub kind: &'static str,
     /// The part of the layout.
     pub what: String,
-    /// What should stand there.
+    /// The expected value.
     pub expected: String,
-    /// What stands there.
+    /// The found value.
     pub found: String,
-    /// A next step. It is no part of the text.
+    /// The next step. It is not part of the text.
     #[serde(skip)]
     pub hint: Option<Hint>,
 }

@@ -1,4 +1,4 @@
-//! The records of a span, read in pieces that stay in the cache.
+//! Checks the records of a span, read in pieces that stay in the cache.
 
 use super::VerifyOptions;
 use super::fields::FieldChecker;
@@ -16,17 +16,16 @@ use shardpack_format::Error;
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// Bytes of one read: it fits a core's own cache, together with what the checks need.
+/// Bytes of one read. Together with the memory of the checks, they fit the cache of a core.
 pub(crate) const PIECE_BYTES: usize = 512 << 10;
 
-/// What one thread keeps from span to span.
+/// State that a thread keeps between spans.
 #[derive(Default)]
 pub(crate) struct Worker {
     buffer: Vec<u8>,
     fields: FieldChecker,
 }
 
-/// What came out of a span.
 #[derive(Debug, Default)]
 pub(crate) struct RecordFindings {
     pub(crate) samples: u64,
@@ -36,8 +35,8 @@ pub(crate) struct RecordFindings {
 }
 
 impl Worker {
-    /// Checks the records of a span, of which up to `window` bytes are announced ahead. `each_run`
-    /// hears the bytes of each read, and says whether to go on.
+    /// Checks the records of a span, and announces up to `window` bytes ahead. Calls `each_run`
+    /// with the bytes of each read; it returns whether to continue.
     pub(crate) fn check_records(
         &mut self,
         shard: &Shard,
@@ -63,13 +62,13 @@ impl Worker {
             }
             let read = self.check_run(shard, &run, options, hasher.as_mut(), &mut out);
             if let Err(error) = read {
-                // A digest of what could be read says nothing.
+                // A digest of the readable part alone is meaningless.
                 *hasher = None;
                 if run.end - run.start == 1 {
                     out.damaged(shard, run.start, error);
                 } else {
-                    // Some byte of the run cannot be read: record by record, to lose only those
-                    // that hold it.
+                    // Some byte of the run cannot be read: read record by record, to lose only the
+                    // records that hold it.
                     for record in run.clone() {
                         if let Err(error) = self.check_run(shard, &(record..record + 1), options, None, &mut out) {
                             out.damaged(shard, record, error);
@@ -86,8 +85,8 @@ impl Worker {
         out
     }
 
-    /// Reads a run and checks its records; an error is one of reading, or of a record that is too
-    /// large to be read.
+    /// Reads a run and checks its records. The error is a failed read or a record over the size
+    /// limit.
     fn check_run(
         &mut self,
         shard: &Shard,
@@ -112,8 +111,8 @@ impl Worker {
         for record in run.clone() {
             let padded = slice(shard, record, span.start, bytes)?;
             let fields = &mut self.fields;
-            // No panic of a library passes the border of a sample: what stands behind it is checked as
-            // well, and what stood before it is told.
+            // Catch a panic of a library at the sample: later samples are still checked, and earlier
+            // findings are kept.
             let checked = catch_unwind(AssertUnwindSafe(|| {
                 shard.check(record, padded, crc).map(|parsed| fields.check(shard, &parsed, options))
             }));
@@ -124,7 +123,7 @@ impl Worker {
                 }
                 Ok(Ok(problems)) => problems,
                 Err(panic) => {
-                    // Whatever the decoders hold is not to be trusted any more.
+                    // After a panic the state of the decoders may be inconsistent.
                     self.fields = FieldChecker::default();
                     vec![Error::panicked("checking of the sample", &*panic)]
                 }
@@ -172,7 +171,6 @@ pub(crate) fn hash_range(file: &ShardFile, range: Range<u64>, hasher: &mut Sha25
     Ok(())
 }
 
-/// SHA-256 of a whole file.
 pub(crate) fn hash_file(file: &ShardFile) -> Result<[u8; 32]> {
     let mut hasher = Sha256::new();
     hash_range(file, 0..file.len(), &mut hasher)?;

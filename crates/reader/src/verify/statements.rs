@@ -1,4 +1,4 @@
-//! What must hold across shards: one dataset, one schema, each number, key and id once.
+//! Checks across shards: the same dataset and schema in all, each number, key and id only once.
 
 use super::problem::Problem;
 use super::target::Target;
@@ -6,11 +6,11 @@ use super::unique::Unique;
 use shardpack_format::{DatasetId, Error as FormatError, Limits, Manifest, SharedMetadata};
 use std::collections::HashSet;
 
-/// What the shards said of themselves, to be compared when all have been opened.
+/// Identity and metadata of the shards, compared when all have been opened.
 #[derive(Debug, Default)]
 pub(super) struct Statements {
     pub(super) unique: Unique,
-    /// Of shards that say the same, one copy of the metadata.
+    /// Target, dataset, number and metadata of each shard; equal metadata is shared.
     identities: Vec<(usize, DatasetId, u32, SharedMetadata)>,
 }
 
@@ -44,8 +44,7 @@ impl Statements {
                 put(*target, "number of shards", format!("{count}, as in the shard"), targets.len().to_string());
             }
             if let Some(manifest) = manifest {
-                // Dataset id, number, size, counts and schema were compared when the shard was
-                // opened.
+                // Opening the shard has compared dataset id, number, size, counts and schema.
                 if !manifest.has_classes(metadata.classes.as_deref()) {
                     put(*target, "classes of the shard", "those of the manifest".into(), "others".into());
                 }

@@ -1,14 +1,15 @@
-//! Keys and sample ids that occur twice: 56 bytes of memory a sample, and no key in memory.
+//! Finds keys and sample ids that occur twice, with 56 bytes of memory per sample and no key in
+//! memory.
 
 use crate::shard::Shard;
 use std::hash::{BuildHasher, RandomState};
 
-/// Where a record is: target, record number.
+/// Place of a record: target, record number.
 pub(super) type Spot = (usize, u64);
 
-/// Hashes of the keys and the ids of all samples seen.
+/// Hashes of the keys, and the ids, of all samples seen.
 ///
-/// Two 64-bit hashes keyed at random stand for a key: among 10⁹ samples two different keys collide
+/// Two randomly keyed 64-bit hashes represent a key: among 10⁹ samples two different keys collide
 /// with a probability of 10⁻²⁰.
 #[derive(Debug, Default)]
 pub(super) struct Unique {
@@ -32,7 +33,8 @@ impl Unique {
         self.ids.push((sample_id, spot));
     }
 
-    /// Every occurrence but the first: what, where, and where before.
+    /// Every occurrence after the first: key or id, its place, and the place of the previous
+    /// occurrence.
     pub(super) fn duplicates(mut self) -> Vec<(&'static str, Spot, Spot)> {
         let mut out = Vec::new();
         self.keys.sort_unstable();

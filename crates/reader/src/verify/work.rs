@@ -19,11 +19,12 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-/// Bytes of one span: many for each thread and shard, each long enough to read in one sweep.
+/// Bytes of one span: small enough for many spans per thread and shard, large enough for sequential
+/// reading.
 const SPAN_BYTES: u64 = 64 << 20;
-/// Over a network: at the end of each span a thread waits for the first bytes of the next one.
+/// Bytes of one span over a network, where a thread waits for the first bytes of each span.
 const FAR_SPAN_BYTES: u64 = 512 << 20;
-/// Shards that a storage hears of before they are opened.
+/// Number of shards that are announced to the storage before they are opened.
 const SHARDS_AHEAD: usize = 16;
 
 /// A piece of work: consecutive records of one shard; all of them if a digest is wanted.
@@ -41,7 +42,7 @@ struct Queue {
     spans: VecDeque<RecordSpan>,
 }
 
-/// What all threads found.
+/// The findings of all threads.
 #[derive(Debug, Default)]
 pub(super) struct Findings {
     pub(super) records: RecordFindings,
@@ -55,7 +56,7 @@ struct Run<'a> {
     manifest: Option<&'a Manifest>,
     storage: Option<&'a dyn Storage>,
     options: &'a VerifyOptions<'a>,
-    /// How far each thread announces what it will read.
+    /// Bytes that each thread announces ahead of its reads.
     window: u64,
     bytes_total: u64,
     bytes_done: AtomicU64,
@@ -65,7 +66,6 @@ struct Run<'a> {
     done: Mutex<Findings>,
 }
 
-/// Verifies all targets.
 pub(super) fn run(
     targets: &[Target],
     manifest: Option<&Manifest>,
@@ -94,7 +94,7 @@ pub(super) fn run(
         for number in 1..threads {
             let help = || with_cancel_flag(cancel.clone(), || run.work());
             let name = format!("shardpack-verify-{number}");
-            // With fewer threads than asked for it only takes longer.
+            // With fewer threads than requested it only takes longer.
             let _ = std::thread::Builder::new().name(name).spawn_scoped(scope, help);
         }
         run.work();
@@ -120,7 +120,7 @@ impl Run<'_> {
         while let Some(task) = self.next_task() {
             match task {
                 Task::Open(target) => {
-                    // A panic must not leave the others waiting for what comes out of this shard.
+                    // A panic must not leave the other threads waiting for the spans of this shard.
                     let opened = catch_unwind(AssertUnwindSafe(|| self.open(target)));
                     let spans = opened.unwrap_or_else(|panic| {
                         self.problem(target, FormatError::panicked("checking of the shard", &*panic));
@@ -134,7 +134,7 @@ impl Run<'_> {
                 }
                 Task::Check(span) => {
                     if let Err(panic) = catch_unwind(AssertUnwindSafe(|| self.check(&span, &mut worker))) {
-                        // Whatever the decoders hold is not to be trusted any more.
+                        // After a panic the state of the decoders may be inconsistent.
                         worker = Worker::default();
                         let RecordSpan { records, target, .. } = span;
                         let what = format!("checking of records {} to {}", records.start, records.end);
@@ -153,8 +153,8 @@ impl Run<'_> {
         self.done.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A span if there is one, else a shard to open, else whatever comes out of a shard that
-    /// another thread is opening.
+    /// The next span if there is one, else a shard to open, else waits for the spans of a shard
+    /// that another thread is opening.
     fn next_task(&self) -> Option<Task> {
         let mut queue = self.queue();
         loop {
@@ -178,7 +178,8 @@ impl Run<'_> {
         }
     }
 
-    /// Tells the storage which shards come: all of the first few, then one more for each.
+    /// Announces the coming shards to the storage: the first few at once, then one more for each
+    /// opened shard.
     fn advise(&self, target: usize) {
         let Some(storage) = self.storage else { return };
         let first = if target == 0 { 0 } else { target.saturating_add(SHARDS_AHEAD) };
@@ -202,7 +203,7 @@ impl Run<'_> {
         }
     }
 
-    /// Opens a shard, checks all of it but the records, and cuts these into spans.
+    /// Opens a shard, checks everything except the records, and cuts the records into spans.
     fn open(&self, target: usize) -> Vec<RecordSpan> {
         let wanted = self.targets.get(target).unwrap_or_else(|| bug("a shard to verify has no target"));
         let known = self.done().statements.known();
@@ -314,8 +315,8 @@ impl Run<'_> {
         self.done().records.add(outcome);
     }
 
-    /// A shard without a usable index: the records are found by their frames, so that the damaged
-    /// ones still have names.
+    /// Checks a shard without a usable index: finds the records by their frames, so that the report
+    /// can name damaged samples.
     fn walk(&self, target: usize, file: ShardFile, end: u64, shard_number: Option<u32>) {
         let mut walk = Walk::new(file, end, None, shard_number, &self.options.limits);
         let mut number = 0;
@@ -348,7 +349,7 @@ impl Run<'_> {
         self.missing(target, number);
     }
 
-    /// Counts the samples that the manifest promises of a shard beyond the `found` ones.
+    /// Counts the samples of a shard that the manifest lists beyond the `found` ones.
     fn missing(&self, target: usize, found: u64) {
         let promised = self.manifest.and_then(|m| m.shards.get(target)).map_or(0, |entry| entry.samples);
         self.done().records.missing_samples += promised.saturating_sub(found);

@@ -12,7 +12,7 @@ fn contents(samples: &[Sample]) -> Vec<(u64, String, Vec<u8>)> {
     samples.iter().map(|s| (s.index(), s.key().to_owned(), s.record_bytes().to_vec())).collect()
 }
 
-/// Everything a reader does, in one go.
+/// Runs all operations of a reader.
 fn read_everything(dataset: &Dataset) -> Result<Vec<(u64, String, Vec<u8>)>, Error> {
     let labels = dataset.labels()?;
     assert_eq!(labels.len() as u64, dataset.len());
@@ -77,13 +77,11 @@ fn r03_files_that_change_while_they_are_open() {
     let disk = OnDisk::new(&[4, 4]);
     let dataset = Dataset::open(disk.path()).unwrap();
     dataset.labels().unwrap();
-    // Unlinked: the open file is still there.
+    // Unlinked: the open file still exists.
     std::fs::remove_file(disk.shard_path(0)).unwrap();
     assert_eq!(dataset.get(1).unwrap().key(), disk.samples[1].key);
-    // Overwritten.
     disk.edit(1, |bytes| bytes[64..].fill(0x33));
     assert!(matches!(dataset.get(5), Err(Error::Format(_))));
-    // Cut.
     let file = std::fs::OpenOptions::new().write(true).open(disk.shard_path(1)).unwrap();
     file.set_len(100).unwrap();
     let error = dataset.get(5).unwrap_err();
@@ -91,14 +89,14 @@ fn r03_files_that_change_while_they_are_open() {
     assert!(dataset.iter().unwrap().skip(4).all(|r| r.is_err()));
 }
 
-/// Two threads read; whichever is first, records and errors come in their order.
+/// Two threads read in any order; records and errors come in stored order.
 #[test]
 fn a_stream_keeps_its_order_and_its_errors_in_their_places() {
     let per_shard = 3;
     let disk = OnDisk::new(&[per_shard; 40]);
     std::fs::remove_file(disk.shard_path(5)).unwrap();
     std::fs::remove_file(disk.shard_path(6)).unwrap();
-    // The last byte before the padding of some record, far from any frame.
+    // The last byte before the padding of a record, far from any frame.
     let row = Dataset::open(disk.path()).unwrap().shard(9).unwrap().row(1).unwrap();
     disk.edit(9, |bytes| bytes[(row.offset + row.length - 1) as usize] ^= 1);
     let mut expected: Vec<Option<u64>> = Vec::new();
@@ -116,7 +114,7 @@ fn a_stream_keeps_its_order_and_its_errors_in_their_places() {
             found.push(record.ok().map(|view| view.index()));
         }
         assert_eq!(found, expected, "round {round}");
-        // Dropped at any moment, it ends its threads and hangs nobody.
+        // A stream that is dropped at any moment ends its threads and does not hang.
         let mut stream = dataset.stream().unwrap();
         (0..round).for_each(|_| drop(stream.next_record()));
     }

@@ -1,5 +1,4 @@
-//! Random damage whose CRC32s are right: whatever the bytes, there is an answer or an error, never
-//! a panic.
+//! Random damage with recomputed CRC32s: any bytes give a result or an error, never a panic.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![allow(clippy::indexing_slicing, clippy::cast_possible_truncation)]
 
@@ -57,8 +56,7 @@ proptest! {
         let picture = |_: &str, _: &[u8]| Ok(());
         let options = VerifyOptions { limits: limits.clone(), deep: Some(&picture), threads: 1, ..VerifyOptions::default() };
         let report = verify(&path, &options).unwrap();
-        // A reader that finds nothing wrong and a verification that does would be two meanings of
-        // one file.
+        // Reader and verification must agree on whether a file is valid.
         if bytes == original {
             prop_assert!(report.is_whole(), "{:?}", report.problems);
         }

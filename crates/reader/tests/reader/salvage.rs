@@ -1,4 +1,4 @@
-//! Whatever happens to a shard, the records that are still whole come out, and nothing else does.
+//! Salvage of a damaged shard returns exactly the records that are still whole.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![allow(clippy::indexing_slicing, clippy::cast_possible_truncation)]
 
@@ -85,7 +85,7 @@ fn neighbouring_damage_and_zeroed_blocks() {
             };
             let expected: Vec<u64> = (0..30).filter(|&i| !hit(i)).collect();
             assert_eq!(ids(&scan_bytes(&bytes).0), expected, "{block} bytes at {start}");
-            // Without footer too.
+            // Also without a footer.
             bytes.truncate(footer.index_offset as usize + 40);
             assert_eq!(ids(&scan_bytes(&bytes).0), expected, "{block} bytes at {start}, no footer");
         }
@@ -94,8 +94,8 @@ fn neighbouring_damage_and_zeroed_blocks() {
 
 #[test]
 fn a_record_inside_a_damaged_record_is_not_a_sample() {
-    // A sample whose value is itself a shard of the same number: its records must not come out when
-    // the outer one is damaged.
+    // A sample whose value is itself a shard of the same number: its records must not be salvaged
+    // when the outer record is damaged.
     let mut samples: Vec<TestSample> = (0..3).map(TestSample::new).collect();
     let mut inner = small_shard(10..12);
     samples[1].text.clear();
@@ -107,7 +107,7 @@ fn a_record_inside_a_damaged_record_is_not_a_sample() {
     let last = (row.offset + row.length) as usize - 1;
     bytes[last] ^= 1;
     assert_eq!(ids(&scan_bytes(&bytes).0), [0, 2]);
-    // Not even when the index is gone: the frame still knows how long the record is.
+    // Nor without an index: the frame still holds the length of the record.
     let end = bytes.len();
     bytes[end - 128..].fill(0);
     assert_eq!(ids(&scan_bytes(&bytes).0), [0, 2]);
@@ -115,15 +115,15 @@ fn a_record_inside_a_damaged_record_is_not_a_sample() {
 
 #[test]
 fn frames_made_to_waste_time_do_not() {
-    // Frames that each claim all the rest of the file, with CRC32s that do not fit: 80 GB of work
-    // if one tried them all. Eight times the frames take eight times as long, not 64 times.
+    // Frames that each claim the rest of the file, with CRC32s that do not match: 80 GB of work to
+    // try them all. Eight times the frames must take eight times as long, not 64 times.
     let few = (0..3).map(|_| time_wasted(6_250)).max().unwrap();
     let many = time_wasted(50_000);
     assert!(many < 24 * few + Duration::from_millis(20), "{few:?}, then {many:?}");
 }
 
-/// Time of this thread for a scan of so many such frames. Those of others on the machine do
-/// not count.
+/// CPU time of this thread for a scan of `cells` such frames, independent of other work on the
+/// machine.
 fn time_wasted(cells: u64) -> Duration {
     let mut bytes = Identity::new(ID, 0).encode_header().to_vec();
     for i in 0..cells {
@@ -177,7 +177,7 @@ fn a_manifest_is_rebuilt_to_the_byte() {
     assert_eq!(rebuilt.manifest.encode().unwrap(), original);
     assert!(rebuilt.left_out.is_empty());
 
-    // A shard of another dataset is left out, a missing one is an error.
+    // A shard of another dataset is left out; a missing shard is an error.
     let foreign = crate::support::shard(Identity::new(DatasetId([9; 16]), 1), &[TestSample::new(0)]);
     std::fs::write(disk.path().join("zzz.shard"), foreign).unwrap();
     let rebuilt = rebuild_manifest(disk.path(), &Limits::default(), &mut |_, _| Ok(())).unwrap();

@@ -12,7 +12,7 @@ fn threads() -> usize {
     std::fs::read_dir("/proc/self/task").unwrap().count()
 }
 
-/// Waits for the kernel: a thread that was joined may be listed for a moment still.
+/// Waits for the kernel, which may still list a joined thread for a moment.
 fn settle_at(expected: usize) -> usize {
     for _ in 0..10_000 {
         if threads() <= expected {

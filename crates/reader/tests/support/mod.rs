@@ -14,8 +14,8 @@ use std::path::{Path, PathBuf};
 
 pub const ID: DatasetId = DatasetId([7; 16]);
 
-/// A scratch folder, in memory where the system has such a place: the hostile cases write tens of
-/// thousands of small files.
+/// A scratch folder, in memory if the system has such a file system: the hostile cases write tens
+/// of thousands of small files.
 pub fn scratch() -> tempfile::TempDir {
     let memory = Path::new("/dev/shm");
     if memory.is_dir()
@@ -26,7 +26,7 @@ pub fn scratch() -> tempfile::TempDir {
     tempfile::tempdir().unwrap()
 }
 
-/// One sample of the test schema: text, a picture (absent where `None`), a small array, label and
+/// One sample of the test schema: text, a picture (absent if `None`), a small array, label and
 /// height.
 #[derive(Debug, Clone)]
 pub struct TestSample {
@@ -117,7 +117,7 @@ pub fn shard_with(identity: Identity, samples: &[TestSample], metadata: &Metadat
     finish(out, identity, samples.len() as u64, &index.encode(&metadata.encode().unwrap()).unwrap())
 }
 
-/// Appends an index and a footer that fits it.
+/// Appends an index and a matching footer.
 pub fn finish(mut out: Vec<u8>, identity: Identity, record_count: u64, index: &[u8]) -> Vec<u8> {
     let footer = Footer {
         identity,
@@ -131,7 +131,7 @@ pub fn finish(mut out: Vec<u8>, identity: Identity, record_count: u64, index: &[
     out
 }
 
-/// Samples `ids` as shard 0.
+/// Shard 0 with the samples `ids`.
 pub fn small_shard(ids: std::ops::Range<u64>) -> Vec<u8> {
     let samples: Vec<TestSample> = ids.map(TestSample::new).collect();
     shard(Identity::new(ID, 0), &samples)
@@ -196,7 +196,7 @@ impl OnDisk {
     }
 }
 
-/// Where records and index of a shard stand.
+/// Parses footer and index of a shard.
 pub fn index_of(bytes: &[u8]) -> (Footer, Index) {
     let limits = Limits::none();
     let footer = Footer::parse(&bytes[bytes.len() - 128..], bytes.len() as u64, &limits).unwrap();
@@ -205,7 +205,7 @@ pub fn index_of(bytes: &[u8]) -> (Footer, Index) {
     (footer, index)
 }
 
-/// Recomputes the CRC32 of the footer, so that what was changed in it is seen rather than the
+/// Recomputes the CRC32 of the footer, so that the reader refuses the changed field and not the
 /// CRC32.
 pub fn fix_footer(bytes: &mut [u8]) {
     let start = bytes.len() - 128;
@@ -217,7 +217,7 @@ pub fn fix_footer(bytes: &mut [u8]) {
 pub fn fix_index(bytes: &mut [u8], footer: &Footer) {
     let (start, end) = (footer.index_offset as usize, (footer.index_offset + footer.index_bytes) as usize);
     let crc = crc32fast::hash(&bytes[start..end]);
-    // spec §2.4: index_crc32 stands 96 bytes into the footer.
+    // spec §2.4: index_crc32 is at byte 96 of the footer.
     let at = bytes.len() - 128 + 96;
     bytes[at..at + 4].copy_from_slice(&crc.to_le_bytes());
     fix_footer(bytes);

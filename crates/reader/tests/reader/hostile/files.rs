@@ -1,4 +1,4 @@
-//! T: files that are cut, flipped, torn, swapped, or not files.
+//! T: files that are truncated, flipped, torn, swapped, or not files.
 
 use super::{assert_format, assert_refused, open_bytes, read_all, salvaged_ids};
 use crate::support::{self, ID, OnDisk, TestSample, fix_footer, fix_header, index_of, small_shard};
@@ -35,7 +35,7 @@ fn t03_every_single_bit() {
     let mut flipped = bytes.clone();
     for bit in 0..8 * bytes.len() {
         flipped[bit / 8] ^= 1 << (bit % 8);
-        // No bit may be flipped unnoticed: the list of those that may be is empty.
+        // Every flipped bit must be noticed, without exceptions.
         assert_refused(read_all(dir.path(), &flipped), &format!("bit {bit}"));
         flipped[bit / 8] ^= 1 << (bit % 8);
     }
@@ -63,7 +63,7 @@ fn t05_torn_and_misdirected_writes() {
             if start < 64 || start + block > footer.index_offset as usize {
                 continue;
             }
-            // What was not hit can still be read one by one.
+            // The undamaged records can still be read one by one.
             let shard = open_bytes(dir.path(), &torn).unwrap();
             for (i, (key, _)) in whole.iter().enumerate() {
                 let row = index.row(i as u64).unwrap();
@@ -121,7 +121,7 @@ fn t08_what_is_no_file() {
     std::fs::File::create(&sparse).unwrap().set_len(1 << 30).unwrap();
     assert_format(open(&sparse), "1 GiB of zeros");
     assert_format(open_bytes(dir.path(), b""), "empty");
-    // The salvage looks at all of it, and finds nothing.
+    // The salvage scans the whole file and finds nothing.
     assert_eq!(SalvageScan::open(&sparse, &Limits::default()).unwrap().count(), 1);
 }
 
@@ -158,7 +158,7 @@ fn t10_a_shard_of_another_dataset() {
     assert!(assert_format(open(), "another dataset").contains("dataset id"));
     std::fs::copy(disk.shard_path(0), disk.shard_path(1)).unwrap();
     assert!(assert_format(open(), "another number").contains("shard number"));
-    // The same dataset and number, other samples.
+    // The same dataset and number, but different samples.
     let samples: Vec<TestSample> = (5..7).map(TestSample::new).collect();
     let stale = support::shard_with(Identity::new(ID, 1), &samples, &support::metadata(Some(2)));
     std::fs::write(disk.shard_path(1), stale).unwrap();
@@ -197,6 +197,6 @@ fn t12_a_stale_index() {
     let stale = [&new[..at], &old[at..]].concat();
     let error = assert_format(read_all(dir.path(), &stale), "stale index");
     assert!(error.contains("CRC32") && error.contains("record 1"), "{error}");
-    // The records are whole for all that.
+    // The records are still whole.
     assert_eq!(salvaged_ids(dir.path(), &stale), [0, 1, 2]);
 }

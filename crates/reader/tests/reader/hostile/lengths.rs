@@ -110,8 +110,8 @@ fn l08_index_that_overlaps_something() {
 #[test]
 fn l09_lengths_said_twice_must_agree() {
     let dir = support::scratch();
-    // The frame says less or more than the index; within the padding both leave the next record
-    // where it is.
+    // The length in the frame differs from the index; within the padding, the next record stays in
+    // its place.
     for change in [-1_i64, 1] {
         let mut bytes = small_shard(0..3);
         let (_, index) = index_of(&bytes);

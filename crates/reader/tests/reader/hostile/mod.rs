@@ -1,8 +1,8 @@
-//! Hostile and broken shards and manifests: the cases T, L, S and N of the list of hostile inputs,
-//! by their numbers.
+//! Hostile and broken shards and manifests: the numbered cases T, L, S and N of the list of hostile
+//! inputs.
 //!
-//! Where a case is about structure the CRC32s are recomputed, so that the structure is what is
-//! refused.
+//! Cases about structure recompute the CRC32s, so that the reader refuses the structure and not the
+//! CRC32.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![allow(clippy::indexing_slicing, clippy::cast_possible_truncation)]
 
@@ -15,7 +15,7 @@ use crate::support::{fix_index, index_of, small_shard};
 use shardpack_reader::{Error, Limits, SalvageScan, Salvaged, Shard, ShardOptions};
 use std::path::Path;
 
-/// A file with these bytes, opened as a shard.
+/// Writes a file with these bytes and opens it as a shard.
 fn open_bytes(dir: &Path, bytes: &[u8]) -> Result<Shard, Error> {
     let path = dir.join("x.shard");
     std::fs::write(&path, bytes).unwrap();
@@ -61,8 +61,8 @@ fn assert_refused<T: std::fmt::Debug>(result: Result<T, Error>, context: &str) {
 /// Changes offset and length of a row.
 type EditRow<'a> = &'a dyn Fn(usize, &mut u64, &mut u64);
 
-/// The bytes of a shard of three records with a column of its index replaced: `column` counts
-/// offsets, lengths, CRC32s, sample ids.
+/// The bytes of a shard of three records after `edit` has changed the offset and length of each row
+/// of its index.
 fn with_rows(edit: impl Fn(usize, &mut u64, &mut u64)) -> Vec<u8> {
     let mut bytes = small_shard(0..3);
     let (footer, index) = index_of(&bytes);

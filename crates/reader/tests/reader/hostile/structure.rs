@@ -1,4 +1,4 @@
-//! S: records and tables that lie about each other.
+//! S: records and tables that contradict each other.
 
 use super::{EditRow, assert_format, open_bytes, read_all, salvaged_ids, with_rows};
 use crate::support::{
@@ -13,9 +13,9 @@ fn s01_records_that_overlap() {
     let edits: [EditRow<'_>; 4] = [
         &|i, offset, _| *offset -= u64::from(i == 1),
         &|i, _, length| *length += if i == 0 { 64 } else { 0 },
-        // The same range twice.
+        // Two rows with the same range.
         &|_, offset, _| *offset = 64,
-        // One within the other.
+        // A range within another.
         &|i, offset, length| {
             if i == 1 {
                 (*offset, *length) = (128, 64);
@@ -30,8 +30,8 @@ fn s01_records_that_overlap() {
 #[test]
 fn s02_holes_between_records() {
     let dir = support::scratch();
-    // 64 bytes between header and first record, of zeros, then of something; everything else moved
-    // on and consistent.
+    // 64 bytes between header and first record, zeros or non-zeros; all offsets are shifted to stay
+    // consistent.
     for fill in [0_u8, 0x5A] {
         let mut bytes = small_shard(0..3);
         bytes.splice(64..64, [fill; 64]);
@@ -42,10 +42,10 @@ fn s02_holes_between_records() {
         fix_footer(&mut bytes);
         assert_format(open_bytes(dir.path(), &bytes), "rows not moved");
     }
-    // The rows are moved too.
+    // The rows are shifted too.
     let bytes = with_rows(|_, offset, _| *offset += 64);
     assert_format(open_bytes(dir.path(), &bytes), "rows moved");
-    // Something in the padding after a record.
+    // Non-zero padding after a record.
     let mut bytes = small_shard(0..3);
     let row = index_of(&bytes).1.row(1).unwrap();
     assert_ne!(row.length % 64, 0);
@@ -108,7 +108,7 @@ fn s08_feature_bits() {
     let required = Identity { required_features: 1, ..Identity::new(ID, 0) };
     let error = assert_format(open_bytes(dir.path(), &support::shard(required, &samples)), "required");
     assert!(error.contains("required features"), "{error}");
-    // Reserved bytes: of the header, the footer, the frame.
+    // Reserved bytes of the header, the footer and the frame.
     let bytes = small_shard(0..1);
     let mut header = bytes.clone();
     header[56] = 1;
@@ -138,7 +138,7 @@ fn s11_nothing_between_header_and_footer() {
             *byte = (state >> 33) as u8;
         }
         assert_format(open_bytes(dir.path(), &noise), "noise");
-        // With the CRC32 of the noise, too.
+        // Also with the matching CRC32 of the noise.
         let footer = index_of(&bytes).0;
         fix_index(&mut noise, &footer);
         assert_format(open_bytes(dir.path(), &noise), "noise with its CRC32");
