@@ -1,4 +1,4 @@
-//! Files that cannot be packed: what is wrong with each, and what to do about them.
+//! Files that cannot be packed: their problems, and the next steps.
 
 use crate::words::plural;
 use serde::{Deserialize, Serialize};
@@ -7,40 +7,40 @@ pub use shardpack_recipe::OnBadInput;
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// The problem of a file, as a word to count by.
+/// Problem of a file, as a category for counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum BadKind {
-    /// The name is not UTF-8, holds control characters, or the path is too long.
+    /// The name is not UTF-8 or holds control characters, or the path is too long.
     Name,
-    /// A symbolic link that leads out of the source, in a circle, or to nothing.
+    /// A symbolic link out of the source, in a circle, or to nothing.
     Link,
     /// A pipe, a socket or a device.
     Special,
-    /// The operating system does not let us read it.
+    /// The operating system does not allow reading it.
     Unreadable,
     /// The file is empty.
     Empty,
-    /// The content is not of a kind that can be packed.
+    /// The content has an unknown kind.
     Unknown,
-    /// The content is of a known kind, but one that cannot be packed.
+    /// The content has a known kind that cannot be packed.
     Unsupported,
     /// The content breaks its own format, or is cut off.
     Damaged,
     /// A picture among cubes, or a cube among pictures.
     WrongKind,
-    /// A sample beside the folders of splits.
+    /// A sample outside of the split folders.
     NoSplit,
-    /// A sample beside the folders of classes.
+    /// A sample outside of the class folders.
     NoClass,
-    /// A picture in no folder of frames, or a clip without some of its frames.
+    /// A picture outside of the folders of frames, or a clip without some of its frames.
     NoClip,
-    /// No mask for this sample, more than one, or one that does not fit it.
+    /// The sample has no mask, several masks, or a mask of the wrong size.
     Mask,
 }
 
 impl BadKind {
-    /// Its name in a list of counts.
+    /// Name of the category in a list of counts.
     #[must_use]
     pub const fn title(self) -> &'static str {
         match self {
@@ -61,14 +61,14 @@ impl BadKind {
     }
 }
 
-/// The problem of some content, wherever it came from.
+/// Problem of some content, of any origin.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Flaw {
-    /// The word to count by.
+    /// Category for counts.
     pub kind: BadKind,
     /// The expected and the found content.
     pub detail: String,
-    /// A next step.
+    /// Next step.
     pub hint: Option<Hint>,
 }
 
@@ -108,11 +108,11 @@ impl From<std::io::Error> for Flaw {
 pub struct BadInput {
     /// Path below the source; bytes that are not UTF-8 are escaped as `\xNN`.
     pub key: String,
-    /// The word to count by.
+    /// Category for counts.
     pub kind: BadKind,
     /// The expected and the found content.
     pub detail: String,
-    /// A next step.
+    /// Next step.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hint: Option<Hint>,
 }
@@ -127,13 +127,13 @@ impl fmt::Display for BadInput {
 const NAMED: usize = 20;
 const HINTS: usize = 3;
 
-/// Every file of a source that cannot be packed, as the text of an error: the first twenty, and
-/// then counts by reason.
+/// All files of a source that cannot be packed, as the text of an error: the first twenty, and then
+/// counts by reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BadInputs {
-    /// All of them, sorted by key.
+    /// All files, sorted by key.
     pub list: Vec<BadInput>,
-    /// Files and samples that were looked at, good or bad.
+    /// Files and samples that were examined, good or bad.
     pub of: u64,
 }
 
@@ -167,8 +167,8 @@ impl fmt::Display for BadInputs {
 }
 
 impl BadInputs {
-    /// What to do next: what is said of the files, each once, and how to pack the others, if there
-    /// are any.
+    /// Next steps: the hints of the files, each once, and the option to pack the other files, if
+    /// there are any.
     #[must_use]
     pub fn hints(&self) -> Vec<Hint> {
         let mut hints: Vec<Hint> = Vec::new();
@@ -177,7 +177,7 @@ impl BadInputs {
                 hints.push(hint.clone());
             }
         }
-        // Where nothing is left, there are no others.
+        // Without good files, there is nothing else to pack.
         if (self.list.len() as u64) < self.of {
             let skip = Hint::set([Setting::word("on_bad_input", "skip")]);
             hints.push(skip.then(" packs the others, and lists these"));

@@ -1,11 +1,11 @@
-//! Stopping early when the caller asks for it.
+//! Cancellation by the caller.
 
 use crate::error::{Result, SourceError};
 #[cfg(test)]
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// A flag that the caller may raise, if there is one.
+/// The caller's flag for cancellation, if there is one.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Cancel<'a> {
     flag: Option<&'a AtomicBool>,
@@ -36,7 +36,7 @@ impl<'a> Cancel<'a> {
     }
 }
 
-/// A flag that counts how often it is looked at, and that is raised from the n-th look on.
+/// A flag that counts its checks, and that is raised from the n-th check on.
 #[cfg(test)]
 #[derive(Debug)]
 pub(crate) struct Polls {

@@ -10,17 +10,16 @@ use std::collections::BTreeMap;
 pub(crate) struct Classes {
     /// Sorted by bytes; the position is the label.
     pub(crate) names: Vec<String>,
-    /// One for each sample.
+    /// One label per sample.
     pub(crate) labels: Vec<u32>,
 }
 
-/// The first component of a key that has more than one.
+/// First component of a key with more than one component.
 pub(crate) fn folder(key: &str) -> Option<&str> {
     key.split_once('/').map(|(folder, _)| folder)
 }
 
-/// Classes by first-level folder, if every sample is in one; and what the user should know about
-/// that.
+/// Classes by first-level folder, if every sample is in one; and notes for the user.
 ///
 /// `folders` are all first-level folders, sorted. A folder without samples keeps its label, as in
 /// torchvision: a subset must number its classes like the whole.
@@ -43,7 +42,7 @@ pub(crate) fn by_folder<'a>(
     let mut counts = vec![0u64; folders.len()];
     let mut labels = Vec::new();
     for key in keys {
-        // Every folder of a key was listed.
+        // Every folder in a key was listed.
         let place = folder(key).and_then(|folder| folders.binary_search_by(|name| name.as_str().cmp(folder)).ok());
         let counted = place.and_then(|place| Some((u32::try_from(place).ok()?, counts.get_mut(place)?)));
         let (label, count) = counted.unwrap_or_else(|| bug("the folder of each key was listed"));

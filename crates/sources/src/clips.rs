@@ -11,8 +11,8 @@ use std::cmp::Ordering;
 use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
 
-/// Puts the pictures of each folder together. A clip with a frame that cannot be packed is left out
-/// with it: without the frame it would be another clip.
+/// Groups the pictures of each folder into a clip. A clip with a frame that cannot be packed is
+/// left out too: without the frame it would be a different clip.
 pub(super) fn group(root: &Path, samples: Vec<SourceSample>, bad: &mut Vec<BadInput>) -> Vec<SourceSample> {
     let folder_of = |key: &str| key.rsplit_once('/').map(|(folder, _)| folder.to_owned());
     let mut clips: BTreeMap<String, Vec<SourceSample>> = BTreeMap::new();
@@ -35,7 +35,7 @@ pub(super) fn group(root: &Path, samples: Vec<SourceSample>, bad: &mut Vec<BadIn
             SampleContent::Cube(_) => bad.push(wrong_kind(&sample.content).of(sample.key)),
         }
     }
-    // Files that nobody takes for frames stand beside many clips.
+    // Many clips have unrelated files next to their frames.
     let flawed = |bad: &&BadInput| !matches!(bad.kind, BadKind::Unknown | BadKind::NoClip);
     let broken: HashSet<String> = bad.iter().filter(flawed).filter_map(|bad| folder_of(&bad.key)).collect();
     let (left_out, whole): (Vec<_>, Vec<_>) = clips.into_iter().partition(|(folder, _)| broken.contains(folder));
@@ -56,8 +56,8 @@ fn clip(root: &Path, key: String, mut frames: Vec<SourceSample>) -> Option<Sourc
     Some(clip)
 }
 
-/// As people count: `frame2` before `frame10`. Names that differ in leading zeros alone are compared
-/// by their bytes.
+/// Compares names in natural order: `frame2` before `frame10`. Names that differ only in leading
+/// zeros are compared by their bytes.
 fn natural(a: &str, b: &str) -> Ordering {
     let (mut left, mut right) = (a, b);
     while let (Some(x), Some(y)) = (left.chars().next(), right.chars().next()) {
@@ -78,7 +78,7 @@ fn natural(a: &str, b: &str) -> Ordering {
     left.len().cmp(&right.len()).then_with(|| a.cmp(b))
 }
 
-/// The number at the start, without leading zeros, and what follows it.
+/// The number at the start, without leading zeros, and the rest of the text.
 fn digits(text: &str) -> (&str, &str) {
     let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let (number, rest) = text.split_at(end);
@@ -116,7 +116,7 @@ mod tests {
         assert!(last.path.ends_with("run/b/11.jpg"));
         assert_eq!(listing.samples[1].source_bytes(), 12 * last.bytes);
 
-        // What is no frame takes its clip with it; what lies beside the folders is named.
+        // A file that is not a frame removes its clip; a file outside of the folders is reported.
         put(root.path(), "run/b/12.jpg", b"\xff\xd8\xff");
         put(root.path(), "beside.jpg", Jpeg::default().bytes());
         let Err(SourceError::BadInputs(bad)) = enumerate(root.path(), &options) else { panic!("two files are bad") };

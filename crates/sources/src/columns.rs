@@ -1,4 +1,4 @@
-//! Columns of values, one value for each sample, without an allocation for each.
+//! Columns of values, one value per sample, without an allocation for each.
 
 use serde::{Deserialize, Serialize};
 use shardpack_format::bug;
@@ -18,7 +18,7 @@ pub struct Texts {
 }
 
 impl Texts {
-    /// No texts.
+    /// Creates an empty column of texts.
     #[must_use]
     pub const fn new() -> Self {
         Self { buffer: String::new(), ends: Vec::new() }
@@ -47,13 +47,13 @@ impl Texts {
         self.ends.len()
     }
 
-    /// True if there are none.
+    /// True if the column is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.ends.is_empty()
     }
 
-    /// All of them.
+    /// Iterates over all texts.
     pub fn iter(&self) -> impl Iterator<Item = &str> + Clone {
         (0..self.len()).filter_map(|index| {
             let text = self.get(index);
@@ -80,9 +80,9 @@ pub enum ColumnValues {
     Int(Vec<i64>),
     /// Numbers, not all of them integers.
     Float(#[serde(with = "bits")] Vec<f64>),
-    /// Anything else.
+    /// Any other values.
     Text(Texts),
-    /// Lists and objects, as the JSON that stands in the table.
+    /// Lists and objects, as JSON text from the table.
     Json(Texts),
 }
 
@@ -98,7 +98,8 @@ impl ColumnValues {
         }
     }
 
-    /// True if there is a value for each of `samples`, and no other: of texts also where each ends.
+    /// True if there is exactly one value for each of `samples`; for texts, also checks the end of
+    /// each text.
     pub(crate) fn are_of(&self, samples: usize) -> bool {
         let is_whole = match self {
             Self::Text(texts) | Self::Json(texts) => (0..samples).all(|sample| texts.get(sample).is_some()),
@@ -107,13 +108,13 @@ impl ColumnValues {
         self.len() == samples && is_whole
     }
 
-    /// True if there are none.
+    /// True if the column is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Their type, in words.
+    /// Type of the values, in words.
     #[must_use]
     pub const fn type_name(&self) -> &'static str {
         match self {
@@ -127,7 +128,8 @@ impl ColumnValues {
 
     /// The values at `order`, in that order.
     ///
-    /// Panics if there is no such row: all later samples would have the values of others.
+    /// Panics if a row does not exist: all later samples would otherwise get the values of other
+    /// rows.
     #[must_use]
     pub fn permuted(&self, order: &[u32]) -> Self {
         fn pick<T, C: FromIterator<T>>(order: &[u32], get: impl Fn(usize) -> Option<T>) -> C {
@@ -144,16 +146,16 @@ impl ColumnValues {
     }
 }
 
-/// A named column: one value for each sample, in the order of the samples.
+/// A named column: one value per sample, in the order of the samples.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TableColumn {
-    /// Its name, which becomes the name of a field.
+    /// Name of the column, and of the field that it becomes.
     pub name: String,
     /// Its values.
     pub values: ColumnValues,
 }
 
-/// Floats by their bits: JSON has no NaN.
+/// Floats as bits: JSON has no NaN.
 mod bits {
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
 

@@ -15,7 +15,7 @@ pub enum SampleContent {
 }
 
 impl SampleContent {
-    /// The kind of source that contains it.
+    /// Kind of the source that contains it.
     #[must_use]
     pub const fn kind(&self) -> SourceKind {
         match self {
@@ -42,7 +42,7 @@ impl SampleContent {
         }
     }
 
-    /// Height and width that a mask must have, and what has them.
+    /// Height and width that a mask must have, and a word for the object with this size.
     pub const fn mask_size(&self) -> ([u64; 2], &'static str) {
         match self {
             Self::Picture(picture) => {

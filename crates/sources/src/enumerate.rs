@@ -1,4 +1,4 @@
-//! From a path to the samples that are there, with their labels and masks.
+//! Finds the samples of a path, with their labels and masks.
 
 use crate::bad::{BadInput, BadInputs, BadKind, Flaw, OnBadInput};
 use crate::cancel::Cancel;
@@ -21,7 +21,7 @@ use shardpack_format::{Hint, Note};
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
-/// Files of a store that are announced before the first of them is looked at.
+/// Files of a store that are announced before the first of them is examined.
 const LOOKED_AT_TOGETHER: usize = 256;
 
 /// Lists the samples of `src`.
@@ -38,8 +38,8 @@ const LOOKED_AT_TOGETHER: usize = 256;
 /// # Errors
 /// `Io` if the source, the table or the folder of masks cannot be read; `NotASource`; `Mixed` if
 /// there are pictures and cubes and no kind is given; `BadInputs` with the complete list if the
-/// policy is to stop; `Empty` if no samples are left; `Labels` if the table is wrong; `Listing` if
-/// the file of a listing is not one of this source and these options; `Cancelled`.
+/// policy is to stop; `Empty` if no samples are left; `Labels` if the table is invalid; `Listing`
+/// if the listing file does not fit this source and these options; `Cancelled`.
 pub fn enumerate(src: &Path, options: &SourceOptions) -> Result<Listing> {
     if let Some(file) = &options.listing {
         return listing_file::read(file, src, options);
@@ -47,15 +47,15 @@ pub fn enumerate(src: &Path, options: &SourceOptions) -> Result<Listing> {
     Ok(enumerate_tree(src, options)?.0)
 }
 
-/// The folders of the first two levels, sorted; those of the second by their whole keys.
+/// Folders of the first two levels, sorted; second-level folders by their whole keys.
 pub(crate) struct Levels {
     pub(crate) first: Vec<String>,
     pub(crate) second: Vec<String>,
-    /// True if their names are labels, if nothing else gives any.
+    /// True if the folder names become labels, unless a table has labels.
     pub(crate) by_folder: bool,
 }
 
-/// Lists `src` anew.
+/// Lists `src` without a listing file.
 pub(crate) fn enumerate_tree(src: &Path, options: &SourceOptions) -> Result<(Listing, Levels)> {
     let exclude: Vec<&Path> =
         [&options.exclude, &options.labels, &options.masks].into_iter().flatten().map(PathBuf::as_path).collect();
@@ -75,7 +75,7 @@ pub(crate) fn enumerate_tree(src: &Path, options: &SourceOptions) -> Result<(Lis
     if deep {
         found = look_at_all(&tree, Some(SourceKind::Cubes), &cubes, cancel)?;
     }
-    // A reader that was stopped reports a flaw that is not real, and so does one whose store failed.
+    // A reader reports a false flaw if it was stopped or its store failed.
     cancel.check()?;
     files.failure()?;
     let mut bad = std::mem::take(&mut tree.bad);
@@ -110,7 +110,7 @@ pub(crate) fn enumerate_tree(src: &Path, options: &SourceOptions) -> Result<(Lis
     if options.splits {
         strays::refuse_outside_splits(&mut samples, &mut bad);
     }
-    // They are pictures to whoever sorted them into folders.
+    // PNGs of 16 bits in class folders also count as pictures here.
     let by_folder = options.class_folders.unwrap_or(kind == Some(SourceKind::Images) || deep);
     if by_folder && options.labels.is_none() && !options.splits && !options.clips {
         strays::refuse_outside_classes(&mut samples, &mut bad, options.class_folders.is_some());
@@ -119,7 +119,7 @@ pub(crate) fn enumerate_tree(src: &Path, options: &SourceOptions) -> Result<(Lis
     notes.extend(notes::hidden(&tree.hidden));
 
     bad.sort_unstable_by(|a, b| a.key.cmp(&b.key));
-    // Where there is nothing else, they are what the user points at.
+    // If there are no other samples, these files are the samples.
     if !samples.is_empty() {
         let (passed, note) = side_files::pass_over(&mut bad, options.labels.is_some());
         tree.ignored += passed;
@@ -152,7 +152,7 @@ pub(crate) fn enumerate_tree(src: &Path, options: &SourceOptions) -> Result<(Lis
     Ok((listing, Levels { first, second, by_folder }))
 }
 
-/// Looks at each file. Runs on the caller's rayon pool; of a store, the next files are on their way
+/// Examines each file. Runs on the caller's rayon pool; in a store, the next files are fetched
 /// meanwhile.
 fn look_at_all(
     tree: &Tree,
@@ -182,7 +182,7 @@ fn look_at_all(
     Ok(found)
 }
 
-/// Decides the kind of the source, and splits the findings into samples and bad input.
+/// Decides the kind of the source, and splits the files into samples and bad input.
 fn sort_out(
     src: &Path,
     tree: &mut Tree,
@@ -272,8 +272,8 @@ fn find_labels(
         let keys: Vec<_> = samples.iter().map(|sample| sample.key.as_str()).collect();
         let cancel = Cancel::new(options.cancel.as_deref());
         let mut table = labels::read(file, options, &keys, left_out, cancel)?;
-        // Folders of classes come before a column of some other name. Of splits, folders are looked
-        // at split by split.
+        // Class folders have priority over a column with an unusual name. With splits, folders are
+        // checked split by split.
         let depth = 1 + usize::from(options.splits);
         let by_folder = by_folder && keys.iter().any(|key| key.matches('/').count() >= depth);
         let guesses = options.label_column == LabelColumn::Guessed && !by_folder;
@@ -303,7 +303,7 @@ fn find_labels(
     let keys: Vec<_> = samples.iter().map(|sample| sample.key.as_str()).collect();
     let mut folders = tree.folders.clone();
     if from != LabelsFrom::Folders {
-        // Those without samples say nothing. Of class folders each is a class.
+        // Folders without samples get no notes. With class folders, every folder is a class.
         let used: HashSet<&str> = keys.iter().filter_map(|key| Some(key.split_once('/')?.0)).collect();
         folders.retain(|folder| used.contains(folder.as_str()));
     }

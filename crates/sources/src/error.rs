@@ -8,24 +8,24 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Result of this module.
+/// Result type of this module.
 pub type Result<T, E = SourceError> = std::result::Result<T, E>;
 
-/// Why a source cannot be packed.
+/// Reasons why a source cannot be packed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SourceError {
-    /// The operating system refused.
+    /// An operation of the operating system failed.
     #[error("cannot {action} `{}`: {source}", visible_path(path))]
     Io {
         /// The action.
         action: &'static str,
-        /// On which path.
+        /// Path of the action.
         path: PathBuf,
-        /// Its answer.
+        /// Error of the operating system.
         source: io::Error,
     },
-    /// The path is not something that samples can come from.
+    /// The path is not a possible source of samples.
     #[error("`{}`: expected {expected}, found {found}", visible_path(path))]
     NotASource {
         /// The path.
@@ -35,7 +35,7 @@ pub enum SourceError {
         /// The kind found.
         found: &'static str,
     },
-    /// There is nothing to pack.
+    /// The source has no samples.
     #[error(
         "`{}` holds no samples: {} looked at, {bad} unusable, {ignored} ignored{}",
         visible_path(src),
@@ -45,7 +45,7 @@ pub enum SourceError {
     Empty {
         /// The source.
         src: PathBuf,
-        /// Files that were looked at.
+        /// Files that were examined.
         files: u64,
         /// Files that cannot be packed.
         bad: u64,
@@ -54,7 +54,7 @@ pub enum SourceError {
         /// The first unusable file and its reason.
         first_bad: Option<String>,
     },
-    /// There are pictures and cubes, and the options do not say which to pack.
+    /// The source has pictures and cubes, and the options do not choose between them.
     #[error(
         "`{}` holds both pictures and cubes: {} (first: `{}`), {} (first: `{}`)",
         visible_path(src), plural(*.pictures, "picture"), visible(first_picture), plural(*.cubes, "cube"),
@@ -75,16 +75,16 @@ pub enum SourceError {
     /// Some files cannot be packed, and the policy is to stop.
     #[error("{0}")]
     BadInputs(BadInputs),
-    /// The file of labels is wrong.
+    /// The table of labels is invalid.
     #[error("`{}`{}: {}", visible_path(file), At(*.line), visible(message))]
     Labels {
-        /// The file of labels.
+        /// The table of labels.
         file: PathBuf,
-        /// Line, from 1, if the error is in one line.
+        /// Line of the error, from 1, if it is in one line.
         line: Option<u64>,
         /// The expected and the found content.
         message: String,
-        /// A next step, or empty.
+        /// Next step; may be empty.
         hint: Hint,
     },
     /// The file of a listing cannot be used.
@@ -98,13 +98,13 @@ pub enum SourceError {
     Listing {
         /// The file.
         file: PathBuf,
-        /// The part of it.
+        /// Invalid part of the file.
         what: String,
         /// The expected content.
         expected: String,
         /// The content found.
         found: String,
-        /// A next step, or empty.
+        /// Next step; may be empty.
         hint: Hint,
     },
     /// The caller raised [`SourceOptions::cancel`](crate::SourceOptions::cancel).
@@ -115,9 +115,9 @@ pub enum SourceError {
     Changed {
         /// The file.
         path: PathBuf,
-        /// Size and time of modification when it was listed.
+        /// Size and modification time in the listing.
         expected: String,
-        /// The same values now.
+        /// Size and modification time now.
         found: String,
     },
 }

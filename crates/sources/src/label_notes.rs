@@ -11,21 +11,21 @@ use std::collections::{BTreeMap, BTreeSet};
 const SPLITS: &[&str] =
     &["train", "training", "trn", "val", "valid", "validation", "dev", "test", "testing", "eval", "holdout"];
 
-/// Names of folders that hold the samples beside masks or labels.
+/// Names of folders with samples, next to folders of masks or labels.
 const INPUTS: &[&str] =
     &["image", "images", "img", "imgs", "picture", "pictures", "photos", "jpegimages", "cube", "cubes", "data"];
 
 /// Most names that are listed.
 const NAMED: usize = 8;
 
-/// True if a folder's name says that it holds parts of samples which are no samples of their own.
+/// True if a folder's name shows that it holds parts of samples, not samples.
 fn is_truth(name: &str) -> bool {
-    // Pictures of a field `target` are what a model makes as often as they are masks; a folder is
-    // not refused, but told.
+    // Pictures of a field `target` are often model inputs and often masks; so the folder is not
+    // refused, but gets a note.
     mask_names::is_whole(name) || is_one_of(&["target", "targets"], name)
 }
 
-/// True if a folder is called like a split: `train`, `Val`, `test2017`.
+/// True for folder names of splits: `train`, `Val`, `test2017`.
 pub(super) fn is_split(name: &str) -> bool {
     is_one_of(SPLITS, name.trim_end_matches(|c: char| c.is_ascii_digit()))
 }
@@ -42,7 +42,7 @@ pub(super) struct Folders<'a> {
     /// Keys of the samples.
     pub(super) keys: &'a [&'a str],
     pub(super) labels: &'a LabelsFrom,
-    /// True if the user has said whether folders are classes.
+    /// True if the user has declared whether folders are classes.
     pub(super) chosen: bool,
     /// Name of the source in a hint.
     pub(super) src: &'a str,
@@ -60,8 +60,8 @@ impl Folders<'_> {
         let mut notes = Vec::new();
         notes.extend(self.splits(&splits));
         let others = known(&|name| !is_truth(name) && !is_split(name));
-        // Classes may be called `mask` and `nothing`: there only folders that sound like samples
-        // say more.
+        // Classes may be named `mask` and `nothing`: with class folders, only names of input
+        // folders are evidence.
         let samples = if inputs.is_empty() && !by_folder { &others } else { &inputs };
         if !truths.is_empty() && !samples.is_empty() {
             notes.push(self.parts("", samples, &truths));
@@ -95,7 +95,7 @@ impl Folders<'_> {
                 let note = format!("labels are the names of folders, and {names} {look} like splits, not classes");
                 Some(Note::new(note).with_hint(hint.then("; or ").and([no_classes()])))
             }
-            // Of pictures, nobody gets here who has not said how they are labelled.
+            // Pictures get here only if the user has chosen how they are labelled.
             (LabelsFrom::Nothing, SourceKind::Cubes) if !self.chosen => {
                 let note = format!("{names} {look} like splits of a dataset, and are packed into one");
                 Some(Note::new(note).with_hint(hint))
@@ -104,7 +104,7 @@ impl Folders<'_> {
         }
     }
 
-    /// Folders of masks or labels beside those of samples, all `under` another folder.
+    /// Folders of masks or labels next to folders of samples, all `under` another folder.
     fn parts(&self, under: &str, samples: &[&str], truths: &[&str]) -> Note {
         let shown = |names: &[&str]| {
             let names: Vec<String> = names.iter().take(NAMED + 1).map(|name| format!("{under}{name}")).collect();
@@ -125,7 +125,7 @@ impl Folders<'_> {
         Note::new(note).with_hint(hint.and([Setting::word("masks", first(truths))]))
     }
 
-    /// The first folder within which samples stand beside masks or labels: `train/images`,
+    /// The first folder that contains samples next to masks or labels: `train/images`,
     /// `train/labels`.
     fn parts_within(&self) -> Option<Note> {
         let mut within: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
@@ -142,7 +142,7 @@ impl Folders<'_> {
         })
     }
 
-    /// One class for all samples, which stand in several folders further down.
+    /// One class for all samples, which are in several folders further down.
     fn one_class(&self) -> Option<Note> {
         let folder = |key: &str| key.rsplit_once('/').map(|(folder, _)| folder.to_owned());
         let mut common = folder(self.keys.first()?)?;
@@ -165,7 +165,7 @@ impl Folders<'_> {
         })
     }
 
-    /// Cubes in folders, whose names are no labels unless the user says so.
+    /// Cubes in folders whose names become labels only if the user says so.
     fn no_labels(&self) -> Option<Note> {
         let in_folders = self.keys.iter().all(|key| key.contains('/'));
         let is_told = self.kind == SourceKind::Cubes && *self.labels == LabelsFrom::Nothing && !self.chosen;
@@ -181,7 +181,7 @@ impl Folders<'_> {
     }
 }
 
-/// Names of folders that are no labels.
+/// Setting: folder names are not labels.
 fn no_classes() -> Setting {
     Setting::word("class_folders", "off")
 }
@@ -255,7 +255,7 @@ mod tests {
         assert_eq!(told.len(), 1, "{told:?}");
         assert!(told[0].starts_with("files in `scans` and in `labels` are all packed as samples"), "{told:?}");
         assert!(told[0].ends_with("hint: pack `SRC/scans` with `--masks SRC/labels`"), "{told:?}");
-        // Of classes it is said that one of them sounds like none.
+        // A class name that resembles a folder of masks gets a note.
         let classes = notes(&[("mask/a.jpg", jpeg()), ("bare/b.jpg", jpeg())], &SourceOptions::default()).1;
         assert!(classes[0].contains("`mask` looks like parts of a dataset"), "{classes:?}");
     }
@@ -298,7 +298,7 @@ mod tests {
               and the samples stand in 2 folders further down (`cat`, `dog`)\n\
               hint: pack `SRC/x/y`, whose folders they are"]
         );
-        // One class, and folders that say nothing.
+        // One class, and folders without evidence.
         for paths in [&["x/1.jpg", "x/2.jpg"][..], &["x/y/1.jpg"], &["x/1.jpg", "x/y/2.jpg", "x/z/2.jpg"]] {
             assert_eq!(told(paths), [""; 0], "{paths:?}");
         }
@@ -321,7 +321,7 @@ mod tests {
         assert_eq!(list(&skip).unwrap().classes, ["cat", "dog"]);
         let off = SourceOptions { class_folders: Some(false), ..SourceOptions::default() };
         assert_eq!(list(&off).unwrap().samples.len(), 3);
-        // A folder of pictures with some in folders is not one of classes, unless that is said.
+        // Pictures next to folders of pictures: the folders are classes only if the user says so.
         put(root.path(), "other.jpg", jpeg());
         assert_eq!(list(&SourceOptions::default()).unwrap().classes, [""; 0]);
         let on = SourceOptions { class_folders: Some(true), ..SourceOptions::default() };

@@ -1,4 +1,4 @@
-//! Sources: the folder, or the single file, that a dataset is packed from.
+//! Sources of datasets: a folder, or a single file.
 //!
 //! [`enumerate`] lists the samples in a fixed order, tells pictures from cubes by content, finds
 //! labels and masks, and names everything that cannot be packed before the first byte is written.

@@ -1,4 +1,4 @@
-//! The result of enumeration: the samples of a source, in order.
+//! Listing: the samples of a source, in order.
 
 use crate::bad::BadInput;
 use crate::columns::TableColumn;
@@ -16,21 +16,21 @@ use std::path::{Path, PathBuf};
 /// One sample of a source.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SourceSample {
-    /// Path below the source with `/`, extension included. Of a clip that of its folder.
+    /// Path below the source with `/`, extension included. For a clip, the path of its folder.
     pub key: String,
-    /// Size of the file when it was listed; of all frames of a clip.
+    /// Size of the file when it was listed; for a clip, of all frames.
     pub bytes: u64,
-    /// Its time of modification when it was listed, in ns since 1970.
+    /// Modification time when it was listed, in ns since 1970.
     pub mtime_ns: i64,
     /// Label: index into [`Listing::classes`].
     pub class: Option<u32>,
-    /// The content of the file; of a clip, of its first frame.
+    /// Content of the file; for a clip, of its first frame.
     pub content: SampleContent,
     /// The data file of an ENVI header.
     pub data: Option<Box<SideFile>>,
     /// The mask.
     pub mask: Option<Box<SideFile>>,
-    /// Metadata that stand beside the file, as `unpack` writes them.
+    /// Metadata file next to the sample, in the format of `unpack`.
     pub meta: Option<Box<SideFile>>,
     /// The frames of a clip, in order; empty for other samples.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -44,7 +44,7 @@ impl SourceSample {
         Self { key, bytes, mtime_ns, class: None, content, data, mask: None, meta: None, frames: Vec::new() }
     }
 
-    /// Bytes on disk of everything that belongs to the sample.
+    /// Bytes on disk of all files of the sample.
     #[must_use]
     pub fn source_bytes(&self) -> u64 {
         [&self.data, &self.mask, &self.meta]
@@ -55,24 +55,24 @@ impl SourceSample {
 
     /// One number for the modification times of all files of the sample. The plan uses it: a run
     /// must not continue if one of the files changed. For a sample with one file it is
-    /// [`mtime_ns`](Self::mtime_ns); otherwise it is not a time, and does not tell which is newer.
+    /// [`mtime_ns`](Self::mtime_ns); otherwise it is not a time, and has no order.
     #[must_use]
     pub fn fingerprint_mtime_ns(&self) -> i64 {
-        // The factor is odd, so that nothing is lost, and large, so that small shifts of two files
-        // do not cancel out.
+        // The factor is odd, so that no information is lost, and large, so that small shifts of two
+        // files do not cancel out.
         const FACTOR: i64 = 0x5851_F42D_4C95_7F2D;
         let fold = |folded: i64, next: i64| folded.wrapping_mul(FACTOR).wrapping_add(next);
         let beside = [&self.data, &self.mask, &self.meta].into_iter().flatten();
         let folded = beside.fold(self.mtime_ns, |folded, file| fold(folded, file.mtime_ns));
         self.frames.iter().fold(folded, |folded, file| {
-            // Frames that change places are another clip.
+            // A clip with reordered frames is a different clip.
             let name = file.path.file_name().unwrap_or_default().as_encoded_bytes();
             let folded = name.iter().fold(folded, |folded, byte| fold(folded, i64::from(*byte)));
             fold(fold(folded, file.mtime_ns), file.bytes.cast_signed())
         })
     }
 
-    /// The files that hold its values, without what stands beside them.
+    /// Paths of the files with the values, without mask and metadata.
     pub fn paths(&self, root: &Path) -> Vec<PathBuf> {
         match self.frames.is_empty() {
             true => vec![root.join(&self.key)],
@@ -81,10 +81,10 @@ impl SourceSample {
     }
 }
 
-/// Where the labels of a listing came from.
+/// Origin of the labels of a listing.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum LabelsFrom {
-    /// There are none.
+    /// There are no labels.
     #[default]
     Nothing,
     /// The names of the first-level folders.
@@ -116,7 +116,7 @@ impl fmt::Display for LabelsFrom {
 pub struct Listing {
     /// The folder that keys are relative to: absolute, with links resolved; or its URL.
     pub root: PathBuf,
-    /// The stores that `root` and the paths of the samples may lead to.
+    /// The stores of `root` and of the samples' paths.
     pub files: Files,
     /// The kind of all samples.
     pub kind: SourceKind,
@@ -127,11 +127,11 @@ pub struct Listing {
     pub classes: Vec<String>,
     /// Columns of the table of labels, in the order of the samples.
     pub columns: Vec<TableColumn>,
-    /// Where the labels came from.
+    /// Origin of the labels.
     pub labels_from: LabelsFrom,
     /// Files that cannot be packed, sorted by key. Empty unless the policy is to skip.
     pub bad: Vec<BadInput>,
-    /// Number of hidden and side files that were skipped.
+    /// Number of skipped hidden files and side files.
     pub ignored: u64,
     /// Notes for the user: class folders without samples, masks without a sample, ….
     pub notes: Vec<Note>,
@@ -150,9 +150,10 @@ impl Listing {
         self.samples.iter().fold(0, |sum, entry| sum.saturating_add(entry.source_bytes()))
     }
 
-    /// The samples at `positions` alone, in the order of the listing, with their labels and columns.
+    /// A listing of only the samples at `positions`, in the order of the listing, with their labels
+    /// and columns.
     ///
-    /// Panics if there is no such sample.
+    /// Panics if a position does not exist.
     #[must_use]
     pub fn subset(&self, positions: &[usize]) -> Self {
         const MISSING: &str = "a sample of the listing stands at each position";
@@ -194,21 +195,21 @@ impl Listing {
         self.samples.iter().flat_map(|entry| self.paths_of(entry))
     }
 
-    /// Says that all files of a sample will be read soon.
+    /// Announces that all files of a sample will be read soon.
     pub fn announce(&self, entry: &SourceSample) {
         if self.files.has_stores() {
             self.paths_of(entry).for_each(|path| self.files.announce(&path));
         }
     }
 
-    /// Says that no file of a sample is needed any more.
+    /// Announces that no file of a sample is needed any more.
     pub fn release(&self, entry: &SourceSample) {
         if self.files.has_stores() {
             self.paths_of(entry).for_each(|path| self.files.release(&path));
         }
     }
 
-    /// Reads a sample's whole file into `out`, which is as long as the file was when it was listed.
+    /// Reads a sample's whole file into `out`, which has the listed length of the file.
     ///
     /// # Errors
     /// `Io`; `Changed` if size or time differ from the listing, before or after reading.
@@ -216,7 +217,7 @@ impl Listing {
         self.read_file(&self.path(entry), entry.bytes, entry.mtime_ns, out)
     }
 
-    /// The same of a frame of a clip.
+    /// Reads a frame of a clip, as [`Listing::read_into`] does.
     ///
     /// # Errors
     /// As [`Listing::read_into`].
@@ -240,13 +241,13 @@ impl Listing {
         check(&file)
     }
 
-    /// Checks that size and time of the sample's files are the same as in the listing. For readers
-    /// that take a path: call it before and after reading.
+    /// Checks that size and modification time of the sample's files are equal to the listing. For
+    /// readers that take a path: call it before and after reading.
     ///
     /// # Errors
     /// `Io`; `Changed`.
     pub fn check_unchanged(&self, entry: &SourceSample) -> Result<()> {
-        // An object is read as the one that was listed, or not at all.
+        // An object is read in its listed version, or not at all.
         self.files.failure()?;
         let check = |path: &Path, bytes, mtime_ns| {
             if self.files.has(path) {

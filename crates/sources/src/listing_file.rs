@@ -1,8 +1,9 @@
-//! A listing in a file: the source is listed once, and the parts that many machines pack share it.
+//! A listing in a file: the source is listed once, and the machines that pack its parts share the
+//! file.
 //!
-//! JSON lines: a head that says of which source and under which options, a line for each class,
-//! column, file that was left out and sample, and a last line with the SHA-256 of all before it.
-//! A read checks that a sample is still the file that was listed.
+//! JSON lines: a head with the source and the options, a line for each class, column, skipped file
+//! and sample, and a last line with the SHA-256 of all previous lines. A read checks that a sample
+//! is still the listed file.
 
 use crate::bad::{BadInput, OnBadInput};
 use crate::columns::TableColumn;
@@ -23,7 +24,7 @@ use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
 
-/// Version of the file. Another version is refused: a listing lives as long as a run.
+/// Version of the file. Other versions are refused, because a listing is needed only during a run.
 const VERSION: u32 = 2;
 /// Longest line: a column of values of all samples.
 const MAX_LINE_BYTES: u64 = 16 << 30;
@@ -33,9 +34,9 @@ struct Head {
     shardpack_listing: u32,
     packer: String,
     root: PathBuf,
-    /// The options that decide what is listed, by the name of the flag.
+    /// Options that affect the listing, by the name of the flag.
     options: Value,
-    /// The table of labels as it was.
+    /// The table of labels at the time of the listing.
     labels: Option<SideFile>,
     kind: SourceKind,
     labels_from: LabelsFrom,
@@ -45,7 +46,7 @@ struct Head {
     columns: u64,
     bad: u64,
     samples: u64,
-    /// Objects of stores; none in listings of folders.
+    /// Number of objects of stores; 0 in listings of folders.
     #[serde(default, skip_serializing_if = "is_zero")]
     objects: u64,
 }
@@ -55,7 +56,7 @@ fn is_zero(count: &u64) -> bool {
     *count == 0
 }
 
-/// An object of a store: what tells it from any other of its name.
+/// An object of a store, with the properties that identify its version.
 #[derive(Serialize, Deserialize)]
 struct ListedObject {
     url: String,
@@ -67,7 +68,7 @@ struct ListedObject {
 /// Writes a listing of a source under these options. The file appears whole or not at all.
 ///
 /// # Errors
-/// `Io`; `Listing` if another kind of file has the name.
+/// `Io`; `Listing` if a different kind of file has this name.
 pub fn write(listing: &Listing, options: &SourceOptions, file: &Path) -> Result<()> {
     match File::open(file) {
         Ok(mut found) => {
@@ -94,7 +95,8 @@ pub fn write(listing: &Listing, options: &SourceOptions, file: &Path) -> Result<
     Ok(())
 }
 
-/// Temporary files are for their owner alone; a listing is for whoever packs a part.
+/// Temporary files are readable only by their owner; a listing must be readable by every packer of
+/// a part.
 #[cfg(unix)]
 fn readable_by_others(file: &File) -> io::Result<()> {
     use std::os::unix::fs::PermissionsExt;
@@ -135,11 +137,11 @@ fn write_lines(listing: &Listing, options: &SourceOptions, out: &mut Hashed<impl
     out.line(&json!({ "sha256": sha256 }))
 }
 
-/// Reads the listing of `src` that was written under the same options.
+/// Reads a listing of `src` that was written under these options.
 ///
 /// # Errors
-/// `Io`; `Listing` if it is damaged, of another source, of other options (it names the first that
-/// differs) or of another version, or if the table of labels has changed.
+/// `Io`; `Listing` if the file is damaged, of another source, of other options (the error names the
+/// first difference) or of another version, or if the table of labels has changed.
 pub fn read(file: &Path, src: &Path, options: &SourceOptions) -> Result<Listing> {
     let opened = File::open(file).map_err(SourceError::io("open", file))?;
     let mut lines = Lines { file, input: BufReader::new(opened), line: Vec::new(), number: 0, hash: Sha256::new() };
@@ -189,14 +191,14 @@ pub fn read(file: &Path, src: &Path, options: &SourceOptions) -> Result<Listing>
     Ok(listing)
 }
 
-/// True if the head is of this source, these options and this table of labels.
+/// Checks that the head has this source, these options and this table of labels.
 fn check_source(file: &Path, src: &Path, options: &SourceOptions, head: &Head) -> Result<()> {
     options.files.check(src)?;
     let real = match options.files.has(src) {
         true => store::root(src),
         false => fs::canonicalize(src).map_err(SourceError::io("open", src))?,
     };
-    // Of a single file the listing names the folder.
+    // For a single file, the listing names its folder.
     if real != head.root && real.parent() != Some(&head.root) {
         let (expected, found) = (real.display().to_string(), head.root.display().to_string());
         return Err(refusal(file, "source", expected, found, "pack the source that was listed, under the same path"));
@@ -228,7 +230,7 @@ fn check_source(file: &Path, src: &Path, options: &SourceOptions, head: &Head) -
     Ok(())
 }
 
-/// The inputs that decide which samples are listed.
+/// The options that determine the listed samples.
 fn of_options(options: &SourceOptions) -> Value {
     let path = |path: &Option<PathBuf>| {
         path.as_ref().map(|path| fs::canonicalize(path).unwrap_or_else(|_| path.clone()).display().to_string())
@@ -262,7 +264,7 @@ fn side_file(path: &Path, files: &Files) -> io::Result<SideFile> {
     Ok(SideFile { path: fs::canonicalize(path)?, bytes: metadata.len(), mtime_ns: mtime_ns(&metadata)? })
 }
 
-/// The way to a listing that can be used.
+/// Hint to write a usable listing.
 fn again() -> Hint {
     Hint::new("write it again: plan with ").and([Setting::any("listing", "FILE")])
 }
@@ -287,7 +289,7 @@ fn hex(hash: Sha256) -> String {
     hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Lines on their way out.
+/// Hashes lines while they are written.
 struct Hashed<W> {
     out: W,
     hash: Sha256,
@@ -302,7 +304,7 @@ impl<W: Write> Hashed<W> {
     }
 }
 
-/// Lines on their way in, one at a time in memory.
+/// Reads lines, one at a time in memory.
 struct Lines<'a, R> {
     file: &'a Path,
     input: R,
@@ -327,7 +329,7 @@ impl<R: BufRead> Lines<'_, R> {
     }
 
     fn take<T: DeserializeOwned>(&mut self, count: u64) -> Result<Vec<T>> {
-        // It grows with the lines that are there, whatever the head says.
+        // The vector grows with the existing lines, whatever the head claims.
         let mut out = Vec::new();
         for _ in 0..count {
             out.push(self.next()?);

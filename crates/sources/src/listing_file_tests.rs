@@ -32,9 +32,9 @@ fn a_listing_is_read_as_it_was_written() {
     assert_eq!((listing.samples.len(), listing.bad.len(), listing.columns.len()), (4, 1, 4));
     write(&listing, &options, &file).unwrap();
     let read = enumerate(&src, &SourceOptions { listing: Some(file.clone()), ..options.clone() }).unwrap();
-    // NaN is not equal to itself; the texts of equal values are.
+    // NaN is not equal to itself, so the debug texts are compared.
     assert_eq!(format!("{read:?}"), format!("{listing:?}"));
-    // A file of that name is replaced if it is a listing, and only then.
+    // An existing file is replaced only if it is a listing.
     write(&listing, &options, &file).unwrap();
     fs::write(&file, "my own notes, which are long enough").unwrap();
     let error = write(&listing, &options, &file).unwrap_err().to_string();

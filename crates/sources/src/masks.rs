@@ -1,9 +1,9 @@
-//! `--masks DIR`: which label mask belongs to which sample.
+//! `--masks DIR`: assigns label masks to samples.
 //!
 //! A mask belongs to the sample with the same path below its folder, whatever the extensions:
-//! `a/x.npy` to `a/x.tif` (and `a/x.tif.npy` too). If there is none, the file name alone decides,
-//! provided it is unique on both sides; then the name of ground truth, `a/x_gt.mat`. A mask has one band, and the height and width of the cube,
-//! or of the upright picture.
+//! `a/x.npy` to `a/x.tif` (and `a/x.tif.npy` too). Otherwise a file name that is unique on both
+//! sides decides; then the name of ground truth, `a/x_gt.mat`. A mask has one band, and the height
+//! and width of the cube, or of the upright picture.
 
 use crate::bad::{BadInput, BadKind, Flaw};
 use crate::cancel::Cancel;
@@ -22,12 +22,12 @@ use shardpack_format::Hint;
 use std::collections::HashMap;
 use std::path::Path;
 
-/// Gives each of `samples`, which come from `tree`, its mask. A sample without a mask, or with one
-/// that does not fit, becomes bad input. Returns what the user should know, if anything.
+/// Gives each of `samples`, which come from `tree`, its mask. A sample without a mask, or with a
+/// mask of the wrong size, becomes bad input. Returns a note for the user, if any.
 ///
-/// The masks are looked at here, in parallel: a wrong one must be known before the first shard is
-/// written. Of a PNG the header says whether it holds labels; others are read, because only the
-/// values of floats tell.
+/// The masks are checked here, in parallel: a wrong mask must be found before the first shard is
+/// written. The header of a PNG shows whether it holds labels; other masks are read, because only
+/// the values of floats show it.
 pub(crate) fn add(
     masks: &Masks,
     tree: &Tree,
@@ -49,7 +49,7 @@ pub(crate) fn add(
     Ok(note)
 }
 
-/// Gives each of `samples` the mask that was found for it, as [`add`] does; none to those that need none.
+/// Gives each of `samples` its found mask, as [`add`] does; skips samples that need none.
 pub(crate) fn give(
     masks: Vec<Option<Result<SideFile, Flaw>>>,
     samples: &mut Vec<SourceSample>,
@@ -57,7 +57,7 @@ pub(crate) fn give(
     options: &CubeOptions,
     cancel: Cancel<'_>,
 ) -> Result<()> {
-    // In a file with several arrays, `--variable` names the cube.
+    // In a file with several arrays, `--variable` names the cube, not the mask.
     let options = CubeOptions { variable: Vec::new(), ..options.clone() };
     let checked = std::mem::take(samples).into_par_iter().zip(masks).map(|(mut sample, mask)| {
         cancel.check()?;
@@ -103,7 +103,7 @@ pub(crate) struct MaskedSample<'a> {
     pub(crate) data: Option<&'a str>,
 }
 
-/// One mask or flaw for each sample, and what the user should know.
+/// One mask or flaw for each sample, and a note for the user.
 pub(crate) struct MaskPairs {
     pub(crate) masks: Vec<Result<SideFile, Flaw>>,
     pub(crate) note: Option<String>,
@@ -121,7 +121,7 @@ fn bare(key: &str) -> &str {
     key.rsplit_once('/').map_or(key, |(_, name)| name)
 }
 
-/// The names that files can be found by. Several files may have the same one.
+/// Names of files. Several files may have the same name.
 #[derive(Default)]
 struct FilesByName<'a>(HashMap<&'a str, Vec<usize>>);
 
@@ -139,7 +139,7 @@ impl<'a> FilesByName<'a> {
 }
 
 impl Masks {
-    /// Lists the masks in `folder`. `src` is left out if it is inside.
+    /// Lists the masks in `folder`. Leaves out `src` if it is inside.
     pub(crate) fn list(folder: &Path, src: &Path, files: &Files, follow: Follow, cancel: Cancel<'_>) -> Result<Self> {
         files.check(folder)?;
         let is_file = || std::fs::metadata(folder).map(|metadata| !metadata.is_dir());
@@ -172,7 +172,7 @@ impl Masks {
         for (i, sample) in samples.iter().enumerate() {
             sample_names.add(bare(stem(sample.key)), i);
         }
-        // Links out of the folder, pipes and the like, which were not followed or opened.
+        // Links out of the folder, pipes and the like, which were neither followed nor opened.
         let (mut bad_paths, mut bad_names) = (FilesByName::default(), FilesByName::default());
         for (i, bad) in self.tree.bad.iter().enumerate() {
             bad_paths.add(stem(&bad.key), i);
@@ -254,8 +254,8 @@ impl Masks {
         MaskPairs { masks, note: self.unused(&used) }
     }
 
-    /// The common ending of the masks' names after the samples' names, if it is the same for all
-    /// that can be told: `_mask`.
+    /// The common ending of the masks' names after the samples' names, if all recognisable pairs
+    /// have the same: `_mask`.
     fn affix(&self, samples: &[MaskedSample<'_>]) -> Option<String> {
         let mut masks: Vec<&str> = self.tree.files.iter().map(|file| bare(stem(&file.key))).collect();
         masks.sort_unstable();
@@ -263,7 +263,7 @@ impl Masks {
         for sample in samples {
             let name = bare(stem(sample.key));
             let behind = masks.get(masks.partition_point(|mask| *mask < name)..).unwrap_or_default();
-            // `10_mask` belongs to no `1`.
+            // `10_mask` does not belong to `1`.
             let ends = |mask: &&str| !mask.starts_with(|c: char| c.is_alphanumeric());
             let more = behind.iter().map_while(|mask| mask.strip_prefix(name)).take(NEAR).find(ends);
             match (affix, more) {
@@ -293,10 +293,10 @@ pub(crate) fn flaw(detail: String) -> Flaw {
     Flaw::new(BadKind::Mask, detail)
 }
 
-/// First bytes that tell what a mask is: the header of a matrix and its name.
+/// Bytes at the start of a file that identify a mask: the header of a matrix and its name.
 const MASK_HEAD: u64 = 20 + 256;
 
-/// True if a file looks like NumPy, PNG, TIFF or MATLAB. Others, such as a text file among the
+/// True if a file looks like NumPy, PNG, TIFF or MATLAB. Other files, such as a text file among the
 /// masks, are skipped.
 fn is_mask(files: &Files, path: &Path, bytes: u64) -> bool {
     let Ok(file) = FileAt::open(files, path, bytes) else { return false };

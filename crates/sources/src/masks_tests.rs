@@ -135,7 +135,7 @@ fn masks_that_do_not_fit_are_all_listed_before_the_run() {
     let root = folder.path();
     let cut = npy_of(&[3, 4]);
     let mut broken = png(4, 3);
-    // Its header's check sum.
+    // The checksum of its header.
     broken[29] ^= 1;
     for (key, mask) in [
         ("cut.npy", cut[..cut.len() - 1].to_vec()),

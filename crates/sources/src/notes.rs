@@ -1,4 +1,4 @@
-//! Notes for the user on samples that are packed, each note once for the whole source.
+//! Notes for the user on packed samples, each note once for the whole source.
 
 use crate::content::SampleContent;
 use crate::cubes::CubeKind;
@@ -8,7 +8,7 @@ use crate::tree::HiddenFiles;
 use crate::words::{list, plural, verb};
 use shardpack_format::{Hint, Note, Setting};
 
-/// Most arrays that are named.
+/// Most arrays that a note names.
 const NAMED: usize = 8;
 
 /// All notes on `samples`.
@@ -27,7 +27,7 @@ pub(crate) fn followed(links: &[String]) -> Option<Note> {
     Some(format!("followed {links} that {lead} out of the source (first: {first})").into())
 }
 
-/// Files whose names, or those of their folders, begin with a dot.
+/// Files with a name, or in a folder with a name, that begins with a dot.
 pub(crate) fn hidden(found: &HiddenFiles) -> Option<Note> {
     let first = list([found.first.as_deref()?], 1);
     let (files, are) = (plural(found.count, "hidden file"), verb(found.count, "is", "are"));
@@ -36,7 +36,7 @@ pub(crate) fn hidden(found: &HiddenFiles) -> Option<Note> {
     Some(Note::new(note).with_hint("rename what begins with a dot, or pack that folder by itself"))
 }
 
-/// PNGs of 16 bits that are arrays now.
+/// PNGs of 16 bits that are packed as arrays.
 pub(crate) fn as_arrays(samples: &[SourceSample]) -> Option<Note> {
     let is_png =
         |sample: &&SourceSample| matches!(&sample.content, SampleContent::Cube(info) if info.kind == CubeKind::Png);
@@ -53,7 +53,7 @@ pub(crate) fn as_arrays(samples: &[SourceSample]) -> Option<Note> {
     Some(Note::new(note).with_hint(hint))
 }
 
-/// Arrays that were chosen although the file has others and the options named none.
+/// Arrays chosen by default in files with several arrays.
 fn chosen_variables(samples: &[SourceSample]) -> Option<Note> {
     let mut chosen = samples.iter().filter_map(|sample| match &sample.content {
         SampleContent::Cube(info) if !info.others.is_empty() => {
@@ -79,7 +79,7 @@ fn chosen_variables(samples: &[SourceSample]) -> Option<Note> {
     Some(Note::new(note).with_hint(hint))
 }
 
-/// JPEGs that hardly any program can show.
+/// JPEGs that hardly any program can display.
 fn rare_jpegs(samples: &[SourceSample]) -> Option<Note> {
     let mut rare = samples.iter().filter_map(|sample| match &sample.content {
         SampleContent::Picture(picture) => Some((&sample.key, picture.jpeg?.rare?)),
@@ -157,7 +157,7 @@ mod tests {
         assert_eq!(info.variable.as_deref(), Some("z"));
         let loaded = cubes::load(&listing.path(&listing.samples[2]), &Default::default()).unwrap();
         assert_eq!(loaded.meta.get("variable"), Some(&"z".into()));
-        // A user who names the array knows.
+        // The user has named the array, so no note is needed.
         std::fs::remove_file(root.path().join("b.npz")).unwrap();
         let named = cubes::CubeOptions { variable: vec!["x".into()], ..Default::default() };
         assert_eq!(notes(&SourceOptions { cubes: named, ..Default::default() }), [""; 0]);

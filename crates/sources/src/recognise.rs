@@ -1,4 +1,4 @@
-//! Recognises what each file is, picture or cube, by its content, and what the source is as a whole.
+//! Recognises pictures and cubes by content, and decides the kind of the source.
 
 use crate::bad::{BadKind, Flaw};
 use crate::content::{SampleContent, SourceKind};
@@ -16,14 +16,14 @@ use std::path::{Path, PathBuf};
 pub(crate) enum Recognised {
     /// A sample, and the path of its data file if that is a different file.
     Sample(SampleContent, Option<PathBuf>),
-    /// Nothing known: bad input, unless a header claims the file as its data.
+    /// Unknown content: bad input, unless a header claims the file as its data.
     Unknown(Flaw),
     /// A header whose cube cannot be read. It still claims its data file.
     Bad(Flaw, Option<PathBuf>),
 }
 
-/// Looks at one file. `wanted` decides about TIFFs and PNGs of 16 bits, which can be either. A PNG of
-/// 8 bits beside cubes is a preview.
+/// Examines one file. `wanted` decides about TIFFs and PNGs of 16 bits, which can be either. A PNG
+/// of 8 bits next to cubes is a preview.
 pub(crate) fn examine(path: &Path, file: &SourceFile, wanted: Option<SourceKind>, options: &CubeOptions) -> Recognised {
     let bad = |flaw| Recognised::Bad(flaw, None);
     let (sniffed, start) = match sniff(path, file, options.run.files()) {
@@ -56,7 +56,7 @@ pub(crate) fn examine(path: &Path, file: &SourceFile, wanted: Option<SourceKind>
     }
 }
 
-/// Names of files that `convert` reads, and the format that it calls them.
+/// Names of files that `convert` reads, and the name of the format for `convert`.
 const CONVERTIBLE: &[(&str, &str)] = &[
     (".nii", "nifti"),
     (".nii.gz", "nifti"),
@@ -67,7 +67,7 @@ const CONVERTIBLE: &[(&str, &str)] = &[
     (".mds", "mds"),
 ];
 
-/// A next step for files that hold samples in a way that is not packed.
+/// Next step for files whose samples cannot be packed directly.
 fn convertible(path: &Path, file: &SourceFile, options: &CubeOptions) -> Option<Hint> {
     let name = file.key.to_ascii_lowercase();
     let by_name = CONVERTIBLE.iter().find(|(end, _)| name.ends_with(end)).map(|(_, format)| *format);
@@ -76,7 +76,7 @@ fn convertible(path: &Path, file: &SourceFile, options: &CubeOptions) -> Option<
     if by_name.is_none() && matches!(head()?.as_slice(), [b'C', b'D', b'F', 1 | 2 | 5, ..]) {
         return Some("classic NetCDF: `nccopy -k nc4 IN OUT` makes HDF5 of it, which is read".into());
     }
-    // DICOM has no usual ending.
+    // DICOM has no usual extension.
     let is_dicom = || (head()?.get(128..) == Some(b"DICM")).then_some("dicom");
     let format = by_name.or_else(is_dicom)?;
     let hint = Hint::new("").only(Voice::Command, format!("`shardpack convert {format}`, of the Python package,"));
@@ -95,13 +95,13 @@ fn cube(path: &Path, kind: CubeKind, options: &CubeOptions) -> Recognised {
     }
 }
 
-/// An error of the readers, without the path: every list of flaws names it anyway.
+/// An error of a cube's reader, without the path: every list of flaws names it anyway.
 fn cube_flaw(error: &CubeError) -> Flaw {
     let kind = match error {
         // The code that raised the flag checks it again, and drops this error.
         CubeError::Io { .. } | CubeError::Cancelled { .. } => BadKind::Unreadable,
         CubeError::Format { .. } => BadKind::Damaged,
-        // A file that the options or the limits refuse may still be valid.
+        // A file beyond the options or limits may still be valid.
         CubeError::Unsupported { .. } | CubeError::Usage { .. } | CubeError::Limit { .. } => BadKind::Unsupported,
     };
     Flaw::new(kind, error.reason()).with_hint(error.hint())
@@ -115,8 +115,8 @@ fn sniff(path: &Path, file: &SourceFile, files: &Files) -> Result<(Option<Sniffe
     Ok((sniffed, start))
 }
 
-/// True if all samples are PNGs of 16 bits, which are taken for pictures at first, or such PNGs and
-/// TIFFs, which are cubes anyway. Beside other cubes they may be masks.
+/// True if all samples are PNGs of 16 bits, which count as pictures at first, or such PNGs and
+/// TIFFs, which are cubes anyway. Next to other cubes the PNGs may be masks.
 pub(crate) fn all_deep(found: &[Recognised]) -> bool {
     let mut pngs = false;
     found.iter().all(|found| match found {

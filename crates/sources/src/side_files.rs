@@ -1,4 +1,4 @@
-//! Files next to a sample: those that other programs leave there, and those that belong to it.
+//! Files next to a sample: files of other programs, and files that belong to the sample.
 
 use crate::bad::{BadInput, BadKind, Flaw};
 use crate::files::listed::{SideFile, mtime_ns};
@@ -26,20 +26,20 @@ pub(crate) fn drop(tree: &mut Tree) {
     tree.ignored += (before - tree.files.len()) as u64;
 }
 
-/// Files beside pictures and cubes for people, or for other tools: annotations of COCO
-/// (`.json`), YOLO (`.txt`) and Pascal VOC (`.xml`), tables, and pages.
+/// Files next to pictures and cubes for people, or for other tools: annotations of COCO (`.json`),
+/// YOLO (`.txt`) and Pascal VOC (`.xml`), tables, and pages.
 const BESIDE: &[&str] = &[
     "cfg", "csv", "htm", "html", "ini", "json", "jsonl", "log", "md", "pdf", "rst", "sh", "toml", "tsv", "txt", "xml",
     "yaml", "yml",
 ];
-/// The same, by their whole names.
+/// Whole names of such files.
 const BESIDE_NAMES: &[&str] = &["LICENSE", "LICENCE", "MD5SUMS", "README", "SHA256SUMS", "Thumbs.db", "desktop.ini"];
 /// Tables that may hold labels.
 const TABLES: &[&str] = &["csv", "jsonl"];
 
-/// Takes files out of `bad` that nobody would expect to be packed: those whose names say that they
-/// are no samples, and whose content says the same. Returns how many there were, and a note that
-/// names the first of each kind; without labels it says that a table may have them.
+/// Removes files from `bad` that no user expects to be packed: neither their names nor their
+/// content are those of samples. Returns their number, and a note with the first file of each kind;
+/// without labels the note says that a table may have them.
 pub(crate) fn pass_over(bad: &mut Vec<BadInput>, has_labels: bool) -> (u64, Option<Note>) {
     let mut kinds: BTreeMap<String, (u64, String)> = BTreeMap::new();
     bad.retain(|file| {
@@ -50,7 +50,7 @@ pub(crate) fn pass_over(bad: &mut Vec<BadInput>, has_labels: bool) -> (u64, Opti
             Some(extension) if BESIDE.contains(&extension.as_str()) => format!(".{extension}"),
             _ => return true,
         };
-        // An empty one is no sample that was cut short.
+        // An empty file is not a truncated sample.
         if !matches!(file.kind, BadKind::Unknown | BadKind::Empty) {
             return true;
         }
@@ -77,7 +77,7 @@ pub(crate) fn pass_over(bad: &mut Vec<BadInput>, has_labels: bool) -> (u64, Opti
     (count, note)
 }
 
-/// Size and time of a sample's data file. Usually it is already listed.
+/// Size and modification time of a sample's data file. Usually it is already listed.
 pub(crate) fn look(tree: &Tree, path: &Path) -> Result<SideFile, Flaw> {
     let key = path.strip_prefix(&tree.root).ok().and_then(|key| key.to_str());
     let place = key.and_then(|key| tree.files.binary_search_by(|file| file.key.as_str().cmp(key)).ok());
@@ -85,7 +85,7 @@ pub(crate) fn look(tree: &Tree, path: &Path) -> Result<SideFile, Flaw> {
         return Ok(SideFile { path: path.to_owned(), bytes: file.bytes, mtime_ns: file.mtime_ns });
     }
     if !tree.single {
-        // It was refused, for example because it is a link that leads out of the source.
+        // The file was refused, for example because it is a link out of the source.
         return Err(Flaw::new(BadKind::Link, format!("its data `{}` is no file of the source", visible_path(path))));
     }
     let metadata = std::fs::metadata(path)?;

@@ -1,8 +1,9 @@
 //! Splits: the first-level folders of a source, such as `train` and `val`, listed together and each
-//! packed into a dataset of its own.
+//! packed into its own dataset.
 //!
-//! They share what has to be the same: the classes and their numbers, the columns of the table of
-//! labels, and the kind of the samples. The keys of a split are paths below its own folder.
+//! They share the properties that must be equal: the classes and their numbers, the columns of the
+//! table of labels, and the kind of the samples. The keys of a split are paths below its own
+//! folder.
 
 use crate::bad::BadInput;
 use crate::classes::{self, Classes};
@@ -22,12 +23,12 @@ const NAMED: usize = 8;
 /// The splits of a source.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Splits {
-    /// The samples of all splits, with keys that begin with the name of the split. Labels from
-    /// folders are in `splits` alone, since a split may have none.
+    /// Samples of all splits, with keys that begin with the name of the split. Only `splits` has
+    /// labels from folders, since a split may have none.
     pub whole: Listing,
     /// Sorted by name. Never empty.
     pub splits: Vec<Split>,
-    /// Files that cannot be packed and are in no split. Empty unless the policy is to skip.
+    /// Files that cannot be packed, outside of all splits. Empty unless the policy is to skip.
     pub bad: Vec<BadInput>,
     /// Notes for the user on the splits together.
     pub notes: Vec<Note>,
@@ -38,8 +39,8 @@ pub struct Splits {
 pub struct Split {
     /// Name of its folder.
     pub name: String,
-    /// The listing that [`enumerate`](crate::enumerate()) makes of the folder, but with the classes of all
-    /// splits.
+    /// The listing that [`enumerate`](crate::enumerate()) makes of the folder, but with the classes
+    /// of all splits.
     pub listing: Listing,
 }
 
@@ -62,7 +63,7 @@ pub struct Split {
 /// ```
 ///
 /// # Errors
-/// As [`enumerate`](crate::enumerate()). A sample that is in none of the folders is bad input.
+/// As [`enumerate`](crate::enumerate()). A sample outside of these folders is bad input.
 pub fn enumerate(src: &Path, options: &SourceOptions) -> Result<Splits> {
     let is_folder = || std::fs::canonicalize(src).map(|real| real.is_dir());
     if !options.files.has(src) && !is_folder().map_err(SourceError::io("open", src))? {
@@ -91,12 +92,12 @@ pub fn enumerate(src: &Path, options: &SourceOptions) -> Result<Splits> {
     Ok(Splits { whole, splits, bad, notes })
 }
 
-/// The name of a split, and the key there.
+/// Name of the split, and key within the split.
 fn split_of(key: &str) -> Option<(&str, &str)> {
     key.split_once('/')
 }
 
-/// Notes on the names of splits, and of folders that are none.
+/// Notes on the names of splits, and of folders without samples.
 fn of_names(names: &[String], folders: &[String], bad: &[BadInput]) -> Vec<Note> {
     let mut notes = Vec::new();
     let of_bad: BTreeSet<&str> = bad.iter().filter_map(|bad| Some(split_of(&bad.key)?.0)).collect();
@@ -149,7 +150,7 @@ fn label(splits: &mut [Split], folders: &[String]) -> Vec<Note> {
     let mut unused: BTreeSet<&str> = names.iter().map(String::as_str).collect();
     for split in splits.iter_mut() {
         let keys = keys(split);
-        // What it says of empty folders is about this split alone.
+        // The note on empty folders is about this split alone.
         let (found, told) = classes::by_folder(&names, keys.iter().map(String::as_str));
         let Some(Classes { names: classes, labels }) = found else {
             let none = || (!labelled.is_empty()).then(|| "no labels: its samples stand in no folders".to_owned());

@@ -1,4 +1,4 @@
-//! Splits: what is in them, which classes they share, and what is said about them.
+//! Splits: their samples, their common classes, and their notes.
 
 use super::*;
 use crate::OnBadInput;

@@ -1,4 +1,4 @@
-//! Samples beside the folders that hold the others: of splits, or of classes.
+//! Samples outside of the folders that hold the other samples: folders of splits or of classes.
 
 use crate::bad::{BadInput, BadKind, Flaw};
 use crate::classes::folder;
@@ -6,9 +6,9 @@ use crate::listing::SourceSample;
 use shardpack_format::{Hint, Setting};
 use std::collections::HashSet;
 
-/// Turns samples beside the folders of classes into bad input: one of them would leave all samples
-/// without labels. Unless the user has said that folders are classes (`chosen`), only if there are
-/// several such folders, and more samples in them than beside them.
+/// Turns samples outside of the class folders into bad input, because one such sample would leave
+/// all samples without labels. Unless the user has declared that folders are classes (`chosen`),
+/// does so only if there are several such folders, with more samples inside than outside.
 pub(crate) fn refuse_outside_classes(samples: &mut Vec<SourceSample>, bad: &mut Vec<BadInput>, chosen: bool) {
     let folders: HashSet<&str> = samples.iter().filter_map(|sample| folder(&sample.key)).collect();
     let beside = samples.iter().filter(|sample| folder(&sample.key).is_none()).count();
@@ -27,7 +27,7 @@ pub(crate) fn refuse_outside_classes(samples: &mut Vec<SourceSample>, bad: &mut 
     });
 }
 
-/// Takes samples that are in no split out of `samples`.
+/// Removes samples outside of all splits from `samples`.
 pub(crate) fn refuse_outside_splits(samples: &mut Vec<SourceSample>, bad: &mut Vec<BadInput>) {
     samples.retain(|sample| {
         let inside = folder(&sample.key).is_some();

@@ -123,7 +123,8 @@ fn what_lies_beside_samples_is_passed_over_and_named() {
         ("README", b"hello".to_vec()),
         ("instances.json", b"{}".to_vec()),
         ("labels.csv", b"key,label".to_vec()),
-        // SampleContent decides: this is a sample, whatever it is called; and this was meant to be one.
+        // The content decides: the first file is a sample, despite its name; the second was meant
+        // as one.
         ("b/picture.txt", jpeg()),
         ("b/3.jpg", b"hello".to_vec()),
     ];
@@ -135,7 +136,7 @@ fn what_lies_beside_samples_is_passed_over_and_named() {
                 `a/1.txt`), `README`\n\
                 hint: `--labels FILE` reads labels from a table";
     assert!(notes(&listing).iter().any(|found| found == note), "{:?}", listing.notes);
-    // They stop nothing, and give no folder a class.
+    // Text files do not stop the listing, and do not make their folder a class.
     let root = tree(&[("a/1.jpg", jpeg()), ("b/2.jpg", jpeg()), ("notes/all.md", b"#".to_vec())]);
     let listing = list(&root);
     assert_eq!((keys(&listing), listing.ignored), (vec!["a/1.jpg", "b/2.jpg"], 1));
@@ -162,7 +163,7 @@ fn pictures_and_cubes_do_not_mix() {
     assert!(error.contains("2 pictures (first: `a.jpg`), 2 cubes (first: `b.npy`)\nhint: "), "{error}");
     let one = enumerate(tree(&[("a.jpg", jpeg()), ("b.npy", npy())]).path(), &SourceOptions::default()).unwrap_err();
     assert!(said(&one).contains("1 picture (first: `a.jpg`), 1 cube (first: `b.npy`)\nhint: "), "{one}");
-    // A TIFF of 8-bit RGB is whatever the user says.
+    // The user decides about a TIFF of 8-bit RGB.
     for (kind, samples, others) in [
         (SourceKind::Images, ["a.jpg", "d.tif"].as_slice(), ["b.npy", "c.tif"].as_slice()),
         (SourceKind::Cubes, &["b.npy", "c.tif", "d.tif"], &["a.jpg"]),
@@ -196,7 +197,7 @@ fn tables_give_labels_and_columns() {
     assert_eq!(bad(&listing.bad), [("y/bad.gif", BadKind::Unsupported)], "the table itself is no input");
     let note = "passed over 1 file beside the samples: `ages.csv`";
     assert!(notes(&listing).iter().any(|found| found == note), "the other table is: {:?}", listing.notes);
-    // Without labels in the table, the folders give them.
+    // If the table has no labels, the folder names are used.
     let listing = with("ages.csv");
     assert_eq!((listing.classes, listing.columns.len()), (vec!["x".to_owned(), "y".to_owned()], 1));
 }
@@ -264,7 +265,7 @@ fn names_that_cannot_be_keys_are_bad_input() {
     let text = listing.bad[0].to_string();
     assert_eq!(text, r"`b\n.npy`: name that cannot be a key: expected no control characters");
     assert!(matches!(enumerate(root.path(), &SourceOptions::default()), Err(SourceError::BadInputs(_))));
-    // Every remaining key is one that a record accepts.
+    // Every remaining key is valid for a record.
     assert!(listing.samples.iter().all(|sample| shardpack_format::check_key(&sample.key).is_ok()));
     // The same for a source of one file. The data of a header may have any name.
     let single = enumerate(&root.path().join("b\n.npy"), &SourceOptions::default()).unwrap_err();
@@ -346,7 +347,7 @@ fn a_source_that_changes_is_noticed() {
     listing.read_into(a, &mut bytes).unwrap();
     assert_eq!(bytes, jpeg());
     listing.check_unchanged(b).unwrap();
-    // The same length at another time, and another length at the same time.
+    // Equal length at another time, and another length at an equal time.
     let modified = fs::metadata(listing.path(b)).unwrap().modified().unwrap();
     fs::File::options()
         .write(true)
@@ -412,7 +413,7 @@ fn pictures_of_16_bits_are_arrays_unless_they_stand_among_others() {
     assert_eq!(listing(Some(SourceKind::Cubes)).classes.len(), 0, "folders of cubes are no classes");
     assert_eq!(listing(Some(SourceKind::Images)).kind, SourceKind::Images);
 
-    // Beside cubes of another format they may be masks.
+    // Next to cubes of another format they may be masks.
     put(root.path(), "dog/e.npy", npy());
     assert!(matches!(enumerate(root.path(), &SourceOptions::default()), Err(SourceError::Mixed { .. })));
     std::fs::remove_file(root.path().join("dog/e.npy")).unwrap();
@@ -425,7 +426,7 @@ fn pictures_of_16_bits_are_arrays_unless_they_stand_among_others() {
     let cubes = SourceOptions { kind: Some(SourceKind::Cubes), ..SourceOptions::default() };
     let error = enumerate(root.path(), &cubes).unwrap_err().to_string();
     assert!(error.contains("`dog/d.jpg`: expected a cube, found a picture"), "{error}");
-    // A preview beside cubes is none itself.
+    // A preview next to cubes is not a sample.
     put(root.path(), "dog/d.jpg", png(4, 3));
     let error = enumerate(root.path(), &cubes).unwrap_err().to_string();
     assert!(error.contains("`dog/d.jpg`: expected a cube, found a picture"), "{error}");

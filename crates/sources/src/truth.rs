@@ -1,7 +1,7 @@
-//! Ground truth, by its name: `X_gt.mat` belongs to `X.mat`, and to `X_corrected.mat`.
+//! Ground truth, found by its name: `X_gt.mat` belongs to `X.mat`, and to `X_corrected.mat`.
 //!
-//! Beside cubes such a file is a mask if it has one band of integers and the height and width of its
-//! cube. A folder of ground truth alone stays one of samples.
+//! Next to cubes such a file is a mask if it has one band of integers and the height and width of
+//! its cube. A folder with only ground truth is a folder of samples.
 
 use crate::content::SampleContent;
 use crate::cubes::{CubeOptions, mask_size};
@@ -13,7 +13,7 @@ use shardpack_format::{Hint, Note, Setting};
 use shardpack_reader::mask_names;
 use std::path::Path;
 
-/// Words that the name of a cube may have beyond the name of its scene, whose ground truth is the same.
+/// Extra words in the name of a cube that do not change its ground truth.
 const VERSIONS: &[&str] = &["corrected"];
 
 /// Most cubes that a note names.
@@ -31,8 +31,8 @@ pub(super) fn stem(key: &str) -> &str {
     }
 }
 
-/// `a/X` of `a/X_gt`, `a/X_ground_truth` and `a/X-mask`: the scene of a file whose last words say
-/// that it holds ground truth.
+/// `a/X` for `a/X_gt`, `a/X_ground_truth` and `a/X-mask`: the scene of a file whose last words mark
+/// ground truth.
 fn scene(stem: &str) -> Option<&str> {
     let from = stem.rfind('/').map_or(0, |slash| slash + 1);
     let mut ends = stem.match_indices(SEPARATORS).map(|(place, _)| place).filter(|&place| place > from);
@@ -42,10 +42,11 @@ fn scene(stem: &str) -> Option<&str> {
     })
 }
 
-/// The files that a ground truth may belong to.
+/// Possible owners of a ground truth.
 enum Owners {
     Certain(Vec<usize>),
-    /// Several whose names begin like it, of which nothing says that they show the same.
+    /// Several files with names that begin with the scene's name; it is unclear which of them show
+    /// the scene.
     Unclear(Vec<usize>),
 }
 
@@ -73,7 +74,7 @@ fn owners(scene: &str, stems: &[(&str, usize)], fits: impl Fn(usize) -> bool) ->
     }
 }
 
-/// For each sample the masks, by their places, whose names say that they are its ground truth.
+/// For each sample the indices of the masks whose names mark them as its ground truth.
 pub(super) fn of_masks(masks: &[&str], samples: &[&str]) -> Vec<Vec<usize>> {
     let stems = sorted(samples.iter().copied());
     let mut out = vec![Vec::new(); samples.len()];
@@ -96,12 +97,12 @@ fn sorted<'a>(keys: impl Iterator<Item = &'a str>) -> Vec<(&'a str, usize)> {
 /// Ground truth among the samples of a source.
 #[derive(Default)]
 pub(super) struct Beside {
-    /// Keys of samples, and the file that holds the mask of each.
+    /// Keys of samples, and the mask file of each.
     pub(super) masks: Vec<(String, SideFile)>,
     pub(super) notes: Vec<Note>,
 }
 
-/// Takes files of ground truth out of `samples`, which are cubes in the folder `root`.
+/// Moves files of ground truth out of `samples`, which are cubes in the folder `root`.
 pub(super) fn take(root: &Path, samples: &mut Vec<SourceSample>, options: &CubeOptions) -> Beside {
     let stems = sorted(samples.iter().map(|sample| sample.key.as_str()));
     let size = |sample: &SourceSample| sample.content.mask_size().0;
@@ -120,7 +121,7 @@ pub(super) fn take(root: &Path, samples: &mut Vec<SourceSample>, options: &CubeO
     if found.is_empty() {
         return Beside::default();
     }
-    // Class numbers are integers, also where they are stored as floats.
+    // Class numbers are integers, even if they are stored as floats.
     let alone = CubeOptions { variable: Vec::new(), ..options.clone() };
     let is_truth = |place: &usize| {
         let content = samples.get(*place).map(|sample| (&sample.content, root.join(&sample.key)));
@@ -196,7 +197,7 @@ mod tests {
         enumerate(root.path(), &SourceOptions::default()).unwrap()
     }
 
-    /// Keys, and the name of each one's mask.
+    /// Keys, and the file name of each sample's mask.
     fn masks(listing: &Listing) -> Vec<(&str, Option<String>)> {
         let name = |mask: &SideFile| mask.path.file_name().unwrap().to_str().unwrap().to_owned();
         listing.samples.iter().map(|sample| (sample.key.as_str(), sample.mask.as_deref().map(name))).collect()
@@ -230,7 +231,8 @@ mod tests {
         let said = told(&listing);
         assert!(said[0].starts_with("1 file holds the ground truth of cubes beside it, by name and shape"), "{said:?}");
         assert!(said[0].contains("(first: `s/X_gt.npy` of `s/X.npy`)\nhint: "), "{said:?}");
-        // A version of the cube under any name, if it is the only one; and one cube without truth.
+        // A version of the cube under any name, if it is the only version; and one cube without
+        // truth.
         let listing = of(&[("X_vnir.npy", cube.clone()), ("X_gt.npy", truth.clone()), ("Y.npy", cube.clone())]);
         assert_eq!(masks(&listing), [("X_vnir.npy", Some("X_gt.npy".to_owned())), ("Y.npy", None)]);
         assert!(told(&listing)[1].contains("has no mask beside it"), "{:?}", told(&listing));
@@ -239,19 +241,19 @@ mod tests {
     #[test]
     fn what_is_no_ground_truth_stays_a_sample() {
         let (cube, truth) = (npy_of(&[4, 3, 5]), npy_of(&[4, 3]));
-        // Alone; beside a cube of another size or name; with several bands.
+        // Alone; next to a cube of another size or name; with several bands.
         for other in [("Z_gt.npy", truth.clone()), ("X.npy", npy_of(&[5, 3, 5])), ("Y.npy", cube.clone())] {
             let listing = of(&[("X_gt.npy", truth.clone()), other]);
             assert!(listing.samples.len() == 2 && listing.notes.is_empty(), "{:?}", listing.notes);
         }
         assert_eq!(of(&[("X_gt.npy", cube.clone()), ("X.npy", cube.clone())]).samples.len(), 2);
-        // Of several cubes, nothing says which.
+        // Several cubes match, so the owner is unclear.
         let listing = of(&[("X_1.npy", cube.clone()), ("X_2.npy", cube.clone()), ("X_gt.npy", truth)]);
         assert_eq!(listing.samples.len(), 3);
         let said = told(&listing);
         assert!(said[0].contains("`X_gt.npy` is packed as a sample: ground truth that may belong to any"), "{said:?}");
         assert!(said[0].ends_with("and give `--masks DIR`"), "{said:?}");
-        // Shares are no classes.
+        // Fractions are not classes.
         let shares = npy_with("<f4", &[4, 3], &[0.5f32; 12].map(f32::to_le_bytes).concat());
         let listing = of(&[("X.npy", cube.clone()), ("X_gt.npy", shares)]);
         assert_eq!(listing.samples.len(), 2);

@@ -1,6 +1,6 @@
-//! Files that `shardpack unpack` writes beside a cube `a.npy`: its mask `a.mask.npy` and its metadata
-//! `a.meta.json`; beside a picture `a.jpg` its mask `a.jpg.mask.npy`. Packed again they belong to
-//! that sample.
+//! Files that `shardpack unpack` writes next to a cube `a.npy`: its mask `a.mask.npy` and its
+//! metadata `a.meta.json`; next to a picture `a.jpg`: its mask `a.jpg.mask.npy`. When packed again,
+//! they belong to that sample.
 
 use crate::bad::{BadInput, Flaw};
 use crate::files::Files;
@@ -18,10 +18,10 @@ use std::path::Path;
 const CUBE: &str = ".npy";
 const MASK: &str = ".mask.npy";
 const META: &str = ".meta.json";
-/// Largest file of metadata.
+/// Largest metadata file.
 const MAX_META_BYTES: u64 = 16 << 20;
 
-/// Files beside samples, by the key of the sample.
+/// Side files, by the key of their sample.
 #[derive(Default)]
 pub(crate) struct Unpacked {
     masks: HashMap<String, SideFile>,
@@ -29,7 +29,7 @@ pub(crate) struct Unpacked {
 }
 
 impl Unpacked {
-    /// Takes them out of `tree`; the masks stay where they are if masks come from elsewhere.
+    /// Moves the side files out of `tree`. Masks stay if the source of masks is another folder.
     pub(crate) fn take(tree: &mut Tree, with_masks: bool) -> Self {
         let mut found = Self::default();
         let has = |key: &str| tree.files.binary_search_by(|file| file.key.as_str().cmp(key)).is_ok();
@@ -58,18 +58,17 @@ impl Unpacked {
         found
     }
 
-    /// Adds masks by the keys of their samples; those that were unpacked come first.
+    /// Adds masks by the keys of their samples; unpacked masks have priority.
     pub(crate) fn add_masks(&mut self, masks: Vec<(String, SideFile)>) {
         masks.into_iter().for_each(|(key, file)| _ = self.masks.entry(key).or_insert(file));
     }
 
-    /// The mask of each sample that has one, as it was in the dataset that was unpacked; `None` if there
-    /// are no masks.
+    /// The mask of each sample, as in the unpacked dataset; `None` if no sample has one.
     pub(crate) fn masks(&mut self, samples: &[SourceSample]) -> Option<Vec<Option<SideFile>>> {
         (!self.masks.is_empty()).then(|| samples.iter().map(|sample| self.masks.remove(&sample.key)).collect())
     }
 
-    /// A note on samples without a mask, beside others that have one.
+    /// A note on samples without a mask, if other samples have masks.
     pub(crate) fn without_masks(masks: &[Option<SideFile>], samples: &[SourceSample]) -> Option<String> {
         let mut wanting = masks.iter().zip(samples).filter(|(mask, _)| mask.is_none()).map(|(_, sample)| &sample.key);
         let first = wanting.next()?;
@@ -86,7 +85,7 @@ impl Unpacked {
         ))
     }
 
-    /// Gives each sample its metadata. A sample whose metadata cannot be read is returned as a flaw.
+    /// Gives each sample its metadata. A sample with unreadable metadata is returned as a flaw.
     pub(crate) fn add_metas(&mut self, samples: &mut Vec<SourceSample>, files: &Files) -> Vec<BadInput> {
         let mut bad = Vec::new();
         samples.retain_mut(|sample| {
@@ -101,7 +100,7 @@ impl Unpacked {
     }
 }
 
-/// The metadata of a cube, out of a file beside it.
+/// Reads the metadata of a cube from a side file.
 pub fn read_meta(path: &Path, files: &Files) -> Result<Map<String, Value>, Flaw> {
     let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let flaw = |what: String| Flaw::damaged(format!("metadata `{}`: {what}", name.escape_debug()));
@@ -134,7 +133,7 @@ mod tests {
         assert!(listing.samples[0].meta.is_some() && listing.samples[1].meta.is_none());
         assert_eq!(listing.samples[0].source_bytes(), listing.samples[0].bytes + 21);
 
-        // A dataset may have samples without masks, but nobody is to miss it.
+        // A dataset may have samples without masks, but a note must report them.
         file("a/x.mask.npy", npy_of(&[2, 3]));
         let one = list(&SourceOptions::default()).unwrap();
         assert_eq!(one.samples.iter().map(|sample| sample.mask.is_some()).collect::<Vec<_>>(), [true, false]);
@@ -144,12 +143,12 @@ mod tests {
         file("a/y.mask.npy", npy_of(&[2, 3]));
         let both = list(&SourceOptions::default()).unwrap();
         assert!(both.samples.iter().all(|sample| sample.mask.is_some()));
-        // A mask that does not fit, and metadata that are none.
+        // A mask of the wrong size, and invalid metadata.
         file("a/y.mask.npy", npy_of(&[3, 3]));
         file("a/x.meta.json", b"[1]".to_vec());
         let skip = SourceOptions { on_bad_input: OnBadInput::Skip, ..SourceOptions::default() };
         assert!(matches!(list(&skip), Err(SourceError::Empty { bad: 2, .. })));
-        // Without its cube a mask is a sample like any other.
+        // Without its cube, a mask is an ordinary sample.
         let alone = tempfile::tempdir().unwrap();
         put(alone.path(), "z.mask.npy", npy());
         assert_eq!(enumerate(alone.path(), &SourceOptions::default()).unwrap().samples[0].key, "z.mask.npy");

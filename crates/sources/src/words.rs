@@ -23,7 +23,7 @@ pub fn list<'a>(names: impl IntoIterator<Item = &'a str>, most: usize) -> String
 /// Most characters of one name in a message.
 const SHORT: usize = 100;
 
-/// A name out of a file for a message: escaped, and cut where it is long.
+/// A name from a file for a message: escaped, and cut if it is long.
 pub fn short(name: &str) -> String {
     let mut chars = name.chars();
     let shown: String = chars.by_ref().take(SHORT).collect();
@@ -31,7 +31,7 @@ pub fn short(name: &str) -> String {
     format!("{}{more}", shown.escape_debug())
 }
 
-/// The first 20 of many things, and how many more there are.
+/// The first 20 items, and the number of the others.
 pub fn first<I: ExactSizeIterator<Item = String>>(all: I) -> String {
     const MOST: usize = 20;
     let more = all.len().saturating_sub(MOST);

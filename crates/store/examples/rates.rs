@@ -1,6 +1,6 @@
-//! How fast a dataset comes over HTTP from this machine, with a wait before each answer, beside the
-//! disk and beside one plain GET after the other; and the second time, from a cache on the disk:
-//! `cargo run --release -p shardpack-store --example rates -- DATASET [MILLISECONDS]`.
+//! Compares the rate of a dataset over HTTP from this machine, with a delay before each answer,
+//! with the disk and with sequential plain GETs; then measures a second read from a cache on the
+//! disk: `cargo run --release -p shardpack-store --example rates -- DATASET [MILLISECONDS]`.
 #![allow(missing_docs, clippy::unwrap_used, clippy::print_stdout, clippy::indexing_slicing)]
 
 #[path = "../tests/store/server/mod.rs"]

@@ -1,4 +1,4 @@
-//! How often a request is made, and how long it pauses in between.
+//! Number of attempts of a request, and the pauses between them.
 
 use crate::folder::StoreFolder;
 use crate::schedule::RequestError;
@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
-/// Attempts as long as the store has never answered: a wrong name of a host is said soon.
+/// Attempts until the store has answered once: a wrong host name is reported soon.
 const FIRST_ATTEMPTS: u32 = 3;
 
 /// The attempts of one request.
@@ -20,17 +20,17 @@ pub(crate) struct Attempts<'a> {
 }
 
 impl<'a> Attempts<'a> {
-    /// The attempts of a request that reads: few as long as nothing was ever answered.
+    /// Attempts of a read: few until the store has answered once.
     pub(crate) fn to_read(folder: &'a StoreFolder) -> Self {
         Self { folder, begun: Instant::now(), number: 1, is_patient: false }
     }
 
-    /// The attempts of a request that writes.
+    /// Attempts of a write.
     pub(crate) fn to_write(folder: &'a StoreFolder) -> Self {
         Self { is_patient: true, ..Self::to_read(folder) }
     }
 
-    /// Begins anew, because the last attempt brought something.
+    /// Resets the attempts, because the last one made progress.
     pub(crate) fn restart(&mut self) {
         (self.begun, self.number) = (Instant::now(), 1);
     }
@@ -38,10 +38,10 @@ impl<'a> Attempts<'a> {
     /// Pauses before the next attempt.
     ///
     /// # Errors
-    /// The error itself if there is none.
+    /// Returns `error` if no attempts are left.
     pub(crate) async fn pause_after(&mut self, error: RequestError) -> Result<(), RequestError> {
         let (options, counters) = (&self.folder.options, &self.folder.counters);
-        // Reads are as many at a time as the server takes; parts of a written object are few anyway.
+        // Only reads are slowed down: a written object has few parallel parts anyway.
         if error.slow_down && !self.is_patient {
             self.folder.schedule().tuner.slow_down();
         }
@@ -59,8 +59,8 @@ impl<'a> Attempts<'a> {
     }
 }
 
-/// Half of a time that doubles with each attempt, and a part of the other half that differs from
-/// request to request, so that those that failed together do not come back together.
+/// Half of a time that doubles with each attempt, plus a part of the other half that differs
+/// between requests, so that requests that failed together are not repeated together.
 fn pause(first: Duration, attempt: u32, salt: u64) -> Duration {
     let whole = first.saturating_mul(2_u32.saturating_pow(attempt.saturating_sub(1)).min(100));
     let part = salt.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56;

@@ -1,4 +1,4 @@
-//! What readers ask of a folder of a store: to open, to announce and to read.
+//! The readers' interface to a folder of a store: open, announce and read.
 
 use crate::cache::Cache;
 use crate::fetcher::Fetcher;
@@ -17,15 +17,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use tokio::runtime::{Builder, Runtime};
 
-/// Threads that fetch, at most: each moves more than a GB/s, without TLS.
+/// Most threads that fetch: each transfers more than 1 GB/s, without TLS.
 const THREADS: usize = 4;
 
-/// A client of one store, for one folder in it. Dropped, it gives up what is on its way.
+/// A client of one folder in a store. When dropped, it aborts its requests.
 #[derive(Debug)]
 pub(crate) struct Client {
     fetcher: Arc<Fetcher>,
     runtime: Option<Runtime>,
-    /// The process that started the threads: a fork of it has none.
+    /// The process that started the threads: its forks have no threads.
     pid: u32,
 }
 
@@ -44,7 +44,7 @@ impl Client {
         Ok(Self { fetcher, runtime: Some(runtime), pid: std::process::id() })
     }
 
-    /// In a fork, the threads are missing, and locks may be held for ever.
+    /// In a fork, the threads are missing, and locks may be held forever.
     fn check_process(&self) -> io::Result<()> {
         if self.pid == std::process::id() {
             return Ok(());
@@ -69,12 +69,13 @@ impl Client {
         }
     }
 
-    /// Whether the caller cancelled: by the options, or what this thread works for.
+    /// Returns true if the caller cancelled, either by the options or by the task of this thread.
     fn is_cancelled(&self) -> bool {
         self.folder().options.is_cancelled() || shardpack_io::is_cancelled()
     }
 
-    /// Refuses a fork, and a caller that cancelled: what it has announced is forgotten.
+    /// Returns an error in a fork, or if the caller cancelled; in the second case all announcements
+    /// are dropped.
     fn check(&self) -> io::Result<()> {
         self.check_process()?;
         if self.is_cancelled() {
@@ -84,7 +85,7 @@ impl Client {
         Ok(())
     }
 
-    /// Returns an error, unless the request was given up by others: then it is to be asked for again.
+    /// Returns an error, unless the other readers aborted the request: then it must be sent again.
     fn failed(&self, error: &RequestError) -> io::Result<()> {
         self.check()?;
         if error.is_abandoned() { Ok(()) } else { Err(error.io()) }
@@ -110,14 +111,14 @@ impl Client {
         }
     }
 
-    /// A pin of an object that was listed.
+    /// Creates a pin of a listed object.
     pub(crate) fn pin(&self, key: Key, size: u64, e_tag: Option<String>, modified: i64) -> io::Result<Arc<Pin>> {
         self.check_process()?;
         let id = self.folder().schedule().next_id();
         Ok(Arc::new(Pin { id, key, size, e_tag, modified }))
     }
 
-    /// Nobody will read this object any more.
+    /// Notes that no reader needs this object any more.
     pub(crate) fn forget(&self, pin: &Pin) {
         if self.check_process().is_ok() {
             self.folder().schedule().forget(pin);
@@ -125,7 +126,7 @@ impl Client {
         }
     }
 
-    /// Reads what has arrived, waits for what is on its way, or asks.
+    /// Reads bytes that have arrived, waits for a request in flight, or sends a request.
     pub(crate) fn read(&self, pin: &Arc<Pin>, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
         self.check()?;
         let end = offset.saturating_add(buffer.len() as u64).min(pin.size);
@@ -158,7 +159,7 @@ impl Client {
         }
     }
 
-    /// Waits for what a future of the store brings, or until that is given up.
+    /// Waits for a future of the store, or until the wait is cancelled.
     pub(crate) fn wait<T>(&self, future: impl Future<Output = T>) -> io::Result<T> {
         let given_up = async {
             while !self.is_cancelled() {
@@ -173,7 +174,7 @@ impl Client {
         })?
     }
 
-    /// As [`Self::wait`], for what has to be done after something was given up.
+    /// As [`Self::wait`], for cleanup after a cancellation.
     pub(crate) fn finish<T>(&self, future: impl Future<Output = T>) -> io::Result<T> {
         self.check_process()?;
         Ok(self.fetcher.handle.block_on(future))
@@ -207,18 +208,18 @@ impl Drop for Client {
     fn drop(&mut self) {
         let Some(runtime) = self.runtime.take() else { return };
         if self.check_process().is_ok() {
-            // Before: each request that is given up would begin the next one, within its own end.
+            // Before the shutdown: otherwise each aborted request would start the next one.
             self.folder().schedule().give_up();
             runtime.shutdown_background();
         } else {
-            // Its threads are in the other process, and so are those who hold its locks.
+            // The threads run in the parent process, and so do the holders of their locks.
             std::mem::forget(runtime);
             std::mem::forget(Arc::clone(&self.fetcher));
         }
     }
 }
 
-/// That no thread could be started.
+/// Error text: a thread could not be started.
 pub(crate) fn cannot_start(name: &str, error: &io::Error) -> Error {
     Error::usage(format!("threads to read `{name}`"), "that the system starts them", error)
 }

@@ -1,4 +1,4 @@
-//! From a URL and options to a client of `object_store`.
+//! Builds a client of `object_store` from a URL and options.
 
 use crate::diagnosis::hide;
 use crate::endpoint::{Address, is_on};
@@ -15,17 +15,17 @@ use shardpack_io::{Error, Result};
 use std::sync::Arc;
 use url::Position;
 
-/// Attempts are counted, paused and ended by us.
+/// This crate counts, pauses and ends attempts itself.
 fn no_retries() -> RetryConfig {
     RetryConfig { max_retries: 0, ..RetryConfig::default() }
 }
 
 fn client(options: &StoreOptions) -> ClientOptions {
-    // The first byte and pauses have times of their own; a body may take as long as it flows.
+    // The first byte and pauses have their own time-outs; a body may take any time while it flows.
     ClientOptions::new().with_timeout_disabled().with_connect_timeout(options.connect_timeout)
 }
 
-/// One kind of builder: they are alike, and share no trait.
+/// Builds a store from one kind of builder: the builders are alike, but share no trait.
 macro_rules! build {
     ($builder:ty, $key:ty, $target:expr, $options:expr) => {{
         let connector = GuardedConnector::default();
@@ -48,7 +48,7 @@ macro_rules! build {
     }};
 }
 
-/// A client that writes, too.
+/// A store that can write.
 pub(crate) trait WritableStore: ObjectStore + MultipartStore {}
 
 impl<S: ObjectStore + MultipartStore> WritableStore for S {}
@@ -58,7 +58,7 @@ pub(crate) fn connect(target: &StoreUrl, options: &StoreOptions) -> Result<Arc<d
         return Ok(connect_to_write(target, options)?);
     }
     let base = target.url[..Position::BeforePath].to_owned();
-    // Who writes `http://` means it.
+    // An `http://` URL is explicit permission for unencrypted requests.
     let client = client(options).with_allow_http(target.url.scheme() == "http");
     let mut builder = HttpBuilder::new().with_url(base).with_client_options(client).with_retry(no_retries());
     let connector = GuardedConnector::default();
@@ -86,8 +86,8 @@ pub(crate) fn connect_to_write(target: &StoreUrl, options: &StoreOptions) -> Res
     })
 }
 
-/// Refuses addresses that are none, and those that are not encrypted unless that is permitted. An
-/// emulator on this machine is.
+/// Refuses invalid addresses, and unencrypted addresses unless the user permits them or they belong
+/// to an emulator on this machine.
 fn check_addresses(
     target: &StoreUrl,
     options: &StoreOptions,

@@ -1,4 +1,4 @@
-//! Finds out what an error of `object_store` means, in words that hold no secret.
+//! Explains errors of `object_store`, without secrets.
 
 use crate::http::{NoAnswer, Refusal};
 use crate::schedule::RequestError;
@@ -9,7 +9,7 @@ use std::error::Error as StdError;
 use std::fmt::Display;
 use std::io::{self, ErrorKind};
 
-/// What an error of the store means.
+/// Turns an error of the store into an error of this crate.
 pub(crate) fn diagnose(error: &object_store::Error, secrets: &[String]) -> RequestError {
     use object_store::Error as E;
     match error {
@@ -41,7 +41,7 @@ fn diagnose_chain(error: &(dyn StdError + 'static), secrets: &[String]) -> Reque
     let Some(http) = find::<HttpError>(error) else {
         return RequestError::again(ErrorKind::Other, words);
     };
-    // A request that cannot be made: each attempt would be the same.
+    // The request is invalid, so each attempt would fail.
     if find::<reqwest::Error>(error).is_some_and(reqwest::Error::is_builder) {
         return RequestError::last(ErrorKind::InvalidInput, words);
     }
@@ -73,7 +73,7 @@ fn diagnose_chain(error: &(dyn StdError + 'static), secrets: &[String]) -> Reque
     }
 }
 
-/// The error below all others: it says what happened, those above where.
+/// The innermost error: it tells the cause; the outer errors tell the place.
 fn innermost<'e>(error: &'e (dyn StdError + 'static)) -> &'e (dyn StdError + 'static) {
     let mut error = error;
     while let Some(below) = error.source() {
@@ -88,25 +88,25 @@ fn find<'e, T: StdError + 'static>(error: &'e (dyn StdError + 'static)) -> Optio
         if let Some(found) = at.downcast_ref::<T>() {
             return Some(found);
         }
-        // An I/O error names the source of what it holds, not that itself, which may be another one.
+        // The `source` of an I/O error skips the inner error, which may be an I/O error too.
         let held = at.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
         error = held.map(|held| held as &(dyn StdError + 'static)).or_else(|| at.source());
     }
     None
 }
 
-/// What it says, in one line, without anything secret.
+/// Text of an error in one line, without secrets.
 pub(crate) fn hide(error: impl Display, secrets: &[String]) -> String {
     let mut text = error.to_string();
     for secret in secrets {
         text = text.replace(secret.as_str(), "…");
     }
     let text = plain_urls(&text).split_whitespace().take(60).collect::<Vec<_>>().join(" ");
-    // A server may have written it.
+    // The text may come from a server.
     visible(&text.chars().take(600).collect::<String>()).into_owned()
 }
 
-/// The code that S3 and those who speak like it put into the body of an answer: ` (AccessDenied)`.
+/// The error code in the body of an answer of S3 and compatible stores: ` (AccessDenied)`.
 fn code(error: &object_store::Error) -> String {
     let text = error.to_string();
     let code = text.split_once("<Code>").and_then(|(_, rest)| rest.split_once("</Code>")).map(|(code, _)| code);

@@ -1,5 +1,5 @@
-//! Addresses among the options of a store. `object_store` takes them for right, and panics in the
-//! middle of a request if they are not.
+//! Checks addresses among the options of a store. `object_store` does not check them, and panics in
+//! the middle of a request if they are invalid.
 
 use crate::http::switch;
 use crate::location::Protocol;
@@ -7,20 +7,20 @@ use shardpack_format::plain_urls;
 use shardpack_io::{Error, Result};
 use url::{Host, Url};
 
-/// What may stand in an address, by the rules of URLs, before a query.
+/// Permitted marks of an address before its query, by the rules of URLs.
 const MARKS: &[u8] = b"-._~:/[]@!$&'()*+,;=%";
 
-/// One option that is an address.
+/// An option with an address.
 pub(crate) struct Address<'a> {
-    /// The option in lower case.
+    /// Name of the option in lower case.
     pub(crate) key: &'a str,
-    /// As the user wrote it: a variable in capitals, or an option.
+    /// Name of the option or variable, as the user wrote it.
     pub(crate) name: String,
     pub(crate) value: &'a str,
 }
 
 impl Address<'_> {
-    /// Refuses an address that is none.
+    /// Refuses an invalid address.
     pub(crate) fn check(&self, protocol: Protocol, allow_http: bool) -> Result<()> {
         const EXPECTED: &str = "a URL such as https://host:9000";
         if !is_address(self.key) {
@@ -63,20 +63,20 @@ impl Address<'_> {
     }
 }
 
-/// Whether an option is an address.
+/// Returns true if an option is an address.
 fn is_address(key: &str) -> bool {
     const WORDS: [&str; 5] = ["endpoint", "base_url", "full_uri", "authority_host", "service_url"];
     WORDS.iter().any(|word| key.contains(word)) && !key.contains("use_fabric")
 }
 
-/// Whether an address is that of the objects, not of credentials, which may be asked for on this
-/// machine.
+/// Returns true for the address of a store, false for an address of credentials, which may be on
+/// this machine.
 fn is_of_store(key: &str) -> bool {
     let name = ["aws_", "azure_", "google_"].iter().find_map(|prefix| key.strip_prefix(prefix)).unwrap_or(key);
     matches!(name, "endpoint" | "endpoint_url" | "endpoint_url_s3" | "storage_endpoint" | "base_url")
 }
 
-/// Whether an option of the store is switched on.
+/// Returns true if a boolean option of the store is set.
 pub(crate) fn is_on(value: Option<&str>) -> bool {
     value.is_some_and(|text| switch(text).unwrap_or(false))
 }

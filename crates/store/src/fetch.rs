@@ -1,4 +1,4 @@
-//! One range of one object, by as many attempts as it takes.
+//! Fetches one range of one object, with several attempts if needed.
 
 use crate::attempts::Attempts;
 use crate::diagnosis::diagnose;
@@ -17,25 +17,25 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tokio::time::{Instant, sleep, timeout};
 
-/// The bytes of an object that are asked for.
+/// Requested bytes of an object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Extent {
     Range(Range<u64>),
-    /// The last bytes.
+    /// The last bytes of the object.
     Suffix(u64),
-    /// All, unless it is more than this: then only what is known of it.
+    /// The whole object; only its metadata if it is larger than this.
     Whole(u64),
-    /// What is known of it.
+    /// Only the metadata.
     Meta,
 }
 
-/// What an answer says of the object.
+/// Metadata of the object in an answer.
 #[derive(Debug, Clone)]
 pub(crate) struct Answer {
     pub(crate) range: Range<u64>,
     pub(crate) size: u64,
     pub(crate) e_tag: Option<String>,
-    /// Seconds.
+    /// Seconds since 1970.
     pub(crate) modified: i64,
 }
 
@@ -44,8 +44,8 @@ impl Answer {
         Self { range, size: meta.size, e_tag: meta.e_tag.clone(), modified: meta.last_modified.timestamp() }
     }
 
-    /// Whether both are of one object: by its size and its ETag, or the time of its change where
-    /// there is no ETag.
+    /// Returns true if both answers are from the same version of the object: equal size and ETag,
+    /// or equal modification time if there is no ETag.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         let times = self.e_tag.is_some() || self.modified == other.modified;
         self.size == other.size && self.e_tag == other.e_tag && times
@@ -56,8 +56,8 @@ impl Answer {
     }
 }
 
-/// Hands what was asked for to `push`, piece by piece and in order. An attempt goes on where the one
-/// before it broke off. Ends early once its readers have given up.
+/// Passes the requested bytes to `push`, piece by piece and in order. An attempt continues where
+/// the previous one stopped. Ends early once its readers have given up.
 pub(crate) async fn fetch(
     folder: &StoreFolder,
     key: &Key,
@@ -81,12 +81,12 @@ pub(crate) async fn fetch(
     }
 }
 
-/// How far the attempts came.
+/// Progress of the attempts.
 #[derive(Debug)]
 struct FetchProgress {
-    /// Which object it is, once one has answered.
+    /// Version of the object, from the first answer.
     known: Option<Answer>,
-    /// The range, once it is known as numbers.
+    /// The range in numbers, once it is known.
     range: Option<Range<u64>>,
     arrived: u64,
 }
@@ -110,7 +110,7 @@ impl FetchProgress {
             (None, Extent::Suffix(bytes)) => Some(GetRange::Suffix(*bytes)),
             (None, Extent::Whole(_) | Extent::Meta) => None,
         };
-        // Weak ones never match, by the rules of HTTP: they are compared in the answer.
+        // Weak ETags never match in HTTP conditions, so they are compared in the answer.
         let e_tag = self.known.as_ref().and_then(|known| known.e_tag.clone()).filter(|tag| !tag.starts_with("W/"));
         GetOptions { range, if_match: e_tag, head: *extent == Extent::Meta, ..GetOptions::default() }
     }
@@ -142,7 +142,7 @@ async fn try_once(
     let all = match extent {
         Extent::Meta => return Ok(answer),
         Extent::Whole(most) if answer.size > *most => return Ok(Answer { range: 0..0, ..answer }),
-        // A range that was asked for before is known; else the answer says what it brings.
+        // The range is known from an earlier answer; otherwise this answer tells it.
         _ => at.range.get_or_insert(answer.range.clone()).clone(),
     };
     let mut body = result.into_stream();
@@ -182,11 +182,11 @@ async fn try_once(
     Ok(Answer { range: all, ..answer })
 }
 
-/// Codings of an answer that are not the bytes of the object. Others, such as `aws-chunked`, some
-/// programs leave behind when they write.
+/// Content codings that change the bytes of the object. Some programs leave other values, such as
+/// `aws-chunked`, when they write.
 const CODINGS: [&str; 5] = ["gzip", "br", "deflate", "zstd", "compress"];
 
-/// How fast an answer comes. One that drips never stalls, and never ends.
+/// Rate of an answer. A dripping answer never stalls, and never ends.
 struct Pace {
     least: u64,
     window: Duration,
@@ -203,7 +203,7 @@ impl Pace {
         self.bytes = self.bytes.saturating_add(bytes);
     }
 
-    /// At the end of each window, whether enough came in it.
+    /// Checks the rate at the end of each window.
     fn check(&mut self, now: Instant) -> Result<(), RequestError> {
         let took = now.saturating_duration_since(self.begun);
         if took < self.window {
@@ -219,7 +219,7 @@ impl Pace {
     }
 }
 
-/// Asks, and waits until the answer begins.
+/// Sends the request, and waits until the answer begins.
 async fn first_byte(folder: &StoreFolder, key: &Key, options: GetOptions) -> Result<GetResult, RequestError> {
     let counters = &folder.counters;
     let begun = Instant::now();

@@ -1,4 +1,4 @@
-//! The threads that fetch: each makes one request after the other, as the schedule gives them.
+//! The fetching threads: each sends one request after another, as the schedule orders.
 
 use crate::fill::bring;
 use crate::folder::StoreFolder;
@@ -21,11 +21,12 @@ impl Fetcher {
         Self { folder, handle, begun: Instant::now() }
     }
 
-    /// Makes a request that the schedule has counted in.
+    /// Sends a request that the schedule has already counted.
     pub(crate) fn spawn(self: &Arc<Self>, request: Request) {
         let running = RunningRequest { fetcher: Arc::clone(self), request, result: Err(RequestError::given_up()) };
         self.handle.spawn(async move {
-            // As a whole: else only copies of its fields would be taken in.
+            // Moves the whole struct: the closure would otherwise capture only some fields, and
+            // `drop` would not run here.
             let mut running = running;
             let folder = &running.fetcher.folder;
             running.result = match &running.request {
@@ -35,7 +36,7 @@ impl Fetcher {
                 }
                 Request::Open(name, opening) => {
                     let result = open(folder, name, &opening.readers).await;
-                    // A failure is told once the name is free to be asked for again.
+                    // A failure is reported after the name is free for a new request.
                     result.map(|pin| {
                         opening.finish(Ok(pin));
                         0
@@ -45,7 +46,7 @@ impl Fetcher {
         });
     }
 
-    /// Makes all requests that there is room for.
+    /// Sends all requests that the schedule allows.
     pub(crate) fn pump(self: &Arc<Self>) {
         loop {
             let request = self.folder.schedule().next();
@@ -57,11 +58,11 @@ impl Fetcher {
     }
 }
 
-/// A request that is being made. When it is dropped, also by a panic, those that wait for it are told.
+/// A request in progress. When it is dropped, even by a panic, waiting readers are notified.
 struct RunningRequest {
     fetcher: Arc<Fetcher>,
     request: Request,
-    /// The bytes that arrived; given up as long as it runs.
+    /// Number of bytes that arrived; an error until the request ends.
     result: Result<u64, RequestError>,
 }
 

@@ -1,7 +1,7 @@
-//! A range through the cache: pages that are there from the disk, the others from the store.
+//! Fetches a range through the cache: cached pages come from the disk, the others from the store.
 //!
-//! If the cache has room for the dataset, a miss brings the whole block around it. So small samples
-//! in random order take one request and one file a MiB, not one each.
+//! If the cache has room for the dataset, a miss fetches the whole block around it. So small
+//! samples in random order take one request and one file per MiB, not one per sample.
 
 use crate::cache::{Cache, CachedObject, PAGE, WHOLE, bytes_of, pages_of};
 use crate::fetch::{Extent, fetch};
@@ -13,9 +13,10 @@ use shardpack_format::to_usize;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Holes of one range that are fetched side by side.
+/// Missing ranges of one transfer that are fetched in parallel.
 const HOLES: usize = 4;
-/// Brings the bytes of `transfer`. Without a cache, or a strong ETag, all come from the store.
+/// Fetches the bytes of `transfer`. Without a cache, or without a strong ETag, all bytes come from
+/// the store.
 pub(crate) async fn bring(folder: &StoreFolder, pin: &Pin, transfer: &Transfer) -> Result<(), RequestError> {
     let Some((cache, object)) = folder.cache_of(pin) else {
         let extent = Extent::Range(transfer.range.clone());
@@ -25,7 +26,8 @@ pub(crate) async fn bring(folder: &StoreFolder, pin: &Pin, transfer: &Transfer) 
     };
     let source = CacheFill { folder, pin, cache, object: Arc::new(object), readers: &transfer.readers };
     let found = source.find(pages_of(&transfer.range)).await?;
-    // The disk has room for all of the dataset, so what lies around is wanted sooner or later.
+    // The disk has room for the whole dataset, so the bytes around a miss will be needed sooner or
+    // later.
     let whole = cache.has_room_for(folder.schedule().opened_bytes);
     let holes = found.into_iter().flat_map(|(range, hit)| {
         let parts = if hit.is_none() && whole { by_blocks(&range) } else { vec![range] };
@@ -50,9 +52,9 @@ pub(crate) async fn bring(folder: &StoreFolder, pin: &Pin, transfer: &Transfer) 
 struct FilledRange {
     range: Range<u64>,
     pieces: Vec<Bytes>,
-    /// Those of them that were looked for: the others come from elsewhere, or nobody reads them.
+    /// The bytes of the request: the others come from other requests, or no reader needs them.
     wanted: Range<u64>,
-    /// Whether they are not in the cache yet.
+    /// True if the cache does not have these bytes yet.
     is_new: bool,
 }
 
@@ -66,7 +68,7 @@ struct CacheFill<'a> {
 }
 
 impl CacheFill<'_> {
-    /// A part of what was looked for; if it was not found, from the store.
+    /// One range of the transfer: from the cache if it was found there, else from the store.
     async fn fill(&self, range: Range<u64>, hit: Option<Bytes>, whole: bool) -> Result<FilledRange, RequestError> {
         if let Some(bytes) = hit {
             return Ok(FilledRange { wanted: range.clone(), range, pieces: vec![bytes], is_new: false });
@@ -78,7 +80,7 @@ impl CacheFill<'_> {
         Ok(FilledRange { wanted: range.clone(), range, pieces, is_new: true })
     }
 
-    /// All of the block that holds a hole, which then is in the cache as one file.
+    /// Fetches the whole block around a missing range, and stores it as one file.
     async fn fill_whole(&self, wanted: Range<u64>) -> Result<FilledRange, RequestError> {
         let number = wanted.start / (WHOLE * PAGE);
         let Some(turn) = self.folder.locks.of(self.pin, number) else { return Err(gone()) };
@@ -91,7 +93,7 @@ impl CacheFill<'_> {
         let _memory = self.folder.locks.memory.acquire().await;
         let range = bytes_of(&(number * WHOLE..(number + 1) * WHOLE), self.pin.size);
         let pieces = self.fetch(range.clone()).await?;
-        // Before the next one has its turn: it finds them.
+        // Before the lock is released, so that the next request finds the pages.
         self.keep(range.clone(), pieces.clone()).await?;
         Ok(FilledRange { range, pieces, wanted, is_new: false })
     }
@@ -115,7 +117,7 @@ impl CacheFill<'_> {
     }
 }
 
-/// A hole that is shorter than a block, cut where blocks meet.
+/// Splits a missing range that is shorter than a block at the block boundaries.
 fn by_blocks(range: &Range<u64>) -> Vec<Range<u64>> {
     let middle = (range.start + 1).next_multiple_of(WHOLE * PAGE);
     if range.end - range.start >= WHOLE * PAGE || middle >= range.end {
@@ -128,7 +130,8 @@ fn gone() -> RequestError {
     RequestError::given_up()
 }
 
-/// Hands on what of `bytes`, which stand at `at`, is wanted and in the transfer's range.
+/// Passes on the wanted part of `bytes`, which begin at offset `at`, within the range of the
+/// transfer.
 fn push(transfer: &Transfer, wanted: &Range<u64>, at: u64, bytes: &Bytes) {
     let place = |offset: u64| to_usize(offset.saturating_sub(at)).min(bytes.len());
     let part = place(transfer.range.start.max(wanted.start))..place(transfer.range.end.min(wanted.end));

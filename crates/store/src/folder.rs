@@ -1,4 +1,4 @@
-//! A folder of a store, and what all that read it share.
+//! A folder of a store, and the state that all its readers share.
 
 use crate::cache::{BlockLocks, Cache, CachedObject, PAGE};
 use crate::latencies::Latencies;
@@ -10,7 +10,7 @@ use std::io::ErrorKind;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Counted by many threads.
+/// Counters, updated by many threads.
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
     pub(crate) requests: AtomicU64,
@@ -20,7 +20,7 @@ pub(crate) struct Counters {
     pub(crate) bytes: AtomicU64,
 }
 
-/// A folder of a store, shared by the threads that fetch and by those that read.
+/// A folder of a store, shared by fetching threads and reading threads.
 #[derive(Debug)]
 pub(crate) struct StoreFolder {
     pub(crate) store: Arc<dyn ObjectStore>,
@@ -60,17 +60,17 @@ impl StoreFolder {
         self.schedule.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Its key; `None` for the whole store.
+    /// Key of the folder; `None` for the whole store.
     pub(crate) fn prefix(&self) -> Option<&Key> {
         Some(&self.key).filter(|key| !key.is_root())
     }
 
-    /// The key of a file of a dataset.
+    /// Key of a file of a dataset.
     pub(crate) fn key(&self, name: &str) -> Result<Key, RequestError> {
         self.key_below(name).ok().filter(|_| name.split('/').count() <= 2).ok_or_else(not_below)
     }
 
-    /// The key of an object at any depth below the folder.
+    /// Key of an object at any depth below the folder.
     pub(crate) fn key_below(&self, name: &str) -> Result<Key, RequestError> {
         let is_below = !name.split('/').any(|part| matches!(part, "" | "." | ".."));
         let text = self.prefix().map_or_else(|| name.to_owned(), |folder| format!("{folder}/{name}"));
@@ -78,17 +78,17 @@ impl StoreFolder {
         key.ok_or_else(not_below)
     }
 
-    /// The name of an object in the folder, empty for one of the folder's own name; `None` if it is
-    /// elsewhere.
+    /// Name of an object in the folder; empty for an object with the folder's own name; `None` if
+    /// the object is outside.
     pub(crate) fn name_of(&self, key: &Key) -> Option<String> {
         let parts: Vec<_> = key.prefix_match(&self.key)?.map(|part| part.as_ref().to_owned()).collect();
         Some(parts.join("/"))
     }
 
-    /// Sorted names directly in the folder, from the answer of a store.
+    /// Sorted names directly in the folder, from a listing of the store.
     pub(crate) fn names(&self, found: &object_store::ListResult) -> Vec<String> {
         let keys = found.objects.iter().map(|object| &object.location).chain(&found.common_prefixes);
-        // Some programs make an empty object of the folder's own name.
+        // Some programs create an empty object with the folder's own name.
         let inside = keys.filter(|key| **key != self.key);
         let mut names: Vec<String> = inside.filter_map(|key| key.filename()).map(str::to_owned).collect();
         names.sort();
@@ -96,7 +96,7 @@ impl StoreFolder {
         names
     }
 
-    /// The cache, and an object as it knows it; `None` where nothing of it is kept.
+    /// The cache and the cached object; `None` if the object is not cached.
     pub(crate) fn cache_of(&self, pin: &Pin) -> Option<(&Arc<Cache>, CachedObject)> {
         let (cache, e_tag) = (self.cache.as_ref()?, pin.strong_tag()?);
         Some((cache, cache.object(pin.key.as_ref(), e_tag, pin.size)))

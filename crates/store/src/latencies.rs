@@ -1,14 +1,14 @@
-//! The time that first bytes take, by which a slow request is told from others.
+//! Times to the first byte, from which a slow request is recognised.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-/// First bytes that are looked at to know which request is slow.
+/// Number of latest times that are kept.
 const SAMPLES: usize = 256;
-/// Fewer say nothing.
+/// Fewest times for a meaningful percentile.
 const LEAST_SAMPLES: usize = 100;
 
-/// The last times to a first byte.
+/// The latest times to a first byte.
 #[derive(Debug, Default)]
 pub(crate) struct Latencies(Mutex<LatestTimes>);
 
@@ -19,7 +19,7 @@ struct LatestTimes {
 }
 
 impl Latencies {
-    /// A first byte that takes longer is slower than 99 of 100; `None` if too few are known.
+    /// Returns the 99th percentile of the times to a first byte; `None` if too few are known.
     pub(crate) fn slow_after(&self) -> Option<Duration> {
         let mut times = self.0.lock().unwrap_or_else(PoisonError::into_inner).times.clone();
         times.sort_unstable();

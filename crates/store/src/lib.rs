@@ -1,5 +1,5 @@
-//! Datasets in object stores: S3, Google Cloud Storage, Azure and plain HTTP, for the reader of
-//! `shardpack-reader`, which knows of files only.
+//! Datasets in object stores: S3, Google Cloud Storage, Azure and plain HTTP, for
+//! `shardpack-reader`, which itself reads only files.
 //!
 //! ```no_run
 //! use shardpack_reader::DatasetOptions;
@@ -10,10 +10,10 @@
 //! # Ok::<(), shardpack_reader::Error>(())
 //! ```
 //!
-//! Requests and credentials are the business of the crate `object_store`. This one decides what is
-//! asked for and when: readers announce what they will read, and up to 256 requests fetch it before
-//! it is wanted ([`Remote`]). Every object is pinned to the size and ETag of its first answer, so a
-//! shard that changes under a run is an error, never a mixture.
+//! The crate `object_store` handles requests and credentials. This crate decides which bytes are
+//! requested and when: readers announce their reads, and up to 256 requests fetch the bytes in
+//! advance ([`Remote`]). Every object is pinned to the size and ETag of its first answer, so a
+//! shard that changes during a run is an error, never a mixture.
 #![forbid(unsafe_code)]
 #![deny(clippy::indexing_slicing)]
 
@@ -50,12 +50,12 @@ use shardpack_reader::{Dataset, DatasetOptions, Result, VerifyOptions, VerifyRep
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Opens the dataset at a URL: a folder with a manifest, or a manifest (`….json`), or a lone shard
-/// (`….shard`). A `file://` URL is opened as the path that it names, and so is a path.
+/// Opens the dataset at a URL: a folder with a manifest, a manifest (`….json`), or a single shard
+/// (`….shard`). Local paths and `file://` URLs are opened as paths.
 ///
 /// # Errors
-/// `Usage` if the URL or an option of it is not understood; `Io` if the store cannot be reached,
-/// refuses, or has no such object; else as [`DatasetOptions::open`].
+/// `Usage` if the URL or an option is invalid; `Io` if the store cannot be reached, refuses, or has
+/// no such object; otherwise as [`DatasetOptions::open`].
 pub fn open(url: &str, dataset: &DatasetOptions, options: &StoreOptions) -> Result<Dataset> {
     match Location::parse(url)? {
         Location::Local(path) => dataset.open(path),
@@ -69,10 +69,11 @@ pub fn open(url: &str, dataset: &DatasetOptions, options: &StoreOptions) -> Resu
     }
 }
 
-/// The path of this machine that a text names: a path does, and a `file://` URL; others do not.
+/// Returns the local path in a text: a path itself, or the path of a `file://` URL; `None` for
+/// other URLs.
 ///
 /// # Errors
-/// `Usage` if it is a URL that is not understood.
+/// `Usage` for an invalid URL.
 pub fn local_path(text: &str) -> Result<Option<PathBuf>> {
     Ok(match Location::parse(text)? {
         Location::Local(path) => Some(path),
@@ -80,7 +81,7 @@ pub fn local_path(text: &str) -> Result<Option<PathBuf>> {
     })
 }
 
-/// Verifies what stands at a URL, as [`open`] takes it, or at a path.
+/// Verifies the dataset at a path, or at a URL in the form of [`open`].
 ///
 /// # Errors
 /// As [`open`], and as [`shardpack_reader::verify`].

@@ -1,4 +1,4 @@
-//! All objects below a folder.
+//! Lists all objects below a folder.
 
 use crate::attempts::Attempts;
 use crate::diagnosis::diagnose;
@@ -11,8 +11,8 @@ use std::io::ErrorKind;
 use std::sync::atomic::Ordering;
 use tokio::time::timeout;
 
-/// Stores give a thousand names an answer, one answer after the other. What fails is asked again, and
-/// goes on behind the last name that came.
+/// Stores return a thousand names per answer, one answer after another. After a failure, the
+/// listing continues after the last name.
 pub(crate) async fn list_all(folder: &StoreFolder) -> Result<Vec<Listed>, RequestError> {
     let mut found: Vec<ObjectMeta> = Vec::new();
     let mut attempts = Attempts::to_read(folder);
@@ -30,13 +30,13 @@ pub(crate) async fn list_all(folder: &StoreFolder) -> Result<Vec<Listed>, Reques
     found.into_iter().filter_map(|object| listed(folder, object).transpose()).collect()
 }
 
-/// Adds the names that follow those that are there.
+/// Appends the names after the known ones.
 async fn list_on(folder: &StoreFolder, found: &mut Vec<ObjectMeta>) -> Result<(), RequestError> {
     let mut names = match found.last() {
         Some(last) if found.is_sorted_by(|a, b| a.location < b.location) => {
             folder.store.list_with_offset(folder.prefix(), &last.location)
         }
-        // A store without an order is asked from the beginning.
+        // A store without an order is listed from the beginning.
         _ => {
             found.clear();
             folder.store.list(folder.prefix())
@@ -57,18 +57,18 @@ async fn list_on(folder: &StoreFolder, found: &mut Vec<ObjectMeta>) -> Result<()
     }
 }
 
-/// The object; `None` for one of the folder's own name.
+/// The object; `None` if it has the folder's own name.
 fn listed(folder: &StoreFolder, object: ObjectMeta) -> Result<Option<Listed>, RequestError> {
     let Some(name) = folder.name_of(&object.location) else {
         let words = format!("the listing names `{}`", object.location);
         return Err(RequestError::last(ErrorKind::InvalidData, words));
     };
-    // Some programs make an empty object of the folder's own name.
+    // Some programs create an empty object with the folder's own name.
     if name.is_empty() {
         return Ok(None);
     }
     let modified_ns = object.last_modified.timestamp_nanos_opt().unwrap_or(i64::MAX);
-    // Azure lists ETags without the quotes that its answers have.
+    // Azure lists ETags without the quotes of its other answers.
     let quoted = |tag: String| if tag.ends_with('"') { tag } else { format!("\"{tag}\"") };
     Ok(Some(Listed { name, bytes: object.size, modified_ns, e_tag: object.e_tag.map(quoted) }))
 }

@@ -1,4 +1,4 @@
-//! What a URL names.
+//! Parses URLs of datasets.
 
 use object_store::ObjectStoreScheme;
 use object_store::path::Path as Key;
@@ -12,13 +12,13 @@ use url::Url;
 pub struct Scheme {
     /// The word before `://`.
     pub name: &'static str,
-    /// Other words for the same.
+    /// Other names of the same scheme.
     pub aliases: &'static [&'static str],
-    /// Whether datasets are written there: `file` is a folder, and no store.
+    /// True if datasets can be written there; `file` is a folder, not a store.
     pub is_written: bool,
 }
 
-/// The schemes of the URLs that datasets have.
+/// URL schemes of datasets.
 ///
 /// ```
 /// let names: Vec<&str> = shardpack_store::SCHEMES.iter().map(|scheme| scheme.name).collect();
@@ -33,7 +33,7 @@ pub const SCHEMES: [Scheme; 6] = [
     Scheme { name: "file", aliases: &[], is_written: false },
 ];
 
-/// The schemes for a message: `s3://, gs:// or az://`.
+/// Lists the schemes for a message: `s3://, gs:// or az://`.
 pub(crate) fn schemes(is_listed: impl Fn(&Scheme) -> bool) -> String {
     let names: Vec<String> = SCHEMES.iter().filter(|s| is_listed(s)).map(|s| format!("{}://", s.name)).collect();
     match names.split_last() {
@@ -51,7 +51,7 @@ pub(crate) enum Protocol {
     Http,
 }
 
-/// Where a dataset is.
+/// Location of a dataset.
 #[derive(Debug)]
 pub(crate) enum Location {
     Local(PathBuf),
@@ -63,11 +63,11 @@ pub(crate) enum Location {
 pub(crate) struct StoreUrl {
     pub(crate) url: Url,
     pub(crate) protocol: Protocol,
-    /// The folder as messages name it.
+    /// Name of the folder in messages.
     pub(crate) name: String,
-    /// The folder in the store.
+    /// Key of the folder in the store.
     pub(crate) folder: Key,
-    /// The manifest or shard in it that the URL names.
+    /// Manifest or shard in the folder, if the URL names one.
     pub(crate) file: Option<String>,
 }
 
@@ -77,9 +77,9 @@ impl Location {
             return Ok(Self::Local(text.into()));
         }
         let expected = schemes(|_| true);
-        // What is wrong is said without the text: it may hold a password.
+        // The error does not repeat the URL, because it may contain a password.
         let url = Url::parse(text).map_err(|error| Error::usage("URL", &expected, error))?;
-        // Before the `@` of `abfss://container@account…` is no user.
+        // In `abfss://container@account…`, the part before `@` is not a user.
         let has_user = !url.username().is_empty() && !url.scheme().starts_with("abfs");
         if has_user || url.password().is_some() {
             return Err(Error::usage("URL", "one without credentials", "one with a user or a password")

@@ -11,7 +11,7 @@ use std::sync::Arc;
 pub(crate) struct Object {
     pub(crate) client: Arc<Client>,
     pub(crate) pin: Arc<Pin>,
-    /// Whether the pin is known by nobody else: then what is held of it goes with this.
+    /// True if no other reader uses the pin: then dropping this object drops its held bytes.
     pub(crate) is_alone: bool,
 }
 

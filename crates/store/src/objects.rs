@@ -1,4 +1,4 @@
-//! A folder in a store that objects are written to, as the trait [`Objects`] has it.
+//! Implements the trait [`Objects`] for a folder in a store.
 
 use crate::object::Object;
 use crate::upload::Upload;
@@ -58,7 +58,7 @@ impl Upload {
         let found = self.ask(async || {
             let answer = self.store.get(&key).await?;
             let version = UpdateVersion { e_tag: answer.meta.e_tag.clone(), version: answer.meta.version.clone() };
-            // One of another size is not the old one, and may be of any size.
+            // An object of a different size is not the old object, and may be of any size.
             let is_like = answer.meta.size == old.len() as u64;
             Ok((version, if is_like { Some(answer.bytes().await?) } else { None }))
         });

@@ -1,4 +1,5 @@
-//! Opening an object: its size, its ETag, and what every reader looks at first, in one wait.
+//! Opens an object: fetches its size, its ETag, and the first bytes that every reader needs, in one
+//! wait.
 
 use crate::fetch::{Answer, Extent, fetch};
 use crate::folder::StoreFolder;
@@ -8,9 +9,9 @@ use object_store::path::Path as Key;
 use std::io::ErrorKind;
 use std::sync::Arc;
 
-/// A manifest of more bytes is read range by range.
+/// A larger manifest is read range by range.
 const MOST_WHOLE_BYTES: u64 = 64 << 20;
-/// The header of a shard.
+/// Bytes of a shard's header.
 const HEAD_BYTES: u64 = 64;
 
 /// Bytes that came with the opening.
@@ -19,8 +20,8 @@ struct Arrived {
     pieces: Vec<Bytes>,
 }
 
-/// Opens `name`, and leaves what it found in the schedule. A manifest comes as a whole; of anything
-/// else the first bytes and the last.
+/// Opens `name`, and passes the fetched bytes to the schedule. A manifest is fetched whole; of
+/// other objects, the first and the last bytes.
 pub(crate) async fn open(folder: &StoreFolder, name: &str, readers: &Readers) -> Result<Arc<Pin>, RequestError> {
     let key = folder.key(name)?;
     let (answer, arrived) = match name.ends_with(".json") {
@@ -60,7 +61,7 @@ async fn ends(folder: &StoreFolder, key: &Key, readers: &Readers) -> Result<(Ans
     )
     .await;
     let tail = match tail {
-        // Azure has no such ranges, and an object without a byte has no last ones.
+        // Azure does not support suffix ranges, and an empty object has no last bytes.
         Err(error) if matches!(error.kind, ErrorKind::Unsupported | ErrorKind::InvalidData) => {
             last.clear();
             let answer = fetch(folder, key, Extent::Meta, None, readers, &mut |_| {}).await?;
@@ -75,7 +76,7 @@ async fn ends(folder: &StoreFolder, key: &Key, readers: &Readers) -> Result<(Ans
         other => other?,
     };
     let mut arrived = vec![Arrived { start: tail.range.start, pieces: last }];
-    // Of another object that has taken its place meanwhile, nothing is kept: the next read says so.
+    // If the object was replaced in between, the bytes are dropped, and the next read reports it.
     if head.is_ok_and(|head| head.is_same(&tail)) && tail.range.start >= HEAD_BYTES {
         arrived.push(Arrived { start: 0, pieces: first });
     }

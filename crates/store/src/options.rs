@@ -1,4 +1,4 @@
-//! How a store is reached, how long it may take, and how much is read ahead.
+//! Options of a store: connection, time-outs and read-ahead.
 
 use shardpack_format::to_usize;
 use shardpack_io::{Error, Result};
@@ -7,10 +7,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// How a store is reached. Every field has a default.
+/// Options of a store. Every field has a default.
 ///
-/// Keys of the store itself (`aws_region`, `endpoint`, `allow_http`, …) are those of the crate
-/// `object_store`, by [`StoreOptions::environment`] in capitals, or by [`StoreOptions::set`].
+/// Keys of the store itself (`aws_region`, `endpoint`, `allow_http`, …) are keys of the crate
+/// `object_store`; set them in capitals by [`StoreOptions::environment`], or by
+/// [`StoreOptions::set`].
 ///
 /// ```
 /// use shardpack_store::StoreOptions;
@@ -21,42 +22,43 @@ use std::time::Duration;
 /// ```
 #[derive(Debug, Clone)]
 pub struct StoreOptions {
-    /// How long connecting may take. Default 5 s.
+    /// Longest time to connect. Default 5 s.
     pub connect_timeout: Duration,
-    /// How long the first byte of an answer may take. Default 20 s.
+    /// Longest time to the first byte of an answer. Default 20 s.
     pub first_byte_timeout: Duration,
-    /// How long an answer may pause. Default 20 s.
+    /// Longest pause within an answer. Default 20 s.
     pub stall_timeout: Duration,
-    /// Fewest bytes a second that an answer may bring, over each [`Self::stall_timeout`]; 0 for no floor.
-    /// Default 1000: the slowest line with 256 requests under way stays above it.
+    /// Lowest rate of an answer in bytes per second, over each [`Self::stall_timeout`]; 0 for no
+    /// limit. Default 1000: the slowest line with 256 parallel requests stays above it.
     pub min_rate: u64,
-    /// How often a range is asked for at most. Default 10; 3 as long as nothing was ever answered.
+    /// Most attempts per range. Default 10; 3 until the store has answered once.
     pub max_attempts: u32,
-    /// How long a range may be tried again. Default 3 min.
+    /// Longest time for repeated attempts at a range. Default 3 min.
     pub retry_timeout: Duration,
-    /// Pause before the second attempt; it doubles up to 100 times as much. Default 100 ms.
+    /// Pause before the second attempt; it doubles with each attempt, up to 100 times. Default 100
+    /// ms.
     pub backoff: Duration,
-    /// Bytes that are on their way or wait to be read, at most. Default 256 MiB.
+    /// Most bytes that are in flight or wait for a reader. Default 256 MiB.
     pub read_ahead_bytes: u64,
-    /// Fewest and most requests under way at a time: between them, the number follows the rate.
+    /// Fewest and most parallel requests; between these limits, the number follows the rate.
     /// Default 8 and 256.
     pub in_flight: (usize, usize),
-    /// Whether a request whose first byte takes longer than that of 99 in 100 is asked a second
-    /// time. Default false: it costs requests.
+    /// Sends a second request if the first byte takes longer than for 99 of 100 requests. Default
+    /// false, because it costs requests.
     pub hedge: bool,
-    /// A folder of this machine that keeps blocks of what was read, for all processes.
-    /// It is empty or a cache already. Default: none.
+    /// Local folder that caches blocks, shared by all processes of this machine. It must be empty
+    /// or a cache already. Default: none.
     pub cache: Option<PathBuf>,
-    /// Bytes in that folder at most; each further process that fills it may add a 32nd. Default
-    /// 100 GB.
+    /// Largest size of the cache in bytes; each further process that fills it may add a 32nd.
+    /// Default 100 GB.
     pub cache_bytes: u64,
-    /// Once it is true, whoever waits for the store gives up, with an error. Default none.
+    /// Once it is true, threads that wait for the store return an error. Default none.
     pub cancel: Option<Arc<AtomicBool>>,
-    /// How the store itself is reached. Default: nothing is known but the URL.
+    /// Keys of the store itself. Default: empty, so that only the URL counts.
     pub keys: Keys,
 }
 
-/// Keys of a store, with their values, which nobody sees again.
+/// Keys of a store, with values that are never shown.
 ///
 /// ```
 /// use shardpack_store::StoreOptions;
@@ -99,8 +101,8 @@ impl Default for StoreOptions {
 }
 
 impl StoreOptions {
-    /// Takes in those of the variables that configure a store: `AWS_…`, `GOOGLE_…`, `AZURE_…`. What
-    /// they do not know is left out, because other programs use such names too.
+    /// Adds the environment variables that configure a store: `AWS_…`, `GOOGLE_…`, `AZURE_…`.
+    /// Unknown names are ignored, because other programs use such prefixes too.
     #[must_use]
     pub fn environment(mut self, variables: impl IntoIterator<Item = (String, String)>) -> Self {
         let ours = |key: &str| ["AWS_", "GOOGLE_", "AZURE_"].iter().any(|prefix| key.starts_with(prefix));
@@ -112,7 +114,7 @@ impl StoreOptions {
     /// `hedge`, …), or a key of the store.
     ///
     /// # Errors
-    /// `Usage` if the value of a field cannot be. Keys of the store are looked at when it is opened.
+    /// `Usage` for an invalid value of a field. Keys of the store are checked when it is opened.
     pub fn set(&mut self, key: &str, value: &str) -> Result<()> {
         let wrong =
             |expected: &str| Error::usage(format!("option `{key}` of the storage"), expected, format!("`{value}`"));
@@ -142,7 +144,7 @@ impl StoreOptions {
         Ok(())
     }
 
-    /// Whether the caller cancelled.
+    /// Returns true if the caller cancelled.
     pub(crate) fn is_cancelled(&self) -> bool {
         self.cancel.as_ref().is_some_and(|cancel| cancel.load(Ordering::Relaxed))
     }
@@ -152,7 +154,7 @@ impl StoreOptions {
         self.keys.environment.iter().map(|(key, value)| (key.to_ascii_lowercase(), value.as_str()))
     }
 
-    /// Where the store is, as far as the URL does not say it.
+    /// Endpoints of the store that the URL does not name.
     pub(crate) fn endpoints(&self) -> String {
         let all = self.keys.environment.iter().chain(&self.keys.settings);
         let is_where =
@@ -164,7 +166,7 @@ impl StoreOptions {
         self.keys.settings.iter().map(|(key, value)| (key.as_str(), value.as_str()))
     }
 
-    /// Values that no message may hold.
+    /// Values that no message may contain.
     pub(crate) fn secrets(&self) -> Vec<String> {
         let all = self.keys.environment.iter().chain(&self.keys.settings);
         let is_secret = |key: &str| {

@@ -17,10 +17,11 @@ use std::sync::Arc;
 
 /// A folder in an object store, for [`shardpack_reader::DatasetOptions::open_in`].
 ///
-/// What readers announce is fetched at once: neighbours together, up to 16 MiB a request, as many
-/// requests as raise the rate, and never more bytes than
-/// [`read_ahead_bytes`](StoreOptions::read_ahead_bytes). A read takes what has arrived, waits for
-/// what is on its way, or asks by itself. It holds up to four threads until it is dropped.
+/// Announced ranges are fetched at once: neighbours together, up to 16 MiB per request, with as
+/// many requests as raise the rate, and at most
+/// [`read_ahead_bytes`](StoreOptions::read_ahead_bytes) bytes. A read takes bytes that have
+/// arrived, waits for a request in flight, or sends its own request. A `Remote` holds up to four
+/// threads until it is dropped.
 ///
 /// ```
 /// use object_store::memory::InMemory;
@@ -37,16 +38,16 @@ use std::sync::Arc;
 pub struct Remote {
     client: Arc<Client>,
     path: PathBuf,
-    /// Whether its server may not know how to list.
+    /// True for plain HTTP, where the server may not support listing.
     is_http: bool,
 }
 
 impl Remote {
-    /// The folder `folder` of `store`, `""` for all of it. What retries the store makes by itself
-    /// are its own; those of `options` come on top.
+    /// Uses the folder `folder` of `store`; `""` is the whole store. Retries of the store itself
+    /// are not affected; the retries in `options` are in addition.
     ///
     /// # Errors
-    /// `Usage` if the folder cannot be one, or no thread can be started.
+    /// `Usage` if `folder` is not a valid key, or no thread can be started.
     pub fn new(store: Arc<dyn ObjectStore>, folder: &str, options: &StoreOptions) -> Result<Self> {
         let key = Key::parse(folder).map_err(|error| Error::usage("folder in the store", "a path", error))?;
         if options.cache.is_some() {
@@ -63,10 +64,10 @@ impl Remote {
         Ok(Self { is_http: url.protocol == Protocol::Http, ..remote })
     }
 
-    /// The folder that a URL names, as [`crate::open`] takes it.
+    /// Uses the folder at a URL, in the form of [`crate::open`].
     ///
     /// # Errors
-    /// `Usage` if the URL or an option is not understood, or is a path of this machine.
+    /// `Usage` if the URL or an option is invalid, or if it is a local path.
     pub fn at(url: &str, options: &StoreOptions) -> Result<Self> {
         match Location::parse(url)? {
             Location::Store(url) => Self::of_url(&url, options),
@@ -109,7 +110,8 @@ impl Storage for Remote {
         let listed = listed.map_err(|_| fail(ErrorKind::TimedOut.into()))?;
         let listed = listed.map_err(|error| {
             let mut error = diagnose(&error, &folder.secrets);
-            // A server of files answers what it does not know with some status of 400 and more.
+            // A plain file server answers requests that it does not support with a status of 400 or
+            // more.
             if self.is_http && error.kind != ErrorKind::PermissionDenied {
                 error.kind = ErrorKind::Unsupported;
             }

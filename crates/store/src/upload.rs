@@ -1,4 +1,4 @@
-//! Writing objects: each appears whole or not at all.
+//! Writes objects: each appears whole or not at all.
 
 use crate::attempts::Attempts;
 use crate::client::{Client, cannot_start};
@@ -21,15 +21,15 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// Bytes of a part. S3 takes 10,000 parts: objects of 156 GiB.
+/// Bytes of a part. S3 allows 10,000 parts: objects of 156 GiB.
 const PART_BYTES: usize = 16 << 20;
-/// Parts of an object that are on their way at a time.
+/// Parts of an object that are uploaded in parallel.
 const PARTS_AT_A_TIME: usize = 4;
 
-/// A folder in an object store that objects are written to. It makes no dataset: the order of the
-/// objects, the manifest last, is up to the caller.
+/// A writable folder in an object store. It does not know datasets: the caller chooses the order of
+/// the objects, with the manifest last.
 ///
-/// A request that fails in passing is made again, within
+/// A request with a temporary failure is repeated, within
 /// [`max_attempts`](StoreOptions::max_attempts) and [`retry_timeout`](StoreOptions::retry_timeout).
 /// Calls may come from many threads; each sends, and holds, up to four parts of 16 MiB.
 ///
@@ -51,19 +51,19 @@ pub struct Upload {
 }
 
 impl Upload {
-    /// The folder `folder` of `store`, `""` for all of it.
+    /// Uses the folder `folder` of `store`; `""` is the whole store.
     ///
     /// # Errors
-    /// `Usage` if the folder cannot be one, or no thread can be started.
+    /// `Usage` if `folder` is not a valid key, or no thread can be started.
     pub fn new<S: ObjectStore + MultipartStore>(store: Arc<S>, folder: &str, options: &StoreOptions) -> Result<Self> {
         let key = Key::parse(folder).map_err(|error| Error::usage("folder in the store", "a path", error))?;
         Self::start(store, key, folder, options)
     }
 
-    /// The folder that a URL names: `s3://`, `gs://` or `az://`.
+    /// Uses the folder at a URL: `s3://`, `gs://` or `az://`.
     ///
     /// # Errors
-    /// `Usage` if the URL or an option is not understood, or names no folder that can be written to.
+    /// `Usage` if the URL or an option is invalid, or the folder is not writable.
     pub fn at(url: &str, options: &StoreOptions) -> Result<Self> {
         let wrong = |found| Err(Error::usage(format!("`{}`", plain_urls(url)), "a URL of a folder in a store", found));
         match Location::parse(url)? {
@@ -81,7 +81,7 @@ impl Upload {
         Ok(Self { client: Arc::new(client), store, path: name.into() })
     }
 
-    /// As [`Objects::send`](shardpack_io::Objects::send), with errors that do not name the object.
+    /// As [`Objects::send`](shardpack_io::Objects::send), but the errors do not name the object.
     pub(crate) fn put(&self, name: &str, source: &mut dyn Read) -> io::Result<u64> {
         let key = self.key(name)?;
         let first = part(source)?;
@@ -93,7 +93,7 @@ impl Upload {
         let id = self.ask(async || self.store.create_multipart(&key).await)?;
         let sent = self.send_parts(&key, &id, first, source);
         if sent.is_err() {
-            // What it leaves if this fails too, the store's own rules remove.
+            // If this fails too, the store's own rules remove the unfinished upload.
             let abort = self.store.abort_multipart(&key, &id);
             let most = self.client.folder().options.first_byte_timeout;
             let _ = self.client.finish(async { tokio::time::timeout(most, abort).await });
@@ -119,7 +119,8 @@ impl Upload {
                         continue;
                     }
                 }
-                // Before another is read: what is sent is what is held.
+                // Before the next part is read, so that memory holds only parts that are being
+                // sent.
                 let Some(id) = under_way.next().await else { return Ok(ids) };
                 ids.push(id?);
                 next = part(source).map_err(|error| RequestError::last(error.kind(), error.to_string()))?;
@@ -129,7 +130,7 @@ impl Upload {
         Ok(bytes)
     }
 
-    /// Writes a small object on a condition. True if it holds `bytes` now.
+    /// Writes a small object conditionally. Returns true if the object now holds `bytes`.
     pub(crate) fn put_if(&self, name: &str, bytes: &[u8], mode: &PutMode) -> io::Result<bool> {
         let key = self.key(name)?;
         let payload = PutPayload::from(Bytes::copy_from_slice(bytes));
@@ -137,7 +138,7 @@ impl Upload {
             use object_store::Error::{AlreadyExists, NotFound, Precondition};
             match self.store.put_opts(&key, payload.clone(), mode.clone().into()).await {
                 Err(AlreadyExists { .. } | Precondition { .. }) => Ok(false),
-                // What was to be replaced is gone.
+                // The object to be replaced no longer exists.
                 Err(NotFound { .. }) if *mode != PutMode::Create => Ok(false),
                 other => other.map(|_| true),
             }
@@ -145,7 +146,7 @@ impl Upload {
         if is_new {
             return Ok(true);
         }
-        // Perhaps ours, by an attempt whose answer was lost.
+        // Perhaps an earlier attempt wrote the object, and its answer was lost.
         match self.ask(async || {
             let answer = self.store.get(&key).await?;
             if answer.meta.size == bytes.len() as u64 { answer.bytes().await.map(Some) } else { Ok(None) }
@@ -159,12 +160,12 @@ impl Upload {
         self.client.folder().key(name).map_err(|error| error.io())
     }
 
-    /// Makes a request until it is answered.
+    /// Repeats a request until it succeeds or the attempts are used up.
     pub(crate) fn ask<T>(&self, request: impl AsyncFnMut() -> object_store::Result<T>) -> io::Result<T> {
         self.wait(self.attempts(request))
     }
 
-    /// One request, for [`Self::wait`].
+    /// Sends one request, for [`Self::wait`].
     pub(crate) async fn attempts<T>(
         &self,
         request: impl AsyncFnMut() -> object_store::Result<T>,
@@ -172,12 +173,12 @@ impl Upload {
         attempts(self.client.folder(), request).await
     }
 
-    /// Waits for the answers to some requests.
+    /// Waits for the answers to several requests.
     pub(crate) fn wait<T>(&self, requests: impl Future<Output = Result<T, RequestError>>) -> io::Result<T> {
         self.client.wait(requests)?.map_err(|error| error.io())
     }
 
-    /// The folder as messages name it.
+    /// Name of the folder in messages.
     pub(crate) fn folder_path(&self) -> &Path {
         &self.path
     }
@@ -187,7 +188,7 @@ impl Upload {
     }
 }
 
-/// The next bytes of the source, fewer than a part at its end only.
+/// Reads the next part of the source; only the last part is shorter.
 fn part(source: &mut dyn Read) -> io::Result<Bytes> {
     let mut part = Vec::new();
     let read = source.take(PART_BYTES as u64).read_to_end(&mut part);
@@ -195,13 +196,14 @@ fn part(source: &mut dyn Read) -> io::Result<Bytes> {
     Ok(part.into())
 }
 
-/// Makes a request until it is answered, or the budget is spent.
+/// Repeats a request until it succeeds or the attempts are used up.
 async fn attempts<T>(
     folder: &StoreFolder,
     mut request: impl AsyncFnMut() -> object_store::Result<T>,
 ) -> Result<T, RequestError> {
     let options = &folder.options;
-    // A part goes up before the first byte of its answer: a slow line may take longer than that.
+    // A part is uploaded before the first byte of its answer: a slow line may take longer than the
+    // time-out for first bytes.
     let most = (options.retry_timeout / 4).max(options.first_byte_timeout);
     let mut attempts = Attempts::to_write(folder);
     loop {

@@ -1,6 +1,6 @@
-//! Writes the lines of a text file as samples, in shards, by all threads. What is given here is the
-//! plan and the bytes of each record; for pictures and arrays, one sample after the other, take
-//! `shardpack_pack::collect`.
+//! Writes the lines of a text file as samples, in shards, with all threads. This low-level
+//! interface takes the plan and the bytes of each record; for pictures and arrays, one sample after
+//! another, use `shardpack_pack::collect`.
 //!
 //! `cargo run --release -p shardpack-writer --example write -- LINES.txt OUT`
 #![allow(clippy::print_stdout, reason = "a program")]
@@ -57,13 +57,13 @@ fn main() -> Result<(), Box<dyn Error>> {
     let samples = keys.iter().map(|(key, bytes)| PlanSample {
         key,
         source_bytes: *bytes,
-        // A record takes a little more than its text: the plan cuts shards by it.
+        // A record is a little larger than its text; the plan uses this size to cut shards.
         stored_bytes: bytes + 192,
         ..PlanSample::default()
     });
     let metadata = Metadata { schema: source.schema.clone(), ..Metadata::default() };
     let plan = Plan::new(samples, metadata, PlanOptions::default())?;
-    // Given again after it was stopped, it goes on where it was.
+    // After an interruption, the same command continues.
     let report = write_dataset(Path::new(&out), &plan, &source, &WriteOptions::default())?;
     println!("{:?}: {} samples in {out}", report.outcome, report.samples);
     Ok(())

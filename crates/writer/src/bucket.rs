@@ -1,5 +1,5 @@
-//! A folder in an object store that a dataset is written to, with a folder of this machine beside
-//! it: the spool.
+//! A folder in an object store as the destination of a dataset, with a spool: a folder on this
+//! machine for unfinished files.
 
 use crate::claims::{Claims, StoreLock};
 use crate::error::{Error, Result};
@@ -12,7 +12,7 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Where a run has ended, it removes the spool that another is about to lock.
+/// A run that ends removes its spool, perhaps just before the next run locks it.
 const LOCK_TRIES: u32 = 3;
 
 /// A folder in an object store that [`write_dataset`](crate::write_dataset) writes to as to a folder
@@ -21,11 +21,11 @@ const LOCK_TRIES: u32 = 3;
 /// The spool holds at most three shards: one that is being written, one that waits, and one that is
 /// on its way. Then packing waits for the store.
 ///
-/// - A shard is sent once it is complete, and appears whole or not at all. One that is there
-///   already, by its size, header and footer (with the CRCs of all others) the same, is not sent
-///   again.
-/// - A run that was stopped goes on from the journal in the spool and from the shards that are in
-///   the store. Without that spool, shards are packed again.
+/// - A shard is sent once it is complete, and appears whole or not at all. A shard that is already
+///   in the store is not sent again; size, header and footer (which has the CRCs of all other
+///   bytes) are compared.
+/// - An interrupted run continues from the journal in the spool and from the shards in the store.
+///   Without that spool, shards are packed again.
 /// - Two runs do not mix: see [`Bucket::take_over`].
 #[derive(Debug, Clone)]
 pub struct Bucket {
@@ -34,8 +34,8 @@ pub struct Bucket {
 }
 
 impl Bucket {
-    /// The folder `objects`, with a spool of its own in the folder `spools` of this machine. Nothing
-    /// is created yet.
+    /// The folder `objects`, with a spool of its own in the local folder `spools`. Nothing is
+    /// created yet.
     #[must_use]
     pub fn new(objects: Arc<dyn Objects>, spools: &Path) -> Self {
         let name = objects.path().to_string_lossy().trim_end_matches('/').to_owned();
@@ -44,9 +44,8 @@ impl Bucket {
         Self { name: name.into(), claims: Arc::new(Claims::new(objects, spool, false)) }
     }
 
-    /// The same, for a run that takes over what another one has claimed: one that was killed, with a
-    /// spool that is not this one. If it lives after all, it stops before its next object. Default:
-    /// false.
+    /// Takes over the claim of a run that was killed and whose spool is lost. If that run is still
+    /// alive, it stops before its next object. Default: false.
     #[must_use]
     pub fn take_over(self, take_over: bool) -> Self {
         let Claims { objects, spool, .. } = &*self.claims;
@@ -54,19 +53,19 @@ impl Bucket {
         Self { claims: Arc::new(claims), ..self }
     }
 
-    /// The folder of this machine for files that are being written. It exists while a run needs it.
+    /// The local folder for files that are being written. It exists only during a run.
     #[must_use]
     pub fn spool(&self) -> &Path {
         &self.claims.spool
     }
 
-    /// The name of the folder in messages.
+    /// Name of the folder in messages.
     #[must_use]
     pub fn name(&self) -> &Path {
         &self.name
     }
 
-    /// Returns whether a manifest is there.
+    /// Returns true if the store has a manifest.
     ///
     /// # Errors
     /// `Io`.
@@ -81,7 +80,7 @@ impl Bucket {
         &*self.claims.objects
     }
 
-    /// Creates the spool, for this user alone.
+    /// Creates the spool, readable only by this user.
     pub(crate) fn create_spool(&self) -> io::Result<()> {
         let spool = self.spool();
         if let Some(parent) = spool.parent() {
@@ -93,8 +92,8 @@ impl Bucket {
         }
     }
 
-    /// Takes the lock `name` in the spool, and the claim of this name in the store; `None` if another
-    /// run holds one of them.
+    /// Takes the lock `name` in the spool, and the claim of the same name in the store; `None` if
+    /// another run holds the lock or the claim.
     pub(crate) fn lock(&self, name: &str, mode: LockMode, holder: &Holder) -> Result<Option<StoreLock>> {
         let path = self.spool().join(name);
         let mut tries = 1;
@@ -116,13 +115,13 @@ impl Bucket {
         Ok(self.claims.check(name)?)
     }
 
-    /// Removes an object, if it is there.
+    /// Removes an object, if it exists.
     pub(crate) fn remove(&self, name: &str) -> Result<()> {
         self.check(name)?;
         Ok(self.objects().remove(name)?)
     }
 
-    /// Makes a complete file of the spool an object, and removes the file.
+    /// Uploads a complete file of the spool as an object, and removes the file.
     pub(crate) fn commit(&self, file: &Path, name: &str) -> Result<()> {
         self.check(name)?;
         if name == MANIFEST_NAME {
@@ -134,7 +133,7 @@ impl Bucket {
         Disk.remove(file).map_err(|e| Error::io("remove", file, e))
     }
 
-    /// The same for the journal of a part, in the place of one that is there.
+    /// Uploads the journal of a part, replacing an earlier one.
     pub(crate) fn publish(&self, file: &Path, name: &str) -> Result<()> {
         self.check(name)?;
         self.send(file, name).map_err(to_go_on)?;
@@ -156,7 +155,7 @@ impl Bucket {
         Ok(self.objects().send(name, &mut Reader::new(open(file)?))?)
     }
 
-    /// Sends a shard, unless the very same is there.
+    /// Sends a shard, unless the store already has it.
     fn send_once(&self, file: &Path, name: &str) -> Result<()> {
         let ends = read_ends(&*open(file)?, file, HEADER_BYTES, FOOTER_BYTES)?;
         let there = || self.objects().read_ends(name, HEADER_BYTES, FOOTER_BYTES);
@@ -166,8 +165,8 @@ impl Bucket {
             _ => {}
         }
         let sent = match self.send(file, name) {
-            // An upload that is not there any more: the answer to its last request may have been
-            // lost, and the object be there.
+            // The upload no longer exists. Perhaps the answer to its last request was lost, and the
+            // object exists.
             Err(Error::Io { source, action, path }) if source.kind() == ErrorKind::NotFound => {
                 let is_there = there().is_ok_and(|there| there == ends);
                 return if is_there { Ok(()) } else { Err(Error::Io { source, action, path }) };
@@ -186,8 +185,8 @@ fn open(file: &Path) -> Result<Arc<dyn ReadAt>> {
     Disk.open(file).map_err(|e| Error::io("read", file, e))
 }
 
-/// Refuses a folder that somebody else has put in the spool's place: a folder for temporary files is
-/// everybody's.
+/// Refuses a spool folder that another user created: any user can write to a folder for temporary
+/// files.
 fn check_own(spool: &Path) -> io::Result<()> {
     let found = fs::symlink_metadata(spool)?;
     if found.is_dir() && found.uid() == rustix::process::geteuid().as_raw() {
@@ -198,7 +197,8 @@ fn check_own(spool: &Path) -> io::Result<()> {
     Err(io::Error::new(ErrorKind::PermissionDenied, hinted))
 }
 
-/// Says of a run that was taken over while it was sending an object what may have come of it.
+/// Adds the possible state of the object to the error of a run that was taken over during an
+/// upload.
 fn meanwhile(error: Error, name: &str) -> Error {
     match error {
         Error::Io { action, path, source } if source.kind() == ErrorKind::ResourceBusy => {
@@ -214,7 +214,7 @@ fn meanwhile(error: Error, name: &str) -> Error {
     }
 }
 
-/// Says what to do about an object that could not be sent.
+/// Adds the next step to the error of an object that could not be sent.
 fn to_go_on(error: Error) -> Error {
     if error.hint().is_some() {
         return error;

@@ -14,13 +14,13 @@ use shardpack_format::{DatasetId, bug};
 use shardpack_io::Holder;
 use std::fs;
 
-/// A folder into which one program will write a dataset once it has all samples.
+/// A folder reserved for a program that writes a dataset once it has all samples.
 ///
-/// [`write_dataset`](crate::write_dataset) refuses a folder that it cannot use, but only once the
-/// plan is made. For a program that makes its samples this can be hours later. A claim refuses the
-/// folder at the beginning, and holds its lock against other claims and packers. The lock ends with
-/// the process: a killed program leaves only a lock file, which locks nobody out. When a claim is
-/// dropped, it also removes the folder, if it created it and the folder is empty.
+/// [`write_dataset`](crate::write_dataset) refuses an unusable folder, but only once the plan is
+/// made. For a program that makes its samples this can be hours later. A claim refuses the folder
+/// at the beginning, and holds its lock against other claims and packers. The lock ends with the
+/// process: a killed program leaves only a lock file, which blocks no later run. A dropped claim
+/// also removes the folder, if the claim created it and it is empty.
 ///
 /// ```
 /// use shardpack_writer::Claim;
@@ -57,7 +57,7 @@ impl Claim {
         let made = !out.folder().exists();
         target.create()?;
         let lock = RunLock::take(target, None, &Holder::this_process())?;
-        // From here on, a refusal removes the folder again.
+        // From here on, a refusal removes the folder that was created.
         let claim = Self { out: out.clone(), made, lock: Some(lock) };
         let survey = Survey::take(target)?;
         survey.refuse(target, DatasetId([0; 16]), force)?;
@@ -68,7 +68,7 @@ impl Claim {
             (None, false) => "an unfinished dataset".to_owned(),
         };
         let what = format!("output folder `{}`", target.path().display());
-        // Nothing grows in a store, and there is nothing to add to before a dataset is complete.
+        // A store has no additions, and an incomplete dataset cannot get any.
         let hint = match survey.manifest {
             Some(_) if !target.is_store() => crate::prepare::replace_or_append(),
             _ => crate::prepare::replace(),
@@ -97,8 +97,8 @@ impl Claim {
         write_locked(&self.out.target(), plan, source, options, lock)
     }
 
-    /// Whether [`write_dataset`](Self::write_dataset) has begun the dataset `id` in the folder and
-    /// not finished it.
+    /// Returns true if [`write_dataset`](Self::write_dataset) has begun the dataset `id` in the
+    /// folder and not finished it.
     ///
     /// # Errors
     /// `Io`.
@@ -108,8 +108,7 @@ impl Claim {
         Ok(survey.manifest.is_none() && survey.journals.values().flatten().any(is_it))
     }
 
-    /// Removes what was written of the dataset `id`, if it was begun and not finished: for a holder
-    /// that will not continue it.
+    /// Removes the unfinished dataset `id`, for a caller that will not continue it.
     ///
     /// # Errors
     /// `Io`.

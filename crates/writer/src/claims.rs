@@ -1,11 +1,12 @@
 //! The locks of a run that writes to a store: a lock file in the spool, and a claim in the store.
 //!
-//! The lock of the spool keeps out other runs on this machine, a *claim* those on other machines: an
-//! object that is created only if its name is free, with the name of its holder and the number of
-//! its spool. It goes with the run, unless the run is killed. Whoever holds the lock of a spool knows
-//! that each claim with its number is that of a dead run. Any other claim is taken over only if the
-//! caller says so, because no clock tells a dead run from a slow one. A run looks at its claims
-//! before each object that it writes.
+//! The lock of the spool keeps out other runs on this machine; a *claim* keeps out runs on other
+//! machines. A claim is an object that is created only if its name is free. It holds the name of
+//! the run and the number of the spool, and is removed at the end of the run, unless the run is
+//! killed. A run that holds the lock of a spool knows that every claim with the number of that
+//! spool is from a dead run. Any other claim is taken over only if the caller requests it, because
+//! no clock tells a dead run from a slow one. A run checks its claims before each object that it
+//! writes.
 
 use crate::names::{LOCK_NAME, TOKEN_NAME};
 use shardpack_format::Hinted;
@@ -16,7 +17,7 @@ use std::io::{self, ErrorKind};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// More than a claim has.
+/// Upper bound of the size of a claim.
 const MAX_CLAIM_BYTES: u64 = 4096;
 
 /// The claims of one run.
@@ -28,7 +29,7 @@ pub(crate) struct Claims {
     held: Mutex<Vec<HeldClaim>>,
 }
 
-/// An object that says who writes.
+/// A claim: an object with the name of the run that writes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct HeldClaim {
     name: String,
@@ -44,7 +45,7 @@ impl Claims {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Fails if another run has taken over, before the object `name` is written.
+    /// Returns an error if another run has taken over; called before the object `name` is written.
     pub(crate) fn check(&self, name: &str) -> Result<()> {
         let held = self.held().clone();
         for claim in held {
@@ -70,7 +71,7 @@ impl Claims {
     }
 
     /// Claims `name` for a run that holds the lock `file` of the spool; `None` if another run holds
-    /// the claim. The parts share a lock, and each has a claim under the name of its own.
+    /// the claim. All parts share one lock of the spool, and each part has its own claim.
     pub(crate) fn take(
         self: &Arc<Self>,
         name: &str,
@@ -105,9 +106,9 @@ impl Claims {
         Ok(Some(lock))
     }
 
-    /// Completes the claim `name`, of which `is_new` says whether it was free: takes it over from a
-    /// dead run, and removes claims of dead runs that it excludes. False if another run holds it, or
-    /// one of those.
+    /// Completes the claim `name`: takes it over from a dead run, and removes claims of dead runs
+    /// that it excludes. `is_new` is true if the name was free. Returns false if another run holds
+    /// this claim or a claim that it excludes.
     fn complete(&self, name: &str, is_new: bool, token: &str, text: &str) -> Result<bool> {
         let is_dead = |text: &str| self.take_over || text.ends_with(&format!("(spool {token})"));
         if !is_new {
@@ -116,7 +117,8 @@ impl Claims {
                 return Ok(false);
             }
         }
-        // Only now: of two that exclude each other, at least one sees the other.
+        // Only now, after the claim is written: of two runs that exclude each other, at least one
+        // sees the other.
         let alone = self.exclude(name, is_dead);
         if !matches!(alone, Ok(true)) {
             self.objects.remove(name)?;
@@ -124,7 +126,8 @@ impl Claims {
         alone
     }
 
-    /// Removes claims of dead runs that the claim `name` excludes. False if one is not dead.
+    /// Removes claims of dead runs that the claim `name` excludes. Returns false if one of those
+    /// runs may be alive.
     fn exclude(&self, name: &str, is_dead: impl Fn(&str) -> bool) -> Result<bool> {
         for other in self.objects.names()?.iter().filter(|other| excludes(name, other)) {
             match self.read(other)? {
@@ -136,7 +139,7 @@ impl Claims {
         Ok(true)
     }
 
-    /// The number of the spool, which is made with the first lock.
+    /// Number of the spool, made with the first lock.
     fn token(&self) -> io::Result<String> {
         let path = self.spool.join(TOKEN_NAME);
         let known = || -> io::Result<String> {
@@ -147,19 +150,20 @@ impl Claims {
             Err(e) if e.kind() == ErrorKind::NotFound => {}
             other => return other,
         }
-        // The keys of a hasher are what the standard library has of chance.
+        // The only source of randomness in the standard library is the keys of its hasher.
         let token = format!("{:016x}", RandomState::new().build_hasher().finish());
-        // Parts share the spool: the first to name it is right, and the name comes whole.
+        // Parts share the spool: the first part to create the file sets the number, and the file
+        // appears with its whole content.
         let mine = self.spool.join(format!("{TOKEN_NAME}-{token}"));
         let linked = fs::write(&mine, &token).and_then(|()| {
             File::open(&mine)?.sync_all()?;
             match fs::hard_link(&mine, &path) {
-                // Some file systems have no links.
+                // Some file systems have no hard links.
                 Err(e) if e.kind() != ErrorKind::AlreadyExists => fs::rename(&mine, &path),
                 other => other,
             }
         });
-        // Gone already if it was renamed.
+        // After a rename the file no longer exists.
         let _ = fs::remove_file(&mine);
         match linked {
             Err(e) if e.kind() == ErrorKind::AlreadyExists => known(),
@@ -168,12 +172,12 @@ impl Claims {
     }
 }
 
-/// Returns whether the claim `other` excludes the claim `name`: the whole excludes every part.
+/// Returns true if the claim `other` excludes the claim `name`: a whole run excludes every part.
 fn excludes(name: &str, other: &str) -> bool {
     other != name && other.starts_with(LOCK_NAME) && (name == LOCK_NAME || other == LOCK_NAME)
 }
 
-/// A lock in the spool, and the claim in the store.
+/// A lock in the spool, and its claim in the store.
 #[derive(Debug)]
 pub(crate) struct StoreLock {
     claims: Arc<Claims>,
@@ -185,11 +189,11 @@ pub(crate) struct StoreLock {
 /// State of a claim of this run.
 #[derive(Debug)]
 enum ClaimState {
-    /// It is there, with this text, unless another run has taken over.
+    /// The claim exists with this text, unless another run has taken over.
     Held(String),
-    /// Another run has it.
+    /// Another run holds the claim.
     Refused,
-    /// Perhaps it is there: the store did not say. Or this lock needs none.
+    /// The claim may exist, because the store gave no answer; or this lock needs no claim.
     Unknown,
 }
 
@@ -212,8 +216,8 @@ impl Drop for StoreLock {
                 other => other.is_ok(),
             },
         };
-        // The number goes while the lock is held, the folder once it is empty. A claim that could not
-        // be removed is taken over by the next run, if that has the number.
+        // The number is removed while the lock is held, and the folder once it is empty. If a claim
+        // could not be removed, the next run with this spool number takes it over.
         let ours = [TOKEN_NAME, LOCK_NAME, name];
         let is_ours = |names: Vec<String>| names.iter().all(|name| ours.contains(&name.as_str()));
         if is_free && Disk.names(spool).is_ok_and(is_ours) {

@@ -12,7 +12,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// Messages to the commit thread.
 pub(crate) enum CommitMessage {
-    /// Sync the part of a shard that is written so far, so that little is left to do at its end.
+    /// Sync the bytes of a shard that are written so far, so that little is left to sync at its
+    /// end.
     Ahead { number: u32, temporary: PathBuf, file: Arc<dyn GrowingFile> },
     /// A shard is complete.
     Shard(Box<Finished>),
@@ -20,7 +21,7 @@ pub(crate) enum CommitMessage {
 
 /// A shard that is complete under its temporary name.
 pub(crate) struct Finished {
-    /// Its temporary name.
+    /// Temporary file name.
     pub(crate) temporary: String,
     pub(crate) file: Arc<dyn GrowingFile>,
     /// The digest, once the hash thread has finished.
@@ -40,8 +41,8 @@ pub(crate) struct Committer<'a, T> {
 }
 
 impl<T> Committer<'_, T> {
-    /// Works until the writer is gone. After a failure, or when the run has stopped, it only
-    /// removes temporary files.
+    /// Runs until the writer ends. After a failure, or when the run has stopped, it only removes
+    /// temporary files.
     pub(crate) fn run(&self, messages: &Receiver<CommitMessage>) {
         for message in messages {
             let result = match message {
@@ -89,7 +90,7 @@ impl<T> Committer<'_, T> {
 
     fn discard(&self, finished: Finished) {
         drop(finished.file);
-        // If it cannot be removed now, the next run removes it.
+        // If the removal fails, the next run removes the file.
         let _ = self.target.remove_scratch(&finished.temporary);
     }
 }

@@ -1,7 +1,7 @@
-//! Older generations deleted, and with them the bytes of what was removed (spec §3.5).
+//! Deletes older generations, and with them the bytes of removed samples (spec §3.5).
 //!
-//! What goes is found by the headers of the shards, not by the older manifests alone: those go first,
-//! and a run that is killed behind them must not leave shards that nobody knows any more.
+//! The headers of the shards decide what is deleted, not the older manifests alone. Those manifests
+//! are deleted first, and after a kill at that moment the shards must still be found.
 
 use crate::error::{Error, Result};
 use crate::folder::{Survey, check_shard};
@@ -12,26 +12,26 @@ use shardpack_format::{
 };
 use std::collections::{BTreeMap, HashSet};
 
-/// What [`Growth::compact`] removed.
+/// The files that [`Growth::compact`] removed.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Compacted {
-    /// Older generations, which cannot be opened any more.
+    /// Deleted generations, which can no longer be opened.
     pub generations: Vec<u32>,
-    /// Shards that the newest generation does not have.
+    /// Deleted shards: the newest generation does not use them.
     pub shards: Vec<String>,
-    /// Bytes of those.
+    /// Bytes of the deleted shards.
     pub bytes: u64,
 }
 
 impl Growth<'_> {
-    /// Removes all older generations, and the shards of the dataset that the newest does not have.
-    /// The newest one must be in place, whole; nothing is removed before that is checked.
+    /// Removes all older generations, and the shards of the dataset that the newest generation does
+    /// not use. First checks that the newest generation is in place and whole.
     ///
     /// # Errors
-    /// `Refused` if an addition or a removal was begun and not finished: it may hold the same
-    /// samples; if a file cannot be told to be of an older generation, or is of a later one;
-    /// `Damaged` if a shard of the newest generation is missing; `Io`.
+    /// `Refused` if an addition or a removal is unfinished, because it may use the same samples, or
+    /// if a file is of a later generation or its generation cannot be determined; `Damaged` if a
+    /// shard of the newest generation is missing; `Io`.
     pub fn compact(&self) -> Result<Compacted> {
         let (target, next) = (&self.target, self.target.below(NEXT));
         if !next.names_if_there()?.is_empty() && Survey::take(&next)?.is_begun() {
@@ -47,7 +47,7 @@ impl Growth<'_> {
         let names = target.names()?;
         let older = self.older(&names)?;
         let leaving = self.leaving(&names, older.values())?;
-        // The manifests first: what they list must be there as long as they are.
+        // The manifests first: as long as a manifest exists, its shards must exist.
         older.keys().try_for_each(|(_, name)| target.remove(name))?;
         target.sync()?;
         leaving.keys().try_for_each(|name| target.remove(name))?;
@@ -60,7 +60,7 @@ impl Growth<'_> {
         })
     }
 
-    /// The manifests of the older generations, by number and file name.
+    /// Manifests of the older generations, by number and file name.
     fn older(&self, names: &[String]) -> Result<BTreeMap<(u32, String), Manifest>> {
         let own = self.manifest.generation();
         let mut older = BTreeMap::new();
@@ -88,7 +88,7 @@ impl Growth<'_> {
         Ok(older)
     }
 
-    /// The shards of the dataset that the newest generation does not have, with their sizes.
+    /// Shards of the dataset that the newest generation does not use, with their sizes.
     fn leaving<'a>(
         &self,
         names: &[String],
@@ -104,7 +104,7 @@ impl Growth<'_> {
                 continue;
             }
             let ends = match self.target.read_ends(name, HEADER_BYTES, FOOTER_BYTES) {
-                // Something else under a name of ours: a folder, a link.
+                // A folder or a link that has the name of a shard.
                 Err(_) if !is_listed => continue,
                 other => other?,
             };
@@ -114,7 +114,7 @@ impl Growth<'_> {
             let is_own = |identity: &Identity| identity.dataset_id == self.manifest.dataset_id;
             match identity {
                 Some(identity) if is_own(&identity) => self.refuse_later(name, is_listed, written_for, &identity)?,
-                // Of another dataset: not ours to remove.
+                // A shard of another dataset is not removed.
                 Some(_) => continue,
                 None if is_listed => return Err(self.unknown(name, self.manifest.dataset_id)),
                 None => continue,
@@ -124,8 +124,8 @@ impl Growth<'_> {
         Ok(leaving)
     }
 
-    /// Refuses a shard that no manifest lists and that may be of a later generation: then the newest
-    /// manifest is not the newest.
+    /// Refuses an unlisted shard that may be of a later generation. If it is, the manifest at hand
+    /// is not the newest.
     fn refuse_later(&self, name: &str, is_listed: bool, written_for: Option<u32>, identity: &Identity) -> Result<()> {
         let own = self.manifest.generation();
         let count = self.manifest.shards.len() as u64;

@@ -1,4 +1,4 @@
-//! What can go wrong while packing.
+//! Errors of packing.
 
 use crate::unfinished::Unfinished;
 use shardpack_format::{ErrorKind, Explain, Hint, Hinted, Setting, SystemError, visible_path};
@@ -6,26 +6,26 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Result of this crate.
+/// Result type of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// An error of the packer's engine.
 ///
 /// Families: `Io` and `NoSpace` (the environment), `Format` and `Damaged` (bytes of a dataset),
-/// `Usage` (the caller), `Refused` and `Unfinished` (what stands in the folder), `Limit` (policy),
+/// `Usage` (the caller), `Refused` and `Unfinished` (content of the folder), `Limit` (policy),
 /// `Source` (an error of the caller's [`SampleSource`](crate::SampleSource)), `Internal` (a defect
 /// of this crate), and two reasons for not running at all: `Locked` and `Cancelled`.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The operating system refused.
+    /// An operation of the operating system failed.
     #[error("cannot {action} `{}`: {source}", visible_path(path))]
     Io {
-        /// What was tried, as a verb.
+        /// Failed operation, as a verb.
         action: &'static str,
         /// The file or folder.
         path: PathBuf,
-        /// Its answer.
+        /// Error of the operating system.
         source: io::Error,
     },
     /// The disk, or the user's quota, is full.
@@ -38,53 +38,54 @@ pub enum Error {
         path: PathBuf,
         /// Estimated size of the shards that are not finished.
         needed_bytes: u64,
-        /// Free bytes of the file system after the temporary file is removed, if the system tells.
+        /// Free bytes of the file system after the temporary file is removed, if the system reports
+        /// them.
         free_bytes: Option<u64>,
-        /// The system's answer.
+        /// Error of the operating system.
         source: io::Error,
     },
     /// Bytes of an existing dataset, or of a record, break the specification.
     #[error(transparent)]
     Format(shardpack_format::Error),
-    /// There is a complete dataset, but its manifest or one of its shards is damaged.
+    /// A complete dataset has a damaged manifest or shard.
     #[error("{source}")]
     Damaged {
-        /// What is wrong, and in which file.
+        /// The damage, with the name of the file.
         source: shardpack_format::Error,
     },
-    /// The caller asked for something that cannot be done.
+    /// The caller requested something impossible.
     #[error("{what}: expected {expected}, found {found}")]
     Usage {
         /// The argument, or the folder.
         what: String,
-        /// What it may be.
+        /// Permitted values.
         expected: String,
-        /// What it was.
+        /// Value of the caller.
         found: String,
-        /// A next step, or empty.
+        /// Next step; may be empty.
         hint: Hint,
     },
-    /// The folder holds something that this run must not touch or cannot go on with.
+    /// The folder has content that this run must not change or cannot continue.
     #[error("{what}")]
     Refused {
-        /// The folder, and what is in it.
+        /// The folder and its content.
         what: String,
-        /// A next step, or empty.
+        /// Next step; may be empty.
         hint: Hint,
     },
-    /// More than the limits of this crate or the format allow.
+    /// A quantity exceeds a limit of this crate or of the format.
     #[error("{what} is over the limit: {found} > {limit}")]
     Limit {
-        /// The quantity.
+        /// Name of the quantity.
         what: String,
-        /// The limit.
+        /// Largest permitted value.
         limit: u64,
-        /// What was requested.
+        /// Requested value.
         found: u64,
-        /// A next step, or empty.
+        /// Next step; may be empty.
         hint: Hint,
     },
-    /// The source could not give a sample.
+    /// The source could not provide a sample.
     #[error("sample `{}`: {source}", key.escape_debug())]
     Source {
         /// Key of the sample.
@@ -106,9 +107,9 @@ pub enum Error {
     Locked {
         /// The lock file.
         path: PathBuf,
-        /// Process, host and start time of the holder, as it wrote them.
+        /// Process, host and start time of the holder, as in the lock file.
         holder: String,
-        /// A next step.
+        /// Next step.
         hint: Hint,
     },
 }
@@ -136,14 +137,14 @@ pub(crate) fn samples(count: u64) -> String {
     format!("{count} sample{}", if count == 1 { "" } else { "s" })
 }
 
-/// How to lose what is there, behind another way.
+/// Hint to replace the existing dataset, after another hint.
 pub(crate) fn start_over(other: impl Into<std::borrow::Cow<'static, str>>) -> Hint {
     Hint::new(other).and([Setting::on("force")]).then(", without ").and([Setting::named("part")]).then(", starts over")
 }
 
 impl Error {
-    /// What to do next. It is no part of the text: who shows it says how options are spelled
-    /// ([`Hint::told`]).
+    /// Next step. It is not part of the error text, because the command and the Python package
+    /// spell options differently ([`Hint::told`]).
     #[must_use]
     pub fn hint(&self) -> Option<Hint> {
         let hint = match self {
@@ -190,7 +191,7 @@ impl Error {
         Self::Internal(shardpack_format::Error::internal(what, expected, found))
     }
 
-    /// Turns "disk full" into [`Error::NoSpace`], which says how much is missing.
+    /// Turns "disk full" into [`Error::NoSpace`], which tells the needed and the free bytes.
     pub(crate) fn with_space(self, needed_bytes: u64, free_bytes: impl FnOnce() -> Option<u64>) -> Self {
         use io::ErrorKind::{QuotaExceeded, StorageFull};
         match self {

@@ -1,4 +1,4 @@
-//! What is in the output folder, and who wrote it. Only files that this crate wrote may be replaced
+//! Content of the output folder, and who wrote it. Only files that this crate wrote may be replaced
 //! or removed.
 
 use crate::error::{Error, Result, start_over};
@@ -15,10 +15,10 @@ use shardpack_format::{
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 
-/// Shards of a store that are checked at a time.
+/// Number of shards of a store that are checked in parallel.
 const CHECKED_AT_A_TIME: usize = 32;
 
-/// Marks a manifest of ours that can no longer be read.
+/// Identifies a manifest of this format that can no longer be parsed.
 const MANIFEST_MARK: &[u8] = b"\"format\": \"shardpack\"";
 
 #[derive(Debug)]
@@ -27,39 +27,39 @@ struct Unreadable {
     is_marked: bool,
 }
 
-/// Who wrote a file with the name of a shard.
+/// Origin of a file with the name of a shard.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Owner {
-    /// It belongs to the dataset to be written, or to one that a manifest or journal in the folder
-    /// describes.
+    /// A shard of the dataset to be written, or of a dataset that a manifest or journal in the
+    /// folder describes.
     Known,
-    /// This crate wrote it, for a dataset that nothing in the folder describes.
+    /// A shard that this crate wrote, for a dataset without manifest or journal in the folder.
     Ours,
     Foreign,
 }
 
-/// The content of an output folder.
+/// Content of an output folder.
 #[derive(Debug, Default)]
 pub(crate) struct Survey {
     pub(crate) manifest: Option<Manifest>,
-    /// A file in the manifest's place that is not a manifest, or is too damaged to be one.
+    /// A file with the manifest's name that cannot be read as a manifest.
     unreadable: Option<Unreadable>,
     retired: Option<Manifest>,
-    /// Whether an earlier `force` was interrupted while it removed the old dataset.
+    /// True if an earlier `force` was interrupted while it removed the old dataset.
     pub(crate) is_being_removed: bool,
     is_set_aside: bool,
-    /// Journals by file name; `None` for one without a whole first line.
+    /// Journals by file name; `None` for a journal without a whole first line.
     pub(crate) journals: BTreeMap<String, Option<Journal>>,
     /// Manifests of generations, by file name.
     generations: BTreeMap<String, Manifest>,
     /// Files with the name of a shard.
     shards: Vec<u32>,
-    /// Files with the name of a shard that a later generation has written anew.
+    /// Files with the name of a shard that a later generation has rewritten.
     written_anew: Vec<String>,
     /// Files with names that only this crate uses.
     temporaries: Vec<String>,
-    /// Files from others. Names that begin with a dot are not counted: file systems and desktops
-    /// leave such files in any folder.
+    /// Files of other programs. Names that begin with a dot do not count: file systems and desktops
+    /// create such files in any folder.
     foreign: Vec<String>,
 }
 
@@ -97,14 +97,14 @@ impl Survey {
                 survey.foreign.push(name);
             }
         }
-        // Somebody has put the manifest back, or rebuilt it, since.
+        // The user has restored or rebuilt the manifest since.
         survey.is_being_removed &= survey.manifest.is_none();
         Ok(survey)
     }
 
     /// Refuses a folder with files that are not ours. Unless `force` will remove our files, also
-    /// refuses remains of a dataset that might not be the one with this `id`: a damaged manifest,
-    /// shards without a manifest.
+    /// refuses remains of a dataset that might have another `id`: a damaged manifest, or shards
+    /// without a manifest.
     pub(crate) fn refuse(&self, target: &Target<'_>, id: DatasetId, force: bool) -> Result<()> {
         let owners: Vec<_> = self.owners(target, Some(id)).collect();
         let of = |owner| owners.iter().filter(move |(_, o)| *o == owner).map(|(number, _)| shard_name(*number));
@@ -149,12 +149,12 @@ impl Survey {
         Ok(())
     }
 
-    /// Whether there is a file with the name of a shard.
+    /// Returns true if a file has the name of a shard.
     pub(crate) fn has_shards(&self) -> bool {
         !self.shards.is_empty()
     }
 
-    /// Whether there is anything of a run: a journal, shards, or files that were being written.
+    /// Returns true if the folder has files of a run: a journal, shards or temporary files.
     pub(crate) fn is_begun(&self) -> bool {
         !self.journals.is_empty() || !self.shards.is_empty() || !self.temporaries.is_empty()
     }
@@ -167,9 +167,9 @@ impl Survey {
         }
     }
 
-    /// Removes all our files, so that a run can start over. The manifest goes first, so that nobody
-    /// takes the rest for a dataset. The files that tell which files are ours go last, so that an
-    /// interrupted removal can be finished.
+    /// Removes all our files, so that a run can start over. The manifest is removed first, so that
+    /// the rest is not taken for a dataset. The files that identify our files are removed last, so
+    /// that an interrupted removal can be finished.
     pub(crate) fn remove_all(&self, target: &Target<'_>) -> Result<()> {
         let owners: Vec<_> = self.owners(target, None).collect();
         if self.manifest.is_some() || self.unreadable.is_some() {
@@ -197,7 +197,7 @@ impl Survey {
     }
 
     /// Removes the shards of a part that starts over, but no shard that another part has replaced
-    /// since. The part's journal stays until it is replaced, because it tells whose the rest is.
+    /// since. The part's journal stays until it is replaced, because it identifies the other files.
     pub(crate) fn remove_part(&self, target: &Target<'_>, begun: &Journal) -> Result<()> {
         let Some(part) = begun.head.part else { return Ok(()) };
         let range = part.shards(begun.head.shards()?);
@@ -224,7 +224,7 @@ impl Survey {
         self.journals.keys().try_for_each(|name| target.remove_journal(name))
     }
 
-    /// Who wrote the files with the name of a shard, if `id` is ours.
+    /// Origins of the files with the name of a shard, if `id` is ours.
     fn owners(&self, target: &Target<'_>, id: Option<DatasetId>) -> impl Iterator<Item = (u32, Owner)> {
         let ids = self.own_ids(id);
         self.shards.iter().map(move |&number| {
@@ -238,14 +238,14 @@ impl Survey {
             if identity.is_ok_and(|i| i.shard_number == number && ids.contains(&i.dataset_id)) {
                 return (number, Owner::Known);
             }
-            // From a later version, renumbered, or damaged at one end.
+            // A shard of a later version, a renumbered shard, or a shard damaged at one end.
             let ours =
                 ends.head.starts_with(&HEADER_MAGIC) || Footer::parse(&ends.tail, ends.bytes, &Limits::none()).is_ok();
             (number, if ours { Owner::Ours } else { Owner::Foreign })
         })
     }
 
-    /// Whether a shard that was written anew is one of a dataset that the folder describes.
+    /// Returns true if a rewritten shard belongs to a dataset that the folder describes.
     fn is_own(&self, target: &Target<'_>, name: &str) -> bool {
         let Ok(ends) = target.read_ends(name, HEADER_BYTES, 0) else { return false };
         Identity::parse_header(&ends.head).is_ok_and(|identity| self.own_ids(None).contains(&identity.dataset_id))
@@ -266,10 +266,10 @@ impl Survey {
     }
 }
 
-/// Removes what an addition or a removal has made so far, and the folder unless others have files in
-/// it.
+/// Removes the files of an unfinished addition or removal, and their folder unless it has other
+/// files.
 pub(crate) fn remove_next(target: &Target<'_>) -> Result<()> {
-    // Nothing grows in a store.
+    // A dataset in a store has no later generations.
     let next = target.below(NEXT);
     if target.is_store() || next.names_if_there()?.is_empty() {
         return Ok(());
@@ -278,7 +278,7 @@ pub(crate) fn remove_next(target: &Target<'_>) -> Result<()> {
     next.remove_folder_if_empty()
 }
 
-/// The manifest in the file `name`, or the reason why it is none.
+/// The manifest in the file `name`, or the reason why it cannot be read.
 fn read_manifest(target: &Target<'_>, name: &str, bytes: Vec<u8>) -> std::result::Result<Manifest, Unreadable> {
     Manifest::parse(&bytes, &Limits::default()).map_err(|e| Unreadable {
         error: e.in_file(target.file(name).display().to_string()),
@@ -286,21 +286,21 @@ fn read_manifest(target: &Target<'_>, name: &str, bytes: Vec<u8>) -> std::result
     })
 }
 
-/// Some names, for a message.
+/// The first names, for a message.
 fn list(names: &[String]) -> String {
     let shown: Vec<String> = names.iter().take(3).map(|n| format!("`{}`", n.escape_debug())).collect();
     let more = if names.len() > 3 { format!(" and {} more", names.len() - 3) } else { String::new() };
     format!("{}{more}", shown.join(", "))
 }
 
-/// The content of a shard's header, if it is whole.
+/// Content of a shard's header, if the header is whole.
 fn identity(target: &Target<'_>, number: u32) -> Option<Identity> {
     let ends = target.read_ends(&shard_name(number), HEADER_BYTES, 0).ok()?;
     Identity::parse_header(&ends.head).ok()
 }
 
 /// Compares a finished shard with its journal entry by two small reads: size, header, and every
-/// byte of the footer. `Ok(Err)` tells what is wrong with it.
+/// byte of the footer. `Ok(Err)` describes the difference.
 pub(crate) fn check_shard(
     target: &Target<'_>,
     id: DatasetId,
@@ -337,7 +337,7 @@ pub(crate) fn check_shard(
     Ok(check().map_err(format))
 }
 
-/// The entries of a journal whose shards really exist.
+/// Entries of a journal whose shards exist.
 pub(crate) fn keep_present(
     target: &Target<'_>,
     id: DatasetId,
@@ -351,8 +351,8 @@ pub(crate) fn keep_present(
     Ok(entries.into_iter().filter(|(number, _)| whole.contains(number)).collect())
 }
 
-/// As [`check_shard`], for each of these in their order. In a store many are asked for at a time: one
-/// after the other, each would wait for the network.
+/// Checks several shards with [`check_shard`]; the results are in the same order. Shards of a store
+/// are checked in parallel, because each check waits for the network.
 pub(crate) fn check_shards(
     target: &Target<'_>,
     id: DatasetId,

@@ -1,8 +1,8 @@
 //! The gate between the encoding threads and the writer. It hands out the samples in plan order,
 //! admits only as many as the memory budget allows, and returns the results in plan order.
 //!
-//! There is no deadlock. Samples are admitted strictly in order, so the sample that the writer
-//! waits for is always in. And one sample, whatever its size, is always admitted if none is in.
+//! There is no deadlock: samples are admitted strictly in order, so the sample that the writer
+//! waits for is always admitted. If no sample is admitted, the next one is, whatever its size.
 
 use crate::error::Error;
 use crate::source::Encoded;
@@ -10,8 +10,8 @@ use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// Samples may run ahead of the writer in any number as long as they hold no more than this. It is
-/// enough to hide a slow sample among small ones, and small compared to the budget.
+/// Samples may run ahead of the writer in any number as long as they hold at most this many bytes.
+/// It is enough to hide a slow sample among small ones, and small compared to the budget.
 const LOOKAHEAD_BYTES: u64 = 64 << 20;
 /// Limit for tiny samples, whose bookkeeping takes more memory than their bytes.
 const LOOKAHEAD_SAMPLES: u64 = 8192;
@@ -24,11 +24,11 @@ pub(crate) struct SampleResult<T> {
     pub(crate) charge: u64,
 }
 
-/// Why a run stops early.
+/// Reason for an early stop of a run.
 #[derive(Debug)]
 pub(crate) enum StopReason {
     Fatal(Error),
-    /// A shard could not be synced. It may be tried again from the start.
+    /// A shard could not be synced. It may be written once more from the start.
     Sync {
         shard: u32,
         error: Error,
@@ -45,7 +45,7 @@ impl From<Error> for StopReason {
 #[derive(Debug)]
 pub(crate) struct Stopped;
 
-/// A place in the order of the run.
+/// Position of a sample in the order of the run.
 pub(crate) struct Admitted {
     slot: u64,
     charge: u64,
@@ -114,7 +114,7 @@ impl<T> Gate<T> {
         state.in_flight == 0 || (few && state.in_flight < LOOKAHEAD_SAMPLES && with_it <= self.budget_bytes)
     }
 
-    /// Delivers a result. From here on only the bytes of its record are charged for the sample.
+    /// Delivers a result. From now on the sample is charged only for the bytes of its record.
     pub(crate) fn put(&self, place: &Admitted, sample: u64, key: String, result: Result<Encoded<T>, Error>) {
         let charge = match &result {
             Ok(Encoded::Record(encoded)) => encoded.record.capacity() as u64,
@@ -126,7 +126,7 @@ impl<T> Gate<T> {
         let waiting = state.window.len();
         match offset.and_then(|offset| state.window.get_mut(offset)) {
             Some(entry @ None) => *entry = Some(SampleResult { sample, key, result, charge }),
-            // Without its result the writer would wait for ever.
+            // Without this result the writer would wait forever.
             _ => {
                 drop(state);
                 let found = format!("slot {offset:?} of {waiting}");
@@ -142,7 +142,7 @@ impl<T> Gate<T> {
     }
 
     /// Moves all results that are next in order into `run`. If there is none, waits for at most
-    /// `patience`. False if the run has stopped.
+    /// `patience`. Returns false if the run has stopped.
     pub(crate) fn take_ready(&self, run: &mut VecDeque<SampleResult<T>>, patience: Duration) -> bool {
         let mut state = self.lock();
         if !state.stopped && !matches!(state.window.front(), Some(Some(_))) {
@@ -177,7 +177,7 @@ impl<T> Gate<T> {
         self.stop();
     }
 
-    /// Passes a value on, or stops the run.
+    /// Returns a value, or stops the run.
     pub(crate) fn check<V, E: Into<StopReason>>(&self, result: Result<V, E>) -> Result<V, Stopped> {
         result.map_err(|e| {
             self.fail(e.into());

@@ -1,10 +1,10 @@
-//! Generations: a dataset that gets more samples, or loses some, without a byte of it changing.
+//! Generations: adds samples to a dataset, or removes some, without changing existing bytes.
 //!
-//! What is new is written into a folder of its own inside the dataset's, with a journal, like any
-//! dataset. Then the manifest of the next generation is put there: from that moment the generation
-//! is sure to come. The shards are moved beside the others, the old manifest is kept under the name
-//! of its generation, and the new one takes its place (spec §3.5). Each step can be done twice, and
-//! whoever comes next does those that are missing.
+//! New shards are written with a journal, like any dataset, into a separate folder inside the
+//! dataset's folder. Then the manifest of the next generation is written there: from that moment
+//! the generation is sure to come. The shards are moved next to the existing ones, the old manifest
+//! is renamed after its generation, and the new manifest takes its place (spec §3.5). Each step can
+//! be repeated, and the next run does the missing steps.
 
 use crate::error::{Error, Result};
 use crate::folder::{Survey, check_shard};
@@ -30,7 +30,7 @@ use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-/// A dataset that is about to get its next generation. Holds the folder's lock.
+/// A dataset that is about to get its next generation. Holds the lock of the folder.
 ///
 /// ```
 /// use shardpack_writer::Growth;
@@ -43,8 +43,8 @@ pub struct Growth<'a> {
     pub(crate) target: Target<'a>,
     lock: RunLock,
     pub(crate) manifest: Manifest,
-    /// What [`write`](Self::write) has made, from when the generation may be ready: putting it in place
-    /// can fail, and then the same call ends it.
+    /// The generation that [`write`](Self::write) has prepared and may have to put in place again:
+    /// if that step fails, the same call repeats it.
     ready: Mutex<Option<(JournalHead, Report)>>,
 }
 
@@ -54,9 +54,9 @@ impl std::fmt::Debug for Growth<'_> {
     }
 }
 
-/// The samples that stay, and what is said of all of them.
+/// The remaining samples, and the figures of all samples.
 pub struct Next<'a, T> {
-    /// Figures of the shards that stay as they are, by number.
+    /// Figures of the unchanged shards, by number.
     pub kept: BTreeMap<u32, T>,
     /// The figures of all samples, as the manifest holds them.
     pub fidelity: &'a dyn Fn(&T) -> Map<String, Value>,
@@ -69,12 +69,13 @@ impl<T> std::fmt::Debug for Next<'_, T> {
 }
 
 impl Growth<'static> {
-    /// Takes the dataset in the folder `out`. A generation that an interrupted run had ready is put
-    /// in place first.
+    /// Opens the dataset in the folder `out`. First puts a generation in place that an interrupted
+    /// run had ready.
     ///
     /// # Errors
     /// `Usage` if there is no dataset; `Locked` if another program is writing to it; `Damaged` if
-    /// its manifest is; `Refused` if what an interrupted run left belongs to another dataset; `Io`.
+    /// its manifest is damaged; `Refused` if the remains of an interrupted run belong to another
+    /// dataset; `Io`.
     pub fn take(out: &Path) -> Result<Self> {
         Self::take_on(Target::folder(&Disk, out))
     }
@@ -105,15 +106,15 @@ impl<'a> Growth<'a> {
         &self.manifest
     }
 
-    /// A report of the dataset as it is.
+    /// Reports the dataset as it is.
     ///
     /// # Errors
-    /// `Damaged` if a shard is missing or is not the manifest's; `Io`.
+    /// `Damaged` if a shard is missing or differs from the manifest; `Io`.
     pub fn unchanged(&self) -> Result<Report> {
         already_complete(&self.target, &self.manifest, Instant::now())
     }
 
-    /// The number of the next generation: one that never was.
+    /// Number of the next generation, which no earlier generation had.
     ///
     /// # Errors
     /// `Io`.
@@ -130,12 +131,12 @@ impl<'a> Growth<'a> {
     }
 
     /// Writes the shards of `plan` (of [`Plan::behind`] or [`Plan::anew`]), and with them the next
-    /// generation. A run that is interrupted leaves the dataset as it was; the same call goes on. If all
-    /// was written and could not be put in place, the same call does that.
+    /// generation. An interrupted run leaves the dataset unchanged, and the same call continues it.
+    /// If all shards were written but not put in place, the same call puts them in place.
     ///
     /// # Errors
-    /// As [`write_dataset`](crate::write_dataset); `Refused` if an earlier call with another plan has put
-    /// a generation in place: this one counts on the dataset as it was.
+    /// As [`write_dataset`](crate::write_dataset); `Refused` if an earlier call with another plan
+    /// has put a generation in place, because this plan is for the dataset before it.
     pub fn write<S: SampleSource>(
         &self,
         plan: &Plan,
@@ -176,20 +177,21 @@ impl<'a> Growth<'a> {
         let manifest = self.manifest_of(generation, plan, &entries, next)?;
         let encoded = manifest.encode()?;
         let report = report(Outcome::Complete, plan.dataset_id(), &entries, reused, manifest.fidelity, started);
-        // An error does not tell whether the manifest is there.
+        // After an error the manifest may or may not exist.
         *self.ready() = Some((head, report.clone()));
         folder.replace(MANIFEST_NAME, &encoded)?;
         settle(&self.target)?;
         Ok(self.noted(report))
     }
 
-    /// Puts the generation in place that an earlier call had ready. `None` if there was none.
+    /// Puts the generation in place that an earlier call has prepared. Returns `None` if there is
+    /// none.
     fn end(&self, head: &JournalHead) -> Result<Option<Report>> {
         let ready = self.ready();
         let Some((written, report)) = &*ready else { return Ok(None) };
         settle(&self.target)?;
         let (now, _) = read_manifest(&self.target, MANIFEST_NAME)?;
-        // Whoever holds the lock has moved it.
+        // This run holds the lock, so `settle` has put a ready generation in place.
         if now.generation() == self.manifest.generation() {
             return Ok(None);
         }
@@ -228,8 +230,9 @@ impl<'a> Growth<'a> {
             match (entries.get(&number), self.manifest.shards.get(place), next.kept.remove(&number)) {
                 (Some(entry), ..) => {
                     let mut file = entry.file.clone();
-                    // The name of a shard that is written anew may have been compacted away. It
-                    // stays what it was: nobody who has the old shard shall take this one for it.
+                    // A rewritten shard gets a name with the generation, even if compacting has
+                    // freed its former name: a reader with the old shard must not take the new
+                    // shard for it.
                     if place < self.manifest.shards.len() || taken.contains(&file.name) {
                         file.name = shard_name_of(number, generation);
                     }
@@ -252,7 +255,7 @@ impl<'a> Growth<'a> {
     }
 }
 
-/// That an addition or a removal was not finished.
+/// Message about an unfinished addition or removal.
 pub(crate) fn interrupted(out: &Path) -> String {
     format!("`{}` holds what an interrupted addition or removal has made so far", out.display())
 }
@@ -272,7 +275,7 @@ pub(crate) fn read_manifest(target: &Target<'_>, name: &str) -> Result<(Manifest
     Ok((manifest, bytes))
 }
 
-/// Puts the generation in place whose manifest an interrupted run has left.
+/// Puts the generation in place whose manifest an interrupted run has written.
 pub(crate) fn settle(target: &Target<'_>) -> Result<()> {
     let folder = target.below(NEXT);
     let there = folder.names_if_there()?;
@@ -308,15 +311,16 @@ pub(crate) fn settle(target: &Target<'_>) -> Result<()> {
     let survey = Survey::take(&folder)?;
     survey.remove_temporaries(&folder)?;
     survey.remove_journals(&folder)?;
-    // A journal that outlived the manifest would look like a run that was begun.
+    // A journal without its manifest would look like an unfinished run.
     folder.sync()?;
     folder.remove(MANIFEST_NAME)?;
-    // What a desktop or a file system left in it does not keep the generation from being there.
+    // Files of a desktop or a file system may stay in the folder; the generation is in place
+    // anyway.
     folder.remove_folder_if_empty()?;
     target.sync()
 }
 
-/// Refuses a file that is not ours under the name that the manifest `now` is to keep.
+/// Refuses to overwrite a file that is not ours and has the name that the manifest `now` gets.
 fn refuse_foreign(target: &Target<'_>, now: &Manifest) -> Result<()> {
     let (name, generation) = (generation_name(now.generation()), now.generation());
     if !target.names()?.contains(&name) {

@@ -1,10 +1,10 @@
-//! The journal of a run: which shards are finished. It lives in the output folder until the
-//! manifest is written.
+//! The journal of a run: its finished shards. It lives in the output folder until the manifest is
+//! written.
 //!
 //! JSON lines. Each begins with `{"crc32":"xxxxxxxx",`, the CRC32 of the rest of the line. The
-//! first line tells what is being packed. Each other line names a finished shard, with everything
-//! that the manifest will need. The journal ends at a torn or damaged line: what that line and
-//! later ones list is packed again.
+//! first line describes the run. Each other line names a finished shard, with everything that the
+//! manifest will need. The journal ends at a torn or damaged line: the shards in that line and in
+//! later ones are packed again.
 
 use crate::error::{Error, Result};
 use crate::names::{journal_name, journal_temporary};
@@ -24,11 +24,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// More than the journal of a million shards.
 const MAX_BYTES: u64 = 4 << 30;
-/// Longest line. The first holds the metadata, the others what was skipped of a shard.
+/// Longest line. The first line holds the metadata, the others the skipped samples of a shard.
 const MAX_LINE_BYTES: u64 = 128 << 20;
 
-/// The first line: everything that must be the same for a run to continue. In all parts everything
-/// except the modification times must be the same.
+/// The first line: everything that must be equal for a run to continue. All parts must have equal
+/// heads, except for the modification times.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct JournalHead {
@@ -58,7 +58,7 @@ pub(crate) struct JournalEntry {
 }
 
 impl JournalEntry {
-    /// The shard's number, and what the manifest will say of it.
+    /// The shard's number and its entry in the manifest.
     pub(crate) const fn shard(&self) -> (u32, &ShardEntry) {
         (self.number, &self.file)
     }
@@ -86,7 +86,7 @@ impl JournalHead {
         }
     }
 
-    /// Whether the samples are there only as long as the program runs that gave them.
+    /// Returns true if the samples come from a running program and are lost when it ends.
     pub(crate) fn is_of_program(&self) -> bool {
         self.mtimes == hex(&OF_PROGRAM)
     }
@@ -111,8 +111,8 @@ impl JournalHead {
             .or_else(|| differ("dataset id", &self.dataset_id, &other.dataset_id))
     }
 
-    /// The same for a run that continues where `begun` stopped. Then the sources must not have been
-    /// touched in between either.
+    /// The first difference to the interrupted run `begun`, including the modification times: the
+    /// sources must be unchanged since.
     pub(crate) fn difference_on_resume(&self, begun: &Self) -> Option<Difference> {
         let times = || Difference { what: "modification times of the sources".into(), values: None };
         self.difference(begun).or_else(|| (self.mtimes != begun.mtimes).then(times))
@@ -123,11 +123,11 @@ impl JournalHead {
     }
 }
 
-/// The first option that differs between two recipes. What a packer found out by looking at the
-/// samples is no option.
+/// The first option that differs between two recipes. Values that the packer measured on the
+/// samples are not options.
 pub(crate) fn recipe_difference(mut a: &Recipe, mut b: &Recipe) -> Option<Difference> {
     let mut name = differing(a, b)?;
-    // Options that belong together are a group of their own.
+    // Related options form a group.
     while let (Some(inner_a), Some(inner_b)) = (group(a.get(name)), group(b.get(name)))
         && let Some(inner) = differing(inner_a, inner_b)
     {
@@ -137,7 +137,7 @@ pub(crate) fn recipe_difference(mut a: &Recipe, mut b: &Recipe) -> Option<Differ
     Some(Difference { what: format!("option `{name}`"), values: Some((show(a.get(name)), show(b.get(name)))) })
 }
 
-/// The options of a group. A group that says what was `asked` for also holds what came of it.
+/// Options of a group. A group with the requested value (`asked`) also has the resulting value.
 fn group(value: Option<&Value>) -> Option<&Map<String, Value>> {
     let all = value?.as_object()?;
     all.get("asked").and_then(Value::as_object).or(Some(all))
@@ -168,8 +168,8 @@ fn shown(value: &Value) -> String {
 #[derive(Debug)]
 pub(crate) struct Difference {
     pub(crate) what: String,
-    /// The values here and there; `None` for values that are compared by a digest, which would tell
-    /// a reader nothing.
+    /// The values of both runs; `None` for values that are compared by a digest, which tells a
+    /// reader nothing.
     pub(crate) values: Option<(String, String)>,
 }
 
@@ -181,8 +181,8 @@ pub(crate) struct Journal {
 }
 
 impl Journal {
-    /// Reads the whole lines. `None` if even the first line is damaged: then no shard can have been
-    /// finished under it.
+    /// Reads the whole lines. Returns `None` if even the first line is damaged: then no shard can
+    /// have been finished under it.
     pub(crate) fn read(target: &Target<'_>, name: &str) -> Result<Option<Self>> {
         let path = &target.file(name);
         let file = BufReader::new(target.open_shared(name)?.take(MAX_BYTES.saturating_add(1)));
@@ -199,7 +199,7 @@ impl Journal {
         Ok(Some(Self { head, entries }))
     }
 
-    /// Writes the journal anew with the entries that are still true, and opens it for appending.
+    /// Rewrites the journal with the valid entries, and opens it for appending.
     pub(crate) fn begin(&self, target: &Target<'_>) -> Result<OpenJournal> {
         let name = journal_name(self.head.part);
         let mut bytes = line(&self.head)?;
@@ -235,7 +235,7 @@ impl<R: BufRead> Lines<'_, R> {
         }
         let Some(rest) = whole_line(&self.line) else { return Ok(None) };
         let object = format!("{{{rest}");
-        // The memory that JSON takes depends on its nodes, and is known before any of it is taken.
+        // The memory for JSON depends on its nodes; it is computed before any is allocated.
         let limits = Limits::default();
         let limits = Limits { max_json_depth: limits.max_json_depth.saturating_mul(2), ..limits };
         match check_json(object.as_bytes(), &limits) {
@@ -272,7 +272,7 @@ impl OpenJournal {
         })
     }
 
-    /// Finished shards whose line could not be written.
+    /// Finished shards whose line could not be written to the journal.
     pub(crate) fn not_noted(self) -> Vec<JournalEntry> {
         self.not_noted.into_inner().unwrap_or_else(PoisonError::into_inner)
     }
@@ -285,7 +285,7 @@ fn line<T: Serialize>(value: &T) -> Result<Vec<u8>> {
     Ok(format!("{{\"crc32\":\"{:08x}\",{rest}\n", crc32fast::hash(rest.as_bytes())).into_bytes())
 }
 
-/// What follows the checksum in a line, if it is whole.
+/// Text after the checksum of a line, if the line is whole.
 fn whole_line(line: &[u8]) -> Option<&str> {
     let line = std::str::from_utf8(line.strip_suffix(b"\n")?).ok()?;
     let (crc, rest) = line.strip_prefix("{\"crc32\":\"")?.split_once("\",")?;
@@ -301,7 +301,7 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    /// How a recipe says that cubes are stored.
+    /// A recipe for cubes.
     fn recipe(codec: &str, measured: u64) -> Recipe {
         let cube =
             json!({ "asked": { "codec": codec }, "settings": measured, "candidates": [measured, "x".repeat(500)] });

@@ -10,17 +10,17 @@
 //!   threads and interruptions.
 //! - [`Claim`]: reserves a folder for a program that does not know its samples yet.
 //! - [`Growth`]: adds a generation to a dataset: more shards, or some of its shards anew.
-//! - [`Bucket`]: a place in an object store, for each of them.
+//! - [`Bucket`]: a place in an object store, for any of these.
 //! - [`merge`]: joins the parts that several machines wrote into one folder.
 //!
-//! **What is promised.** A final name holds a complete shard that has reached the disk, or nothing;
-//! the manifest comes last. This crate never removes files that it did not write, and never follows
-//! a symlink in the folder. An interrupted run loses at most the shards that were being written. A
+//! **Guarantees.** A final name holds a complete shard that has reached the disk, or nothing; the
+//! manifest comes last. This crate never removes files that it did not write, and never follows a
+//! symlink in the folder. An interrupted run loses at most the shards that were being written. A
 //! refused run leaves nothing behind.
 //!
-//! **How.** Each shard is written under a temporary name in the output folder, synced and renamed.
-//! Then the folder is synced, and the shard is entered into a journal that is also synced. The
-//! manifest is made from the journal, which is then removed.
+//! **Method.** Each shard is written under a temporary name in the output folder, synced and
+//! renamed. Then the folder is synced, and the shard is entered into a journal that is also synced.
+//! The manifest is made from the journal, which is then removed.
 #![forbid(unsafe_code)]
 
 mod begun;

@@ -1,10 +1,10 @@
 //! One packer at a time: lock files in the output folder.
 //!
-//! A run that writes the whole dataset, and `merge`, hold `.shardpack-lock` alone. A run that
-//! writes part i of n shares it with other parts, and holds `.shardpack-lock-0000i-of-0000n` alone,
-//! i from 1. The operating system gives a lock back when its holder dies, so a lock file that is
-//! left over does not stop anybody. Where the file system has no locks, the name of the file is the
-//! lock ([`FileLock::is_by_name`]). In a store, locks are claims too.
+//! A run that writes the whole dataset, and `merge`, hold `.shardpack-lock` exclusively. Runs that
+//! write parts share it, and part i of n holds `.shardpack-lock-0000i-of-0000n` exclusively, i from
+//! 1. The operating system releases a lock when its holder dies, so an old lock file blocks no
+//! later run. Where the file system has no locks, the name of the file is the lock
+//! ([`FileLock::is_by_name`]). A store also has claims.
 
 use crate::error::{Error, Result};
 use crate::names::LOCK_NAME;
@@ -14,17 +14,17 @@ use shardpack_format::{Hint, Setting};
 use shardpack_io::{FileLock, Holder, LockMode};
 use std::io::Read;
 
-/// More than a holder writes.
+/// Upper bound of the text of a lock file.
 const MAX_TEXT_BYTES: u64 = 4096;
 
-/// The next step about a claim in a store, which outlives a run that was killed on another machine.
+/// Next step for a claim in a store, which outlives a run that was killed on another machine.
 fn store_hint() -> Hint {
     Hint::new("wait for it, or stop it first; if it was killed, ")
         .and([Setting::on("take_over")])
         .then(" goes on in its place")
 }
 
-/// Name of a part's own lock.
+/// Name of the lock of one part.
 fn part_lock_name(part: Part) -> String {
     format!("{LOCK_NAME}{}", part.suffix())
 }
@@ -32,13 +32,13 @@ fn part_lock_name(part: Part) -> String {
 /// The locks of one run; held until dropped.
 #[derive(Debug)]
 pub(crate) struct RunLock {
-    // Dropped in this order: the part's own first.
+    // Fields are dropped in this order: the part's own lock first.
     own: Option<Box<dyn FileLock>>,
     folder: Box<dyn FileLock>,
 }
 
 impl RunLock {
-    /// Takes the locks for a run of `holder`, or names their holder.
+    /// Takes the locks for a run of `holder`; if they are taken, the error names the other holder.
     pub(crate) fn take(target: &Target<'_>, part: Option<Part>, holder: &Holder) -> Result<Self> {
         let mode = if part.is_some() { LockMode::Shared } else { LockMode::Exclusive };
         let folder = take(target, LOCK_NAME, mode, holder)?;
@@ -46,8 +46,8 @@ impl RunLock {
         Ok(Self { own, folder })
     }
 
-    /// Whether the name of a file is the lock, which outlives a run that is killed on another
-    /// machine.
+    /// Returns true if the name of a file is the lock. Such a lock outlives a run that is killed on
+    /// another machine.
     pub(crate) fn is_by_name(&self) -> bool {
         self.folder.is_by_name() || self.own.as_ref().is_some_and(|own| own.is_by_name())
     }
@@ -67,7 +67,8 @@ fn take(target: &Target<'_>, name: &str, mode: LockMode, holder: &Holder) -> Res
     taken.ok_or_else(|| Error::Locked { holder: holder_of(target, name), path, hint })
 }
 
-/// The text that the holder of a lock wrote, in this file or, if parts share it, in their own.
+/// Text of the holder of a lock, from this file or, if parts share the lock, from the file of the
+/// part.
 fn holder_of(target: &Target<'_>, name: &str) -> String {
     let mut names = vec![name.to_owned()];
     names.extend(target.names().unwrap_or_default().into_iter().filter(|n| n.starts_with(LOCK_NAME) && n != name));

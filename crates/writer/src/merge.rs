@@ -1,4 +1,4 @@
-//! Joining the parts that several machines wrote into one folder.
+//! Joins the parts that several machines wrote into one folder.
 
 use crate::error::{Error, Result};
 use crate::folder::{Survey, check_shards};
@@ -20,13 +20,13 @@ use std::time::Instant;
 /// Finishes a dataset that was written in [`Part`]s: checks that every shard is there, and writes
 /// the same manifest as a single run.
 ///
-/// `T` is the [`SampleSource::Tally`](crate::SampleSource::Tally) that the parts were written with.
+/// `T` is the [`SampleSource::Tally`](crate::SampleSource::Tally) of the runs that wrote the parts.
 ///
 /// # Errors
-/// `Unfinished` if parts or shards are missing, or a finished shard is damaged or gone: it lists the
-/// parts to pack again. `Usage` if the parts come from different plans (it says which part has
-/// which option), or if there are none; `Locked` if a packer is still running in the folder;
-/// `Damaged` if there is a complete dataset that is damaged; `Io`.
+/// `Unfinished` if parts or shards are missing, or a finished shard is damaged or gone: it lists
+/// the parts to pack again. `Usage` if there are no parts, or if they come from different plans
+/// (the text groups the parts by the differing option); `Locked` if a packer is still running in
+/// the folder; `Damaged` if there is a complete dataset that is damaged; `Io`.
 pub fn merge<T: Tally>(out: impl Into<Output>) -> Result<Report> {
     let out = out.into();
     merge_on::<T>(&out.target())
@@ -73,13 +73,13 @@ fn merge_locked<T: Tally>(target: &Target<'_>) -> Result<Report> {
     Ok(report(Outcome::Complete, id, &entries, Figures::of(&entries), fidelity, started))
 }
 
-/// Refuses parts of different plans, and says which part has which.
+/// Refuses parts of different plans; the error groups the parts by the differing option.
 fn refuse_mixture(journals: &[&Journal], what: &str) -> Result<()> {
     let Some(first) = journals.first() else { return Ok(()) };
     let differences = journals.iter().map(|journal| first.head.difference(&journal.head));
     let Some(Difference { what: thing, .. }) = differences.clone().flatten().next() else { return Ok(()) };
-    // The parts by the value that they have of what differs first; one that differs in something
-    // else is named by the next merge.
+    // The parts, grouped by the value of the first difference. Further differences appear at the
+    // next merge.
     let mut groups: BTreeMap<Option<String>, Vec<u32>> = BTreeMap::new();
     let mut own = None;
     for (journal, difference) in journals.iter().zip(differences) {
@@ -107,7 +107,7 @@ fn refuse_mixture(journals: &[&Journal], what: &str) -> Result<()> {
     Err(Error::usage(format!("parts in {what}: {thing}"), "the same in all", found.join(" and "), hint))
 }
 
-/// Refuses parts of which a shard is missing, or is not the one that was finished.
+/// Refuses parts with missing shards, or with shards that differ from the journal.
 fn refuse_unfinished(
     target: &Target<'_>,
     head: &JournalHead,
@@ -121,7 +121,7 @@ fn refuse_unfinished(
     let noted: Vec<_> = entries.range(..shards).map(|(_, entry)| entry.shard()).collect();
     let checked = check_shards(target, id, &noted)?;
     let mut checked: BTreeMap<u32, _> = noted.iter().map(|(number, _)| *number).zip(checked).collect();
-    // A step for each shard, however many parts there are: a part may have no shard at all.
+    // Iterates over shards, not over parts: a part may have no shard at all.
     for number in 0..shards {
         let damage = match checked.remove(&number) {
             None => None,

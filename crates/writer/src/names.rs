@@ -1,27 +1,27 @@
 //! Names of the files in an output folder. Only files that this crate wrote may be replaced or
-//! removed, and it knows them by their names.
+//! removed, and their names identify them.
 
 use crate::part::Part;
 use shardpack_format::{bug, shard_name, shard_name_of};
 
 /// Temporary name of the manifest.
 pub(crate) const MANIFEST_TEMPORARY: &str = ".manifest.json.tmp";
-/// Folder where the shards of the next generation are made.
+/// Folder for the shards of the next generation while they are written.
 pub(crate) const NEXT: &str = ".shardpack-next";
 /// The manifest of a dataset that `force` is removing. The dataset is no longer valid, but its
-/// files are still known as ours.
+/// files are still recognised as ours.
 pub(crate) const RETIRED_NAME: &str = ".shardpack-retired.json";
 /// A damaged manifest that `shardpack salvage` has set aside.
 pub(crate) const SET_ASIDE_NAME: &str = "manifest.json.damaged";
-/// The lock of the folder; those of parts have their suffix.
+/// Lock of the folder; the locks of parts have a suffix.
 pub(crate) const LOCK_NAME: &str = ".shardpack-lock";
-/// The number of a spool: the runs that use it one after the other share it.
+/// Number of a spool, shared by consecutive runs that use the spool.
 pub(crate) const TOKEN_NAME: &str = ".shardpack-spool";
 
 const JOURNAL_PREFIX: &str = ".shardpack-journal";
 const JOURNAL_SUFFIX: &str = ".jsonl";
 
-/// A number of shards. Each has a number of 32 bits.
+/// Converts a number of shards to 32 bits, because shard numbers have 32 bits.
 pub(crate) fn shard_count(shards: usize) -> u32 {
     u32::try_from(shards).unwrap_or_else(|_| bug("more shards than numbers of shards"))
 }
@@ -36,35 +36,36 @@ pub(crate) fn is_shard_temporary(name: &str) -> bool {
     number.is_some_and(|n| shard_temporary(n) == name)
 }
 
-/// The number in a name that [`shard_name`] makes.
+/// The shard number in a name made by [`shard_name`].
 pub(crate) fn shard_number(name: &str) -> Option<u32> {
     let number = name.strip_prefix("shard-")?.strip_suffix(".shard")?.parse().ok()?;
     (shard_name(number) == name).then_some(number)
 }
 
-/// The generation in a name that [`shard_name_of`] makes.
+/// The generation in a name made by [`shard_name_of`].
 fn generation_of_shard(name: &str) -> Option<u32> {
     let (number, generation) = name.strip_prefix("shard-")?.strip_suffix(".shard")?.split_once('-')?;
     let (number, generation) = (number.parse().ok()?, generation.parse().ok()?);
     (shard_name_of(number, generation) == name).then_some(generation)
 }
 
-/// Returns whether [`shard_name_of`] makes such a name.
+/// Returns true for names made by [`shard_name_of`].
 pub(crate) fn is_written_anew(name: &str) -> bool {
     generation_of_shard(name).is_some()
 }
 
-/// The generation that a shard of this name was written for, if the name is ours: at least that.
+/// Lower bound of the generation that a shard of this name was written for; `None` if the name is
+/// not ours.
 pub(crate) fn oldest_generation(name: &str) -> Option<u32> {
     generation_of_shard(name).or_else(|| shard_number(name).map(|_| 1))
 }
 
-/// File name of the journal of a run, or of a part.
+/// File name of the journal of a run or of a part.
 pub(crate) fn journal_name(part: Option<Part>) -> String {
     format!("{JOURNAL_PREFIX}{}{JOURNAL_SUFFIX}", part.map(Part::suffix).unwrap_or_default())
 }
 
-/// Temporary name of a journal while it is being written anew.
+/// Temporary name of a journal while it is rewritten.
 pub(crate) fn journal_temporary(part: Option<Part>) -> String {
     format!("{}.tmp", journal_name(part))
 }
@@ -77,8 +78,7 @@ pub(crate) fn is_journal_temporary(name: &str) -> bool {
     name.strip_suffix(".tmp").is_some_and(is_journal_name)
 }
 
-/// Returns whether a run has files of this name on this machine only, even if its dataset goes to a
-/// store.
+/// Returns true if files of this name stay on this machine, even if the dataset is in a store.
 pub(crate) fn is_scratch(name: &str) -> bool {
     [MANIFEST_TEMPORARY, RETIRED_NAME, NEXT].contains(&name)
         || name == journal_name(None)

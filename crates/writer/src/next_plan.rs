@@ -1,4 +1,4 @@
-//! Plans of a later generation: shards behind those of a dataset, or some of its shards anew.
+//! Plans of a later generation: new shards after the existing ones, or rewritten shards.
 
 use crate::error::{Error, Result};
 use crate::names::shard_count;
@@ -6,23 +6,23 @@ use crate::plan::{Fingerprint, Ids, Plan, PlanOptions, PlannedShard, refuse_too_
 use sha2::{Digest, Sha256};
 use shardpack_format::{Manifest, Metadata};
 
-/// A record that stays when its shard is written anew.
+/// A record that stays when its shard is rewritten.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeptSample {
-    /// Its id, which it keeps.
+    /// Id of the sample; stays the same.
     pub sample_id: u64,
-    /// Size of its record.
+    /// Size of the record.
     pub record_bytes: u64,
-    /// CRC32 of its body.
+    /// CRC32 of the body.
     pub crc32: u32,
 }
 
 impl Plan {
-    /// The same plan as an addition to a dataset: the shards are counted on from those of
-    /// `manifest`, and the samples from `first_id`.
+    /// Turns this plan into an addition to a dataset: shard numbers continue after the shards of
+    /// `manifest`, and sample ids from `first_id`.
     ///
     /// # Errors
-    /// `Limit` if a manifest cannot list so many shards; `Usage` if ids run out.
+    /// `Limit` if a manifest cannot list that many shards; `Usage` if ids run out.
     pub fn behind(mut self, manifest: &Manifest, first_id: u64) -> Result<Self> {
         let limit = room_for_shards(&self.metadata)?;
         let count = manifest.shards.len() as u64 + self.shards.len() as u64;
@@ -45,11 +45,11 @@ impl Plan {
         Ok(self)
     }
 
-    /// Writes these shards of a dataset anew, with these of their samples alone. The source counts
-    /// the samples through, in the order given.
+    /// Plans to rewrite these shards of a dataset with only the given samples. The source numbers
+    /// the samples across all shards, in the given order.
     ///
     /// # Errors
-    /// `Usage` unless the shards are in order.
+    /// `Usage` unless the shards are in ascending order.
     pub fn anew(manifest: &Manifest, metadata: Metadata, shards: &[(u32, Vec<KeptSample>)]) -> Result<Self> {
         if !shards.is_sorted_by(|(a, _), (b, _)| a < b) {
             return Err(Error::usage("shards to write anew", "in the order of their numbers", "another order", ""));
@@ -94,8 +94,8 @@ impl Plan {
     }
 }
 
-/// A digest of what a generation adds, and of the one that it follows: what was begun behind one
-/// generation is not continued behind another.
+/// Digest of the added samples and of the previous generation: an unfinished generation is
+/// continued only on top of the generation that it was begun for.
 fn follow(inputs: &[u8; 32], manifest: &Manifest, first_id: u64) -> Result<[u8; 32]> {
     let mut digest = Sha256::new();
     digest.update(inputs);

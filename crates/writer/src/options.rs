@@ -1,4 +1,4 @@
-//! How to run a plan: nothing here changes a byte of the dataset.
+//! Options of a run. None of them changes a byte of the dataset.
 
 use crate::part::Part;
 use crate::report::Progress;
@@ -8,12 +8,11 @@ use std::sync::atomic::AtomicBool;
 /// Options of [`write_dataset`](crate::write_dataset).
 ///
 /// # Memory
-/// With `T` threads, samples in flight take at most
-/// `max(largest sample, min(memory_bytes, max(64 MiB, 2·T samples)))`.
-/// A sample that is being encoded counts
-/// [`memory_bytes`](crate::SampleSource::memory_bytes); one that is encoded and not yet written
-/// counts the size of its record. Besides them there are at most `T + 1` used record buffers, 16
-/// MiB of write buffers, and the index of the shard being written (about 32 bytes and the key per
+/// With `T` threads, samples in flight take at most `max(largest sample, min(memory_bytes, max(64
+/// MiB, 2·T samples)))`. A sample that is being encoded counts
+/// [`memory_bytes`](crate::SampleSource::memory_bytes); an encoded sample that is not yet written
+/// counts the size of its record. In addition there are at most `T + 1` used record buffers, 16 MiB
+/// of write buffers, and the index of the shard being written (about 32 bytes and the key per
 /// sample).
 #[derive(Clone, Copy)]
 pub struct WriteOptions<'a> {
@@ -32,7 +31,7 @@ pub struct WriteOptions<'a> {
     pub force: bool,
     /// Called on the calling thread, about ten times a second and at the end.
     pub on_progress: Option<&'a dyn Fn(&Progress)>,
-    /// Set it to true, from anywhere, to stop: finished shards stay, and temporary files are
+    /// Set it to true, from any thread, to stop: finished shards stay, and temporary files are
     /// removed.
     pub cancel: Option<&'a AtomicBool>,
 }

@@ -1,11 +1,11 @@
-//! The two kinds of folders that a dataset goes to.
+//! Destinations of a dataset: a folder on a disk or in an object store.
 
 use crate::bucket::Bucket;
 use crate::target::Target;
 use shardpack_io::Disk;
 use std::path::{Path, PathBuf};
 
-/// Where a dataset goes. Made from a path, or from a [`Bucket`].
+/// Destination of a dataset. Made from a path, or from a [`Bucket`].
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum Output {
@@ -25,7 +25,7 @@ impl Output {
         }
     }
 
-    /// The folder of this machine where files are written first: the folder itself, or the spool.
+    /// Local folder for files that are being written: the folder itself, or the spool.
     #[must_use]
     pub fn folder(&self) -> &Path {
         match self {

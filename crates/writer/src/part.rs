@@ -1,4 +1,4 @@
-//! One of several slices of a plan, each written by a machine of its own.
+//! One of several slices of a plan, each written by its own machine.
 
 use serde::{Deserialize, Serialize};
 use shardpack_format::{Error, Result, saturating_u32};
@@ -26,7 +26,7 @@ pub struct Part {
     count: u32,
 }
 
-/// As a journal has it, before it is checked.
+/// A part in a journal, not yet checked.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct StoredPart {
@@ -43,7 +43,7 @@ impl TryFrom<StoredPart> for Part {
 }
 
 impl Part {
-    /// Part `index`, from 0, of `count`.
+    /// Creates part `index`, from 0, of `count`.
     ///
     /// # Errors
     /// `Usage` unless `index < count`.
@@ -67,7 +67,7 @@ impl Part {
         self.count
     }
 
-    /// The suffix of the names of this part's own files.
+    /// Suffix of the names of this part's own files.
     pub(crate) fn suffix(self) -> String {
         format!("-{:05}-of-{:05}", u64::from(self.index) + 1, self.count)
     }
@@ -81,7 +81,7 @@ impl Part {
         edge(u64::from(self.index))..edge(u64::from(self.index) + 1)
     }
 
-    /// The part of `count` that has shard `number` of `shards`.
+    /// Returns the part, of `count`, that has shard `number` of `shards`.
     pub(crate) fn of_shard(number: u32, shards: u32, count: u32) -> Self {
         // The largest index with ⌊shards · index / count⌋ ≤ number.
         let above = (u64::from(number) + 1) * u64::from(count);

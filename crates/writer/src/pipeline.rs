@@ -22,18 +22,18 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How often the waiting writer checks `cancel` and reports progress.
+/// Interval at which the waiting writer checks `cancel` and reports progress.
 const PATIENCE: Duration = Duration::from_millis(50);
 /// A shard is synced each time this many more bytes are written. The disk then works from the first
 /// seconds on, and little is left to sync at the end. Packing 600 MB to a virtual disk took 0.83 of
 /// the time that it takes without this; 256 MiB took as long as 64.
 const SYNC_AHEAD_BYTES: u64 = 64 << 20;
 
-/// The shards of a plan, on their way from a source to a target.
+/// Writes the shards of a plan from a source to a target.
 pub(crate) struct Pipeline<'a, S> {
     pub(crate) target: &'a Target<'a>,
     pub(crate) plan: &'a Plan,
-    /// The encoded metadata that every shard repeats.
+    /// Encoded metadata, repeated in every shard.
     pub(crate) metadata: &'a [u8],
     pub(crate) source: &'a S,
     pub(crate) options: &'a WriteOptions<'a>,
@@ -89,14 +89,14 @@ impl<S: SampleSource> Pipeline<'_, S> {
                 progress,
                 reported: Instant::now(),
             };
-            // If it stopped, the gate knows why.
+            // After a failure the gate has the reason.
             let _ = todo.iter().try_for_each(|&number| writer.shard(number));
-            // Both threads end once there are no senders left.
+            // Both threads end once all senders are dropped.
             let progress = writer.progress;
             drop(writer);
             drop(hash_line);
-            // The last shards are still on their way to the disk; the channel closes when the
-            // commit thread ends.
+            // The last shards are not yet on the disk; the channel closes when the commit thread
+            // ends.
             while let Err(RecvTimeoutError::Timeout) = ended.recv_timeout(PATIENCE) {
                 if self.is_cancelled() {
                     gate.fail(Error::Cancelled.into());
@@ -107,7 +107,7 @@ impl<S: SampleSource> Pipeline<'_, S> {
             Ok::<(), Error>(())
         })?;
         match gate.into_reason() {
-            // What was on its way to a store was given up.
+            // The run was cancelled, so uploads in progress were aborted.
             Some(StopReason::Fatal(Error::Io { .. })) if self.target.is_store() && self.is_cancelled() => {
                 Err(Error::Cancelled.into())
             }
@@ -127,11 +127,11 @@ impl<S: SampleSource> Pipeline<'_, S> {
     }
 }
 
-/// Samples with the numbers of their shards, in order. Those that come soon are announced.
+/// Samples with their shard numbers, in order. Announces the next samples to the source.
 struct Line<'a, S, I> {
     source: &'a S,
     samples: I,
-    /// Announced, with the bytes that each takes.
+    /// Announced samples, with the bytes of each.
     ahead: VecDeque<((u32, u64), u64)>,
     announced: u64,
 }
@@ -143,7 +143,7 @@ impl<S: SampleSource, I: Iterator<Item = (u32, u64)>> Iterator for Line<'_, S, I
         let most = self.source.read_ahead_bytes();
         while self.announced < most {
             let Some(next) = self.samples.next() else { break };
-            // Whatever is wrong with a sample is said when it is encoded.
+            // Ignores errors here: encoding the sample reports them.
             let bytes = guard(|| self.source.announce(next.1)).unwrap_or(0).max(1);
             self.announced = self.announced.saturating_add(bytes);
             self.ahead.push_back((next, bytes));
@@ -154,7 +154,7 @@ impl<S: SampleSource, I: Iterator<Item = (u32, u64)>> Iterator for Line<'_, S, I
     }
 }
 
-/// One of the threads that encode.
+/// Body of an encoding thread.
 fn encode<S: SampleSource>(
     source: &S,
     plan: &Plan,
@@ -163,7 +163,7 @@ fn encode<S: SampleSource>(
     buffers: &RecordBuffers,
 ) {
     loop {
-        // Held while waiting for room, so that samples are admitted in order.
+        // Held while waiting for memory, so that samples are admitted in order.
         let mut turn = line.lock().unwrap_or_else(PoisonError::into_inner);
         let Some((shard, sample)) = turn.next() else { return };
         let memory = guard(|| source.memory_bytes(sample));
@@ -183,7 +183,7 @@ fn encode<S: SampleSource>(
     }
 }
 
-/// Gives a record the id that its sample has in the plan. Sources count from 0.
+/// Gives a record the sample id of the plan. Sources count from 0.
 fn renumber<T>(mut encoded: Encoded<T>, plan: &Plan, sample: u64) -> Result<Encoded<T>> {
     if let Encoded::Record(record) = &mut encoded
         && record.frame.sample_id == sample
@@ -193,8 +193,8 @@ fn renumber<T>(mut encoded: Encoded<T>, plan: &Plan, sample: u64) -> Result<Enco
     Ok(encoded)
 }
 
-/// Refuses a record that no reader would take, before a byte of it is written: by the rules of
-/// readers, so that none is forgotten here. How large records may be is for the source to say.
+/// Refuses an unreadable record before a byte of it is written. Uses the checks of the reader, so
+/// that no check is missing here. The source decides the largest record size.
 fn check_readable<T>(encoded: Encoded<T>, schema: &Schema, key: &str) -> Result<Encoded<T>> {
     let Encoded::Record(sample) = &encoded else { return Ok(encoded) };
     let limits = Limits { max_record_bytes: u64::MAX, max_decoded_bytes: u64::MAX, ..Limits::default() };
@@ -208,8 +208,8 @@ fn check_readable<T>(encoded: Encoded<T>, schema: &Schema, key: &str) -> Result<
     Ok(encoded)
 }
 
-/// Turns a panic of the caller's code into an error. The source is not used by this run any more
-/// after one.
+/// Turns a panic of the caller's code into an error. After a panic this run no longer uses the
+/// source.
 fn guard<R>(f: impl FnOnce() -> R) -> Result<R, Arc<dyn Explain + Send + Sync>> {
     catch_unwind(AssertUnwindSafe(f))
         .map_err(|panic| Arc::new(shardpack_format::Error::panicked("encoding of the sample", &*panic)) as _)
@@ -238,7 +238,7 @@ impl<S: SampleSource> Writer<'_, S> {
         let temporary = shard_temporary(number);
         let result = self.fill(number);
         if result.is_err() {
-            // If it cannot be removed now, the next run removes it.
+            // If the removal fails, the next run removes the file.
             let _ = self.pipeline.target.remove_scratch(&temporary);
         }
         let finished = result?;
@@ -273,7 +273,7 @@ impl<S: SampleSource> Writer<'_, S> {
             if shard.written() >= sync_at {
                 sync_at = shard.written() + SYNC_AHEAD_BYTES;
                 let temporary = self.pipeline.target.scratch_file(&shard.temporary);
-                // A busy commit thread means a busy disk.
+                // If the commit thread is busy, the disk is busy too, and the sync is skipped.
                 let _ = self.commits.try_send(CommitMessage::Ahead { number, temporary, file: shard.handle() });
             }
         }

@@ -1,4 +1,4 @@
-//! The plan: which sample goes where. A pure function of the samples and the options.
+//! The plan: assigns samples to shards. A pure function of the samples and the options.
 
 use crate::error::{Error, Result};
 use crate::names::shard_count;
@@ -11,21 +11,21 @@ use std::collections::{HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::ops::Range;
 
-/// What the plan must know about a sample.
+/// A sample as input of the plan.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct PlanSample<'a> {
     /// Sample key: its path below the source folder.
     pub key: &'a str,
     /// Size of the source.
     pub source_bytes: u64,
-    /// Estimated size of the record, which decides where a shard ends. Must be a pure function of
-    /// source and options, not of a run.
+    /// Estimated size of the record, which determines the ends of shards. Must be a pure function
+    /// of source and options, not of a run.
     pub stored_bytes: u64,
     /// Modification time of the source in nanoseconds since 1970, or 0. It shows whether inputs
     /// changed between two runs, and is not part of the dataset's id.
     pub mtime_ns: i64,
-    /// Digest of everything else in the sample that is known before it is read, such as its label
-    /// and other columns; zeros if there is nothing. Part of the dataset's id.
+    /// Digest of all other properties of the sample that are known before it is read, such as its
+    /// label and other columns; zeros if there are none. Part of the dataset's id.
     pub extra_digest: [u8; 16],
 }
 
@@ -36,8 +36,8 @@ pub struct PlanSample<'a> {
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PlanOptions {
-    /// A shard ends before the sample that would make it larger than this. A larger sample gets its
-    /// own shard. Default 1 GiB.
+    /// Size limit of a shard in bytes: a shard ends before the sample that would exceed it. A
+    /// larger sample gets its own shard. Default 1 GiB.
     pub shard_bytes: u64,
     /// Permute the samples with this seed; `None` keeps their order. Default: seed 0.
     pub shuffle: Option<u64>,
@@ -49,10 +49,10 @@ impl Default for PlanOptions {
     }
 }
 
-/// In the place of the digest of modification times: there are no files whose times could be asked.
+/// Replaces the digest of modification times: samples of a program have no files with such times.
 pub(crate) const OF_PROGRAM: [u8; 32] = [0xFF; 32];
 
-/// Which sample goes into which shard, and the id of the dataset. Takes 4 bytes per sample.
+/// The assignment of samples to shards, and the id of the dataset. Takes 4 bytes per sample.
 ///
 /// ```
 /// use shardpack_writer::{Plan, PlanOptions, PlanSample};
@@ -67,21 +67,22 @@ pub struct Plan {
     pub(crate) identity: Fingerprint,
     pub(crate) metadata: Metadata,
     pub(crate) order: Vec<u32>,
-    /// By their numbers.
+    /// Planned shards, by number.
     pub(crate) shards: Vec<PlannedShard>,
     pub(crate) ids: Ids,
 }
 
-/// The ids that samples get.
+/// Ids of the samples.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Ids {
-    /// Their numbers in the order given, counted from this.
+    /// Numbers in the given order, starting with this one.
     From(u64),
-    /// One for each, in the order given.
+    /// One id per sample, in the given order.
     Listed(Vec<u64>),
 }
 
-/// What two plans are compared by, piece by piece, so that a difference can be named.
+/// Properties by which two plans are compared, one by one, so that an error can name the
+/// difference.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Fingerprint {
     pub(crate) dataset_id: DatasetId,
@@ -102,7 +103,7 @@ pub(crate) struct PlannedShard {
 }
 
 impl Plan {
-    /// Plans a dataset of these samples, numbered from 0 in the order given. `metadata.shards` is
+    /// Plans a dataset of these samples, numbered from 0 in the given order. `metadata.shards` is
     /// set by the plan.
     ///
     /// The dataset id is the first 16 bytes of a SHA-256 over the format version, the metadata, the
@@ -125,7 +126,7 @@ impl Plan {
         let samples = samples.into_iter();
         let mut inputs = Sha256::new();
         let mut mtimes = Sha256::new();
-        // Check this first: nothing that follows can make it readable.
+        // Check this first: a dataset without room for its shards is unreadable in any case.
         let room = room_for_shards(&metadata)?;
         let mut sizes = Vec::new();
         let mut key_hashes = Vec::new();
@@ -166,8 +167,8 @@ impl Plan {
         Ok(Self { identity, metadata, order, shards, ids: Ids::From(0) })
     }
 
-    /// The same plan of samples that are there only as long as their program runs: what an
-    /// interrupted run has made of them, [`Growth::clear`](crate::Growth::clear) drops.
+    /// Marks the plan as one of a program's samples, which are lost when the program ends:
+    /// [`Growth::clear`](crate::Growth::clear) drops its unfinished shards.
     #[must_use]
     pub const fn of_program(mut self) -> Self {
         self.identity.mtimes = OF_PROGRAM;
@@ -180,7 +181,7 @@ impl Plan {
         self.identity.dataset_id
     }
 
-    /// What every shard will say about its dataset.
+    /// Metadata of the dataset, repeated in every shard.
     #[must_use]
     pub const fn metadata(&self) -> &Metadata {
         &self.metadata
@@ -192,14 +193,14 @@ impl Plan {
         self.identity.samples
     }
 
-    /// Number of shards that are to be written, at least 1.
+    /// Number of shards to write, at least 1.
     #[must_use]
     pub fn shard_count(&self) -> u32 {
         shard_count(self.shards.len())
     }
 
-    /// The samples of a shard, as numbers in the order given, sorted as they are stored; empty past
-    /// the last shard.
+    /// The samples of a shard, as numbers in the given order, sorted as they are stored; empty
+    /// after the last shard.
     #[must_use]
     pub fn samples(&self, shard_number: u32) -> &[u32] {
         let shard = self.shard(shard_number);
@@ -220,7 +221,7 @@ impl Plan {
         self.shard(shard_number).map_or(0, |s| s.stored_bytes)
     }
 
-    /// Numbers of the shards that are to be written.
+    /// Numbers of the shards to write.
     pub(crate) fn numbers(&self) -> impl Iterator<Item = u32> {
         self.shards.iter().map(|shard| shard.number)
     }
@@ -240,7 +241,7 @@ impl Plan {
     }
 }
 
-/// What is kept about a sample while the plan is made.
+/// Sizes of a sample, kept while the plan is made.
 #[derive(Debug, Clone, Copy, Default)]
 struct Size {
     source: u64,
@@ -259,7 +260,7 @@ fn cut(order: &[u32], sizes: &[Size], shard_bytes: u64) -> Result<Vec<PlannedSha
     for (position, &sample) in order.iter().enumerate() {
         let Size { source, stored, .. } = size_of(sizes, sample);
         if !open.samples.is_empty() && open.stored_bytes.saturating_add(stored) > shard_bytes {
-            // More than there are numbers for are refused below.
+            // Too many shards are refused below.
             let number = open.number.saturating_add(1);
             let next = PlannedShard { number, samples: position..position, source_bytes: 0, stored_bytes: 0 };
             shards.push(std::mem::replace(&mut open, next));
@@ -272,10 +273,10 @@ fn cut(order: &[u32], sizes: &[Size], shard_bytes: u64) -> Result<Vec<PlannedSha
     Ok(shards)
 }
 
-/// A dataset that readers refuse by their default limits must not be begun. This checks its
-/// metadata and returns how many shards it may have.
+/// Checks the metadata, and returns the largest number of shards. A dataset that readers refuse by
+/// their default limits must not be begun.
 pub(crate) fn room_for_shards(metadata: &Metadata) -> Result<u64> {
-    // The number of shards is not known yet; no number takes more room than this one.
+    // The number of shards is not known yet; this number is the longest.
     let metadata = Metadata { shards: Some(u32::MAX), ..metadata.clone() };
     Manifest::room_for_shards(&metadata, &Limits::default()).map_err(|error| match error {
         shardpack_format::Error::Limit { what, limit, found, .. } => {
@@ -286,7 +287,7 @@ pub(crate) fn room_for_shards(metadata: &Metadata) -> Result<u64> {
     })
 }
 
-/// The same check for the number of shards.
+/// Checks the number of shards against the limit of readers.
 pub(crate) fn refuse_too_many(found: u64, limit: u64) -> Result<()> {
     if found <= limit {
         return Ok(());
@@ -294,7 +295,7 @@ pub(crate) fn refuse_too_many(found: u64, limit: u64) -> Result<()> {
     Err(Error::Limit { what: "shards".into(), limit, found, hint: "choose larger shards".into() })
 }
 
-/// The same check for the index of each shard.
+/// Checks the size of the index of each shard against the limit of readers.
 fn refuse_large_indexes(shards: &[PlannedShard], order: &[u32], sizes: &[Size], metadata: &Metadata) -> Result<()> {
     let limits = Limits::default();
     let fixed = metadata.encode()?.len() as u64 + 64;

@@ -1,4 +1,4 @@
-//! What an output folder means for a run: nothing to do, begin, continue, or a reason to refuse.
+//! Examines the output folder before a run: it is complete, empty, to be continued, or refused.
 
 use crate::error::{Error, Result, samples};
 use crate::folder::{Survey, keep_present};
@@ -11,9 +11,9 @@ use shardpack_format::{Hint, Manifest, Setting};
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// What there is to do in a folder.
+/// State of a folder before a run.
 pub(crate) enum Prepared {
-    /// Nothing: the dataset is complete.
+    /// The dataset is complete; there is nothing to do.
     Complete(Manifest),
     /// Begin, or continue with the shards that this journal names.
     Begin(Journal),
@@ -25,7 +25,7 @@ pub(crate) fn prepare(target: &Target<'_>, plan: &Plan, options: &WriteOptions<'
     prepare_or(target, plan, options, |difference| other_run(difference, target.path()))
 }
 
-/// The same, with the error for a run that was begun with another plan.
+/// As [`prepare`], with a caller-defined error for a run of another plan.
 pub(crate) fn prepare_or(
     target: &Target<'_>,
     plan: &Plan,
@@ -81,8 +81,7 @@ pub(crate) fn prepare_or(
     let own_name = journal_name(options.part);
     let mut own = survey.journals.remove(&own_name).flatten();
     for begun in survey.journals.values().flatten() {
-        // With `force` the other parts may also be about to start over: `merge` will check whether
-        // they did.
+        // With `force` the other parts may also be about to start over; `merge` checks it later.
         let difference = if options.force { None } else { fresh.head.difference(&begun.head) };
         refuse_difference(difference)?;
         refuse_other_cut(&fresh.head, &begun.head, &what())?;
@@ -90,7 +89,7 @@ pub(crate) fn prepare_or(
     if let Some(begun) = own.take_if(|_| options.force) {
         survey.remove_part(target, &begun)?;
     }
-    // A run that finished no shard leaves nothing to lose: it can begin anew with other options.
+    // A run without a finished shard loses nothing: it may start over with other options.
     let is_bare = |begun: &mut Journal| begun.entries.is_empty() && survey.journals.is_empty() && !survey.has_shards();
     drop(own.take_if(is_bare));
     refuse_difference(own.as_ref().and_then(|begun| fresh.head.difference_on_resume(&begun.head)))?;
@@ -102,12 +101,12 @@ pub(crate) fn prepare_or(
     Ok(Prepared::Begin(Journal { entries, ..fresh }))
 }
 
-/// How a dataset that is there can make room.
+/// Hint: replace the existing dataset.
 pub(crate) fn replace() -> Hint {
     Hint::new("use ").and([Setting::on("force")]).then(" to replace it, or choose another folder")
 }
 
-/// The same for a program that has samples, not files.
+/// Hint for a program with samples instead of files.
 pub(crate) fn replace_or_append() -> Hint {
     Hint::new("use ")
         .and([Setting::on("force")])
@@ -116,7 +115,7 @@ pub(crate) fn replace_or_append() -> Hint {
         .then(" to add to it, or choose another folder")
 }
 
-/// In what a complete dataset differs from what is to be packed.
+/// The difference between a complete dataset and the plan.
 fn why_other(plan: &Plan, manifest: &Manifest) -> String {
     match recipe_difference(&plan.metadata().recipe, &manifest.shard_recipe()) {
         Some(Difference { what, values: Some((now, then)) }) => {
@@ -129,7 +128,7 @@ fn why_other(plan: &Plan, manifest: &Manifest) -> String {
     }
 }
 
-/// The error for a dataset that was begun with another plan.
+/// The error for an unfinished dataset of another plan.
 fn other_run(difference: Difference, out: &Path) -> Error {
     let Difference { what: thing, values } = difference;
     let begun = format!("`{}` holds an unfinished dataset", out.display());
@@ -143,7 +142,7 @@ fn other_run(difference: Difference, out: &Path) -> Error {
     Error::refused(what, hint)
 }
 
-/// Refuses to continue what was begun in other parts.
+/// Refuses to continue a run with a different number of parts.
 fn refuse_other_cut(wanted: &JournalHead, begun: &JournalHead, what: &str) -> Result<()> {
     let count = |head: &JournalHead| head.part.map(|p| p.count());
     if count(wanted) == count(begun) {

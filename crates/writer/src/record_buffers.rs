@@ -2,8 +2,7 @@
 
 use std::sync::{Mutex, PoisonError};
 
-/// Record buffers for reuse: one for each thread and one in between, so that their memory is
-/// bounded.
+/// Record buffers for reuse: one per thread and one in between, so that their memory is bounded.
 pub(crate) struct RecordBuffers {
     free: Mutex<Vec<Vec<u8>>>,
     max: usize,

@@ -1,11 +1,11 @@
-//! What a run reports, while it runs and at the end.
+//! Reports of a run: progress, and the figures at the end.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use shardpack_format::DatasetId;
 use std::time::Duration;
 
-/// How far a run is. Totals cover the part being written, including shards of an earlier run.
+/// Progress of a run. Totals cover the part being written, including shards of an earlier run.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Progress {
@@ -13,14 +13,14 @@ pub struct Progress {
     pub samples: u64,
     /// Samples planned.
     pub samples_total: u64,
-    /// How many of `samples` are in shards that an earlier run finished. The rate of this run is
-    /// that of `samples - samples_reused`.
+    /// Number of `samples` in shards that an earlier run finished. For the rate of this run, use
+    /// `samples - samples_reused`.
     pub samples_reused: u64,
     /// Samples left out so far.
     pub skipped: u64,
     /// Bytes read from the sources so far.
     pub bytes_in: u64,
-    /// How many of `bytes_in` an earlier run had read.
+    /// Part of `bytes_in` that an earlier run read.
     pub bytes_in_reused: u64,
     /// Bytes of all planned sources.
     pub bytes_in_total: u64,
@@ -32,7 +32,7 @@ pub struct Progress {
     pub shards_total: u32,
 }
 
-/// How a run ended.
+/// Outcome of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Outcome {
@@ -44,47 +44,47 @@ pub enum Outcome {
     PartComplete,
 }
 
-/// What a run did. Figures cover the whole dataset or the part, including shards of an earlier run.
+/// Result of a run. Figures cover the whole dataset or the part, including shards of an earlier
+/// run.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct Report {
-    /// How it ended.
+    /// Outcome of the run.
     pub outcome: Outcome,
     /// The dataset's id.
     pub dataset_id: DatasetId,
     /// Samples in the dataset or part.
     pub samples: u64,
-    /// How many of them are in shards that an earlier run finished. In `elapsed` this run wrote
-    /// `samples - samples_reused`.
+    /// Samples in shards that an earlier run finished. In `elapsed` this run wrote `samples -
+    /// samples_reused`.
     pub samples_reused: u64,
-    /// Bytes read from the sources; `None` if that is no longer known (the dataset was complete
-    /// before).
+    /// Bytes read from the sources; `None` if unknown, because the dataset was already complete.
     pub bytes_in: Option<u64>,
-    /// How many of them an earlier run had read; `None` together with `bytes_in`.
+    /// Part of `bytes_in` that an earlier run read; `None` together with `bytes_in`.
     pub bytes_in_reused: Option<u64>,
     /// Bytes of the shards.
     pub bytes_out: u64,
     /// Number of shards.
     pub shards: u32,
-    /// How many of them an earlier run had finished.
+    /// Shards that an earlier run had finished.
     pub shards_reused: u32,
-    /// Samples that were left out, in the order of the plan, including those of earlier runs and
-    /// other parts; empty if that is no longer known, as with `bytes_in`.
+    /// Skipped samples, in the order of the plan, including those of earlier runs and other parts;
+    /// empty if unknown, like `bytes_in`.
     pub skipped: Vec<SkippedSample>,
-    /// What the file system could not do, and what that means: for the user to know.
+    /// Guarantees that the file system could not give, and the consequences, for the user.
     pub notes: Vec<String>,
-    /// The figures as in the manifest.
+    /// Figures, as in the manifest.
     pub fidelity: Map<String, Value>,
     /// Wall-clock time.
     pub elapsed: Duration,
 }
 
-/// A sample that was left out.
+/// A skipped sample.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SkippedSample {
-    /// Its key.
+    /// Key of the sample.
     pub key: String,
-    /// Why, in the source's words.
+    /// Reason, in the words of the source.
     pub reason: String,
 }

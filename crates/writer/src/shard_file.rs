@@ -1,5 +1,5 @@
-//! One shard while it is being written: gathers records into large writes, rows into the index, and
-//! passes everything to the hash thread.
+//! A shard that is being written: gathers records into large writes and rows into the index, and
+//! passes all bytes to the hash thread.
 
 use crate::commit::Finished;
 use crate::error::{Error, Result};
@@ -23,16 +23,16 @@ pub(crate) const CHUNKS_WAITING: usize = 2;
 
 /// Messages to the hash thread, in the order of the file's bytes.
 pub(crate) enum HashMessage {
-    /// Bytes of a file, returned afterwards.
+    /// Bytes of a file; the buffer is returned afterwards.
     Chunk(Vec<u8>),
-    /// A large record that is being written at the same time. Whoever finishes with it last returns
-    /// its memory to the budget.
+    /// A large record that is hashed and written at the same time. The last user returns its memory
+    /// to the budget.
     Record { bytes: Arc<Vec<u8>>, charge: u64 },
     /// End of a file: answer with its SHA-256.
     Finish(Sender<[u8; 32]>),
 }
 
-/// The hash thread: computes the SHA-256 of one file after the other, in parallel with the writes,
+/// The hash thread: computes the SHA-256 of one file after another, in parallel with the writes,
 /// because one core hashes hardly faster than a disk writes.
 pub(crate) fn hash<T>(
     messages: &Receiver<HashMessage>,
@@ -46,7 +46,7 @@ pub(crate) fn hash<T>(
             HashMessage::Chunk(mut bytes) => {
                 sha256.update(&bytes);
                 bytes.clear();
-                // After the writer is gone, nobody waits for it.
+                // If the writer has ended, the buffer is not needed.
                 let _ = free.send(bytes);
             }
             HashMessage::Record { bytes, charge } => {
@@ -126,8 +126,8 @@ impl<'a, T: Tally> ShardFile<'a, T> {
         })
     }
 
-    /// Appends a record. Returns its buffer if the caller must return the buffer and its charge;
-    /// else the hash thread does.
+    /// Appends a record. Returns the buffer if the caller must return it and its charge to the
+    /// budget; otherwise the hash thread does.
     pub(crate) fn append(
         &mut self,
         sample: u64,
@@ -150,8 +150,8 @@ impl<'a, T: Tally> ShardFile<'a, T> {
         self.tally.merge(tally);
         if record.len() >= CHUNK_BYTES {
             self.write_chunk()?;
-            // Hashed while it is written: a failed write ends the run, and with it the hashed
-            // shard.
+            // Hashed and written at the same time: a failed write ends the run, and the hash is not
+            // used.
             let record = Arc::new(record);
             self.hash.send(HashMessage::Record { bytes: Arc::clone(&record), charge });
             self.write(&record)?;
@@ -161,7 +161,7 @@ impl<'a, T: Tally> ShardFile<'a, T> {
         Ok(Some(record))
     }
 
-    /// Notes a sample that is left out.
+    /// Notes a skipped sample.
     pub(crate) fn skip(&mut self, key: String, reason: String) {
         self.skipped.push(SkippedSample { key, reason });
     }
@@ -171,12 +171,12 @@ impl<'a, T: Tally> ShardFile<'a, T> {
         self.written
     }
 
-    /// Another handle to the file, for a thread that syncs it.
+    /// Another handle to the file, for the thread that syncs it.
     pub(crate) fn handle(&self) -> Arc<dyn GrowingFile> {
         Arc::clone(&self.file)
     }
 
-    /// Writes index and footer. After that the file is complete, but not yet on the disk.
+    /// Writes index and footer. After that the file is complete, but not yet synced.
     pub(crate) fn finish(&mut self, metadata: &[u8]) -> Result<Finished> {
         let index = self.index.encode(metadata)?;
         let footer = Footer {
@@ -211,7 +211,7 @@ impl<'a, T: Tally> ShardFile<'a, T> {
 
     fn put(&mut self, mut bytes: &[u8]) -> Result<()> {
         while !bytes.is_empty() {
-            // Below the whole: a full chunk is written at once.
+            // Never 0, because a full chunk is written at once.
             let room = CHUNK_BYTES.saturating_sub(self.chunk.len());
             let (now, later) = bytes.split_at(room.min(bytes.len()));
             self.chunk.extend_from_slice(now);

@@ -1,4 +1,4 @@
-//! Where samples come from: a trait that the caller implements.
+//! The source of samples: a trait that the caller implements.
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -11,12 +11,12 @@ use std::borrow::Cow;
 /// The output is the same bytes every time only if the record of a sample is a pure function of
 /// `sample` and `shard_number`.
 pub trait SampleSource: Sync {
-    /// Figures of one sample, added up over the dataset: `()` if there are none.
+    /// Figures of one sample, summed over the dataset: `()` if there are none.
     type Tally: Tally;
-    /// Why a sample could not be provided.
+    /// Reason why a sample could not be provided.
     type Error: Explain + Send + Sync + 'static;
 
-    /// Key of sample `sample`, counted in the order in which the samples were passed to
+    /// Key of sample `sample`, numbered in the order in which the samples were passed to
     /// [`Plan::new`](crate::Plan::new). It must equal the planned key and the key in the record.
     fn key(&self, sample: u64) -> Cow<'_, str>;
 
@@ -25,7 +25,7 @@ pub trait SampleSource: Sync {
     /// at a time.
     fn memory_bytes(&self, sample: u64) -> u64;
 
-    /// Lays out the record of a sample. `buffer` is empty or a used one: pass it to
+    /// Lays out the record of a sample. `buffer` is empty or a used buffer: pass it to
     /// `RecordBuilder::new` to save the allocation.
     ///
     /// # Errors
@@ -33,44 +33,44 @@ pub trait SampleSource: Sync {
     /// [`Encoded::Skipped`] to leave the sample out and continue.
     fn encode(&self, sample: u64, shard_number: u32, buffer: Vec<u8>) -> Result<Encoded<Self::Tally>, Self::Error>;
 
-    /// Bytes of samples that the source wants to hear of ahead of their encoding: what a network
-    /// needs to have many requests on their way. Default 0: none.
+    /// Bytes of samples to announce ahead of their encoding, so that a network has many requests in
+    /// flight. Default 0: none.
     fn read_ahead_bytes(&self) -> u64 {
         0
     }
 
-    /// Says that a sample will be encoded soon; waits for nothing. Returns the bytes that it takes
-    /// of [`read_ahead_bytes`](Self::read_ahead_bytes) until its encoding begins.
+    /// Announces that a sample will be encoded soon, and returns at once. Returns the bytes that
+    /// the sample takes of [`read_ahead_bytes`](Self::read_ahead_bytes) until its encoding begins.
     fn announce(&self, sample: u64) -> u64 {
         let _ = sample;
         0
     }
 }
 
-/// The result of encoding a sample.
+/// Result of encoding a sample.
 #[derive(Debug)]
 pub enum Encoded<T> {
     /// A record to be written.
     Record(EncodedSample<T>),
-    /// The sample is left out: it is counted and listed in the report, and is not in the dataset.
+    /// The sample is skipped: it is counted and listed in the report, and is not in the dataset.
     Skipped {
-        /// Why, in words for the user.
+        /// Reason, in words for the user.
         reason: String,
     },
 }
 
-/// A record, ready to be written, and what the writer must know about it.
+/// A record, ready to be written, with its figures for the writer.
 #[derive(Debug)]
 pub struct EncodedSample<T> {
-    /// The record's bytes, padded: the first half of what `RecordBuilder::finish` returns.
+    /// Bytes of the record, padded: the first half of the result of `RecordBuilder::finish`.
     pub record: Vec<u8>,
-    /// The record's frame: the other half.
+    /// Frame of the record: the other half.
     pub frame: Frame,
-    /// The packed scalars of the record again: they become columns of the index.
+    /// A copy of the packed scalars of the record: they become columns of the index.
     pub scalars: Vec<u8>,
-    /// Bytes that were read for this sample.
+    /// Bytes read for this sample.
     pub source_bytes: u64,
-    /// The sample's figures.
+    /// Figures of the sample.
     pub tally: T,
 }
 
@@ -78,16 +78,16 @@ pub struct EncodedSample<T> {
 ///
 /// The writer merges the samples of a shard in the order of the plan, and then the shards in the
 /// order of their numbers, whatever the number of threads. So sums of floating-point numbers are
-/// the same to the last bit. In between, each shard's figures are stored in the journal as JSON, so
+/// equal to the last bit. In between, each shard's figures are stored in the journal as JSON, so
 /// they must survive that: no NaN, no infinity.
 pub trait Tally: Default + Send + Serialize + DeserializeOwned {
     /// Adds the figures of the samples that follow.
     fn merge(&mut self, next: Self);
 
-    /// The total, as written to the manifest under `fidelity`.
+    /// The total, for the manifest's field `fidelity`.
     fn fidelity(&self) -> Map<String, Value>;
 
-    /// The total, as the report of a run shows it: also figures that the manifest does not hold.
+    /// The total for the report of a run, including figures that are not in the manifest.
     fn report(&self) -> Map<String, Value> {
         self.fidelity()
     }

@@ -1,9 +1,9 @@
 //! The folder that a dataset is written to, on a disk or in a store.
 //!
-//! *Scratch* files are being written: shards, manifests, journals. They are in a folder of this
-//! machine. For a dataset on a disk that is the dataset's own folder, and a file is committed by a
-//! rename. For a dataset in a store it is the spool, and a file is committed by sending it. So the
-//! order of steps that makes a folder safe makes a store safe.
+//! *Scratch* files are files that are being written: shards, manifests, journals. They are in a
+//! local folder. For a dataset on a disk this is the dataset's own folder, and a file is committed
+//! by a rename. For a dataset in a store this is the spool, and a file is committed by an upload.
+//! So the order of steps that makes a folder safe also makes a store safe.
 
 use crate::bucket::Bucket;
 use crate::error::{Error, Result};
@@ -14,7 +14,7 @@ use std::io::{self, Cursor, ErrorKind, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// The folder of a dataset. Files are named by their names in it; errors have the path.
+/// The folder of a dataset. Functions take file names; errors have the path.
 #[derive(Clone)]
 pub(crate) struct Target<'a> {
     pub(crate) files: &'a dyn FileSystem,
@@ -34,22 +34,22 @@ impl<'a> Target<'a> {
         Self { files, path: bucket.name().to_owned(), scratch: bucket.spool().to_owned(), store: Some(bucket) }
     }
 
-    /// A folder below one on a disk.
+    /// A folder inside a folder on a disk.
     pub(crate) fn below(&self, name: &str) -> Self {
         Self::folder(self.files, &self.path.join(name))
     }
 
-    /// The folder as messages name it.
+    /// Path of the folder for messages.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// A file of the dataset as messages name it.
+    /// Path of a file of the dataset for messages.
     pub(crate) fn file(&self, name: &str) -> PathBuf {
         self.path.join(name)
     }
 
-    /// A file of this machine.
+    /// Path of a local file.
     pub(crate) fn scratch_file(&self, name: &str) -> PathBuf {
         self.scratch.join(name)
     }
@@ -67,7 +67,7 @@ impl<'a> Target<'a> {
         .map_err(|e| Error::io("create folder", &self.scratch, e))
     }
 
-    /// Names of all files, sorted: those of the dataset and scratch ones.
+    /// Names of all files, sorted, both of the dataset and scratch files.
     pub(crate) fn names(&self) -> Result<Vec<String>> {
         let mut names = match self.files.names(&self.scratch) {
             Err(e) if e.kind() == ErrorKind::NotFound && self.is_store() => Vec::new(),
@@ -82,7 +82,7 @@ impl<'a> Target<'a> {
         Ok(names)
     }
 
-    /// As [`Self::names`]; none if there is no such folder.
+    /// As [`Self::names`], but empty if the folder does not exist.
     pub(crate) fn names_if_there(&self) -> Result<Vec<String>> {
         match self.names() {
             Err(Error::Io { source, .. }) if source.kind() == ErrorKind::NotFound => Ok(Vec::new()),
@@ -98,7 +98,7 @@ impl<'a> Target<'a> {
         }
     }
 
-    /// Reads the ends of a file of the dataset.
+    /// Reads the first and the last bytes of a file of the dataset.
     pub(crate) fn read_ends(&self, name: &str, head: u64, tail: u64) -> Result<Ends> {
         if let Some(bucket) = self.store {
             return Ok(bucket.objects().read_ends(name, head, tail)?);
@@ -115,8 +115,8 @@ impl<'a> Target<'a> {
         Ok(read_whole(&*file, &path, max_bytes)?)
     }
 
-    /// Reads a file that is on this machine during a run, and perhaps in the store for other
-    /// machines: a journal, a lock.
+    /// Reads a journal or a lock: a local file during a run, which may be in the store for other
+    /// machines.
     pub(crate) fn open_shared(&self, name: &str) -> Result<Box<dyn Read>> {
         let path = self.scratch_file(name);
         match (self.files.open(&path), self.store) {
@@ -128,26 +128,26 @@ impl<'a> Target<'a> {
         }
     }
 
-    /// Creates a scratch file. Replaces one that a killed run may have left under the same name.
+    /// Creates a scratch file. Replaces a file of the same name that a killed run has left.
     pub(crate) fn create_scratch(&self, name: &str) -> Result<Arc<dyn GrowingFile>> {
         self.remove_scratch(name)?;
         let path = self.scratch_file(name);
         self.files.create_new(&path).map_err(|e| Error::io("create", &path, e))
     }
 
-    /// Opens a scratch file to append to it.
+    /// Opens a scratch file for appending.
     pub(crate) fn append_scratch(&self, name: &str) -> Result<Arc<dyn GrowingFile>> {
         let path = self.scratch_file(name);
         self.files.append(&path).map_err(|e| Error::io("open", &path, e))
     }
 
-    /// Removes a scratch file, if it is there.
+    /// Removes a scratch file, if it exists.
     pub(crate) fn remove_scratch(&self, name: &str) -> Result<()> {
         let path = self.scratch_file(name);
         not_there(self.files.remove(&path)).map_err(|e| Error::io("remove", &path, e))
     }
 
-    /// Removes a file of the dataset, if it is there.
+    /// Removes a file of the dataset, if it exists.
     pub(crate) fn remove(&self, name: &str) -> Result<()> {
         match self.store {
             Some(bucket) => bucket.remove(name),
@@ -155,7 +155,7 @@ impl<'a> Target<'a> {
         }
     }
 
-    /// Removes a journal, here and, of a part, in the store.
+    /// Removes a local journal, and its copy in the store if it is the journal of a part.
     pub(crate) fn remove_journal(&self, name: &str) -> Result<()> {
         if let Some(bucket) = self.store
             && !is_scratch(name)
@@ -165,7 +165,7 @@ impl<'a> Target<'a> {
         self.remove_scratch(name)
     }
 
-    /// Makes a complete scratch file a file of the dataset.
+    /// Turns a complete scratch file into a file of the dataset.
     pub(crate) fn commit(&self, scratch: &str, name: &str) -> Result<()> {
         match self.store {
             Some(bucket) => bucket.commit(&self.scratch_file(scratch), name),
@@ -178,16 +178,18 @@ impl<'a> Target<'a> {
         self.files.rename(&self.scratch_file(from), &to).map_err(|e| Error::io("rename to", &to, e))
     }
 
-    /// Takes in a file of another folder on the same disk.
+    /// Moves a file from another folder on the same disk into this one.
     pub(crate) fn take_in(&self, folder: &Self, name: &str, own_name: &str) -> Result<()> {
         let to = self.file(own_name);
         self.files.rename(&folder.file(name), &to).map_err(|e| Error::io("rename to", &to, e))
     }
 
-    /// Makes the manifest a scratch file, which says whose the other files are while they are removed.
+    /// Turns the manifest into a scratch file, which identifies the other files during their
+    /// removal.
     pub(crate) fn retire_manifest(&self) -> Result<()> {
         let Some(bucket) = self.store else { return self.rename(MANIFEST_NAME, RETIRED_NAME) };
-        // Before the scratch file says whose files are being removed: they may be another run's by now.
+        // Checks the claim before the scratch file exists: the files may already belong to another
+        // run.
         bucket.check(MANIFEST_NAME)?;
         let bytes = bucket.objects().read(MANIFEST_NAME, Limits::default().max_manifest_bytes)?;
         let file = self.create_scratch(RETIRED_NAME)?;
@@ -196,7 +198,7 @@ impl<'a> Target<'a> {
         bucket.remove(MANIFEST_NAME)
     }
 
-    /// Hands the journal of a part to those who merge the parts, if they do not see it anyway.
+    /// Uploads the journal of a part for a later merge, if the dataset is in a store.
     pub(crate) fn publish(&self, journal: &str) -> Result<()> {
         match self.store {
             Some(bucket) => bucket.publish(&self.scratch_file(journal), journal),
@@ -204,8 +206,8 @@ impl<'a> Target<'a> {
         }
     }
 
-    /// Makes the names in the folder durable, where the file system can do that: where it cannot,
-    /// [`Self::syncs_folders`] has said so.
+    /// Makes the names in the folder durable, if the file system can; otherwise
+    /// [`Self::syncs_folders`] returns false.
     pub(crate) fn sync(&self) -> Result<()> {
         match self.files.sync_dir(&self.scratch) {
             Err(e) if !is_unsupported(&e) => Err(Error::io("sync folder", &self.scratch, e)),
@@ -213,18 +215,18 @@ impl<'a> Target<'a> {
         }
     }
 
-    /// Returns whether the file system can make names durable at all.
+    /// Returns true if the file system can make names durable.
     pub(crate) fn syncs_folders(&self) -> bool {
         !self.files.sync_dir(&self.scratch).is_err_and(|e| is_unsupported(&e))
     }
 
-    /// Writes a small file of the dataset atomically: afterwards it holds `bytes` or its old content,
-    /// whatever happens. Temporary name, sync, commit, folder sync.
+    /// Writes a small file of the dataset atomically: afterwards it holds `bytes` or its old
+    /// content, whatever happens. Steps: temporary file, sync, commit, folder sync.
     pub(crate) fn replace(&self, name: &str, bytes: &[u8]) -> Result<()> {
         self.write_whole(MANIFEST_TEMPORARY, bytes, || self.commit(MANIFEST_TEMPORARY, name))
     }
 
-    /// The same for a scratch file.
+    /// As [`Self::replace`], for a scratch file.
     pub(crate) fn replace_scratch(&self, name: &str, temporary: &str, bytes: &[u8]) -> Result<()> {
         self.write_whole(temporary, bytes, || self.rename(temporary, name))
     }
@@ -244,7 +246,7 @@ impl<'a> Target<'a> {
         self.sync()
     }
 
-    /// Removes the folder, if it is there; one that is not empty stays.
+    /// Removes the folder if it exists and is empty.
     pub(crate) fn remove_folder_if_empty(&self) -> Result<()> {
         match not_there(self.files.remove_dir(&self.path)) {
             Err(e) if e.kind() != ErrorKind::DirectoryNotEmpty => Err(Error::io("remove folder", &self.path, e)),
@@ -252,13 +254,13 @@ impl<'a> Target<'a> {
         }
     }
 
-    /// Free bytes of the disk with the scratch files, if the system tells.
+    /// Free bytes of the disk with the scratch files, if the system reports them.
     pub(crate) fn free_bytes(&self) -> Option<u64> {
         self.files.free_bytes(&self.scratch)
     }
 }
 
-/// Success also if there is nothing to remove.
+/// Turns "not found" into success.
 fn not_there(removed: io::Result<()>) -> io::Result<()> {
     match removed {
         Err(e) if e.kind() == ErrorKind::NotFound => Ok(()),

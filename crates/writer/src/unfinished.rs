@@ -1,12 +1,12 @@
-//! What [`merge`](crate::merge()) says of parts that it cannot join: which to pack again, as one
-//! expression for the system that runs them.
+//! The parts that [`merge`](crate::merge()) cannot join yet, as one expression for the system that
+//! runs them.
 
 use crate::part::Part;
 use shardpack_format::Hint;
 use std::fmt;
 use std::path::PathBuf;
 
-/// How many parts a message tells about one by one.
+/// Number of parts that a message describes one by one.
 const SHOWN: usize = 10;
 
 /// Parts of a dataset that must be packed again before they can be merged.
@@ -15,9 +15,9 @@ const SHOWN: usize = 10;
 pub struct Unfinished {
     /// The folder.
     pub folder: PathBuf,
-    /// Number of parts in all; `None` for a dataset that is written as a whole.
+    /// Number of all parts; `None` for a dataset that is written as a whole.
     pub parts: Option<u32>,
-    /// Number of shards in all.
+    /// Number of all shards.
     pub shards: u32,
     /// The parts, in order. Never empty.
     pub unfinished: Vec<UnfinishedPart>,
@@ -27,20 +27,20 @@ pub struct Unfinished {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct UnfinishedPart {
-    /// Which it is.
+    /// The part.
     pub part: Part,
-    /// Whether a run of it has left its journal.
+    /// True if a run has left its journal.
     pub begun: bool,
-    /// How many shards it has.
+    /// Number of shards of the part.
     pub shards: u32,
-    /// How many of them are finished and whole.
+    /// Number of finished and undamaged shards.
     pub finished: u32,
-    /// What is wrong with the first of its shards that was finished and is damaged or gone.
+    /// Problem of the first finished shard that is damaged or missing.
     pub damage: Option<String>,
 }
 
 impl Unfinished {
-    /// The numbers of the parts, from 1, as Slurm's `--array` takes them.
+    /// Numbers of the parts, from 1, in the syntax of Slurm's `--array`.
     #[must_use]
     pub fn array(&self) -> String {
         array_expression(self.unfinished.iter().map(|part| part.part.index().saturating_add(1)))
@@ -83,7 +83,7 @@ impl fmt::Display for Unfinished {
 }
 
 impl Unfinished {
-    /// What to do next.
+    /// Next step.
     #[must_use]
     pub fn hint(&self) -> Hint {
         match self.parts {
@@ -93,7 +93,7 @@ impl Unfinished {
     }
 }
 
-/// Ascending numbers as `17,203-210`.
+/// Formats ascending numbers as `17,203-210`.
 ///
 /// ```
 /// assert_eq!(shardpack_writer::array_expression([1, 2, 3, 7, 9, 10]), "1-3,7,9-10");

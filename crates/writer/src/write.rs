@@ -1,4 +1,4 @@
-//! Runs a plan: takes over the folder, continues where an earlier run stopped, and ends with the
+//! Runs a plan: examines the folder, continues where an earlier run stopped, and ends with the
 //! manifest.
 
 use crate::commit::Done;
@@ -32,11 +32,11 @@ use std::time::Instant;
 ///
 /// # Errors
 /// - `Usage` if the folder holds a different dataset, an unfinished one of another plan, or other
-///   files. Nothing is changed then.
+///   files. The folder is not changed then.
 /// - `Locked` if another packer is running there.
-/// - `Source` if a sample fails; `Cancelled`; `Io`, `NoSpace`: finished shards are kept, the
-///   temporary files are removed, and the same call goes on. A shard that cannot be synced is
-///   written once more from the sources before that is an error.
+/// - `Source` if a sample fails; `Cancelled`; `Io`, `NoSpace`: finished shards are kept, temporary
+///   files are removed, and the same call continues. A shard that cannot be synced is written once
+///   more from the sources before this becomes an error.
 /// - `Damaged` if there is a complete dataset that is damaged.
 ///
 /// ```
@@ -98,7 +98,7 @@ pub(crate) fn write_dataset_on<S: SampleSource>(
     write_locked(target, plan, source, options, &lock)
 }
 
-/// The same, for a caller who holds the lock of the folder.
+/// As [`write_dataset`], for a caller that holds the lock of the folder.
 pub(crate) fn write_locked<S: SampleSource>(
     target: &Target<'_>,
     plan: &Plan,
@@ -110,7 +110,7 @@ pub(crate) fn write_locked<S: SampleSource>(
     Ok(Report { notes: weaknesses(target, lock), ..report })
 }
 
-/// What the file system cannot do, and what that means.
+/// Missing guarantees of the file system, and their consequences.
 pub(crate) fn weaknesses(target: &Target<'_>, lock: &RunLock) -> Vec<String> {
     let mut notes = Vec::new();
     if lock.is_by_name() {
@@ -159,8 +159,8 @@ fn write_prepared<S: SampleSource>(
     Ok(report(outcome, plan.dataset_id(), &entries, reused, fidelity, started))
 }
 
-/// Writes what is missing. A shard that could not be synced is written once more: its state on the
-/// disk is unknown, but the sources are still there.
+/// Writes the missing shards. A shard that could not be synced is written once more: its state on
+/// the disk is unknown, but the sources still exist.
 pub(crate) fn run_all<S: SampleSource>(
     pipeline: &Pipeline<'_, S>,
     shards: Vec<u32>,
@@ -172,7 +172,7 @@ pub(crate) fn run_all<S: SampleSource>(
         let todo: Vec<u32> = shards.iter().copied().filter(|n| !journal.entries.contains_key(n)).collect();
         let no_space = |error: Error, entries: &BTreeMap<u32, JournalEntry>| {
             let missing = todo.iter().filter(|n| !entries.contains_key(n)).map(|&n| pipeline.plan.stored_bytes(n));
-            // Of a dataset that goes to a store, the disk holds three shards at a time.
+            // For a dataset in a store, the disk holds at most three shards at a time.
             let missing: u64 = if pipeline.target.is_store() { missing.take(3).sum() } else { missing.sum() };
             error.with_space(missing, || pipeline.target.free_bytes())
         };
@@ -181,8 +181,8 @@ pub(crate) fn run_all<S: SampleSource>(
         let done = Done::new(std::mem::take(&mut journal.entries));
         let result = pipeline.shards(&todo, &open, &done, progress);
         journal.entries = done.into_inner().unwrap_or_else(PoisonError::into_inner);
-        // A shard was finished while the disk became full. There is room for its journal line once
-        // the temporary file is removed.
+        // A shard was finished while the disk became full. Removing the temporary file makes room
+        // for its journal line.
         let not_noted = open.not_noted();
         let is_noted = not_noted.is_empty();
         journal.entries.extend(not_noted.into_iter().map(|entry| (entry.number, entry)));
@@ -192,7 +192,7 @@ pub(crate) fn run_all<S: SampleSource>(
             Err(StopReason::Sync { error, .. } | StopReason::Fatal(error)) => error,
         };
         if !is_noted {
-            // Report the first error. If this fails too, the shard is packed again.
+            // The first error is reported. If this write fails too, the shard is packed again.
             let _ = journal.begin(pipeline.target);
         }
         return Err(no_space(error, &journal.entries));
@@ -215,8 +215,7 @@ fn progress(plan: &Plan, shards: &[u32], entries: &BTreeMap<u32, JournalEntry>, 
     }
 }
 
-/// The totals of finished shards. Taken before a run begins, they are the work that it need not
-/// repeat.
+/// Totals of finished shards. Totals from before a run measure the work that the run saves.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Figures {
     shards: u32,
@@ -236,7 +235,8 @@ impl Figures {
     }
 }
 
-/// The dataset was complete before: checks each shard, and removes what an interrupted end left.
+/// Handles a dataset that was already complete: checks each shard, and removes remains of an
+/// interrupted end.
 pub(crate) fn already_complete(target: &Target<'_>, manifest: &Manifest, started: Instant) -> Result<Report> {
     let shards: Vec<_> = (0..).zip(&manifest.shards).collect();
     for checked in check_shards(target, manifest.dataset_id, &shards)? {
@@ -248,8 +248,8 @@ pub(crate) fn already_complete(target: &Target<'_>, manifest: &Manifest, started
     let survey = Survey::take(target)?;
     survey.remove_temporaries(target)?;
     survey.remove_journals(target)?;
-    // A run that was stopped after writing the manifest has left its journals, which know more than
-    // the manifest.
+    // A run that was stopped after writing the manifest has left its journals, which have more
+    // figures than the manifest.
     let id = manifest.dataset_id.to_string();
     let journals = survey.journals.into_values().flatten().filter(|journal| journal.head.dataset_id == id);
     let entries: BTreeMap<u32, JournalEntry> = journals.flat_map(|journal| journal.entries).collect();
@@ -274,7 +274,7 @@ pub(crate) fn already_complete(target: &Target<'_>, manifest: &Manifest, started
     })
 }
 
-/// Adds up the figures of the shards, in order.
+/// Sums the figures of the shards, in order.
 pub(crate) fn total<T: Tally>(out: &Path, entries: &BTreeMap<u32, JournalEntry>) -> Result<T> {
     let mut total = T::default();
     for entry in entries.values() {
@@ -283,7 +283,7 @@ pub(crate) fn total<T: Tally>(out: &Path, entries: &BTreeMap<u32, JournalEntry>)
     Ok(total)
 }
 
-/// The figures of one shard.
+/// Figures of one shard.
 pub(crate) fn tally_of<T: Tally>(out: &Path, entry: &JournalEntry) -> Result<T> {
     T::deserialize(&entry.tally).map_err(|e| {
         let what = format!("tally of shard {} of `{}`", entry.number, out.display());

@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use shardpack_array::Array;
 use shardpack_format::Dtype;
 
-/// A cube, as the headers of its file describe it.
+/// Header of a cube, from its file.
 #[derive(Debug)]
 pub(super) struct CubeHeader {
     pub(super) shape: [u64; 3],
@@ -18,7 +18,7 @@ pub(super) struct CubeHeader {
     pub(super) in_file: bool,
     /// Bytes of all files of the cube.
     pub(super) source_bytes: u64,
-    /// Name of the array, in files that name theirs.
+    /// Name of the array, for formats with named arrays.
     pub(super) variable: Option<String>,
     /// Names of the other arrays.
     pub(super) others: Vec<String>,
@@ -31,8 +31,8 @@ impl CubeHeader {
         Ok(Self { shape, dtype, array_bytes, in_file: false, source_bytes, variable: None, others: Vec::new() })
     }
 
-    /// For formats whose elements are plain bytes in a file: they are read as needed, if they are
-    /// in our order.
+    /// For formats whose elements are plain bytes in a file: the elements are read as needed, if
+    /// they are in our order.
     pub(super) fn read_as_needed(self, layout: &CubeLayout) -> Self {
         Self { in_file: layout.is_stored_order(), ..self }
     }
@@ -50,7 +50,7 @@ pub struct LoadedCube {
     pub array: Array,
     /// The value that marks missing data, rounded to the element type like the values.
     pub no_data: Option<f64>,
-    /// Everything else in the file: `variable` (the name of the array, if arrays have names),
+    /// All other content of the file: `variable` (the name of the array, if arrays have names),
     /// `wavelengths` and `fwhm` (numbers, one per channel), `wavelength_units`, `bbl`,
     /// `description`, map information, …. Keys are snake_case, in the order of the file.
     pub meta: Map<String, Value>,
@@ -86,7 +86,7 @@ pub(super) fn rounded(value: f64, dtype: Dtype) -> f64 {
 pub struct LoadedMask {
     /// The labels, `[height, width]`, of an integer type or `bool`.
     pub array: Array,
-    /// The value that marks unlabelled pixels, if the file says so.
+    /// Value of unlabelled pixels, if the file has one.
     pub no_data: Option<f64>,
 }
 

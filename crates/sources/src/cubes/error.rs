@@ -5,10 +5,10 @@ use std::fmt;
 use std::io;
 use std::path::Path;
 
-/// Result of this module.
+/// Result type of this module.
 pub type Result<T, E = CubeError> = std::result::Result<T, E>;
 
-/// Why a cube could not be read. Every variant names the file; see [`CubeError::path`].
+/// Reasons why a cube could not be read. Every variant names the file; see [`CubeError::path`].
 ///
 /// ```
 /// use shardpack_sources::cubes::{CubeError, CubeOptions, load};
@@ -18,13 +18,13 @@ pub type Result<T, E = CubeError> = std::result::Result<T, E>;
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum CubeError {
-    /// The operating system refused, or the disk failed.
+    /// An operation of the operating system failed.
     Io {
         /// The file.
         path: Box<Path>,
         /// The action.
         what: &'static str,
-        /// The answer of the operating system.
+        /// Error of the operating system.
         error: io::Error,
     },
     /// The file breaks its format, or is cut off.
@@ -40,7 +40,7 @@ pub enum CubeError {
         /// The next step.
         hint: Option<Box<Hint>>,
     },
-    /// The file may be whole, but its content cannot become a cube here: complex numbers, four
+    /// The file may be undamaged, but its content cannot become a cube here: complex numbers, four
     /// axes, another compression, ….
     Unsupported {
         /// The file.
@@ -62,7 +62,7 @@ pub enum CubeError {
         what: Box<str>,
         /// The accepted values for this file.
         expected: Box<str>,
-        /// Its value.
+        /// Value of the option.
         found: Box<str>,
         /// The next step.
         hint: Option<Box<Hint>>,
@@ -76,7 +76,7 @@ pub enum CubeError {
         what: Box<str>,
         /// The limit, in bytes.
         limit: u64,
-        /// Need of the file, in bytes.
+        /// Memory that the file needs, in bytes.
         found: u64,
     },
     /// The flag of the run was raised: see [`CubeRun`](super::CubeRun).
@@ -113,7 +113,7 @@ impl CubeError {
         }
     }
 
-    /// The next step. It is no part of the text.
+    /// The next step. It is not part of the error text.
     #[must_use]
     pub fn hint(&self) -> Option<Hint> {
         match self {
@@ -183,7 +183,7 @@ fn text(value: impl fmt::Display) -> Box<str> {
 
 impl fmt::Display for CubeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Control characters are escaped: file names are data too.
+        // Control characters are escaped: file names are untrusted, too.
         write!(f, "`{}`: {}", self.path().to_string_lossy().escape_debug(), self.reason())
     }
 }

@@ -1,7 +1,7 @@
 //! Axis permutation and byte swapping in cache-sized tiles.
 //!
-//! All loops here run over lengths that [`GatherPlan::new`]'s caller has checked against the memory at
-//! hand.
+//! The caller of [`GatherPlan::new`] has checked the lengths of all loops here against the
+//! available memory.
 #![allow(clippy::indexing_slicing, reason = "offsets follow from a shape whose product was compared with both lengths")]
 
 /// Edge of a tile, in elements: 32 rows of 32 elements of 8 bytes are 8 KiB on either side, which
@@ -22,7 +22,7 @@ pub(super) struct GatherPlan {
 }
 
 impl GatherPlan {
-    /// `None` if the walk is the identity. `dims` and `strides` are those of the three output axes,
+    /// `None` if the walk is the identity. `dims` and `strides` belong to the three output axes,
     /// outermost first.
     pub(super) fn new(dims: [usize; 3], start: usize, strides: [usize; 3], flip: bool) -> Option<Self> {
         let [h, w, c] = dims;
@@ -47,8 +47,8 @@ impl GatherPlan {
     }
 }
 
-/// Collects `stored` in the order of `plan`, with elements of `size` bytes. Swaps their bytes if
-/// `swap`.
+/// Collects `stored` in the order of `plan`, with elements of `size` bytes. With `swap`, reverses
+/// the bytes of each element.
 pub(super) fn gather(stored: &[u8], plan: &GatherPlan, size: u64, swap: bool) -> Vec<u8> {
     let mut out = vec![0; stored.len()];
     match (size, swap) {

@@ -12,7 +12,7 @@ pub struct CubeInfo {
     pub kind: CubeKind,
     /// `[height, width, channels]`.
     pub shape: [u64; 3],
-    /// Element type, as [`load`](super::load) will give it.
+    /// Element type of the cube that [`load`](super::load) returns.
     pub dtype: Dtype,
     /// Bytes of the cube in memory.
     pub array_bytes: u64,
@@ -20,11 +20,11 @@ pub struct CubeInfo {
     pub in_file: bool,
     /// Bytes of the source on disk: the file, or header and data file together.
     pub source_bytes: u64,
-    /// Name of the array, in files that name theirs (`.npz`, `.mat`, HDF5). [`load`](super::load)
-    /// puts it into `meta` as `variable`.
+    /// Name of the array, for formats with named arrays (`.npz`, `.mat`, HDF5).
+    /// [`load`](super::load) puts it into `meta` as `variable`.
     pub variable: Option<String>,
     /// Names of the other arrays in the file, except scalars and vectors, if the options do not
-    /// name one.
+    /// name an array.
     pub others: Vec<String>,
 }
 

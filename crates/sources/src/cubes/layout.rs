@@ -1,12 +1,12 @@
-//! The layout of a cube's elements in the bytes of its file, and their way to
-//! `[height, width, channels]` in C order.
+//! The layout of a cube's elements in its file, and the conversion to `[height, width, channels]`
+//! in C order.
 
 use super::error::Result;
 use super::gather;
 use super::source::CubeFile;
 use shardpack_format::{Dtype, to_usize};
 
-/// Element type, byte order, shape and order of axes of a run of bytes that contains only a cube's
+/// Element type, byte order, shape and axis order of a run of bytes that contains only a cube's
 /// elements.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct CubeLayout {
@@ -21,7 +21,7 @@ pub(super) struct CubeLayout {
 /// channels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum AxisOrder {
-    /// Rows, columns, bands: ENVI BIP, chunky TIFF, C order. The order that we store.
+    /// Rows, columns, bands: ENVI BIP, chunky TIFF, C order. Our own order.
     Bip,
     /// Rows, bands, columns: ENVI BIL.
     Bil,
@@ -57,7 +57,7 @@ impl CubeLayout {
     /// place if the order is already right; otherwise allocates one more array.
     ///
     /// # Errors
-    /// `Format` if `stored` is not exactly this layout's elements.
+    /// `Format` if the length of `stored` does not fit this layout.
     pub(super) fn assemble(&self, source: &CubeFile, stored: Vec<u8>) -> Result<Vec<u8>> {
         let expected = self.bytes(source, u64::MAX)?;
         if stored.len() as u64 != expected {

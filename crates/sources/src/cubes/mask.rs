@@ -16,9 +16,9 @@ use std::path::Path;
 /// PNG.
 ///
 /// Integers and booleans are not changed. Floats must all be integers, and become the smallest
-/// integer type that holds them (unsigned unless one is negative). A PNG must be grey or use a
+/// integer type that can hold them (unsigned unless one is negative). A PNG must be grey or use a
 /// palette, whose indices are the labels; 1, 2 and 4 bits become uint8. `options.variable` names
-/// the array in files with several; the default is the one with two axes.
+/// the array in files with several; the default is the array with two axes.
 ///
 /// # Errors
 /// As [`load`](super::load). Also `Unsupported` if there is more than one band or the PNG has
@@ -29,8 +29,8 @@ pub fn load_mask(path: &Path, options: &CubeOptions) -> Result<LoadedMask> {
     options.run.or_cancelled(path, load_from(&source, options))
 }
 
-/// Reads a label mask as [`load_mask`] does, out of the bytes of a file that is in memory: a member of
-/// an archive, say. Errors call it `name`. Formats of several files cannot be read so.
+/// Reads a label mask as [`load_mask`] does, from the bytes of a file in memory, for example a
+/// member of an archive. Errors use `name` as the path. Formats of several files are not supported.
 ///
 /// ```
 /// use shardpack_sources::cubes::{CubeError, CubeOptions, mask_of};
@@ -44,7 +44,7 @@ pub fn mask_of(name: &Path, bytes: Vec<u8>, options: &CubeOptions) -> Result<Loa
     options.run.or_cancelled(name, load_from(&CubeFile::held(name, bytes, &options.run), options))
 }
 
-/// Height and width of a label mask. Of a PNG only the header is read.
+/// Height and width of a label mask. For a PNG, only the header is read.
 ///
 /// # Errors
 /// As [`load_mask`].
@@ -86,12 +86,12 @@ fn load_as(format: &dyn CubeFormat, source: &CubeFile, options: &CubeOptions) ->
     Ok(LoadedMask { array: LoadedMask::array(source, label, [height, width], bytes)?, no_data: cube.no_data })
 }
 
-/// True if a file of `bytes` among masks that begins with `head` is a mask by its signature.
+/// True if the signature `head` of a file of `bytes` in a folder of masks shows a mask.
 pub(crate) fn may_be_mask(head: &[u8], bytes: u64) -> bool {
     CubeKind::ALL.iter().any(|kind| kind.format().may_be_mask(head, bytes))
 }
 
-/// Floats that are integers, as the smallest type that holds them.
+/// Converts floats that are integers to the smallest type that can hold them.
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the range was found first")]
 fn integers(source: &CubeFile, width: u64, labels: &[f64]) -> Result<(Dtype, Vec<u8>)> {
     // Beyond 2⁵³ a float64 cannot tell neighbouring integers apart.

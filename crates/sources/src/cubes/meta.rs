@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Number, Value};
 
-/// `text` as a number if it is one, else as a string. Integers stay integers.
+/// Parses `text` as a number if possible, else as a string. Integers stay integers.
 pub(super) fn scalar(text: &str) -> Value {
     let text = text.trim();
     if let Ok(integer) = text.parse::<i64>() {
@@ -14,13 +14,13 @@ pub(super) fn scalar(text: &str) -> Value {
     }
 }
 
-/// A list of numbers if every item is one, else a list of strings.
+/// A list of numbers if every item is a number, else a list of strings.
 pub(super) fn list<'a>(items: impl Iterator<Item = &'a str> + Clone) -> Value {
     let numbers = items.clone().all(|item| number(item).is_some());
     items.map(|item| if numbers { scalar(item) } else { Value::String(item.trim().to_owned()) }).collect()
 }
 
-/// Numbers as JSON; JSON has no NaN and no infinity, which become `null`.
+/// Numbers as JSON; NaN and infinity, which JSON does not have, become `null`.
 pub(super) fn floats(values: &[f64]) -> Value {
     values.iter().map(|&value| float(value)).collect()
 }
@@ -50,7 +50,7 @@ pub(super) fn snake_case(key: &str) -> String {
     out
 }
 
-/// The canonical key for a vector stored next to the cube under one of its usual names.
+/// The canonical key of a vector next to the cube, if it has one of its usual names.
 pub(super) fn per_channel_key(name: &str) -> Option<&'static str> {
     match name.to_ascii_lowercase().as_str() {
         "wavelength" | "wavelengths" | "wl" => Some("wavelengths"),
@@ -65,7 +65,7 @@ pub(super) fn is_vector(dims: &[u64], channels: u64) -> bool {
     dims == [channels] || dims == [1, channels] || dims == [channels, 1]
 }
 
-/// Inserts unless the key is there: the first mention counts.
+/// Inserts a value unless the key exists: the first occurrence counts.
 pub(super) fn insert_new(meta: &mut Map<String, Value>, key: &str, value: Value) {
     if !meta.contains_key(key) {
         meta.insert(key.to_owned(), value);

@@ -1,9 +1,9 @@
 //! Readers of cube files: NumPy, ENVI, MATLAB, TIFF, PNG, Tivita, HDF5.
 //!
-//! A file's content tells its format, not its name. [`probe`] names the format, [`peek`] gives
-//! shape and element type without reading the values, [`load`] gives the cube as
-//! `[height, width, channels]`, [`load_mask`] a label mask as `[height, width]`. Files come from
-//! strangers: sizes are compared with the file and with [`CubeOptions::max_bytes`] before memory is
+//! The content of a file determines its format, not its name. [`probe`] names the format, [`peek`]
+//! returns shape and element type without reading the values, [`load`] returns the cube as
+//! `[height, width, channels]`, [`load_mask`] a label mask as `[height, width]`. Files are
+//! untrusted: sizes are compared with the file and with [`CubeOptions::max_bytes`] before memory is
 //! allocated, and no bytes make these functions panic.
 //!
 //! | format | what is read | what is refused |

@@ -12,19 +12,19 @@ use shardpack_format::Limits;
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CubeOptions {
-    /// Names of the array, for files that can hold several (`.npz`, `.mat`, HDF5): the first that a
-    /// file has is read. In a name, `*` stands for any characters. Default, empty: the only array of
-    /// three axes, else the only one of two. Other formats have no names and ignore this.
+    /// Names of the array, for files with several (`.npz`, `.mat`, HDF5): the first name that a
+    /// file has is read. In a name, `*` matches any characters. Default, empty: the only array of
+    /// three axes, else the only array of two. Other formats have no names and ignore this.
     pub variable: Vec<String>,
     /// Height and width of the picture, for MATLAB matrices of bands × pixels or pixels × bands.
     /// The pixels are in MATLAB's column order: pixel `p` is row `p mod height`, column
     /// `p / height`. If both axes fit, the matrix is read as bands × pixels. Arrays of three axes
     /// and other formats ignore this.
     pub spatial: Option<(u64, u64)>,
-    /// Largest cube, in bytes as decoded. Default 1 GiB, which is also what a reader of a dataset
-    /// accepts by default.
+    /// Largest cube, in decoded bytes. Default 1 GiB, which is also the default limit of a reader
+    /// of a dataset.
     pub max_bytes: u64,
-    /// State that all cubes of the run share. Default: nothing yet, and no flag to stop it.
+    /// State shared by all cubes of the run. Default: empty, without a flag to stop it.
     pub run: CubeRun,
 }
 

@@ -1,4 +1,4 @@
-//! Recognises the format of a file, and has it read.
+//! Recognises the format of a file, and calls its reader.
 
 use super::cube::LoadedCube;
 use super::error::{CubeError, Result};
@@ -10,7 +10,7 @@ use super::source::CubeFile;
 use super::values::{CubeValues, OpenCube};
 use std::path::{Path, PathBuf};
 
-/// First bytes that formats are recognised by, but for HDF5 behind a long user block.
+/// Bytes at the start of a file that identify its format, except for HDF5 after a long user block.
 const HEAD_BYTES: u64 = 520;
 
 /// True if files with this extension, in lower case, are usually cubes.
@@ -18,10 +18,9 @@ pub(crate) fn has_extension(extension: &str) -> bool {
     CubeKind::ALL.iter().any(|kind| kind.format().extensions().contains(&extension))
 }
 
-/// The kind of cube file, detected from its content; `None` if it is none of those that [`load`]
-/// reads.
+/// The kind of cube file, detected from its content; `None` if [`load`] does not read it.
 ///
-/// Reads a few hundred bytes (of a zip archive, its directory).
+/// Reads a few hundred bytes; of a zip archive, the directory.
 ///
 /// # Errors
 /// `Io` if the file cannot be read; `Usage` if it is not a regular file.
@@ -29,7 +28,7 @@ pub fn probe(path: &Path) -> Result<Option<CubeKind>> {
     probe_in(path, &CubeOptions::default())
 }
 
-/// As [`probe`], where the run's files are.
+/// As [`probe`], with the files of the run.
 pub(crate) fn probe_in(path: &Path, options: &CubeOptions) -> Result<Option<CubeKind>> {
     recognise(&CubeFile::open(path, &options.run)?)
 }
@@ -37,7 +36,7 @@ pub(crate) fn probe_in(path: &Path, options: &CubeOptions) -> Result<Option<Cube
 /// The other file that belongs to this one: for an ENVI header its data file, if it exists. `None`
 /// for everything else.
 ///
-/// A data file that some header claims is not a sample of its own.
+/// A data file with a header is not a sample of its own.
 #[must_use]
 pub fn companion(path: &Path, options: &CubeOptions) -> Option<PathBuf> {
     let source = CubeFile::open(path, &options.run).ok()?;
@@ -47,8 +46,8 @@ pub fn companion(path: &Path, options: &CubeOptions) -> Option<PathBuf> {
 /// Shape, element type and source size of a cube, without reading its values.
 ///
 /// # Errors
-/// As [`load`], as far as the headers tell. Only [`load`] finds damage further on in a compressed
-/// stream.
+/// As [`load`], limited to errors in the headers. Only [`load`] finds damage in the rest of a
+/// compressed stream.
 pub fn peek(path: &Path, options: &CubeOptions) -> Result<CubeInfo> {
     let source = CubeFile::open(path, &options.run)?;
     source.check_cancel()?;
@@ -78,8 +77,8 @@ pub fn peek(path: &Path, options: &CubeOptions) -> Result<CubeInfo> {
 /// # Errors
 /// `Io` from the operating system; `Format` if the file is damaged; `Unsupported` if its content
 /// cannot be a cube (complex numbers, four axes, no elements, …); `Usage` if the options do not fit
-/// it; `Limit` if the cube is above `options.max_bytes`; `Cancelled` if the flag of `options.run`
-/// is raised.
+/// the file; `Limit` if the cube is above `options.max_bytes`; `Cancelled` if the flag of
+/// `options.run` is raised.
 pub fn load(path: &Path, options: &CubeOptions) -> Result<LoadedCube> {
     let source = CubeFile::open(path, &options.run)?;
     source.check_cancel()?;
@@ -87,9 +86,9 @@ pub fn load(path: &Path, options: &CubeOptions) -> Result<LoadedCube> {
     options.run.or_cancelled(path, loaded)
 }
 
-/// Opens a cube. Like [`load`], but values that a plain file stores in our order stay
-/// there. Other values go into the memory of `spare` if it is large enough (its content is
-/// dropped): pages that the process already has cost a third of fresh ones.
+/// Opens a cube. Like [`load`], but values that a plain file stores in our order stay there. Other
+/// values go into the memory of `spare` if it is large enough (its content is dropped): reused
+/// pages of the process cost a third of fresh pages.
 ///
 /// # Errors
 /// As [`load`].

@@ -1,4 +1,4 @@
-//! State that the cubes of one run share: the flag that stops it, and folder listings.
+//! State shared by the cubes of one run: the flag that stops it, and folder listings.
 
 use super::error::{CubeError, Result};
 #[cfg(test)]
@@ -16,9 +16,9 @@ use std::time::SystemTime;
 /// Most names in the listings that are kept.
 const MAX_NAMES: usize = 1 << 20;
 
-/// State that the cubes of one run share. Clones share it too.
+/// State shared by the cubes of one run, and by its clones.
 ///
-/// It is not an option: any two compare as equal.
+/// It is not an option: any two values compare as equal.
 ///
 /// ```
 /// use shardpack_sources::cubes::{CubeError, CubeOptions, CubeRun, load};
@@ -43,7 +43,7 @@ struct RunState {
     polls: Polls,
 }
 
-/// Listings of folders, and how many names all of them hold.
+/// Listings of folders, and the number of names in all of them.
 #[derive(Default)]
 struct Folders {
     listed: HashMap<PathBuf, Arc<Siblings>>,
@@ -54,24 +54,24 @@ struct Folders {
 struct Siblings {
     by_stem: HashMap<OsString, Vec<OsString>>,
     names: usize,
-    /// When the folder was last changed, if the system knows.
+    /// Modification time of the folder, if the system knows it.
     modified: Option<SystemTime>,
 }
 
 impl CubeRun {
-    /// A run that ends when `cancel` is raised: all reads then fail with
+    /// A run that stops when `cancel` is raised: all reads then fail with
     /// [`Cancelled`](super::CubeError::Cancelled).
     #[must_use]
     pub fn new(cancel: Option<Arc<AtomicBool>>) -> Self {
         Self::within(Files::default(), cancel)
     }
 
-    /// A run whose files are in these stores, or on this machine.
+    /// A run with files in these stores, or on this machine.
     pub fn within(files: Files, cancel: Option<Arc<AtomicBool>>) -> Self {
         Self(Arc::new(RunState { files, cancel, ..RunState::default() }))
     }
 
-    /// Where the files are.
+    /// Files of the run.
     pub(crate) fn files(&self) -> &Files {
         &self.0.files
     }
@@ -92,13 +92,14 @@ impl CubeRun {
         if self.is_cancelled() { Err(io::Error::other("the run was cancelled")) } else { Ok(()) }
     }
 
-    /// Passes a result on. If the flag is raised, that is why it failed, whatever the error says.
+    /// Passes a result on. If the flag is raised, an error becomes `Cancelled`, because the flag is
+    /// its cause.
     pub(super) fn or_cancelled<T>(&self, path: &Path, result: Result<T>) -> Result<T> {
         result.map_err(|error| if self.is_cancelled() { CubeError::cancelled(path) } else { error })
     }
 
-    /// The names in `folder` with this stem, sorted. A folder is listed once, and again if it
-    /// changed: one listing for each of its files would be quadratic.
+    /// Names in `folder` with this stem, sorted. A folder is listed once, and again if it changed:
+    /// one listing per file would take quadratic time.
     pub(super) fn same_stem(&self, folder: &Path, stem: &OsStr) -> Vec<OsString> {
         if let Some(names) = self.0.files.names(folder) {
             let own = names.into_iter().map(OsString::from);
@@ -120,7 +121,7 @@ impl CubeRun {
 
 #[cfg(test)]
 impl CubeRun {
-    /// A run whose flag is raised by the `at`-th look at it.
+    /// A run whose flag is raised at the `at`-th check.
     pub(crate) fn raised_at(at: u64) -> Self {
         Self(Arc::new(RunState { polls: Polls::raised_at(at), ..RunState::default() }))
     }

@@ -1,4 +1,4 @@
-//! Chooses which of several arrays in one file is the cube.
+//! Chooses the cube among several arrays in one file.
 
 use super::error::Result;
 use super::layout::CubeLayout;
@@ -13,9 +13,9 @@ const NAMED: usize = 8;
 /// The caller's purpose, and its options.
 #[derive(Clone, Copy)]
 pub(super) enum Purpose<'a> {
-    /// Three axes, else two.
+    /// An array of three axes, else of two.
     Cube(&'a CubeOptions),
-    /// Two axes.
+    /// An array of two axes.
     Mask(&'a CubeOptions),
 }
 
@@ -31,8 +31,8 @@ impl<'a> Purpose<'a> {
     }
 }
 
-/// The chosen array, its layout in the file, and the names of those that were passed over although
-/// the caller named none.
+/// The chosen array, its layout in the file, and, if the caller named no array, the names of the
+/// other candidates.
 pub(super) struct ChosenArray<'a, T> {
     pub(super) array: &'a T,
     pub(super) layout: CubeLayout,
@@ -52,7 +52,7 @@ impl Candidate<'_> {
     }
 }
 
-/// `[4, 5]`, and no more axes than a picture could have.
+/// Formats dimensions as `[4, 5]`, with at most as many axes as a picture can have.
 fn describe_dims(dims: &[u64]) -> String {
     match dims.get(..8) {
         Some(some) if dims.len() > 8 => format!("{some:?} and {} axes more", dims.len() - some.len()),
@@ -60,8 +60,7 @@ fn describe_dims(dims: &[u64]) -> String {
     }
 }
 
-/// The names of all arrays except `chosen` that are pictures or cubes themselves; none if the
-/// caller named the array.
+/// Names of the other arrays that are pictures or cubes; empty if the caller named the array.
 pub(super) fn others(want: &Purpose, candidates: &[Candidate], chosen: usize) -> Vec<String> {
     if !want.options().variable.is_empty() {
         return Vec::new();
@@ -73,8 +72,8 @@ pub(super) fn others(want: &Purpose, candidates: &[Candidate], chosen: usize) ->
     pictures.map(|(_, candidate)| candidate.name.to_owned()).collect()
 }
 
-/// The index of the array for `want`: the named one; else the only one with three axes; else the
-/// only one with two.
+/// Index of the array for `want`: the named array; else the only array with three axes; else the
+/// only array with two.
 pub(super) fn select(source: &CubeFile, want: &Purpose, candidates: &[Candidate]) -> Result<usize> {
     let all = || match candidates {
         [] => "no numeric array".to_owned(),
@@ -131,9 +130,8 @@ pub(super) fn select(source: &CubeFile, want: &Purpose, candidates: &[Candidate]
         }
     }
     match candidates {
-        // Choose the only array there is. If it cannot be used, the error says why. But do not
-        // choose a lone vector: a MATLAB file that was cut short between two variables may look
-        // like this.
+        // Choose the only array. If it is unusable, the error says why. But do not choose a single
+        // vector: a MATLAB file that was cut short between two variables may look like this.
         [one] if one.dims.len() != 2 => Ok(0),
         _ => {
             let expected = if ranks.len() == 2 { "one array with 3 or 2 axes" } else { "one array with 2 axes" };
@@ -146,13 +144,13 @@ fn name_one() -> Hint {
     Hint::new("name one with ").and([Setting::any("variable", "NAME")])
 }
 
-/// True if a name fits a pattern, in which `*` stands for any characters.
+/// True if a name fits a pattern, in which `*` matches any characters.
 fn matches(pattern: &str, name: &str) -> bool {
     let mut parts = pattern.split('*');
     let start = parts.next().unwrap_or_default();
     let Some(end) = parts.next_back() else { return false };
     let inner = name.strip_prefix(start).and_then(|rest| rest.strip_suffix(end));
-    // The earliest place of each part leaves the most for those behind it.
+    // The earliest match of each part leaves the most text for the later parts.
     inner.is_some_and(|inner| {
         parts.try_fold(inner, |rest, part| Some(rest.split_at(rest.find(part)? + part.len()).1)).is_some()
     })
@@ -164,8 +162,8 @@ fn is_larger_matrix(other: &Candidate, cube: Option<&Candidate>) -> bool {
     other.dims.len() == 2 && cube.is_some_and(|cube| elements(other.dims) > elements(cube.dims))
 }
 
-/// Like [`select`], for MATLAB: if the caller gave the picture's shape and no name, a matrix with
-/// that many pixels comes before a cube.
+/// As [`select`], for MATLAB: if the caller gave the picture's shape and no name, a matrix with
+/// that many pixels is preferred to a cube.
 pub(super) fn select_matlab(source: &CubeFile, want: &Purpose, candidates: &[Candidate]) -> Result<usize> {
     let options = want.options();
     if let (Purpose::Cube(_), [], Some((height, width))) = (want, options.variable.as_slice(), options.spatial) {

@@ -14,7 +14,7 @@ pub(super) struct CubeFile {
     path: PathBuf,
     len: u64,
     run: CubeRun,
-    /// Memory of an earlier cube, for the first large piece of this one.
+    /// Reused memory of an earlier cube, for the first large piece of this cube.
     spare: Mutex<Vec<u8>>,
 }
 
@@ -35,7 +35,7 @@ pub(super) const PIECE_BYTES: usize = if cfg!(test) { 64 << 10 } else { 8 << 20 
 pub(super) const MAX_DEFLATE_RATIO: u64 = 1032;
 
 impl CubeFile {
-    /// Opens a regular file. A FIFO or a device is refused, because it could block for ever.
+    /// Opens a regular file. A FIFO or a device is refused, because it could block forever.
     pub(super) fn open(path: &Path, run: &CubeRun) -> Result<Self> {
         let file = run.files().open(path).map_err(|error| match error.kind() {
             ErrorKind::InvalidInput => {
@@ -48,14 +48,14 @@ impl CubeFile {
         Ok(Self { file: Arc::new(file), path: path.to_owned(), len, run: run.clone(), spare: Mutex::default() })
     }
 
-    /// Bytes in memory, which messages call `path`.
+    /// Bytes in memory; messages show `path` for them.
     pub(super) fn held(path: &Path, bytes: Vec<u8>, run: &CubeRun) -> Self {
         let file = OpenFile::held(path, bytes);
         let len = file.len();
         Self { file: Arc::new(file), path: path.to_owned(), len, run: run.clone(), spare: Mutex::default() }
     }
 
-    /// The same file once more, without the spare memory.
+    /// Another handle to the same file, without the spare memory.
     pub(super) fn share(&self) -> Self {
         Self {
             file: Arc::clone(&self.file),
@@ -66,7 +66,7 @@ impl CubeFile {
         }
     }
 
-    /// The same source, with memory to use before allocating more.
+    /// Adds memory that is used before more is allocated.
     pub(super) fn with_spare(mut self, spare: Vec<u8>) -> Self {
         self.spare = Mutex::new(spare);
         self
@@ -93,7 +93,7 @@ impl CubeFile {
         }
     }
 
-    /// Exactly the bytes `[offset, offset + len)`, read directly into memory of that size.
+    /// Reads exactly the bytes `[offset, offset + len)`, directly into memory of that size.
     pub(super) fn read_at(&self, what: &'static str, offset: u64, len: u64) -> Result<Vec<u8>> {
         self.check_range(what, offset, len)?;
         let mut bytes = self.alloc(what, len)?;
@@ -102,8 +102,7 @@ impl CubeFile {
         while left > 0 {
             self.check_cancel()?;
             let piece = left.min(PIECE_BYTES as u64);
-            // Read from the file itself, which fills fresh memory without writing zeros to it
-            // first.
+            // Reads from the file itself, which fills fresh memory without zeroing it first.
             let read = match self.file.file() {
                 Some(file) => { file }.take(piece).read_to_end(&mut bytes),
                 None => (&*self.file).take(piece).read_to_end(&mut bytes),
@@ -131,8 +130,9 @@ impl CubeFile {
         Ok(())
     }
 
-    /// Appends at most `len` bytes of `reader` to `out`, which has the memory; returns how many.
-    /// Little of a file may inflate to much, so the flag of the run is checked here, too.
+    /// Appends at most `len` bytes of `reader` to `out`, which has the capacity; returns their
+    /// number. Few bytes of a file may inflate to many, so the flag of the run is checked here,
+    /// too.
     pub(super) fn append(&self, reader: &mut impl Read, len: u64, out: &mut Vec<u8>) -> io::Result<u64> {
         let mut left = len;
         while left > 0 {
@@ -147,7 +147,7 @@ impl CubeFile {
         Ok(len - left)
     }
 
-    /// At most `len` bytes from `offset`: as many as there are.
+    /// At most `len` bytes from the start, fewer if the file is shorter.
     pub(super) fn prefix(&self, len: u64) -> Result<Vec<u8>> {
         self.read_at("first bytes", 0, len.min(self.len))
     }
@@ -169,7 +169,7 @@ impl CubeFile {
         &self.file
     }
 
-    /// State that the cubes of the run share.
+    /// State shared by the cubes of the run.
     pub(super) const fn run(&self) -> &CubeRun {
         &self.run
     }
@@ -184,15 +184,14 @@ impl CubeFile {
         if self.run.is_cancelled() { Err(CubeError::cancelled(&self.path)) } else { Ok(()) }
     }
 
-    /// This many zeros. Returns an error instead of aborting if the machine does not have the
-    /// memory.
+    /// `len` zeros. Returns an error instead of aborting if the machine does not have the memory.
     pub(super) fn zeros(&self, what: &'static str, len: u64) -> Result<Vec<u8>> {
         let mut bytes = self.alloc(what, len)?;
         bytes.resize(usize::try_from(len).map_err(|_| self.out_of_memory(what))?, 0);
         Ok(bytes)
     }
 
-    /// Makes `bytes` as long as `len`, in its own memory if that is enough.
+    /// Resizes `bytes` to `len`, in place if the capacity is enough.
     pub(super) fn resize(&self, what: &'static str, bytes: &mut Vec<u8>, len: u64) -> Result<()> {
         let len = usize::try_from(len).map_err(|_| self.out_of_memory(what))?;
         bytes.try_reserve_exact(len.saturating_sub(bytes.len())).map_err(|_| self.out_of_memory(what))?;

@@ -1,5 +1,4 @@
-//! Cubes whose values need not be in memory: if a file has them in our order, they are read as
-//! needed.
+//! Cubes whose values need not be in memory: a file in our element order is read as needed.
 
 use super::gather;
 use super::layout::CubeLayout;
@@ -19,7 +18,7 @@ pub struct OpenCube {
     pub meta: Map<String, Value>,
 }
 
-/// Where the values of a cube are.
+/// Location of a cube's values.
 #[derive(Debug)]
 pub enum CubeValues {
     /// In a file, in C order.
@@ -28,7 +27,7 @@ pub enum CubeValues {
     InMemory(Array),
 }
 
-/// The elements of a cube that a file stores without gaps, in the order in which we store them.
+/// Elements of a cube in a file, without gaps and in our element order.
 #[derive(Debug)]
 pub struct ValuesInFile {
     source: CubeFile,
@@ -39,7 +38,7 @@ pub struct ValuesInFile {
 }
 
 impl ValuesInFile {
-    /// The elements of `layout`, which must be in the stored order, from `offset` on.
+    /// Elements of `layout`, which must be in our order, from `offset` on.
     pub(super) fn new(source: CubeFile, offset: u64, layout: &CubeLayout) -> Self {
         let CubeLayout { dtype, big_endian, shape, .. } = *layout;
         Self { source, offset, dtype, shape, big_endian }

@@ -1,4 +1,4 @@
-//! Files as they were when they were listed: where, how large, and of when.
+//! Listed files: path, size, and modification time.
 
 use serde::{Deserialize, Serialize};
 use std::fs::Metadata;
@@ -15,15 +15,15 @@ pub(crate) struct SourceFile {
     pub(crate) mtime_ns: i64,
 }
 
-/// A file that belongs to a sample, next to the one that names it: the data of an ENVI header, a mask,
-/// or metadata; or a frame of a clip.
+/// A file that belongs to a sample, next to the sample's main file: the data of an ENVI header, a
+/// mask, or metadata; or a frame of a clip.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SideFile {
-    /// Where it is.
+    /// Path of the file.
     pub path: PathBuf,
     /// Its size when it was listed.
     pub bytes: u64,
-    /// Its time of modification when it was listed, in ns since 1970.
+    /// Its modification time when it was listed, in ns since 1970.
     pub mtime_ns: i64,
 }
 

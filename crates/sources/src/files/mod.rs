@@ -1,7 +1,7 @@
-//! Files of sources, wherever they are: on this machine, or in stores, where the path is a URL.
+//! Files of sources, on this machine or in stores, where the path is a URL.
 //!
-//! A store lists its objects once, with what tells their content; an object is opened as the one that
-//! was listed. What the run will read next is announced, and the store fetches it ahead.
+//! A store lists its objects once, with their versions; an object is opened in its listed version.
+//! The run announces its next reads, and the store fetches the objects ahead.
 
 pub mod listed;
 mod object;
@@ -21,14 +21,14 @@ use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// An object of at most this size is announced whole when it is listed; of a larger one the ends.
+/// An object up to this size is announced whole when it is listed; of a larger object, only the
+/// ends.
 const WHOLE_BYTES: u64 = 256 << 10;
 /// Bytes read of the ends of an object.
 const END_BYTES: u64 = 16 << 10;
-/// The stores that paths of a source may lead to. By default there are none, and all paths are of
-/// this machine.
+/// The stores of a source. By default there are none, and all paths are local.
 ///
-/// It is not an option: any two compare as equal. Clones share the stores.
+/// It is not an option: any two values compare as equal. Clones share the stores.
 ///
 /// ```
 /// use shardpack_sources::{Files, SourceOptions};
@@ -53,7 +53,7 @@ struct Store {
 struct StoreState {
     /// The listed objects, by the path below the root.
     listed: HashMap<String, Listed>,
-    /// Announced, and not released yet.
+    /// Announced objects that are not released yet.
     ready: HashMap<String, Arc<OpenObject>>,
 }
 
@@ -79,7 +79,7 @@ impl Store {
 }
 
 impl Files {
-    /// These, and the folder `url` of a store.
+    /// Adds the folder `url` of a store.
     #[must_use]
     pub fn and(self, url: &str, storage: Arc<dyn Storage>) -> Self {
         let root = url.trim_end_matches('/').to_owned();
@@ -88,10 +88,10 @@ impl Files {
         Self { stores: Arc::new(stores), confines: self.confines }
     }
 
-    /// Most bytes that should be announced ahead; 0 if all files are of this machine.
+    /// Most bytes to announce ahead; 0 if all files are local.
     #[must_use]
     pub fn read_ahead_bytes(&self) -> u64 {
-        // The rest is for what is read without a word.
+        // The rest is for reads without an announcement.
         self.stores.iter().map(|store| store.storage.read_ahead_bytes() / 2).max().unwrap_or(0)
     }
 
@@ -113,7 +113,7 @@ impl Files {
         self.place(path).is_some()
     }
 
-    /// An error if the path is a URL of a store that nobody has opened.
+    /// Returns an error if the path is a URL of a store that was not opened.
     pub fn check(&self, path: &Path) -> Result<()> {
         if self.has(path) || !path.to_str().is_some_and(is_url) {
             return Ok(());
@@ -134,7 +134,7 @@ impl Files {
         Ok(found)
     }
 
-    /// The files of stores, for the file of a listing.
+    /// The objects of stores, for a listing in a file.
     pub(crate) fn listed(&self, paths: impl Iterator<Item = PathBuf>) -> Vec<Listed> {
         let known = paths.filter_map(|path| {
             let (store, key) = self.place(&path)?;
@@ -144,7 +144,7 @@ impl Files {
         known.collect()
     }
 
-    /// Takes in what [`listed`](Self::listed) gave.
+    /// Adds the objects from [`listed`](Self::listed).
     pub(crate) fn know(&self, listed: Vec<Listed>) {
         for listed in listed {
             if let Some((store, key)) = self.place(Path::new(&listed.name)) {
@@ -174,7 +174,7 @@ impl Files {
         Ok(SourceFile { key: key.to_owned(), bytes: opened.len(), mtime_ns: 0 })
     }
 
-    /// Size of a file, if there is one of this name. Of a store, one that was listed.
+    /// Size of a file, if it exists; in a store, of a listed object.
     pub(crate) fn size(&self, path: &Path) -> Option<u64> {
         match self.place(path) {
             Some((store, key)) => store.state().listed.get(key).map(|listed| listed.bytes),
@@ -182,7 +182,7 @@ impl Files {
         }
     }
 
-    /// The names in a folder of a store, unsorted; `None` for a folder of this machine.
+    /// Names in a folder of a store, unsorted; `None` for a local folder.
     pub(crate) fn names(&self, folder: &Path) -> Option<Vec<String>> {
         let (store, below) = self.place(folder)?;
         let prefix = if below.is_empty() { String::new() } else { format!("{below}/") };
@@ -191,12 +191,12 @@ impl Files {
         Some(inside.filter(|name| !name.contains('/')).map(str::to_owned).collect())
     }
 
-    /// From now on, files of a source of this machine are opened below such folders alone.
+    /// From now on, local files of a source are opened only below confined folders.
     pub(crate) fn confine(&self, root: &Path) -> io::Result<()> {
         self.confines.confine(root)
     }
 
-    /// Opens a regular file of a source of this machine.
+    /// Opens a regular local file of a source.
     pub(crate) fn open_local(&self, path: &Path) -> io::Result<(File, Metadata)> {
         self.confines.open(path)
     }
@@ -206,7 +206,7 @@ impl Files {
         self.open_by(path, |path| self.open_local(path))
     }
 
-    /// The same of one that the user named, wherever it is.
+    /// As [`Self::open`], for a path from the user, inside or outside of the source.
     pub(crate) fn open_named(&self, path: &Path) -> io::Result<OpenFile> {
         self.open_by(path, regular::open)
     }
@@ -224,7 +224,7 @@ impl Files {
         })
     }
 
-    /// Says that a file will be looked at soon, as whoever lists it does.
+    /// Announces that a file will be examined soon, as during listing.
     pub(crate) fn announce_look(&self, path: &Path, bytes: u64) {
         if bytes <= WHOLE_BYTES {
             self.announce(path);
@@ -234,17 +234,17 @@ impl Files {
         }
     }
 
-    /// Says that a file will be read soon, as a whole.
+    /// Announces that a whole file will be read soon.
     pub fn announce(&self, path: &Path) {
         if let Some(object) = self.ready(path) {
             object.bytes.advise_soon(0, object.bytes.len());
         }
     }
 
-    /// Says that a file that was announced is not needed any more.
+    /// Announces that a file is not needed any more.
     pub fn release(&self, path: &Path) {
         if let Some((store, key)) = self.place(path) {
-            // Dropped without the lock: the store has one of its own.
+            // Dropped outside of the lock, because the store has its own lock.
             let gone = store.state().ready.remove(key);
             drop(gone);
         }
@@ -258,8 +258,8 @@ impl Files {
         Some(object)
     }
 
-    /// The first object of a store that could not be read, as an error. Damage is not among them:
-    /// bytes that arrived are those of the object.
+    /// The first read error of a store. Damage is not included: the arrived bytes are the object's
+    /// bytes.
     pub fn failure(&self) -> Result<()> {
         match self.stores.iter().find_map(|store| store.failure.get()) {
             None => Ok(()),
@@ -281,8 +281,8 @@ impl PartialEq for Files {
 
 impl Eq for Files {}
 
-/// A file of a store. Stores give seconds: what is below a second is made from the ETag, so that
-/// whoever compares times sees every change.
+/// A file of a store. Stores give whole seconds: the fraction is made from the ETag, so that a
+/// comparison of times sees every change.
 fn found(key: &str, listed: &Listed) -> SourceFile {
     const SECOND: i64 = 1_000_000_000;
     let mark = listed.e_tag.as_ref().map_or(listed.modified_ns.rem_euclid(SECOND), |tag| {

@@ -1,4 +1,4 @@
-//! An open file, wherever it is: on this machine, in a store, or in memory.
+//! An open file on this machine, in a store, or in memory.
 
 use shardpack_io::ReadAt;
 use std::fs::File;
@@ -7,14 +7,15 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Reads of fewer bytes are made of a piece of this size: a store charges and waits for requests.
+/// Smaller reads are extended to this size: a store charges for requests, and each takes a round
+/// trip.
 const WINDOW_BYTES: u64 = 64 << 10;
 
-/// An object, for all who look at it.
+/// An open object, shared by its readers.
 #[derive(Debug)]
 pub(super) struct OpenObject {
     pub(super) bytes: Arc<dyn ReadAt>,
-    /// A piece that was read for a small read, and where it begins.
+    /// Bytes of the last small read, extended, and their offset.
     window: Mutex<(u64, Vec<u8>)>,
 }
 
@@ -23,8 +24,8 @@ impl OpenObject {
         Arc::new(Self { bytes, window: Mutex::default() })
     }
 
-    /// At least one byte, unless `out` begins behind the end. No byte is asked for twice that is
-    /// still in the window: the store drops what it holds once it was read.
+    /// Reads at least one byte, unless `offset` is after the end. Bytes in the window are not
+    /// requested again: the store drops its bytes once they were read.
     fn read_at(&self, out: &mut [u8], offset: u64) -> io::Result<usize> {
         let mut window = self.window.lock().unwrap_or_else(PoisonError::into_inner);
         let (start, piece) = &mut *window;
@@ -51,7 +52,7 @@ impl OpenObject {
     }
 }
 
-/// The first object of a store that could not be read: that is no flaw of a file. Clones share it.
+/// The first read error of a store, which is not a flaw of a file. Shared by clones.
 #[derive(Debug, Clone, Default)]
 pub(super) struct FirstFailure(Arc<Mutex<Option<(PathBuf, io::Error)>>>);
 
@@ -68,12 +69,12 @@ impl FirstFailure {
     }
 }
 
-/// The same error once more.
+/// A copy of the error.
 fn again(error: &io::Error) -> io::Error {
     io::Error::new(error.kind(), error.to_string())
 }
 
-/// An open file, or an object. Like a file it has one position, for whoever reads it as a stream.
+/// An open file or object. Like a file it has one position, for stream readers.
 #[derive(Debug)]
 pub(crate) struct OpenFile {
     inner: Inner,
@@ -87,7 +88,7 @@ enum Inner {
 }
 
 impl OpenFile {
-    /// A file of this machine.
+    /// A local file.
     pub(super) fn of_file(path: &Path, file: File, bytes: u64) -> Self {
         Self { inner: Inner::File(file, bytes), path: path.to_owned() }
     }
@@ -97,7 +98,7 @@ impl OpenFile {
         Self { inner: Inner::Object { object, position: AtomicU64::new(0), failure }, path: path.to_owned() }
     }
 
-    /// Bytes in memory, read as the file `path` would be.
+    /// Bytes in memory, read like the file `path`.
     pub(crate) fn held(path: &Path, bytes: Vec<u8>) -> Self {
         let object = OpenObject::new(Arc::new(bytes));
         let inner = Inner::Object { object, position: AtomicU64::new(0), failure: FirstFailure::default() };
@@ -111,7 +112,7 @@ impl OpenFile {
         }
     }
 
-    /// The file itself, if it is one of this machine.
+    /// The file itself, if it is local.
     pub(crate) const fn file(&self) -> Option<&File> {
         match &self.inner {
             Inner::File(file, _) => Some(file),

@@ -6,8 +6,8 @@ use std::borrow::Cow;
 use std::io::{self, ErrorKind};
 use std::path::Path;
 
-/// Bytes of a file that are read when it is opened: the header of nearly every picture, including its
-/// thumbnail and profile, and less than the kernel reads ahead anyway.
+/// Bytes of a file that are read when it is opened: enough for the header of nearly every picture,
+/// including its thumbnail and profile, and less than the kernel reads ahead anyway.
 const HEAD_BYTES: usize = 16 << 10;
 
 /// Bytes with a known length that can be read by offset.
@@ -15,8 +15,8 @@ pub(crate) trait ReadAt {
     /// Length in bytes.
     fn len(&self) -> u64;
 
-    /// Exactly `len` bytes from `offset`; `UnexpectedEof` if there are fewer, which is checked
-    /// before memory is allocated.
+    /// Reads exactly `len` bytes from `offset`; `UnexpectedEof` if there are fewer, which is
+    /// checked before memory is allocated.
     fn read_at(&self, offset: u64, len: u64) -> io::Result<Cow<'_, [u8]>>;
 
     /// The first `len` bytes, or fewer if the file is shorter.

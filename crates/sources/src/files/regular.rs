@@ -1,5 +1,5 @@
-//! Opens files that a stranger named: regular files and nothing else. The reader and the writer have
-//! a function of their own each, for folders by handle and for files that are written.
+//! Opens untrusted paths: regular files and nothing else. The reader has its own function for
+//! folders by handle, and the writer for files that are written.
 
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, openat, statat};
 use rustix::io::Errno;
@@ -27,7 +27,7 @@ pub(crate) fn open(path: &Path) -> io::Result<(File, Metadata)> {
     Ok((file, metadata))
 }
 
-/// A folder of the user's, outside of which no link may lead.
+/// A folder of the user; links must not lead out of it.
 #[derive(Debug)]
 pub(crate) struct Bounds {
     /// Its real path, without links.
@@ -45,13 +45,13 @@ impl Bounds {
         Ok(Self { root, folder })
     }
 
-    /// Opens a regular file below the folder for reading; `None` if the path does not lead below it.
-    /// Links inside the folder are followed. The way is checked while it is walked, not before: a link
-    /// that is put there meanwhile is not followed.
+    /// Opens a regular file below the folder for reading; `None` if the path does not lead below
+    /// it. Links inside the folder are followed. Each component is checked while it is opened, not
+    /// before: a link that is created meanwhile is not followed.
     pub(crate) fn open(&self, path: &Path) -> Option<io::Result<(File, Metadata)>> {
         let below = path.strip_prefix(&self.root).ok()?;
         Some(match self.open_plain(below) {
-            // Some part is a link, or there is no such folder.
+            // A component is a link, or the folder does not exist.
             Err(error)
                 if matches!(error.raw_os_error().map(Errno::from_raw_os_error), Some(Errno::LOOP | Errno::NOTDIR)) =>
             {
@@ -68,7 +68,7 @@ impl Bounds {
         self.open_plain(real.strip_prefix(&self.root).map_err(|_| outside())?)
     }
 
-    /// Without links: each part of the way is opened in the one before it.
+    /// Opens a path without links: each component is opened relative to the previous one.
     fn open_plain(&self, below: &Path) -> io::Result<(File, Metadata)> {
         const FOLDER: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
         let name = below.file_name().ok_or(io::ErrorKind::InvalidInput)?;
@@ -92,12 +92,12 @@ impl Bounds {
     }
 }
 
-/// The folders of a source, outside of which nothing is opened. As long as there is none, any file is.
+/// Folders of a source; files outside are not opened. Without any folder, all files may be opened.
 #[derive(Debug, Default)]
 pub(crate) struct Confines(RwLock<Vec<Bounds>>);
 
 impl Confines {
-    /// Adds a folder, by its real path. One that is there already is opened anew, and kept once.
+    /// Adds a folder, by its real path. A known folder is opened again, and kept once.
     ///
     /// # Errors
     /// If it cannot be opened.

@@ -3,15 +3,14 @@
 /// Integers up to this one are exact in float64.
 const MAX_EXACT: u64 = 1 << 53;
 
-/// The integer that `text` spells in the usual way. `007` and `+7` are codes made of digits, and
-/// stay text.
+/// Parses an integer in its usual spelling. `007` and `+7` are codes made of digits, and stay text.
 pub(super) fn integer(text: &str) -> Option<i64> {
     let digits = text.strip_prefix('-').unwrap_or(text);
     let usual = text == "0" || digits.bytes().next().is_some_and(|first| first.is_ascii_digit() && first != b'0');
     usual.then(|| text.parse().ok()).flatten()
 }
 
-/// The number that `text` spells: an exact integer, a decimal, `nan`, `inf`.
+/// Parses a number: an exact integer, a decimal, `nan`, `inf`.
 pub(super) fn number(text: &str) -> Option<f64> {
     if let Some(value) = integer(text) {
         return exact(value);

@@ -1,5 +1,5 @@
-//! CSV with a header. The type of a column is the narrowest one that fits every cell: true/false,
-//! integer, number, text. Columns that are said to be text stay text.
+//! CSV with a header. The type of a column is the narrowest type that fits every cell: true/false,
+//! integer, number, text. Columns that the user declares as text stay text.
 
 use super::{TableRows, cells};
 use crate::columns::{ColumnValues, TableColumn, Texts};
@@ -7,15 +7,15 @@ use crate::error::{Result, SourceError};
 use std::cell::Cell;
 use std::io::{self, Read};
 
-/// Longest row of a table, in bytes. Each cell of a row takes eight bytes more while it is read, and
-/// an empty one stands for one byte of the file.
+/// Longest row of a table, in bytes. Each cell of a row takes eight more bytes while it is read,
+/// and an empty cell is one byte of the file.
 const MAX_ROW: u64 = 16 << 20;
 
-/// Bytes that the CSV reader takes from the file at a time. It may hold that much of the next row.
+/// Bytes that the CSV reader reads at a time. It may hold this much of the next row.
 const BUFFER: usize = 8 << 10;
 
-/// The file, of which only so much may be read before the row ends. An open quote would otherwise
-/// take the rest of it as one cell.
+/// The file, with a limit on the bytes until the row ends. An open quote would otherwise read the
+/// rest of the file as one cell.
 struct Allowed<'a, R> {
     input: R,
     left: &'a Cell<u64>,
@@ -30,7 +30,7 @@ impl<R: Read> Read for Allowed<'_, R> {
     }
 }
 
-/// A column while it is read: the text of each cell, and the types that fit all of them.
+/// A column during reading: the text of each cell, and the types that fit all of them.
 struct Building {
     texts: Texts,
     truths: bool,
@@ -92,7 +92,7 @@ pub(super) fn read(input: impl Read, rows: &mut TableRows<'_>) -> Result<Vec<Tab
     let header = header.clone();
     let names: Vec<&str> = header.iter().collect();
     let key_place = rows.key_column(&names, 1)?;
-    // Of lines that end in CR LF, the reader counts the LF with the line behind it.
+    // For lines that end in CR LF, the reader counts the LF as part of the next line.
     let inside = header.iter().flat_map(str::bytes).filter(|&byte| byte == b'\n').count() as u64;
     let behind = u64::from(reader.position().line() == 1 + inside);
     let mut columns: Vec<_> = names.iter().map(|name| Building::new(rows.is_text(name))).collect();
@@ -122,7 +122,7 @@ pub(super) fn read(input: impl Read, rows: &mut TableRows<'_>) -> Result<Vec<Tab
     finished.collect()
 }
 
-/// `start` is the line in which the row begins, as the reader counts; it is `behind` by so many.
+/// `start` is the reader's number of the row's first line; it lags `behind` lines.
 fn damaged(rows: &TableRows<'_>, error: &::csv::Error, start: u64, behind: u64) -> SourceError {
     let line = error.position().map(|position| position.line() + behind);
     match error.kind() {

@@ -1,5 +1,5 @@
-//! JSON Lines: one object per line, all with the same names; or one list of such objects. Types are
-//! those of JSON; lists and objects stay the text that they are.
+//! JSON Lines: one object per line, all with equal names; or one list of such objects. Types are
+//! JSON types; lists and objects stay text.
 //!
 //! JSON has no NaN and no infinity. In a column of numbers, and in a column that holds nothing
 //! else, the strings `NaN`, `Infinity` and `-Infinity` stand for them, as in Protocol Buffers.
@@ -27,11 +27,12 @@ enum Cell {
     Text(String),
     /// A list or an object.
     Json(String),
-    /// A value that no column can hold.
+    /// A value that does not fit any column.
     Unfit(Unfit),
 }
 
-/// Why no column can hold it. Refused once the column is known, and only in rows that count.
+/// Reason why a value does not fit any column. Refused once the column is known, and only in rows
+/// of packed samples.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Unfit {
     Null,
@@ -53,7 +54,7 @@ impl Cell {
     fn of(raw: &RawValue) -> serde_json::Result<Self> {
         let text = raw.get();
         if text.starts_with(['[', '{']) {
-            // Whether a reader would take it is checked here: a table may hold anything.
+            // Checked here with the limits of a reader, because a table may hold any JSON.
             return match check_json(text.as_bytes(), &Limits::default()) {
                 Ok(()) => Ok(Self::Json(in_one_line(text))),
                 Err(error) => Err(serde::de::Error::custom(error)),
@@ -63,8 +64,8 @@ impl Cell {
     }
 }
 
-/// A value in one line, as `unpack` has to write it. Breaks of lines, and what stands around them, are
-/// never within a string of JSON.
+/// A value in one line, for `unpack`. Line breaks and the blanks around them are never within a
+/// JSON string.
 fn in_one_line(text: &str) -> String {
     if text.contains('\n') { text.lines().map(str::trim).collect() } else { text.to_owned() }
 }
@@ -159,13 +160,13 @@ pub(super) fn read(mut input: impl BufRead, rows: &mut TableRows<'_>) -> Result<
     Ok(table.finish(rows))
 }
 
-/// True if a table that starts so is one list of objects.
+/// True if a table with this start is one list of objects.
 pub(super) fn is_list(start: &[u8]) -> bool {
     let within = start.trim_ascii_start().strip_prefix(b"[").map(<[u8]>::trim_ascii_start);
     within.is_some_and(|within| within.starts_with(b"{") || within.starts_with(b"]"))
 }
 
-/// Reads one list of objects, a row each. It is held in memory: at most `MAX_LIST` bytes.
+/// Reads one list of objects, one row per object. It is held in memory: at most `MAX_LIST` bytes.
 pub(super) fn read_list(input: impl BufRead, rows: &mut TableRows<'_>) -> Result<Vec<TableColumn>> {
     let mut text = Vec::new();
     input.take(MAX_LIST + 1).read_to_end(&mut text).map_err(SourceError::io("read", rows.file))?;
@@ -182,7 +183,7 @@ pub(super) fn read_list(input: impl BufRead, rows: &mut TableRows<'_>) -> Result
     let (mut table, mut line, mut rest) = (JsonTable::default(), 1, text);
     for object in objects {
         rows.cancel.check()?;
-        // The object is a part of the text: its address tells its line.
+        // The object is a slice of the text, so its address determines its line.
         let start = object.get().as_ptr().addr().saturating_sub(rest.as_ptr().addr());
         let (before, after) = rest.split_at_checked(start).unwrap_or((rest, &[]));
         line += before.iter().filter(|byte| **byte == b'\n').count() as u64;
@@ -195,14 +196,14 @@ pub(super) fn read_list(input: impl BufRead, rows: &mut TableRows<'_>) -> Result
 /// The rows so far.
 #[derive(Default)]
 struct JsonTable {
-    /// The names in the first row, and which of them is the key.
+    /// Names in the first row, and the index of the key.
     header: Option<(ColumnNames, usize)>,
-    /// The first row that counts decides the type of a column.
+    /// The first row of a packed sample decides the type of a column.
     columns: Vec<Option<ColumnValues>>,
 }
 
 impl JsonTable {
-    /// Adds the object `bytes`, which stands in `line`.
+    /// Adds the object `bytes` from line `line`.
     fn add(&mut self, bytes: &[u8], line: u64, rows: &mut TableRows<'_>) -> Result<()> {
         let JsonRow(pairs) = serde_json::from_slice(bytes).map_err(|error| {
             let (message, hint) = no_object(&error);
@@ -256,7 +257,7 @@ impl JsonTable {
     }
 }
 
-/// The names in the first row, and the position of each.
+/// Names in the first row, and the position of each.
 struct ColumnNames {
     list: Vec<String>,
     places: HashMap<String, usize>,
@@ -292,7 +293,7 @@ impl ColumnNames {
     }
 }
 
-/// The float that a string in a table means, if it is one of the three that JSON cannot write.
+/// Parses one of the three strings for floats that JSON cannot write.
 fn not_finite(text: &str) -> Option<f64> {
     match text {
         "NaN" => Some(f64::NAN),
@@ -302,7 +303,7 @@ fn not_finite(text: &str) -> Option<f64> {
     }
 }
 
-/// The content of a text column, if all of it is such floats.
+/// Values of a text column that consists only of such floats.
 fn all_not_finite(values: &ColumnValues) -> Option<Vec<f64>> {
     match values {
         ColumnValues::Text(texts) if !texts.is_empty() => texts.iter().map(not_finite).collect(),
@@ -329,8 +330,8 @@ const fn empty_like(cell: &Cell) -> Result<ColumnValues, Unfit> {
     })
 }
 
-/// Adds a cell. A column may mix integers and numbers if that loses nothing. Fails with the problem
-/// and a hint.
+/// Adds a cell. A column may mix integers and numbers if no digits are lost. Returns the problem
+/// and a hint on failure.
 fn push(column: &mut Option<ColumnValues>, cell: Cell) -> Result<(), (String, &'static str)> {
     const INEXACT: &str = "an integer above 2^53 among numbers that are not integers would lose digits";
     let inexact = || (INEXACT.to_owned(), "");
@@ -372,7 +373,7 @@ fn push(column: &mut Option<ColumnValues>, cell: Cell) -> Result<(), (String, &'
     Ok(())
 }
 
-/// The problem of a line that is no object, and the next step.
+/// Problem of a line that is not an object, and the next step.
 fn no_object(error: &serde_json::Error) -> (String, &'static str) {
     let message = without_place(error);
     match error.classify() {
@@ -384,7 +385,7 @@ fn no_object(error: &serde_json::Error) -> (String, &'static str) {
     }
 }
 
-/// The text of an error, without "at line 1 column 7": the line is always the first.
+/// Text of an error, without "at line 1 column 7": the line is always the first.
 fn without_place(error: &serde_json::Error) -> String {
     let text = error.to_string();
     text.rsplit_once(" at line ").map_or_else(|| text.clone(), |(message, _)| message.to_owned())

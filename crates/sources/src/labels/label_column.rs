@@ -8,7 +8,7 @@ use crate::options::LabelColumn;
 use shardpack_format::{Hint, Note, Setting};
 use std::collections::HashSet;
 
-/// The field of the labels, and the name of the column that is looked for first.
+/// Name of the field of the labels, and the preferred name of the column.
 const LABEL: &str = "label";
 
 /// Finds the labels among `columns`.
@@ -55,8 +55,8 @@ pub(super) fn find(mut columns: Vec<TableColumn>, wanted: &LabelColumn, rows: &T
 }
 
 impl Labels {
-    /// Takes the only column of text for that of the classes, if its texts repeat as classes do; the
-    /// column stays a field. Returns what the user should know.
+    /// Uses the only text column as the classes, if its texts repeat like classes; the column stays
+    /// a field. Returns a note for the user.
     pub(crate) fn guess(&mut self) -> Option<Note> {
         let mut of_text = self.columns.iter().filter_map(|column| match &column.values {
             ColumnValues::Text(texts) if !is_no_label(&column.name) => Some((&column.name, texts)),
@@ -87,24 +87,24 @@ impl Labels {
     }
 }
 
-/// More texts than these that are all different are captions, or names.
+/// More than this many texts without a repetition are captions or names.
 const FEW: usize = 20;
 
-/// Columns of text that repeat, and say nothing of what a sample shows.
+/// Text columns with repeated values that do not describe the content of a sample.
 const NO_LABELS: [&str; 7] = ["split", "subset", "set", "fold", "partition", "licence", "license"];
 
-/// True if a column of this name holds no labels, unless the user says that it does.
+/// True if a column of this name holds no labels by default.
 fn is_no_label(name: &str) -> bool {
     NO_LABELS.iter().any(|known| name.trim().eq_ignore_ascii_case(known))
 }
 
-/// True if somebody may have meant a column for the classes.
+/// True if the user may have meant a column as the classes.
 fn may_be_classes(column: &TableColumn) -> bool {
     !is_no_label(&column.name)
         && matches!(&column.values, ColumnValues::Text(texts) if texts.len() <= FEW || repeats(texts))
 }
 
-/// True if texts look like classes: none is empty, and half of them or more repeat others.
+/// True if texts look like classes: none is empty, and at least half of them repeat others.
 fn repeats(texts: &Texts) -> bool {
     let different: HashSet<&str> = texts.iter().map(str::trim).collect();
     !different.contains("") && different.len() < texts.len() && different.len() <= texts.len().div_ceil(2)
@@ -141,7 +141,7 @@ mod tests {
         let note = "using column `species` as labels: it is the only text column, with 2 different values; it stays a \
                     field as well\nhint: `--label-column NAME` says which column holds them";
         assert_eq!(told(&listing), [note]);
-        // Folders that are classes come first.
+        // Class folders have priority.
         let in_folder = SPECIES.replace(".jpg", "").replace("\n", "\na/").trim_end_matches("a/").to_owned();
         let listing = list("a/", &in_folder, LabelColumn::Guessed).unwrap();
         assert_eq!((listing.classes.as_slice(), &listing.labels_from), (&["a".to_owned()][..], &LabelsFrom::Folders));
@@ -154,7 +154,7 @@ mod tests {
             let listing = list("", &alone, LabelColumn::Guessed).unwrap();
             assert!(listing.classes.is_empty() && listing.notes.is_empty(), "{name}: {:?}", listing.notes);
             assert_eq!(columns(&listing), [name, "n"]);
-            // Beside such a column another one may be the only one.
+            // A second text column next to such a column is the only candidate.
             let beside = SPECIES.replace(",n\n", &format!(",{name}\n")).replace(",1\n", ",a\n").replace(",2\n", ",b\n");
             assert_eq!(list("", &beside, LabelColumn::Guessed).unwrap().classes, ["fox", "owl"], "{name}");
             let named = LabelColumn::Named(name.to_owned());
@@ -170,7 +170,7 @@ mod tests {
         assert_eq!(told(&list("", &two, LabelColumn::Guessed).unwrap()), [note]);
         let usual = list("", SPECIES, LabelColumn::Usual).unwrap();
         assert!(usual.classes.is_empty() && usual.notes.is_empty());
-        // Numbers alone are no classes that anybody forgot.
+        // Numbers alone are not overlooked classes.
         let numbers = "file,age\n0.jpg,1\n1.jpg,2\n2.jpg,3\n3.jpg,4\n";
         assert!(list("", numbers, LabelColumn::Guessed).unwrap().notes.is_empty());
         let captions: Texts = (0..30).map(|n| ["a", "b", "c"][n % 3]).collect();

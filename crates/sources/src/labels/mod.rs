@@ -1,9 +1,9 @@
 //! `--labels FILE`: a table with one row per sample, in CSV with a header, in JSON Lines, or as a
 //! list of JSON objects.
 //!
-//! One column names the sample: the one that the user names, else the first of `KEY_NAMES`. The
-//! others become fields. How a row finds its sample is in `names.rs`, and which column holds the
-//! labels in `label_column.rs`. Every sample has exactly one row, and every row one sample.
+//! One column names the sample: the user's choice, else the first of `KEY_NAMES`. The others become
+//! fields. `names.rs` finds the sample of a row, and `label_column.rs` the column of the labels.
+//! Every sample has exactly one row, and every row one sample.
 
 mod cells;
 mod csv;
@@ -23,7 +23,7 @@ use std::collections::HashSet;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 
-/// KeyIndex of the column that holds the key, best first.
+/// Names of the key column, best first.
 const KEY_NAMES: &[&str] =
     &["key", "path", "file", "filename", "file_name", "file_path", "image", "image_path", "image_id", "id"];
 
@@ -39,7 +39,7 @@ const MAX_LINE: u64 = 64 << 20;
 /// Longest list of JSON objects, in bytes. Unlike lines it is read as a whole.
 const MAX_LIST: u64 = 1 << 30;
 
-/// KeyIndex of fields that `pack` makes itself. The table may not have such columns.
+/// Names of fields that `pack` makes itself. The table may not have such columns.
 const RESERVED_NAMES: &[&str] =
     &["key", "image", "icc", "cube", "mask", "meta", "media_type", "height", "width", "orientation", "gpu_jpeg"];
 
@@ -48,13 +48,13 @@ const RESERVED_NAMES: &[&str] =
 pub(crate) struct Labels {
     pub(crate) columns: Vec<TableColumn>,
     pub(crate) classes: Option<Classes>,
-    /// The column with the labels. If there is one, folder names are not used.
+    /// Column of the labels. If there is one, folder names are not used.
     pub(crate) label_column: Option<String>,
 }
 
-/// Reads `file` for the samples `keys`, which are sorted. TableRows of the samples in `left_out` are
-/// skipped. `options.key_column` names the column of the keys, `options.text_columns` those that are
-/// text also where all cells are numbers. Stops when `cancel` is raised.
+/// Reads `file` for the samples `keys`, which are sorted. Rows of the samples in `left_out` are
+/// skipped. `options.key_column` names the column of the keys, `options.text_columns` the columns
+/// that are text even if all cells are numbers. Stops when `cancel` is raised.
 pub(crate) fn read(
     file: &Path,
     options: &SourceOptions,
@@ -101,15 +101,14 @@ pub(crate) fn read(
     label_column::find(columns, &options.label_column, &rows)
 }
 
-/// A next step where the names of columns look like one that holds all of them, because something
-/// other than a comma stands between the cells.
+/// Next step if one column name looks like several, because the separator is not a comma.
 fn separator_hint(names: &[&str]) -> Option<Hint> {
     let found = [(';', "semicolons"), ('\t', "tabs"), ('|', "bars")];
     let (_, words) = found.into_iter().find(|(sign, _)| names.iter().any(|name| name.contains(*sign)))?;
     Some(format!("{words} seem to stand between the cells: save the table with commas").into())
 }
 
-/// Which row belongs to which sample.
+/// Assigns rows to samples.
 struct TableRows<'a> {
     file: &'a Path,
     key_column: Option<&'a str>,
@@ -123,7 +122,7 @@ struct TableRows<'a> {
     /// For each sample its row, counted from 0.
     row_of: Vec<u32>,
     count: u32,
-    /// KeyIndex of the column of the keys, and of the first other one.
+    /// Names of the key column, and of the first other column.
     names_of: [String; 2],
 }
 
@@ -132,12 +131,12 @@ impl TableRows<'_> {
         SourceError::Labels { file: self.file.to_owned(), line, message: message.into(), hint: hint.into() }
     }
 
-    /// True if the column `name` is said to be text.
+    /// True if the user declares the column `name` as text.
     fn is_text(&self, name: &str) -> bool {
         self.text_columns.iter().any(|column| column == name)
     }
 
-    /// Gives the row in `line` to the sample that `key` names; false if that was left out.
+    /// Assigns the row in `line` to the sample `key`; false for a skipped sample.
     fn accept(&mut self, key: &str, line: u64) -> Result<bool> {
         let Some(sample) = self.sample(key, line)? else { return Ok(false) };
         if let (Some(first), Some(row)) = (self.line_of.get_mut(sample), self.row_of.get_mut(sample)) {
@@ -152,7 +151,7 @@ impl TableRows<'_> {
         Ok(true)
     }
 
-    /// The next step where a sample has several rows: one row in JSON Lines, with a list.
+    /// Next step for a sample with several rows: one row in JSON Lines, with a list.
     fn one_row(&self, sample: &str) -> String {
         let [key, other] = &self.names_of;
         let [key, sample, other] = [key.as_str(), sample, other.as_str()].map(serde_json::Value::from);
@@ -162,7 +161,7 @@ impl TableRows<'_> {
         )
     }
 
-    /// The sample that `key` names; `None` if that was left out.
+    /// The sample `key`; `None` if it was skipped.
     fn sample(&self, key: &str, line: u64) -> Result<Option<usize>> {
         if let Some(sample) = self.names.exact(key) {
             return Ok(Some(sample));
@@ -193,8 +192,8 @@ impl TableRows<'_> {
         Err(self.error(Some(line), format!("no sample has the key `{}`", short(key)), hint))
     }
 
-    /// Checks that each sample has a class. `texts` are those of the column `name`, in the order of the
-    /// samples.
+    /// Checks that each sample has a class. `texts` are the values of the column `name`, in the
+    /// order of the samples.
     fn refuse_no_class(&self, name: &str, texts: &Texts) -> Result<()> {
         let empty = || texts.iter().enumerate().filter(|(_, text)| text.trim().is_empty()).map(|(sample, _)| sample);
         let line = |sample: usize| self.line_of.get(sample).copied().unwrap_or_default();
@@ -221,7 +220,7 @@ impl TableRows<'_> {
         Err(self.error(None, message, "add the rows, or take the files out of the source"))
     }
 
-    /// Checks that a reader with default limits takes so many columns.
+    /// Checks the number of columns against the default limit of readers.
     fn check_count(&self, columns: usize, line: u64) -> Result<()> {
         if columns <= MAX_COLUMNS {
             return Ok(());

@@ -1,11 +1,11 @@
-//! The samples that a name in a table may mean.
+//! Finds samples by the names in a table.
 //!
-//! A key is a path below the source. People leave out the extension, or the folders, or both: such a
-//! name counts if only one file has it.
+//! A key is a path below the source. Users often omit the extension, or the folders, or both: such
+//! a name counts if it matches only one file.
 
 use std::cell::OnceCell;
 
-/// Parts that a name may leave out of a key, least first.
+/// Parts of a key that a name may omit, fewest first.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Omission {
     Extension,
@@ -13,7 +13,7 @@ pub(super) enum Omission {
     Both,
 }
 
-/// In this order.
+/// All omissions, in order of preference.
 pub(super) const OMISSIONS: &[Omission] = &[Omission::Extension, Omission::Folders, Omission::Both];
 
 impl Omission {
@@ -41,8 +41,8 @@ fn bare(key: &str) -> &str {
     key.rsplit_once('/').map_or(key, |(_, name)| name)
 }
 
-/// Keys, found by their names. An order by the rest of the keys is made when it is first asked for:
-/// most tables have whole keys.
+/// Keys, found by their names. The index of shortened keys is built on first use, because most
+/// tables have whole keys.
 pub(super) struct KeyIndex<'a> {
     /// Sorted.
     keys: &'a [&'a str],
@@ -63,7 +63,7 @@ impl<'a> KeyIndex<'a> {
         self.keys.binary_search(&key).ok()
     }
 
-    /// The first two of the keys of which `name` is left.
+    /// The first two keys that are equal to `name` after the omission.
     pub(super) fn by(&self, way: Omission, name: &str) -> Vec<usize> {
         let rest = |place: &u32| way.of(self.key(*place as usize));
         let Some(order) = self.orders.get(way as usize) else { return Vec::new() };

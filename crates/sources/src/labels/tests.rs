@@ -61,7 +61,7 @@ fn a_list_of_json_objects_says_what_json_lines_say() {
     assert_eq!(values(&indented, "captions"), ColumnValues::Json(one_line.into_iter().collect()));
     assert_eq!(values(&indented, "n"), values(&lines, "n"));
 
-    // Messages name the line in which an object begins.
+    // Messages name the first line of an object.
     let unknown = format!("[\n{},\n\n{}]", objects[0], objects[1].replace("a/1", "a/9"));
     assert!(error(&unknown).starts_with(", line 4: no sample has the key `a/9.jpg`"), "{}", error(&unknown));
     assert!(error("[]").contains("3 of 3 samples have no row"), "{}", error("[]"));
@@ -217,7 +217,7 @@ fn json_errors_name_line_and_reason() {
         let row = |key: &str| format!("{{\"key\": \"{key}\", \"n\": {value}}}\n");
         assert_eq!(error(row("a/1.jpg")), format!(", line 1: {expected}"));
         assert_eq!(error(first.to_owned() + &row("a/2.jpg")), format!(", line 2: {expected}"));
-        // A row that does not count may hold anything, and does not decide the type either.
+        // A row of a skipped sample may have any values, and does not decide the type either.
         let rest = "{\"key\": \"a/2.jpg\", \"n\": 2}\n{\"key\": \"b/3.jpg\", \"n\": 3}\n";
         let labels = read_text(row("skipped.gif") + first + rest).unwrap();
         assert_eq!(values(&labels, "n"), ColumnValues::Int(vec![1, 2, 3]));
@@ -261,14 +261,14 @@ fn keys_may_leave_out_what_one_file_alone_has() {
     assert!(found.starts_with(", line 3: a second row for `a/1.jpg`: the first is in line 2\nhint: "), "{found}");
     let (_, line) = found.split_once("such as `").unwrap();
     assert_eq!(line, "{\"image\": \"a/1.jpg\", \"caption\": [\"one\", \"another\"]}`");
-    // It is what the hint says that it is.
+    // The row of the hint is valid JSON Lines.
     let rest = "{\"image\": \"2\", \"caption\": []}\n{\"image\": \"3\", \"caption\": []}\n";
     let labels = read_text(format!("{}\n{rest}", line.trim_end_matches('`'))).unwrap();
     let captions = ["[\"one\", \"another\"]", "[]", "[]"];
     assert_eq!(values(&labels, "caption"), ColumnValues::Json(captions.iter().copied().collect()));
     let labels = read_text("{\"id\": 3, \"n\": 3}\n{\"id\": 1, \"n\": 1}\n{\"id\": 2, \"n\": 2}\n").unwrap();
     assert_eq!(values(&labels, "n"), in_order);
-    // A file that was left out is known by its name too.
+    // A skipped file also counts as a match of a name.
     let labels = read_text("id,n\n1,1\nskipped,text\n2,2\n3,3\n").unwrap();
     assert_eq!(values(&labels, "n"), in_order);
 
@@ -348,7 +348,7 @@ fn tables_of_many_columns_are_refused_at_once() {
         assert!(error(&json).starts_with(", line 1: expected at most 1024 values, found more"));
         let second = format!("{{\"key\": \"a/1.jpg\", \"n\": 1}}\n{json}");
         assert!(error(&second).starts_with(", line 2: expected at most 1024 values, found more"));
-        // As many columns as a dataset may have are read, in any order.
+        // The largest number of columns of a dataset is read, in any order.
         let row = |key: &str, names: &mut dyn Iterator<Item = &String>| {
             let cells: Vec<_> = names.map(|name| format!("\"{name}\": 1")).collect();
             format!("{{\"key\": \"{key}\", {}}}\n", cells.join(", "))
@@ -388,7 +388,7 @@ fn rows_of_another_order_take_time_by_their_cells() {
 fn csv_rows_end() {
     crate::bounded::run(concat!(module_path!(), "::csv_rows_end"), || {
         let expected = "expected a row of at most 16777216 bytes, found more\nhint: look for a quote that does not end";
-        // A quote that is never closed, and a row of nothing but commas, in a table of any length.
+        // A quote that is never closed, and a row of only commas, in a table of any length.
         let rest = [vec![b'x'; 1 << 20], b"\n".to_vec()].concat().repeat(40);
         for (start, line) in [("key,\"n\n", 1), ("key,n\na/1.jpg,1\na/2.jpg,\"1\n", 3)] {
             assert_eq!(error([start.as_bytes(), &rest].concat()), format!(", line {line}: {expected}"));
@@ -396,7 +396,7 @@ fn csv_rows_end() {
         for start in ["", "key,n\na/1.jpg,1"] {
             assert!(error([start.as_bytes(), &vec![b','; 64 << 20]].concat()).contains(expected));
         }
-        // What one row may not have, many may.
+        // Many rows together may exceed the limit of one row.
         let cell = "y".repeat(8 << 20);
         let table = format!("key,n\na/1.jpg,{cell}\na/2.jpg,{cell}\nb/3.jpg,{cell}\n");
         assert_eq!(values(&read_text(table).unwrap(), "n"), texts(&[&cell, &cell, &cell]));
@@ -438,7 +438,7 @@ fn an_empty_class_is_refused_by_line_and_key() {
     let rows = [("a/1.jpg", ""), ("a/2.jpg", "x"), ("b/3.jpg", "y")];
     let text = error(rows.map(|(key, label)| format!("{{\"key\": \"{key}\", \"label\": \"{label}\"}}\n")).concat());
     assert!(text.contains("line 1: an empty cell in the column `label` of the classes, for `a/1.jpg`"), "{text}");
-    // Text beside the classes may be empty.
+    // Text in a column next to the classes may be empty.
     read_text("key,label,class\na/1.jpg,x,\na/2.jpg,x,\nb/3.jpg,y,z\n").unwrap();
 }
 

@@ -5,8 +5,8 @@ use super::picture::{Beside, PictureInfo};
 use crate::bad::Flaw;
 use crate::files::read_at::ReadAt;
 
-/// Two letters are not a signature: the length of the second header must match, and the pixels begin
-/// behind it. Reserved bytes are not always zero.
+/// Two letters are not a sufficient signature: the length of the second header must match, and the
+/// pixels must begin after it. Reserved bytes are not always zero.
 pub(super) fn is_bmp(head: &[u8]) -> bool {
     let has_header = |bytes: u32| matches!(bytes, 12 | 16 | 40 | 52 | 56 | 64 | 108 | 124);
     head.starts_with(b"BM")
@@ -35,7 +35,7 @@ pub(super) fn probe(file: &(impl ReadAt + ?Sized), head: &[u8]) -> Result<Pictur
     };
     match expected {
         Some(expected) if expected <= file.len() => {
-            // From this header on there is a mask of alpha.
+            // From this header version on there is a mask of alpha.
             let has_mask = matches!(le32(head, 14), Some(56 | 108 | 124)) && matches!(compression, 3 | 6);
             let beside = (has_mask && le32(head, 66).is_some_and(|mask| mask != 0)).then_some(Beside::Alpha);
             Ok(PictureInfo { media_type: "image/bmp", width, height, deep: false, exif: None, beside, jpeg: None })

@@ -1,12 +1,13 @@
-//! Numbers among bytes, and how much of a picture is searched.
+//! Little-endian and big-endian numbers, and limits on the searched bytes of a picture.
 
-/// Where to look for the end of a picture before reading the whole file.
+/// Bytes at the end of a file that are searched for the end of the picture before the whole file is
+/// read.
 pub(super) const TAIL_BYTES: u64 = 4 << 10;
 
 /// Largest file that is searched completely for the end of its picture.
 pub(super) const MAX_SEARCHED_BYTES: u64 = 256 << 20;
 
-/// Most chunks of a file that are passed over in search of its Exif data, and the most of that.
+/// Most chunks of a file that are skipped in search of its Exif data, and the largest Exif data.
 pub(super) const MAX_CHUNKS: usize = 1_000;
 pub(super) const MAX_EXIF_BYTES: u64 = 64 << 10;
 

@@ -1,4 +1,4 @@
-//! A JPEG file as a picture: the facts in its header, and where the picture ends.
+//! A JPEG file as a picture: the facts in its header, and the end of the picture.
 #![deny(clippy::indexing_slicing)]
 
 use super::bytes::{MAX_SEARCHED_BYTES, TAIL_BYTES, be16};
@@ -39,7 +39,7 @@ pub(super) fn probe(file: &(impl ReadAt + ?Sized)) -> Result<PictureInfo, Flaw> 
     })
 }
 
-/// The feature that few decoders read, if there is one. A file that breaks T.81 is damaged.
+/// The rarely supported feature of the JPEG, if any. A file that breaks T.81 is damaged.
 fn rare(header: &JpegHeader) -> Result<Option<&'static str>, Flaw> {
     match (header.sof, header.precision) {
         (5..=7 | 13..=15, _) => Err(Flaw::damaged("JPEG with a differential frame that nothing came before")),
@@ -97,7 +97,7 @@ fn jpeg_header(file: &(impl ReadAt + ?Sized)) -> Result<JpegStart, Flaw> {
         let prefix = file.head(have)?;
         match JpegHeader::parse(&prefix) {
             Ok(header) => return Ok(JpegStart::Frame(header)),
-            // The parser only knows frames; it stops where a hierarchy of them begins.
+            // The parser knows only frames; it stops at the beginning of a hierarchy of frames.
             Err(JpegError::Damaged { offset, .. })
                 if file.read_at(offset, 2).is_ok_and(|marker| *marker == [0xFF, 0xDE]) =>
             {

@@ -1,6 +1,6 @@
-//! Pictures, recognised by their content: JPEG, PNG, WebP, BMP, TIFF. Dimensions, and whether the
-//! file is whole, come from its first and last bytes; nothing is decoded here. When it is packed, a picture
-//! that is no baseline JPEG is decoded once.
+//! Pictures, recognised by their content: JPEG, PNG, WebP, BMP, TIFF. Dimensions and completeness
+//! are determined from the first and last bytes; nothing is decoded here. During packing, a picture
+//! other than a baseline JPEG is decoded once.
 #![deny(clippy::indexing_slicing)]
 
 mod bmp;
@@ -18,7 +18,7 @@ use crate::files::read_at::ReadAt;
 use shardpack_base::tiff::is_tiff;
 use tiff::TiffHeader;
 
-/// Extensions of their files.
+/// Usual extensions of pictures.
 const EXTENSIONS: &[&str] = &["jpg", "jpeg", "png", "webp", "bmp", "tif", "tiff"];
 
 /// True if files with this extension, in lower case, are usually pictures.
@@ -35,8 +35,8 @@ pub(crate) fn has_extension(extension: &str) -> bool {
 /// ```
 ///
 /// # Errors
-/// A picture that is damaged, cut off, or of a type that is not packed: GIF, HEIF, AVIF, JPEG 2000,
-/// JPEG XL, animated WebP.
+/// An error for a picture that is damaged, cut off, or of an unsupported type: GIF, HEIF, AVIF,
+/// JPEG 2000, JPEG XL, animated WebP.
 pub fn probe_picture(bytes: &[u8]) -> Result<Option<PictureInfo>, Flaw> {
     match probe(bytes)? {
         Some(Sniffed::Picture(picture)) => Ok(Some(picture)),
@@ -45,7 +45,7 @@ pub fn probe_picture(bytes: &[u8]) -> Result<Option<PictureInfo>, Flaw> {
     }
 }
 
-/// The kind of a file, by its content.
+/// Kind of a file, by its content.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Sniffed {
     Picture(PictureInfo),

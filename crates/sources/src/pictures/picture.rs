@@ -1,13 +1,13 @@
-//! A picture as its header describes it.
+//! A picture and the facts of its header.
 
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
 
-/// A fixed word. By its own name, because serde takes a plain `&str` for one that is borrowed from
-/// the input.
+/// A fixed word. It has its own type name, because serde treats a plain `&str` as borrowed from the
+/// input.
 type Word = &'static str;
 
-/// A picture, as its header describes it.
+/// Facts in the header of a picture.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PictureInfo {
     /// `image/jpeg`, `image/png`, `image/webp`, `image/bmp` or `image/tiff`.
@@ -17,30 +17,30 @@ pub struct PictureInfo {
     pub width: u32,
     /// Height in pixels as stored, before any Exif orientation.
     pub height: u32,
-    /// True if it is not a JPEG and has more than 8 bits per sample. It is kept byte for byte, and
-    /// decodes to 8.
+    /// True if the picture is not a JPEG and has more than 8 bits per sample. It is stored byte for
+    /// byte, and decodes to 8.
     pub deep: bool,
-    /// Exif orientation, 1..=8, if there is one; not of JPEGs.
+    /// Exif orientation, 1..=8, if there is one; not for JPEGs.
     #[serde(default)]
     pub exif: Option<u8>,
-    /// A band beside its colours, which is kept to the byte, and not decoded.
+    /// An additional band besides the colours, stored byte for byte, but not decoded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub beside: Option<Beside>,
     /// More about a JPEG.
     pub jpeg: Option<JpegFacts>,
 }
 
-/// A band beside the colours of a picture.
+/// Additional band of a picture.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Beside {
     /// Transparency.
     Alpha,
-    /// A band of which the file does not say what it is.
+    /// A band of unknown meaning.
     Band,
 }
 
 impl PictureInfo {
-    /// Height and width as it is shown, after any Exif orientation.
+    /// Height and width for display, after any Exif orientation.
     pub const fn upright(&self) -> [u32; 2] {
         match self.orientation() {
             5..=8 => [self.width, self.height],
@@ -61,18 +61,18 @@ impl PictureInfo {
     }
 }
 
-/// Facts about a JPEG for the rest of the program.
+/// Facts about a JPEG.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JpegFacts {
-    /// True if a GPU decodes it: see
+    /// True if a GPU can decode it: see
     /// [`device_decodable`](shardpack_jpeg::JpegHeader::device_decodable).
     pub gpu_jpeg: bool,
-    /// The feature that few decoders read, if there is one: the lossless or the hierarchical
-    /// process, arithmetic coding, 12 bits, two components. The picture is kept like any other, and
-    /// `gpu_jpeg` is false.
+    /// The rarely supported feature, if any: the lossless or the hierarchical process, arithmetic
+    /// coding, 12 bits, two components. The picture is stored like any other, and `gpu_jpeg` is
+    /// false.
     #[serde(deserialize_with = "rare")]
     pub rare: Option<Word>,
-    /// True if it is progressive.
+    /// True for a progressive JPEG.
     pub progressive: bool,
     /// Components: 1 to 4.
     pub components: u8,
@@ -82,12 +82,12 @@ pub struct JpegFacts {
     pub orientation: Option<u8>,
     /// True if there is an ICC profile. Not searched for in a hierarchical JPEG.
     pub icc: bool,
-    /// Bytes after EOI, kept like everything else. Also 0 if a second whole JPEG fills them to the
-    /// end: only the last bytes are read.
+    /// Bytes after EOI, stored like everything else. Also 0 if a second whole JPEG fills them to
+    /// the end, because only the last bytes are read.
     pub trailing_bytes: u64,
 }
 
-/// The words that a picture is described by: they are static texts.
+/// Words that describe a picture, as static texts.
 fn word<'de, D: Deserializer<'de>>(found: &str, words: &[&'static str]) -> Result<&'static str, D::Error> {
     let fixed = words.iter().copied().find(|word| *word == found);
     fixed.ok_or_else(|| D::Error::custom(format!("expected one of {}, found `{found}`", words.join(", "))))

@@ -1,4 +1,4 @@
-//! The header of a PNG, its Exif data, and where it ends.
+//! The header of a PNG, its Exif data, and its end.
 
 use super::bytes::{MAX_CHUNKS, MAX_EXIF_BYTES, MAX_SEARCHED_BYTES, TAIL_BYTES, be32};
 use super::picture::{Beside, PictureInfo};
@@ -30,7 +30,7 @@ pub(super) fn probe(file: &(impl ReadAt + ?Sized)) -> Result<PictureInfo, Flaw> 
 }
 
 /// Chunks before the pixels of a PNG: the orientation in its Exif chunk, as decoders read it, and
-/// whether there is a chunk of transparency.
+/// true if there is a chunk of transparency.
 fn png_chunks(file: &(impl ReadAt + ?Sized)) -> (Option<u8>, bool) {
     let (mut exif, mut is_clear) = (None, false);
     walk_png(file, &mut exif, &mut is_clear);

@@ -1,4 +1,5 @@
-//! The first page of a TIFF, as far as needed to tell a picture from a cube (TIFF 6.0, BigTIFF).
+//! The first page of a TIFF, parsed as far as needed to tell a picture from a cube (TIFF 6.0,
+//! BigTIFF).
 #![deny(clippy::indexing_slicing)]
 
 use super::picture::{Beside, PictureInfo};
@@ -7,7 +8,7 @@ use crate::files::read_at::ReadAt;
 use shardpack_base::tiff::{TiffDirectory, TiffFile};
 use std::borrow::Cow;
 
-/// Most directories that are looked at. A photograph has a few.
+/// Most directories that are read. A photograph has a few.
 const MAX_DIRECTORIES: u32 = 64;
 
 /// Facts about the first page.
@@ -17,37 +18,39 @@ pub(crate) struct TiffHeader {
     pub(crate) height: u32,
     /// Samples in one pixel.
     pub(crate) samples: u32,
-    /// Bits of the first sample. In every file seen so far, all samples have the same.
+    /// Bits of the first sample. In every file seen so far, all samples have equal bits.
     pub(crate) bits: u32,
     /// 1 = unsigned, 2 = signed, 3 = float, 4 = untyped, 5 and 6 = complex.
     pub(crate) format: u32,
-    /// As Exif counts it; 1 if it is not said.
+    /// Exif orientation; 1 if the tag is absent.
     pub(crate) orientation: u32,
     /// Pages of full resolution: 1, or 2 for "more than one".
     pub(crate) pages: u32,
-    /// 0 and 1 = gray, 2 = RGB, 3 = a palette, 5 = CMYK, others are other colours; `None` if it is not said.
+    /// 0 and 1 = gray, 2 = RGB, 3 = a palette, 5 = CMYK, others are other colours; `None` if the
+    /// tag is absent.
     pub(crate) photometric: Option<u32>,
-    /// True if the first band beside the colours is said to be alpha.
+    /// True if the first additional band is tagged as alpha.
     pub(crate) has_alpha: bool,
 }
 
 impl TiffHeader {
-    /// True if this looks like a picture: one page, unsigned, up to eight bits, gray, RGB or a palette, perhaps
-    /// with alpha, or CMYK. A band that is said to be nothing may be near infrared: that is a cube.
+    /// True if this looks like a picture: one page, unsigned, up to eight bits, gray, RGB or a
+    /// palette, perhaps with alpha, or CMYK. An additional band without a tag may be near infrared,
+    /// so such a file is a cube.
     pub(crate) const fn is_picture(&self) -> bool {
         self.may_be_picture() && self.bits <= 8 && !self.has_unknown_band()
     }
 
-    /// True if it can be kept as a picture if the user says that it is one: this also allows
-    /// sixteen bits, and a band beside the colours.
+    /// True if it can be stored as a picture at the user's request: this also allows sixteen bits,
+    /// and an additional band.
     pub(crate) const fn may_be_picture(&self) -> bool {
         let has_bits = matches!((self.bits, self.samples), (8 | 16, _) | (1 | 2 | 4, 1));
         let has_bands = self.samples >= self.colors() && self.samples <= self.colors() + 1;
-        // Of gray, further bands would be lost.
+        // A gray picture would lose further bands.
         self.pages == 1 && self.format == 1 && has_bits && has_bands && (self.colors() > 1 || !self.has_unknown_band())
     }
 
-    /// Bands of the colours.
+    /// Number of colour bands.
     const fn colors(&self) -> u32 {
         match self.photometric {
             Some(0 | 1 | 3) => 1,
@@ -101,7 +104,7 @@ impl<R: ReadAt + ?Sized> TiffFile for PictureFile<'_, R> {
     }
 }
 
-/// Reads the directories of `file`, which is a TIFF by its first bytes.
+/// Reads the directories of `file`, which has the signature of a TIFF.
 pub(crate) fn parse(file: &(impl ReadAt + ?Sized)) -> Result<TiffHeader, Flaw> {
     let file = PictureFile(file);
     let mut directory = TiffDirectory::first(&file)?;
@@ -134,7 +137,7 @@ impl TiffHeader {
             samples: number(277, 1)?,
             bits: number(258, 1)?,
             format: number(339, 1)?,
-            // A picture is no worse for a strange one.
+            // A strange orientation does not make the picture bad.
             orientation: number(274, 1).unwrap_or(1),
             pages: 1,
             photometric: directory.integer(262)?.and_then(|value| u32::try_from(value).ok()),
@@ -178,7 +181,7 @@ mod tests {
         let link = 8 + 2 + 9 * 12;
         bytes[link..link + 4].copy_from_slice(&8u32.to_le_bytes());
         assert_eq!(parse(bytes.as_slice()).unwrap().pages, 2);
-        // The same, with pages that all claim to be thumbnails.
+        // The same file, with pages that all claim to be thumbnails.
         bytes[10..12].copy_from_slice(&254u16.to_le_bytes());
         bytes[18] = 1;
         assert!(parse(bytes.as_slice()).unwrap_err().detail.contains("0 × 3"));

@@ -1,10 +1,10 @@
-//! Small files for tests, made when needed.
+//! Small files for tests, created on demand.
 
 #[path = "../../../jpeg/src/testing.rs"]
 mod jpeg;
 pub(crate) use jpeg::{Jpeg, exif, shared_data};
 
-/// A PNG, as far as a prober looks: signature, IHDR, an empty IDAT, IEND.
+/// A PNG with the parts that a probe reads: signature, IHDR, an empty IDAT, IEND.
 pub(crate) fn png(width: u32, height: u32) -> Vec<u8> {
     let mut head = b"IHDR".to_vec();
     head.extend(width.to_be_bytes());
@@ -47,8 +47,7 @@ pub(crate) fn webp(kind: &[u8; 4], body: &[u8]) -> Vec<u8> {
     out
 }
 
-/// A little-endian TIFF of 4 × 3 pixels with one strip for each page; format 1 = unsigned, 3 =
-/// float.
+/// A little-endian TIFF of 4 × 3 pixels with one strip per page; format 1 = unsigned, 3 = float.
 pub(crate) fn tiff(samples: u16, bits: u16, format: u16, pages: u32) -> Vec<u8> {
     let strip = 12 * u32::from(samples) * u32::from(bits) / 8;
     let mut out = b"II\x2a\0\x08\0\0\0".to_vec();
@@ -112,7 +111,7 @@ pub(crate) fn npz(arrays: &[(&str, Vec<u8>)]) -> Vec<u8> {
     zip.finish().unwrap().into_inner()
 }
 
-/// Writes `bytes` at `path` below `root`, with the folders that it needs.
+/// Writes `bytes` to `path` below `root`, and creates missing folders.
 pub(crate) fn put(root: &std::path::Path, path: &str, bytes: impl AsRef<[u8]>) {
     let path = root.join(path);
     std::fs::create_dir_all(path.parent().unwrap()).unwrap();

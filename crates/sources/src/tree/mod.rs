@@ -1,4 +1,4 @@
-//! The files below a source, sorted by key, and what was passed over.
+//! The files below a source, sorted by key, and the ignored files.
 
 pub(crate) mod store;
 pub(crate) mod walk;
@@ -29,29 +29,29 @@ pub(crate) struct Tree {
     pub(crate) inner: Vec<String>,
     /// Files that cannot be samples because of their names or types, sorted.
     pub(crate) bad: Vec<BadInput>,
-    /// Number of hidden files and rubbish; a folder of it counts as one.
+    /// Number of ignored files: hidden files and rubbish; a folder of them counts as one.
     pub(crate) ignored: u64,
-    /// Files among them, or in folders of them, that by their names could be samples.
+    /// Ignored files, or files in ignored folders, with names of possible samples.
     pub(crate) hidden: HiddenFiles,
     /// Keys of links that lead out of the source and were followed, sorted.
     pub(crate) followed: Vec<String>,
 }
 
-/// HiddenFiles files that by their names could be samples.
+/// Hidden files with names of possible samples.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct HiddenFiles {
     pub(crate) count: u64,
-    /// The key of one of them: the first in the order of keys that was seen.
+    /// Key of the first of them, in the order of keys.
     pub(crate) first: Option<String>,
-    /// True if there may be more: a folder has too many to look at all.
+    /// True if there may be more, because a folder has too many names to check all.
     pub(crate) is_at_least: bool,
 }
 
 impl HiddenFiles {
-    /// Counts the file of this key, if it could be a sample.
+    /// Counts the file with this key, if it could be a sample.
     pub(crate) fn add(&mut self, key: &str) {
         let name = key.rsplit('/').next().unwrap_or(key).to_ascii_lowercase();
-        // macOS writes one of these beside each file.
+        // macOS writes one of these next to each file.
         let extension = name.rsplit_once('.').map_or("", |(_, extension)| extension);
         if !name.starts_with("._") && (pictures::has_extension(extension) || cubes::has_extension(extension)) {
             self.count += 1;
@@ -85,7 +85,7 @@ impl Tree {
     }
 }
 
-/// True if a file or folder of this name is passed over.
+/// True if a file or folder of this name is ignored.
 pub(super) fn is_ignored(name: &OsStr) -> bool {
     name.as_encoded_bytes().starts_with(b".") || RUBBISH.iter().any(|rubbish| name == *rubbish)
 }

@@ -1,5 +1,4 @@
-//! The files of a source in a store: names with `/` in them, sorted into folders as a disk would
-//! have them.
+//! The files of a source in a store: object names with `/`, sorted into folders like on a disk.
 
 use super::{Tree, is_ignored};
 use crate::bad::{BadKind, Flaw};
@@ -9,7 +8,7 @@ use std::collections::{BTreeSet, HashSet};
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
-/// The folder that keys are relative to: the URL without a slash at its end.
+/// The folder that keys are relative to: the URL without a trailing slash.
 pub(crate) fn root(src: &Path) -> PathBuf {
     src.to_str().map_or_else(|| src.to_owned(), |url| url.trim_end_matches('/').into())
 }
@@ -19,7 +18,7 @@ pub(crate) fn walk(src: &Path, exclude: &[&Path], files: &Files) -> Result<Tree>
     let mut tree = Tree::empty(root(src));
     let mut found = files.list(src)?;
     if found.is_empty() {
-        // A store knows no empty folders: most likely the name is wrong.
+        // A store has no empty folders, so the name is most likely wrong.
         let (expected, found) = ("a folder with objects in it", "none below this name");
         return Err(SourceError::NotASource { path: src.to_owned(), expected, found });
     }
@@ -33,7 +32,7 @@ pub(crate) fn walk(src: &Path, exclude: &[&Path], files: &Files) -> Result<Tree>
         }
         let passed = ends(&file.key).find(|end| is_ignored(OsStr::new(last(file.key.get(..*end).unwrap_or_default()))));
         let seen = passed.unwrap_or(file.key.len());
-        // The folders that a disk would have been asked for: down to one that is passed over.
+        // The folders that would be listed on a disk: down to an ignored folder.
         let parents: Vec<&str> =
             ends(&file.key).filter(|end| *end < seen).filter_map(|end| file.key.get(..end)).collect();
         folders.extend(parents.first().map(|&name| name.to_owned()));
@@ -49,8 +48,8 @@ pub(crate) fn walk(src: &Path, exclude: &[&Path], files: &Files) -> Result<Tree>
             None => kept.push(file),
         }
     }
-    // An empty object of a folder's name is how some programs make a folder. The slash at its end is
-    // lost on the way, so that of an empty folder only the missing extension is left to tell it by.
+    // Some programs create a folder as an empty object with the folder's name. Its trailing slash
+    // is lost on the way, so an empty folder can be recognised only by its missing extension.
     let is_folder = |key: &str, next: Option<&str>| {
         !last(key).contains('.') || next.is_some_and(|next| next.starts_with(&format!("{key}/")))
     };
@@ -72,7 +71,7 @@ pub(crate) fn walk(src: &Path, exclude: &[&Path], files: &Files) -> Result<Tree>
     Ok(tree)
 }
 
-/// Where the names of a path end.
+/// End positions of the names in a path.
 fn ends(key: &str) -> impl Iterator<Item = usize> + '_ {
     key.match_indices('/').map(|(at, _)| at).chain(std::iter::once(key.len()))
 }
@@ -81,7 +80,7 @@ fn last(path: &str) -> &str {
     path.rsplit_once('/').map_or(path, |(_, name)| name)
 }
 
-/// The path below the root, if it is there.
+/// The path below the root, if it is below it.
 fn below<'a>(root: &Path, path: &'a Path) -> Option<&'a str> {
     path.to_str()?.trim_end_matches('/').strip_prefix(root.to_str()?)?.strip_prefix('/')
 }

@@ -148,7 +148,8 @@ fn links_out_of_the_source_are_followed_on_request() {
     symlink(outside.path().join("x/1"), root.path().join("a/file")).unwrap();
     symlink(outside.path().join("y"), root.path().join("folder")).unwrap();
     symlink("a/0", root.path().join("inside")).unwrap();
-    // Circles: to what holds the source, from there back into it, and among folders outside.
+    // Circles: a link to the parent of the source, from there back into it, and circles among
+    // folders outside.
     symlink(outside.path().parent().unwrap(), root.path().join("above")).unwrap();
     symlink(root.path(), outside.path().join("y/back")).unwrap();
     symlink(outside.path().join("x"), outside.path().join("y/x")).unwrap();

@@ -23,11 +23,11 @@ use std::sync::Arc;
 /// form an endless tree.
 const MAX_LINKED_FOLDERS: usize = 1 << 16;
 
-/// Most times that one folder is entered through symbolic links: a source has at most so many times
-/// the files that are on disk.
+/// Most times that one folder is entered through symbolic links: a source has at most this many
+/// times the files on disk.
 const MAX_TIMES: u32 = 100;
 
-/// Most names that are looked at in all hidden folders of a folder.
+/// Most names that are checked in all hidden folders of a folder.
 const MAX_HIDDEN: usize = 10_000;
 
 /// Possible samples in a hidden file or folder of this key.
@@ -59,12 +59,12 @@ fn hidden(key: &str, path: &Path, is_folder: bool) -> HiddenFiles {
     found
 }
 
-/// Which symbolic links are followed.
+/// Policy for symbolic links.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Follow {
-    /// Links to files that are in the source anyway.
+    /// Follow links to files inside the source.
     Inside,
-    /// All but those that lead in a circle.
+    /// Follow all links, except circular ones.
     Everywhere,
 }
 
@@ -82,7 +82,7 @@ pub(crate) fn walk(src: &Path, exclude: &[&Path], files: &Files, follow: Follow,
         return Err(SourceError::NotASource { path: src.to_owned(), expected: "a folder or a file", found });
     }
     if follow == Follow::Inside {
-        // Beside a single file lie its data, its mask and its metadata.
+        // A single file has its data, its mask and its metadata in the same folder.
         let folder = if metadata.is_file() { real.parent().unwrap_or(&real) } else { &real };
         files.confine(folder).map_err(SourceError::io("open", src))?;
     }
@@ -116,7 +116,7 @@ pub(crate) fn walk(src: &Path, exclude: &[&Path], files: &Files, follow: Follow,
 }
 
 fn single(src: &Path, real: &Path, metadata: &Metadata) -> Result<Tree> {
-    // Use the link's own name, not its target's: that is what the user wrote.
+    // Use the link's own name, not its target's, because the user wrote it.
     let name = src.file_name().or(real.file_name()).unwrap_or_default();
     let Some(key) = name.to_str() else {
         let found = "a name that is not UTF-8";
@@ -207,7 +207,7 @@ impl TreeWalk<'_> {
 
     fn node(&self, folder: &Folder, entry: &DirEntry, excluded: &[&OsStr]) -> Node {
         if self.cancel.is_raised() {
-            // The content of the folders is dropped then.
+            // The contents of excluded folders are dropped.
             return Node::Excluded;
         }
         let name = entry.file_name();
@@ -275,8 +275,7 @@ impl TreeWalk<'_> {
         for (folder, nodes) in level.iter().zip(listed) {
             let nodes = match nodes {
                 Ok(nodes) => nodes,
-                // If the root cannot be read, that is an error of its own, not one bad input among
-                // others.
+                // An unreadable root is an error, not one bad input among others.
                 Err(error) if folder.prefix.is_empty() => return Err(SourceError::io("list", self.root)(error)),
                 Err(error) => vec![Node::Bad(unlisted(&error).of(folder.prefix.clone()))],
             };
@@ -289,7 +288,7 @@ impl TreeWalk<'_> {
                     node => node,
                 };
                 match node {
-                    // Links do not lead to links: they are followed to their ends.
+                    // Links do not lead to links: all links are resolved to their final target.
                     Node::Outside(..) => {}
                     Node::File(file) => self.tree.files.push(file),
                     Node::Bad(bad) => self.tree.bad.push(bad),

@@ -1,5 +1,5 @@
-//! A block of the cache as a file: which bytes of which object it holds, and these bytes in pages,
-//! each with a CRC32 of its own, so that a small read checks no more than it needs.
+//! A block of the cache as a file: its object and range, and the bytes in pages. Each page has its
+//! own CRC32, so that a small read checks only the pages that it needs.
 //!
 //! | bytes | |
 //! |---|---|
@@ -16,22 +16,22 @@ use std::fs::File;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
 
-/// Bytes that are asked for and checked together.
+/// Bytes of a page, the unit of fetching and checking.
 pub(crate) const PAGE: u64 = 64 << 10;
 /// Pages of the largest blocks: 1 MiB.
 pub(crate) const WHOLE: u64 = 16;
 const MAGIC: &[u8] = b"SPBLOCK2";
 const HEAD: usize = 16;
 
-/// An object, as the identities of its blocks name it.
+/// An object, as in the identities of its blocks.
 #[derive(Debug)]
 pub(crate) struct CachedObject {
     pub(crate) name: String,
     pub(crate) size: u64,
 }
 
-/// Consecutive pages of an object: a power of two of them, at a multiple of their number. So any
-/// read of a page knows the few blocks that may hold it.
+/// Consecutive pages of an object: a power of two pages, at a multiple of their number. So a page
+/// can be in only a few blocks, and a read of the page can compute them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct PageSpan {
     first: u64,
@@ -39,13 +39,13 @@ pub(crate) struct PageSpan {
 }
 
 impl PageSpan {
-    /// The largest blocks that hold any of these pages.
+    /// The largest blocks that contain any of these pages.
     pub(crate) fn around(pages: &Range<u64>) -> impl Iterator<Item = Self> {
         let numbers = pages.start / WHOLE..pages.end.div_ceil(WHOLE);
         numbers.map(|number| Self { first: number * WHOLE, pages: WHOLE })
     }
 
-    /// The fewest blocks that hold exactly these pages.
+    /// The fewest blocks that together contain exactly these pages.
     pub(crate) fn of(pages: Range<u64>) -> impl Iterator<Item = Self> {
         let mut first = pages.start;
         std::iter::from_fn(move || {
@@ -57,19 +57,19 @@ impl PageSpan {
         })
     }
 
-    /// Both halves of it; `None` of a single page.
+    /// Both halves of the block; `None` for a single page.
     pub(crate) fn halves(self) -> Option<[Self; 2]> {
         let pages = self.pages / 2;
         (pages > 0).then(|| [self.first, self.first + pages].map(|first| Self { first, pages }))
     }
 
-    /// Those of its pages that are among `pages`.
+    /// Pages of the block that are among `pages`.
     pub(crate) fn within(self, pages: &Range<u64>) -> Range<u64> {
         let end = (self.first + self.pages).min(pages.end);
         self.first.max(pages.start).min(end)..end
     }
 
-    /// Its bytes in the object.
+    /// Byte range of the block in the object.
     pub(crate) fn bytes(self, object: &CachedObject) -> Range<u64> {
         bytes_of(&(self.first..self.first + self.pages), object.size)
     }
@@ -78,14 +78,14 @@ impl PageSpan {
         format!("{} {} {} {}", object.name, object.size, self.first, self.pages)
     }
 
-    /// The name of its file.
+    /// File name of the block.
     pub(crate) fn file_name(self, object: &CachedObject) -> String {
         let digest = Sha256::digest(self.identity(object).as_bytes());
         let hex: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
         format!("{hex}.block")
     }
 
-    /// What its file has before `bytes`, which are all of the block.
+    /// Header of the file; `bytes`, the whole block, follow it.
     pub(crate) fn head(self, object: &CachedObject, bytes: &[u8]) -> Vec<u8> {
         let identity = self.identity(object);
         let sums: Vec<u8> = bytes.chunks(usize_of(PAGE)).flat_map(|page| crc32fast::hash(page).to_le_bytes()).collect();
@@ -98,9 +98,9 @@ impl PageSpan {
         head
     }
 
-    /// The bytes `wanted`, which are some of its own, from its file into `out`, which is as long;
-    /// `None` if anything is wrong with the pages that hold them. Page by page, so that each is
-    /// checked while it is in the processor's cache.
+    /// Reads the bytes `wanted`, a part of the block, from its file into `out` of the same length;
+    /// `None` if one of their pages is damaged. Works page by page, so that each is checked while
+    /// it is in the processor's cache.
     pub(crate) fn read(self, object: &CachedObject, file: &File, wanted: &Range<u64>, out: &mut [u8]) -> Option<()> {
         let all = self.bytes(object);
         let (first, sums) = self.sums(object, file)?;
@@ -130,8 +130,8 @@ impl PageSpan {
         rest.is_empty().then_some(())
     }
 
-    /// The CRC32s of its pages, from its file, and where the pages begin there; `None` if the file
-    /// is not that of this block.
+    /// Reads the CRC32s of the pages from the file, and the offset of the first page; `None` if the
+    /// file belongs to a different block.
     fn sums(self, object: &CachedObject, file: &File) -> Option<(u64, Vec<u8>)> {
         let identity = self.identity(object);
         let all = self.bytes(object);
@@ -150,12 +150,12 @@ impl PageSpan {
     }
 }
 
-/// The pages that hold these bytes.
+/// Pages that contain these bytes.
 pub(crate) const fn pages_of(bytes: &Range<u64>) -> Range<u64> {
     bytes.start / PAGE..bytes.end.div_ceil(PAGE)
 }
 
-/// The bytes of pages of an object of this size.
+/// Byte range of pages of an object of this size.
 pub(crate) fn bytes_of(pages: &Range<u64>, size: u64) -> Range<u64> {
     let end = pages.end.saturating_mul(PAGE).min(size);
     pages.start.saturating_mul(PAGE).min(end)..end
@@ -173,7 +173,7 @@ fn sum_of(identity: &str, sums: &[u8]) -> u32 {
     crc.finalize()
 }
 
-/// At most the bytes of a block.
+/// Converts a size that is at most the size of a block.
 fn usize_of(small: u64) -> usize {
     to_usize(small)
 }
@@ -201,7 +201,7 @@ mod tests {
                     at = at.halves().unwrap().into_iter().find(|half| !half.within(&span.within(&pages)).is_empty()).unwrap();
                 }
             }
-            // Two at each end of a MiB, halving, and whole ones between.
+            // Up to two blocks of each size at either end of a MiB, and whole blocks between.
             prop_assert!(spans.len() as u64 <= 8 + count / WHOLE);
         }
     }

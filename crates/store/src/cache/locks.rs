@@ -1,24 +1,25 @@
-//! Locks of the blocks that are fetched as a whole.
+//! Locks of the blocks that are fetched whole.
 
 use super::block::{PAGE, WHOLE};
 use crate::schedule::Pin;
 use shardpack_format::to_usize;
 use tokio::sync::{Mutex, Semaphore};
 
-/// Locks that blocks share by their numbers: few wait for another block's. Nobody waits for one
-/// while holding another.
+/// Number of locks, shared by blocks according to their numbers: few blocks wait for another
+/// block's lock. A thread never waits for one lock while it holds another.
 const LOCKS: usize = 1024;
 
-/// What keeps two requests from fetching the same block as a whole, and bounds their memory.
+/// Prevents two requests from fetching the same whole block, and bounds the memory of such
+/// requests.
 #[derive(Debug)]
 pub(crate) struct BlockLocks {
     locks: Vec<Mutex<()>>,
-    /// A permit for each block that may be fetched as a whole at a time.
+    /// One permit for each whole block that may be fetched in parallel.
     pub(crate) memory: Semaphore,
 }
 
 impl BlockLocks {
-    /// A block is held twice while it is written: pieces, and all of them together.
+    /// A block is in memory twice while it is written: as pieces and as one buffer.
     pub(crate) fn new(read_ahead_bytes: u64) -> Self {
         let blocks = to_usize(read_ahead_bytes / (2 * WHOLE * PAGE));
         Self {

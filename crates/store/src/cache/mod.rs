@@ -1,8 +1,8 @@
-//! Blocks of objects in a folder of this machine, which all its processes may share.
+//! Blocks of objects in a local folder, which all processes of this machine may share.
 //!
-//! A block is one file ([`block`]). It is written under another name and renamed, so no
-//! lock is needed: who finds it, finds it whole, and the CRC32s of every hit say if not. All files
-//! are opened relative to the folder, and no link is followed.
+//! A block is one file ([`block`]). It is written under another name and renamed, so no lock is
+//! needed: a reader finds whole files only, and checks their CRC32s at every hit. All files are
+//! opened relative to the folder, and no link is followed.
 
 mod block;
 mod locks;
@@ -25,19 +25,20 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// The file that says that the folder is a cache, and what it holds.
+/// File that marks the folder as a cache and names its store.
 const MARKER: &str = "shardpack-cache";
 const MARK: &[u8] = b"shardpack cache of blocks, version 2\n";
-/// A hit moves a block to the young ones at most this often, and what is left of a process that
-/// was killed goes after this time.
+/// Shortest time between two updates of a block's age by hits. Temporary files of killed processes
+/// are removed after this time.
 const HOUR: Duration = Duration::from_secs(3600);
-/// Part of the bound that one process writes before it looks at the whole folder again.
+/// Divisor of the cache size: a process scans the folder again after it has written this fraction
+/// of the size.
 const PART: u64 = 32;
 
 #[derive(Debug)]
 pub(crate) struct Cache {
     folder: OwnedFd,
-    /// Which store and endpoint.
+    /// Store and endpoint.
     store: String,
     most: u64,
     stats: Mutex<CacheStats>,
@@ -49,14 +50,14 @@ pub(crate) struct Cache {
 /// Bytes that this process may write.
 #[derive(Debug, Default)]
 struct WriteAllowance {
-    /// Bytes before the folder is looked at again.
+    /// Bytes before the next scan of the folder.
     left: u64,
-    /// Bytes of blocks that have their room, and may not be in the folder yet.
+    /// Bytes of blocks that have reserved their space, and may not be in the folder yet.
     underway: u64,
 }
 
 impl Cache {
-    /// Opens the cache in a folder, or begins one in an empty folder.
+    /// Opens the cache in a folder, or creates one in an empty folder.
     pub(crate) fn open(path: &Path, most: u64, store: String) -> Result<Self> {
         let fail = |source: io::Error| Error::io(path, "open the cache", source);
         match mkdir(path, Mode::from_raw_mode(0o777)) {
@@ -76,7 +77,7 @@ impl Cache {
         };
         let foreign = |name: &String| name != MARKER && !is_block(name) && !is_unfinished(name);
         let names = cache.names().map_err(fail)?;
-        // Before the marker comes, another process may see its unfinished file.
+        // Another process may be creating the marker, so its unfinished file is ignored.
         let is_new = names.iter().all(|name| is_unfinished(name)) && !names.iter().any(|name| name == MARKER);
         if is_new {
             cache.write(MARKER, &[MARK]).map_err(fail)?;
@@ -104,19 +105,20 @@ impl Cache {
         change(&mut self.stats.lock().unwrap_or_else(PoisonError::into_inner));
     }
 
-    /// Whether so many bytes fit into the cache with others beside them, and it can be written to.
+    /// Returns true if `bytes` bytes fit into the cache next to other data, and the cache is
+    /// writable.
     pub(crate) fn has_room_for(&self, bytes: u64) -> bool {
         !self.is_off.load(Ordering::Relaxed) && bytes <= self.most / 2
     }
 
-    /// An object of the store, as the cache knows it.
+    /// An object of the store as a cached object.
     pub(crate) fn object(&self, key: &str, e_tag: &str, size: u64) -> CachedObject {
         let store = &self.store;
         let name = format!("{}:{store} {}:{key} {}:{e_tag}", store.len(), key.len(), e_tag.len());
         CachedObject { name, size }
     }
 
-    /// The bytes of these pages, in order: those that are there, and right, and the places of the
+    /// Finds these pages, in order: the bytes of the valid cached pages, and the ranges of the
     /// others.
     pub(crate) fn find(&self, object: &CachedObject, pages: &Range<u64>) -> Vec<(Range<u64>, Option<Bytes>)> {
         let mut found: Vec<(Range<u64>, Option<Bytes>)> = Vec::new();
@@ -150,7 +152,7 @@ impl Cache {
         }
     }
 
-    /// Pages of one block, if it is there, and they are right.
+    /// Valid pages of one block, if the cache has them.
     fn get(&self, object: &CachedObject, span: PageSpan, pages: &Range<u64>) -> Option<Bytes> {
         let file = self.file(&span.file_name(object)).ok()?;
         let wanted = bytes_of(pages, object.size);
@@ -176,7 +178,7 @@ impl Cache {
         }
         let modified = file.metadata().and_then(|meta| meta.modified());
         if modified.is_ok_and(|time| time.elapsed().is_ok_and(|age| age > HOUR)) {
-            // In a folder that is read only, it stays old.
+            // In a read-only folder the block keeps its old age.
             let _ = file.set_modified(SystemTime::now());
         }
         self.count(|stats| {
@@ -186,13 +188,13 @@ impl Cache {
         read
     }
 
-    /// Removes a block whose `file` is wrong; false if somebody else was faster. Another block may
-    /// have taken its name since the file was opened: that one stays.
+    /// Removes a block whose `file` is damaged; false if another reader removed it first. Since
+    /// the file was opened, another block may have taken the name: such a block stays.
     fn drop_block(&self, name: &str, file: &File) -> bool {
         let aside = self.unfinished();
-        // The name, never what a link leads to.
+        // Renames the link itself, never its target.
         if let Err(error) = renameat(&self.folder, name, &self.folder, &aside) {
-            // In a folder that is read only it is looked at anew by everybody.
+            // In a read-only folder every process checks the damaged block again.
             return error != Errno::NOENT;
         }
         let found = statat(&self.folder, &aside, AtFlags::SYMLINK_NOFOLLOW);
@@ -205,8 +207,8 @@ impl Cache {
         true
     }
 
-    /// Reads bytes of an object from `offset` on, as many as are there without a gap, and right:
-    /// none if the first one is not. Whoever reads does it by itself: no other thread has to wake.
+    /// Reads valid cached bytes of an object from `offset` on, up to the first gap; 0 if the first
+    /// byte is not cached. The reader does this itself, so that no other thread has to wake.
     pub(crate) fn read(&self, object: &CachedObject, offset: u64, buffer: &mut [u8]) -> usize {
         let mut done = 0;
         while let Some(rest) = buffer.get_mut(done..).filter(|rest| !rest.is_empty()) {
@@ -223,7 +225,8 @@ impl Cache {
         done
     }
 
-    /// Whether all of a range seems to be there; if so, the disk is told that it will be read.
+    /// Returns true if the cache seems to contain the whole range; then asks the system to read it
+    /// ahead.
     pub(crate) fn advise(&self, object: &CachedObject, range: &Range<u64>) -> bool {
         let end = range.end.min(object.size);
         let mut at = range.start;
@@ -231,14 +234,14 @@ impl Cache {
             let Some((span, file)) = self.block_at(object, at) else { return false };
             let all = span.bytes(object);
             let bytes = std::num::NonZeroU64::new(all.end.min(end).saturating_sub(at));
-            // What stands before the pages is shorter than one of them.
+            // The header before the pages is shorter than one page.
             let _ = fadvise(&file, at - all.start, bytes.map(|bytes| bytes.saturating_add(PAGE)), Advice::WillNeed);
             at = all.end;
         }
         true
     }
 
-    /// The block that holds this byte, as far as its name says: the largest one.
+    /// The largest block with this byte, according to the file names.
     fn block_at(&self, object: &CachedObject, offset: u64) -> Option<(PageSpan, File)> {
         let page = pages_of(&(offset..offset.saturating_add(1)));
         let mut span = PageSpan::around(&page).next()?;
@@ -250,8 +253,8 @@ impl Cache {
         }
     }
 
-    /// Keeps these pages, whose bytes are `all`. What fails is counted, and nothing more is
-    /// written.
+    /// Stores these pages, whose bytes are `all`. An error is counted, and the cache then writes no
+    /// more.
     pub(crate) fn put(&self, object: &CachedObject, pages: Range<u64>, all: &[u8]) {
         let mut rest = all;
         for span in PageSpan::of(pages) {
@@ -277,13 +280,13 @@ impl Cache {
     }
 
     fn file(&self, name: &str) -> io::Result<File> {
-        // A pipe would be waited for.
+        // Opening a pipe would block.
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
         let file = File::from(openat(&self.folder, name, flags, Mode::empty())?);
         if file.metadata()?.is_file() { Ok(file) } else { Err(io::ErrorKind::InvalidData.into()) }
     }
 
-    /// A name that no other file has.
+    /// A unique name for a temporary file.
     fn unfinished(&self) -> String {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         format!("{:x}-{:x}-{number:x}.unfinished", std::process::id(), std::ptr::from_ref(self).addr())
@@ -315,8 +318,8 @@ impl Cache {
         Ok(names)
     }
 
-    /// Makes room for `bytes`: a process looks at all blocks whenever it has written a part of the
-    /// bound, because others write too.
+    /// Makes room for `bytes`: each time that a process has written a fraction of the size, it
+    /// scans all blocks, because other processes write too.
     fn make_room(&self, bytes: u64) -> io::Result<()> {
         let mut allowance = self.allowance();
         if let Some(left) = allowance.left.checked_sub(bytes) {
@@ -329,7 +332,7 @@ impl Cache {
             if !is_block && !is_unfinished(&name) {
                 continue;
             }
-            // Another process may have been faster, here and below.
+            // Another process may have removed the file already, here and below.
             let Ok(stat) = statat(&self.folder, &name, AtFlags::SYMLINK_NOFOLLOW) else { continue };
             let modified = UNIX_EPOCH + Duration::from_secs(u64::try_from(stat.st_mtime).unwrap_or(0));
             if is_block {

@@ -1,8 +1,8 @@
-//! The HTTP client below `object_store`: redirects stay within one origin, and nobody is led to
+//! The HTTP client below `object_store`: redirects stay within one origin, and never lead to
 //! link-local addresses, where clouds hand out credentials.
 //!
-//! The client that `object_store` would make follows redirects to any host, with a session token or
-//! the signed URL of the page before.
+//! The default client of `object_store` follows redirects to any host, and sends it the session
+//! token or the signed URL of the previous page.
 
 use super::refusal::Refusal;
 use object_store::{ClientConfigKey, ClientOptions};
@@ -19,16 +19,16 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 use url::{Host, Url};
 
-/// The program as servers see it, unless an option names another.
+/// User agent, unless an option sets another.
 const USER_AGENT: &str = concat!("shardpack/", env!("CARGO_PKG_VERSION"));
-/// Redirects of one request, at most.
+/// Most redirects of one request.
 const REDIRECTS: usize = 10;
 
-/// Whether the client is the one that reads and writes objects, not one that asks for credentials:
-/// those are at link-local addresses in every cloud.
+/// True for the client that reads and writes objects, false for clients that fetch credentials: in
+/// every cloud, credentials come from link-local addresses.
 pub(super) type IsStore = Arc<AtomicBool>;
 
-/// A client with the options that `object_store` has gathered.
+/// Builds a client with the options that `object_store` has collected.
 pub(super) fn client(options: &ClientOptions, is_store: &IsStore) -> object_store::Result<Client> {
     let value = |key: ClientConfigKey| options.get_config_value(&key);
     let is_on = |key| value(key).map_or(Ok(false), |text| switch(&text));
@@ -38,7 +38,7 @@ pub(super) fn client(options: &ClientOptions, is_store: &IsStore) -> object_stor
         .referer(false)
         .https_only(!is_on(ClientConfigKey::AllowHttp)?)
         .tls_danger_accept_invalid_certs(is_on(ClientConfigKey::AllowInvalidCertificates)?)
-        // Sizes and ranges are those of the stored bytes.
+        // Sizes and ranges refer to the stored bytes.
         .no_gzip()
         .no_brotli()
         .no_zstd()
@@ -102,7 +102,7 @@ pub(super) fn client(options: &ClientOptions, is_store: &IsStore) -> object_stor
     builder.build().map_err(wrong)
 }
 
-/// A switch as `object_store` reads it.
+/// Parses a boolean like `object_store` does.
 pub(crate) fn switch(text: &str) -> object_store::Result<bool> {
     match text.to_ascii_lowercase().as_str() {
         "1" | "true" | "on" | "yes" | "y" => Ok(true),
@@ -139,19 +139,20 @@ fn is_same_origin(one: &Url, other: &Url) -> bool {
         && one.port_or_known_default() == other.port_or_known_default()
 }
 
-/// Both origins, if a redirect leads from one to another.
+/// Returns both origins if a redirect leads from one origin to another.
 pub(super) fn leads_away(from: &Url, location: &str) -> Option<(String, String)> {
     let to = from.join(location).ok().filter(|to| !is_same_origin(from, to))?;
     Some((origin(from), origin(&to)))
 }
 
-/// Scheme, host and port, without anything that may be secret.
+/// Scheme, host and port, without secrets.
 fn origin(url: &Url) -> String {
     let port = url.port().map(|port| format!(":{port}")).unwrap_or_default();
     format!("{}://{}{port}", url.scheme(), url.host_str().unwrap_or_default())
 }
 
-/// Whether a host is an address that is link-local, or one at which a cloud hands out credentials.
+/// Returns true if a host is a link-local address, or an address at which a cloud hands out
+/// credentials.
 pub(super) fn is_link_local(host: &Host<&str>) -> bool {
     match host {
         Host::Domain(_) => false,
@@ -165,7 +166,7 @@ fn is_local_address(address: IpAddr) -> bool {
         IpAddr::V4(address) => address.is_link_local(),
         IpAddr::V6(address) => {
             let [first, second, ..] = address.segments();
-            // `fd00:ec2::` is where Amazon answers over IPv6.
+            // `fd00:ec2::` is Amazon's address for credentials over IPv6.
             address.is_unicast_link_local()
                 || (first, second) == (0xfd00, 0x0ec2)
                 || embedded(address).is_some_and(|address| address.is_link_local())
@@ -173,7 +174,7 @@ fn is_local_address(address: IpAddr) -> bool {
     }
 }
 
-/// The IPv4 address in one that is mapped, compatible, or behind NAT64.
+/// The IPv4 address in a mapped, compatible or NAT64 address.
 fn embedded(address: Ipv6Addr) -> Option<std::net::Ipv4Addr> {
     match address.segments() {
         [0, 0, 0, 0, 0, 0 | 0xffff, ..] | [0x0064, 0xff9b, 0, 0, 0, 0, ..] => {
@@ -184,19 +185,19 @@ fn embedded(address: Ipv6Addr) -> Option<std::net::Ipv4Addr> {
     }
 }
 
-/// The addresses of a host that are not link-local; `None` if all are. A machine of the local network
-/// often has one that is beside one that is not.
+/// Addresses of a host that are not link-local; `None` if all are. A machine of the local network
+/// often has both kinds.
 fn allowed(mut found: Vec<SocketAddr>) -> Option<Vec<SocketAddr>> {
     let has_any = !found.is_empty();
     found.retain(|address| !is_local_address(address.ip()));
     (!has_any || !found.is_empty()).then_some(found)
 }
 
-/// Looks up names by the system, and leaves out addresses that nobody may be led to.
+/// Resolves names with the system, and removes addresses that are not allowed.
 #[derive(Debug)]
 struct Resolver {
     is_store: IsStore,
-    /// Which address comes first: requests are spread over all of them.
+    /// Counter that selects the first address: requests are spread over all addresses.
     turn: Arc<AtomicUsize>,
     mix: bool,
 }

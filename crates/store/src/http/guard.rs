@@ -1,5 +1,5 @@
-//! Stands between `object_store` and the network: refuses answers that are no answers, and bounds
-//! those that are kept whole.
+//! Checks the HTTP traffic of `object_store`: refuses invalid answers, and bounds answers that are
+//! held in memory.
 
 use super::client::{IsStore, client, is_link_local, leads_away};
 use super::refusal::{NoAnswer, Refusal};
@@ -14,9 +14,9 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 use url::Url;
 
-/// The body of an error that is kept.
+/// Most bytes of an error's body that are kept.
 const MOST_ERROR_BYTES: usize = 64 << 10;
-/// An answer that is no object, such as a listing of a thousand names, at most.
+/// Most bytes of an answer that is not an object, such as a listing of a thousand names.
 const MOST_ANSWER_BYTES: usize = 64 << 20;
 
 /// Makes connections whose answers are checked.
@@ -26,7 +26,7 @@ pub(crate) struct GuardedConnector {
 }
 
 impl GuardedConnector {
-    /// A store is built: the last of its clients is that of its objects, those before it ask for
+    /// Notes that a store is built: its last client is for objects, and earlier clients fetch
     /// credentials.
     pub(crate) fn built(&self) {
         self.last.lock().unwrap_or_else(PoisonError::into_inner).store(true, Ordering::Relaxed);
@@ -66,13 +66,13 @@ impl HttpService for GuardedService {
         let response = self.client.execute(request).await.map_err(unanswered)?;
         match response.status().as_u16() {
             404 if is_store && is_list => refuse(Refusal::NoBucket),
-            // What `object_store` has an error of its own for.
+            // `object_store` has specific errors for these.
             304 | 401 | 403 | 404 | 409 | 412 => bounded(response, MOST_ERROR_BYTES, true).await,
             200 if ranged => refuse(Refusal::RangeIgnored),
-            // The size of an object is compared with what the answer says of it.
+            // The size of an object is checked against the answer's headers.
             200..=299 if is_object => Ok(response),
             200..=299 => bounded(response, MOST_ANSWER_BYTES, false).await,
-            // A body that cannot be sent again is not sent on.
+            // A redirect of a request whose body cannot be sent again is refused.
             status => {
                 let to = response.headers().get("location").and_then(|to| to.to_str().ok());
                 let led = url.ok().zip(to).and_then(|(from, to)| leads_away(&from, to));
@@ -82,13 +82,13 @@ impl HttpService for GuardedService {
     }
 }
 
-/// Whether the answer is a list of names.
+/// Returns true if the answer is a list of names.
 fn is_list(request: &HttpRequest) -> bool {
     let query = request.uri().query().unwrap_or_default();
     query.split('&').any(|part| part.starts_with("list-type=") || part == "comp=list")
 }
 
-/// An answer with all of its body, which is cut off at `most` bytes, or refused.
+/// An answer with its whole body, which is truncated at `most` bytes, or refused.
 async fn bounded(response: HttpResponse, most: usize, cut: bool) -> Result<HttpResponse, HttpError> {
     let (parts, body) = response.into_parts();
     let (mut pieces, mut bytes) = (body.bytes_stream(), Vec::new());
@@ -105,7 +105,7 @@ async fn bounded(response: HttpResponse, most: usize, cut: bool) -> Result<HttpR
     Ok(HttpResponse::from_parts(parts, Bytes::from(bytes).into()))
 }
 
-/// Host and port of a request, without the user that an endpoint may name.
+/// Host and port of a request, without the user name that an endpoint may contain.
 fn authority(request: &HttpRequest) -> String {
     let authority = request.uri().authority().map_or("", |authority| authority.as_str());
     authority.rsplit('@').next().unwrap_or_default().to_owned()

@@ -1,11 +1,12 @@
-//! Answers that are no answers, as errors that say so by their type.
+//! Invalid answers, as errors with types of their own.
 
 use crate::schedule::RequestError;
 use object_store::client::HttpError;
 use std::fmt;
 use std::io::ErrorKind;
 
-/// A request that nobody answered: an endpoint of its own is not in the URL of the dataset.
+/// A request without an answer. The error names the host, because a custom endpoint is not part of
+/// the dataset's URL.
 #[derive(Debug)]
 pub(crate) struct NoAnswer {
     pub(crate) host: String,
@@ -24,12 +25,12 @@ impl fmt::Display for NoAnswer {
     }
 }
 
-/// A request that is not made, or an answer that does not bring what was asked for.
+/// A request that is not sent, or an answer without the requested content.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Refusal {
     Status(u16),
     RangeIgnored,
-    /// The answer leads to another server. Both are origins: scheme, host and port.
+    /// The answer redirects to another server. Both fields are origins: scheme, host and port.
     Redirect {
         from: String,
         to: String,
@@ -37,15 +38,15 @@ pub(crate) enum Refusal {
     RedirectLoop {
         origin: String,
     },
-    /// The host is a link-local address, or has no other.
+    /// The host is a link-local address, or resolves only to such addresses.
     LinkLocal {
         host: String,
     },
-    /// The address of the request is none.
+    /// The address of the request is not a valid URL.
     NoUrl,
-    /// What is to be listed does not exist.
+    /// The bucket or folder to be listed does not exist.
     NoBucket,
-    /// An answer that is kept whole is longer.
+    /// The answer to be held in memory is too long.
     TooLong {
         most: usize,
     },
@@ -101,7 +102,7 @@ impl Refusal {
             Self::Status(429 | 503) => {
                 RequestError { slow_down: true, ..RequestError::again(ErrorKind::ResourceBusy, words) }
             }
-            // "Not implemented" does not pass.
+            // "Not implemented" is permanent.
             Self::Status(501) => RequestError::last(ErrorKind::Unsupported, words),
             Self::Status(408 | 500..=599) => RequestError::again(ErrorKind::Other, words),
             Self::Status(416) => RequestError::last(ErrorKind::InvalidData, words),

@@ -1,11 +1,11 @@
-//! Why a request failed, in words of our own: those of the crates below may hold the URL with its
-//! signature.
+//! Reasons for failed requests, in our own words: errors of the crates below may contain the URL
+//! with its signature.
 
 use shardpack_format::{Hint, Hinted};
 use std::io::{self, ErrorKind};
 use std::time::Duration;
 
-/// How often a wait looks whether it was given up.
+/// Interval at which a waiting reader checks for cancellation.
 pub(crate) const PATIENCE: Duration = Duration::from_millis(50);
 
 /// One failed attempt.
@@ -13,42 +13,42 @@ pub(crate) const PATIENCE: Duration = Duration::from_millis(50);
 pub(crate) struct RequestError {
     pub(crate) kind: ErrorKind,
     pub(crate) words: String,
-    /// What to do next.
+    /// Next step.
     pub(crate) hint: Option<Hint>,
-    /// Whether it is worth another attempt.
+    /// True if another attempt may succeed.
     pub(crate) again: bool,
-    /// Whether the store says that it is asked too much.
+    /// True if the store asks for fewer requests.
     pub(crate) slow_down: bool,
 }
 
 impl RequestError {
-    /// One that another attempt cannot mend.
+    /// An error that another attempt cannot fix.
     pub(crate) fn last(kind: ErrorKind, words: impl Into<String>) -> Self {
         Self { kind, words: words.into(), hint: None, again: false, slow_down: false }
     }
 
-    /// One that another attempt may mend.
+    /// An error that another attempt may fix.
     pub(crate) fn again(kind: ErrorKind, words: impl Into<String>) -> Self {
         Self { again: true, ..Self::last(kind, words) }
     }
 
-    /// With a next step.
+    /// Adds a next step.
     pub(crate) fn with_hint(self, hint: &'static str) -> Self {
         Self { hint: Some(hint.into()), ..self }
     }
 
-    /// That the object is not the one that was first read.
+    /// The object has changed since it was first read.
     pub(crate) fn changed() -> Self {
         Self::last(ErrorKind::InvalidData, "the object has changed since it was first read")
             .with_hint("write changed datasets under another name")
     }
 
-    /// That the caller cancelled.
+    /// The caller cancelled.
     pub(crate) fn given_up() -> Self {
         Self::last(ErrorKind::Other, "the request was given up")
     }
 
-    /// That every reader of the request has given up. One that comes to it then asks again.
+    /// Every reader has abandoned the request. A later reader sends it again.
     pub(crate) fn abandoned() -> Self {
         Self::last(ErrorKind::Interrupted, "the request was given up by its readers")
     }

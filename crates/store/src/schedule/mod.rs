@@ -1,7 +1,7 @@
-//! The schedule of requests: what is on its way, what waits for its turn, and what has arrived and
-//! waits for a reader. It does no I/O, so that a simulation can run it (`tests/store/simulation`).
+//! The schedule of requests: requests in flight, queued requests, and arrived bytes that wait for a
+//! reader. It does no I/O, so that a simulation can run it (`tests/store/simulation`).
 //!
-//! It uses nothing of the crate but its own modules.
+//! It uses only its own modules of this crate.
 
 mod error;
 mod opening;
@@ -23,22 +23,23 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Ranges that are no further apart are asked for together if most of the request is wanted: 1 MiB
-/// takes less time than another request.
+/// Largest gap between two ranges that one request may fetch if most of the request is wanted: 1
+/// MiB takes less time than another request.
 const GAP_BYTES: u64 = 1 << 20;
-/// Ranges that are no further apart are always asked for together: less than a millisecond.
+/// Largest gap between two ranges that one request always fetches: less than a millisecond.
 const SMALL_GAP_BYTES: u64 = 64 << 10;
-/// What is longer than a request may be is cut into parts of this size, which flow side by side; of
-/// little memory, into an eighth of it.
+/// A range that is longer than a request is split into parts of this size, which are fetched in
+/// parallel; with little memory, into an eighth of it.
 const PART_BYTES: u64 = 8 << 20;
 const LEAST_PART_BYTES: u64 = 64 << 10;
-/// A request may be as long as so many parts.
+/// Longest request, in parts.
 const PARTS: u64 = 2;
-/// Requests that may wait: what is announced beyond is forgotten, and asked for when it is read.
+/// Most queued requests. Further announcements are dropped, and their bytes are requested when they
+/// are read.
 const MOST_QUEUED: usize = 1 << 15;
-/// The end of a shard, with its footer, and its index if that is small.
+/// Bytes at the end of a shard: its footer, and its index if that is small.
 const TAIL_BYTES: u64 = 64 << 10;
-/// An index that is larger gets a request of its own.
+/// A larger index gets a separate request.
 const MOST_TAIL_BYTES: u64 = 4 << 20;
 
 /// Object and offset.
@@ -51,17 +52,16 @@ enum Phase {
     Done,
 }
 
-/// A transfer, and how far it is.
+/// A transfer and its progress.
 #[derive(Debug)]
 struct Scheduled {
     transfer: Arc<Transfer>,
     pin: Arc<Pin>,
     phase: Phase,
-    /// Bytes that will be read, as often as they were announced: what lies between is read by
-    /// nobody.
+    /// Bytes that will be read, counted once per announcement. No reader needs the bytes in gaps.
     wanted: u64,
     read: u64,
-    /// When it was announced or read last.
+    /// Sequence number of the last announcement or read.
     number: u64,
 }
 
@@ -71,14 +71,14 @@ impl Scheduled {
     }
 }
 
-/// A request that waits for its turn.
+/// A queued request.
 #[derive(Debug)]
 enum QueueItem {
     Transfer(At),
     Open(String),
 }
 
-/// What is on its way, what waits for its turn, and what is held.
+/// Requests in flight, queued requests, and held bytes.
 #[derive(Debug)]
 pub(crate) struct Schedule {
     transfers: BTreeMap<At, Scheduled>,
@@ -89,7 +89,7 @@ pub(crate) struct Schedule {
     held: u64,
     budget: u64,
     part_bytes: u64,
-    /// What the cache keeps as a whole is asked for as a whole; 1 without one.
+    /// Bytes of a page, which the cache stores and requests as a whole; 1 without a cache.
     page: u64,
     count: u64,
     tail_bytes: u64,
@@ -108,7 +108,7 @@ impl Schedule {
             tuner,
             in_flight: 0,
             held: 0,
-            // A reader that comes to a range before its turn is not kept waiting: the rest is for it.
+            // A quarter of the budget stays free for readers that need a range before its turn.
             budget: budget - budget / 4,
             part_bytes: (budget / 8).clamp(LEAST_PART_BYTES, PART_BYTES),
             count: 0,
@@ -119,17 +119,17 @@ impl Schedule {
         }
     }
 
-    /// What the next shard is asked for at its end.
+    /// Bytes that the next open requests at the end of a shard.
     pub(crate) const fn tail_bytes(&self) -> u64 {
         self.tail_bytes
     }
 
-    /// Notes what will be read once, or once more.
+    /// Notes that a range will be read once, or once more.
     pub(crate) fn announce(&mut self, pin: &Arc<Pin>, range: Range<u64>) {
         self.note(pin, range, true);
     }
 
-    /// Notes that a range will be read that need not be fetched: what is held of it stays until then.
+    /// Notes that a cached range will be read: bytes that are already held stay until then.
     pub(crate) fn announce_cached(&mut self, pin: &Pin, range: &Range<u64>) {
         let first = self.covering(pin.id, range.start).map_or(range.start, |(_, start)| start);
         for (_, entry) in self.transfers.range_mut((pin.id, first)..(pin.id, range.end)) {
@@ -138,15 +138,16 @@ impl Schedule {
         }
     }
 
-    /// Notes the parts of a range that are not there, on their way or waiting. What is there is
-    /// read once more if it is `again`.
+    /// Queues the parts of a range that are not held, in flight or queued. With `again`, counts
+    /// another read of the parts that are.
     fn note(&mut self, pin: &Arc<Pin>, range: Range<u64>, again: bool) {
         let end = range.end.min(pin.size);
         let mut at = range.start;
         while at < end && self.queue.len() < MOST_QUEUED {
             if let Some(entry) = self.covering(pin.id, at).and_then(|key| self.transfers.get_mut(&key)) {
                 let next = entry.transfer.range.end.min(end);
-                // Else it would go when others have read as much, and be asked for anew.
+                // Otherwise the bytes would be dropped after the reads of others, and requested
+                // again.
                 entry.wanted += if again { next - at } else { 0 };
                 if entry.phase != Phase::Queued {
                     self.count += 1;
@@ -161,7 +162,7 @@ impl Schedule {
         }
     }
 
-    /// Adds a range of which nothing is known, in parts if it is long.
+    /// Queues an unknown range, in parts if it is long.
     fn add(&mut self, pin: &Arc<Pin>, wanted: Range<u64>) {
         let range = self.pages_around(pin, &wanted);
         let whole = range.end - range.start <= self.most();
@@ -176,7 +177,7 @@ impl Schedule {
         }
     }
 
-    /// The whole pages that hold a range, as far as others do not have them.
+    /// The whole pages around a range, except for pages in other transfers.
     fn pages_around(&self, pin: &Pin, range: &Range<u64>) -> Range<u64> {
         if self.page == 1 || pin.strong_tag().is_none() {
             return range.clone();
@@ -189,19 +190,19 @@ impl Schedule {
             ..end.min(after.map_or(end, |((_, start), _)| *start))
     }
 
-    /// Bytes of a request, at most.
+    /// Most bytes of a request.
     const fn most(&self) -> u64 {
         PARTS * self.part_bytes
     }
 
-    /// Joins a transfer that waits for its turn with those around it that wait, too: where many wait,
-    /// requests become few and large, and where none waits, each range has its own.
+    /// Joins a queued transfer with its queued neighbours: with many queued ranges, requests become
+    /// few and large; with none queued, each range has its own request.
     fn join(&mut self, key: At) -> Option<At> {
         let first = self.transfers.get(&key)?;
         let (mut range, mut wanted, mut number) = (first.transfer.range.clone(), first.wanted, first.number);
         let pin = Arc::clone(&first.pin);
-        // What comes before its turn may hold half of the memory: else there would be none for what
-        // is needed first.
+        // Requests before their turn may hold half of the memory; the other half is for the next
+        // reads.
         let room = (self.budget / 2).saturating_sub(self.held).min(self.most());
         for is_after in [true, false] {
             loop {
@@ -221,11 +222,11 @@ impl Schedule {
                     break;
                 }
                 (range, wanted, number) = (joined, read, number.max(entry.number));
-                // Its job finds nothing.
+                // Its queue item will find no transfer.
                 self.transfers.remove(&other);
             }
         }
-        // Nobody waits for a transfer that is not asked for.
+        // No reader waits for a queued transfer.
         let entry = self.transfers.remove(&key)?;
         let key = (pin.id, range.start);
         self.transfers.insert(key, Scheduled { transfer: Arc::new(Transfer::new(range)), wanted, number, ..entry });
@@ -246,14 +247,13 @@ impl Schedule {
         key
     }
 
-    /// The key of the transfer that holds this byte.
+    /// Key of the transfer that contains this byte.
     fn covering(&self, id: u64, offset: u64) -> Option<At> {
         let (key, entry) = self.transfers.range((id, 0)..=(id, offset)).next_back()?;
         (entry.transfer.range.end > offset).then_some(*key)
     }
 
-    /// How many bytes at the start of a range are neither held nor on their way, and wait for no
-    /// turn.
+    /// Number of bytes at the start of a range that are neither held, nor in flight, nor queued.
     pub(crate) fn unknown(&mut self, pin: &Pin, range: &Range<u64>) -> u64 {
         if self.covering(pin.id, range.start).is_some() {
             return 0;
@@ -263,8 +263,8 @@ impl Schedule {
         next.map_or(range.end, |((_, start), _)| *start) - range.start
     }
 
-    /// The transfer that holds the first byte of `range`, and what has to be asked for at once: that
-    /// transfer, if nobody has asked for it. What follows in the range is announced.
+    /// Returns the transfer with the first byte of `range`, and the request to send at once if the
+    /// transfer is not in flight. Announces the rest of the range.
     pub(crate) fn want(&mut self, pin: &Arc<Pin>, range: Range<u64>) -> (Option<Arc<Transfer>>, Option<Request>) {
         let mut late = false;
         let key = match self.covering(pin.id, range.start) {
@@ -296,8 +296,8 @@ impl Schedule {
         (Some(transfer), start)
     }
 
-    /// An index that begins before the end of the shard that was fetched with it: the next one will
-    /// be as long.
+    /// Learns from an index that begins before the bytes fetched with the end of the shard: the
+    /// next index will have a similar length.
     fn learn(&mut self, pin: &Pin, range: &Range<u64>) {
         const FOOTER_AND_MORE: u64 = 4096;
         let from_end = pin.size - range.start.min(pin.size);
@@ -305,13 +305,14 @@ impl Schedule {
             && from_end > self.tail_bytes
             && from_end <= MOST_TAIL_BYTES
         {
-            // Indexes differ a little.
+            // Lengths of indexes differ a little.
             self.tail_bytes = (from_end + from_end / 8).next_multiple_of(4096).min(MOST_TAIL_BYTES);
         }
     }
 
-    /// What was announced before, has arrived and was not read since, while something announced later
-    /// is wanted: its reader is gone. Half of it goes, because order is not that strict.
+    /// Drops bytes of abandoned readers: announced earlier, arrived and not read since, while bytes
+    /// that were announced later are wanted. Drops only half of them, because the order is not
+    /// strict.
     fn forget_before(&mut self, number: u64) {
         let stale = |entry: &&Scheduled| entry.phase == Phase::Done && entry.number < number;
         let mut ages: Vec<u64> = self.transfers.values().filter(stale).map(|entry| entry.number).collect();
@@ -342,7 +343,7 @@ impl Schedule {
         start
     }
 
-    /// The next job that there is room for.
+    /// The next request that the limits allow.
     pub(crate) fn next(&mut self) -> Option<Request> {
         if self.in_flight >= self.tuner.limit() || !self.is_full() {
             return None;
@@ -362,7 +363,7 @@ impl Schedule {
         }
     }
 
-    /// Whether something waits for its turn, and not for memory.
+    /// Returns true if a request is queued, and memory does not hold it back.
     pub(crate) fn is_full(&mut self) -> bool {
         while let Some(job) = self.queue.front() {
             match job {
@@ -374,13 +375,13 @@ impl Schedule {
                 }
                 QueueItem::Open(_) => {}
             }
-            // A reader came before its turn, or another transfer took it in.
+            // A reader needed the item before its turn, or another transfer includes it.
             self.queue.pop_front();
         }
         false
     }
 
-    /// Forgets what waits for its turn. What is on its way goes on for those that wait for it.
+    /// Clears the queue. Requests in flight continue for their waiting readers.
     pub(crate) fn give_up(&mut self) {
         self.queue.clear();
         self.transfers.retain(|_, entry| entry.phase != Phase::Queued);
@@ -393,25 +394,25 @@ impl Schedule {
         }
     }
 
-    /// Requests are done.
+    /// Counts finished requests.
     pub(crate) fn count_out(&mut self, requests: usize) {
         self.in_flight = self.in_flight.saturating_sub(requests);
     }
 
-    /// A transfer has arrived as a whole, or never will.
+    /// Notes that a transfer has arrived completely, or has failed.
     pub(crate) fn finished(&mut self, pin: &Pin, transfer: &Arc<Transfer>, ok: bool) {
         let key = (pin.id, transfer.range.start);
         let Some(entry) = self.transfers.get_mut(&key).filter(|entry| Arc::ptr_eq(&entry.transfer, transfer)) else {
             return;
         };
         entry.phase = Phase::Done;
-        // Who reads later asks anew.
+        // A later reader sends a new request.
         if !ok || entry.read >= entry.wanted {
             self.remove(key);
         }
     }
 
-    /// Bytes of a transfer were read: once all were, it goes.
+    /// Notes that bytes of a transfer were read. The transfer is dropped after its last read.
     pub(crate) fn was_read(&mut self, pin: &Pin, transfer: &Arc<Transfer>, bytes: u64) {
         let key = (pin.id, transfer.range.start);
         let Some(entry) = self.transfers.get_mut(&key).filter(|entry| Arc::ptr_eq(&entry.transfer, transfer)) else {
@@ -425,7 +426,7 @@ impl Schedule {
         }
     }
 
-    /// Drops what is held of an object; what is on its way goes when it has arrived.
+    /// Drops the held bytes of an object; bytes in flight are dropped on arrival.
     pub(crate) fn forget(&mut self, pin: &Pin) {
         let own = self.transfers.range_mut((pin.id, 0)..=(pin.id, u64::MAX));
         let mut gone = Vec::new();
@@ -446,7 +447,7 @@ impl Schedule {
         }
     }
 
-    /// Takes in bytes that came with the opening of an object.
+    /// Adds bytes that came with the opening of an object.
     pub(crate) fn put_arrived(&mut self, pin: &Arc<Pin>, start: u64, pieces: Vec<bytes::Bytes>) {
         let len: u64 = pieces.iter().map(|piece| piece.len() as u64).sum();
         if len == 0 || self.covering(pin.id, start).is_some() {
@@ -468,7 +469,8 @@ impl Schedule {
         self.queue.push_back(QueueItem::Open(name.to_owned()));
     }
 
-    /// What is known of a name, and, if nobody has asked for it, that it has to be opened at once.
+    /// Returns the pin of a name, or its opening, and the request to send at once if the object is
+    /// not being opened yet.
     pub(crate) fn want_open(&mut self, name: &str) -> (Result<Arc<Pin>, Arc<Opening>>, Option<Request>) {
         let opening = match self.names.get(name) {
             Some(ObjectStatus::Open(pin)) => return (Ok(Arc::clone(pin)), None),

@@ -5,7 +5,7 @@ use super::pin::Pin;
 use super::readers::Readers;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
-/// An object that is being opened; many may wait for it.
+/// An object that is being opened; several readers may wait for it.
 #[derive(Debug, Default)]
 pub(crate) struct Opening {
     pub(crate) readers: Readers,

@@ -1,8 +1,8 @@
-//! Which object is read.
+//! Identity of an object that is read.
 
 use object_store::path::Path as Key;
 
-/// One version of an object: every later answer must be of the same one.
+/// One version of an object: every later answer must have the same version.
 #[derive(Debug)]
 pub(crate) struct Pin {
     pub(crate) id: u64,
@@ -14,7 +14,7 @@ pub(crate) struct Pin {
 }
 
 impl Pin {
-    /// The ETag that says of all bytes that they are the same; a weak one does not.
+    /// A strong ETag, which guarantees that all bytes are equal; `None` for a weak ETag.
     pub(crate) fn strong_tag(&self) -> Option<&str> {
         self.e_tag.as_deref().filter(|tag| !tag.starts_with("W/"))
     }

@@ -1,4 +1,4 @@
-//! The readers that wait for a request, which ends once they have all given up.
+//! Waiting readers of a request, which ends once all have abandoned it.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
@@ -10,25 +10,25 @@ pub(crate) struct Readers {
 }
 
 impl Readers {
-    /// Counts a reader in until the guard is dropped.
+    /// Counts a waiting reader until the guard is dropped.
     pub(crate) fn wait(&self) -> Waiting<'_> {
         self.waiting.fetch_add(1, Ordering::SeqCst);
         Waiting(self)
     }
 
-    /// Notes that a reader has given up: the request goes on only for others that wait.
+    /// Notes that a reader has given up: the request continues only for other waiting readers.
     pub(crate) fn give_up(&self) {
         self.given_up.store(true, Ordering::SeqCst);
     }
 
-    /// Returns whether the request is for no reader any more. One that is announced, and that no reader
-    /// waits for yet, is not abandoned by that.
+    /// Returns true if all readers have given up. An announced request without readers yet is not
+    /// abandoned.
     pub(crate) fn is_abandoned(&self) -> bool {
         self.given_up.load(Ordering::SeqCst) && self.waiting.load(Ordering::SeqCst) == 0
     }
 }
 
-/// A reader that waits.
+/// A waiting reader.
 #[derive(Debug)]
 pub(crate) struct Waiting<'a>(&'a Readers);
 

@@ -1,20 +1,20 @@
-//! What the schedule asks for, and what it knows of the objects.
+//! Requests of the schedule, and the status of objects.
 
 use super::opening::Opening;
 use super::pin::Pin;
 use super::transfer::Transfer;
 use std::sync::Arc;
 
-/// How far an object is.
+/// Status of an object.
 #[derive(Debug)]
 pub(crate) enum ObjectStatus {
-    /// Announced, and not asked for.
+    /// Announced, but not requested.
     Queued(Arc<Opening>),
     Opening(Arc<Opening>),
     Open(Arc<Pin>),
 }
 
-/// A request to be made now.
+/// A request to be sent now.
 #[derive(Debug)]
 pub(crate) enum Request {
     Transfer(Arc<Pin>, Arc<Transfer>),
@@ -22,7 +22,7 @@ pub(crate) enum Request {
 }
 
 impl Request {
-    /// Requests that it takes.
+    /// Number of HTTP requests that it takes.
     pub(crate) const fn requests(&self) -> usize {
         match self {
             Self::Transfer(..) => 1,

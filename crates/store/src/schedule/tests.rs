@@ -24,7 +24,7 @@ fn the_block_that_is_waited_for_is_the_one_that_is_fetched() {
     let mut state = Schedule::new(64 << 20, 1, Tuner::new((8, 8)));
     let pin = pin(1 << 20);
     state.announce(&pin, 100..200);
-    // It begins in what waits for its turn, and ends behind it.
+    // The range begins in the queued transfer, and ends after it.
     let (transfer, start) = state.want(&pin, 150..300);
     assert!(Arc::ptr_eq(&begun(start).1, &transfer.unwrap()));
 }
@@ -37,9 +37,9 @@ fn what_waits_is_joined_with_what_is_near_on_both_sides() {
     let first = begun(state.next());
     assert!(state.next().is_none());
     let (kib, mib) = (1 << 10, 1 << 20);
-    // The second one is announced first; a small gap before it, a large one behind it.
+    // The second range is announced first; a small gap before it, a large gap after it.
     let near = [(64 * mib, 600 * kib), (64 * mib - 160 * kib, 100 * kib), (65 * mib, 200 * kib)];
-    // Too far: the gap is larger than what is wanted, or than all gaps may be.
+    // Too far: the gap is larger than the wanted bytes, or than the largest gap.
     let far = [(66 * mib + 100 * kib, 10 * kib), (70 * mib, 3 * mib), (75 * mib, 3 * mib)];
     for (start, len) in near.into_iter().chain(far) {
         state.announce(&pin, start..start + len);
@@ -77,7 +77,7 @@ fn what_is_announced_between_others_is_kept_until_it_is_read() {
     arrive(&mut state, &first);
     let both = begun(state.next());
     assert_eq!(both.1.range, 0..300);
-    // On its way, it turns out that what lies between is read, too; and the first part twice.
+    // While the request is in flight, the gap is announced too, and the first part again.
     state.announce(&pin, 100..200);
     arrive(&mut state, &both);
     state.announce(&pin, 0..100);
@@ -86,7 +86,7 @@ fn what_is_announced_between_others_is_kept_until_it_is_read() {
         assert!(start.is_none() && Arc::ptr_eq(&transfer.unwrap(), &both.1), "asked for twice");
         state.was_read(&pin, &both.1, 100);
     }
-    // Now it is gone.
+    // Now the range is dropped.
     assert!(state.want(&pin, 0..100).1.is_some());
 }
 
@@ -114,11 +114,11 @@ fn what_nobody_reads_makes_room_for_what_somebody_waits_for() {
     for at in 0..4 {
         state.announce(&pin, far(at)..far(at) + 300);
     }
-    // Three quarters of the memory: two of them.
+    // Three quarters of the memory hold two transfers.
     let held = [state.next(), state.next()].map(begun);
     assert!(state.next().is_none());
     held.iter().for_each(|transfer| arrive(&mut state, transfer));
-    // Part of one is read, and its reader goes away.
+    // A reader takes a part of one transfer, and abandons it.
     state.was_read(&pin, &held[0].1, 100);
     let late = begun(state.want(&pin, far(3)..far(3) + 300).1);
     arrive(&mut state, &late);
@@ -130,7 +130,7 @@ fn what_nobody_reads_makes_room_for_what_somebody_waits_for() {
 fn what_is_held_of_a_range_in_the_cache_stays_until_it_is_read() {
     let mut state = one_at_a_time(1);
     let pin = pin(1 << 20);
-    // The end of the object, which came with its opening.
+    // The end of the object, fetched at its opening.
     state.put_arrived(&pin, 900, vec![vec![7; 100].into()]);
     assert_eq!((state.unknown(&pin, &(800..1000)), state.unknown(&pin, &(950..1000))), (100, 0));
     assert_eq!((state.unknown(&pin, &(1000..1100)), state.unknown(&pin, &(800..850))), (100, 50));

@@ -1,4 +1,4 @@
-//! Bytes of one range on their way: arrived piece by piece, taken by whoever reads them.
+//! Bytes of one range in flight: they arrive piece by piece, and readers take them.
 
 use super::error::{PATIENCE, RequestError};
 use super::readers::Readers;
@@ -18,7 +18,8 @@ pub(crate) struct Transfer {
 
 #[derive(Debug, Default)]
 struct Inner {
-    /// As they arrived, each with its place in the range: joined they would be copied twice.
+    /// Pieces as they arrived, with their offsets in the range. Joining them would copy the bytes
+    /// twice.
     pieces: Vec<(u64, Bytes)>,
     arrived: u64,
     failure: Option<RequestError>,
@@ -33,7 +34,7 @@ impl Transfer {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes in the bytes that follow those that are there.
+    /// Appends bytes.
     pub(crate) fn push(&self, bytes: Bytes) {
         let mut inner = self.inner();
         let start = inner.arrived;
@@ -43,14 +44,14 @@ impl Transfer {
         self.changed.notify_all();
     }
 
-    /// Nothing more will arrive, and why.
+    /// Notes that no more bytes will arrive, with the reason.
     pub(crate) fn fail(&self, failure: RequestError) {
         self.inner().failure.get_or_insert(failure);
         self.changed.notify_all();
     }
 
-    /// Copies what has arrived from `offset` on, which lies in the range; waits until that is at
-    /// least one byte, or the wait is given up.
+    /// Copies the bytes that have arrived, from `offset` in the range on; waits until there is at
+    /// least one byte, or the wait is cancelled.
     pub(crate) fn read(
         &self,
         buffer: &mut [u8],

@@ -1,28 +1,28 @@
-//! How many requests may be under way: as many as raise the rate.
+//! Number of parallel requests: as many as raise the rate.
 //!
-//! A network and a store have some number of requests beyond which more bring nothing. It is found
-//! by trying: at first twice as many, later half as many again, and back if the rate did not
-//! follow.
+//! Beyond some number of requests, a network and a store get no faster. The tuner finds this number
+//! by trials: first it doubles the number, later it adds half, and it goes back if the rate did not
+//! rise.
 
 use std::time::Duration;
 
-/// Gain of rate that is worth more requests.
+/// Gain of rate that justifies more requests.
 const WORTH: f64 = 1.05;
-/// Periods to wait after a try that brought nothing.
+/// Periods to wait after a trial without gain.
 const HOLD: u32 = 8;
-/// Requests of one period, at least.
+/// Fewest requests of one period.
 const PERIOD: usize = 8;
 
-/// Decides by what it is told: it has no clock.
+/// Finds the number of requests from its inputs alone: it has no clock.
 #[derive(Debug)]
 pub(crate) struct Tuner {
     limit: usize,
     least: usize,
     most: usize,
-    /// The number before the last try, and the rate with it.
+    /// Number of requests before the last trial, and its rate.
     before: Option<(usize, f64)>,
     hold: u32,
-    /// Whether more requests never brought nothing.
+    /// True until a trial brings no gain.
     climbs: bool,
     since: Option<Duration>,
     bytes: u64,
@@ -42,7 +42,7 @@ impl Tuner {
         self.limit
     }
 
-    /// A request has brought `bytes`. `is_full`: others wait for their turn, so the limit is what
+    /// Notes that a request fetched `bytes`. `is_full`: other requests are queued, so the limit
     /// bounds the rate.
     pub(crate) fn done(&mut self, now: Duration, bytes: u64, is_full: bool) {
         let Some(since) = self.since.filter(|_| is_full) else {
@@ -51,7 +51,8 @@ impl Tuner {
         };
         self.bytes = self.bytes.saturating_add(bytes);
         self.requests += 1;
-        // Two generations of requests: those that were under way when the limit changed say little.
+        // Two generations of requests, because requests in flight during a change of the limit say
+        // little.
         if self.requests < (2 * self.limit).max(PERIOD) {
             return;
         }
@@ -82,7 +83,7 @@ impl Tuner {
         (self.since, self.bytes, self.requests) = (Some(now), 0, 0);
     }
 
-    /// The store says that it is asked too much.
+    /// The store asks for fewer requests.
     pub(crate) fn slow_down(&mut self) {
         self.limit = (self.limit / 2).max(self.least);
         (self.before, self.hold, self.climbs, self.since) = (None, HOLD, false, None);
@@ -93,8 +94,8 @@ impl Tuner {
 mod tests {
     use super::*;
 
-    /// Lets it run on a network where a request of 4 MiB takes `latency` and flows at `each`, all of
-    /// them together at `all` bytes a second at most: the limit it comes to.
+    /// Simulates a network where a request of 4 MiB has `latency` and flows at `each`, and all
+    /// requests together at most at `all` bytes per second. Returns the final limit.
     fn settle(latency: f64, each: f64, all: f64) -> usize {
         let mut tuner = Tuner::new((8, 256));
         let (bytes, mut now) = (4_u64 << 20, 0.0);
@@ -103,7 +104,7 @@ mod tests {
             now += bytes as f64 / alone.min(all);
             tuner.done(Duration::from_secs_f64(now), bytes, true);
         }
-        // A try may be under way.
+        // A trial may be running.
         tuner.before.map_or(tuner.limit(), |(before, _)| before)
     }
 

@@ -1,5 +1,5 @@
-//! Servers that lead elsewhere, lie, drip, or never end: each is an error that says so, soon, and no
-//! credential leaves.
+//! Servers that redirect, lie, drip, or never end: each causes a clear error soon, and no
+//! credential leaks.
 
 use crate::loader_support::Disk;
 use crate::server::{Answer, Server};
@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-/// A server that takes one request a connection, and does with it what it is told.
+/// A server that accepts one request per connection, and answers with a given function.
 struct Liar {
     port: u16,
     seen: Arc<Mutex<Vec<String>>>,
@@ -42,7 +42,7 @@ impl Liar {
                     }
                     let head = String::from_utf8_lossy(&head).into_owned();
                     seen.lock().unwrap().push(head.clone());
-                    // The client may break off.
+                    // The client may close the connection.
                     let _ = answer(&head, &mut stream);
                 });
             }
@@ -50,7 +50,7 @@ impl Liar {
         liar
     }
 
-    /// One that answers all with this.
+    /// A server that gives this answer to every request.
     fn always(answer: impl Into<Vec<u8>>) -> Self {
         let answer = answer.into();
         Self::start(move |_, stream| stream.write_all(&answer))
@@ -76,7 +76,7 @@ fn redirect(status: u16, to: &str) -> String {
     format!("HTTP/1.1 {status} Moved\r\nlocation: {to}\r\ncontent-length: 0\r\nconnection: close\r\n\r\n")
 }
 
-/// Short times: a server that plays with them is found out soon.
+/// Short time-outs, so that the tests end soon.
 fn options() -> StoreOptions {
     StoreOptions {
         backoff: Duration::from_millis(1),
@@ -170,7 +170,7 @@ fn nobody_is_led_to_files_loops_or_link_local_addresses() {
     {
         let first = Liar::always(redirect(302, to));
         let error = said(&opened(&format!("{}/data", first.origin()), &options()).unwrap_err());
-        // What is no address of HTTP is not even looked at.
+        // A redirect to a URL without HTTP is not even parsed.
         let is_said = error.contains("redirects to `") || error.contains("status 302");
         assert!(is_said && !error.contains("meta-data") && !error.contains("root:"), "{to}: {error}");
         assert_eq!(first.seen().len(), 1, "{to}");
@@ -223,7 +223,7 @@ fn link_local_addresses_are_refused_at_once_but_for_credentials() {
         assert!(error.contains("`169.254.170.2` is a link-local address"), "{error}");
     }
     assert!(begun.elapsed() < Duration::from_secs(5));
-    // Where a cloud hands out credentials, its own provider may ask.
+    // A cloud's credential provider may request its link-local address.
     let asked = Liar::always("HTTP/1.1 404 Not found\r\ncontent-length: 0\r\nconnection: close\r\n\r\n");
     let mut options = options();
     options.set("aws_metadata_endpoint", &asked.origin()).unwrap();
@@ -260,7 +260,7 @@ fn a_connection_that_is_not_safe_is_said_at_once() {
         std::thread::spawn(move || {
             for stream in listener.incoming() {
                 let mut stream = stream.unwrap();
-                // The beginning of a handshake: else the answer would break off.
+                // The beginning of a handshake is read; otherwise the answer would break off.
                 let _ = stream.read(&mut [0; 4096]);
                 let _ = stream.write_all(&answer);
             }
@@ -290,7 +290,7 @@ fn a_drip_ends_with_an_error_that_says_so() {
     let error = said(&opened(&format!("{}/data", drip.origin()), &options()).unwrap_err());
     assert!(error.contains("slower than 1000 bytes/s (`min_rate`)") && error.contains("attempt 2"), "{error}");
     assert!(begun.elapsed() < Duration::from_secs(30));
-    // An answer whose head drips is late.
+    // An answer with a dripping head is late.
     let late = Liar::start(|_, stream| {
         stream.write_all(b"HTTP/1.1 200 OK\r\nx: ")?;
         loop {
@@ -332,7 +332,7 @@ fn a_wait_is_given_up_once_nobody_wants_the_answer() {
     }
 }
 
-/// Each store asks again and again, for as long as a reader waits.
+/// Each store repeats its requests as long as a reader waits.
 #[test]
 fn a_cancelled_call_asks_for_nothing_more_and_others_go_on() {
     let disk = Disk::alike(&[3; 70]);
@@ -389,7 +389,8 @@ fn servers_are_told_which_program_asks() {
     }
 }
 
-/// The true reason of a manifest that cannot be read, by every way, though the server lists nothing.
+/// The true reason for an unreadable manifest is reported by every way to open it, although the
+/// server has no listing.
 #[test]
 fn a_manifest_that_is_too_large_or_compressed_is_called_so() {
     let answer = |head: &str, body: &[u8]| {
@@ -417,7 +418,7 @@ fn a_manifest_that_is_too_large_or_compressed_is_called_so() {
     }
 }
 
-/// Bytes of memory of this process.
+/// Resident memory of this process in bytes.
 fn resident() -> u64 {
     let text = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
     text.split(' ').nth(1).and_then(|pages| pages.parse::<u64>().ok()).unwrap_or_default() * 4096
@@ -483,7 +484,7 @@ fn answers_without_an_end_take_no_memory() {
             assert!(error.len() < 1000 && !error.contains("hunter2"), "{status}: {error}");
             let listed = shardpack_store::Remote::at(&url, &options)
                 .and_then(|remote| shardpack_io::Storage::list(&remote).map(|names| names.len()));
-            // A server without folders has an empty one where there is nothing.
+            // A server without folders returns an empty listing for a missing folder.
             assert!(listed.is_err() || status.starts_with("404"), "{status} {url}: {listed:?}");
             assert!(begun.elapsed() < Duration::from_secs(20), "{status}: {:?}", begun.elapsed());
         }

@@ -1,5 +1,5 @@
-//! Datasets that are written to a store: the same bytes as in a folder, whatever the store does, and
-//! whoever else writes there.
+//! Datasets that are written to a store: the bytes are equal to a folder's, despite faults of the
+//! store and other writers.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
 use crate::faulty::{Fault, Faulty};
@@ -52,7 +52,7 @@ fn put(memory: &InMemory, name: &str, bytes: &[u8]) {
     runtime.block_on(memory.put(&key, bytes.to_vec().into())).unwrap();
 }
 
-/// An error as the command says it.
+/// Text of an error as the command prints it.
 fn said(error: &Error) -> String {
     told(error, &error.hint(), Voice::Command)
 }
@@ -83,7 +83,7 @@ fn a_run_whose_store_dies_at_any_request_goes_on_when_it_is_given_again() {
         let (memory, spools) = (Arc::new(InMemory::new()), tempfile::tempdir().unwrap());
         let dying = place(Faulty::new(&memory, Fault::Dead(first)), spools.path());
         let died = write(&dying, &source);
-        // Only removing the claim may fail without a word: the next run does that.
+        // Only the removal of the claim may fail silently: the next run removes it.
         let left = objects(&memory);
         let whole = left.iter().filter(|(name, _)| !name.starts_with('.'));
         assert!(whole.clone().all(|(name, bytes)| expected[name] == *bytes), "{first}");
@@ -121,7 +121,8 @@ fn another_machine_takes_over_only_when_it_is_told_to_and_sends_nothing_again() 
     assert_eq!(report.samples_reused, 0, "the journal is on the other machine");
     let expected = expected(&source);
     assert!(objects(&memory) == expected);
-    // What was missing, and no claim of its own: the old one was exchanged by one more.
+    // The missing files, and two writes of the claim: the old claim was replaced, and then its
+    // replacement.
     assert_eq!(store.puts.load(Ordering::Relaxed), (expected.len() - sent) as u64 + 2);
     assert_empty(there.path());
 }
@@ -149,7 +150,7 @@ fn a_run_that_is_taken_over_while_it_lives_stops_before_its_next_object() {
     let source = Bytes::new(0);
     let (memory, here, there) = (Arc::new(InMemory::new()), tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let first = healthy(&memory, here.path());
-    // The first has its claim, as a claim of a program has it that waits for samples.
+    // The first run has a claim like a program that waits for samples.
     let claim = Claim::take(first, false).unwrap();
     write(&healthy(&memory, there.path()).take_over(true), &source).unwrap();
     let other = Bytes::new(1);
@@ -158,7 +159,7 @@ fn a_run_that_is_taken_over_while_it_lives_stops_before_its_next_object() {
     drop(claim);
     assert!(objects(&memory) == expected(&source));
 
-    // And between two that write the same.
+    // And between two runs that write the same dataset.
     let memory = Arc::new(InMemory::new());
     let claim = Claim::take(healthy(&memory, here.path()), false).unwrap();
     let second = Claim::take(healthy(&memory, there.path()).take_over(true), false).unwrap();
@@ -185,7 +186,7 @@ fn what_is_there_is_refused_as_in_a_folder_and_replaced_by_force() {
     let force = WriteOptions { force: true, ..options() };
     write_dataset(place.clone(), &new.plan(), &new, &force).unwrap();
     assert!(objects(&memory) == expected(&new));
-    // Shards of a dataset that nothing describes, and what is not ours at all.
+    // Shards of a dataset without manifest or journal, and a foreign file.
     let memory = Arc::new(InMemory::new());
     let place = healthy(&memory, spools.path());
     put(&memory, "shard-00000.shard", &expected(&old)["shard-00000.shard"]);
@@ -227,7 +228,7 @@ fn a_shard_that_is_gone_or_another_is_packed_again() {
 fn a_run_that_is_cancelled_gives_up_what_is_on_its_way() {
     let (source, spools, memory) = (Bytes::new(0), tempfile::tempdir().unwrap(), Arc::new(InMemory::new()));
     let cancel = Arc::new(AtomicBool::new(true));
-    // Before the first request it is only the store that does not answer.
+    // Before the first request, the only failure is that the store does not answer.
     let (backoff, cancel) = (Duration::from_secs(3600), Some(cancel));
     let store_options = StoreOptions { backoff, cancel, ..StoreOptions::default() };
     let store = Faulty::new(&memory, Fault::EachNth(1));
@@ -254,7 +255,7 @@ fn parts_of_several_machines_are_merged_into_the_same_objects() {
     }
     let error = merged().unwrap_err();
     assert!(matches!(&error, Error::Unfinished(unfinished) if unfinished.array() == "2"), "{error}");
-    // A whole run does not go on with parts, and a part that is done is not packed again.
+    // A whole run does not continue with parts, and a finished part is not packed again.
     assert!(write(&healthy(&memory, merging.path()), &source).unwrap_err().to_string().contains("3 parts"));
     let begun = source.encoded.load(Ordering::Relaxed);
     assert_eq!(run(0).unwrap().outcome, Outcome::PartComplete);
@@ -317,7 +318,8 @@ fn parts_that_begin_at_once_share_a_spool() {
     assert_empty(spools.path());
 }
 
-/// Counts what is in the spool whenever a shard is sent, and how many shards are looked at at once.
+/// Counts the files in the spool at each upload of a shard, and the shards that are checked in
+/// parallel.
 #[derive(Debug)]
 struct Watched {
     inner: Upload,
@@ -334,7 +336,7 @@ impl Watched {
         Arc::new(Self { inner, spools: spools.into(), most_in_spool, looking, most_looking })
     }
 
-    /// Shards that are in the spool, complete or not.
+    /// Number of shards in the spool, complete or not.
     fn in_spool(&self) -> u64 {
         let spools = std::fs::read_dir(&self.spools).unwrap().map(|entry| entry.unwrap().path());
         let files = spools.flat_map(|spool| std::fs::read_dir(spool).unwrap().map(|entry| entry.unwrap().file_name()));
@@ -370,7 +372,7 @@ impl Storage for Watched {
 
 impl Objects for Watched {
     fn send(&self, name: &str, source: &mut dyn Read) -> shardpack_io::Result<u64> {
-        // Time for the packer to run ahead of the store.
+        // Lets the packer run ahead of the store.
         std::thread::sleep(Duration::from_millis(30));
         self.most_in_spool.fetch_max(self.in_spool(), Ordering::Relaxed);
         self.inner.send(name, source)
@@ -389,11 +391,11 @@ impl Objects for Watched {
     }
 }
 
-/// A folder of a store that is read, and one that is written to, keep what the traits promise.
+/// A readable and a writable folder of a store keep the promises of the traits.
 #[test]
 fn folders_in_a_store_are_storages() {
     let empty = || Arc::new(InMemory::new());
-    // Also in a store that fails each third request, which is asked again.
+    // Also in a store that fails every third request, which is then repeated.
     for fault in [Fault::None, Fault::EachNth(3)] {
         let store = Arc::new(Faulty::new(&empty(), fault));
         shardpack_io::conformance::check_objects(&Upload::new(store, "some/folder", &store_options()).unwrap());
@@ -420,7 +422,7 @@ fn the_spool_holds_three_shards_and_shards_are_checked_side_by_side() {
     }
     let most = watched.most_in_spool.load(Ordering::Relaxed);
     assert!((1..=3).contains(&most), "{most} shards were in the spool");
-    // While shards were sent one after the other, one was looked at at a time.
+    // Shards were sent one after another, and so checked one at a time.
     assert_eq!(watched.most_looking.swap(0, Ordering::Relaxed), 1);
     merge::<()>(place.clone()).unwrap();
     assert!(watched.most_looking.swap(0, Ordering::Relaxed) > 1);

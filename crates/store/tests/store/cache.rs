@@ -1,4 +1,4 @@
-//! A cache on the local disk serves the right bytes or none, and touches nothing but its own.
+//! A cache on the local disk serves the right bytes or none, and touches only its own files.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
 use crate::loader_support::Disk;
@@ -46,7 +46,7 @@ fn the_second_time_comes_from_the_disk_and_wrong_blocks_do_not() {
     assert!(first == right && filled.misses > 0 && filled.failed_writes == 0, "{filled:?}");
     let (second, stats) = read(&server.url(), &options(&cache));
     assert!(second == right && stats.hits > 0 && stats.misses == 0, "{stats:?}");
-    // The last MiB of a shard is several files: what is missing between two that are there.
+    // The last MiB of a shard is several files: one may be missing between two others.
     let mut missed = 0;
     for path in blocks(&cache) {
         fs::remove_file(&path).unwrap();
@@ -55,7 +55,7 @@ fn the_second_time_comes_from_the_disk_and_wrong_blocks_do_not() {
         missed += stats.misses;
     }
     assert!(missed > 0);
-    // Cut, a bit of it turned, another identity.
+    // A truncated file, a flipped bit, another identity.
     for damage in 0..3 {
         let all = blocks(&cache);
         for path in &all {
@@ -68,9 +68,10 @@ fn the_second_time_comes_from_the_disk_and_wrong_blocks_do_not() {
             fs::write(path, bytes).unwrap();
         }
         let (again, stats) = read(&server.url(), &options(&cache));
-        // Some are written anew with the whole block around them, before anybody looks at them.
+        // Some blocks are rewritten together with the whole block around them, before any reader
+        // opens them.
         assert!(again == right && (1..=all.len() as u64).contains(&stats.dropped), "{stats:?}");
-        // Right pages of a file that another thread drops are hits, and gone with it.
+        // Valid pages of a file count as hits even if another thread drops the file.
         let (again, stats) = read(&server.url(), &options(&cache));
         assert!(again == right && stats.dropped == 0, "{stats:?}");
         let (again, stats) = read(&server.url(), &options(&cache));
@@ -84,7 +85,7 @@ fn the_second_time_comes_from_the_disk_and_wrong_blocks_do_not() {
     }
     assert_eq!(read(&server.url(), &options(&cache)).0, right);
     assert_eq!(fs::read_to_string(&precious).unwrap(), "the only copy");
-    // Writes that fail: nothing can be renamed to the name of a folder.
+    // Writes that fail: a file cannot be renamed to the name of a folder.
     for path in blocks(&cache) {
         fs::remove_file(&path).unwrap();
         fs::create_dir(&path).unwrap();
@@ -93,16 +94,16 @@ fn the_second_time_comes_from_the_disk_and_wrong_blocks_do_not() {
     assert!(again == right && stats.failed_writes > 0 && stats.hits == 0, "{stats:?}");
 }
 
-/// Two epochs in random order, with a cache of so many halves of the dataset: how many MiB that
-/// has, and in how many files the cache keeps it.
+/// Two epochs in random order, with a cache of `halves` halves of the dataset. Returns the size of
+/// the dataset in MiB, and the number of files in the cache.
 fn random_order(halves: u64) -> (u64, u64) {
-    // Records of some 20 KiB, of which three lie in a page: 24 MiB.
+    // Records of some 20 KiB, three per page: 24 MiB.
     let made = |id| crate::loader_support::Made { id, height: 128, width: 128, said_height: 128, half: false };
     let (disk, folder) = (Disk::new(&[1200], made), tempfile::tempdir().unwrap());
     let server = Server::start(disk.path(), |_| Answer::Late(2));
     let stored: u64 = disk.open().shards().map(|shard| shard.bytes).sum();
     let cache = folder.path().join("cache");
-    // Ahead it holds a sixth of the dataset at a time.
+    // The read-ahead window holds a sixth of the dataset.
     let options = StoreOptions { read_ahead_bytes: 4 << 20, cache_bytes: halves * stored / 2, ..options(&cache) };
     let remote = Arc::new(Remote::at(&server.url(), &options).unwrap());
     let dataset = DatasetOptions::new().open_in(Arc::clone(&remote) as _).unwrap();
@@ -119,10 +120,10 @@ fn random_order(halves: u64) -> (u64, u64) {
     };
     let (fetched, _) = epoch(0);
     assert!(fetched < stored + stored / 10, "{fetched} of {stored}");
-    // The last ones of an epoch are written behind it.
+    // The last blocks of an epoch are written after its end.
     let (fetched, hit) = epoch(1);
     assert!(fetched < stored / 10, "{fetched} of {stored}");
-    // A page and a half at the ends of each.
+    // A page and a half at the ends of each block.
     assert!(hit < 6 * stored, "{hit} of {stored}");
     (stored >> 20, blocks(&cache).len() as u64)
 }
@@ -130,9 +131,9 @@ fn random_order(halves: u64) -> (u64, u64) {
 #[test]
 fn a_random_order_fetches_each_byte_once_and_reads_little_more_than_it_wants() {
     let (size, files) = random_order(6);
-    // One file a MiB, but for the last pages.
+    // One file per MiB, except for the last pages.
     assert!((size..=size + 8).contains(&files), "{files} files of {size} MiB");
-    // Where all might not stay, only the pages that are wanted.
+    // If the cache may be too small for all blocks, it stores only the wanted pages.
     let (size, files) = random_order(3);
     assert!(files > 2 * size, "{files} files of {size} MiB");
 }
@@ -177,7 +178,7 @@ fn the_bound_holds() {
     assert!(evicted > 0 && StoreOptions::default().set("cache_bytes", "1000").is_err());
 }
 
-/// Not a test of its own: what the processes of the next one run.
+/// Not a test: the body of the processes of the next test.
 #[test]
 fn one_process_of_several() {
     let Ok(cache) = env::var("CACHE_OF_TEST") else { return };
@@ -200,8 +201,8 @@ fn start(url: &str, cache: &Path, right: &[Vec<u8>]) -> Child {
         .unwrap()
 }
 
-/// Of four processes that fill an empty cache at once, each is killed at some moment of the time that
-/// it takes one to fill it, or ends before.
+/// Four processes fill an empty cache in parallel. Each is killed at a random moment during the
+/// time that one process needs to fill it, or ends before.
 fn killed(rounds: u64) {
     let (disk, folder) = (disk(), tempfile::tempdir().unwrap());
     let server = Server::start(disk.path(), |_| Answer::Right);
@@ -251,7 +252,7 @@ fn processes_that_are_killed_500_times_leave_no_wrong_block() {
     killed(125);
 }
 
-/// A file system of its own in memory, of one size; `None` for a user who may not mount one.
+/// A separate file system in memory, of a fixed size; `None` if the user may not mount one.
 #[cfg(target_os = "linux")]
 struct Small(tempfile::TempDir);
 
@@ -275,7 +276,7 @@ impl Small {
 #[cfg(target_os = "linux")]
 impl Drop for Small {
     fn drop(&mut self) {
-        // Fails where nothing is mounted.
+        // Fails if nothing is mounted.
         let _ = Command::new("umount").arg(self.0.path()).stderr(Stdio::null()).status();
     }
 }
@@ -294,7 +295,7 @@ fn a_disk_that_is_full_keeps_what_fits_and_one_that_is_read_only_gives_what_is_t
     let cache = full.0.path().join("cache");
     let (first, filled) = read(&server.url(), &options(&cache));
     assert!(first == right && filled.failed_writes > 0, "{filled:?}");
-    // Four processes at once, each of which meets the full disk.
+    // Four processes in parallel, each of which meets the full disk.
     let mut all: Vec<Child> = (0..4).map(|_| start(&server.url(), &cache, &right)).collect();
     assert!(all.iter_mut().all(|child| child.wait().unwrap().success()));
     let kept = blocks(&cache);

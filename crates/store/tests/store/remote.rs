@@ -1,4 +1,4 @@
-//! Over HTTP everything is as from the disk, whatever the server does on the way.
+//! Reading over HTTP gives the same results as reading from the disk, despite faults of the server.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
 use crate::loader_support::{Disk, epoch};
@@ -9,7 +9,7 @@ use shardpack_reader::{Dataset, DatasetOptions, VerifyOptions, verify};
 use shardpack_store::{Remote, StoreOptions, Upload, open};
 use std::time::Duration;
 
-/// Times short enough for tests, long enough for a busy machine.
+/// Time-outs that are short enough for tests, and long enough for a busy machine.
 fn options() -> StoreOptions {
     StoreOptions { backoff: Duration::from_millis(1), ..StoreOptions::default() }
 }
@@ -30,7 +30,7 @@ fn streamed(dataset: &Dataset) -> Vec<Vec<u8>> {
     dataset.iter().unwrap().map(|sample| sample.unwrap().record_bytes().to_vec()).collect()
 }
 
-/// All that can be read of it, by every way there is.
+/// Compares everything that can be read, by every way to read it.
 pub fn assert_same(local: &Dataset, remote: &Dataset) {
     assert_eq!(streamed(remote), streamed(local));
     assert_eq!(loaded(remote, 3), loaded(local, 3));
@@ -120,7 +120,7 @@ fn what_fails_in_passing_is_tried_again() {
         // Each request fails once.
         |request| if request.again == 0 { Answer::Status(503) } else { Answer::Right },
         |request| if request.number % 3 == 1 { Answer::Cut(30) } else { Answer::Right },
-        // Without a range, nothing says that it is less.
+        // Without a range, a short answer cannot be recognised.
         |request| if request.range.is_some() && request.again < 2 { Answer::Less(10) } else { Answer::Right },
         |request| if request.again == 0 && request.number % 5 == 4 { Answer::Stall(20) } else { Answer::Right },
         |request| if request.again == 0 && request.number % 7 == 3 { Answer::Silence } else { Answer::Right },
@@ -205,7 +205,7 @@ fn a_server_that_is_not_there_is_said_soon() {
     let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let error = open(&format!("http://{closed}/data"), &DatasetOptions::new(), &options()).unwrap_err().to_string();
     assert!(error.contains(&format!("cannot connect to `{closed}`: ")) && error.contains("attempt 3"), "{error}");
-    // Of a store with an endpoint of its own, the URL does not say where that is.
+    // The URL of a store with a custom endpoint does not name the endpoint.
     let mut elsewhere = options();
     for (key, value) in [("aws_endpoint", &*format!("http://{closed}")), ("aws_skip_signature", "true")] {
         elsewhere.set(key, value).unwrap();
@@ -268,7 +268,7 @@ fn an_epoch_in_random_order_asks_for_each_byte_once() {
     let stored: u64 = remote.shards().map(|shard| shard.bytes).sum();
     let fetched = after.fetched_bytes - before.fetched_bytes;
     assert!(fetched < stored + stored / 50, "{fetched} of {stored}");
-    // Those that nothing waited for, and the others together.
+    // The requests without a waiting reader, and the joined others.
     assert!(after.requests - before.requests < remote.len() / 2, "{after:?}");
 }
 
@@ -298,7 +298,7 @@ fn the_next_epoch_is_on_its_way_before_it_begins_if_one_has_followed_another() {
     assert!(ahead > 4 << 20, "{ahead} bytes of the next epoch");
     begin(&mut loader, &mut local, 2);
     same(&mut loader, &mut local);
-    // Left in the middle, and another one than the next.
+    // Epochs that are abandoned in the middle, and an epoch other than the next one.
     for number in [3, 7, 8, 9] {
         begin(&mut loader, &mut local, number);
         assert!(loader.next_batch().unwrap().is_ok() && local.next_batch().unwrap().is_ok());
@@ -331,7 +331,7 @@ fn readers_that_stop_in_the_middle_leave_room_for_others() {
 #[test]
 fn a_slow_request_is_asked_twice_if_that_is_wanted() {
     let disk = Disk::alike(&[400]);
-    // One in fifty never answers.
+    // One request in fifty is never answered.
     let rule = |request: &Request| match request.number > 150 && request.number.is_multiple_of(50) {
         true => Answer::Silence,
         false => Answer::Right,
@@ -393,7 +393,7 @@ fn azure_which_knows_no_last_bytes_is_read() {
     assert_same(&disk.open(), &remote);
 }
 
-/// As the XML interface of Google Cloud Storage answers: no emulator of it is at hand.
+/// Answers like the XML interface of Google Cloud Storage: no emulator of it is available.
 #[test]
 fn google_is_listed_and_read() {
     let disk = Disk::varied(&[40, 50]);

@@ -1,5 +1,5 @@
-//! A server that fails by chance: whatever it does, what is read is right, or an error that names the
-//! object and the attempt, and it comes to an end.
+//! A server with random faults: each read returns the right bytes or an error that names the object
+//! and the attempt, and the run ends.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
 use crate::loader_support::Disk;
@@ -24,7 +24,7 @@ const FAULTS: [Answer; 10] = [
     Answer::OtherTag,
     Answer::Less(5),
 ];
-/// All time-outs together stay far below.
+/// All time-outs together are far below this.
 const MOST: Duration = Duration::from_secs(60);
 
 const fn mix(value: u64) -> u64 {
@@ -33,8 +33,8 @@ const fn mix(value: u64) -> u64 {
     value ^ (value >> 31)
 }
 
-/// What becomes of a request of schedule `seed`: some schedules fail now and then, some
-/// often, some for good from a request on, with one to three kinds of faults.
+/// Answer to a request of schedule `seed`: some schedules fail occasionally, some often, some
+/// permanently from a request on, with one to three kinds of faults.
 fn answer(seed: u64, request: &Request) -> Answer {
     let number = request.number;
     let schedule = mix(seed);
@@ -48,7 +48,7 @@ fn answer(seed: u64, request: &Request) -> Answer {
     };
     let kind = usize::try_from(mix(schedule + (dice >> 32) % kinds)).unwrap() % FAULTS.len();
     match fails {
-        // Of an answer to a request without a range, nothing says that it is less.
+        // Without a range in the request, a short answer cannot be recognised.
         true if request.range.is_none() && matches!(FAULTS[kind], Answer::Less(_)) => Answer::Right,
         true => FAULTS[kind],
         false if dice.is_multiple_of(7) => Answer::Late(dice % 10),
@@ -64,13 +64,13 @@ fn options(seed: u64) -> StoreOptions {
         backoff: Duration::from_millis(1),
         max_attempts: 4,
         hedge: seed.is_multiple_of(4),
-        // Room for some of it, or for all.
+        // Memory for some of the dataset, or for all.
         read_ahead_bytes: if seed.is_multiple_of(3) { 1 << 20 } else { 16 << 20 },
         ..StoreOptions::default()
     }
 }
 
-/// Whether a failure says what it has to.
+/// Checks the text of an error.
 fn check(error: &Error) {
     let text = error.to_string();
     let object = text.contains("shard-0000") || text.contains("manifest.json");
@@ -79,7 +79,7 @@ fn check(error: &Error) {
 
 type Records = Vec<Vec<u8>>;
 
-/// Reads it all by one of three ways: what came, by number, and how many errors.
+/// Reads the dataset in one of three ways. Returns the records by number, and the number of errors.
 fn read(dataset: &Dataset, seed: u64) -> (BTreeMap<u64, Vec<u8>>, u64) {
     let (mut found, mut errors) = (BTreeMap::new(), 0);
     let mut take = |index: u64, result: Result<Vec<u8>, Error>| match result {
@@ -115,7 +115,7 @@ fn read(dataset: &Dataset, seed: u64) -> (BTreeMap<u64, Vec<u8>>, u64) {
     (found, errors)
 }
 
-/// One schedule: whether all was read, and whether anything failed.
+/// Runs one schedule. Returns whether all records were read, and whether any read failed.
 fn run(seed: u64, folder: &Path, right: &Records) -> (bool, bool) {
     let begun = Instant::now();
     let server = Server::start(folder, move |request: &Request| answer(seed, request));
@@ -137,7 +137,7 @@ fn run(seed: u64, folder: &Path, right: &Records) -> (bool, bool) {
     result
 }
 
-/// Several at a time, because most of the time they wait.
+/// Several schedules in parallel, because they mostly wait.
 fn campaign(seeds: u64) {
     let disk = Disk::varied(&[25, 1, 0, 34]);
     let right: Records = disk.open().iter().unwrap().map(|sample| sample.unwrap().record_bytes().to_vec()).collect();

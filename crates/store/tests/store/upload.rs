@@ -1,4 +1,4 @@
-//! Objects that are written in parts, by a store in memory whose requests fail.
+//! Objects that are uploaded in parts, to a store in memory with failing requests.
 
 use crate::faulty::{Fault, Faulty};
 use object_store::memory::InMemory;
@@ -11,7 +11,7 @@ use std::time::Duration;
 
 /// Bytes of a part.
 const PART_BYTES: usize = 16 << 20;
-/// Parts of an object that are on their way at a time.
+/// Parts of an object that are uploaded in parallel.
 const PARTS_AT_A_TIME: usize = 4;
 
 fn upload(fails: fn(u64) -> bool) -> (Upload, Arc<Faulty>) {
@@ -60,7 +60,7 @@ fn some_parts_are_on_their_way_at_once_and_arrive_in_order() {
 
 #[test]
 fn what_fails_for_good_leaves_no_object_and_tells_no_secret() {
-    // The first part, the second, the end.
+    // The first part fails, the second, the end.
     for fails in [|number| number >= 1, |number| number >= 2, |number| number >= 3] as [fn(u64) -> bool; 3] {
         let (upload, store) = upload(fails);
         let error = upload.send("a.shard", &mut content(PART_BYTES + 1).as_slice()).unwrap_err();

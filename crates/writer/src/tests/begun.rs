@@ -1,4 +1,4 @@
-//! What a killed program had begun is dropped, what files began is not.
+//! An unfinished addition of a killed program is dropped, an unfinished addition of files is not.
 
 use super::behaviour::options;
 use super::growth::{OUT, add, begun, fresh, held, others, parse, samples, sources};
@@ -9,7 +9,7 @@ use crate::{Growth, Next, Tally as _, WriteOptions};
 use shardpack_io::FileSystem as _;
 use std::path::Path;
 
-/// Adds samples of a program, as one does that does not know them when it opens the dataset.
+/// Adds samples of a program that does not know them when it opens the dataset.
 fn append(fs: &MemoryFs, source: &Numbers, force: bool) -> crate::Result<()> {
     let growth = Growth::take_on(Target::folder(fs, Path::new(OUT)))?;
     growth.clear(force)?;
@@ -35,7 +35,7 @@ fn a_killed_program_keeps_no_other_out() {
             let fs = fs.after(crash);
             let there = parse(&held(&fs), "manifest.json").samples;
             assert!(there == 40 || there == 70, "{k} {crash:?}");
-            // With other samples, and without a word of force.
+            // With other samples, and without `force`.
             append(&fs, &others(), false).unwrap_or_else(|error| panic!("{k} {crash:?}: {error}"));
             let files = held(&fs);
             let all = samples(&files, &parse(&files, "manifest.json")).len();
@@ -54,7 +54,7 @@ fn what_files_began_is_kept_for_their_command_unless_forced() {
     append(&fs, &others(), true).unwrap();
     let files = held(&fs);
     assert_eq!(samples(&files, &parse(&files, "manifest.json")).len(), 60);
-    // And the other way round: what a program began, the next addition of files drops by force.
+    // The reverse: an addition of files drops a program's unfinished addition only with `force`.
     let mut failing = sources().1;
     failing.fail = Some(29);
     append(&fs, &failing, false).unwrap_err();

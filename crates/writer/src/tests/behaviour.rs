@@ -1,4 +1,4 @@
-//! What a run does when nothing goes wrong, and when the caller's code fails.
+//! A run without failures, and a run with failures in the caller's code.
 
 use super::said;
 use super::source::{Numbers, files};
@@ -16,7 +16,7 @@ pub(crate) fn options(threads: usize) -> WriteOptions<'static> {
     WriteOptions { threads, ..Default::default() }
 }
 
-/// The content that every run of these 200 samples must have.
+/// The expected content of every run of these 200 samples.
 fn reference() -> (Numbers, Plan, BTreeMap<String, Vec<u8>>) {
     let source = Numbers::new(200);
     let plan = source.plan(40_000);
@@ -187,7 +187,7 @@ fn cancelling_keeps_finished_shards_and_leaves_no_temporary_file() {
     let stop_late = |progress: &Progress| cancel.store(progress.shards >= 2, Ordering::SeqCst);
     let slow = WriteOptions { cancel: Some(&cancel), on_progress: Some(&stop_late), ..options(2) };
     let error = write_dataset(dir.path(), &plan, &source, &slow);
-    // The run may be over before the second progress report.
+    // The run may end before the second progress report.
     if let Err(error) = error {
         assert!(matches!(error, Error::Cancelled), "{error}");
         refuse_temporaries(dir.path());
@@ -265,7 +265,7 @@ fn a_plan_is_a_pure_function() {
     }
     assert!(plan.samples(plan.shard_count()).is_empty());
     assert_ne!(plan.dataset_id(), source.plan(10_001).dataset_id());
-    // A sample beyond the target gets its own shard.
+    // A sample larger than the target size gets its own shard.
     assert_eq!(source.plan(1).shard_count(), 100);
 }
 
@@ -293,7 +293,7 @@ fn a_plan_refuses_no_samples_bad_keys_and_keys_that_occur_twice() {
     assert!(said(&error).ends_with("\nhint: choose larger shards"), "{error}");
 }
 
-/// The id is part of every dataset made from now on.
+/// The id must not change, because datasets will depend on it.
 #[test]
 fn the_dataset_id_is_fixed_for_ever() {
     let sample = |key| PlanSample { key, source_bytes: 3, stored_bytes: 192, mtime_ns: 9, extra_digest: [0; 16] };

@@ -1,5 +1,5 @@
-//! A place in a store, by objects in memory whose answers may be lost. What a real store does stands
-//! in the tests of `shardpack-store`.
+//! A folder in a store, with objects in memory whose answers may be lost. The tests of
+//! `shardpack-store` use a real store.
 
 use super::behaviour::options;
 use super::said;
@@ -18,10 +18,10 @@ const NAME: &str = "s3://bucket/train";
 #[derive(Debug)]
 struct Unsure {
     memory: MemoryStorage,
-    /// Each object that is sent arrives, and the answer is that there is no such upload: what some
-    /// stores say when the answer to its end was lost, and the end is asked for once more.
+    /// Each upload succeeds, but its answer is "no such upload". Some stores answer so if the first
+    /// answer to the end of an upload was lost, and the end is sent again.
     loses_answers: bool,
-    /// While an object is sent, another run takes over.
+    /// Another run takes over during an upload.
     is_taken_over: bool,
 }
 

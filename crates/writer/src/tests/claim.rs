@@ -39,13 +39,13 @@ fn what_was_begun_is_discarded_and_nothing_else() {
     claim.discard(DatasetId([7; 16])).unwrap();
     assert!(claim.has_begun(plan.dataset_id()).unwrap(), "another dataset's name removes nothing");
     drop(claim);
-    // What a program leaves if it dies here.
+    // State after the program dies here.
     let error = Claim::take(&out, false).unwrap_err().to_string();
     assert!(error.contains("found an unfinished dataset"), "{error}");
     let claim = Claim::take(&out, true).unwrap();
     claim.discard(plan.dataset_id()).unwrap();
     assert_eq!(std::fs::read_dir(&out).unwrap().count(), 1, "only the lock is left");
-    // The folder was there before this claim.
+    // The folder existed before this claim.
     drop(claim);
     assert!(out.exists());
 }

@@ -1,5 +1,5 @@
-//! Compacting: what it deletes, what it leaves alone, and that a kill in the middle leaves nothing
-//! behind.
+//! Compacting: the files that it deletes, the files that it keeps, and recovery after a kill in the
+//! middle.
 
 use super::behaviour::options;
 use super::faults::run;
@@ -12,7 +12,7 @@ use shardpack_io::FileSystem as _;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// Three generations: forty samples, seventy, and seventy without one.
+/// Three generations: forty samples, seventy, and sixty-nine after a removal.
 fn grown() -> MemoryFs {
     let fs = fresh();
     add(&fs, &sources().1, &options(1)).unwrap();
@@ -87,7 +87,7 @@ fn a_shard_that_cannot_be_known_any_more_is_named_before_anything_is_deleted() {
     let error = compact(&fs).unwrap_err().to_string();
     assert!(error.contains(&old) && error.contains("nothing was deleted"), "{error}");
     assert_eq!(held(&fs).len(), before.len());
-    // Damaged at one end, it is still known by the other.
+    // A shard that is damaged at one end is still recognised by the other.
     for at in [0, before[&old].len() - 1] {
         let fs = grown();
         let mut bytes = before[&old].clone();
@@ -136,7 +136,7 @@ fn a_manifest_that_is_not_the_newest_deletes_nothing() {
         assert_eq!(held(fs).len(), count);
     };
     refused(&fs, "has generation 2");
-    // Nor without the manifests that would say so.
+    // Also without the manifests of these generations.
     for name in ["manifest-0002.json", "manifest-0003.json"] {
         fs.remove(&Path::new(OUT).join(name)).unwrap();
     }
@@ -145,7 +145,7 @@ fn a_manifest_that_is_not_the_newest_deletes_nothing() {
 
 #[test]
 fn force_drops_what_was_begun_behind_the_old_dataset() {
-    // The manifest of the next generation is ready, or is not, when the machine dies.
+    // The machine dies before or after the manifest of the next generation is ready.
     let start = fresh();
     let expected = held(&start);
     let mut ready = 0;

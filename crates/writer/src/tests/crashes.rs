@@ -41,7 +41,8 @@ impl Case {
         tries.take(1000).find(|fs| fs.files().keys().any(|name| is_final(name))).unwrap()
     }
 
-    /// Dies at operation `k`; `None` if the run is over before. Else whether every promise holds.
+    /// Dies at operation `k`; `None` if the run ends earlier. Otherwise returns true if every
+    /// promise holds.
     fn promise_holds(
         &self,
         start: &MemoryFs,
@@ -74,14 +75,14 @@ impl Case {
         if ended_well && !complete {
             return Err("the run said that it was complete, and it is gone".into());
         }
-        // There are never shards without a file that tells their dataset and how far it is.
+        // If there are shards, a file must name their dataset and its progress.
         let told = run(&fs.with_fault(Fault::None, None), &self.other, &Numbers::new(1), &options(1));
         if let Err(e) = told
             && e.to_string().contains("shards without their manifest")
         {
             return Err(format!("neither journal nor manifest: {e}"));
         }
-        // Everything in the folder is known as ours: `force` may replace it with something else.
+        // Every file in the folder is recognised as ours, so `force` may replace it.
         let other = fs.with_fault(Fault::None, None);
         let force = WriteOptions { force: true, ..options(1) };
         run(&other, &self.other, &Numbers::new(1), &force).map_err(|e| format!("cannot start over: {e}"))?;
@@ -122,8 +123,8 @@ fn a_sync_that_is_missing_is_noticed() {
     let case = Case::new();
     for lie in LIES {
         // The operation at which the machine dies depends on the timing of the run's threads, so
-        // one round of crashes can miss a window that another finds. No round finds a sync that
-        // nothing depends on.
+        // one round of crashes can miss a window that another finds. No round reports a missing
+        // sync on which nothing depends.
         let noticed = (0..100).any(|_| case.first_violation(Some(lie)).is_some());
         assert!(noticed, "{lie:?} could be left out and nobody would know");
     }
@@ -135,7 +136,7 @@ fn a_crash_while_force_replaces_a_dataset_leaves_the_old_one_or_none() {
     let healthy = MemoryFs::new();
     run(&healthy, &case.source.plan(30_000), &case.source, &options(1)).unwrap();
     let old_files = healthy.files();
-    // The same with a manifest that is cut short.
+    // Again with a truncated manifest.
     let hurt = healthy.with_fault(Fault::None, None);
     hurt.cut("manifest.json", 100);
     let force = WriteOptions { force: true, ..options(2) };

@@ -159,7 +159,7 @@ fn a_full_disk_says_what_is_missing_and_the_run_goes_on_later() {
     let expected = reference(&plan, &source);
     let total: usize = expected.values().map(Vec::len).sum();
     let mut fs = MemoryFs::new();
-    // More than once, because timing decides how far a run is when it fails.
+    // Several times, because timing determines the progress of a run when it fails.
     for capacity in (0..20).map(|i| if i % 2 == 0 { 30_000 } else { 60_000 }) {
         fs = fs.with_fault(Fault::Capacity(capacity), None);
         let error = run(&fs, &plan, &source, &options(2)).unwrap_err();
@@ -170,7 +170,7 @@ fn a_full_disk_says_what_is_missing_and_the_run_goes_on_later() {
     }
     let reused = fs.files().keys().filter(|n| is_final(n)).count();
     assert!(reused > 0);
-    // So full that even a journal cannot be begun.
+    // So full that not even a journal can be created.
     let full = fs.with_fault(Fault::Capacity(0), None);
     let error = run(&full, &plan, &source, &options(2)).unwrap_err();
     assert!(matches!(error, Error::NoSpace { free_bytes: Some(0), .. }), "{error}");
@@ -215,6 +215,6 @@ fn a_file_system_without_locks_and_without_syncs_of_folders_is_named_and_does() 
     }
     assert_eq!(merge_on::<Sum>(&Target::folder(&parts, Path::new(OUT))).unwrap().notes.len(), 2);
     assert_eq!(parts.files(), expected);
-    // Anywhere else nothing is said.
+    // On other file systems there is no note.
     assert_eq!(run(&MemoryFs::new(), &plan, &source, &options(2)).unwrap().notes, [""; 0]);
 }

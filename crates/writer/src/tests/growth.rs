@@ -1,5 +1,5 @@
-//! Generations: what an addition and a removal leave, and that neither a crash nor a rival costs
-//! anything.
+//! Generations: results of an addition and a removal, and their safety against crashes and parallel
+//! runs.
 
 use super::behaviour::options;
 use super::faults::run;
@@ -16,7 +16,7 @@ use std::path::Path;
 pub(super) const OUT: &str = "/data/out";
 const FIRST: u64 = 40;
 
-/// Forty samples, and thirty that come later.
+/// Forty samples, and thirty for a later addition.
 pub(super) fn sources() -> (Numbers, Numbers) {
     let mut more = Numbers::new(30);
     more.keys = (0..30).map(|n| format!("later/{n:04}.bin")).collect();
@@ -30,7 +30,7 @@ pub(super) fn fresh() -> MemoryFs {
     fs
 }
 
-/// The files of the dataset's own folder.
+/// Files in the dataset's own folder.
 pub(super) fn held(fs: &MemoryFs) -> BTreeMap<String, Vec<u8>> {
     fs.files_in(Path::new(OUT))
 }
@@ -39,10 +39,10 @@ pub(super) fn parse(files: &BTreeMap<String, Vec<u8>>, name: &str) -> Manifest {
     Manifest::parse(&files[name], &Limits::default()).unwrap()
 }
 
-/// Adds the thirty.
+/// Adds the thirty samples.
 pub(super) fn add(fs: &MemoryFs, source: &Numbers, options: &WriteOptions<'_>) -> crate::Result<Report> {
     let growth = Growth::take_on(Target::folder(fs, Path::new(OUT)))?;
-    // As a caller finds by the keys.
+    // A caller would see this by the keys.
     if growth.manifest().samples == FIRST + 30 {
         return Err(Error::refused("done", ""));
     }
@@ -51,8 +51,7 @@ pub(super) fn add(fs: &MemoryFs, source: &Numbers, options: &WriteOptions<'_>) -
     growth.write(&plan, source, Next { kept, fidelity: &Sum::fidelity }, options)
 }
 
-/// The same, until it is in place.
-/// A dataset to which files were being added when a sample failed, after some shards.
+/// A dataset with an interrupted addition of files: a sample failed after some shards.
 pub(super) fn begun() -> MemoryFs {
     let fs = fresh();
     let (_, mut later) = sources();
@@ -64,7 +63,7 @@ pub(super) fn begun() -> MemoryFs {
     fs
 }
 
-/// Samples that no other source has.
+/// Samples with keys that no other source has.
 pub(super) fn others() -> Numbers {
     let mut other = Numbers::new(20);
     other.keys = (0..20).map(|n| format!("other/{n}")).collect();
@@ -80,7 +79,7 @@ fn add_at_last(fs: &MemoryFs) {
 }
 
 /// Keys and ids of every sample of a generation. Checks that they are unique, and that the shards
-/// are the manifest's.
+/// match the manifest.
 pub(super) fn samples(files: &BTreeMap<String, Vec<u8>>, manifest: &Manifest) -> BTreeMap<String, u64> {
     let (mut found, mut ids) = (BTreeMap::new(), BTreeSet::new());
     for (number, shard) in (0..).zip(&manifest.shards) {
@@ -202,7 +201,7 @@ fn packing_again_over_later_generations_is_refused_and_force_leaves_nothing_of_t
     assert_eq!(held(&fs), expected);
 }
 
-/// The records of a shard without one.
+/// Records of a shard without one sample.
 struct Rest {
     keys: Vec<String>,
     records: Vec<Vec<u8>>,
@@ -291,7 +290,7 @@ fn a_removal_writes_its_shard_anew_and_compacting_leaves_no_byte_of_the_old_one(
     };
     assert!(has(&files) && !has(&held(&fs)));
     assert_eq!(samples(&held(&fs), &new), of_new);
-    // The number of a generation never comes again, nor does the name of a shard.
+    // Numbers of generations and names of shards are never reused.
     remove(&fs, of_new.keys().next().unwrap());
     let newest = parse(&held(&fs), "manifest.json");
     assert_eq!(newest.generation(), 3);
@@ -314,7 +313,7 @@ fn another_command_behind_an_interrupted_one_is_told_of_that() {
          its files have changed\n\
          hint: give that command again to go on, or this one with `--force` to drop what was begun"
     );
-    // The same one goes on, and force drops it.
+    // The same addition continues, and `force` drops it.
     let going = fs.with_fault(Fault::None, None);
     assert!(add(&going, &sources().1, &options(1)).unwrap().shards_reused > 0);
     add(&fs, &other, &WriteOptions { force: true, ..options(1) }).unwrap();
@@ -338,7 +337,7 @@ fn other_files_are_not_packed_over_generations_unawares() {
     assert!(error.contains(hint), "{error}");
 }
 
-/// The plan of the thirty, and the figures of what stays.
+/// The plan of the thirty samples, and the figures of the existing shards.
 fn thirty(growth: &Growth<'_>) -> (Plan, BTreeMap<u32, Sum>) {
     let plan = sources().1.plan(20_000).behind(growth.manifest(), FIRST).unwrap();
     (plan, (0..).zip(&growth.manifest().shards).map(|(number, _)| (number, Sum(1.0))).collect())

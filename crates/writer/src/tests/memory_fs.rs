@@ -1,5 +1,4 @@
-//! A file system in memory that fails at operation k, or crashes there and forgets what was not
-//! synced.
+//! A file system in memory that fails at operation k, or crashes there and loses unsynced data.
 
 use shardpack_io::{FileLock, FileSystem, GrowingFile, Holder, LockMode, ReadAt};
 use std::collections::BTreeMap;
@@ -7,7 +6,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-/// What goes wrong.
+/// A fault of the file system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fault {
     None,
@@ -19,13 +18,13 @@ pub(crate) enum Fault {
     FailShardSyncs(u64),
     /// The disk is full when the first line is added to a journal.
     FailJournalLine,
-    /// No more than this many bytes fit.
+    /// The disk has this many bytes.
     Capacity(u64),
     /// Folders cannot be synced, and the lock is a file by its name.
     Poor,
 }
 
-/// A sync that does nothing and reports success: as if the call were missing from the code.
+/// A sync that does nothing and reports success, as if the call were missing in the code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Lie {
     Shard,
@@ -47,7 +46,7 @@ pub(crate) const LIES: [Lie; 7] = [
     Lie::ManifestFolder,
 ];
 
-/// What a crash leaves of data that was not synced.
+/// State of unsynced data after a crash.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Crash {
     /// Neither names nor bytes.
@@ -123,7 +122,7 @@ impl MemoryFs {
         })))
     }
 
-    /// The same content, with the next fault set.
+    /// The same content, with another fault.
     pub(crate) fn with_fault(&self, fault: Fault, lie: Option<Lie>) -> Self {
         let inner = self.inner();
         let copy = Self::with(inner.nodes.clone(), inner.names.clone());
@@ -155,7 +154,7 @@ impl MemoryFs {
         inner.names.iter().map(|(path, &node)| (name(path), inner.nodes[node].bytes.clone())).collect()
     }
 
-    /// Current content of one folder alone.
+    /// Current content of one folder, without its subfolders.
     pub(crate) fn files_in(&self, dir: &Path) -> BTreeMap<String, Vec<u8>> {
         let inner = self.inner();
         let name = |path: &Path| path.file_name().unwrap().to_str().unwrap().to_owned();
@@ -163,7 +162,7 @@ impl MemoryFs {
         there.map(|(path, &node)| (name(path), inner.nodes[node].bytes.clone())).collect()
     }
 
-    /// What is on the disk after the machine restarts.
+    /// Content of the disk after the machine restarts.
     pub(crate) fn after(&self, crash: Crash) -> Self {
         let inner = self.inner();
         let mut names = inner.durable_names.clone();

@@ -16,7 +16,7 @@ mod parts;
 mod resume;
 mod source;
 
-/// An error as the command says it.
+/// Text of an error as the command prints it.
 fn said(error: &crate::Error) -> String {
     shardpack_format::told(error, &error.hint(), shardpack_format::Voice::Command)
 }

@@ -19,7 +19,7 @@ fn part(index: u32, count: u32) -> WriteOptions<'static> {
     WriteOptions { part: Some(Part::new(index, count).unwrap()), ..options(2) }
 }
 
-/// The folder holds the bytes of one run of this plan.
+/// Checks that the folder holds the bytes of one whole run of this plan.
 fn assert_is_one_run(folder: &Path, plan: &Plan, source: &Numbers) {
     let whole = tempdir().unwrap();
     write_dataset(whole.path(), plan, source, &options(2)).unwrap();
@@ -114,7 +114,7 @@ fn merge_names_what_is_missing() {
     assert!(error.ends_with("\nhint: pack these parts again, then merge: --array=1,3"), "{error}");
 }
 
-/// Parts that are missing, half done, damaged and gone, each packed once more, and then merged.
+/// Missing, half done, damaged and deleted parts, each packed once more, and then merged.
 #[test]
 fn merge_lists_the_parts_to_pack_again() {
     let source = Numbers::new(300);
@@ -147,7 +147,7 @@ fn merge_lists_the_parts_to_pack_again() {
     assert_eq!(states, expected);
     assert_eq!((found.array().as_str(), found.parts), ("2-5,7", Some(8)));
     assert!(error.to_string().contains(&format!("{}", damaged.display())), "{error}");
-    // Nothing was touched: the parts that are named, packed again, are all it takes.
+    // The merge changed nothing: it is enough to pack the named parts again.
     for i in [1, 2, 3, 4, 6] {
         write_dataset(dir.path(), &plan, &source, &part(i, 8)).unwrap();
     }
@@ -184,8 +184,8 @@ fn merge_says_which_parts_have_which_option() {
     assert!(error.ends_with(found), "{error}");
 }
 
-/// Such a journal was written by no version of this crate. Its dataset must not end with the shards
-/// that happen to be there.
+/// No version of this crate wrote such a journal. Its dataset must not be complete with only the
+/// existing shards.
 #[test]
 fn a_journal_without_the_number_of_shards_is_refused() {
     let source = Numbers::new(300);
@@ -218,7 +218,7 @@ fn parts_of_different_plans_do_not_mix() {
     assert!(matches!(write_dataset(dir.path(), &source.plan(40_000), &source, &force), Err(Error::Refused { .. })));
 }
 
-/// The plan that a machine makes from its own copy of the sources.
+/// Plan of a machine with its own copy of the sources.
 fn plan_of_copy(source: &Numbers, mtime_ns: i64, shard_bytes: u64) -> Plan {
     let samples = source.samples().map(|s| PlanSample { mtime_ns, ..s });
     Plan::new(samples, source.metadata(), PlanOptions { shard_bytes, shuffle: Some(7) }).unwrap()
@@ -232,7 +232,7 @@ fn parts_made_from_copies_with_other_times_merge() {
         let plan = plan_of_copy(&source, i64::from(i) * 1000, 40_000);
         write_dataset(dir.path(), &plan, &source, &part(i, 3)).unwrap();
     }
-    // The same part again is refused if the sources were touched in between.
+    // The part is refused if its sources were modified in between.
     let touched = plan_of_copy(&source, 77, 40_000);
     let error = said(&write_dataset(dir.path(), &touched, &source, &part(1, 3)).unwrap_err());
     assert!(error.contains("modification times of the sources have changed") && error.contains("--force"), "{error}");
@@ -280,7 +280,7 @@ fn a_part_that_starts_over_takes_what_its_journal_had_not_noted_yet_with_it() {
     let dir = tempdir().unwrap();
     let plan = source.plan(20_000);
     write_dataset(dir.path(), &plan, &source, &part(0, 2)).unwrap();
-    // As after a crash between the rename of the last shard and its line in the journal.
+    // Like after a crash between the rename of the last shard and its line in the journal.
     let path = dir.path().join(journal_name(part(0, 2).part));
     let journal = fs::read_to_string(&path).unwrap();
     let lines: Vec<&str> = journal.lines().collect();
@@ -313,7 +313,7 @@ fn a_part_shuts_out_whole_runs_and_merges_and_itself() {
     assert!(seen.get() > 0);
 }
 
-/// Writes one line of a journal, with the checksum that it must have.
+/// Writes one line of a journal, with a valid checksum.
 fn put_line(journal: &Path, line: usize, change: impl FnOnce(&mut Value)) {
     let text = fs::read_to_string(journal).unwrap();
     let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
@@ -336,7 +336,7 @@ fn journals_that_ask_for_much_are_refused() {
     let begun = fs::read(&journal).unwrap();
     let error = || said(&merge::<Sum>(dir.path()).unwrap_err());
 
-    // As many shards as a dataset may have, and as many parts as there are numbers.
+    // The largest number of shards of a dataset, and the largest number of parts.
     put_line(&journal, 0, |head| {
         head["metadata"]["shards"] = json!(1_000_000);
         head["part"] = json!({ "index": 0, "count": u32::MAX });

@@ -10,7 +10,7 @@ use std::path::Path;
 use std::sync::atomic::Ordering;
 use tempfile::{TempDir, tempdir};
 
-/// A run of 200 samples that failed at one in the middle.
+/// A run of 200 samples that failed at a sample in the middle.
 fn interrupted() -> (TempDir, Plan) {
     let mut source = Numbers::new(200);
     let plan = source.plan(40_000);
@@ -206,12 +206,12 @@ fn files_of_others_are_never_touched() {
             assert_eq!(files(dir.path()), [(name.to_owned(), b"mine".to_vec())].into_iter().collect());
         }
     }
-    // Files that desktops and file systems leave behind are no reason to stop.
+    // Files of desktops and file systems do not stop a run.
     let dir = tempdir().unwrap();
     fs::write(dir.path().join(".DS_Store"), b"").unwrap();
     write_dataset(dir.path(), &plan, &source, &options(1)).unwrap();
     assert!(dir.path().join(".DS_Store").exists());
-    // Another program's manifest is not ours either.
+    // A manifest of another program is not ours either.
     for force in [false, true] {
         let dir = tempdir().unwrap();
         fs::write(dir.path().join("manifest.json"), b"{\"name\": \"web app\"}").unwrap();

@@ -33,7 +33,7 @@ pub(crate) struct Numbers {
     pub(crate) fail: Option<u64>,
     pub(crate) panic: Option<u64>,
     pub(crate) memory_bytes: u64,
-    /// Sum and peak of what is being encoded.
+    /// Sum and peak of the sizes of samples that are being encoded.
     pub(crate) busy: AtomicU64,
     pub(crate) busy_peak: AtomicU64,
     pub(crate) encoded: AtomicU64,

@@ -1,4 +1,4 @@
-//! The file formats of cubes, each in a file of its own, and the list of them.
+//! The file formats of cubes, each in its own module, and the list of them.
 
 mod envi;
 mod hdf5;
@@ -13,7 +13,8 @@ use super::format::CubeFormat;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// Names each format once: its kind, and what implements it. Files are tried in this order.
+/// Names each format once: its kind, and its implementation. Files are tested against the formats
+/// in this order.
 macro_rules! formats {
     ($($(#[$doc:meta])* $kind:ident => $format:path,)+) => {
         /// A file format that holds cubes.
@@ -28,7 +29,7 @@ macro_rules! formats {
         }
 
         impl CubeKind {
-            /// In the order in which a file is compared with them.
+            /// All kinds, in the order of recognition.
             pub(super) const ALL: &[Self] = &[$(Self::$kind),+];
 
             pub(super) fn format(self) -> &'static dyn CubeFormat {

@@ -1,4 +1,4 @@
-//! `.npy` files. The header is the text of a Python dict; this is a strict reader for exactly that
+//! `.npy` files. The header is the text of a Python dict; this strict reader accepts exactly that
 //! and no other Python.
 
 use crate::cubes::cube::{CubeHeader, LoadedCube};
@@ -34,7 +34,7 @@ pub(super) struct Header {
 }
 
 impl Header {
-    /// The layout of the elements, if they are a cube.
+    /// Layout of the elements, if they form a cube.
     pub(super) fn layout(&self, source: &CubeFile) -> Result<CubeLayout> {
         let shape = cube_shape(source, &self.dims)?;
         let order = if self.fortran { AxisOrder::Fortran } else { AxisOrder::Bip };
@@ -173,7 +173,7 @@ fn refused(source: &CubeFile, found: &str) -> CubeError {
     source.unsupported("npy element type", "bool, integers, float16, float32 or float64", found)
 }
 
-/// The rest of the header. Each method takes a token and the blanks before it.
+/// The rest of the header. Each method consumes a token and the blanks before it.
 struct Text<'a>(&'a str);
 
 impl<'a> Text<'a> {

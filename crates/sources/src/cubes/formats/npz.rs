@@ -13,7 +13,7 @@ use std::io::{BufReader, Read};
 use zip::ZipArchive;
 use zip::result::ZipError;
 
-/// Most members that are looked at. NumPy archives have a few arrays.
+/// Most members that are read. NumPy archives have a few arrays.
 const MAX_MEMBERS: usize = 10_000;
 
 /// Most bytes of all headers together: many entries of the directory may share one deflated header.
@@ -28,10 +28,9 @@ struct Member {
     header: Header,
 }
 
-/// True if a zip file, which begins with `head`, holds NumPy arrays.
+/// True if a zip file with the first bytes `head` contains NumPy arrays.
 fn is_npz(source: &CubeFile, head: &[u8]) -> Result<bool> {
-    // The name of the first member is enough for every file that NumPy wrote, damaged ones
-    // included.
+    // The name of the first member identifies every file that NumPy wrote, damaged files included.
     let length =
         head.get(26..28).map_or(0, |field| field.iter().rev().fold(0, |acc, &byte| acc << 8 | usize::from(byte)));
     if head.get(30..).and_then(|rest| rest.get(..length)).is_some_and(|name| name.ends_with(b".npy")) {
@@ -50,7 +49,7 @@ fn zip_error(source: &CubeFile, error: &ZipError) -> CubeError {
     source.format("zip archive", "a whole one", error)
 }
 
-/// The archive and its arrays. Members that cannot become a cube (strings, objects) are left out.
+/// The archive and its arrays. Members that cannot become a cube (strings, objects) are skipped.
 fn members(source: &CubeFile) -> Result<(Archive<'_>, Vec<Member>)> {
     source.stream(0, 0)?;
     let mut archive = ZipArchive::new(BufReader::new(source.whole())).map_err(|error| zip_error(source, &error))?;
@@ -81,7 +80,7 @@ fn members(source: &CubeFile) -> Result<(Archive<'_>, Vec<Member>)> {
         }
     }
     match refused {
-        // There is no other array, so the reason is useful.
+        // There is no other array, so the reason helps the user.
         Some(error) if members.is_empty() => Err(error),
         _ => Ok((archive, members)),
     }
@@ -102,7 +101,7 @@ fn choose<'m>(source: &CubeFile, want: &Purpose, members: &'m [Member]) -> Resul
     Ok(ChosenArray { array: member, layout, others: others(want, &candidates, chosen) })
 }
 
-/// The elements of one member, as stored.
+/// Elements of one member, as stored.
 fn elements(source: &CubeFile, archive: &mut Archive, member: &Member, bytes: u64) -> Result<Vec<u8>> {
     let mut entry = archive.by_index(member.index).map_err(|error| zip_error(source, &error))?;
     let what = "array in a zip archive";
@@ -120,7 +119,7 @@ fn elements(source: &CubeFile, archive: &mut Archive, member: &Member, bytes: u6
     }
     read_header(source, &mut entry)?;
     let mut stored = source.alloc(what, bytes)?;
-    // Reads to the end, so that the archive's CRC-32 is compared.
+    // Reads to the end, so that the archive's CRC-32 is checked.
     let read = source.append(&mut entry, bytes.saturating_add(1), &mut stored);
     read.map_err(|error| source.format(format_args!("array `{}`", member.name), "a whole zip member", error))?;
     Ok(stored)
@@ -171,7 +170,7 @@ impl CubeFormat for Npz {
         for beside in &members {
             let Some(key) = meta::per_channel_key(&beside.name) else { continue };
             if meta::is_vector(&beside.header.dims, channels)
-                // The first mention counts, so the others need not be read.
+                // The first occurrence counts, so the others need not be read.
                 && !cube.meta.contains_key(key)
                 && let Some(values) = vector(source, &mut archive, beside)?
             {

@@ -24,7 +24,7 @@ impl<'a> PngReader<'a> {
     fn open(source: &'a CubeFile) -> Result<Self> {
         source.stream(0, 0)?;
         let mut decoder = png::Decoder::new(BufReader::new(source.whole()));
-        // Palette indices and samples as they are stored: no expansion to colours, no gamma.
+        // Palette indices and samples as stored: no expansion to colours, no gamma.
         decoder.set_transformations(png::Transformations::IDENTITY);
         let reader = decoder.read_info().map_err(|error| bad(source, error))?;
         Ok(Self { source, reader })
@@ -42,7 +42,7 @@ impl<'a> PngReader<'a> {
         CubeLayout { dtype, big_endian: true, shape, order: AxisOrder::Bip }
     }
 
-    /// The samples as the layout says. Those of 1, 2 and 4 bits take a byte each.
+    /// Reads the samples in the layout's order. Samples of 1, 2 and 4 bits become one byte each.
     fn read(mut self, what: &'static str, max_bytes: u64) -> Result<Vec<u8>> {
         let (source, layout) = (self.source, self.layout());
         let [height, width, channels] = layout.shape;
@@ -84,7 +84,7 @@ fn bad(source: &CubeFile, error: png::DecodingError) -> CubeError {
     }
 }
 
-/// A picture as numbers; a palette's indices are none.
+/// A picture as numbers; palettes are refused, because indices are not intensities.
 fn picture(source: &CubeFile) -> Result<PngReader<'_>> {
     let picture = PngReader::open(source)?;
     if picture.color() == ColorType::Indexed {
@@ -104,7 +104,7 @@ fn labels(source: &CubeFile) -> Result<PngReader<'_>> {
     Ok(labels)
 }
 
-/// PNG of grey or colours; as a mask also of a palette.
+/// A PNG in grey or colours; as a mask also with a palette.
 pub(super) struct Png;
 
 impl CubeFormat for Png {

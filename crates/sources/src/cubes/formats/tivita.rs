@@ -14,7 +14,7 @@ use shardpack_format::Dtype;
 
 const HEADER: u64 = 12;
 
-/// Width, height and channels, if these are the first bytes of a Tivita cube of `len` bytes.
+/// Width, height and channels, if `head` begins a Tivita cube of `len` bytes.
 fn header(head: &[u8], len: u64) -> Option<[u64; 3]> {
     let (fields, _) = head.get(..12)?.as_chunks::<4>();
     let mut axes = [0; 3];

@@ -1,5 +1,5 @@
-//! Small files that ask for much. Each is refused with a clear message, within limits on memory and
-//! time.
+//! Small files that claim large contents. Each is refused with a clear message, within limits on
+//! memory and time.
 
 use super::source::PIECE_BYTES;
 use super::tiff_writer::TiffSpec;
@@ -15,8 +15,7 @@ use std::sync::atomic::AtomicBool;
 /// One entry of a directory: tag, type, count, value or offset.
 type Tag = (u16, u16, u32, u32);
 
-/// A little-endian TIFF: the header, `data`, and then pages with the same tags, one after the
-/// other.
+/// A little-endian TIFF: the header, `data`, and then pages with equal tags, one after another.
 fn tiff(data: &[u8], pages: usize, tags: &[Tag]) -> Vec<u8> {
     let mut out = b"II\x2a\0\0\0\0\0".to_vec();
     out.extend(data);
@@ -53,7 +52,7 @@ fn refused(name: &str, bytes: &[u8]) -> String {
     message(load(&path, &CubeOptions::default()))
 }
 
-/// Files for the fuzzer to start from: name, bytes.
+/// Seeds for the fuzzer: name, bytes.
 #[cfg(feature = "hdf5")]
 pub(super) fn seeds() -> Vec<(&'static str, Vec<u8>)> {
     vec![("bad-tile", large_tile())]
@@ -91,8 +90,8 @@ fn pages_that_share_their_tables() {
 #[test]
 fn pages_inside_each_other() {
     bounded::run(concat!(module_path!(), "::pages_inside_each_other"), || {
-        // Each directory begins four bytes behind the one before, and counts 65,535 entries. Where
-        // it ends stands the link to the next.
+        // Each directory begins four bytes after the previous one, and counts 65,535 entries. The
+        // link to the next directory is at its end.
         let mut file = b"II\x2a\0\x08\0\0\0".to_vec();
         file.resize(8 + 2 + 65_535 * 12, 0xff);
         for next in 1..3000u32 {
@@ -111,7 +110,7 @@ fn pages_that_share_a_table_of_bytes() {
         let file = tiff(&vec![8; strips as usize], 8, &tags);
         let found = refused("a.tif", &file);
         assert!(found.contains("TIFF directories and tables: expected at most "), "{found}");
-        // Of a file large enough for eight times its bytes, as much as of any other.
+        // In a large file, eight times its bytes exceed the upper limit, so the limit applies.
         let found = refused("a.tif", &[file, vec![0; 64 << 20]].concat());
         assert!(found.contains("TIFF directories and tables: expected at most 268435456 bytes"), "{found}");
     });
@@ -121,7 +120,7 @@ fn pages_that_share_a_table_of_bytes() {
 fn a_cube_above_the_limit_is_refused_before_its_tables() {
     let folder = Folder::new();
     let options = CubeOptions { max_bytes: 2999, ..CubeOptions::default() };
-    // The table lies outside of the file: whoever reads it says so.
+    // The table lies outside of the file: the reader of the table reports it.
     let tags = [&page(10, 100, 1)[..], &[(273, 4, 100, 1 << 30), (278, 4, 1, 1)]].concat();
     let path = folder.write("a.tif", tiff(&[], 3, &tags));
     for error in [peek(&path, &options).map(drop).unwrap_err(), load(&path, &options).map(drop).unwrap_err()] {
@@ -139,7 +138,7 @@ fn tiles_that_are_inflated_again_and_again() {
         let tags = [&page(1, 1, 8)[..], &tiled(4096, 8, packed.len() as u32)].concat();
         let found = refused("a.tif", &tiff(&packed, 4500, &tags));
         assert!(found.contains("decoded TIFF strips or tiles: expected at most 268435456 bytes in all"), "{found}");
-        // Pages of a realistic size are read: 200 of one pixel in tiles of 1 MiB.
+        // Pages of a realistic size are read: 200 pages of one pixel in tiles of 1 MiB.
         let tags = [&page(1, 1, 8)[..], &tiled(1024, 8, packed.len() as u32)].concat();
         let folder = Folder::new();
         let whole = load(&folder.write("b.tif", tiff(&packed, 200, &tags)), &CubeOptions::default()).unwrap();
@@ -163,8 +162,8 @@ fn strips_that_are_all_the_file() {
 #[test]
 fn an_envi_header_of_four_million_lines() {
     bounded::run(concat!(module_path!(), "::an_envi_header_of_four_million_lines"), || {
-        // Up to 4,000 keys, and 16 MiB of the last of them, so that a search from the start passes
-        // all others.
+        // Up to 4,000 keys, and 16 MiB of the last key, so that a search from the start passes all
+        // others.
         let header = |keys: usize| {
             let mut header = String::from("ENVI\nsamples = 1\nlines = 1\nbands = 1\ndata type = 1\ninterleave = bip\n");
             for key in 0..keys {
@@ -261,7 +260,7 @@ fn large_files() -> Vec<super::hostile::Sample> {
     files
 }
 
-/// Raises the flag at several times while `read` runs; it looks at it `least` times or more.
+/// Raises the flag at several times while `read` runs; `read` checks it at least `least` times.
 #[track_caller]
 fn stops(name: &str, least: u64, read: &dyn Fn(&CubeOptions) -> Result<usize>) {
     let with = |run: &CubeRun| CubeOptions { run: run.clone(), ..CubeOptions::default() };
@@ -278,7 +277,7 @@ fn stops(name: &str, least: u64, read: &dyn Fn(&CubeOptions) -> Result<usize>) {
 #[test]
 fn a_flag_raised_at_any_time_stops_every_reader() {
     let folder = Folder::new();
-    // At least one look for each piece of the values.
+    // At least one check for each piece of the values.
     let pieces = (1 << 20) / PIECE_BYTES as u64;
     for (name, bytes, beside) in large_files() {
         if let Some(beside) = &beside {
@@ -290,7 +289,7 @@ fn a_flag_raised_at_any_time_stops_every_reader() {
         stops(&format!("open {name}"), pieces, &|options| {
             let OpenCube { values, .. } = open(&path, options, Vec::new())?;
             let mut bytes = vec![0; values.dtype().array_bytes(values.shape()).unwrap() as usize];
-            // An encoder reads the values later, and knows the error as text.
+            // An encoder reads the values later, and gets the error as text.
             values.read_at(0, &mut bytes).map(|()| bytes.len()).map_err(|error| {
                 assert!(error.to_string().contains("interrupted while it was read"), "{name}: {error}");
                 CubeError::cancelled(&path)
@@ -399,7 +398,7 @@ fn vectors_of_an_archive_after_the_first_of_a_name_are_not_read() {
         false,
         &[("c.npy", npy(1, "'|u1'", false, "(2, 2, 3)", &[7; 12])), ("wl.npy", vector(4)), ("WL.npy", vector(77))],
     );
-    // The CRC-32 of the second one no longer fits, which shows whether it is read.
+    // The CRC-32 of the second member is wrong now, which shows whether the member is read.
     let at = file.iter().rposition(|&byte| byte == 77).unwrap();
     file[at] = 78;
     let loaded = load(&folder.write("a.npz", file), &CubeOptions::default()).unwrap();

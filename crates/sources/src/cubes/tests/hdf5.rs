@@ -1,7 +1,7 @@
 use super::*;
 use hdf5_pure::{AttrValue, FileBuilder};
 
-/// The computed cube as numbers, in the order of axes that `at` says.
+/// The computed cube as numbers, in the order of axes that `at` defines.
 fn numbers(dims: [usize; 3], at: impl Fn([usize; 3]) -> [usize; 3]) -> Vec<u16> {
     ordered(Dtype::U16, false, dims, at).as_chunks().0.iter().map(|&bytes| u16::from_le_bytes(bytes)).collect()
 }

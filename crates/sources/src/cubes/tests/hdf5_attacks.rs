@@ -1,14 +1,14 @@
-//! HDF5 files whose structures lead through the file again and again, or whose chunks are far
-//! larger than their array.
+//! HDF5 files whose structures form many paths through the file, or whose chunks are far larger
+//! than their array.
 
 use super::*;
 use crate::bounded;
 
-/// Bytes of a file, and where the next thing goes.
+/// Bytes of a file; the end is the place of the next structure.
 struct Hdf5(Vec<u8>);
 
 impl Hdf5 {
-    /// A superblock of version 0, whose root group is at `root`.
+    /// Creates a superblock of version 0, whose root group is at `root`.
     fn new() -> Self {
         let mut out = b"\x89HDF\r\n\x1a\n\0\0\0\0\0\x08\x08\0\x04\0\x10\0\0\0\0\0".to_vec();
         out.extend([0u64, u64::MAX, 0, u64::MAX, 0, 0].map(u64::to_le_bytes).concat());
@@ -16,7 +16,7 @@ impl Hdf5 {
         Self(out)
     }
 
-    /// An object header of version 1; its offset.
+    /// Writes an object header of version 1; returns its offset.
     fn object(&mut self, messages: &[(u16, Vec<u8>)]) -> u64 {
         self.0.resize(self.0.len().next_multiple_of(8), 0);
         let at = self.0.len() as u64;
@@ -36,7 +36,7 @@ impl Hdf5 {
         at
     }
 
-    /// A group with hard links; its offset.
+    /// Writes a group with hard links; returns its offset.
     fn group(&mut self, links: &[(String, u64)]) -> u64 {
         // Link info without a heap: the links are in messages.
         let mut messages = vec![(2, [vec![0, 0], u64::MAX.to_le_bytes().repeat(2)].concat())];
@@ -94,7 +94,7 @@ fn zlib(bytes: &[u8]) -> Vec<u8> {
     zlib.finish().unwrap()
 }
 
-/// Files for the fuzzer to start from: name, bytes.
+/// Seeds for the fuzzer: name, bytes.
 pub(super) fn seeds() -> Vec<(&'static str, Vec<u8>)> {
     let values: Vec<u8> = (0..8 * 8 * 8u16).flat_map(u16::to_le_bytes).collect();
     vec![
@@ -125,8 +125,7 @@ fn elements_of_half_a_gibibyte() {
     assert!(found.contains("no numeric array"), "{found}");
 }
 
-/// A dataset whose type is so many variable-length types, one in the other; no message holds more
-/// than 8190.
+/// A dataset whose type is `levels` nested variable-length types; no message holds more than 8190.
 fn nested_types(levels: usize) -> Vec<u8> {
     let mut file = Hdf5::new();
     let mut messages = uint16(&[2, 3, 4]);
@@ -148,7 +147,7 @@ fn types_as_deep_as_a_message() {
     });
 }
 
-/// A dataset of zeros below so many groups. All but the innermost have six links to the next.
+/// A dataset of zeros below `levels` groups. All but the innermost have six links to the next.
 fn linked(levels: usize) -> Vec<u8> {
     let mut file = Hdf5::new();
     let contiguous = [&[3, 1][..], &u64::MAX.to_le_bytes(), &48u64.to_le_bytes()].concat();

@@ -1,4 +1,4 @@
-//! No bytes make a reader panic, and no file that was cut short is accepted as whole.
+//! No bytes make a reader panic, and no truncated file is accepted as whole.
 
 use super::tiff_writer::TiffSpec;
 use super::writers::{MatArray, mat, npy, npz, png, tivita, v4};
@@ -46,7 +46,7 @@ pub(super) fn files() -> Vec<Sample> {
     ]
 }
 
-/// Everything that can be asked about a file; whether it was read as a cube or a mask.
+/// Calls every function on a file; returns true if the file was read as a cube or a mask.
 fn read(path: &Path) -> bool {
     let options = CubeOptions { max_bytes: 1 << 20, ..Default::default() };
     let _ = probe(path);
@@ -74,7 +74,7 @@ fn truncated_files_are_errors() {
             assert!(read(&folder.write("x.hdr", &bytes)), "{name}");
             for length in 0..bytes.len() {
                 let whole = read(&folder.write("x.hdr", &bytes[..length]));
-                // A text header may end anywhere; a PNG's last bytes hold no pixels.
+                // A text header may end at any byte; a PNG's last bytes hold no pixels.
                 assert!(
                     !whole || name == "envi header" || name == "png",
                     "{name} cut to {length} of {} bytes",

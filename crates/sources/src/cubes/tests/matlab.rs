@@ -1,7 +1,7 @@
 use super::writers::{MatArray, mat, v4};
 use super::*;
 
-/// mxCLASS, and the type number its elements are usually stored as.
+/// mxCLASS, and the type number of its stored elements in most files.
 const CLASSES: [(Dtype, u32, u32); 11] = [
     (Dtype::Bool, 9 | 0x200, 2),
     (Dtype::F64, 6, 9),
@@ -92,14 +92,14 @@ fn the_right_variable_is_taken() {
     let wl = MatArray { name: "wl", class: 6, dims: &[1, 3], stored: (2, vec![4, 5, 6]) };
     let path = folder
         .write("a.mat", mat(false, true, &[array("S_GT", &[2, 2, 2]), array("Y", &[3, 4]), wl, array("M", &[3, 2])]));
-    // One array has three axes, but a larger matrix stands beside it.
+    // One array has three axes, but the file has a larger matrix.
     let error = message(load(&path, &CubeOptions::default()));
     let told = "`a.mat`: variable: expected a cube larger than the matrices beside it, or a name, \
                 found `S_GT` [2, 2, 2] uint8, `Y` [3, 4] uint8";
     assert!(error.starts_with(told) && error.contains("\nhint: name one with `--variable NAME`; a matrix"), "{error}");
     let named = CubeOptions { variable: vec!["S_GT".into()], ..Default::default() };
     assert_eq!(load(&path, &named).unwrap().meta.get("variable"), Some(&"S_GT".into()));
-    // A caller who gives the picture's shape means a matrix.
+    // If the caller gives the picture's shape, the matrix is read.
     let loaded = load(&path, &spatial(2, 2)).unwrap();
     assert_eq!(serde_json::to_string(&loaded.meta).unwrap(), r#"{"variable":"Y","wavelengths":[4.0,5.0,6.0]}"#);
     assert_eq!(loaded.array.shape(), [2, 2, 3]);
@@ -143,7 +143,7 @@ fn a_matrix_of_bands_needs_the_shape_of_its_picture() {
         assert_eq!(load(&path, &options(Some((6, 8)))).unwrap().array.shape(), [6, 8, 3]);
         assert_eq!(load(&path, &options(Some((3, 48)))).unwrap().array.shape(), [3, 48, 1]);
     }
-    // A picture of one band, and a mask of any shape, are what they look like.
+    // A shorter matrix is a picture of one band, and a mask may have any shape.
     let short = MatArray { name: "gt", class: 9, dims: &[3, 47], stored: (2, vec![7; 141]) };
     assert_eq!(
         load(&folder.write("b.mat", mat(false, true, &[short])), &CubeOptions::default()).unwrap().array.shape(),
@@ -196,8 +196,7 @@ fn vectors_after_the_first_of_a_name_are_not_read() {
     let folder = Folder::new();
     let vector = |name| MatArray { name, class: 6, dims: &[1, 3], stored: (2, vec![4, 5, 6]) };
     let cube = MatArray { name: "c", class: 9, dims: &[3, 4, 3], stored: (2, vec![7; 36]) };
-    // Nine thousand of them would be inflated one after the other: the damage shows whether they
-    // are.
+    // Nine thousand of them would be inflated one after another: the damage shows whether they are.
     let mut file = mat(false, true, &[cube, vector("wl"), vector("wavelengths")]);
     let end = file.len();
     file[end - 1] ^= 1;

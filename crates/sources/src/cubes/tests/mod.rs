@@ -59,13 +59,13 @@ fn element(dtype: Dtype, value: u64) -> Vec<u8> {
     }
 }
 
-/// `[height, width, channels]` in C order, little-endian: what every reader has to return.
+/// `[height, width, channels]` in C order, little-endian: the expected result of every reader.
 fn cube(dtype: Dtype, [h, w, c]: [usize; 3]) -> Vec<u8> {
     ordered(dtype, false, [h, w, c], |[a, b, k]| [a, b, k])
 }
 
 /// The same cube in another order of axes: `at` maps the position in the file to `[y, x, k]`, and
-/// `dims` are those of the file.
+/// `dims` are the dimensions in the file.
 fn ordered(dtype: Dtype, big_endian: bool, dims: [usize; 3], at: impl Fn([usize; 3]) -> [usize; 3]) -> Vec<u8> {
     let mut out = Vec::new();
     for a in 0..dims[0] {
@@ -107,7 +107,7 @@ fn assert_cube(path: &Path, kind: CubeKind, dtype: Dtype, shape: [usize; 3], opt
     loaded
 }
 
-/// The message of the error, without the folder.
+/// Message of the error, without the folder.
 #[track_caller]
 fn message<T: std::fmt::Debug>(result: Result<T>) -> String {
     let error = result.unwrap_err();

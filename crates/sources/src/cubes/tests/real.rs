@@ -12,8 +12,8 @@ fn with(variable: &str, spatial: Option<(u64, u64)>) -> CubeOptions {
     CubeOptions { variable: vec![variable.into()], spatial, ..Default::default() }
 }
 
-/// Mean absolute difference between neighbours along each axis, over that between elements that are
-/// far apart.
+/// Mean absolute difference between neighbours along each axis, divided by the mean between distant
+/// elements.
 fn roughness(values: &[f64], [h, w, c]: [usize; 3]) -> [f64; 3] {
     let mean = |step: usize| {
         let pairs =

@@ -14,9 +14,9 @@ pub(super) struct TiffSpec {
     pub(super) big_tiff: bool,
     /// Planar configuration 2.
     pub(super) planar: bool,
-    /// One page for each band.
+    /// One page per band.
     pub(super) pages: bool,
-    /// Tile height and width; else strips of this many rows.
+    /// Tile height and width; otherwise strips of this many rows.
     pub(super) tile: Option<(usize, usize)>,
     pub(super) rows: usize,
     pub(super) compression: u32,
@@ -73,7 +73,7 @@ impl TiffSpec {
         out
     }
 
-    /// Writes directory, values, then chunks; returns the place of the link to the next page.
+    /// Writes directory, values, then chunks; returns the position of the link to the next page.
     fn page(&self, out: &mut Vec<u8>, page: usize) -> usize {
         let [h, w, c] = self.shape;
         let bands = if self.pages { 1 } else { c };
@@ -202,7 +202,7 @@ impl TiffSpec {
                 zlib.finish().unwrap()
             }
             32773 => {
-                // A run where two bytes are alike, else literals of up to three.
+                // A run if two neighbouring bytes are equal, else literals of up to three.
                 let mut out = Vec::new();
                 let mut rest = bytes;
                 while let Some(&first) = rest.first() {

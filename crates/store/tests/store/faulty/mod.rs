@@ -1,4 +1,4 @@
-//! A store in memory that counts requests, refuses some of them, and may die.
+//! A store in memory that counts requests, refuses some of them, and may stop answering.
 
 use async_trait::async_trait;
 use futures_util::stream::{BoxStream, StreamExt};
@@ -13,18 +13,18 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// What a store does with its requests, which are counted from 1.
+/// Fault of a store. Requests are counted from 1.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Fault {
     None,
-    /// Each n-th fails, and may be asked again.
+    /// Each n-th request fails, and may be repeated.
     EachNth(u64),
-    /// Each n-th is done, but its answer is lost.
+    /// Each n-th request succeeds, but its answer is lost.
     LostNth(u64),
-    /// From this one on, none is answered any more.
+    /// From this request on, no request is answered.
     Dead(u64),
-    /// Those that make, fill and end an upload in parts take a while, and fail where this says so of
-    /// their number, from 0. No other request fails.
+    /// Requests that create, fill and complete an upload in parts take a while, and fail if this
+    /// function returns true for their number, from 0. No other request fails.
     Parts(fn(u64) -> bool),
 }
 
@@ -33,7 +33,7 @@ pub(crate) struct Faulty {
     pub(crate) memory: Arc<InMemory>,
     pub(crate) fault: Fault,
     pub(crate) asked: Arc<AtomicU64>,
-    /// Objects that were written.
+    /// Number of written objects.
     pub(crate) puts: Arc<AtomicU64>,
     pub(crate) parts: Arc<Parts>,
 }
@@ -43,7 +43,7 @@ pub(crate) struct Faulty {
 pub(crate) struct Parts {
     asked: AtomicU64,
     under_way: AtomicU64,
-    /// Most parts that were under way at a time.
+    /// Most parts that were in progress at a time.
     pub(crate) most_under_way: AtomicU64,
     pub(crate) aborted: AtomicU64,
 }
@@ -53,7 +53,7 @@ impl Faulty {
         Self { memory: Arc::clone(memory), fault, asked: Arc::default(), puts: Arc::default(), parts: Arc::default() }
     }
 
-    /// Does a request, or not.
+    /// Executes a request, or fails.
     async fn ask<T>(&self, request: impl Future<Output = Result<T>>) -> Result<T> {
         let number = self.asked.fetch_add(1, Ordering::SeqCst) + 1;
         let passing = || Err(Error::Generic { store: "test", source: "broke".into() });
@@ -69,7 +69,7 @@ impl Faulty {
 }
 
 impl Faulty {
-    /// Does a request of an upload in parts, or not.
+    /// Executes a request of an upload in parts, or fails.
     async fn ask_part<T>(&self, request: impl Future<Output = Result<T>>) -> Result<T> {
         let Fault::Parts(fails) = self.fault else { return self.ask(request).await };
         if fails(self.parts.asked.fetch_add(1, Ordering::Relaxed)) {

@@ -1,4 +1,4 @@
-//! A dataset of bytes, to be written to stores, and what it is in a folder.
+//! A dataset of bytes for writing to stores, and its expected files in a folder.
 #![allow(dead_code, missing_docs, unreachable_pub)]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
@@ -15,7 +15,7 @@ use std::time::Duration;
 
 pub const SAMPLES: u64 = 40;
 
-/// Samples of one byte each, many times over; `salt` makes other ones of them.
+/// Samples that repeat one byte; `salt` changes the bytes.
 pub struct Bytes {
     schema: Schema,
     salt: u8,
@@ -84,7 +84,7 @@ pub fn options() -> WriteOptions<'static> {
     WriteOptions { threads: 2, ..Default::default() }
 }
 
-/// The files of the same dataset in a folder.
+/// The files of this dataset in a folder.
 pub fn expected(source: &Bytes) -> BTreeMap<String, Vec<u8>> {
     let folder = tempfile::tempdir().unwrap();
     write_dataset(folder.path(), &source.plan(), source, &options()).unwrap();

@@ -1,4 +1,4 @@
-//! A server of files over HTTP/1.1 that answers late, short, wrong or not at all, as it is told.
+//! A server of files over HTTP/1.1 with configurable faults: late, short, wrong or missing answers.
 #![allow(dead_code, missing_docs, unreachable_pub)]
 #![allow(
     clippy::unwrap_used,
@@ -18,25 +18,25 @@ use std::time::Duration;
 
 const MODIFIED: &str = "accept-ranges: bytes\r\nlast-modified: Wed, 21 Oct 2015 07:28:00 GMT";
 
-/// What becomes of one request.
+/// Answer to one request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Answer {
     Right,
-    /// After so many milliseconds.
+    /// The right answer after this many milliseconds.
     Late(u64),
-    /// Only a status.
+    /// Only a status line.
     Status(u16),
-    /// The connection is closed after so many bytes of the body.
+    /// The connection is closed after this many bytes of the body.
     Cut(u64),
-    /// As many bytes, then nothing for as long as the server lives.
+    /// This many bytes, then nothing for as long as the server lives.
     Stall(u64),
     /// Nothing, for as long as the server lives.
     Silence,
     /// The whole file, with status 200.
     Whole,
-    /// Another ETag than before.
+    /// An ETag that differs from the previous answers.
     OtherTag,
-    /// A right answer in form, with so many bytes less than it should have.
+    /// A well-formed answer that is this many bytes too short.
     Less(u64),
 }
 
@@ -46,9 +46,9 @@ pub struct Request {
     pub path: String,
     pub range: Option<String>,
     pub headers: Vec<(String, String)>,
-    /// How many came before.
+    /// Number of earlier requests.
     pub number: u64,
-    /// How many came before for this path and range.
+    /// Number of earlier requests for this path and range.
     pub again: u64,
 }
 
@@ -106,7 +106,7 @@ impl Server {
         format!("http://127.0.0.1:{}/data", self.port)
     }
 
-    /// What S3 and Azure are reached at; their bucket is `data`.
+    /// Endpoint for S3 and Azure; the bucket is `data`.
     pub fn endpoint(&self) -> String {
         format!("http://127.0.0.1:{}", self.port)
     }
@@ -115,7 +115,7 @@ impl Server {
         self.shared.seen.lock().unwrap().clone()
     }
 
-    /// Most requests that were under way at a time.
+    /// Most requests that were in progress at a time.
     pub fn peak(&self) -> u64 {
         self.shared.peak.load(Ordering::Relaxed)
     }
@@ -167,7 +167,7 @@ impl Shared {
         Some(request)
     }
 
-    /// `None` if the connection is over.
+    /// `None` if the connection is closed.
     fn answer(&self, request: &Request, stream: &mut TcpStream) -> Option<()> {
         let mut answer = (self.rule)(request);
         if let Answer::Late(ms) = answer {
@@ -238,7 +238,7 @@ impl Shared {
         }
     }
 
-    /// As S3 lists a folder.
+    /// Lists objects like S3.
     fn list(&self, stream: &mut TcpStream) -> Option<()> {
         let object = |name: &str, bytes: usize| {
             format!(
@@ -258,7 +258,8 @@ impl Shared {
     }
 }
 
-/// A path without `%2E` and the like, as which Google's client sends what is neither letter nor digit.
+/// Decodes `%2E` and the like in a path: Google's client escapes all characters except letters and
+/// digits.
 fn decoded(path: &str) -> String {
     let mut parts = path.split('%');
     let first = parts.next().unwrap_or_default().to_owned();

@@ -1,5 +1,5 @@
 //! A rank of a large run against a store, without data: the real order and the real schedule of
-//! requests, and a clock of its own. What comes out stands in `docs/simulation.md`.
+//! requests, with a simulated clock. `docs/simulation.md` shows the results.
 
 mod rank;
 #[allow(dead_code, unused_imports, reason = "the schedule of the crate, which the crate uses as a whole")]
@@ -11,25 +11,25 @@ use shardpack_loader::order::{End, Order, OrderState, Runs, Share, Step, Steps, 
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 
-/// What is run.
+/// Parameters of a run.
 #[derive(Debug, Clone, Copy)]
 struct Case {
     samples: u64,
     shards: u64,
     sample_bytes: u64,
-    /// Of the index of a shard, for each of its samples.
+    /// Bytes of a shard's index per sample.
     index_bytes: u64,
     ranks: u32,
     batch: u32,
     lanes: u64,
-    /// As `read_ahead_bytes` and `max_in_flight` of the options.
+    /// `read_ahead_bytes` and `max_in_flight` of the options.
     window: u64,
     most_in_flight: usize,
     first_byte_s: f64,
     bytes_per_s: f64,
-    /// What the devices take, at most.
+    /// Most samples that the devices take per second.
     taken_per_s: f64,
-    /// Whether all shards are open before the clock begins, as in a second epoch.
+    /// True if all shards are open before the clock starts, as in a second epoch.
     opened: bool,
 }
 
@@ -49,14 +49,14 @@ const CASE: Case = Case {
     opened: false,
 };
 
-/// Reads that wait side by side for their bytes, as the threads of a loader do.
+/// Reads that wait in parallel for their bytes, like the threads of a loader.
 const READERS: usize = 16;
-/// As the scout of the loader.
+/// As in the scout of the loader.
 const SHARDS_AHEAD: usize = 64;
 /// Batches that are planned before their turn.
 const SLOTS: u64 = 4;
 
-/// What came out.
+/// Results of a run.
 #[derive(Debug, Default, PartialEq)]
 struct Figures {
     samples: u64,
@@ -80,7 +80,7 @@ impl Figures {
         self.steady.0 as f64 / self.steady.1
     }
 
-    /// Requests that are under way, on average.
+    /// Average number of requests in flight.
     fn in_flight(&self, case: &Case) -> f64 {
         (self.requests as f64 * case.first_byte_s + self.data_bytes as f64 / case.bytes_per_s) / self.seconds
     }
@@ -90,7 +90,7 @@ impl Figures {
     }
 }
 
-/// The bytes of samples: by shard.
+/// Bytes of samples, by shard.
 fn bytes_of(case: &Case, samples: Range<u64>) -> Vec<(u64, Range<u64>)> {
     let per_shard = case.samples / case.shards;
     let mut out = Vec::new();
@@ -122,7 +122,7 @@ struct Scout {
 }
 
 impl Scout {
-    /// Takes up the next reads, and announces their shards.
+    /// Takes the next reads, and announces their shards.
     fn come(&mut self, rank: &mut Rank) {
         while self.coming.len() < SHARDS_AHEAD {
             let Some(step) = self.steps.next() else { return };
@@ -136,7 +136,7 @@ impl Scout {
         }
     }
 
-    /// Announces the next read, and says its bytes; `None` if its shards are not open.
+    /// Announces the next read, and returns its bytes; `None` if its shards are not open.
     fn announce_next(&mut self, rank: &mut Rank) -> Option<u64> {
         self.come(rank);
         let ranges = bytes_of(&rank.case, self.coming.front()?.clone());
@@ -152,7 +152,7 @@ impl Scout {
         Some(sum)
     }
 
-    /// The planner comes to another read: one whose shard is not open is read without.
+    /// The planner reaches another read: if a shard of it is not open, the announcement is skipped.
     fn reach(&mut self, rank: &mut Rank) {
         match self.ahead.pop_front() {
             Some(bytes) => self.ahead_bytes -= bytes,
@@ -171,7 +171,7 @@ impl Scout {
     }
 }
 
-/// One rank through its share of an epoch, as fast as the store lets it.
+/// Runs one rank through its share of an epoch, as fast as the store allows.
 fn run(case: Case) -> Figures {
     let mut rank = Rank::new(case);
     let mut scout = Scout { steps: steps(&case), coming: VecDeque::new(), ahead: VecDeque::new(), ahead_bytes: 0 };
@@ -232,8 +232,8 @@ fn run(case: Case) -> Figures {
     found
 }
 
-/// One machine that takes 3,000 samples/s: of a dataset that is mixed in runs of 4 MiB, and of one
-/// that fits into the window of the order, whose samples are read one by one.
+/// One machine that takes 3,000 samples/s: of a dataset that is mixed in runs of 4 MiB, and of a
+/// dataset that fits into the window of the order, whose samples are read one by one.
 const ALONE: [(&str, Case); 2] = [
     (
         "110 GB, runs of 4 MiB",
@@ -316,8 +316,8 @@ fn the_table() {
     }
 }
 
-/// The same at a hundredth of the size: each byte of the share once, in bounded memory, and as
-/// fast as the store and the number of requests allow.
+/// The same at a hundredth of the size: each byte of the share once, in bounded memory, and as fast
+/// as the store and the number of requests allow.
 #[test]
 fn a_small_run_reads_each_byte_once_in_bounded_memory() {
     let case = Case { samples: 1_000_000, shards: 100, ranks: 16, opened: true, ..CASE };
@@ -331,10 +331,10 @@ fn a_small_run_reads_each_byte_once_in_bounded_memory() {
     let most = case.most_in_flight as f64 / (case.first_byte_s + each / case.bytes_per_s) * each;
     let rate = found.samples_per_s() * case.sample_bytes as f64;
     assert!(rate < 1.05 * most, "{rate} of {most}: {found:?}");
-    // Without latency it is the width of the requests alone that counts.
+    // Without latency, only the bandwidth of the requests counts.
     let near = run(Case { first_byte_s: 0.0, ..case });
     assert!(near.samples_per_s() > found.samples_per_s(), "{near:?} {found:?}");
-    // A first epoch opens the shards that the rank comes to, each once.
+    // A first epoch opens the shards that the rank reaches, each once.
     let first = run(Case { opened: false, ..case });
     assert!(first.shards <= case.shards && first.shards > case.shards / 2, "{first:?}");
     assert!(first.index_bytes >= first.shards * 10_000 * case.index_bytes && first.first_batch_s > found.first_batch_s);

@@ -1,5 +1,5 @@
-//! The rank of the simulation: the schedule of requests, and in place of the store a list of what
-//! arrives when.
+//! The rank of the simulation: the schedule of requests, and a list of arrivals in place of the
+//! store.
 
 use super::schedule::{ObjectStatus, Pin, Request, Schedule, Transfer, Tuner};
 use super::{Case, Figures};
@@ -10,13 +10,13 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What is done at some time. The number breaks ties, so that a run is always the same.
+/// An event at some time. The number breaks ties, so that runs are reproducible.
 enum Done {
     Transfer(Arc<Pin>, Arc<Transfer>),
     Open(u64),
 }
 
-/// A read of the loader: what is still to be had of it.
+/// A read of the loader, and its remaining bytes.
 pub(super) struct Reading {
     pub(super) shard: u64,
     pub(super) rest: Range<u64>,
@@ -69,7 +69,7 @@ impl Rank {
         self.pins.insert(shard, Arc::new(pin));
     }
 
-    /// Puts requests on their way.
+    /// Starts requests.
     fn begin(&mut self, start: Request) {
         self.figures.requests += start.requests() as u64;
         let (bytes, done) = match start {
@@ -80,7 +80,8 @@ impl Rank {
             }
             Request::Open(name, _) => {
                 let index = self.per_shard() * self.case.index_bytes;
-                // Before the first index is known, the tail is too short, and the rest is one more.
+                // Before the first index is known, the fetched tail is too short, and the rest is
+                // one more request.
                 let tail = self.schedule.tail_bytes();
                 let more = if tail < index { self.case.first_byte_s * self.case.bytes_per_s } else { 0.0 };
                 self.figures.index_bytes += tail.max(index);
@@ -101,7 +102,7 @@ impl Rank {
         }
     }
 
-    /// Lets time pass, while what is on its way arrives.
+    /// Lets time pass, while data arrives.
     pub(super) fn pass(&mut self, seconds: f64) {
         let due = self.now + seconds;
         while self.events.peek().is_some_and(|Reverse((at, _))| *at as f64 / 1e9 <= due) {
@@ -111,7 +112,7 @@ impl Rank {
         self.now = due;
     }
 
-    /// Goes on to what is done next.
+    /// Advances to the next event.
     pub(super) fn step(&mut self) {
         let Reverse((at, number)) = self.events.pop().expect("somebody waits, and nothing is on its way");
         self.now = at as f64 / 1e9;
@@ -129,7 +130,8 @@ impl Rank {
                 self.open(shard);
                 let pin = self.pin(shard).unwrap();
                 let index = self.per_shard() * self.case.index_bytes;
-                // The reader of the index takes it at once; a tail that was too short teaches.
+                // The reader of the index takes it at once; a tail that was too short corrects the
+                // estimate.
                 let start = pin.size - index;
                 if self.schedule.tail_bytes() < index {
                     let (_, begun) = self.schedule.want(&pin, start..pin.size);
@@ -147,7 +149,7 @@ impl Rank {
         }
     }
 
-    /// Takes what has arrived of a read; whether that was all.
+    /// Takes the arrived bytes of a read; returns true if the read is complete.
     pub(super) fn read(&mut self, reading: &mut Reading) -> bool {
         let Some(pin) = self.pin(reading.shard) else {
             if let (Err(_), Some(start)) = self.schedule.want_open(&reading.shard.to_string()) {
@@ -159,7 +161,7 @@ impl Rank {
             let (transfer, start) = self.schedule.want(&pin, reading.rest.clone());
             let transfer = transfer.unwrap();
             if let Some(start) = start {
-                // It is asked for anew if it was there before.
+                // A dropped range is requested again.
                 self.arrived.remove(&(pin.id, transfer.range.start));
                 self.begin(start);
             }

@@ -1,16 +1,17 @@
-//! Finds the file that holds the elements of an ENVI header: the header does not name it.
+//! Finds the data file of an ENVI header: the header does not name it.
 
 use crate::cubes::error::Result;
 use crate::cubes::source::CubeFile;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
-/// Extensions in use, besides none; upper case is also tried.
+/// Usual extensions, in addition to none; upper case is also tried.
 const EXTENSIONS: &[&str] = &["img", "dat", "raw", "bsq", "bil", "bip", "hyspex", "sli", "bin", "envi"];
 
-/// The data file for `header`, which needs `end` bytes if that is known. Of the usual names it is the file with
-/// exactly that size, else the first that is long enough, else the first. If none of these exists,
-/// it is the only file with the header's stem, any extension, and exactly that size.
+/// The data file of `header`, which needs `end` bytes if that is known. Among the usual names, a
+/// file with exactly that size is preferred, else the first file that is long enough, else the
+/// first file. If none of these exists, it is the only file with the header's stem, any extension,
+/// and exactly that size.
 pub(super) fn find(header: &CubeFile, end: Option<u64>) -> Result<CubeFile> {
     let present: Vec<_> = usual_names(header.path())
         .into_iter()

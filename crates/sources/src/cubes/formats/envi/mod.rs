@@ -66,7 +66,7 @@ impl EnviCube {
         refuse_other_files(source, &header)?;
         let (dtype, order) = (dtype(source, &header)?, order(source, &header)?);
         let big_endian = match header.get("byte order") {
-            // Real headers leave it out. The machines that write them are little-endian.
+            // Real headers omit it. The machines that write them are little-endian.
             None | Some("0") => false,
             Some("1") => true,
             Some(other) => {
@@ -89,7 +89,7 @@ impl EnviCube {
         Ok(Self { header, layout: CubeLayout { dtype, big_endian, shape, order }, offset, no_data })
     }
 
-    /// The data file, opened and long enough.
+    /// Opens the data file, and checks that it is long enough.
     fn data(&self, source: &CubeFile, max_bytes: u64) -> Result<(CubeFile, u64)> {
         let bytes = self.layout.bytes(source, max_bytes)?;
         let end = bytes.checked_add(self.offset).ok_or_else(|| {
@@ -119,8 +119,8 @@ impl EnviCube {
                 Some(list) => meta::list(list.trim().trim_end_matches(',').split(',')),
                 None => meta::scalar(value),
             };
-            // If there is not one number per channel, it is not what the name promises, and keeps
-            // the header's own name.
+            // Without exactly one number per channel, the value does not fit the canonical key, and
+            // keeps the header's own key.
             let per_channel = value.as_array().is_some_and(|list| list.len() as u64 == bands);
             let key = match meta::snake_case(key).as_str() {
                 "wavelength" if per_channel => "wavelengths".to_owned(),
@@ -133,7 +133,7 @@ impl EnviCube {
     }
 }
 
-/// Refuses headers of files that hold no picture, by the type that they give.
+/// Refuses headers of other files than pictures, by their file type.
 fn refuse_other_files(source: &CubeFile, header: &Header) -> Result<()> {
     let Some(found) = header.get("file type") else { return Ok(()) };
     let (what, expected) = ("`file type` in the ENVI header", "ENVI Standard, or another picture");
@@ -184,7 +184,7 @@ fn order(source: &CubeFile, header: &Header) -> Result<AxisOrder> {
     }
 }
 
-/// A text header, and a file of raw elements beside it.
+/// A text header, and a file of raw elements next to it.
 pub(super) struct Envi;
 
 impl CubeFormat for Envi {
@@ -203,7 +203,7 @@ impl CubeFormat for Envi {
     fn data_file(&self, source: &CubeFile) -> Option<PathBuf> {
         let end = EnviCube::read(source)
             .and_then(|plan| Ok(plan.layout.bytes(source, u64::MAX)?.saturating_add(plan.offset)));
-        // An unusable header still claims the file of its name, or that file would be reported too.
+        // An unusable header still claims its data file; otherwise that file would be reported too.
         data::find(source, end.ok()).ok().map(|data| data.path().to_owned())
     }
 

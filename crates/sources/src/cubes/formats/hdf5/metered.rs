@@ -1,7 +1,7 @@
-//! The bytes of an HDF5 file, read by offset as the HDF5 library asks, up to a limit.
+//! The bytes of an HDF5 file, read by offset for the HDF5 library, up to a limit.
 //!
 //! The structures of the file point at each other, so a few of them can form any number of paths,
-//! and the library follows them all. The limit is on how much it may read.
+//! and the library follows them all. The limit bounds the bytes that it may read.
 
 use crate::cubes::run::CubeRun;
 use crate::cubes::source::{CubeFile, PIECE_BYTES};
@@ -14,28 +14,28 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 const METADATA_TIMES: u64 = 8;
 const METADATA_BYTES: u64 = 16 << 20;
 
-/// The least that a read costs, so that reads of a few bytes also come to an end.
+/// Smallest cost of a read, so that a limit also stops reads of a few bytes.
 const LEAST_COST: u64 = 64;
 
-/// The address that HDF5 has for nothing.
+/// HDF5's address for "undefined".
 const UNDEFINED: u64 = u64::MAX;
 
 /// Bytes that may still be read.
 pub(super) struct Allowance {
     left: AtomicU64,
-    /// True if the library wanted to read at no address.
+    /// True if the library tried to read at the undefined address.
     met_undefined: AtomicBool,
 }
 
 impl Allowance {
-    /// Allows `bytes` more.
+    /// Raises the limit by `bytes`.
     pub(super) fn add(&self, bytes: u64) {
         let more = |left: u64| Some(left.saturating_add(bytes));
         let _ = self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
     }
 
-    /// True if the library wanted to read where there is nothing: it takes the soft links of groups of
-    /// the old layout for objects.
+    /// True if the library tried to read at the undefined address: it takes the soft links of
+    /// groups of the old layout for objects.
     pub(super) fn has_met_undefined(&self) -> bool {
         self.met_undefined.load(Ordering::Relaxed)
     }
@@ -67,7 +67,7 @@ impl Metered {
         FormatError::Source(why.to_owned())
     }
 
-    /// Checks a read before allocating memory for it.
+    /// Checks a read against the limit before allocating memory for it.
     fn check(&self, offset: u64, len: usize) -> Result<(), FormatError> {
         if offset == UNDEFINED {
             self.allowance.met_undefined.store(true, Ordering::Relaxed);

@@ -27,7 +27,7 @@ fn is_hdf5(source: &CubeFile, head: &[u8]) -> Result<bool> {
     if head.starts_with(SIGNATURE) || head.get(512..520) == Some(SIGNATURE) {
         return Ok(true);
     }
-    // Longer user blocks are rare: four more reads of eight bytes find those up to 16 KiB.
+    // Longer user blocks are rare: four more reads of eight bytes find user blocks up to 16 KiB.
     for offset in [1024, 2048, 4096, 8192, 16384] {
         if offset + 8 <= source.len() && source.read_at("signature", offset, 8)? == SIGNATURE {
             return Ok(true);

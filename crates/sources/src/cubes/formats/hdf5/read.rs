@@ -15,8 +15,8 @@ use shardpack_format::{Dtype, Hint, Setting};
 use std::fmt;
 use std::sync::Arc;
 
-/// Most datasets and most groups that are looked at, and the deepest group. A group counts once for
-/// each path that leads to it, because hard links multiply.
+/// Most datasets, most groups and deepest group that are read. A group counts once for each path to
+/// it, because hard links multiply.
 const MAX_DATASETS: usize = 10_000;
 const MAX_GROUPS: usize = 10_000;
 const MAX_DEPTH: usize = 16;
@@ -40,7 +40,7 @@ struct Hdf5Dataset {
     big_endian: bool,
     /// Outermost axis first; for MATLAB, in MATLAB's order.
     dims: Vec<u64>,
-    /// MATLAB writes its column-major arrays with the axes reversed.
+    /// True for a MATLAB file: MATLAB writes its column-major arrays with the axes reversed.
     matlab: bool,
 }
 
@@ -52,17 +52,17 @@ fn broken(source: &CubeFile, error: impl Into<Error>) -> CubeError {
     }
 }
 
-/// The error for a file that is whole, and has something that is not read.
+/// The error for an undamaged file with an unsupported feature.
 fn refused(source: &CubeFile, feature: impl fmt::Display) -> CubeError {
     let error = source.unsupported("HDF5 file", "features that are read", feature);
     error.with_hint("write it anew with `h5repack -f NONE -l CONTI IN OUT`, or save the array as `.npy`")
 }
 
-/// The feature that an error is about, if the library does not read it.
+/// The unsupported feature in an error of the library, if any.
 fn unread(error: &Error) -> Option<String> {
     let Error::Format(error) = error else { return None };
     Some(match error {
-        // Superblocks have versions 0 to 3; another number is damage.
+        // Superblocks have versions 0 to 3; any other number is damage.
         FormatError::UnsupportedVersion(version @ ..=3) => format!("a superblock of version {version}"),
         FormatError::UnsupportedMessage(number) => format!("a message of type {number} in an object header"),
         FormatError::InvalidLayoutVersion(version @ 1..=2) => {
@@ -101,8 +101,9 @@ fn open(source: &CubeFile) -> Result<(File, Arc<Allowance>)> {
     Ok((file, allowance))
 }
 
-/// The numeric datasets of the file, in the order of its groups, without MATLAB's own bookkeeping. Of a
-/// file whose groups cannot all be listed, the first of those that the caller names by their paths.
+/// The numeric datasets of the file, in the order of its groups, without MATLAB's own bookkeeping.
+/// If not all groups of a file can be listed: the first dataset that exists among the caller's
+/// paths.
 fn list(source: &CubeFile, want: &Purpose, opened: &(File, Arc<Allowance>)) -> Result<Vec<Hdf5Dataset>> {
     let (file, allowance) = opened;
     let mut walk = GroupWalk { source, found: Vec::new(), groups: 0 };
@@ -169,7 +170,7 @@ impl GroupWalk<'_> {
     }
 }
 
-/// A dataset as a candidate; `None` if it holds no numbers.
+/// A dataset as a candidate; `None` if it is not numeric.
 fn described(name: String, dataset: &hdf5_pure::Dataset) -> Option<Hdf5Dataset> {
     let (mut dtype, big_endian) = dataset.datatype().ok().and_then(|datatype| numeric(&datatype))?;
     let mut dims = dataset.shape().ok()?;
@@ -244,7 +245,7 @@ fn choose<'d>(source: &CubeFile, want: &Purpose, datasets: &'d [Hdf5Dataset]) ->
     Ok(ChosenArray { array: dataset, layout, others: others(want, &candidates, chosen) })
 }
 
-/// The elements of a dataset of `bytes`, which is within the limits.
+/// Elements of a dataset of `bytes`, which is within the limits.
 fn elements(source: &CubeFile, opened: &(File, Arc<Allowance>), dataset: &Hdf5Dataset, bytes: u64) -> Result<Vec<u8>> {
     let (file, allowance) = opened;
     let from = file.dataset(&dataset.name).map_err(|error| broken(source, error))?;
@@ -253,8 +254,8 @@ fn elements(source: &CubeFile, opened: &(File, Arc<Allowance>), dataset: &Hdf5Da
     from.read_raw().map_err(|error| broken(source, error))
 }
 
-/// Compares the chunks of a dataset of `bytes` with its size and with the file, before allocating
-/// memory for any. Returns the bytes that they take in the file.
+/// Checks the chunks of a dataset of `bytes` against its size and the file, before allocating
+/// memory for any of them. Returns their bytes in the file.
 fn check_chunks(source: &CubeFile, from: &hdf5_pure::Dataset, dataset: &Hdf5Dataset, bytes: u64) -> Result<u64> {
     let what = || format!("chunks of the HDF5 dataset `{}`", dataset.name.escape_debug());
     let Some(shape) = from.chunk_shape().map_err(|error| broken(source, error))? else { return Ok(bytes) };
@@ -319,7 +320,7 @@ fn load_here(source: &CubeFile, want: &Purpose) -> Result<LoadedCube> {
     for beside in &datasets {
         let short = beside.name.rsplit('/').next().unwrap_or_default();
         let Some(key) = meta::per_channel_key(short) else { continue };
-        // The first mention counts, so the others need not be read.
+        // The first occurrence counts, so the others need not be read.
         if meta::is_vector(&beside.dims, channels) && channels <= MAX_VECTOR && !cube.meta.contains_key(key) {
             let mut stored = elements(source, &opened, beside, channels * beside.dtype.bytes())?;
             if beside.big_endian {

@@ -1,12 +1,12 @@
-//! A stack that the deepest type fits: the library reads nested types by recursion, without a limit
-//! of its own.
+//! A stack that is large enough for the deepest type: the library reads nested types by recursion,
+//! without a limit of its own.
 
 use crate::cubes::error::Result;
 use crate::cubes::source::CubeFile;
 use std::thread::Builder;
 
 /// A message of an object header, or the type of an attribute, has at most 2¹⁶ bytes, and each
-/// level of a type takes 8 of them: 2¹³ levels, 16 KiB for each. What is not used is only reserved.
+/// level of a type takes 8 of them: 2¹³ levels, 16 KiB for each. Unused pages are only reserved.
 const STACK_BYTES: usize = 128 << 20;
 
 /// Runs `work` on such a stack.

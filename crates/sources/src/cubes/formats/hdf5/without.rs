@@ -1,5 +1,5 @@
-//! Without the feature: tells the user what to do instead, as a command that can be pasted into a
-//! shell.
+//! Replaces HDF5 support if the feature is off: the error shows a command to convert the file,
+//! ready for a shell.
 
 use crate::cubes::cube::{CubeHeader, LoadedCube};
 use crate::cubes::error::{CubeError, Result};
@@ -8,12 +8,12 @@ use crate::cubes::source::CubeFile;
 use std::ffi::OsStr;
 use std::fmt::Write;
 
-/// Python that saves one array of `argv[1]` as `argv[2]`: the one named by `argv[3]`, else the
-/// largest. MATLAB writes its axes reversed. It contains no single quote, because of the shell. It
-/// refuses to overwrite.
+/// Python program that saves one array of `argv[1]` as `argv[2]`: the array named by `argv[3]`,
+/// else the largest. MATLAB writes its axes reversed. It contains no single quote, because of the
+/// shell. It refuses to overwrite.
 const CONVERT: &str = r#"import sys, h5py, numpy; f = h5py.File(sys.argv[1]); a = []; f.visititems(lambda name, item: a.append(item) if hasattr(item, "shape") else None); d = f[sys.argv[3]] if sys.argv[3:] else max(a, key=lambda item: item.size or 0); numpy.save(open(sys.argv[2], "xb"), d[()].T if "MATLAB_class" in d.attrs else d[()])"#;
 
-/// One word of a command line for bash, whatever bytes it contains.
+/// Quotes any bytes as one word of a bash command line.
 fn quoted(word: &OsStr) -> String {
     let plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"/._-+=:,@%".contains(byte);
     let text = word.to_str().filter(|text| !text.chars().any(char::is_control));
@@ -69,7 +69,7 @@ mod tests {
     use std::path::PathBuf;
     use std::process::Command;
 
-    /// What bash makes of the command in the hint: the arguments that `python3` gets.
+    /// Runs the command of the hint in bash, and returns the arguments of `python3`.
     fn arguments(name: &[u8], options: &CubeOptions) -> (PathBuf, Vec<Vec<u8>>) {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join(OsStr::from_bytes(name));

@@ -10,7 +10,7 @@ use std::io::{ErrorKind, Read};
 pub(super) const MATRIX: u32 = 14;
 pub(super) const COMPRESSED: u32 = 15;
 
-/// The numeric type that a type number stands for.
+/// The numeric type of a type number.
 pub(super) fn numeric(kind: u32) -> Option<Dtype> {
     Some(match kind {
         1 => Dtype::I8,
@@ -113,7 +113,7 @@ impl<R: Read> Elements<'_, R> {
         Ok(out)
     }
 
-    /// Reads the padding at the end, so that zlib compares its checksum.
+    /// Reads the padding at the end, so that zlib checks its checksum.
     pub(super) fn finish(&mut self) -> Result<()> {
         self.skip(16)
     }
@@ -160,7 +160,7 @@ fn damaged(source: &CubeFile, error: std::io::Error) -> CubeError {
     }
 }
 
-/// Appends `stored` as `target`; `None` if a value does not fit, or if MATLAB would never make this
+/// Appends `stored` as `target`; `None` if a value does not fit, or if MATLAB never makes this
 /// conversion.
 fn convert(bytes: &[u8], stored: Dtype, target: Dtype, big_endian: bool, out: &mut Vec<u8>) -> Option<()> {
     macro_rules! pair {

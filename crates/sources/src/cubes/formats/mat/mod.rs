@@ -18,7 +18,7 @@ use variable::Variable;
 /// Longest vector that is read as metadata.
 const MAX_VECTOR: u64 = 1 << 20;
 
-/// All numeric arrays of the file, and which of them to use.
+/// All numeric arrays of the file, and the choice among them.
 fn choose<'v>(source: &CubeFile, want: &Purpose, variables: &'v [Variable]) -> Result<ChosenArray<'v, Variable>> {
     let candidates: Vec<_> = variables
         .iter()
@@ -35,7 +35,7 @@ fn choose<'v>(source: &CubeFile, want: &Purpose, variables: &'v [Variable]) -> R
     Ok(ChosenArray { array: variable, layout, others: others(want, &candidates, chosen) })
 }
 
-/// How many times longer than wide a matrix is that is hardly a picture of one band.
+/// Ratio of the axes from which on a matrix is hardly a picture of one band.
 const LONG: u64 = 16;
 
 /// Shape and order of a MATLAB array. It is always column-major, and a matrix may be bands × pixels
@@ -81,7 +81,7 @@ fn load(source: &CubeFile, want: &Purpose, variables: &[Variable]) -> Result<Loa
     let [_, _, channels] = layout.shape;
     for beside in variables {
         let Some(key) = meta::per_channel_key(&beside.name) else { continue };
-        // The first mention counts, so the others need not be read.
+        // The first occurrence counts, so the others need not be read.
         let is_new = !cube.meta.contains_key(key);
         if is_new && meta::is_vector(&beside.dims, channels) && channels <= MAX_VECTOR && beside.refused().is_none() {
             let values = floats_of(beside.dtype, &beside.elements(source)?);

@@ -1,23 +1,24 @@
-//! MATLAB files of version 4: matrices one after the other, each behind a header of 20 bytes and its
-//! name. There is no signature, so every word of the first header must be one that MATLAB writes.
+//! MATLAB files of version 4: matrices one after another, each after a header of 20 bytes and its
+//! name. There is no signature, so every word of the first header must be a value that MATLAB
+//! writes.
 
 use super::variable::{ArrayPlace, Variable};
 use crate::cubes::error::Result;
 use crate::cubes::source::CubeFile;
 use shardpack_format::Dtype;
 
-/// The five words of a header: MOPT, rows, columns, whether there are imaginary parts, and length of
-/// the name with its NUL.
+/// The five words of a header: MOPT, rows, columns, flag of imaginary parts, and length of the name
+/// with its NUL.
 const HEADER: u64 = 20;
 const HEADER_LEN: usize = 20;
 
-/// Longest name that is taken for one; MATLAB 4 has at most 19 characters, and others write more.
+/// Longest accepted name; MATLAB 4 has at most 19 characters, and other programs write more.
 const MAX_NAME: u64 = 256;
 
-/// Most matrices that are looked at.
+/// Most matrices that are read.
 const MAX_MATRICES: usize = 10_000;
 
-/// The meanings of the thousands, tens and ones of MOPT.
+/// A parsed header: the thousands, tens and ones of MOPT, and the other words.
 struct Header {
     big_endian: bool,
     /// Type of the elements as stored.
@@ -35,7 +36,7 @@ enum Form {
     Sparse,
 }
 
-/// True if a file of `len` bytes that begins with `head` is one of version 4.
+/// True if a file of `len` bytes with the first bytes `head` is of version 4.
 pub(super) fn is_v4(head: &[u8], len: u64) -> bool {
     let Some(header) = Header::parse(head) else { return false };
     let name = usize::try_from(header.name_bytes).ok().and_then(|bytes| head.get(HEADER_LEN..)?.get(..bytes));
@@ -47,7 +48,7 @@ pub(super) fn is_v4(head: &[u8], len: u64) -> bool {
 /// ASCII letters, digits and `_`, then NUL.
 fn name_of(bytes: &[u8]) -> Option<&str> {
     let (&0, name) = bytes.split_last()? else { return None };
-    // Some writers pad with more of them.
+    // Some writers pad with several NULs.
     let name = std::str::from_utf8(name).ok()?.trim_end_matches('\0');
     let usual = |c: char| c.is_ascii_alphanumeric() || c == '_';
     (name.starts_with(|c: char| c.is_ascii_alphabetic()) && name.chars().all(usual)).then_some(name)
@@ -57,7 +58,7 @@ impl Header {
     fn parse(head: &[u8]) -> Option<Self> {
         let (words, _) = head.first_chunk::<HEADER_LEN>()?.as_chunks::<4>();
         let &[mopt, rows, columns, imaginary, name] = words else { return None };
-        // The word says in which order its bytes are: 0 in the thousands for little-endian, 1 for big.
+        // The first word shows its byte order: 0 in the thousands for little-endian, 1 for big.
         let (decode, mopt, big_endian): (fn([u8; 4]) -> u32, _, _) =
             match (u32::from_le_bytes(mopt), u32::from_be_bytes(mopt)) {
                 (little @ ..=999, _) => (u32::from_le_bytes, little, false),
@@ -94,7 +95,7 @@ impl Header {
         self.dtype.bytes().checked_mul(self.rows)?.checked_mul(self.columns)
     }
 
-    /// Where the matrix ends whose header is at `offset`.
+    /// End of the matrix whose header is at `offset`.
     fn end(&self, offset: u64) -> Option<u64> {
         let parts = self.element_bytes()?.checked_mul(1 + u64::from(self.complex))?;
         offset.checked_add(HEADER + self.name_bytes)?.checked_add(parts)

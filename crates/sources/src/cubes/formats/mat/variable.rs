@@ -1,4 +1,4 @@
-//! Variables: of version 5 the `miMATRIX` elements of the file, found without reading their values.
+//! Variables: in version 5 the `miMATRIX` elements of the file, found without reading their values.
 
 use super::element::{COMPRESSED, Elements, MATRIX};
 use crate::cubes::error::Result;
@@ -9,14 +9,14 @@ use flate2::read::ZlibDecoder;
 use shardpack_format::Dtype;
 use std::io::{BufReader, Read};
 
-/// Where the elements begin: after 116 bytes of text, 8 of subsystem offset, version and byte order
-/// mark.
+/// Offset of the first element: after 116 bytes of text, 8 of subsystem offset, version and byte
+/// order mark.
 const HEADER: u64 = 128;
 
-/// Most elements that are looked at.
+/// Most elements that are read.
 const MAX_ELEMENTS: usize = 10_000;
 
-/// Longest name that is read; MATLAB's are at most 63 bytes.
+/// Longest name that is read; MATLAB's names have at most 63 bytes.
 const MAX_NAME: u64 = 4096;
 
 /// Most bytes of dimensions: 32 axes.
@@ -33,12 +33,12 @@ pub(super) struct Variable {
     pub(super) big_endian: bool,
 }
 
-/// Where an array is in the file.
+/// Location of an array in the file.
 #[derive(Clone, Copy)]
 pub(super) enum ArrayPlace {
     /// In an element of version 5.
     Element(Element),
-    /// In version 4, as its bare elements.
+    /// In version 4, as plain elements.
     Bare { offset: u64, bytes: u64 },
 }
 
@@ -62,7 +62,7 @@ impl Element {
 }
 
 impl Variable {
-    /// Why this array cannot be a cube.
+    /// Reason why this array cannot be a cube.
     pub(super) fn refused(&self) -> Option<&'static str> {
         if self.sparse {
             Some("a sparse matrix")
@@ -73,7 +73,7 @@ impl Variable {
         }
     }
 
-    /// The type in MATLAB's words, if it is not one of ours.
+    /// MATLAB's name of the type, if it is not one of ours.
     pub(super) fn describe(&self) -> String {
         self.refused().map_or_else(|| self.dtype.to_string(), |why| format!("({why})"))
     }

@@ -1,12 +1,13 @@
-//! Limits of a whole file. Directories, tables and chunks may overlap, so a few bytes can
-//! ask for any amount of work. Each of these sums is therefore bounded by the file or by the cube.
+//! Limits for a whole file. Directories, tables and chunks may overlap, so a few bytes can cause
+//! any amount of work. Each of these sums is therefore bounded by the file or by the cube.
 
 use crate::cubes::error::Result;
 use crate::cubes::source::CubeFile;
 use std::cell::Cell;
 
-/// Directories, values of tags and the numbers made of them: so many times the file, or the first
-/// of these if it is more, and never above the second. A value is read two or three times.
+/// Limit for directories, values of tags and the numbers made of them: this many times the file,
+/// but at least the first of these constants, and at most the second. A value is read two or three
+/// times.
 const TABLE_TIMES: u64 = 8;
 const SMALL_TABLES: u64 = 1 << 20;
 const MAX_TABLES: u64 = 256 << 20;
@@ -19,11 +20,10 @@ const PACKED_TIMES: u64 = 16;
 /// picture.
 const DECODED_TIMES: u64 = 16;
 
-/// Either sum may always reach this much: 224 bands of 32 × 32 float32 in tiles of 512 × 512 need
-/// it.
+/// Either sum may always be this large: 224 bands of 32 × 32 float32 in tiles of 512 × 512 need it.
 const SMALL_CHUNKS: u64 = 256 << 20;
 
-/// Bytes that directories and values may still take.
+/// Remaining bytes for directories and values.
 #[derive(Debug)]
 pub(super) struct Budget {
     left: Cell<u64>,
@@ -36,7 +36,7 @@ impl Budget {
         Self { left: Cell::new(all), all }
     }
 
-    /// Takes `bytes` away, before memory is taken for them.
+    /// Subtracts `bytes`, before memory is allocated for them.
     pub(super) fn take(&self, source: &CubeFile, bytes: u64) -> Result<()> {
         source.check_cancel()?;
         let left = self.left.get().checked_sub(bytes).ok_or_else(|| {
@@ -62,7 +62,7 @@ impl Chunks {
         self.decoded = self.decoded.saturating_add(decoded);
     }
 
-    /// Compares the sums with the file, and with the cube of `bytes`.
+    /// Checks the sums against the file, and against the cube of `bytes`.
     pub(super) fn check(&self, source: &CubeFile, bytes: u64) -> Result<()> {
         let check = |what: &str, found: u64, times: u64, of: u64| {
             let most = of.saturating_mul(times).max(SMALL_CHUNKS);

@@ -4,7 +4,7 @@ use crate::cubes::error::Result;
 use crate::cubes::source::{CubeFile, PIECE_BYTES};
 use shardpack_jpeg::{TiffCoding, Unpacker};
 
-/// A compression that is read.
+/// A supported compression.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Compression {
     None,
@@ -12,7 +12,7 @@ pub(super) enum Compression {
 }
 
 impl Compression {
-    /// Decoded bytes for one stored byte, at most.
+    /// Most decoded bytes per stored byte.
     pub(super) const fn max_ratio(self) -> u64 {
         match self {
             Self::None => 1,
@@ -45,7 +45,7 @@ impl Compression {
     }
 }
 
-/// Where the bytes of a strip or tile are in the file.
+/// Byte range of a strip or tile in the file.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ChunkRange {
     pub(super) offset: u64,
@@ -83,7 +83,7 @@ pub(super) fn decode(
         )
     };
     let mut unpacker = Unpacker::new(coding, packed, bytes).map_err(bad)?;
-    // A strip may hold the whole picture: the flag of the run is asked between its pieces.
+    // A strip may hold the whole picture: the flag of the run is checked between its pieces.
     for piece in out.chunks_mut(PIECE_BYTES) {
         source.check_cancel()?;
         unpacker.fill(piece).map_err(bad)?;
@@ -98,7 +98,7 @@ mod tests {
 
     #[test]
     fn control_bytes_that_stand_for_nothing() {
-        // In a process of its own. It takes a second or two; with a text for each byte, a minute.
+        // In a separate process. It takes a second or two; with a text for each byte, a minute.
         let path = concat!(module_path!(), "::control_bytes_that_stand_for_nothing");
         bounded::within(path, 1 << 20, 20, || {
             let mut packed = vec![128; 100 << 20];

@@ -46,8 +46,8 @@ pub(super) fn read(file: &TiffSource<'_>, ifd: &Ifd<'_>, channels: u64) -> Resul
 /// Most values of per-band items: each band of a cube of 1,000 may have 1,000 values.
 const MAX_BAND_VALUES: u64 = 1 << 20;
 
-/// The items of `<GDALMetadata>`: those of the whole file under their names, those of bands as
-/// lists with one value per band (`null` for a band without one).
+/// Items of `<GDALMetadata>`: items of the whole file under their names, items of bands as lists
+/// with one value per band (`null` for a band without a value).
 fn gdal(xml: &str, channels: u64, out: &mut Map<String, Value>) {
     let mut bands: Map<String, Value> = Map::new();
     for item in items(xml) {
@@ -110,12 +110,12 @@ fn gdal(xml: &str, channels: u64, out: &mut Map<String, Value>) {
 
 struct Item {
     name: String,
-    /// Its band, counted from 0, or a text that is no number.
+    /// Band, counted from 0, or the error of an invalid number.
     band: Option<Result<u64, ParseIntError>>,
     value: String,
 }
 
-/// `<Item name="…" sample="…">value</Item>`, as GDAL writes it; anything else is skipped.
+/// Parses `<Item name="…" sample="…">value</Item>`, as GDAL writes it; anything else is skipped.
 fn items(xml: &str) -> impl Iterator<Item = Item> {
     xml.split("<Item").skip(1).filter_map(|item| {
         let (attributes, rest) = item.split_once('>')?;

@@ -1,4 +1,4 @@
-//! The chain of image file directories (IFD) of a file of cubes, and what they may take.
+//! The chain of image file directories (IFD) of a cube's file, and its limits.
 
 use super::budget::Budget;
 use crate::cubes::error::{CubeError, Result};
@@ -6,13 +6,13 @@ use crate::cubes::source::CubeFile;
 use shardpack_base::tiff::{TiffDirectory, TiffFile, TiffValues};
 use std::borrow::Cow;
 
-/// Most pages that are followed.
+/// Most pages that are read.
 const MAX_PAGES: usize = 65_536;
 
 /// Longest value of one tag: a table of 2 million chunks.
 const MAX_VALUE: u64 = 16 << 20;
 
-/// Longest text or list of metadata: in JSON it takes tens of times as much.
+/// Longest text or list of metadata: its JSON takes tens of times as much memory.
 const MAX_META: u64 = 1 << 20;
 
 /// One directory.
@@ -52,14 +52,14 @@ impl<'a> TiffSource<'a> {
     /// The integers of a tag; `None` if it is absent.
     pub(super) fn integers(&self, ifd: &Ifd<'_>, tag: u16) -> Result<Option<Vec<u64>>> {
         let Some(values) = ifd.integers(tag)? else { return Ok(None) };
-        // Each of them becomes 8 bytes, also where it is stored in one.
+        // Each value becomes 8 bytes, even if it is stored in one.
         self.budget.take(self.source, (values.len() as u64).saturating_mul(8))?;
         Ok(Some((0..values.len()).filter_map(|at| values.integer(at)).collect()))
     }
 }
 
 impl TiffFile for TiffSource<'_> {
-    /// The classic format cannot count further.
+    /// The classic format cannot have more entries.
     const MAX_ENTRIES: u64 = 65_535;
 
     type Error = CubeError;
@@ -92,7 +92,7 @@ impl TiffFile for TiffSource<'_> {
     }
 }
 
-/// An integer that every TIFF has.
+/// An integer that every TIFF must have.
 pub(super) fn required(source: &CubeFile, ifd: &Ifd<'_>, tag: u16, name: &str) -> Result<u64> {
     ifd.integer(tag)?.ok_or_else(|| source.format("TIFF directory", format_args!("the tag {name} ({tag})"), "none"))
 }
@@ -102,7 +102,7 @@ pub(super) fn text(ifd: &Ifd<'_>, tag: u16) -> Result<Option<String>> {
     Ok(ifd.values(tag)?.as_ref().and_then(TiffValues::text))
 }
 
-/// True if a tag describes the picture, and not where its bytes are.
+/// True if a tag describes the picture, and not the place of its bytes.
 const fn is_meta(tag: u16) -> bool {
     matches!(tag, 270 | 306 | 33550 | 33922 | 34264 | 34735..=34737 | 42112 | 42113)
 }

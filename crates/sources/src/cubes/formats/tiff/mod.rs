@@ -1,6 +1,6 @@
 //! TIFF, BigTIFF and GeoTIFF, as cubes of numbers.
 //!
-//! Our own reader, because image libraries are made for pictures: they stop at a few bands, at
+//! Our own reader, because image libraries are made for pictures: they fail at many bands, at
 //! planar data, or at float predictors.
 
 mod budget;
@@ -39,7 +39,7 @@ impl TiffCube {
         let mut pages: Vec<Page> = Vec::new();
         for (number, ifd) in full.iter().enumerate() {
             let page = Page::read(source, file, ifd, full.len(), max_bytes)?;
-            // Compared at once, so that no tables are read for pages that make no cube.
+            // Compared at once, so that no tables are read for pages that do not form a cube.
             if let Some(first) = pages.first()
                 && (page.shape() != first.shape()
                     || page.dtype != first.dtype

@@ -1,4 +1,4 @@
-//! One page: what its tags say about the elements, and how strips and tiles become planes.
+//! One page: its elements according to the tags, and the way from strips and tiles to planes.
 
 use super::budget::Chunks;
 use super::chunk::{self, ChunkRange, Compression};
@@ -22,13 +22,13 @@ pub(super) struct Page {
     pub(super) dtype: Dtype,
     /// True if each band is stored separately.
     pub(super) planar: bool,
-    /// One bit per element, packed: bilevel masks.
+    /// True for one bit per element, packed: bilevel masks.
     bilevel: bool,
     file_big_endian: bool,
     compression: Compression,
     predictor: Predictor,
-    /// Strips are tiles of the picture's width. They are cut off at the picture's end; tiles are
-    /// not.
+    /// True for tiles, which extend past the edge of the picture. A strip is a tile of the
+    /// picture's width, and is cut off at the picture's end.
     tiled: bool,
     tile_width: u64,
     tile_height: u64,
@@ -92,7 +92,7 @@ impl Page {
         CubeLayout { dtype, big_endian: false, shape: [height, width, channels], order: AxisOrder::Bip }
             .bytes(source, max_bytes)?;
         let of_tiles = if tiled { (file.integers(ifd, 324)?, file.integers(ifd, 325)?) } else { (None, None) };
-        // Old writers give those of tiles under the names of strips.
+        // Old writers store the offsets of tiles in the tags of strips.
         let (offsets, counts) = match of_tiles {
             (Some(offsets), counts) => (offsets, counts),
             _ => (file.integers(ifd, 273)?.unwrap_or_default(), file.integers(ifd, 279)?),
@@ -145,8 +145,8 @@ impl Page {
         }
     }
 
-    /// Adds every strip and tile to the sums of the file. A chunk that cannot come out of its bytes
-    /// is refused here, before any memory is allocated for it.
+    /// Adds every strip and tile to the sums of the file. Refuses a chunk that cannot decompress to
+    /// its size, before any memory is allocated for it.
     pub(super) fn add_chunks(&self, source: &CubeFile, chunks: &mut Chunks) -> Result<()> {
         let planes = if self.planar { self.bands } else { 1 };
         let (across, down) = (self.across(), self.down());
@@ -158,7 +158,8 @@ impl Page {
                 } else {
                     self.tile_height.min(self.height - row * self.tile_height)
                 };
-                // `check_chunks` compared these products with the picture's, or with a limit.
+                // `check_chunks` has compared these products with the size of the picture or with a
+                // limit.
                 let needed = self.stored_row() * rows;
                 for _ in 0..across {
                     let ChunkRange { offset, count } = self.range(source, number, needed)?;
@@ -249,7 +250,7 @@ impl Page {
                     self.decode(source, number, &mut tile, stored_row, &mut packed)?;
                     let left = column * tile_width * pixel;
                     for (to, from) in part.chunks_exact_mut(width * pixel).zip(tile.chunks_exact(stored_row)) {
-                        // Tiles that begin behind the end of a row are not counted by `across`.
+                        // `across` does not count tiles that begin after the end of a row.
                         let to = to.get_mut(left..).unwrap_or_default();
                         if self.bilevel {
                             let bits = from.iter().flat_map(|byte| (0..8).rev().map(move |bit| byte >> bit & 1));
@@ -279,7 +280,7 @@ impl Page {
     }
 }
 
-/// A length that was checked against memory that exists.
+/// Converts a length that was checked against existing memory.
 fn size(length: u64) -> usize {
     to_usize(length)
 }

@@ -1,5 +1,5 @@
-//! Predictors: 2 stores differences between neighbouring elements, 3 (floats) those between bytes
-//! of equal significance.
+//! Predictors: 2 stores differences between neighbouring elements, 3 (floats) differences between
+//! bytes of equal significance.
 
 use super::chunk::Compression;
 use crate::cubes::error::Result;
@@ -30,7 +30,7 @@ impl Predictor {
                 ));
             }
         };
-        // libtiff ignores the tag here and others obey it, so the file is ambiguous.
+        // libtiff ignores the tag here and other readers obey it, so the file is ambiguous.
         if matches!(compression, Compression::None | Compression::Coded(TiffCoding::PackBits)) {
             return Err(source.format("TIFF predictor", "1 without LZW, deflate or zstd", code));
         }
@@ -86,7 +86,7 @@ fn sum<const N: usize>(row: &mut [u8], bands: usize, add: impl Fn([u8; N], [u8; 
     }
 }
 
-/// Planes of bytes, most significant first, to little-endian elements.
+/// Converts planes of bytes, most significant first, to little-endian elements.
 fn interleave<const N: usize>(planes: &[u8], row: &mut [u8]) {
     let elements = row.as_chunks_mut::<N>().0;
     for (plane, byte) in planes.chunks_exact(elements.len().max(1)).zip((0..N).rev()) {
