@@ -1,9 +1,9 @@
 //! One packer at a time: lock files in the output folder.
 //!
 //! A run that writes the whole dataset, and `merge`, hold `.shardpack-lock` exclusively. Runs that
-//! write parts share it, and part i of n holds `.shardpack-lock-0000i-of-0000n` exclusively, i from
-//! 1. The operating system releases a lock when its holder dies, so an old lock file blocks no
-//! later run. Where the file system has no locks, the name of the file is the lock
+//! write parts share it, and part i of n, counted from 1, holds `.shardpack-lock-0000i-of-0000n`
+//! exclusively. The operating system releases a lock when its holder dies, so an old lock file
+//! blocks no later run. Where the file system has no locks, the name of the file is the lock
 //! ([`FileLock::is_by_name`]). A store also has claims.
 
 use crate::error::{Error, Result};
