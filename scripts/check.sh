@@ -71,8 +71,8 @@ step() {
     printf '    (whole log: %s)\n' "$log"
   else
     # What the test runners say they ran, so that a step that ran nothing is seen.
-    grep -E '^(test result:|Ran [0-9]+ tests|[0-9]+ passed)' "$log" | awk '{ n[$0]++ } END { for (l in n) print l }' |
-      awk '/^test result:/ { p += $4; f += $6; i += $8; next } { print "    " $0 } END { if (p + f + i) printf "    %d passed, %d failed, %d ignored\n", p, f, i }'
+    grep -E '^(test result:|Ran [0-9]+ tests|[0-9]+ passed)' "$log" |
+      awk '/^test result:/ { p += $4; f += $6; i += $8; next } !seen[$0]++ { print "    " $0 } END { if (p + f + i) printf "    %d passed, %d failed, %d ignored\n", p, f, i }'
   fi
   # Tests that did not run, and why. Rust's say it themselves, a line each: `skipped: …`.
   skipped=$(sed -nE "s/^skipped: (.*)/1 × \1/p; s/^SKIPPED \[([0-9]+)\] [^:]*:([0-9]+: )?/\1 × /p; s/.* \.\.\. skipped ['\"](.*)['\"]$/1 × \1/p" "$log" |
