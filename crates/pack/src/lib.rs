@@ -20,6 +20,7 @@ mod lock;
 pub mod npy;
 pub mod options;
 pub mod pack;
+mod pool;
 pub mod report;
 pub mod salvage;
 

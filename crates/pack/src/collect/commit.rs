@@ -2,9 +2,9 @@
 
 use super::layout::ProgramLayout;
 use super::spool::{Span, Spool};
-use crate::encode::{PictureNote, Tally, copy_record};
+use crate::encode::{PictureNote, RecordNumber, Tally, copy_record};
 use shardpack_format::{ErrorKind, Explain, Hint, Limits, Record, Schema, SystemError};
-use shardpack_writer::{Encoded, EncodedSample, SampleSource};
+use shardpack_writer::{Encoded, SampleSource};
 use std::borrow::Cow;
 use std::sync::Arc;
 
@@ -101,8 +101,7 @@ impl SampleSource for SpooledSamples<'_> {
             record.fields.remove(dropped);
         }
         let tally = self.tally(entry, record.scalars);
-        let scalars = record.scalars.to_vec();
-        let (record, frame) = copy_record(&record, self.schema, shard_number, sample, buffer)?;
-        Ok(Encoded::Record(EncodedSample { record, frame, scalars, source_bytes: entry.source_bytes, tally }))
+        let copy = copy_record(&record, self.schema, RecordNumber { shard: shard_number, sample }, buffer)?;
+        Ok(Encoded::Record(copy.into_sample(entry.source_bytes, tally)))
     }
 }

@@ -201,6 +201,7 @@ impl ArrayChoice {
         lock(&self.0).chosen.as_ref().map(|chosen| (chosen.asked, chosen.trial.clone()))
     }
 }
+
 /// Returns the options for an array. With `auto`, cubes may become float16. Arrays of one or two axes are often boxes,
 /// embeddings or depths, whose digits matter: they stay lossless unless the options request otherwise.
 fn asked(array: &Array, options: &ArrayOptions) -> ArrayOptions {

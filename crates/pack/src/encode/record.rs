@@ -1,7 +1,11 @@
 //! One record, assembled from the values of a sample.
 
+use super::tally::Tally;
 use shardpack_array::{EncodedArray, encode_bytes};
-use shardpack_format::{Codec, Field, Frame, Record, RecordBuilder, Result, Schema, StoredField, bug, to_usize};
+use shardpack_format::{
+    Codec, Field, FieldValue, Frame, Record, RecordBuilder, Result, Schema, StoredField, bug, to_usize,
+};
+use shardpack_writer::EncodedSample;
 use std::borrow::Cow;
 use std::ops::Range;
 
@@ -101,6 +105,14 @@ pub(crate) struct FinishedRecord {
     pub(crate) scalars: Vec<u8>,
 }
 
+impl FinishedRecord {
+    /// Returns the record as a sample for the writer.
+    pub(crate) fn into_sample(self, source_bytes: u64, tally: Tally) -> EncodedSample<Tally> {
+        let Self { record, frame, scalars } = self;
+        EncodedSample { record, frame, scalars, source_bytes, tally }
+    }
+}
+
 impl<'a> RecordDraft<'a> {
     /// Creates a record of this schema without values. `buffer` is empty or reused.
     pub(crate) fn new(schema: &'a Schema, buffer: Vec<u8>) -> Self {
@@ -184,27 +196,19 @@ impl<'a> RecordDraft<'a> {
 }
 
 /// Copies `record` under another number. No byte of its values changes.
-pub(crate) fn copy_record(
-    record: &Record<'_>,
-    schema: &Schema,
-    shard: u32,
-    sample: u64,
+pub(crate) fn copy_record<'a>(
+    record: &Record<'a>,
+    schema: &'a Schema,
+    number: RecordNumber,
     buffer: Vec<u8>,
-) -> Result<(Vec<u8>, Frame)> {
-    let mut draft = RecordDraft::new(schema, buffer);
-    draft.scalars = record.scalars.to_vec();
-    draft.values = record
-        .fields
-        .iter()
-        .map(|value| {
-            value.as_ref().map(|value| StoredValue {
-                codec: value.codec,
-                decoded_bytes: value.decoded_bytes,
-                descriptor: value.descriptor.into(),
-                payload: value.bytes.into(),
-            })
-        })
-        .collect();
-    let FinishedRecord { record, frame, .. } = draft.finish(RecordNumber { shard, sample }, record.key)?;
-    Ok((record, frame))
+) -> Result<FinishedRecord> {
+    let copy = |value: &FieldValue<'a>| StoredValue {
+        codec: value.codec,
+        decoded_bytes: value.decoded_bytes,
+        descriptor: value.descriptor.into(),
+        payload: value.bytes.into(),
+    };
+    let values = record.fields.iter().map(|value| value.as_ref().map(copy)).collect();
+    let draft = RecordDraft { schema, values, scalars: record.scalars.to_vec(), buffer, first_at: None };
+    draft.finish(number, record.key)
 }

@@ -4,6 +4,7 @@ use super::add_options::AddOptions;
 use super::held::{self, FreshSamples};
 use super::{fit, open, recipe};
 use crate::pack::{Destination, Hooks, NextGeneration, PackOptions, PackReport, pack_into, refuse_overlap};
+use crate::pool::on_pool;
 use serde_json::{Value, json};
 use shardpack_sources::{Files, SourceKind};
 use shardpack_writer::{Growth, Report};
@@ -54,9 +55,7 @@ pub fn add(dataset: &Path, src: &Path, given: &AddOptions, hooks: &Hooks<'_>) ->
     let opened = open(dataset, &given.limits)?;
     let base = growth.manifest();
     let (options, fields) = recipe::read(dataset, base, given)?;
-    let pool = rayon::ThreadPoolBuilder::new().num_threads(options.threads).build()?;
-    let mut listing = pool.install(|| shardpack_sources::enumerate(src, &options.source))?;
-    drop(pool);
+    let mut listing = on_pool(options.threads, || shardpack_sources::enumerate(src, &options.source))??;
     let new_classes = fit::classes(&mut listing, base.classes.as_deref())?;
     fit::refuse_more(&listing, &base.schema, &options)?;
     let own = fields.declare(&listing, &options.pictures);

@@ -2,13 +2,13 @@
 
 use super::{all_held, before, empty_classes, open, some};
 use crate::bail;
-use crate::encode::{Tally, copy_record, tally_of};
+use crate::encode::{RecordNumber, Tally, copy_record, tally_of};
 use crate::pack::default_memory;
 use serde_json::{Value, json};
 use shardpack_format::{Hinted, Limits, Metadata, Schema, bug};
 use shardpack_reader::{Dataset, Shard};
 use shardpack_writer::{
-    Compacted, Encoded, EncodedSample, Growth, KeptSample, Next, Plan, Progress, SampleSource, Tally as _, WriteOptions,
+    Compacted, Encoded, Growth, KeptSample, Next, Plan, Progress, SampleSource, Tally as _, WriteOptions,
 };
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -274,8 +274,7 @@ impl SampleSource for Rest {
         let mut bytes = Vec::new();
         let record = shard.record(*record, &mut bytes)?;
         let tally = Tally::of_record(&self.schema, record.key, record.scalars);
-        let (scalars, source_bytes) = (record.scalars.to_vec(), record.frame.record_bytes);
-        let (record, frame) = copy_record(&record, &self.schema, shard_number, sample, buffer)?;
-        Ok(Encoded::Record(EncodedSample { record, frame, scalars, source_bytes, tally }))
+        let copy = copy_record(&record, &self.schema, RecordNumber { shard: shard_number, sample }, buffer)?;
+        Ok(Encoded::Record(copy.into_sample(record.frame.record_bytes, tally)))
     }
 }

@@ -6,7 +6,7 @@ use super::options::PackOptions;
 use super::pictures::Pictures;
 use super::tables::{self, TablePlaces};
 use super::workspace::{SampleFigures, Workspace};
-use crate::encode::{FinishedRecord, OddPicture, RecordDraft, RecordNumber, SampleError, Tally};
+use crate::encode::{OddPicture, RecordDraft, RecordNumber, SampleError, Tally};
 use crate::lock::lock;
 use shardpack_array::ArraySettings;
 use shardpack_format::{Explain as _, FOOTER_BYTES, HEADER_BYTES, Hint, IndexBuilder, Metadata, Note, Schema};
@@ -166,9 +166,9 @@ impl<'a> FolderSource<'a> {
             FolderSamples::Pictures(pictures) => pictures.put(workspace, number.sample, entry, &mut draft)?,
             FolderSamples::Cubes(cubes) => cubes.put(workspace, entry, &mut draft)?,
         };
-        let FinishedRecord { record, frame, scalars } = draft.finish(number, &entry.key)?;
+        let record = draft.finish(number, &entry.key)?;
         lock(&self.odd).extend(oddity.map(|what| OddPicture { key: entry.key.clone(), what }));
-        Ok(EncodedSample { record, frame, scalars, source_bytes: entry.source_bytes(), tally })
+        Ok(record.into_sample(entry.source_bytes(), tally))
     }
 
     /// Leaves a sample out, if the options allow that and the sample itself is at fault.

@@ -3,6 +3,7 @@
 use super::folder::FolderSource;
 use super::options::PackOptions;
 use super::overlap::refuse_overlap;
+use crate::pool::on_pool;
 use rayon::prelude::*;
 use serde_json::{Value, json};
 use shardpack_reader::peak_rss_bytes;
@@ -138,8 +139,7 @@ impl Forecast {
 pub fn forecast(src: &Path, out: &Path, options: &PackOptions, parts: u32) -> crate::Result<Forecast> {
     refuse_overlap(src, out, &options.source.files)?;
     options.arrays.check()?;
-    let pool = rayon::ThreadPoolBuilder::new().num_threads(options.threads).build()?;
-    pool.install(|| {
+    on_pool(options.threads, || {
         let started = Instant::now();
         let anew = shardpack_sources::SourceOptions { listing: None, ..options.source.clone() };
         let listing = shardpack_sources::enumerate(src, &anew)?;
@@ -151,7 +151,7 @@ pub fn forecast(src: &Path, out: &Path, options: &PackOptions, parts: u32) -> cr
         let plan = source.plan(source.metadata()?)?;
         let forecast = of_plan(&plan, &source, options, parts)?;
         Ok(Forecast { listing_seconds, ..forecast })
-    })
+    })?
 }
 
 fn of_plan(plan: &Plan, source: &FolderSource<'_>, options: &PackOptions, parts: u32) -> crate::Result<Forecast> {

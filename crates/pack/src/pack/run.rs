@@ -7,6 +7,7 @@ use super::options::PackOptions;
 use super::overlap::refuse_overlap;
 use super::report::{PackReport, idle_parts, tiny_shards};
 use crate::bail;
+use crate::pool::on_pool;
 use shardpack_array::Trial;
 use shardpack_format::{Hint, Hinted, Voice};
 use shardpack_sources::{Listing, SourceKind};
@@ -60,9 +61,7 @@ pub fn pack(src: &Path, out: impl Into<Output>, options: &PackOptions, hooks: &H
     refuse_overlap(src, out.path(), &options.source.files)?;
     refuse_overlap(src, out.folder(), &options.source.files)?;
     options.arrays.check()?;
-    let pool = rayon::ThreadPoolBuilder::new().num_threads(options.threads).build()?;
-    let listing = pool.install(|| shardpack_sources::enumerate(src, &options.source))?;
-    drop(pool);
+    let listing = on_pool(options.threads, || shardpack_sources::enumerate(src, &options.source))??;
     pack_listing(&listing, &out, options, hooks)
 }
 
@@ -73,9 +72,7 @@ pub(crate) fn pack_listing(
     options: &PackOptions,
     hooks: &Hooks<'_>,
 ) -> crate::Result<PackReport> {
-    let pool = rayon::ThreadPoolBuilder::new().num_threads(options.threads).build()?;
-    let fields = pool.install(|| FolderFields::of(listing, options))?;
-    drop(pool);
+    let fields = on_pool(options.threads, || FolderFields::of(listing, options))??;
     pack_into(&Destination::New { out, split: None }, listing, fields, options, hooks)
 }
 
@@ -96,9 +93,7 @@ pub(crate) fn pack_into(
     hooks: &Hooks<'_>,
 ) -> crate::Result<PackReport> {
     // The pool inspects files; the writer has its own threads.
-    let pool = rayon::ThreadPoolBuilder::new().num_threads(options.threads).build()?;
-    let source = pool.install(|| FolderSource::new(listing, options, fields))?;
-    drop(pool);
+    let source = on_pool(options.threads, || FolderSource::new(listing, options, fields))??;
     let (plan, split, tried) = match destination {
         Destination::New { split, .. } => (source.plan(source.metadata()?)?, *split, source.fields().trials.as_slice()),
         Destination::Behind(next) => (next.plan(source.plan(next.metadata(&source)?)?)?, None, [].as_slice()),

@@ -5,6 +5,7 @@ use super::options::PackOptions;
 use super::overlap::refuse_overlap;
 use super::report::PackReport;
 use super::run::{Destination, Hooks, pack_into};
+use crate::pool::on_pool;
 use crate::{Context, bail};
 use serde_json::{Map, Value, json};
 use shardpack_format::{Hinted, MANIFEST_NAME, Note};
@@ -66,13 +67,11 @@ pub fn pack_splits(
             format!("output: expected a folder for the datasets of the splits, found a dataset: `{}`", out.display());
         bail!(Hinted::new(text, "choose another folder"));
     }
-    let pool = rayon::ThreadPoolBuilder::new().num_threads(options.threads).build()?;
-    let (found, fields) = pool.install(|| {
+    let (found, fields) = on_pool(options.threads, || {
         let found = splits::enumerate(src, &options.source)?;
         let fields = FolderFields::of(&found.whole, options)?;
         crate::Result::<_>::Ok((found, fields))
-    })?;
-    drop(pool);
+    })??;
     let pack = |split: splits::Split| {
         let out = Output::from(&out.join(&split.name));
         let destination = Destination::New { out: &out, split: Some(&split.name) };

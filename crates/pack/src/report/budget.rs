@@ -1,5 +1,6 @@
 //! The memory budget of samples in flight.
 
+use crate::lock::lock;
 use std::sync::{Condvar, Mutex, PoisonError};
 
 /// Bytes that threads share. A sample larger than the whole budget waits until it is alone.
@@ -23,7 +24,7 @@ impl Budget {
     /// Waits until `bytes` are free.
     pub(super) fn take(&self, bytes: u64) -> Taken<'_> {
         let bytes = bytes.min(self.most);
-        let taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
+        let taken = lock(&self.taken);
         let mut taken = self
             .freed
             .wait_while(taken, |taken| taken.saturating_add(bytes) > self.most)
@@ -35,7 +36,7 @@ impl Budget {
 
 impl Drop for Taken<'_> {
     fn drop(&mut self) {
-        *self.budget.taken.lock().unwrap_or_else(PoisonError::into_inner) -= self.bytes;
+        *lock(&self.budget.taken) -= self.bytes;
         self.budget.freed.notify_all();
     }
 }

@@ -7,6 +7,7 @@ use super::maker::Maker;
 use super::options::{CandidateRecipe, Hooks, ReportOptions};
 use super::pictures::PictureScorer;
 use super::sampled::{CandidateResult, MeasuredRecord, RecordScores, Sampled, first_line};
+use crate::lock::lock;
 use crate::pack::{Tally, default_memory};
 use shardpack_sources::{Listing, SourceKind};
 use shardpack_writer::EncodedSample;
@@ -97,7 +98,7 @@ impl<'a> Measurement<'a> {
                             Err(error) => Some(Sampled::unreadable(position, &error.to_string())),
                         };
                         if let Some(sampled) = sampled {
-                            results.lock().unwrap_or_else(PoisonError::into_inner).push((at, sampled));
+                            lock(&results).push((at, sampled));
                         }
                     }
                 });

@@ -31,6 +31,7 @@ pub use options::{CandidateRecipe, DecodingDevice, Hooks, MetricCommand, ReportO
 
 use crate::bail;
 use crate::pack::FolderSource;
+use crate::pool::on_pool;
 use draw::Draw;
 use maker::{DatasetRecords, Maker};
 use measure::Measurement;
@@ -57,8 +58,7 @@ pub struct ListedSource {
 pub fn open(src: &Path, options: &SourceOptions, threads: usize) -> crate::Result<ListedSource> {
     let start = Instant::now();
     let options = SourceOptions { on_bad_input: OnBadInput::Skip, ..options.clone() };
-    let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build()?;
-    let listing = pool.install(|| shardpack_sources::enumerate(src, &options))?;
+    let listing = on_pool(threads, || shardpack_sources::enumerate(src, &options))??;
     Ok(ListedSource { listing, path: src.to_owned(), options, start })
 }
 

@@ -1,7 +1,7 @@
 //! Copies the records of a survey into a new dataset.
 
 use super::survey::{Survey, WholeRecord};
-use crate::encode::{Tally, copy_record};
+use crate::encode::{RecordNumber, Tally, copy_record};
 use crate::{Context, bail};
 use serde_json::json;
 use shardpack_format::{ArrayDescriptor, Codec, Dtype, Field, FieldKind, Limits, Metadata, Note, Record, Schema};
@@ -74,9 +74,8 @@ impl SurveyedRecords<'_> {
             bail!("sample `{}`: the file changed while it was read", whole.key.escape_debug());
         }
         let tally = Tally::of_record(&self.schema, record.key, record.scalars);
-        let scalars = record.scalars.to_vec();
-        let (record, frame) = copy_record(&record, &self.schema, shard_number, sample, buffer)?;
-        Ok(EncodedSample { record, frame, scalars, source_bytes: whole.record_bytes, tally })
+        let copy = copy_record(&record, &self.schema, RecordNumber { shard: shard_number, sample }, buffer)?;
+        Ok(copy.into_sample(whole.record_bytes, tally))
     }
 }
 
