@@ -278,7 +278,9 @@ def summary(runs):
                 "min … max": " … ".join(bench.show(float(pick(run["samples_per_s"] for run in some))) for pick in (min, max)),
                 "MB/s": bench.median(run["output_mb_per_s"] for run in some),
                 "÷ best peer": rates[name] / best if best else "", "÷ limit": rates[name] / limit if limit else "",
-                "CPU ms/sample": 1e3 * used[name], "least CPU of a peer ÷ own": least / used[name] if least else "", "peak MB": max(run["peak_bytes"] for run in some) / 1e6,
+                # A short run may take less processor time than its clock can tell: it has no ratio.
+                "CPU ms/sample": 1e3 * used[name], "least CPU of a peer ÷ own": least / used[name] if least and used[name] else "",
+                "peak MB": max(run["peak_bytes"] for run in some) / 1e6,
                 "others' share of the cores": bench.median(run["others"] for run in some),
             })
     return rows

@@ -74,6 +74,17 @@ class LoaderBench(CommandTest):
         done = self.bench(self.tmp, "--peers", "npy", "--modes", "uncompressed", "--cold")
         self.assertEqual(len(self.rows(done.stdout)), 3, "shardpack, the plain read, and a peer")
 
+    def test_a_run_below_the_tick_of_the_clock_has_no_ratio(self):
+        code = """if True:
+            import loader
+            mode = next(iter(loader.MODES))
+            run = {"mode": mode, "label": "x", "samples_per_s": 9.0, "output_mb_per_s": 1.0, "peak_bytes": 1, "others": 0.0}
+            runs = [run | {"side": side, "role": role, "cpu_s_per_sample": cpu} for side, role, cpu in [("a", "own", 0.0), ("b", "peer", 0.5)]]
+            print(sorted(str(row["least CPU of a peer ÷ own"]) for row in loader.summary(runs)))
+        """
+        done = subprocess.run([sys.executable, "-c", code], cwd=ROOT / "benches", capture_output=True, text=True, check=True)
+        self.assertEqual(done.stdout, "['', '1.0']\n")
+
     def worker(self, *args):
         command = [sys.executable, "-m", "peers.worker", *map(str, args)]
         return subprocess.run(command, cwd=ROOT / "benches", capture_output=True, text=True, check=True).stdout
