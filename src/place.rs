@@ -64,7 +64,9 @@ impl Destination {
             for (given, option) in [(self.spool.is_some(), "spool"), (self.take_over, "take_over")] {
                 if given {
                     let found = format!("`{}`", visible_path(&self.path));
-                    return Err(Error::usage(format!("output with the option `{option}`"), "a URL", found));
+                    return Err(Error::usage(format!(
+                        "output with the option `{option}`: expected a URL, found {found}"
+                    )));
                 }
             }
             return Ok(Output::from(&self.path));
@@ -81,7 +83,7 @@ pub fn storage(url: &str, settings: &Settings) -> Result<Arc<dyn Storage>> {
     match remote::source(url, url, settings, None)? {
         remote::Source::Store(storage) => Ok(storage),
         remote::Source::Local(path) => {
-            Err(Error::usage(format!("`{url}`"), "a URL of a store", format!("the path `{}`", visible_path(&path))))
+            Err(Error::usage(format!("`{url}`: expected a URL of a store, found the path `{}`", visible_path(&path))))
         }
     }
 }
@@ -121,13 +123,13 @@ fn url(path: &Path, settings: &Settings) -> Result<Option<String>> {
     if !is_url(path) {
         return match settings.first() {
             None => Ok(None),
-            Some((key, _)) => {
-                Err(Error::usage("options of the storage", "none for a path of this machine", format!("`{key}`")))
-            }
+            Some((key, _)) => Err(Error::usage(format!(
+                "options of the storage: expected none for a path of this machine, found `{key}`"
+            ))),
         };
     }
     let text = path.to_str().map(str::to_owned);
-    text.map(Some).ok_or_else(|| Error::usage("URL", "UTF-8", "other bytes"))
+    text.map(Some).ok_or_else(|| Error::usage("URL: expected UTF-8, found other bytes"))
 }
 
 #[cfg(feature = "store")]
@@ -178,7 +180,7 @@ mod remote {
         match (key, shardpack_recipe::parse_size(value)) {
             ("cache_bytes", Ok(bytes)) => options.set(key, &bytes.to_string()),
             ("cache_bytes", Err(_)) => {
-                Err(shardpack_io::Error::usage("cache_bytes", "a size such as 500GB", format!("`{value}`")))
+                Err(shardpack_io::Error::usage(format!("cache_bytes: expected a size such as 500GB, found `{value}`")))
             }
             _ => options.set(key, value),
         }
@@ -224,7 +226,7 @@ mod remote {
     }
 
     fn off() -> Error {
-        Error::usage("dataset", "a path of this machine", "a URL")
+        Error::usage("dataset: expected a path of this machine, found a URL")
             .with_hint("this program was built without the feature `store`")
     }
 

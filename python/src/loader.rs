@@ -66,7 +66,8 @@ impl PyLoader {
                 let epoch = loader.state().epoch;
                 let most = format!("0 to {}", u32::MAX);
                 let next = epoch.checked_add(1);
-                let next = next.ok_or_else(|| Error::usage("epoch", most, u64::from(epoch) + 1))?;
+                let next = next
+                    .ok_or_else(|| Error::usage(format!("epoch: expected {most}, found {}", u64::from(epoch) + 1)))?;
                 loader.set_epoch(next)?;
             }
             Ok::<_, shardpack_reader::Error>(self.replace_iterations())

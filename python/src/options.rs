@@ -9,7 +9,6 @@ use crate::workers::Workers;
 use numpy::{PyArray1, PyArrayMethods};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use shardpack_format::Error;
 use shardpack_jpeg::{PixelLayout, Scaling};
 use shardpack_loader::order::{End, Members, Mixture, Mode, Order, Runs, Sampling, Weighted};
 use shardpack_loader::stage;
@@ -147,13 +146,9 @@ impl Options<'_> {
     }
 
     fn factors(&self) -> PyResult<Vec<(String, Factors)>> {
-        let of = |(field, mean, std): &(String, Vec<f64>, Vec<f64>)| match Factors::new(mean, std) {
-            Ok(factors) => Ok((field.clone(), factors)),
-            Err(Error::Usage { what, expected, found, hint }) => {
-                let what = format!("{what} of field `{field}`");
-                Err(raise(Error::Usage { what, expected, found, hint }))
-            }
-            Err(error) => Err(raise(error)),
+        let of = |(field, mean, std): &(String, Vec<f64>, Vec<f64>)| {
+            let factors = Factors::new(mean, std).map_err(|error| error.within(format_args!("field `{field}`")));
+            Ok((field.clone(), factors.map_err(raise)?))
         };
         self.normalise.iter().map(of).collect()
     }

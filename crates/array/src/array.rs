@@ -26,7 +26,10 @@ impl Array {
     pub fn new(dtype: Dtype, shape: Vec<u64>, bytes: Vec<u8>) -> Result<Self> {
         let expected = dtype.array_bytes(&shape)?;
         if bytes.len() as u64 != expected {
-            return Err(Error::usage("array bytes", format!("{expected} for {shape:?} {dtype}"), bytes.len()));
+            return Err(Error::usage(format!(
+                "array bytes: expected {expected} for {shape:?} {dtype}, found {}",
+                bytes.len()
+            )));
         }
         Ok(Self { dtype, shape, bytes })
     }

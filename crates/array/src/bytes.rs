@@ -23,7 +23,7 @@ pub(crate) struct ZstdEncoder {
 
 impl ZstdEncoder {
     pub(crate) fn new(level: i32) -> Result<Self> {
-        let failed = |e: std::io::Error| Error::usage("zstd encoder", "a context", e);
+        let failed = |e: std::io::Error| Error::usage(format!("zstd encoder: expected a context, found {e}"));
         let mut context = zstd::bulk::Compressor::new(level).map_err(failed)?;
         context.include_contentsize(true).map_err(failed)?;
         context.include_checksum(false).map_err(failed)?;
@@ -39,7 +39,7 @@ impl ZstdEncoder {
         let written = self
             .context
             .compress_to_buffer(unit, place)
-            .map_err(|e| Error::usage("zstd encoder", format!("a frame of {} bytes", unit.len()), e));
+            .map_err(|e| Error::usage(format!("zstd encoder: expected a frame of {} bytes, found {e}", unit.len())));
         out.truncate(start + written.as_ref().map_or(0, |n| *n));
         written.map(|_| ())
     }
@@ -77,9 +77,10 @@ impl ZstdDecoder {
         }
         let context = match &mut self.context {
             Some(context) => context,
-            slot @ None => {
-                slot.insert(zstd::bulk::Decompressor::new().map_err(|e| Error::usage("zstd decoder", "a context", e))?)
-            }
+            slot @ None => slot.insert(
+                zstd::bulk::Decompressor::new()
+                    .map_err(|e| Error::usage(format!("zstd decoder: expected a context, found {e}")))?,
+            ),
         };
         let bytes = part(bytes, 0..frame.len, "bytes of a zstd frame")?;
         let length = unit.len();

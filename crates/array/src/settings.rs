@@ -141,14 +141,16 @@ pub(crate) fn check_filter(coder: Coder, filter: Filter) -> Result<()> {
     if filter == Filter::None || coder.has_filters() {
         return Ok(());
     }
-    Err(Error::usage(format!("filter of {coder}"), "none: filters belong to Blosc2", filter))
+    Err(Error::usage(format!("filter of {coder}: expected none: filters belong to Blosc2, found {filter}")))
 }
 
 pub(crate) fn check_max_error(max_error: f64) -> Result<()> {
     if max_error.is_finite() && max_error > 0.0 {
         return Ok(());
     }
-    Err(Error::usage("largest error of fixed-point values", "a finite number above 0", max_error))
+    Err(Error::usage(format!(
+        "largest error of fixed-point values: expected a finite number above 0, found {max_error}"
+    )))
 }
 
 impl fmt::Display for ArraySettings {

@@ -295,7 +295,10 @@ impl ArrayDecoder {
         out: &mut dyn OutputRow,
     ) -> Result<Ends> {
         let parts = split.parts.len();
-        let here = split.parts.get(number).ok_or_else(|| Error::usage("part of an array", parts, number))?;
+        let here = split
+            .parts
+            .get(number)
+            .ok_or_else(|| Error::usage(format!("part of an array: expected {parts}, found {number}")))?;
         check_length("bytes of a part of a payload", here.payload.len(), payload.len())?;
         let Self { decoders, values: scratch, window, .. } = self;
         let Arrangement { bands, width, .. } = split.arrangement;

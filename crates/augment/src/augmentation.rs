@@ -203,19 +203,21 @@ impl Augmentation {
     pub fn check(&self) -> Result<()> {
         let probability = |p: f64| match (0.0..=1.0).contains(&p) {
             true => Ok(()),
-            false => Err(Error::usage("probability of an augmentation", "0 to 1", p)),
+            false => Err(Error::usage(format!("probability of an augmentation: expected 0 to 1, found {p}"))),
         };
         let range = |what: &str, range: (f64, f64), most: f64| match range {
             (low, high) if low > 0.0 && low <= high && high <= most => Ok(()),
-            (low, high) => Err(Error::usage(what, format!("0 < low ≤ high ≤ {most}"), format!("{low}..{high}"))),
+            (low, high) => Err(Error::usage(format!("{what}: expected 0 < low ≤ high ≤ {most}, found {low}..{high}"))),
         };
         let angles = |what: &str, range: (f64, f64), most: f64| match range {
             (low, high) if -most <= low && low <= high && high <= most => Ok(()),
-            (low, high) => Err(Error::usage(what, format!("−{most} ≤ low ≤ high ≤ {most}"), format!("{low}..{high}"))),
+            (low, high) => {
+                Err(Error::usage(format!("{what}: expected −{most} ≤ low ≤ high ≤ {most}, found {low}..{high}")))
+            }
         };
         let at_least = |what: &str, least: u32, most: u32, found: u32| match (least..=most).contains(&found) {
             true => Ok(()),
-            false => Err(Error::usage(what, format!("{least} to {most}"), found)),
+            false => Err(Error::usage(format!("{what}: expected {least} to {most}, found {found}"))),
         };
         const BINS: &str = "magnitudes of an augmentation (`num_magnitude_bins`)";
         match *self {
@@ -240,7 +242,9 @@ impl Augmentation {
                 probability(p)?;
                 angles("degrees of a random affine map", degrees, TURNS)?;
                 if let Some(share) = translate.iter().find(|share| !(0.0..=1.0).contains(*share)) {
-                    return Err(Error::usage("translation of a random affine map", "shares of 0 to 1", share));
+                    return Err(Error::usage(format!(
+                        "translation of a random affine map: expected shares of 0 to 1, found {share}"
+                    )));
                 }
                 range("scale of a random affine map", scale, 1e3)?;
                 shear.into_iter().try_for_each(|shear| angles("shear of a random affine map", shear, UPRIGHT))
@@ -293,7 +297,7 @@ impl Jitter {
             operation(high).check()?;
             match low <= high {
                 true => Ok(()),
-                false => Err(Error::usage(what, "low ≤ high", format!("{low}..{high}"))),
+                false => Err(Error::usage(format!("{what}: expected low ≤ high, found {low}..{high}"))),
             }
         };
         ends(self.brightness, "range of the brightness", Operation::Brightness)?;

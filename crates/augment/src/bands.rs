@@ -124,7 +124,7 @@ impl BandAugmentation {
             (low, high) if least <= low && low <= high && high <= most => Ok(()),
             (low, high) => {
                 let expected = format!("LOW..HIGH from {least} to {most}");
-                Err(Error::usage(what, expected, format!("{low}..{high}")))
+                Err(Error::usage(format!("{what}: expected {expected}, found {low}..{high}")))
             }
         };
         match self {
@@ -181,7 +181,7 @@ impl FromStr for BandAugmentation {
             }
             "band_dropout" => Self::BandDropout { p: given.must("p")?, value: given.or("value", 0.0)? },
             "gaussian_noise" => Self::GaussianNoise { sigma: given.number_or_range("sigma")? },
-            _ => return Err(Error::usage("augmentation of bands", NAMES, format!("`{text}`"))),
+            _ => return Err(Error::usage(format!("augmentation of bands: expected {}, found `{text}`", NAMES))),
         };
         given.end()?;
         change.check()?;

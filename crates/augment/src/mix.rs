@@ -97,7 +97,7 @@ impl Mix {
         let (Self::Mixup { alpha } | Self::CutMix { alpha }) = *self;
         match (0.01..=100.0).contains(&alpha) {
             true => Ok(()),
-            false => Err(Error::usage("alpha of mixup or cutmix", "0.01 to 100", alpha)),
+            false => Err(Error::usage(format!("alpha of mixup or cutmix: expected 0.01 to 100, found {alpha}"))),
         }
     }
 }
@@ -113,7 +113,7 @@ impl FromStr for Mix {
         let mix = match name {
             "mixup" => Self::Mixup { alpha },
             "cutmix" => Self::CutMix { alpha },
-            _ => return Err(Error::usage("augmentation of batches", NAMES, format!("`{text}`"))),
+            _ => return Err(Error::usage(format!("augmentation of batches: expected {}, found `{text}`", NAMES))),
         };
         given.end()?;
         mix.check()?;

@@ -88,8 +88,10 @@ impl Operation {
     pub fn check(&self) -> Result<()> {
         let within = |what: &str, value: f64, low: f64, high: f64| match (low..=high).contains(&value) {
             true => Ok(()),
-            false if high == f64::MAX => Err(Error::usage(what, format!("a number from {low} on"), value)),
-            false => Err(Error::usage(what, format!("{low} to {high}"), value)),
+            false if high == f64::MAX => {
+                Err(Error::usage(format!("{what}: expected a number from {low} on, found {value}")))
+            }
+            false => Err(Error::usage(format!("{what}: expected {low} to {high}, found {value}"))),
         };
         match *self {
             Self::Brightness(factor) => within("factor of the brightness", factor, 0.0, f64::MAX),
@@ -100,9 +102,9 @@ impl Operation {
             Self::Posterize(bits) => within("bits of posterize", bits.into(), 0.0, 8.0),
             Self::Solarize(threshold) => within("threshold of solarize", threshold, 0.0, 255.0),
             Self::Affine(affine) => within("scale of an affine map", affine.scale, f64::MIN_POSITIVE, f64::MAX),
-            Self::Blur { size, .. } if size.is_multiple_of(2) || size > 255 => {
-                Err(Error::usage("kernel of a blur", "an odd number of pixels, at most 255", size))
-            }
+            Self::Blur { size, .. } if size.is_multiple_of(2) || size > 255 => Err(Error::usage(format!(
+                "kernel of a blur: expected an odd number of pixels, at most 255, found {size}"
+            ))),
             Self::Blur { sigma, .. } => within("standard deviation of a blur", sigma, 1e-3, 1e3),
             Self::AutoContrast | Self::Equalize | Self::Invert | Self::Grayscale | Self::Erase { .. } => Ok(()),
         }

@@ -40,7 +40,7 @@ impl FromStr for Augmentation {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self> {
-        let fail = |expected: &str| Error::usage("augmentation", expected, format!("`{text}`"));
+        let fail = |expected: &str| Error::usage(format!("augmentation: expected {expected}, found `{text}`"));
         let (name, mut given) = call(text, "augmentation", NAMES)?;
         let augmentation = match name {
             "trivial_augment_wide" => Self::TrivialAugmentWide { bins: given.or("num_magnitude_bins", 31)? },
@@ -101,7 +101,7 @@ impl FromStr for Augmentation {
 /// the valid names.
 pub(crate) fn call<'a>(text: &'a str, what: &'static str, names: &str) -> Result<(&'a str, OptionList<'a>)> {
     let text = text.trim();
-    let fail = |expected: &str| Error::usage(what, expected, format!("`{text}`"));
+    let fail = |expected: &str| Error::usage(format!("{what}: expected {expected}, found `{text}`"));
     let (name, inner) = match text.split_once('(') {
         None => (text, ""),
         Some((name, rest)) => (name, rest.strip_suffix(')').ok_or_else(|| fail(names))?),
@@ -147,7 +147,7 @@ impl<'a> OptionList<'a> {
     }
 
     pub(crate) fn bad(&self, name: &str, expected: &str) -> Error {
-        Error::usage(self.what, format!("{name}={expected}"), format!("`{}`", self.text))
+        Error::usage(format!("{}: expected {name}={expected}, found `{}`", self.what, self.text))
     }
 
     /// Fails if an option was not taken.
@@ -156,7 +156,7 @@ impl<'a> OptionList<'a> {
             None => Ok(()),
             Some((unknown, _)) => {
                 let expected = format!("no option `{unknown}`, and none twice");
-                Err(Error::usage(self.what, expected, format!("`{}`", self.text)))
+                Err(Error::usage(format!("{}: expected {expected}, found `{}`", self.what, self.text)))
             }
         }
     }

@@ -21,17 +21,17 @@ use shardpack_format::{Error, Result};
 #[expect(clippy::cast_possible_truncation, reason = "rounded to float32, as said")]
 pub fn factors(unit: f64, mean: f64, std: f64) -> Result<(f32, f32)> {
     if !mean.is_finite() {
-        return Err(Error::usage("mean", "finite numbers", mean));
+        return Err(Error::usage(format!("mean: expected finite numbers, found {mean}")));
     }
     if !(std > 0.0 && std.is_finite()) {
-        return Err(Error::usage("std", "finite numbers above 0", std));
+        return Err(Error::usage(format!("std: expected finite numbers above 0, found {std}")));
     }
     let (scale, bias) = ((1.0 / (unit * std)) as f32, (-mean / std) as f32);
     match scale.is_normal() && bias.is_finite() {
         true => Ok((scale, bias)),
         false => {
             let found = format!("mean {mean}, std {std}");
-            Err(Error::usage("mean and std", "numbers whose quotient float32 can hold", found))
+            Err(Error::usage(format!("mean and std: expected numbers whose quotient float32 can hold, found {found}")))
         }
     }
 }

@@ -175,7 +175,8 @@ impl ArrayDescriptor {
     /// # Errors
     /// `Usage` if the parts contradict each other (see [`ArrayDescriptor::parse`]).
     pub fn encode(&self) -> Result<Vec<u8>> {
-        self.check().map_err(|(what, expected, found)| Error::usage(what, expected, found))?;
+        self.check()
+            .map_err(|(what, expected, found)| Error::usage(format!("{what}: expected {expected}, found {found}")))?;
         let rank = u8::try_from(self.shape.len()).unwrap_or_else(|_| bug("a rank that was checked"));
         let mut out = Vec::with_capacity(40 + 8 * self.shape.len());
         let bits = match &self.transform {

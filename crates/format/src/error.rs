@@ -82,14 +82,10 @@ pub enum Error {
         found: u64,
     },
     /// The caller's request does not fit the layout.
-    #[error("{}: expected {}, found {}", visible(what), visible(expected), visible(found))]
+    #[error("{}", visible(text))]
     Usage {
-        /// The argument.
-        what: String,
-        /// The allowed values.
-        expected: String,
-        /// The given value.
-        found: String,
+        /// The whole text: the argument, the allowed values and the given value.
+        text: String,
         /// A next step.
         hint: Option<Hint>,
     },
@@ -140,8 +136,22 @@ impl Error {
     }
 
     /// A [`Error::Usage`] without a hint.
-    pub fn usage(what: impl Into<String>, expected: impl fmt::Display, found: impl fmt::Display) -> Self {
-        Self::Usage { what: what.into(), expected: expected.to_string(), found: found.to_string(), hint: None }
+    pub fn usage(text: impl Into<String>) -> Self {
+        Self::Usage { text: text.into(), hint: None }
+    }
+
+    /// Puts the part of the request that is wrong before the text of a [`Error::Usage`].
+    ///
+    /// ```
+    /// let error = shardpack_format::Error::usage("std: expected a number above 0, found 0");
+    /// assert_eq!(error.within("band 3").to_string(), "band 3: std: expected a number above 0, found 0");
+    /// ```
+    #[must_use]
+    pub fn within(self, part: impl fmt::Display) -> Self {
+        match self {
+            Self::Usage { text, hint } => Self::Usage { text: format!("{part}: {text}"), hint },
+            other => other,
+        }
     }
 
     /// Adds a next step to a [`Error::Usage`] or a [`Error::Format`]; the other kinds have a fixed
@@ -150,7 +160,7 @@ impl Error {
     /// ```
     /// use shardpack_format::{Error, Hint, Setting, Voice};
     /// let hint = Hint::set([Setting::named("codec")]);
-    /// let error = Error::usage("level", "a codec that it belongs to", 3).with_hint(hint);
+    /// let error = Error::usage("level: expected a codec that it belongs to, found 3").with_hint(hint);
     /// assert_eq!(error.to_string(), "level: expected a codec that it belongs to, found 3");
     /// assert_eq!(error.hint().unwrap().told(Voice::Command), "`--codec`");
     /// ```

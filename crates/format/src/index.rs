@@ -63,17 +63,20 @@ impl IndexBuilder {
     pub fn push(&mut self, frame: &Frame, key: &str, scalars: &[u8]) -> Result<u64> {
         let offset = self.next_offset;
         let end = offset.checked_add(frame.padded_bytes()).filter(|&e| e < 1 << 63);
-        self.next_offset = end.ok_or_else(|| Error::usage("shard", "fewer than 2^63 bytes", "more"))?;
+        self.next_offset = end.ok_or_else(|| Error::usage("shard: expected fewer than 2^63 bytes, found more"))?;
         let mut rest = scalars;
         for (dtype, column) in &mut self.scalars {
             let Some((value, tail)) = rest.split_at_checked(dtype.size()) else {
-                return Err(Error::usage("packed scalars", "the schema's", "fewer bytes"));
+                return Err(Error::usage("packed scalars: expected the schema's, found fewer bytes"));
             };
             column.extend(value);
             rest = tail;
         }
         if !rest.is_empty() {
-            return Err(Error::usage("packed scalars", "the schema's", format!("{} bytes more", rest.len())));
+            return Err(Error::usage(format!(
+                "packed scalars: expected the schema's, found {} bytes more",
+                rest.len()
+            )));
         }
         self.offsets.push(offset);
         self.lengths.push(frame.record_bytes);
@@ -123,8 +126,9 @@ impl IndexBuilder {
     /// # Errors
     /// `Usage` if there are 2³² scalar fields or more.
     pub fn encode(&self, metadata: &[u8]) -> Result<Vec<u8>> {
-        let scalar_count = u32::try_from(self.scalars.len())
-            .map_err(|_| Error::usage("scalar fields", "fewer than 2^32", self.scalars.len()))?;
+        let scalar_count = u32::try_from(self.scalars.len()).map_err(|_| {
+            Error::usage(format!("scalar fields: expected fewer than 2^32, found {}", self.scalars.len()))
+        })?;
         let mut out = Vec::new();
         out.extend(INDEX_MAGIC);
         out.extend(self.len().to_le_bytes());

@@ -113,7 +113,9 @@ impl Frame {
     /// `Usage` if `bytes` are shorter than a frame.
     pub fn renumber(&mut self, bytes: &mut [u8], sample_id: u64) -> Result<()> {
         let found = bytes.len();
-        let frame = bytes.get_mut(..FRAME_LEN).ok_or_else(|| Error::usage("record", "a frame", found))?;
+        let frame = bytes
+            .get_mut(..FRAME_LEN)
+            .ok_or_else(|| Error::usage(format!("record: expected a frame, found {found}")))?;
         self.sample_id = sample_id;
         let mut anew = Vec::with_capacity(FRAME_LEN);
         self.encode(&mut anew);
@@ -293,7 +295,7 @@ impl<'a> Record<'a> {
                 value => Ok(value),
             };
         }
-        Err(Error::usage("stored field", format!("one below {}", frame.field_count), position))
+        Err(Error::usage(format!("stored field: expected one below {}, found {position}", frame.field_count)))
     }
 
     /// The descriptor of one stored field, read from the first [`Frame::head_bytes`] bytes of a
@@ -315,7 +317,7 @@ impl<'a> Record<'a> {
                 return Ok(entry.is_some().then_some(descriptor));
             }
         }
-        Err(Error::usage("stored field", format!("one below {}", frame.field_count), position))
+        Err(Error::usage(format!("stored field: expected one below {}, found {position}", frame.field_count)))
     }
 
     /// Places of the stored fields, in schema order, read from the first [`Frame::head_bytes`]

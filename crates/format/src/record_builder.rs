@@ -53,12 +53,20 @@ impl RecordLayout {
     ) -> Result<Self> {
         check_key(key)?;
         if scalars.len() as u64 != schema.scalar_bytes() {
-            return Err(Error::usage("packed scalars", format!("{} bytes", schema.scalar_bytes()), scalars.len()));
+            return Err(Error::usage(format!(
+                "packed scalars: expected {} bytes, found {}",
+                schema.scalar_bytes(),
+                scalars.len()
+            )));
         }
         if fields.len() != schema.stored_count() {
-            return Err(Error::usage("stored fields", schema.stored_count(), fields.len()));
+            return Err(Error::usage(format!(
+                "stored fields: expected {}, found {}",
+                schema.stored_count(),
+                fields.len()
+            )));
         }
-        let too_large = || Error::usage("record", "fewer than 2^63 bytes", "more");
+        let too_large = || Error::usage("record: expected fewer than 2^63 bytes, found more");
         let mut head = Vec::with_capacity(256);
         for field in fields {
             let (codec, descriptor_bytes, stored, decoded) = match field {
@@ -186,7 +194,9 @@ impl RecordBuilder {
         let place = fields.first().cloned().unwrap_or(0..0);
         if bytes.len().checked_sub(at) != Some(place.len()) || !has_first {
             let found = format!("{} bytes from {at} of {}", place.len(), bytes.len());
-            return Err(Error::usage("first value of a record", "one that ends its buffer", found));
+            return Err(Error::usage(format!(
+                "first value of a record: expected one that ends its buffer, found {found}"
+            )));
         }
         if at != place.start {
             bytes.resize(bytes.len().max(place.end), 0);

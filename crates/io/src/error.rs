@@ -41,8 +41,8 @@ impl Error {
     }
 
     /// A request that cannot be served.
-    pub fn usage(what: impl Into<String>, expected: impl std::fmt::Display, found: impl std::fmt::Display) -> Self {
-        Self::Usage(FormatError::usage(what, expected, found))
+    pub fn usage(text: impl Into<String>) -> Self {
+        Self::Usage(FormatError::usage(text))
     }
 
     /// Adds a next step to a [`Error::Usage`].

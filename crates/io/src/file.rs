@@ -85,13 +85,13 @@ pub(crate) fn regular(path: &Path, fd: OwnedFd) -> Result<Arc<dyn ReadAt>> {
         FileType::CharacterDevice | FileType::BlockDevice => "a device",
         _ => "a special file",
     };
-    Err(Error::usage(format!("`{}`", path.display()), "a regular file", kind))
+    Err(Error::usage(format!("`{}`: expected a regular file, found {kind}", path.display())))
 }
 
 pub(crate) fn open_error(path: &Path, errno: Errno) -> Error {
     match errno {
         // The error of opening a socket.
-        Errno::NXIO => Error::usage(format!("`{}`", path.display()), "a regular file", "a special file"),
+        Errno::NXIO => Error::usage(format!("`{}`: expected a regular file, found a special file", path.display())),
         other => Error::io(path, "open", other.into()),
     }
 }

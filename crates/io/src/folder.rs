@@ -46,11 +46,10 @@ impl Storage for Folder {
         let follow = if self.follow_symlinks { OFlags::empty() } else { OFlags::NOFOLLOW };
         let refuse_link = |errno| match errno {
             // NOFOLLOW fails with LOOP for a link; together with DIRECTORY, with NOTDIR.
-            Errno::LOOP | Errno::NOTDIR if !self.follow_symlinks => Error::usage(
-                format!("`{}`", path.display()),
-                "a file in the dataset's folder",
-                "a symlink, or a path through one",
-            )
+            Errno::LOOP | Errno::NOTDIR if !self.follow_symlinks => Error::usage(format!(
+                "`{}`: expected a file in the dataset's folder, found a symlink, or a path through one",
+                path.display()
+            ))
             .with_hint("put the file itself into the folder; a shard can also be opened by a name of its own"),
             other => open_error(&path, other),
         };
@@ -65,7 +64,7 @@ impl Storage for Folder {
         // At most one level below. Manifests never have names with more parts or `..`; refuse them
         // from other callers too.
         if file_name.contains('/') || name.split('/').any(|part| matches!(part, "" | "." | "..")) {
-            return Err(Error::usage("file name", "one below the dataset's folder", format!("{name:?}")));
+            return Err(Error::usage(format!("file name: expected one below the dataset's folder, found {name:?}")));
         }
         let base = folder.as_ref().unwrap_or(&self.handle);
         let fd = rustix::fs::openat(base, file_name, OPEN | follow, Mode::empty()).map_err(refuse_link)?;

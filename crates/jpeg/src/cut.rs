@@ -197,7 +197,10 @@ impl<'a> CutPlan<'a> {
         let offset = self.header.scan_offset;
         let scan = usize::try_from(offset).ok().and_then(|at| self.jpeg.get(at..));
         let scan = scan.ok_or_else(|| {
-            Error::usage("header of a JPEG", "that of its bytes", format!("a scan at {offset} of {}", self.jpeg.len()))
+            Error::usage(format!(
+                "header of a JPEG: expected that of its bytes, found a scan at {offset} of {}",
+                self.jpeg.len()
+            ))
         })?;
         let mut segments = Segments::new(scan);
         let last = grid.all().count() - 1;

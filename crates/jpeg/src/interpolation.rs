@@ -53,7 +53,10 @@ impl FromStr for Interpolation {
     fn from_str(text: &str) -> Result<Self> {
         let all = [Self::Nearest, Self::Bilinear, Self::Bicubic];
         all.into_iter().find(|one| one.to_string() == text).ok_or_else(|| {
-            Error::usage("interpolation", "nearest, bilinear or bicubic", format!("`{}`", text.escape_debug()))
+            Error::usage(format!(
+                "interpolation: expected nearest, bilinear or bicubic, found `{}`",
+                text.escape_debug()
+            ))
         })
     }
 }

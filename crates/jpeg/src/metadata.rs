@@ -122,12 +122,13 @@ fn check_profile(profile: &[u8]) -> Result<(), &'static str> {
 /// [`MAX_ICC_BYTES`], or `orientation` is not 1..=8.
 pub fn with_metadata(jpeg: &[u8], icc: Option<&[u8]>, orientation: u8, out: &mut Vec<u8>) -> Result<()> {
     if !(1..=8).contains(&orientation) {
-        return Err(Error::usage("Exif orientation", "1..=8", orientation));
+        return Err(Error::usage(format!("Exif orientation: expected 1..=8, found {orientation}")));
     }
     if let Some(profile) = icc {
-        check_profile(profile).map_err(|found| Error::usage("ICC profile", "a profile", found))?;
+        check_profile(profile)
+            .map_err(|found| Error::usage(format!("ICC profile: expected a profile, found {found}")))?;
         if profile.len() > MAX_ICC_BYTES {
-            return Err(Error::usage("ICC profile", "at most 4 MiB", profile.len()));
+            return Err(Error::usage(format!("ICC profile: expected at most 4 MiB, found {}", profile.len())));
         }
     }
     let header = parse(jpeg)?;

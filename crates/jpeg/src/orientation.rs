@@ -39,7 +39,9 @@ impl Orientation {
             6 => (true, false, true),
             7 => (true, true, true),
             8 => (true, true, false),
-            other => return Err(Error::usage("orientation", "an Exif orientation, 1 to 8", other)),
+            other => {
+                return Err(Error::usage(format!("orientation: expected an Exif orientation, 1 to 8, found {other}")));
+            }
         };
         Ok(Self { transposed, mirrored_x, mirrored_y })
     }

@@ -57,8 +57,9 @@ impl PictureCheck {
         }
         // The loader rejects it before it opens the record.
         limits.check_pixels(needed, bytes.len() as u64)?;
-        let needed = usize::try_from(needed)
-            .map_err(|_| Error::usage("decoded picture", "what the address space holds", needed))?;
+        let needed = usize::try_from(needed).map_err(|_| {
+            Error::usage(format!("decoded picture: expected what the address space holds, found {needed}"))
+        })?;
         let decoded = decoder.decode_into(media_type, bytes, &Rendering::default(), grow(&mut self.pixels, needed));
         trim([&mut self.pixels]);
         decoded.map(|_| (width, height))

@@ -73,8 +73,9 @@ impl Opened<'_> {
                     return decoder.read_image_boxed(rgb).map_err(damaged);
                 }
                 let total = decoder.total_bytes();
-                let total = usize::try_from(total)
-                    .map_err(|_| Error::usage("decoded picture", "what the address space holds", total))?;
+                let total = usize::try_from(total).map_err(|_| {
+                    Error::usage(format!("decoded picture: expected what the address space holds, found {total}"))
+                })?;
                 let raw = grow(raw, total);
                 decoder.read_image_boxed(raw).map_err(damaged)?;
                 to_rgb(color, raw, rgb)

@@ -64,7 +64,9 @@ impl Rect {
         if inside && self.width > 0 && self.height > 0 {
             return Ok(());
         }
-        Err(Error::usage("rectangle of a picture", format!("at least a pixel, within {width} × {height}"), self))
+        Err(Error::usage(format!(
+            "rectangle of a picture: expected at least a pixel, within {width} × {height}, found {self}"
+        )))
     }
 }
 

@@ -233,11 +233,14 @@ impl JpegReencoder {
         let expected = width.checked_mul(height).and_then(|n| n.checked_mul(channels.into()));
         if !matches!(channels, 1 | 3) || expected != Some(pixels.len()) {
             let found = format!("{} bytes for {width} × {height} pixels of {channels} channels", pixels.len());
-            return Err(Error::usage("pixels", "one byte, or three, for each", found));
+            return Err(Error::usage(format!("pixels: expected one byte, or three, for each, found {found}")));
         }
         let size = options.resize.of(from.0, from.1);
         if size.0.min(size.1) == 0 || size.0.max(size.1) > 65_535 {
-            return Err(Error::usage("sides of a JPEG", "1 to 65535 pixels", format!("{} × {}", size.0, size.1)));
+            return Err(Error::usage(format!(
+                "sides of a JPEG: expected 1 to 65535 pixels, found {} × {}",
+                size.0, size.1
+            )));
         }
         self.pixels.clear();
         match channels {

@@ -77,7 +77,9 @@ impl RenderPlan {
         let needed = u64::from(width) * u64::from(height) * 3;
         if needed != slot_bytes as u64 {
             let found = format!("{slot_bytes} bytes");
-            return Err(Error::usage("slot of a picture", format!("{needed} bytes, {height} × {width} × 3"), found));
+            return Err(Error::usage(format!(
+                "slot of a picture: expected {needed} bytes, {height} × {width} × 3, found {found}"
+            )));
         }
         let (area, window) = (turn.stored_area(area, columns, rows), turn.stored_rect(window, columns, rows));
         let resized = turn.size(inner.width, inner.height);
@@ -134,7 +136,7 @@ impl Renderer {
             let rows = from
                 .pixels
                 .rows(rect)
-                .ok_or_else(|| Error::usage("crop", "within the picture", format!("{rect:?}")))?;
+                .ok_or_else(|| Error::usage(format!("crop: expected within the picture, found {rect:?}")))?;
             plan.turn.write(rows, width, height, plan.layout, slot);
             return Ok(());
         }

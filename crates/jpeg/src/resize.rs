@@ -188,7 +188,7 @@ pub(super) fn resize_window(
 }
 
 fn unfit(error: impl std::fmt::Display) -> Error {
-    Error::usage("resizing", "a crop within the picture, and room for the output", error)
+    Error::usage(format!("resizing: expected a crop within the picture, and room for the output, found {error}"))
 }
 
 #[cfg(test)]

@@ -54,7 +54,8 @@ impl Scaling {
             if let Some(large) = numbers.into_iter().find(|number| number.is_finite() && *number > 1.0) {
                 let hint = Hint::new("divide numbers of levels from 0 to 255 by 255").only(Voice::Python, "; ");
                 let expected = "numbers up to 1, of pictures from 0 to 1";
-                return Err(Error::usage(what, expected, large).with_hint(hint.only(Voice::Python, OF_A_CUBE)));
+                return Err(Error::usage(format!("{what}: expected {expected}, found {large}"))
+                    .with_hint(hint.only(Voice::Python, OF_A_CUBE)));
             }
         }
         let [(a, x), (b, y), (c, z)] = [(mean[0], std[0]), (mean[1], std[1]), (mean[2], std[2])];
@@ -79,7 +80,8 @@ impl Scaling {
             other => {
                 let hint = Hint::new("").only(Voice::Python, OF_A_CUBE);
                 let found = format!("{} numbers", other.len());
-                Err(Error::usage(what, "a number, or three for red, green and blue", found).with_hint(hint))
+                Err(Error::usage(format!("{what}: expected a number, or three for red, green and blue, found {found}"))
+                    .with_hint(hint))
             }
         };
         Self::normalised(three("mean", mean)?, three("std", std)?)
@@ -135,7 +137,9 @@ impl FloatTable {
             ElementType::Bf16 => Floats::Half(table(|c, level| bf16::from_f32(scaling.apply(c, level)).to_le_bytes())),
             ElementType::Dtype(Dtype::F32) => Floats::Single(table(|c, level| scaling.apply(c, level).to_le_bytes())),
             ElementType::Dtype(other) => {
-                return Err(Error::usage("element type of pictures", "uint8, float16, bfloat16 or float32", other));
+                return Err(Error::usage(format!(
+                    "element type of pictures: expected uint8, float16, bfloat16 or float32, found {other}"
+                )));
             }
         };
         Ok(Self(floats))
@@ -161,7 +165,11 @@ impl FloatTable {
         };
         match filled {
             true => Ok(()),
-            false => Err(Error::usage("floats of a picture", format!("room for {}", levels.len()), out.len())),
+            false => Err(Error::usage(format!(
+                "floats of a picture: expected room for {}, found {}",
+                levels.len(),
+                out.len()
+            ))),
         }
     }
 }

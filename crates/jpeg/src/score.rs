@@ -77,7 +77,9 @@ fn slice(rgb: &[u8], size: (u32, u32)) -> Result<PixelSlice<'_>> {
 
 fn unfit(size: (u32, u32), error: impl std::fmt::Display) -> Error {
     let (width, height) = size;
-    Error::usage("picture to score", "a picture that SSIMULACRA2 takes", format!("{width} × {height} ({error})"))
+    Error::usage(format!(
+        "picture to score: expected a picture that SSIMULACRA2 takes, found {width} × {height} ({error})"
+    ))
 }
 
 #[cfg(test)]

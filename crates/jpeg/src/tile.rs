@@ -143,10 +143,10 @@ impl JpegTiler {
 
     fn try_tile(&mut self, jpeg: &[u8], options: &TileOptions, out: &mut Vec<u8>) -> Result<Tiled> {
         if options.interval == Interval::Mcus(0) {
-            return Err(Error::usage("restart interval", "at least one MCU", 0));
+            return Err(Error::usage(format!("restart interval: expected at least one MCU, found {}", 0)));
         }
         if options.max_growth.is_nan() {
-            return Err(Error::usage("margin for growth", "a number", options.max_growth));
+            return Err(Error::usage(format!("margin for growth: expected a number, found {}", options.max_growth)));
         }
         let header = parse(jpeg)?;
         let orientation = header.orientation.unwrap_or(1);

@@ -92,7 +92,7 @@ impl Handle {
     fn new(role: u32) -> Result<Self> {
         // SAFETY: no preconditions.
         let handle = unsafe { sys::tj3Init(role.cast_signed()) };
-        NonNull::new(handle).map(Self).ok_or_else(|| Error::usage("JPEG codec", "memory for one", "none"))
+        NonNull::new(handle).map(Self).ok_or_else(|| Error::usage("JPEG codec: expected memory for one, found none"))
     }
 
     fn set(&mut self, parameter: u32, value: impl TryInto<c_int>) -> Result<()> {
@@ -101,7 +101,9 @@ impl Handle {
         // SAFETY: the instance is alive; parameter and value are checked by the library.
         match unsafe { sys::tj3Set(self.0.as_ptr(), parameter.cast_signed(), value) } {
             0 => Ok(()),
-            _ => Err(Error::usage(format!("JPEG parameter {parameter}"), "a value that it takes", value)),
+            _ => {
+                Err(Error::usage(format!("JPEG parameter {parameter}: expected a value that it takes, found {value}")))
+            }
         }
     }
 
@@ -263,13 +265,14 @@ impl OpenedJpeg<'_> {
         let row = width * format.bytes();
         let needed = pitch.checked_mul(height - 1).and_then(|n| n.checked_add(row));
         if row > pitch || needed.is_none_or(|needed| needed > out.len()) {
-            return Err(Error::usage(
-                "pixels of a JPEG",
-                format!("room for {width} × {height} pixels of {} bytes", format.bytes()),
-                format!("{} bytes in rows of {pitch}", out.len()),
-            ));
+            return Err(Error::usage(format!(
+                "pixels of a JPEG: expected room for {width} × {height} pixels of {} bytes, found {} bytes in rows of {pitch}",
+                format.bytes(),
+                out.len()
+            )));
         }
-        let pitch = c_int::try_from(pitch).map_err(|_| Error::usage("row of pixels", "below 2³¹ bytes", pitch))?;
+        let pitch = c_int::try_from(pitch)
+            .map_err(|_| Error::usage(format!("row of pixels: expected below 2³¹ bytes, found {pitch}")))?;
         self.aim(scale, (region != whole).then_some(region)).map_err(TurboFailure::damaged)?;
         // SAFETY: `jpeg` is a live slice that the library only reads. It writes `height` rows of `row` bytes,
         // `pitch` apart, for which `out` has room as compared above, provided that the picture is
@@ -457,7 +460,10 @@ impl Compressor {
         out: &mut Vec<u8>,
     ) -> Result<()> {
         let refused = |found: String| {
-            Error::usage("pixels for a JPEG", format!("{width} × {height} of {} bytes", format.bytes()), found)
+            Error::usage(format!(
+                "pixels for a JPEG: expected {width} × {height} of {} bytes, found {found}",
+                format.bytes()
+            ))
         };
         let expected = (width as usize).checked_mul(height as usize).and_then(|n| n.checked_mul(format.bytes()));
         if expected != Some(pixels.len()) || pixels.is_empty() {

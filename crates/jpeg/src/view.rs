@@ -286,27 +286,29 @@ impl View {
     /// positive, or the probability is not valid.
     pub fn check(&self) -> Result<()> {
         if !(0.0..=1.0).contains(&self.flip) {
-            return Err(Error::usage("probability of a flip", "0 to 1", self.flip));
+            return Err(Error::usage(format!("probability of a flip: expected 0 to 1, found {}", self.flip)));
         }
         if let Some((height, width)) = self.size()
             && (height == 0 || width == 0)
         {
-            return Err(Error::usage("size of a view", "at least 1 × 1", format!("{height} × {width}")));
+            return Err(Error::usage(format!("size of a view: expected at least 1 × 1, found {height} × {width}")));
         }
         match self.framing {
-            Framing::CenterCrop { short_side, height, width } if height.max(width) > short_side => Err(Error::usage(
-                "centre crop",
-                format!("at most the shorter side of the picture resized, {short_side}"),
-                format!("{height} × {width}"),
-            )),
+            Framing::CenterCrop { short_side, height, width } if height.max(width) > short_side => {
+                Err(Error::usage(format!(
+                    "centre crop: expected at most the shorter side of the picture resized, {short_side}, found {height} × {width}"
+                )))
+            }
             Framing::RandomResizedCrop { scale, ratio, .. } => {
                 let good = |range: (f64, f64)| range.0 > 0.0 && range.0 <= range.1 && range.1.is_finite();
                 match (good(scale) && scale.1 <= 1.0, good(ratio)) {
                     (true, true) => Ok(()),
-                    (false, _) => {
-                        Err(Error::usage("scale of a random crop", "0 < low ≤ high ≤ 1", format!("{scale:?}")))
+                    (false, _) => Err(Error::usage(format!(
+                        "scale of a random crop: expected 0 < low ≤ high ≤ 1, found {scale:?}"
+                    ))),
+                    (_, false) => {
+                        Err(Error::usage(format!("ratio of a random crop: expected 0 < low ≤ high, found {ratio:?}")))
                     }
-                    (_, false) => Err(Error::usage("ratio of a random crop", "0 < low ≤ high", format!("{ratio:?}"))),
                 }
             }
             _ => Ok(()),
@@ -325,7 +327,7 @@ impl View {
     pub fn resolve(&self, width: u32, height: u32, key: &DrawKey) -> Result<Crop> {
         self.check()?;
         if width == 0 || height == 0 {
-            return Err(Error::usage("picture", "at least 1 × 1", format!("{height} × {width}")));
+            return Err(Error::usage(format!("picture: expected at least 1 × 1, found {height} × {width}")));
         }
         let draws = key.draws();
         let flip = self.flip > 0.0 && draws.pair(0)[0] < self.flip;
@@ -345,11 +347,9 @@ impl View {
             Framing::Rectangle(rect) => {
                 let within = |at: u32, extent: u32, side: u32| at.checked_add(extent).is_some_and(|end| end <= side);
                 if !within(rect.x, rect.width, width) || !within(rect.y, rect.height, height) {
-                    return Err(Error::usage(
-                        "rectangle",
-                        format!("within {width} × {height} pixels"),
-                        format!("{rect:?}"),
-                    ));
+                    return Err(Error::usage(format!(
+                        "rectangle: expected within {width} × {height} pixels, found {rect:?}"
+                    )));
                 }
                 sized(rect, rect.height, rect.width)
             }

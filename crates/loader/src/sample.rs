@@ -46,9 +46,9 @@ pub(crate) fn draw_key(seed: u64, at: SampleAt) -> DrawKey {
 /// Adds the sample to an error.
 pub(crate) fn name(shard: &Shard, at: SampleAt, error: FormatError) -> Error {
     match error {
-        FormatError::Usage { what, expected, found, hint } => {
+        usage @ FormatError::Usage { .. } => {
             let key = shard.index().key(at.record).unwrap_or_default().escape_debug();
-            FormatError::Usage { what, expected, found: format!("{found}: sample {}, `{key}`", at.sample), hint }.into()
+            usage.within(format_args!("sample {}, `{key}`", at.sample)).into()
         }
         other => shard.in_record(at.record, other).into(),
     }

@@ -236,7 +236,7 @@ impl Dataset {
         let slots = &self.0.slots;
         let slot = slots
             .get(number)
-            .ok_or_else(|| Error::usage("shard number", format!("one below {}", slots.len()), number))?;
+            .ok_or_else(|| Error::usage(format!("shard number: expected one below {}, found {number}", slots.len())))?;
         if let Some(shard) = slot.shard.get() {
             return Ok(Arc::clone(shard));
         }
@@ -248,7 +248,7 @@ impl Dataset {
                 return Ok(Arc::clone(slot.shard.get_or_init(|| Arc::new(shard))));
             }
             (Some(source), Of::Entry(entry)) => (source, entry),
-            _ => return Err(Error::usage("shard number", "0, of a lone shard", number)),
+            _ => return Err(Error::usage(format!("shard number: expected 0, of a lone shard, found {number}"))),
         };
         if let Some(damage) = slot.damage.get() {
             return Err(damage.clone().into());
@@ -357,7 +357,7 @@ impl Dataset {
         let after = self.0.slots.partition_point(|slot| slot.first <= index);
         match after.checked_sub(1).and_then(|number| self.0.slots.get(number).map(|slot| (number, slot))) {
             Some((number, slot)) if index - slot.first < slot.samples => Ok((number, index - slot.first)),
-            _ => Err(Error::usage("sample index", format!("one below {}", self.len()), index)),
+            _ => Err(Error::usage(format!("sample index: expected one below {}, found {index}", self.len()))),
         }
     }
 
@@ -370,7 +370,7 @@ impl Dataset {
         let Some((position, dtype)) = self.schema().scalar_position(name) else {
             let names: Vec<&str> = self.schema().scalars().map(|(name, _)| name).collect();
             let expected = format!("a scalar field out of [{}]", names.join(", "));
-            return Err(Error::usage("field name", expected, format!("`{}`", name.escape_debug())));
+            return Err(Error::usage(format!("field name: expected {expected}, found `{}`", name.escape_debug())));
         };
         let mut column = Column::new(dtype, Vec::new());
         for number in self.shard_numbers() {
@@ -391,7 +391,7 @@ impl Dataset {
         if !schema.scalars().any(|(name, _)| name == "label") {
             let of_text = schema.fields().iter().filter(|field| field.kind == FieldKind::Text);
             let names: Vec<String> = of_text.map(|field| format!("`{}`", field.name.escape_debug())).collect();
-            let error = Error::usage("labels", "a field `label` of integers", "none");
+            let error = Error::usage("labels: expected a field `label` of integers, found none");
             return Err(match names.as_slice() {
                 [] => error,
                 _ => error.with_hint(
@@ -401,7 +401,8 @@ impl Dataset {
             });
         }
         let column = self.column("label")?;
-        let expected = || Error::usage("field `label`", "integers below 2^63", column.dtype());
+        let expected =
+            || Error::usage(format!("field `label`: expected integers below 2^63, found {}", column.dtype()));
         match column.dtype() {
             Dtype::F16 | Dtype::F32 | Dtype::F64 => Err(expected()),
             _ => column.to_i64s().ok_or_else(expected),

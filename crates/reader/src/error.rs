@@ -119,8 +119,8 @@ impl Error {
     }
 
     /// A request that cannot be served.
-    pub fn usage(what: impl Into<String>, expected: impl std::fmt::Display, found: impl std::fmt::Display) -> Self {
-        format::Error::usage(what, expected, found).into()
+    pub fn usage(text: impl Into<String>) -> Self {
+        format::Error::usage(text).into()
     }
 
     /// Adds a next step, as [`shardpack_format::Error::with_hint`] does; `Io` errors stay as they

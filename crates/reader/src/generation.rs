@@ -21,7 +21,7 @@ pub(crate) fn find_manifest(
         Err(Error::Io { source, .. }) if source.kind() == ErrorKind::NotFound => {}
         Ok(manifest) if manifest.generation() != wanted => {
             let what = format!("generation in `{}`", storage.path().join(&name).display());
-            return Err(Error::usage(what, wanted, manifest.generation()));
+            return Err(Error::usage(format!("{what}: expected {wanted}, found {}", manifest.generation())));
         }
         other => return Ok((name, other?)),
     }
@@ -32,7 +32,7 @@ pub(crate) fn find_manifest(
     }
     let what = format!("generation of `{}`", storage.path().display());
     let expected = format!("one that is there, up to {}", newest.generation());
-    let error = Error::usage(what, expected, wanted);
+    let error = Error::usage(format!("{what}: expected {expected}, found {wanted}"));
     match wanted < newest.generation() {
         true => Err(error.with_hint("`shardpack compact` removes older generations")),
         false => Err(error),

@@ -37,8 +37,10 @@ fn check_distinct(dataset: &Dataset, first: u64, second: u64) -> Result<()> {
             && ours != theirs
         {
             let found = format!("`{}` in the ones of numbers {ours} and {theirs}", key.escape_debug());
-            return Err(Error::usage("sample keys of several datasets", "each in one of them", found)
-                .with_hint("ask the dataset that is meant"));
+            return Err(Error::usage(format!(
+                "sample keys of several datasets: expected each in one of them, found {found}"
+            ))
+            .with_hint("ask the dataset that is meant"));
         }
         let (number, record) = dataset.locate(second)?;
         let error = FormatError::format("sample key", "each once in the dataset", format!("twice: index {first} too"))

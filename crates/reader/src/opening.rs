@@ -84,7 +84,7 @@ impl DatasetOptions {
     pub(crate) fn refuse_generation(generation: Option<u32>, path: &Path) -> Result<()> {
         let Some(generation) = generation else { return Ok(()) };
         let what = format!("dataset of which to open generation {generation}");
-        Err(Error::usage(what, "a folder with a manifest.json", format!("`{}`, a file", path.display())))
+        Err(Error::usage(format!("{what}: expected a folder with a manifest.json, found `{}`, a file", path.display())))
     }
 
     /// Opens the dataset at `path`: a folder with a manifest, a manifest, or a lone shard.
@@ -196,7 +196,7 @@ pub(crate) fn cannot_open(path: &Path, source: std::io::Error) -> Error {
         Some((scheme, _)) if !scheme.is_empty() && scheme.bytes().all(|b| b.is_ascii_alphanumeric()) => {
             let hint =
                 Hint::new("").only(Voice::Rust, "datasets in object stores are opened by the crate shardpack-store");
-            Error::usage("dataset", "a path of this machine", "a URL").with_hint(hint)
+            Error::usage("dataset: expected a path of this machine, found a URL").with_hint(hint)
         }
         _ => Error::io(path, "open", source),
     }
@@ -206,11 +206,15 @@ fn no_manifest(storage: &dyn Storage) -> Error {
     if is_being_packed(storage) {
         let found = "one whose packing was interrupted, or goes on";
         let hint = "give the same `shardpack pack` again: it continues. `shardpack salvage` takes what is there";
-        return Error::usage(format!("`{}`", storage.path().display()), "a complete dataset", found).with_hint(hint);
+        return Error::usage(format!("`{}`: expected a complete dataset, found {found}", storage.path().display()))
+            .with_hint(hint);
     }
     let shards = shard_names(storage).map_or(0, |names| names.len());
     let no_dataset = |found: String| {
-        Error::usage(format!("`{}`", storage.path().display()), "a dataset: a folder with a manifest.json", found)
+        Error::usage(format!(
+            "`{}`: expected a dataset: a folder with a manifest.json, found {found}",
+            storage.path().display()
+        ))
     };
     match shards {
         0 => no_dataset("neither manifest nor shards".to_owned()).with_hint(

@@ -130,7 +130,7 @@ impl<'a> RecordView<'a> {
         let value = self.field(name)?;
         if let Some(field) = self.schema().fields().iter().find(|f| f.name == name && !kinds.contains(&f.kind)) {
             let what = format!("field `{}`", name.escape_debug());
-            return Err(Error::usage(what, format!("one of kind {kinds:?}"), format!("{:?}", field.kind)));
+            return Err(Error::usage(format!("{what}: expected one of kind {kinds:?}, found {:?}", field.kind)));
         }
         value.ok_or_else(|| self.no_value(name))
     }
@@ -152,13 +152,13 @@ impl<'a> RecordView<'a> {
 
     fn no_value(&self, name: &str) -> Error {
         let found = format!("sample `{}` without one", self.key().escape_debug());
-        Error::usage(format!("field `{}`", name.escape_debug()), "a value", found)
+        Error::usage(format!("field `{}`: expected a value, found {found}", name.escape_debug()))
     }
 
     fn no_field(&self, kind: &str, name: &str) -> Error {
         let names: Vec<&str> = self.schema().fields().iter().map(|f| f.name.as_str()).collect();
         let expected = format!("a {kind} field out of {}", names.join(", "));
-        Error::usage("field name", expected, format!("`{}`", name.escape_debug()))
+        Error::usage(format!("field name: expected {expected}, found `{}`", name.escape_debug()))
     }
 }
 

@@ -200,7 +200,9 @@ impl Shard {
     /// # Errors
     /// `Usage` past the end.
     pub fn row(&self, record: u64) -> Result<Row> {
-        self.index.row(record).ok_or_else(|| Error::usage("record number", format!("one below {}", self.len()), record))
+        self.index
+            .row(record)
+            .ok_or_else(|| Error::usage(format!("record number: expected one below {}, found {record}", self.len())))
     }
 
     /// Reads record `record` into the front of `buffer`, which grows if needed, checks it and

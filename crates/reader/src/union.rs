@@ -28,7 +28,8 @@ impl Union {
                         let what = format!("field `{}` of `{}`", field.name, dataset.path().display());
                         let expected = format!("{}, as in `{}`", words(known), first.path().display());
                         let hint = "`concat` needs one kind and one type for each name: pack one of them again";
-                        return Err(Error::usage(what, expected, words(field)).with_hint(hint));
+                        return Err(Error::usage(format!("{what}: expected {expected}, found {}", words(field)))
+                            .with_hint(hint));
                     }
                 }
             }
@@ -54,7 +55,7 @@ impl Union {
             if packed(dtype, most).is_none() {
                 let what = format!("field `{LABEL}` of `{}`", dataset.path().display());
                 let expected = format!("integers that count to {most}: there are {} classes together", ours.len());
-                return Err(Error::usage(what, expected, dtype));
+                return Err(Error::usage(format!("{what}: expected {expected}, found {dtype}")));
             }
         }
         if label.is_none() && *dataset.schema() == self.schema {
@@ -85,7 +86,7 @@ fn classes(datasets: &[Dataset]) -> Result<Option<Vec<String>>> {
             let what = format!("classes that the labels of `{}` count into", dataset.path().display());
             let expected = format!("{}, as in `{}`", words(before), before.path().display());
             let hint = "classes are matched by name: give them to both when you pack, or to neither";
-            return Err(Error::usage(what, expected, words(dataset)).with_hint(hint));
+            return Err(Error::usage(format!("{what}: expected {expected}, found {}", words(dataset))).with_hint(hint));
         }
     }
     Ok(all)

@@ -81,7 +81,7 @@ pub(crate) fn connect_to_write(target: &StoreUrl, options: &StoreOptions) -> Res
         Protocol::Http => {
             let found = format!("{}://, which is read only", target.url.scheme());
             let expected = format!("{} to write to", schemes(|scheme| scheme.is_written));
-            return Err(Error::usage(format!("`{}`", target.name), expected, found));
+            return Err(Error::usage(format!("`{}`: expected {expected}, found {found}", target.name)));
         }
     })
 }
@@ -106,13 +106,13 @@ fn check_addresses(
 }
 
 fn unknown(target: &StoreUrl, key: &str) -> Error {
-    Error::usage(format!("option of the storage for `{}`", target.name), "one that it knows", format!("`{key}`"))
+    Error::usage(format!("option of the storage for `{}`: expected one that it knows, found `{key}`", target.name))
 }
 
 fn wrong(target: &StoreUrl, error: &object_store::Error, options: &StoreOptions) -> Error {
-    Error::usage(
-        format!("options of the storage for `{}`", target.name),
-        "those of a store",
-        hide(error, &options.secrets()),
-    )
+    Error::usage(format!(
+        "options of the storage for `{}`: expected those of a store, found {}",
+        target.name,
+        hide(error, &options.secrets())
+    ))
 }

@@ -33,13 +33,16 @@ impl Address<'_> {
             is_plain && matches!(url.scheme(), "http" | "https") && !matches!(url.host(), None | Some(Host::Domain("")))
         });
         let Some(url) = url else {
-            let error = Error::usage(what(), EXPECTED, found());
+            let error = Error::usage(format!("{}: expected {}, found {}", what(), EXPECTED, found()));
             let has_scheme = self.value.contains("://");
             return Err(if has_scheme { error } else { error.with_hint("write `http://` or `https://` before it") });
         };
         if !url.username().is_empty() || url.password().is_some() {
-            return Err(Error::usage(what(), "a URL without credentials", "one with a user or a password")
-                .with_hint("give credentials by options of their own: docs/stores.md has their names"));
+            return Err(Error::usage(format!(
+                "{}: expected a URL without credentials, found one with a user or a password",
+                what()
+            ))
+            .with_hint("give credentials by options of their own: docs/stores.md has their names"));
         }
         if url.scheme() == "http" && !allow_http && is_of_store(self.key) {
             let found = format!("{}, which encrypts nothing", found());
@@ -57,7 +60,7 @@ impl Address<'_> {
                      storage"
                 }
             };
-            return Err(Error::usage(what(), "https://", found).with_hint(hint));
+            return Err(Error::usage(format!("{}: expected https://, found {found}", what())).with_hint(hint));
         }
         Ok(())
     }

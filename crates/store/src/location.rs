@@ -78,11 +78,12 @@ impl Location {
         }
         let expected = schemes(|_| true);
         // The error does not repeat the URL, because it may contain a password.
-        let url = Url::parse(text).map_err(|error| Error::usage("URL", &expected, error))?;
+        let url =
+            Url::parse(text).map_err(|error| Error::usage(format!("URL: expected {}, found {error}", expected)))?;
         // In `abfss://container@account…`, the part before `@` is not a user.
         let has_user = !url.username().is_empty() && !url.scheme().starts_with("abfs");
         if has_user || url.password().is_some() {
-            return Err(Error::usage("URL", "one without credentials", "one with a user or a password")
+            return Err(Error::usage("URL: expected one without credentials, found one with a user or a password")
                 .with_hint("give credentials in the environment, or as options of the storage"));
         }
         let mut plain = url.clone();
@@ -91,15 +92,18 @@ impl Location {
         let name = plain.as_str().trim_end_matches('/').to_owned();
         if url.query().is_some() || url.fragment().is_some() {
             let found = "a query or a fragment, which would not reach its shards";
-            return Err(Error::usage(format!("`{name}`"), "a URL of a folder, a manifest or a shard", found)
-                .with_hint("give tokens as options of the storage"));
+            return Err(Error::usage(format!(
+                "`{name}`: expected a URL of a folder, a manifest or a shard, found {found}"
+            ))
+            .with_hint("give tokens as options of the storage"));
         }
         if url.scheme() == "file" {
-            let path =
-                url.to_file_path().map_err(|()| Error::usage(format!("`{name}`"), "a path of this machine", "none"))?;
+            let path = url
+                .to_file_path()
+                .map_err(|()| Error::usage(format!("`{name}`: expected a path of this machine, found none")))?;
             return Ok(Self::Local(path));
         }
-        let unknown = || Error::usage(format!("`{name}`"), &expected, format!("{}://", url.scheme()));
+        let unknown = || Error::usage(format!("`{name}`: expected {}, found {}://", expected, url.scheme()));
         let is_known = |scheme: &Scheme| scheme.name == url.scheme() || scheme.aliases.contains(&url.scheme());
         let (protocol, key) = match ObjectStoreScheme::parse(&url) {
             _ if !SCHEMES.iter().any(is_known) => return Err(unknown()),

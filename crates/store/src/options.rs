@@ -116,8 +116,9 @@ impl StoreOptions {
     /// # Errors
     /// `Usage` for an invalid value of a field. Keys of the store are checked when it is opened.
     pub fn set(&mut self, key: &str, value: &str) -> Result<()> {
-        let wrong =
-            |expected: &str| Error::usage(format!("option `{key}` of the storage"), expected, format!("`{value}`"));
+        let wrong = |expected: &str| {
+            Error::usage(format!("option `{key}` of the storage: expected {expected}, found `{value}`"))
+        };
         let time = || duration(value).ok_or_else(|| wrong("a time such as `500ms` or `20s`"));
         let number = || value.parse::<u64>().ok().filter(|n| *n > 0).ok_or_else(|| wrong("a number above 0"));
         match key {

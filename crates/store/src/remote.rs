@@ -49,9 +49,12 @@ impl Remote {
     /// # Errors
     /// `Usage` if `folder` is not a valid key, or no thread can be started.
     pub fn new(store: Arc<dyn ObjectStore>, folder: &str, options: &StoreOptions) -> Result<Self> {
-        let key = Key::parse(folder).map_err(|error| Error::usage("folder in the store", "a path", error))?;
+        let key = Key::parse(folder)
+            .map_err(|error| Error::usage(format!("folder in the store: expected a path, found {error}")))?;
         if options.cache.is_some() {
-            return Err(Error::usage("cache", "a dataset that is opened by its URL", "a store without a name"));
+            return Err(Error::usage(
+                "cache: expected a dataset that is opened by its URL, found a store without a name",
+            ));
         }
         Self::start(store, key, folder, options, None)
     }
@@ -71,7 +74,9 @@ impl Remote {
     pub fn at(url: &str, options: &StoreOptions) -> Result<Self> {
         match Location::parse(url)? {
             Location::Store(url) => Self::of_url(&url, options),
-            Location::Local(_) => Err(Error::usage(format!("`{url}`"), "a URL of a store", "a path of this machine")),
+            Location::Local(_) => {
+                Err(Error::usage(format!("`{url}`: expected a URL of a store, found a path of this machine")))
+            }
         }
     }
 

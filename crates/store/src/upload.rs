@@ -56,7 +56,8 @@ impl Upload {
     /// # Errors
     /// `Usage` if `folder` is not a valid key, or no thread can be started.
     pub fn new<S: ObjectStore + MultipartStore>(store: Arc<S>, folder: &str, options: &StoreOptions) -> Result<Self> {
-        let key = Key::parse(folder).map_err(|error| Error::usage("folder in the store", "a path", error))?;
+        let key = Key::parse(folder)
+            .map_err(|error| Error::usage(format!("folder in the store: expected a path, found {error}")))?;
         Self::start(store, key, folder, options)
     }
 
@@ -65,7 +66,9 @@ impl Upload {
     /// # Errors
     /// `Usage` if the URL or an option is invalid, or the folder is not writable.
     pub fn at(url: &str, options: &StoreOptions) -> Result<Self> {
-        let wrong = |found| Err(Error::usage(format!("`{}`", plain_urls(url)), "a URL of a folder in a store", found));
+        let wrong = |found| {
+            Err(Error::usage(format!("`{}`: expected a URL of a folder in a store, found {found}", plain_urls(url))))
+        };
         match Location::parse(url)? {
             Location::Local(_) => wrong("a path of this machine"),
             Location::Store(target) if target.file.is_some() => wrong("one of a file"),

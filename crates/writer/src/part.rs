@@ -52,7 +52,8 @@ impl Part {
             return Ok(Self { index, count });
         }
         let found = format!("{}/{count}", u64::from(index) + 1);
-        Err(Error::usage("part", format!("a number from 1 to {count}"), found).with_hint("the last of 4 parts is 4/4"))
+        Err(Error::usage(format!("part: expected a number from 1 to {count}, found {found}"))
+            .with_hint("the last of 4 parts is 4/4"))
     }
 
     /// Number of this part, from 0.

@@ -74,10 +74,13 @@ impl Encoder {
             (Blosc2Coder::Lz4, _) => Coder::Lz4,
             (Blosc2Coder::Lz4hc, Some(level @ 1..=9)) => Coder::Lz4hc(level),
             (Blosc2Coder::Zstd, Some(level)) if ZSTD_LEVELS.contains(&level) => {
-                let context = CCtx::try_create().ok_or_else(|| Error::usage("zstd encoder", "a context", "none"))?;
+                let context =
+                    CCtx::try_create().ok_or_else(|| Error::usage("zstd encoder: expected a context, found none"))?;
                 Coder::Zstd(level, context)
             }
-            _ => return Err(Error::usage("level inside blosc2", "one of the coder's", format!("{level:?}"))),
+            _ => {
+                return Err(Error::usage(format!("level inside blosc2: expected one of the coder's, found {level:?}")));
+            }
         };
         Ok(Self { coder, filter, filtered: [Vec::new(), Vec::new()], coded: Vec::new() })
     }
@@ -88,7 +91,10 @@ impl Encoder {
         let item = usize::from(item_bytes);
         if !(1..=8).contains(&item) || !(1..=UNIT_BYTES).contains(&unit.len()) || !unit.len().is_multiple_of(item) {
             let expected = format!("1..={UNIT_BYTES} bytes of items of 1..=8");
-            return Err(Error::usage("blosc2 unit", expected, format!("{} bytes of items of {item}", unit.len())));
+            return Err(Error::usage(format!(
+                "blosc2 unit: expected {expected}, found {} bytes of items of {item}",
+                unit.len()
+            )));
         }
         let block_bytes = unit.len().min(STREAM_BYTES * item);
         let start = out.len();
@@ -97,7 +103,9 @@ impl Encoder {
         let chunk_bytes = out.len() - start;
         let header = self.header(kind, item_bytes, [unit.len(), block_bytes, chunk_bytes])?;
         let place = out.get_mut(start..start + HEADER_BYTES);
-        place.ok_or_else(|| Error::usage("blosc2 chunk", "a header", chunk_bytes))?.copy_from_slice(&header);
+        place
+            .ok_or_else(|| Error::usage(format!("blosc2 chunk: expected a header, found {chunk_bytes}")))?
+            .copy_from_slice(&header);
         Ok(())
     }
 
@@ -118,7 +126,8 @@ impl Encoder {
         };
         header[3] = item_bytes;
         for (to, size) in header[4..16].as_chunks_mut().0.iter_mut().zip(sizes) {
-            let size = u32::try_from(size).map_err(|_| Error::usage("blosc2 chunk", "below 4 GiB", size))?;
+            let size = u32::try_from(size)
+                .map_err(|_| Error::usage(format!("blosc2 chunk: expected below 4 GiB, found {size}")))?;
             *to = size.to_le_bytes();
         }
         // Six filters, in their order, the coder, and a parameter for each filter.
@@ -164,10 +173,11 @@ impl Encoder {
         out.resize(starts + 4 * blocks, 0);
         let mut all_zeros = true;
         for (number, block) in unit.chunks(block_bytes).enumerate() {
-            let here = u32::try_from(out.len() - start).map_err(|e| Error::usage("blosc2 block", "below 4 GiB", e))?;
+            let here = u32::try_from(out.len() - start)
+                .map_err(|e| Error::usage(format!("blosc2 block: expected below 4 GiB, found {e}")))?;
             let place = out.get_mut(starts + 4 * number..starts + 4 * (number + 1));
             place
-                .ok_or_else(|| Error::usage("blosc2 block starts", blocks, number))?
+                .ok_or_else(|| Error::usage(format!("blosc2 block starts: expected {blocks}, found {number}")))?
                 .copy_from_slice(&here.to_le_bytes());
             let filtered = filtered(self.filter, block, item, &mut self.filtered)?;
             // A short last block is not split.
@@ -232,13 +242,14 @@ fn append(coder: &mut Coder, stream: &[u8], coded: &mut Vec<u8>, end: usize, out
     let coded = grow(coded, stream.len().min(room));
     let bytes = match coder.encode(stream, coded)? {
         // The stream's own length would mark it as stored unchanged.
-        Some(length) if length < stream.len() => {
-            coded.get(..length).ok_or_else(|| Error::usage("blosc2 stream", format!("at most {room} bytes"), length))?
-        }
+        Some(length) if length < stream.len() => coded
+            .get(..length)
+            .ok_or_else(|| Error::usage(format!("blosc2 stream: expected at most {room} bytes, found {length}")))?,
         _ if stream.len() <= room => stream,
         _ => return Ok(false),
     };
-    let length = i32::try_from(bytes.len()).map_err(|_| Error::usage("blosc2 stream", "below 2 GiB", bytes.len()))?;
+    let length = i32::try_from(bytes.len())
+        .map_err(|_| Error::usage(format!("blosc2 stream: expected below 2 GiB, found {}", bytes.len())))?;
     out.extend_from_slice(&length.to_le_bytes());
     out.extend_from_slice(bytes);
     Ok(true)
@@ -260,7 +271,7 @@ impl Coder {
             Self::Lz4hc(level) => ffi::lz4_encode(stream, Some(*level), out),
             Self::Zstd(level, context) => match context.compress(out, stream, *level) {
                 Ok(length) => Ok(Some(length)),
-                Err(OUT_OF_MEMORY) => Err(Error::usage("zstd encoder", "memory", "none left")),
+                Err(OUT_OF_MEMORY) => Err(Error::usage("zstd encoder: expected memory, found none left")),
                 Err(_) => Ok(None),
             },
         }

@@ -40,7 +40,8 @@ unsafe extern "C" {
 /// Codes `source` into `out` as one LZ4 block, with `level` of LZ4HC or with the fast coder. Returns its
 /// length, or `None` if it does not fit.
 pub(super) fn lz4_encode(source: &[u8], level: Option<i32>, out: &mut [u8]) -> Result<Option<usize>> {
-    let (source_bytes, room) = lengths(source, out).map_err(|n| Error::usage("lz4 stream", "below 2^31 bytes", n))?;
+    let (source_bytes, room) =
+        lengths(source, out).map_err(|n| Error::usage(format!("lz4 stream: expected below 2^31 bytes, found {n}")))?;
     // SAFETY: both buffers are live, do not overlap (one is borrowed shared, the other
     // exclusively), and are as long as the lengths passed. LZ4 reads only the source and writes no
     // more than the room. Neither function keeps anything after it returns.

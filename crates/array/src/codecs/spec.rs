@@ -71,6 +71,9 @@ impl Levels {
         if fits {
             return Ok(());
         }
-        Err(Error::usage(format!("level of {name}"), expected, level.map_or("none".into(), |l| l.to_string())))
+        Err(Error::usage(format!(
+            "level of {name}: expected {expected}, found {}",
+            level.map_or("none".into(), |l| l.to_string())
+        )))
     }
 }

@@ -44,7 +44,11 @@ impl ArrayDecoder {
         limits: &Limits,
     ) -> Result<u64> {
         if regions.len() != outs.len() {
-            return Err(Error::usage("output buffers of regions", regions.len(), outs.len()));
+            return Err(Error::usage(format!(
+                "output buffers of regions: expected {}, found {}",
+                regions.len(),
+                outs.len()
+            )));
         }
         let Self { decoders, region: scratch, values, .. } = self;
         let RegionScratch { source, plan: lists, several, .. } = scratch;
@@ -62,7 +66,11 @@ impl ArrayDecoder {
         for (number, (region, out)) in regions.iter().zip(&*outs).enumerate() {
             let shape = region.shape_of(descriptor)?;
             if out.len() as u64 != shape.bytes {
-                return Err(Error::usage("output buffer", format!("{} bytes", shape.bytes), out.len()));
+                return Err(Error::usage(format!(
+                    "output buffer: expected {} bytes, found {}",
+                    shape.bytes,
+                    out.len()
+                )));
             }
             check_size(shape.bytes, limits)?;
             starts.push(None);

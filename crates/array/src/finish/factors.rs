@@ -38,16 +38,14 @@ impl Factors {
         let fits = |one: &[f64]| one.len() == 1 || one.len() == bands && bands > 0;
         if !fits(mean) || !fits(std) {
             let found = format!("{} and {}", mean.len(), std.len());
-            return Err(Error::usage("mean and std", "one number, or one for each band, of both", found));
+            return Err(Error::usage(format!(
+                "mean and std: expected one number, or one for each band, of both, found {found}"
+            )));
         }
         let pairs = mean.iter().cycle().zip(std.iter().cycle()).take(bands);
         let of_band = |(band, (mean, std)): (usize, (&f64, &f64))| {
-            factors(1.0, *mean, *std).map_err(|error| match error {
-                Error::Usage { what, expected, found, hint } if bands > 1 => {
-                    Error::Usage { what: format!("{what} of band {band}"), expected, found, hint }
-                }
-                error => error,
-            })
+            let error = |error: Error| if bands > 1 { error.within(format_args!("band {band}")) } else { error };
+            factors(1.0, *mean, *std).map_err(error)
         };
         let pairs: Vec<(f32, f32)> = pairs.enumerate().map(of_band).collect::<Result<_>>()?;
         Ok(Self::repeated(pairs))
@@ -60,7 +58,7 @@ impl Factors {
     /// `Usage` if there are none.
     pub fn of_pairs(pairs: Vec<(f32, f32)>) -> Result<Self> {
         match pairs.is_empty() {
-            true => Err(Error::usage("scales and biases", "at least one of each", "none")),
+            true => Err(Error::usage("scales and biases: expected at least one of each, found none")),
             false => Ok(Self::repeated(pairs)),
         }
     }
@@ -84,7 +82,9 @@ impl Factors {
         let entry = |band: u64| {
             let at = usize::try_from(band).ok().filter(|at| *at < self.bands);
             let pair = at.and_then(|at| Some((*self.scale.get(at)?, *self.bias.get(at)?)));
-            pair.ok_or_else(|| Error::usage("mean and std", format!("one for band {band}"), self.bands))
+            pair.ok_or_else(|| {
+                Error::usage(format!("mean and std: expected one for band {band}, found {}", self.bands))
+            })
         };
         Ok(Self::repeated(bands.map(entry).collect::<Result<_>>()?))
     }
@@ -115,7 +115,7 @@ impl Factors {
             true => Ok(()),
             false => {
                 let expected = format!("one number, or {bands}, one for each band");
-                Err(Error::usage("mean and std", expected, self.bands))
+                Err(Error::usage(format!("mean and std: expected {expected}, found {}", self.bands)))
             }
         }
     }

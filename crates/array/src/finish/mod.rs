@@ -67,7 +67,7 @@ impl As {
         };
         match decoded {
             Dtype::Bool if to != Dtype::Bool => {
-                Err(Error::usage("element type of the output", "bool, as the array has it", to))
+                Err(Error::usage(format!("element type of the output: expected bool, as the array has it, found {to}")))
             }
             _ => Ok(to),
         }
@@ -132,14 +132,16 @@ impl Finish {
         let element = self.to.of(decoded)?;
         let floats = [("normalised values", self.factors.is_some()), ("no-data to fill", self.fill.is_some())];
         if let (None, Some((what, _))) = (As::float(element), floats.into_iter().find(|(_, is_asked)| *is_asked)) {
-            return Err(Error::usage(what, "float16, bfloat16 or float32", element));
+            return Err(Error::usage(format!("{what}: expected float16, bfloat16 or float32, found {element}")));
         }
         if let Some(factors) = &self.factors {
             factors.check(bands)?;
         }
         if self.turn.transpose && rows != columns {
             let found = format!("{rows} × {columns}");
-            return Err(Error::usage("array to turn by a quarter", "as many rows as columns", found));
+            return Err(Error::usage(format!(
+                "array to turn by a quarter: expected as many rows as columns, found {found}"
+            )));
         }
         Ok(element)
     }
@@ -194,7 +196,7 @@ impl Finish {
         let [rows, columns, bands] = shape;
         let [y, x] = &window;
         if y.start > y.end || y.end > rows || x.start > x.end || x.end > columns {
-            return Err(Error::usage("window", format!("one in {rows} × {columns}"), format!("{window:?}")));
+            return Err(Error::usage(format!("window: expected one in {rows} × {columns}, found {window:?}")));
         }
         let size = [y.end - y.start, x.end - x.start, bands];
         let turned = self.turn.transpose;
@@ -225,7 +227,7 @@ fn check_bytes(decoded: u64, elements: &[u8], output: u64, out: &[u8]) -> Result
     for (what, expected, found) in [("decoded elements", decoded, elements.len()), ("output buffer", output, out.len())]
     {
         if found as u64 != expected {
-            return Err(Error::usage(what, format!("{expected} bytes"), found));
+            return Err(Error::usage(format!("{what}: expected {expected} bytes, found {found}")));
         }
     }
     Ok(())

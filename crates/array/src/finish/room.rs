@@ -21,7 +21,8 @@ impl OutputRow for &mut [u8] {
 /// `Usage` if the caller's row does not have them.
 pub(crate) fn place(row: &mut dyn OutputRow, range: Range<usize>) -> Result<&mut [u8]> {
     let end = range.end;
-    row.bytes(range).ok_or_else(|| Error::usage("bytes of a row", "some that may be written", end))
+    row.bytes(range)
+        .ok_or_else(|| Error::usage(format!("bytes of a row: expected some that may be written, found {end}")))
 }
 
 /// Maps each byte of a row to its pixel in the array. If several threads make one row, the thread that

@@ -70,7 +70,12 @@ impl<'a> RegionPlan<'a> {
         let (height, width, bands) = match descriptor.shape[..] {
             [height, width, bands] => (size(height)?, size(width)?, size(bands)?),
             [height, bands] => (size(height)?, 1, size(bands)?),
-            _ => return Err(Error::usage("array to take a region of", "two or three axes", descriptor.shape.len())),
+            _ => {
+                return Err(Error::usage(format!(
+                    "array to take a region of: expected two or three axes, found {}",
+                    descriptor.shape.len()
+                )));
+            }
         };
         let columns = if flat { 0..1 } else { range(region.x, region.width)? };
         let layout = if flat { Layout::AsShape } else { region.layout };

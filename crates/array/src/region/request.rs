@@ -123,20 +123,22 @@ impl Region {
             Bands::All => channels,
             Bands::Range(range) => {
                 let count = range.end.checked_sub(range.start);
-                let count =
-                    count.ok_or_else(|| Error::usage("bands of a region", "start..end", format!("{range:?}")))?;
+                let count = count
+                    .ok_or_else(|| Error::usage(format!("bands of a region: expected start..end, found {range:?}")))?;
                 within("bands of a region", range.start, count, channels)?;
                 count
             }
             Bands::List(list) => {
                 if let Some(band) = list.iter().find(|band| **band >= channels) {
-                    return Err(Error::usage("band of a region", format!("below {channels}"), band));
+                    return Err(Error::usage(format!("band of a region: expected below {channels}, found {band}")));
                 }
                 list.len() as u64
             }
         };
         if descriptor.shape.len() == 2 && bands != 1 {
-            return Err(Error::usage("bands of a region", "one, of an array of two axes", bands));
+            return Err(Error::usage(format!(
+                "bands of a region: expected one, of an array of two axes, found {bands}"
+            )));
         }
         let shape = match self.layout {
             Layout::AsShape => [self.height, self.width, bands],
@@ -155,17 +157,16 @@ fn cube_shape(descriptor: &ArrayDescriptor) -> Result<[u64; 3]> {
     match descriptor.shape[..] {
         [height, width] => Ok([height, width, 1]),
         [height, width, channels] => Ok([height, width, channels]),
-        _ => Err(Error::usage(
-            "array to take a region of",
-            "[height, width] or [height, width, channels]",
-            format!("{:?}", descriptor.shape),
-        )),
+        _ => Err(Error::usage(format!(
+            "array to take a region of: expected [height, width] or [height, width, channels], found {:?}",
+            descriptor.shape
+        ))),
     }
 }
 
 fn within(what: &'static str, first: u64, count: u64, length: u64) -> Result<()> {
     match first.checked_add(count) {
         Some(end) if end <= length => Ok(()),
-        _ => Err(Error::usage(what, format!("within 0..{length}"), format!("{count} from {first} on"))),
+        _ => Err(Error::usage(format!("{what}: expected within 0..{length}, found {count} from {first} on"))),
     }
 }

@@ -34,8 +34,9 @@ impl Tables {
         self.top = top(*bits);
         for band in bands {
             let entry = scale.get(band).zip(offset.get(band));
-            let (scale, offset) =
-                entry.ok_or_else(|| Error::usage("band of a table", format!("one of {}", scale.len()), band))?;
+            let (scale, offset) = entry.ok_or_else(|| {
+                Error::usage(format!("band of a table: expected one of {}, found {band}", scale.len()))
+            })?;
             self.scale.push(*scale);
             self.offset.push(*offset);
         }
@@ -57,9 +58,9 @@ fn top(bits: u8) -> u16 {
 /// checks this; a descriptor made by hand may not.
 pub(crate) fn check_tables(descriptor: &ArrayDescriptor, bands: usize) -> Result<()> {
     match &descriptor.transform {
-        Transform::Fixed { scale, offset, .. } if scale.len() != bands || offset.len() != bands => {
-            Err(Error::usage("band table", format!("{bands} entries"), format!("{} and {}", scale.len(), offset.len())))
-        }
+        Transform::Fixed { scale, offset, .. } if scale.len() != bands || offset.len() != bands => Err(Error::usage(
+            format!("band table: expected {bands} entries, found {} and {}", scale.len(), offset.len()),
+        )),
         _ => Ok(()),
     }
 }

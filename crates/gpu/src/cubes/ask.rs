@@ -182,7 +182,9 @@ impl Ask {
                 shape,
                 descriptor,
             }),
-            _ => Err(Error::usage("axes of an array", "two or three", descriptor.shape.len())),
+            _ => {
+                Err(Error::usage(format!("axes of an array: expected two or three, found {}", descriptor.shape.len())))
+            }
         }
     }
 

@@ -141,9 +141,9 @@ impl CubeBatch<'_> {
             Payload::Bytes(bytes) => (bytes, None, free),
             Payload::Staged(len) => {
                 let held = free.len();
-                let (bytes, tail) = free
-                    .split_at_mut_checked(len)
-                    .ok_or_else(|| Error::usage("staged payload", format!("at most {held} bytes"), len))?;
+                let (bytes, tail) = free.split_at_mut_checked(len).ok_or_else(|| {
+                    Error::usage(format!("staged payload: expected at most {held} bytes, found {len}"))
+                })?;
                 (&*bytes, Some(self.filled as u64), tail)
             }
         };

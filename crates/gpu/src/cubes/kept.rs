@@ -72,7 +72,9 @@ pub(crate) fn keep(units: &Units<'_>, payload: &[u8], at: u64, out: &mut Vec<u8>
             return Ok(());
         }
         Units::Zstd(_) => {
-            return Err(Error::usage("payload that stays on a device", "one that the device decodes", "zstd"));
+            return Err(Error::usage(
+                "payload that stays on a device: expected one that the device decodes, found zstd",
+            ));
         }
         Units::Blosc2(chunks) => chunks,
     };

@@ -61,11 +61,10 @@ impl<'a> PreparedArray<'a> {
         let kept =
             KeptArray::read(kept).unwrap_or_else(|| bug("the tables of a kept array are not those that were written"));
         if matches!(payload, KeptPayload::Host(bytes) if bytes.len() as u64 != kept.bytes) {
-            return Err(Error::usage(
-                "payload",
-                format!("the one that was walked, of {} bytes", kept.bytes),
-                "another",
-            ));
+            return Err(Error::usage(format!(
+                "payload: expected the one that was walked, of {} bytes, found another",
+                kept.bytes
+            )));
         }
         // The array was walked with these limits, perhaps as a different type.
         let (most, bytes) = (limits.max_decoded_bytes, descriptor.decoded_bytes()?.max(descriptor.stored_bytes()?));
@@ -208,7 +207,10 @@ impl<'a> PreparedArray<'a> {
     pub(crate) fn entry(&self, places: Option<BlockPlaces>, out: u64) -> Result<StagedArray> {
         let element = self.staged.element;
         if !out.is_multiple_of(element.bytes()) {
-            return Err(Error::usage("place in the output", format!("a multiple of {}", element.bytes()), out));
+            return Err(Error::usage(format!(
+                "place in the output: expected a multiple of {}, found {out}",
+                element.bytes()
+            )));
         }
         let mut tables = Vec::new();
         let row = self.row(out, &mut tables)?;

@@ -111,17 +111,17 @@ impl ReencodeOptions {
     pub(super) fn check(&self) -> Result<()> {
         match self.quality {
             Quality::Fixed(quality) if !(1..=100).contains(&quality) => {
-                return Err(Error::usage("JPEG quality", "1..=100", quality));
+                return Err(Error::usage(format!("JPEG quality: expected 1..=100, found {quality}")));
             }
             // Negative scores exist, for ruined pictures.
             Quality::Ssimulacra2(target) if !(target.is_finite() && target <= IDENTICAL) => {
-                return Err(Error::usage("SSIMULACRA2 score", "at most 100", target));
+                return Err(Error::usage(format!("SSIMULACRA2 score: expected at most 100, found {target}")));
             }
             _ => {}
         }
         match self.resize {
             Resize::ShortSide(0) | Resize::LongSide(0) => {
-                Err(Error::usage("side to resize to", "at least one pixel", 0))
+                Err(Error::usage(format!("side to resize to: expected at least one pixel, found {}", 0)))
             }
             _ => Ok(()),
         }

@@ -86,7 +86,7 @@ impl Batch {
         self.field(name).ok_or_else(|| {
             let names: Vec<_> = self.names().map(|name| format!("`{}`", name.escape_debug())).collect();
             let found = format!("`{}`", name.escape_debug());
-            Error::usage("field of the batch", names.join(", "), found)
+            Error::usage(format!("field of the batch: expected {}, found {found}", names.join(", ")))
         })
     }
 }
@@ -98,7 +98,8 @@ impl<'a> Tensor<'a> {
     /// As [`Batch::slice`].
     pub fn slice<T: Element>(&self) -> Result<&'a [T]> {
         if self.shape().is_none() {
-            let error = Error::usage(self.titled("rows"), "one shape", "rows of their own shapes");
+            let error =
+                Error::usage(format!("{}: expected one shape, found rows of their own shapes", self.titled("rows")));
             return Err(error.with_hint("choose a view of one size, or read row by row with `Tensor::row_array`"));
         }
         self.cast(self.bytes())
@@ -119,8 +120,9 @@ impl<'a> Tensor<'a> {
     /// As [`Batch::array`]; also if row `i` does not exist.
     pub fn row_array<T: Element, D: Dimension>(&self, i: usize) -> Result<ArrayView<'a, T, D>> {
         let row = self.row(i).zip(self.row_shape(i));
-        let (bytes, shape) =
-            row.ok_or_else(|| Error::usage(self.titled("row"), format!("below {}", self.rows()), i))?;
+        let (bytes, shape) = row.ok_or_else(|| {
+            Error::usage(format!("{}: expected below {}, found {i}", self.titled("row"), self.rows()))
+        })?;
         self.shaped(self.cast(bytes)?, shape)
     }
 
@@ -130,19 +132,30 @@ impl<'a> Tensor<'a> {
 
     fn cast<T: Element>(&self, bytes: &'a [u8]) -> Result<&'a [T]> {
         if self.dtype() != T::TYPE {
-            return Err(Error::usage(self.titled("elements"), T::TYPE, self.dtype()));
+            return Err(Error::usage(format!(
+                "{}: expected {}, found {}",
+                self.titled("elements"),
+                T::TYPE,
+                self.dtype()
+            )));
         }
         if self.on_device().is_some() && bytes.is_empty() {
-            let error = Error::usage(self.titled("memory"), "that of the host", "that of a device");
+            let error =
+                Error::usage(format!("{}: expected that of the host, found that of a device", self.titled("memory")));
             return Err(error.with_hint("`Tensor::to_host` copies it"));
         }
-        try_cast_slice(bytes).map_err(|error| Error::usage(self.titled("memory"), T::TYPE, error))
+        try_cast_slice(bytes)
+            .map_err(|error| Error::usage(format!("{}: expected {}, found {error}", self.titled("memory"), T::TYPE)))
     }
 
     fn shaped<T, D: Dimension>(&self, values: &'a [T], shape: &[u64]) -> Result<ArrayView<'a, T, D>> {
         let axes: Vec<usize> = shape.iter().map(|&axis| to_usize(axis)).collect();
         let wrong = |found: String| {
-            Error::usage(self.titled("axes"), D::NDIM.map_or_else(|| "any".into(), |n| n.to_string()), found)
+            Error::usage(format!(
+                "{}: expected {}, found {found}",
+                self.titled("axes"),
+                D::NDIM.map_or_else(|| "any".into(), |n| n.to_string())
+            ))
         };
         let view = ArrayView::from_shape(IxDyn(&axes), values).map_err(|error| wrong(error.to_string()))?;
         view.into_dimensionality().map_err(|_| wrong(format!("{}, of the shape {shape:?}", shape.len())))

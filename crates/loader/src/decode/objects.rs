@@ -93,10 +93,7 @@ fn name_aligned(plan: &ObjectPlan, plans: &[ObjectPlan], error: FormatError) -> 
         Follows::Nothing => return name_field(&plan.name, error),
     };
     match error {
-        FormatError::Usage { what, expected, found, hint } => {
-            let what = format!("field `{}`, aligned as {said}: {what}", plan.name);
-            FormatError::Usage { what, expected, found, hint }
-        }
+        usage @ FormatError::Usage { .. } => usage.within(format_args!("field `{}`, aligned as {said}", plan.name)),
         other => name_field(&plan.name, other),
     }
 }

@@ -38,7 +38,7 @@ pub(crate) fn moved(
         Align::Keypoints { relative, swap, .. } => {
             if let ([_, _], Some(_), false) = (array.shape(), kept, swap.is_empty()) {
                 let expected = "[objects, points, 2 or 3], of which points change places and objects are boxes";
-                return Err(Error::usage("shape", expected, format!("{:?}", array.shape())));
+                return Err(Error::usage(format!("shape: expected {expected}, found {:?}", array.shape())));
             }
             let moved = keypoints(array.shape(), &numbers, *relative, swap, shape)?;
             Ok((if let Some(kept) = kept { rows_of(&moved, kept)? } else { moved }, None))
@@ -47,7 +47,7 @@ pub(crate) fn moved(
             // The rows of a single polygon would be its points, not objects.
             if kept.is_some() && !numbers.is_empty() && array.shape().len() < 3 {
                 let expected = "[polygons, points, 2], one polygon for each box";
-                return Err(Error::usage("shape", expected, format!("{:?}", array.shape())));
+                return Err(Error::usage(format!("shape: expected {expected}, found {:?}", array.shape())));
             }
             let moved = polygons::of_array(array.shape(), &numbers, *relative, shape)?;
             Ok((if let Some(kept) = kept { rows_of(&moved, kept)? } else { moved }, None))
@@ -66,7 +66,7 @@ fn boxes(
 ) -> Result<(Array, RemainingRows)> {
     // An empty list of boxes may have any shape.
     if !matches!(shape_of, [_, 4]) && !numbers.is_empty() {
-        return Err(Error::usage("shape", "[boxes, 4]", format!("{shape_of:?}")));
+        return Err(Error::usage(format!("shape: expected [boxes, 4], found {shape_of:?}")));
     }
     let (from, to) = shape.units(relative);
     let [width, height] = [f64::from(shape.crop.width), f64::from(shape.crop.height)];
@@ -133,7 +133,8 @@ fn turned_over(all: &[[f64; 4]], row: usize, format: BoxFormat, from: [f64; 2], 
         [first, ref more @ ..] => {
             let named = |format: BoxFormat| [Setting::word("format", format.name())];
             let hint = more.iter().fold(Hint::set(named(first)), |hint, format| hint.then(" or ").and(named(*format)));
-            Error::usage(what, expected, found).with_hint(hint.then(" fits all boxes of this sample"))
+            Error::usage(format!("{what}: expected {expected}, found {found}"))
+                .with_hint(hint.then(" fits all boxes of this sample"))
         }
     }
 }
@@ -149,17 +150,15 @@ fn check_unit(boxes: &[[f64; 4]], relative: bool) -> Result<()> {
         let Some(given) = boxes.iter().find(far).filter(|given| given.iter().all(|n| n.is_finite())) else {
             return Ok(());
         };
-        return Err(Error::usage(
-            "numbers of a relative box",
-            "shares of the sides of its picture",
-            format!("{given:?}"),
-        )
+        return Err(Error::usage(format!(
+            "numbers of a relative box: expected shares of the sides of its picture, found {given:?}"
+        ))
         .with_hint("numbers in pixels are not relative"));
     }
     match boxes.first() {
         Some(first) if boxes.iter().all(is_share) && !boxes.iter().all(is_whole) => {
             let found = format!("{first:?}, and all others of the picture up to 1");
-            Err(Error::usage("numbers of a box in pixels", "some above 1", found)
+            Err(Error::usage(format!("numbers of a box in pixels: expected some above 1, found {found}"))
                 .with_hint("shares of the sides of the picture are relative"))
         }
         _ => Ok(()),
@@ -174,7 +173,7 @@ fn keypoints(shape_of: &[u64], numbers: &[f64], relative: bool, swap: &[(u32, u3
         [points, width @ (2 | 3)] | [_, points, width @ (2 | 3)] => (points, width),
         _ => {
             let expected = "[points, 2], [points, 3], [objects, points, 2] or [objects, points, 3]";
-            return Err(Error::usage("shape", expected, format!("{shape_of:?}")));
+            return Err(Error::usage(format!("shape: expected {expected}, found {shape_of:?}")));
         }
     };
     let size = |length: u64| to_usize(length);
@@ -195,7 +194,7 @@ fn keypoints(shape_of: &[u64], numbers: &[f64], relative: bool, swap: &[(u32, u3
     }
     let in_object = |&&(a, b): &&(u32, u32)| (a as usize) < points && (b as usize) < points;
     if let Some((a, b)) = swap.iter().find(|pair| !in_object(pair)) {
-        return Err(Error::usage("points that change places", format!("below {points}"), format!("{a}-{b}")));
+        return Err(Error::usage(format!("points that change places: expected below {points}, found {a}-{b}")));
     }
     if shape.crop.flip {
         for object in out.chunks_exact_mut(points.saturating_mul(width).max(1)) {
@@ -228,7 +227,7 @@ fn numbers(array: &Array) -> Result<Vec<f64>> {
         Dtype::F16 => array.bytes().as_chunks().0.iter().map(|b| half::f16::from_le_bytes(*b).to_f64()).collect(),
         Dtype::F32 => all!(f32),
         Dtype::F64 => all!(f64),
-        other => return Err(Error::usage("type", "numbers", other)),
+        other => return Err(Error::usage(format!("type: expected numbers, found {other}"))),
     })
 }
 

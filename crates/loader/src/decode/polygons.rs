@@ -17,7 +17,7 @@ const FAR: f64 = 10.0;
 pub(crate) fn of_array(shape_of: &[u64], numbers: &[f64], relative: bool, shape: &Shape) -> Result<Array> {
     if !numbers.is_empty() && !matches!(shape_of, [_, .., 2]) {
         let expected = "[points, 2] or [polygons, points, 2]";
-        return Err(Error::usage("shape", expected, format!("{shape_of:?}")));
+        return Err(Error::usage(format!("shape: expected {expected}, found {shape_of:?}")));
     }
     let mut unit = Unit::default();
     let (points, _) = numbers.as_chunks::<2>();
@@ -105,12 +105,12 @@ impl Unit {
         match (relative, self.far, self.beyond, self.between) {
             (true, Some(point), ..) => {
                 let expected = "shares of the sides of its picture";
-                Err(Error::usage("numbers of a relative polygon", expected, format!("{point:?}"))
+                Err(Error::usage(format!("numbers of a relative polygon: expected {expected}, found {point:?}"))
                     .with_hint("numbers in pixels are not relative"))
             }
             (false, _, false, Some(point)) => {
                 let found = format!("{point:?}, and all others of the picture up to 1");
-                Err(Error::usage("numbers of a polygon in pixels", "some above 1", found)
+                Err(Error::usage(format!("numbers of a polygon in pixels: expected some above 1, found {found}"))
                     .with_hint("shares of the sides of the picture are relative"))
             }
             _ => Ok(()),
@@ -134,7 +134,7 @@ struct PolygonWalk<'a> {
 
 impl PolygonWalk<'_> {
     fn refuse<E: serde::de::Error>(&mut self, expected: &'static str, found: impl Into<String>) -> E {
-        self.problem.get_or_insert(Error::usage("polygons", expected, found.into()));
+        self.problem.get_or_insert(Error::usage(format!("polygons: expected {expected}, found {}", found.into())));
         E::custom(expected)
     }
 }

@@ -61,7 +61,9 @@ impl<'a> RowRecord<'a> {
             }
             RecordBytes::Parts { large, staged } => large.value(staged, position, limits),
             // Users do not see this error: the caller then reads the record.
-            RecordBytes::Elsewhere => Err(FormatError::usage("value of a record", "one that was read", position)),
+            RecordBytes::Elsewhere => {
+                Err(FormatError::usage(format!("value of a record: expected one that was read, found {position}")))
+            }
         }
     }
 

@@ -173,7 +173,7 @@ impl RowDecoder {
         let (Some(window), others) = (large.window(number), self.tools.window) else { return Ok(()) };
         if others.is_some_and(|others| others.size != window.size) {
             // The record is then read as a whole, which reports the error.
-            return Err(FormatError::usage("arrays of one row", "of one size", "of several").into());
+            return Err(FormatError::usage("arrays of one row: expected of one size, found of several").into());
         }
         self.tools.window = Some(window);
         Ok(())

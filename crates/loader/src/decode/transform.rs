@@ -33,7 +33,7 @@ pub(crate) fn change(
         fields.push(TransformField { name: &plan.name, dtype: plan.dtype, shape, bytes });
     }
     transform.change(&mut TransformRow { index, key, draws, fields }).map_err(|said| {
-        let error = FormatError::usage("transform", "no error", said.text);
+        let error = FormatError::usage(format!("transform: expected no error, found {}", said.text));
         match said.hint {
             Some(hint) => error.with_hint(hint),
             None => error,

@@ -18,7 +18,10 @@ use shardpack_reader::{Dataset, Error, Result};
 /// loaded as stored bytes.
 pub(crate) fn followed(schema: &Schema, options: &LoaderOptions, field: &str, named: Option<&str>) -> Result<Followed> {
     let refuse = |expected: &str, found: String| {
-        Err(Error::usage(format!("picture that `{}` follows", field.escape_debug()), expected, found))
+        Err(Error::usage(format!(
+            "picture that `{}` follows: expected {expected}, found {found}",
+            field.escape_debug()
+        )))
     };
     let ImageMode::View(view) = options.view.image else {
         return refuse("pictures that are decoded", "stored bytes (`raw`)".into());
@@ -70,7 +73,7 @@ pub(crate) fn plan_mask(
     let (_, _, descriptor) = examples.first(dataset, options.order.epoch)?;
     let (dtype, to) = examples.element(dataset, name, options)?;
     let refuse = |what: &str, expected: &str, found: String| {
-        Err(Error::usage(format!("{what} of field `{}`", name.escape_debug()), expected, found))
+        Err(Error::usage(format!("{what} of field `{}`: expected {expected}, found {found}", name.escape_debug())))
     };
     if to != As::Decoded {
         return refuse("element type", "one that holds all values of a mask", dtype.to_string());
@@ -99,7 +102,8 @@ pub(crate) fn plan_mask(
         return Ok(Description::ragged(kind, dtype, axes));
     };
     let bytes = usize::try_from(dtype.array_bytes(&shape)?);
-    let bytes = bytes.map_err(|_| Error::usage("size of a view", "one that fits memory", format!("{shape:?}")))?;
+    let bytes =
+        bytes.map_err(|_| Error::usage(format!("size of a view: expected one that fits memory, found {shape:?}")))?;
     Ok(Description::dense(kind, dtype, shape, bytes))
 }
 
@@ -143,7 +147,9 @@ fn as_arrays(name: &str) -> Hint {
 /// are cut or turned; an augmentation moves pixels of the picture alone.
 pub(crate) fn check(schema: &Schema, options: &LoaderOptions) -> Result<()> {
     let quoted = |name: &str| format!("`{}`", name.escape_debug());
-    let refuse = |expected: &str, found: String| Err(Error::usage("aligned fields", expected, found));
+    let refuse = |expected: &str, found: String| {
+        Err(Error::usage(format!("aligned fields: expected {expected}, found {found}")))
+    };
     let Some((first, _)) = options.view.align.first() else { return Ok(()) };
     for (at, (name, align)) in options.view.align.iter().enumerate() {
         align.check()?;

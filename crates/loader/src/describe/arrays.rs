@@ -46,17 +46,17 @@ pub(crate) fn check(options: &LoaderOptions) -> Result<()> {
     if let CubeMode::Patch { height, width, .. } = options.view.cube
         && (height == 0 || width == 0)
     {
-        return Err(Error::usage("patch", "at least 1 × 1", format!("{height} × {width}")));
+        return Err(Error::usage(format!("patch: expected at least 1 × 1, found {height} × {width}")));
     }
     if let CubeMode::Volume { size: [depth, height, width], place } = options.view.cube {
         if depth == 0 || height == 0 || width == 0 {
-            return Err(Error::usage("patch", "at least 1 × 1 × 1", format!("{depth} × {height} × {width}")));
+            return Err(Error::usage(format!(
+                "patch: expected at least 1 × 1 × 1, found {depth} × {height} × {width}"
+            )));
         }
         if place == PatchPlace::Cycle {
             return Err(Error::usage(
-                "place of boxes of volumes",
-                "a random one, or the middle",
-                "a tile in each epoch",
+                "place of boxes of volumes: expected a random one, or the middle, found a tile in each epoch",
             ));
         }
     }
@@ -66,10 +66,10 @@ pub(crate) fn check(options: &LoaderOptions) -> Result<()> {
         Bands::List(list) => !list.is_empty(),
     };
     if !some {
-        return Err(Error::usage("bands", "at least one", format!("{:?}", options.view.bands)));
+        return Err(Error::usage(format!("bands: expected at least one, found {:?}", options.view.bands)));
     }
     if options.view.cube == CubeMode::Raw {
-        return Err(Error::usage("bands", "arrays that are decoded", "stored bytes (`CubeMode::Raw`)"));
+        return Err(Error::usage("bands: expected arrays that are decoded, found stored bytes (`CubeMode::Raw`)"));
     }
     Ok(())
 }
@@ -92,7 +92,7 @@ pub(crate) fn check_used(plans: &[FieldPlan], options: &LoaderOptions) -> Result
         ArrayDtype::Cubes(dtype) => {
             if !arrays.clone().any(takes) {
                 let expected = "an array of three axes among the fields, to be decoded";
-                let error = Error::usage("dtype", expected, format!("none that could be {dtype}"));
+                let error = Error::usage(format!("dtype: expected {expected}, found none that could be {dtype}"));
                 return Err(error.with_hint("for pictures name the field, or give mean and std"));
             }
         }
@@ -100,7 +100,7 @@ pub(crate) fn check_used(plans: &[FieldPlan], options: &LoaderOptions) -> Result
             if let Some((name, _)) = fields.iter().find(|(name, _)| !arrays.clone().any(|plan| plan.name == *name)) {
                 let names: Vec<&str> = arrays.map(|plan| plan.name.as_str()).collect();
                 let expected = format!("fields out of [{}], the pictures and arrays to be decoded", names.join(", "));
-                return Err(Error::usage("dtype", expected, format!("`{}`", name.escape_debug())));
+                return Err(Error::usage(format!("dtype: expected {expected}, found `{}`", name.escape_debug())));
             }
         }
     }
@@ -109,7 +109,7 @@ pub(crate) fn check_used(plans: &[FieldPlan], options: &LoaderOptions) -> Result
             |plan: &FieldPlan| plan.name == *name && matches!(plan.kind, FieldType::Array(_) | FieldType::Volume(_));
         if !plans.iter().any(is_it) {
             let expected = "arrays among the fields, to be decoded";
-            return Err(Error::usage("mean and std", expected, format!("`{}`", name.escape_debug())));
+            return Err(Error::usage(format!("mean and std: expected {expected}, found `{}`", name.escape_debug())));
         }
     }
     check_no_data(plans, options)?;
@@ -125,14 +125,17 @@ pub(crate) fn check_used(plans: &[FieldPlan], options: &LoaderOptions) -> Result
     if !options.view.augment.is_none() && !plans.iter().any(|plan| is_turned(&plan)) {
         let expected = "an array of two or three axes among the fields, to be decoded";
         if !plans.iter().any(|plan| matches!(plan.kind, FieldType::Picture(_))) {
-            return Err(Error::usage("augmentation", expected, "none"));
+            return Err(Error::usage(format!("augmentation: expected {expected}, found none")));
         }
         let hint = match options.view.augment.flip_columns {
             true => Hint::new("the view mirrors pictures: `rrcN` half of them, others with `flip`, such as ")
                 .and([Setting::word("image", "full,flip=0.5")]),
             false => Hint::new("`random_rotation` and `random_affine` turn pictures"),
         };
-        return Err(Error::usage("flips and turns", expected, "pictures, which they do not change").with_hint(hint));
+        return Err(Error::usage(format!(
+            "flips and turns: expected {expected}, found pictures, which they do not change"
+        ))
+        .with_hint(hint));
     }
     // The planes of volumes are turned; other arrays in the dataset have different sides.
     let is_other = |plan: &&FieldPlan| is_turned(plan) && !matches!(plan.kind, FieldType::Volume(_));
@@ -140,7 +143,7 @@ pub(crate) fn check_used(plans: &[FieldPlan], options: &LoaderOptions) -> Result
         (options.view.cube, options.view.augment.is_none(), plans.iter().find(is_other))
     {
         let found = format!("`{}`, which is none", other.name.escape_debug());
-        let error = Error::usage("arrays to turn", "volumes, where these are cut", found);
+        let error = Error::usage(format!("arrays to turn: expected volumes, where these are cut, found {found}"));
         return Err(error.with_hint("leave it out of the fields, or turn in a `transform`"));
     }
     let is_banded = |plan: &FieldPlan| plan.kind.is_banded();
@@ -149,7 +152,7 @@ pub(crate) fn check_used(plans: &[FieldPlan], options: &LoaderOptions) -> Result
             CubeMode::Volume { .. } => "a volume with channels among the fields",
             _ => "an array of three axes among the fields, to be decoded, that is no mask",
         };
-        return Err(Error::usage("augmentation of bands", expected, "none"));
+        return Err(Error::usage(format!("augmentation of bands: expected {expected}, found none")));
     }
     let cuts = plans.iter().map(|plan| &plan.kind);
     let (mut patch, mut bands) = (!options.view.cube.is_cut(), options.view.bands == Bands::All);
@@ -169,15 +172,17 @@ pub(crate) fn check_used(plans: &[FieldPlan], options: &LoaderOptions) -> Result
             plan.name.escape_debug(),
             plan.shape.len()
         );
-        return Err(Error::usage("patch", "arrays of at most three axes among the fields", found)
-            .with_hint("`patchDxHxW` cuts volumes; or leave the field out"));
+        return Err(Error::usage(format!(
+            "patch: expected arrays of at most three axes among the fields, found {found}"
+        ))
+        .with_hint("`patchDxHxW` cuts volumes; or leave the field out"));
     }
     match (patch, bands) {
         (false, _) if matches!(options.view.cube, CubeMode::Volume { .. }) => {
-            Err(Error::usage("patch", "an array of three or four axes among the fields", "none"))
+            Err(Error::usage("patch: expected an array of three or four axes among the fields, found none"))
         }
-        (false, _) => Err(Error::usage("patch", "an array of two or three axes among the fields", "none")),
-        (_, false) => Err(Error::usage("bands", "an array of three axes among the fields", "none")),
+        (false, _) => Err(Error::usage("patch: expected an array of two or three axes among the fields, found none")),
+        (_, false) => Err(Error::usage("bands: expected an array of three axes among the fields, found none")),
         _ => Ok(()),
     }
 }
@@ -204,7 +209,7 @@ fn check_no_data(plans: &[FieldPlan], options: &LoaderOptions) -> Result<()> {
             }
         }
     };
-    Err(Error::usage("value for no-data", expected, found).with_hint(DECLARED))
+    Err(Error::usage(format!("value for no-data: expected {expected}, found {found}")).with_hint(DECLARED))
 }
 
 /// The axes from the packer's columns `height`, `width`, and for cubes `channels`; and true if they
@@ -335,7 +340,7 @@ pub(crate) fn plan(
         shape.rotate_right(1);
     }
     let bytes = usize::try_from(dtype.array_bytes(&shape)?)
-        .map_err(|_| Error::usage(format!("array `{field}`"), "one that fits memory", format!("{shape:?}")))?;
+        .map_err(|_| Error::usage(format!("array `{field}`: expected one that fits memory, found {shape:?}")))?;
     Ok(Some(Description::dense(kind, dtype, shape, bytes)))
 }
 

@@ -18,7 +18,9 @@ impl ClassPlan {
             PatchClasses::Balanced => None,
             PatchClasses::Weighted(weights) => Some(weights.iter().copied().collect::<BTreeMap<_, _>>()),
         };
-        let refuse = |expected: &str, found: &str| Err(Error::usage("patches by class", expected, found));
+        let refuse = |expected: &str, found: &str| {
+            Err(Error::usage(format!("patches by class: expected {expected}, found {found}")))
+        };
         if let Some(weights) = &weights {
             if let Some((class, weight)) = weights.iter().find(|(_, weight)| !(weight.is_finite() && **weight >= 0.0)) {
                 return refuse("finite weights from 0 on", &format!("{weight} for class {class}"));

@@ -88,7 +88,7 @@ impl Examples {
             // Reading the first sample returns the error to report.
             let first = having.nth(0).map(|first| dataset.get(first)?.descriptor(field));
             first.transpose()?;
-            return Err(Error::usage("samples", "one with this field", format!("none with `{field}`")));
+            return Err(Error::usage(format!("samples: expected one with this field, found none with `{field}`")));
         }
         let first = whole.first().map_or(&[][..], |example| &example.descriptor.shape);
         let differs = |shape: &Vec<u64>, axis: usize| shape.len() != first.len() || shape.get(axis) != first.get(axis);
@@ -99,7 +99,7 @@ impl Examples {
     /// The first example: its place, and its array descriptor.
     pub(crate) fn first(&self, dataset: &Dataset, epoch: u32) -> Result<(SampleAt, Arc<Shard>, &ArrayDescriptor)> {
         let Example { sample, descriptor, .. } =
-            self.samples.first().ok_or_else(|| Error::usage("samples", "one with an array", "none"))?;
+            self.samples.first().ok_or_else(|| Error::usage("samples: expected one with an array, found none"))?;
         let (number, record) = dataset.locate(*sample)?;
         Ok((
             SampleAt { sample: *sample, record, epoch, repetition: 0, patch: 0, origin: None },
@@ -132,7 +132,8 @@ impl Examples {
                 1 => "none in the sample that was looked at".to_owned(),
                 count => format!("none in the {count} samples that were looked at"),
             };
-            return Err(Error::usage(what, "arrays that declare a no-data value", found).with_hint(DECLARED));
+            return Err(Error::usage(format!("{what}: expected arrays that declare a no-data value, found {found}"))
+                .with_hint(DECLARED));
         }
         Ok(with.filter(|_| self.has_no_data))
     }
@@ -183,7 +184,9 @@ impl Examples {
             };
             let what = format!("element type of field `{field}`, {why}");
             let hint = Hint::new("choose one of these as ").and([Setting::named("dtype")]);
-            return Err(Error::usage(what, "float16, bfloat16 or float32", element).with_hint(hint));
+            return Err(
+                Error::usage(format!("{what}: expected float16, bfloat16 or float32, found {element}")).with_hint(hint)
+            );
         };
         for Example { sample, descriptor, .. } in &self.samples {
             if let Err(error) = to.of(descriptor.decoded) {
@@ -202,7 +205,10 @@ impl Examples {
             types.dedup();
             let types: Vec<&str> = types.iter().map(|dtype| dtype.name()).collect();
             let expected = "types of which one holds the values of all";
-            let error = Error::usage(format!("element types of field `{field}`"), expected, types.join(", "));
+            let error = Error::usage(format!(
+                "element types of field `{field}`: expected {expected}, found {}",
+                types.join(", ")
+            ));
             return Err(error.with_hint(format!("load the samples of each type apart, or leave `{field}` out")));
         };
         for Example { sample, descriptor, .. } in &self.samples {
@@ -261,12 +267,7 @@ pub(crate) fn is_banded(field: &str, axes: usize, options: &LoaderOptions) -> bo
 
 /// Adds the field to an error about an option for it.
 pub(crate) fn of_field(field: &str, error: FormatError) -> FormatError {
-    match error {
-        FormatError::Usage { what, expected, found, hint } => {
-            FormatError::Usage { what: format!("{what} of field `{field}`"), expected, found, hint }
-        }
-        other => other,
-    }
+    error.within(format_args!("field `{field}`"))
 }
 
 /// Announces to a storage behind a network that the heads of these samples will be read: one wait for

@@ -16,7 +16,8 @@ const LABEL: &str = "label";
 pub(crate) fn plan(plans: &mut [FieldPlan], options: &LoaderOptions) -> Result<()> {
     let Some(mix) = &options.output.mix else { return Ok(()) };
     mix.choices.iter().try_for_each(Mix::check)?;
-    let refuse = |expected: &str, found: String| Err(Error::usage("mixed batches", expected, found));
+    let refuse =
+        |expected: &str, found: String| Err(Error::usage(format!("mixed batches: expected {expected}, found {found}")));
     let leave_out = |error: Error| error.with_hint("leave it out of the fields");
     if mix.choices.is_empty() || mix.classes == 0 {
         let found = format!("{} of {} classes", mix.choices.len(), mix.classes);

@@ -68,7 +68,11 @@ impl Fields {
             Some(names) => {
                 for name in names.iter().filter(|name| !options.is_aligned_object(name)) {
                     let field = schema.fields().iter().find(|field| field.name == *name).ok_or_else(|| {
-                        Error::usage("field name", known_fields(schema), format!("`{}`", name.escape_debug()))
+                        Error::usage(format!(
+                            "field name: expected {}, found `{}`",
+                            known_fields(schema),
+                            name.escape_debug()
+                        ))
                     })?;
                     fields.add(dataset, field, options)?;
                 }
@@ -127,8 +131,9 @@ impl Fields {
         };
         let Description { kind, dtype, shape, size } = match field.kind {
             FieldKind::Scalar => {
-                let column = Col::find(schema, &field.name)
-                    .ok_or_else(|| Error::usage("field", "a column of the index", field.name.as_str()))?;
+                let column = Col::find(schema, &field.name).ok_or_else(|| {
+                    Error::usage(format!("field: expected a column of the index, found {}", field.name.as_str()))
+                })?;
                 let bytes = usize::try_from(column.dtype.bytes()).unwrap_or(0);
                 Description::dense(FieldType::Scalar(column), column.dtype.into(), Vec::new(), bytes)
             }
@@ -159,7 +164,7 @@ impl Fields {
             },
             _ => {
                 let found = format!("`{}`, of kind {:?}", field.name, field.kind);
-                return Err(Error::usage("field", "a scalar, an image or an array", found)
+                return Err(Error::usage(format!("field: expected a scalar, an image or an array, found {found}"))
                     .with_hint("batches hold numbers: read it sample by sample"));
             }
         };
@@ -200,9 +205,11 @@ impl Fields {
                     format!("those of arrays are given by name: mean={{\"{name}\": …}}, std={{\"{name}\": …}}"),
                 )
                 .only(Voice::Rust, "those of arrays are `normalise`");
-            return Err(Error::usage("mean and std", expected, format!("arrays, `{name}`")).with_hint(hint));
+            return Err(
+                Error::usage(format!("mean and std: expected {expected}, found arrays, `{name}`")).with_hint(hint)
+            );
         }
-        Err(Error::usage("mean and std", expected, "none that does")
+        Err(Error::usage(format!("mean and std: expected {expected}, found none that does"))
             .with_hint("choose float16, bfloat16 or float32 as the element type of the pictures"))
     }
 
@@ -214,7 +221,8 @@ impl Fields {
         }
         let hint =
             Hint::new("`pack` with ").and([Setting::on("clips")]).then(" makes a clip of each folder of pictures");
-        let error = Error::usage("frames of clips", "a field of clips among the fields", "none that is decoded");
+        let error =
+            Error::usage("frames of clips: expected a field of clips among the fields, found none that is decoded");
         Err(error.with_hint(hint))
     }
 }
@@ -246,7 +254,7 @@ fn check_view(schema: &Schema, options: &LoaderOptions) -> Result<()> {
         return Ok(());
     }
     let hint = "`patch224x224` cuts arrays";
-    Err(Error::usage("view of pictures", "a dataset with pictures", "one without").with_hint(hint))
+    Err(Error::usage("view of pictures: expected a dataset with pictures, found one without").with_hint(hint))
 }
 
 #[cfg(test)]

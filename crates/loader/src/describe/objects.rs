@@ -27,13 +27,18 @@ pub(crate) fn plan(schema: &Schema, options: &LoaderOptions) -> Result<Vec<Objec
         let Some((field, position)) = field.filter(|field| objects_of(field.kind)).zip(schema.stored_position(name))
         else {
             let found = format!("`{}`", name.escape_debug());
-            return Err(Error::usage("field of objects", "arrays, texts, JSON or bytes", found));
+            return Err(Error::usage(format!(
+                "field of objects: expected arrays, texts, JSON or bytes, found {found}"
+            )));
         };
         let align = options.view.align.iter().find(|(known, _)| known == *name).map(|(_, align)| align);
         let follows = match align {
             None => Follows::Nothing,
             Some(Align::Mask { .. }) => {
-                return Err(Error::usage("field of objects", "no mask, which is a tensor", name.as_str()));
+                return Err(Error::usage(format!(
+                    "field of objects: expected no mask, which is a tensor, found {}",
+                    name.as_str()
+                )));
             }
             Some(Align::Rows { of }) => {
                 Follows::Boxes(number_of(of).unwrap_or_else(|| bug("rows follow no field of boxes")))

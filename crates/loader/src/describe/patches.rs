@@ -22,17 +22,23 @@ impl PatchPlan {
             CubeMode::Patch { height, width, place } => ([0, height, width], place),
             CubeMode::Volume { size, place } => (size, place),
             CubeMode::Whole | CubeMode::Raw => {
-                return Err(Error::usage("several patches of a sample", "a size of patches (`patch64x64`)", "none"));
+                return Err(Error::usage(
+                    "several patches of a sample: expected a size of patches (`patch64x64`), found none",
+                ));
             }
         };
         if place != PatchPlace::Random {
             let hint = "`patch64x64` says the size; where they lie, the number or the grid of the patches says";
             let found = format!("places of their own ({place:?})");
-            let error = Error::usage("several patches of a sample", "patches that are placed by it", found);
+            let error = Error::usage(format!(
+                "several patches of a sample: expected patches that are placed by it, found {found}"
+            ));
             return Err(error.with_hint(hint));
         }
         let (grid, unit) = match options.view.patches {
-            Patches::PerSample(0) => return Err(Error::usage("patches of a sample", "at least 1", 0)),
+            Patches::PerSample(0) => {
+                return Err(Error::usage(format!("patches of a sample: expected at least 1, found {}", 0)));
+            }
             Patches::PerSample(count) => (None, Unit::Patches(count)),
             Patches::One | Patches::Grid { .. } => {
                 let overlap = if let Patches::Grid { overlap } = options.view.patches { overlap } else { [0; 3] };
@@ -44,7 +50,10 @@ impl PatchPlan {
                         sides.map(|(side, _)| side.to_string()).collect::<Vec<_>>().join(" × ")
                     };
                     let expected = format!("less than a patch, {}", words(sides));
-                    return Err(Error::usage("overlap of patches", expected, words(overlap)));
+                    return Err(Error::usage(format!(
+                        "overlap of patches: expected {expected}, found {}",
+                        words(overlap)
+                    )));
                 }
                 let grid = Grid { size, overlap: overlap.map(u64::from) };
                 (Some(grid), Unit::Grid { size: sides, overlap })
@@ -91,11 +100,9 @@ impl PatchPlan {
         let left = plans.iter().find(|plan| is_left(plan)).map(|plan| plan.name.escape_debug().to_string());
         if let (Some(name), true) = (&left, options.resources.resident) {
             let expected = "arrays that the device decodes, for values that stay there (`resident`)";
-            return Err(Error::usage(
-                "several patches of a sample",
-                expected,
-                format!("`{name}`, which the host does"),
-            ));
+            return Err(Error::usage(format!(
+                "several patches of a sample: expected {expected}, found `{name}`, which the host does"
+            )));
         }
         if left.is_some() {
             plans.iter_mut().for_each(|plan| plan.staged = false);
@@ -116,7 +123,9 @@ impl PatchPlan {
         });
         if let Some((name, scene)) = volume {
             let Some(scene) = scene else {
-                return Err(Error::usage(format!("sizes of the volumes `{name}`, for a grid"), "one", "several"));
+                return Err(Error::usage(format!(
+                    "sizes of the volumes `{name}`, for a grid: expected one, found several"
+                )));
             };
             self.most = self.count(grid, scene)?;
             return Ok(self);
@@ -135,7 +144,7 @@ impl PatchPlan {
         let sides = if indexed { sides_of(dataset.schema()) } else { Vec::new() };
         let [height, width] = &*sides else {
             let what = format!("sizes of the arrays `{}`, for a grid", plan.name);
-            return Err(Error::usage(what, "one", "several, which the index does not tell")
+            return Err(Error::usage(format!("{what}: expected one, found several, which the index does not tell"))
                 .with_hint("pack the dataset with scalar fields `height` and `width`"));
         };
         let mut counts = vec![1; to_usize(dataset.len())];
@@ -162,7 +171,8 @@ impl PatchPlan {
     fn count(&self, grid: Grid, scene: [u64; 3]) -> Result<u32> {
         // A scene smaller than a patch is an error of its batch.
         let count = grid.count(scene).unwrap_or(1);
-        u32::try_from(count).map_err(|_| Error::usage("patches of a scene", "fewer than 2³²", count))
+        u32::try_from(count)
+            .map_err(|_| Error::usage(format!("patches of a scene: expected fewer than 2³², found {count}")))
     }
 }
 
@@ -178,13 +188,7 @@ fn patch_sides(options: &LoaderOptions) -> [u32; 3] {
 fn no_patch(plan: &FieldPlan, options: &LoaderOptions) -> Error {
     let (field, mode) = (plan.name.escape_debug(), options.view.cube);
     if let (CubeMode::Volume { size: [depth, height, width], .. }, FieldType::Array(_)) = (mode, &plan.kind) {
-        return Error::usage(
-            "fields of several patches of a sample",
-            format!(
-                "volumes, which `patch{depth}x{height}x{width}` cuts: [depth, height, width], with or without channels"
-            ),
-            format!("`{field}`, which is none"),
-        )
+        return Error::usage(format!("fields of several patches of a sample: expected volumes, which `patch{depth}x{height}x{width}` cuts: [depth, height, width], with or without channels, found `{field}`, which is none"))
         .with_hint(format!(
             "`patch{height}x{width}` cuts [height, width] and [height, width, channels]; or leave it out of the fields"
         ));
@@ -194,11 +198,12 @@ fn no_patch(plan: &FieldPlan, options: &LoaderOptions) -> Error {
         let hint = Hint::new("")
             .and([Setting::named("bands")])
             .then(" takes those that all have; or pack scenes of each sensor apart");
-        return Error::usage("bands of patches", "as many in each scene", found).with_hint(hint);
+        return Error::usage(format!("bands of patches: expected as many in each scene, found {found}"))
+            .with_hint(hint);
     }
     let expected = "scalars, arrays that are cut, and arrays of one shape";
     let hint = Hint::new("choose the fields (").and([Setting::named("fields")]).then("), without pictures; and ");
     let hint = hint.and([Setting::named("bands")]).then(", if cubes differ in theirs");
     let found = format!("`{field}`, which is no such field");
-    Error::usage("fields of several patches of a sample", expected, found).with_hint(hint)
+    Error::usage(format!("fields of several patches of a sample: expected {expected}, found {found}")).with_hint(hint)
 }

@@ -49,7 +49,8 @@ pub(crate) fn plan(
             _ => {
                 let expected = "scalar fields `height` and `width`, to make room for them";
                 let hint = "choose a view of fixed size, or raw pictures";
-                return Err(Error::usage("whole pictures", expected, "a dataset without them").with_hint(hint));
+                return Err(Error::usage(format!("whole pictures: expected {expected}, found a dataset without them"))
+                    .with_hint(hint));
             }
         },
     };
@@ -59,7 +60,8 @@ pub(crate) fn plan(
         return Ok(Description::ragged(kind, dtype, axes));
     };
     let bytes = dtype.array_bytes(&shape)?;
-    let bytes = usize::try_from(bytes).map_err(|_| Error::usage("size of a view", "one that fits memory", bytes))?;
+    let bytes = usize::try_from(bytes)
+        .map_err(|_| Error::usage(format!("size of a view: expected one that fits memory, found {bytes}")))?;
     Ok(Description::dense(kind, dtype, shape, bytes))
 }
 
@@ -81,9 +83,11 @@ pub(crate) fn check(plans: &[FieldPlan], options: &LoaderOptions) -> Result<()> 
     changes.iter().try_for_each(Augmentation::check)?;
     if changes.len() > Augmentation::MOST as usize {
         let expected = format!("at most {}", Augmentation::MOST);
-        return Err(Error::usage("augmentations of pictures", expected, changes.len()));
+        return Err(Error::usage(format!("augmentations of pictures: expected {expected}, found {}", changes.len())));
     }
-    let refuse = |expected: &str, found: String| Err(Error::usage("augmentation of pictures", expected, found));
+    let refuse = |expected: &str, found: String| {
+        Err(Error::usage(format!("augmentation of pictures: expected {expected}, found {found}")))
+    };
     let is_picture = |plan: &&FieldPlan| matches!(plan.kind, FieldType::Picture(_));
     let Some(first) = plans.iter().find(is_picture) else {
         return refuse("a field of pictures that are decoded", "none".into());

@@ -30,11 +30,7 @@ pub(crate) fn check(plans: &[FieldPlan], options: &LoaderOptions) -> Result<()> 
     for (picture, view) in viewed {
         let size = view.size().map(|(height, width)| [u64::from(height), u64::from(width)]);
         if size.is_some() && is_mask(picture) {
-            return Err(Error::usage(
-                format!("field `{}`", picture.escape_debug()),
-                "a mask that is stored as an array",
-                "one that is stored as a picture, which a view scales: classes would become others",
-            )
+            return Err(Error::usage(format!("field `{}`: expected a mask that is stored as an array, found one that is stored as a picture, which a view scales: classes would become others", picture.escape_debug()))
             .with_hint("load it as it is (`full` or `raw`), leave it out of the fields, or pack masks as arrays"));
         }
         let is_elsewhere = |plan: &&FieldPlan| match size {
@@ -57,7 +53,8 @@ pub(crate) fn check(plans: &[FieldPlan], options: &LoaderOptions) -> Result<()> 
             None if turned => format!("whole pictures, `{picture}`, beside `{name}`, which is flipped or turned"),
             _ => format!("a view of `{picture}`, which is cut, scaled or mirrored, beside `{name}`, which is not"),
         };
-        return Err(Error::usage("views", "pictures and arrays cut at the same place", found).with_hint(hint));
+        return Err(Error::usage(format!("views: expected pictures and arrays cut at the same place, found {found}"))
+            .with_hint(hint));
     }
     Ok(())
 }

@@ -31,7 +31,10 @@ pub(crate) fn plan(
         _ => return arrays::plan(dataset, field, position, options),
     };
     let refused = |what: &'static str, expected: &'static str, found: &'static str| {
-        Err(Error::usage(format!("{what} of volumes, field `{}`", field.escape_debug()), expected, found))
+        Err(Error::usage(format!(
+            "{what} of volumes, field `{}`: expected {expected}, found {found}",
+            field.escape_debug()
+        )))
     };
     if options.view.bands != Bands::All {
         return refused("bands", "all", "some");
@@ -58,7 +61,7 @@ pub(crate) fn plan(
     let finish = Finish { to, factors, ..Finish::NOTHING };
     let shape: Vec<u64> = size.into_iter().chain(channels).collect();
     let bytes = usize::try_from(dtype.array_bytes(&shape)?)
-        .map_err(|_| Error::usage(format!("array `{field}`"), "one that fits memory", format!("{shape:?}")))?;
+        .map_err(|_| Error::usage(format!("array `{field}`: expected one that fits memory, found {shape:?}")))?;
     let stored = examples.stored(dtype, to);
     let volume = VolumeField { position, size, place, finish, is_banded, fill, stored, scene };
     Ok(Some(Description::dense(FieldType::Volume(Box::new(volume)), dtype, shape, bytes)))

@@ -18,11 +18,11 @@ pub(crate) fn loses(field: &str, descriptor: &ArrayDescriptor, dtype: Dtype) -> 
     };
     let expected = format!("values that {dtype}, the type of the batch, holds exactly");
     let found = format!("{}{special}", descriptor.decoded);
-    FormatError::usage(format!("element type of field `{field}`"), expected, found).with_hint(hint)
+    FormatError::usage(format!("element type of field `{field}`: expected {expected}, found {found}")).with_hint(hint)
 }
 
 /// Error of a patch of `[height, width]` in a smaller array.
 pub(crate) fn too_large(patch: [u64; 2], array: [u64; 2]) -> FormatError {
     let ([a, b], [height, width]) = (patch, array);
-    FormatError::usage("patch", format!("at most {height} × {width}, the array's size"), format!("{a} × {b}"))
+    FormatError::usage(format!("patch: expected at most {height} × {width}, the array's size, found {a} × {b}"))
 }

@@ -120,7 +120,8 @@ impl Loader {
         if self.shared.is_forked() {
             let expected = "used in the process that began to load";
             let hint = "open the loader after the fork, or start workers with spawn";
-            let error = || Error::usage("loader", expected, "a fork of that process").with_hint(hint);
+            let error =
+                || Error::usage(format!("loader: expected {expected}, found a fork of that process")).with_hint(hint);
             return Poll::Ready(self.broken().then(|| Err(error())));
         }
         if self.pool.is_none() {
@@ -297,7 +298,9 @@ impl Loader {
     /// `Usage` if the state belongs to a different dataset, seed or order.
     pub fn restore(&mut self, state: &OrderState) -> Result<()> {
         if self.shared.is_forked() {
-            return Err(Error::usage("loader", "used in the process that began to load", "a fork of that process"));
+            return Err(Error::usage(
+                "loader: expected used in the process that began to load, found a fork of that process",
+            ));
         }
         let mut planner = self.shared.planner();
         let is_under_way = planner.start == *state && state.epoch != self.start.epoch;

@@ -39,7 +39,7 @@ impl LoaderOptions<Dataset> {
         let Self { mut order, view, output, resources, dataset, subset } = self;
         if let Some(samples) = subset {
             if order.sampling.is_some() {
-                return Err(Error::usage("order of samples", "a subset or a sampling", "both"));
+                return Err(Error::usage("order of samples: expected a subset or a sampling, found both"));
             }
             let members = Members::new(&Runs::of(&dataset, Runs::BYTES), samples);
             let whole = Order::of(&dataset, order.seed).mode(order.mode).lanes(order.lanes);
@@ -70,7 +70,8 @@ impl Loader {
         let mut options = options;
         options.resources.slots = options.resources.slots.max(1);
         if options.resources.stage.is_some() && options.output.transform.is_some() {
-            let error = Error::usage("transform of rows", "rows in memory of the host", "a device that decodes");
+            let error =
+                Error::usage("transform of rows: expected rows in memory of the host, found a device that decodes");
             return Err(error.with_hint("have the host decode, or change whole batches"));
         }
         let world = World::new(options.order.rank, options.order.world_size, options.order.batch_size)?;
@@ -183,7 +184,8 @@ fn refuse_no_batch(share: &Share, epochs: &Epochs, options: &LoaderOptions) -> R
         .only(Voice::Rust, "`End::Pad` and `End::Uneven` give what there is")
         .only(Voice::Python, "end=\"pad\" or end=\"uneven\" give what there is");
     let found = format!("{every}: every batch would be dropped");
-    Err(Error::usage("batch size", format!("at most {positions} ({what} in an epoch)"), found).with_hint(hint))
+    Err(Error::usage(format!("batch size: expected at most {positions} ({what} in an epoch), found {found}"))
+        .with_hint(hint))
 }
 
 /// Bytes of all slots on the device.

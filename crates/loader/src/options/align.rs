@@ -155,7 +155,7 @@ impl Align {
     pub(crate) fn check(&self) -> FormatResult<()> {
         match self {
             Self::Boxes { visible, .. } if !(0.0..=1.0).contains(visible) => {
-                Err(FormatError::usage("least visible share of a box", "0 to 1", visible))
+                Err(FormatError::usage(format!("least visible share of a box: expected 0 to 1, found {visible}")))
             }
             _ => Ok(()),
         }
@@ -171,7 +171,8 @@ impl FromStr for Align {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self> {
-        let fail = |expected: &str| Error::usage("alignment", expected, format!("`{}`", text.escape_debug()));
+        let fail =
+            |expected: &str| Error::usage(format!("alignment: expected {expected}, found `{}`", text.escape_debug()));
         let mut options = text.split(',');
         let kind = options.next().unwrap_or_default();
         let mut options: Vec<(&str, &str)> =

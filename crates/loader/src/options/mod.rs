@@ -91,7 +91,9 @@ impl LoaderOptions {
         }
         let keeping = resources.stage.as_ref().and_then(|stage| stage.keeping()).ok_or_else(|| {
             let found = if resources.stage.is_some() { "one that cannot keep them" } else { "none: the host decodes" };
-            Error::usage("values that stay on a device (`resident`)", "a device that decodes", found)
+            Error::usage(format!(
+                "values that stay on a device (`resident`): expected a device that decodes, found {found}"
+            ))
         })?;
         resources.stage = Some(keeping.stage);
         Ok(Some(keeping.keeper))

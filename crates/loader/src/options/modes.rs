@@ -187,7 +187,7 @@ impl std::str::FromStr for Window {
             "auto" => Ok(Self::Auto),
             "memory" => Ok(Self::Memory),
             "page-cache" => Ok(Self::PageCache),
-            _ => Err(Error::usage("window", "`auto`, `memory` or `page-cache`", format!("`{text}`"))),
+            _ => Err(Error::usage(format!("window: expected `auto`, `memory` or `page-cache`, found `{text}`"))),
         }
     }
 }

@@ -31,7 +31,7 @@ impl FromStr for CubeMode {
         let fail = || {
             let expected =
                 "whole, raw, or patchHxW, centerHxW or cycleHxW with H rows and W columns, such as patch64x64";
-            Error::usage("`cube`, the view of arrays", expected, format!("`{text}`"))
+            Error::usage(format!("`cube`, the view of arrays: expected {expected}, found `{text}`"))
         };
         let places = [("patch", PatchPlace::Random), ("center", PatchPlace::Center), ("cycle", PatchPlace::Cycle)];
         let placed = places.iter().find_map(|(name, place)| Some((text.strip_prefix(name)?, *place)));
@@ -77,7 +77,7 @@ impl FromStr for Augment {
             };
             if std::mem::replace(place, true) {
                 let expected = "hflip, vflip and rot90, or some of them, each once, with commas between them";
-                return Err(Error::usage("augmentation", expected, format!("`{text}`")));
+                return Err(Error::usage(format!("augmentation: expected {expected}, found `{text}`")));
             }
         }
         Ok(augment)
@@ -115,7 +115,7 @@ pub fn parse_augment(text: &str) -> Result<Augments> {
     let bands = bands.into_iter().map(str::parse).collect::<Result<Vec<BandAugmentation>, FormatError>>()?;
     if bands.len() > BandAugmentation::MOST {
         let expected = format!("at most {}", BandAugmentation::MOST);
-        return Err(Error::usage("augmentations of bands", expected, bands.len()));
+        return Err(Error::usage(format!("augmentations of bands: expected {expected}, found {}", bands.len())));
     }
     let arrays = match &*arrays {
         [] => Augment::default(),
@@ -123,14 +123,11 @@ pub fn parse_augment(text: &str) -> Result<Augments> {
     };
     let pictures = pictures.into_iter().map(|part| {
         part.parse().map_err(|error| match error {
-            FormatError::Usage { what, .. } if what == "augmentation" && is_mix(part) => {
+            FormatError::Usage { .. } if is_mix(part) => {
                 let hint =
                     Hint::set([Setting::named("mix").in_python("augment_batch")]).then(" mixes samples of a batch");
-                Error::usage(what, "one that changes a sample alone", format!("`{part}`")).with_hint(hint)
-            }
-            FormatError::Usage { what, expected, found, .. } if what == "augmentation" => {
-                let arrays = "for arrays hflip, vflip, rot90, random_gain, band_jitter, band_dropout or gaussian_noise";
-                Error::usage(what, format!("{arrays}, for pictures {expected}"), found)
+                Error::usage(format!("augmentation `{part}` mixes samples: expected one that changes a single sample"))
+                    .with_hint(hint)
             }
             error => error.into(),
         })
@@ -181,7 +178,7 @@ impl FromStr for ArrayDtype {
         fields.map(Self::Fields).ok_or_else(|| {
             let names: Vec<&str> = ElementType::all().map(ElementType::name).collect();
             let expected = format!("a type of [{}], or FIELD=TYPE with commas between them", names.join(", "));
-            Error::usage("element type", expected, format!("`{text}`"))
+            Error::usage(format!("element type: expected {expected}, found `{text}`"))
         })
     }
 }
@@ -199,7 +196,7 @@ impl FromStr for ArrayDtype {
 pub fn parse_bands(text: &str) -> Result<Bands> {
     let fail = || {
         let expected = "START..END, such as 10..50, or bands with commas between them";
-        Error::usage("bands", expected, format!("`{text}`"))
+        Error::usage(format!("bands: expected {expected}, found `{text}`"))
     };
     match text.split_once("..") {
         Some((start, end)) => {

@@ -15,15 +15,17 @@ impl Alias {
     pub(super) fn new(weights: &[f64]) -> Result<Self> {
         let wrong = weights.iter().enumerate().find(|(_, w)| !w.is_finite() || **w < 0.0);
         if let Some((number, weight)) = wrong {
-            return Err(Error::usage(format!("weight {number}"), "a finite number, not negative", weight));
+            return Err(Error::usage(format!(
+                "weight {number}: expected a finite number, not negative, found {weight}"
+            )));
         }
-        let count =
-            u32::try_from(weights.len()).map_err(|_| Error::usage("number of weights", "below 2^32", weights.len()))?;
+        let count = u32::try_from(weights.len())
+            .map_err(|_| Error::usage(format!("number of weights: expected below 2^32, found {}", weights.len())))?;
         // Divided by the largest weight first, so that the sum of many large weights stays finite.
         let largest = weights.iter().fold(0.0_f64, |a, &b| a.max(b));
         let sum: f64 = weights.iter().map(|w| w / largest).sum();
         if largest <= 0.0 {
-            return Err(Error::usage("weights", "at least one above zero", format!("{count} that are not")));
+            return Err(Error::usage(format!("weights: expected at least one above zero, found {count} that are not")));
         }
         let mut parts: Vec<f64> = weights.iter().map(|w| w / largest / sum * f64::from(count)).collect();
         let mut columns = vec![(u64::MAX, 0_u32); parts.len()];

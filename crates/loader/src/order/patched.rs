@@ -76,14 +76,16 @@ impl Patched {
         let fits = wanted.len() == counts.len() && wanted.iter().zip(&counts).all(|(&w, c)| w <= c.len() as u64);
         if !fits {
             let found = format!("{:?}", counts.iter().map(Vec::len).collect::<Vec<_>>());
-            return Err(Error::usage("numbers of patches", format!("one for each sample of {wanted:?}"), found));
+            return Err(Error::usage(format!(
+                "numbers of patches: expected one for each sample of {wanted:?}, found {found}"
+            )));
         }
         Self::new(scenes, unit, Counts::Each(counts.into()), Self::OPEN_SCENES_OF_GRIDS)
     }
 
     fn new(scenes: Arc<dyn Sampling>, unit: Unit, counts: Counts, open: u64) -> Result<Self> {
         if scenes.unit() != Unit::Samples {
-            return Err(Error::usage("scenes", "samples", scenes.unit()));
+            return Err(Error::usage(format!("scenes: expected samples, found {}", scenes.unit())));
         }
         let (none, most) = match &counts {
             Counts::Same(count) => (*count == 0, *count),
@@ -93,12 +95,12 @@ impl Patched {
             }
         };
         if none {
-            return Err(Error::usage("patches of a sample", "at least 1", 0));
+            return Err(Error::usage(format!("patches of a sample: expected at least 1, found {}", 0)));
         }
         let scenes_of_epoch = scenes.epoch(0).len();
         if scenes_of_epoch.checked_mul(most).is_none() {
             let found = format!("{scenes_of_epoch} samples of {most} patches");
-            return Err(Error::usage("patches of an epoch", "fewer than 2⁶⁴", found));
+            return Err(Error::usage(format!("patches of an epoch: expected fewer than 2⁶⁴, found {found}")));
         }
         Ok(Self { scenes, unit, counts, open })
     }

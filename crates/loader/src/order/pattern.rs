@@ -115,11 +115,11 @@ impl Pattern {
 fn counts(weights: &[f64]) -> Result<Vec<u64>> {
     let wrong = weights.iter().enumerate().find(|(_, w)| !w.is_finite() || **w < 0.0);
     if let Some((number, weight)) = wrong {
-        return Err(Error::usage(format!("weight {number}"), "a finite number, not negative", weight));
+        return Err(Error::usage(format!("weight {number}: expected a finite number, not negative, found {weight}")));
     }
     let positive = weights.iter().filter(|&&w| w > 0.0).count() as u64;
     if positive == 0 || positive > SLOTS {
-        return Err(Error::usage("weights", format!("from 1 to {SLOTS} above zero"), positive));
+        return Err(Error::usage(format!("weights: expected from 1 to {SLOTS} above zero, found {positive}")));
     }
     let largest = weights.iter().fold(0.0_f64, |a, &b| a.max(b));
     let sum: f64 = weights.iter().map(|w| w / largest).sum();

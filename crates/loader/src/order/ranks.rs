@@ -30,10 +30,10 @@ impl World {
     /// `Usage` if the rank is not below the world size, or the batch size is 0.
     pub fn new(rank: u32, world_size: u32, batch_size: u32) -> Result<Self> {
         if rank >= world_size {
-            return Err(Error::usage("rank", format!("below the world size, {world_size}"), rank));
+            return Err(Error::usage(format!("rank: expected below the world size, {world_size}, found {rank}")));
         }
         if batch_size == 0 {
-            return Err(Error::usage("batch size", "at least 1", batch_size));
+            return Err(Error::usage(format!("batch size: expected at least 1, found {batch_size}")));
         }
         Ok(Self { rank: rank.into(), world_size: world_size.into(), batch_size: batch_size.into() })
     }

@@ -24,7 +24,7 @@ impl Sources {
         };
         if parts.len() != wanted.len() {
             let expected = format!("a mixture of {}, as the dataset is", parts.len());
-            return Err(Error::usage("sampling", expected, format!("one of {}", wanted.len()))
+            return Err(Error::usage(format!("sampling: expected {expected}, found one of {}", wanted.len()))
                 .with_hint("load `concat` of the datasets that it mixes, in its order"));
         }
         for (number, (part, wanted)) in parts.iter().zip(wanted).enumerate() {
@@ -34,7 +34,9 @@ impl Sources {
                     1 => "samples that the sampling draws from".to_owned(),
                     _ => format!("samples that the sampling draws from in dataset {number}"),
                 };
-                return Err(Error::usage(what, format!("at most {len}, those of the dataset"), wanted));
+                return Err(Error::usage(format!(
+                    "{what}: expected at most {len}, those of the dataset, found {wanted}"
+                )));
             }
         }
         Ok(Self(parts))

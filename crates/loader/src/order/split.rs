@@ -56,7 +56,9 @@ impl Split {
     /// `Usage` if there are fewer than two shares, if one is not above 0, or if they do not sum up to
     /// 1.
     pub fn new(shares: &[f64], seed: u64) -> Result<Self> {
-        let refuse = |expected: &str, found: String| Err(Error::usage("shares of a split", expected, found));
+        let refuse = |expected: &str, found: String| {
+            Err(Error::usage(format!("shares of a split: expected {expected}, found {found}")))
+        };
         if shares.len() < 2 {
             return refuse("two or more", format!("{shares:?}"));
         }
@@ -109,7 +111,7 @@ impl Split {
     /// [`Dataset::shard`].
     pub fn parts(&self, dataset: &Dataset, members: Option<&[u64]>) -> Result<Vec<Vec<u64>>> {
         if self.is_growing && self.stratify.is_some() {
-            let error = Error::usage("split", "a growing one, or a stratified one", "both");
+            let error = Error::usage("split: expected a growing one, or a stratified one, found both");
             return Err(error.with_hint("a growing split looks at no other sample, so it cannot count classes"));
         }
         let samples: Vec<u64> = members.map_or_else(|| (0..dataset.len()).collect(), <[u64]>::to_vec);
@@ -131,7 +133,8 @@ impl Split {
                 let units = if groups.is_some() { " in their groups" } else { "" };
                 let what = format!("part {number} of a split, of share {share}");
                 let found = format!("none of {} samples{units}", samples.len());
-                return Err(Error::usage(what, "at least one sample", found).with_hint(self.way_out()));
+                return Err(Error::usage(format!("{what}: expected at least one sample, found {found}"))
+                    .with_hint(self.way_out()));
             }
             part.sort_unstable();
         }
@@ -258,14 +261,18 @@ impl Attribute {
             Self::Values(values) if values.len() == samples.len() => Ok(values.clone()),
             Self::Values(values) => {
                 let expected = format!("{}, one for each sample", samples.len());
-                Err(Error::usage(format!("values of `{option}`"), expected, values.len()))
+                Err(Error::usage(format!("values of `{option}`: expected {expected}, found {}", values.len())))
             }
             Self::Column(name) => {
                 let column = dataset.column(name)?;
                 if matches!(column.dtype(), Dtype::F16 | Dtype::F32 | Dtype::F64) {
                     let expected = format!("integers, for `{option}`");
-                    return Err(Error::usage(format!("field `{}`", name.escape_debug()), expected, column.dtype())
-                        .with_hint("give one value for each sample, such as the number of its range"));
+                    return Err(Error::usage(format!(
+                        "field `{}`: expected {expected}, found {}",
+                        name.escape_debug(),
+                        column.dtype()
+                    ))
+                    .with_hint("give one value for each sample, such as the number of its range"));
                 }
                 samples.iter().map(|&sample| text_of(&column, sample)).collect()
             }
@@ -275,7 +282,9 @@ impl Attribute {
 
 fn text_of(column: &Column, sample: u64) -> Result<String> {
     let value = column.value(sample);
-    Ok(value.ok_or_else(|| Error::usage("sample index", format!("one below {}", column.len()), sample))?.to_string())
+    Ok(value
+        .ok_or_else(|| Error::usage(format!("sample index: expected one below {}, found {sample}", column.len())))?
+        .to_string())
 }
 
 /// The number of each text among the distinct texts, which are sorted.

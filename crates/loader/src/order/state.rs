@@ -48,22 +48,27 @@ pub trait Sampling: fmt::Debug + Send + Sync {
     /// than an epoch has.
     fn epoch_of(&self, state: &OrderState) -> Result<Box<dyn Positions>> {
         if state.unit != self.unit() {
-            return Err(Error::usage("state", format!("one of {}", self.unit()), format!("one of {}", state.unit)));
+            return Err(Error::usage(format!("state: expected one of {}, found one of {}", self.unit(), state.unit)));
         }
         let (expected, found) = (self.fingerprint(), state.fingerprint);
         if expected != found {
             let other =
                 "the dataset, its generation, the subset, the mode or the lanes are not those of the run that saved it";
             let hint = self.difference(found).unwrap_or_else(|| other.into());
-            return Err(Error::usage("fingerprint of the state", expected, found).with_hint(hint));
+            return Err(
+                Error::usage(format!("fingerprint of the state: expected {expected}, found {found}")).with_hint(hint)
+            );
         }
         if state.seed != self.seed() {
-            return Err(Error::usage("seed of the state", self.seed(), state.seed));
+            return Err(Error::usage(format!("seed of the state: expected {}, found {}", self.seed(), state.seed)));
         }
         let epoch = self.epoch(state.epoch);
         if state.samples_consumed > epoch.len() {
             let expected = format!("at most {}, the samples of an epoch", epoch.len());
-            return Err(Error::usage("samples consumed of the state", expected, state.samples_consumed));
+            return Err(Error::usage(format!(
+                "samples consumed of the state: expected {expected}, found {}",
+                state.samples_consumed
+            )));
         }
         Ok(epoch)
     }
@@ -172,7 +177,7 @@ impl std::str::FromStr for Unit {
         // Text in any other form was not written by this library.
         unit.filter(|unit| unit.to_string() == text).ok_or_else(|| {
             let expected = "`samples`, `8 patches a sample` or `grids of 64x64, overlap 16x16`, with other numbers";
-            Error::usage("what a state counts", expected, format!("`{}`", text.escape_debug()))
+            Error::usage(format!("what a state counts: expected {expected}, found `{}`", text.escape_debug()))
         })
     }
 }

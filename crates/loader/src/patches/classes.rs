@@ -64,7 +64,9 @@ impl ClassPlan {
         let size = match *mask.shape() {
             [height, width] => [1, height, width],
             [depth, height, width] => [depth, height, width],
-            _ => return Err(FormatError::usage("mask", "two axes, or three", format!("{:?}", mask.shape()))),
+            _ => {
+                return Err(FormatError::usage(format!("mask: expected two axes, or three, found {:?}", mask.shape())));
+            }
         };
         let mut classes: BTreeMap<i64, Class> = BTreeMap::new();
         let runs = runs_of(&mask, limits.max_decoded_bytes)?;
@@ -184,7 +186,9 @@ fn runs_of(mask: &Array, most: u64) -> Result<Vec<ClassRun>, FormatError> {
         Dtype::I32 => collect(bytes, runs, |value| i32::from_le_bytes(value).into()),
         Dtype::U64 => collect(bytes, runs, |value| u64::from_le_bytes(value).cast_signed()),
         Dtype::I64 => collect(bytes, runs, i64::from_le_bytes),
-        other => return Err(FormatError::usage("mask whose classes are drawn", "integers", other)),
+        other => {
+            return Err(FormatError::usage(format!("mask whose classes are drawn: expected integers, found {other}")));
+        }
     };
     found.ok_or_else(|| {
         FormatError::limit("runs of the classes of a mask", "max_decoded_bytes", most, most.saturating_add(1))

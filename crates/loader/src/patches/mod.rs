@@ -106,7 +106,9 @@ impl PatchPlan {
         let expected = u64::from(own().unwrap_or(self.most));
         if found != expected {
             let expected = format!("one of {expected} patches, by the index or the samples that were looked at");
-            return Err(FormatError::usage("size of a scene", expected, format!("{found} patches, {scene:?}")));
+            return Err(FormatError::usage(format!(
+                "size of a scene: expected {expected}, found {found} patches, {scene:?}"
+            )));
         }
         Ok(self.grid.and_then(|grid| grid.origin(patch.into(), scene)))
     }

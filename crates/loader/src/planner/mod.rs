@@ -234,7 +234,8 @@ impl Planner {
 
     fn put(&mut self, plan: &mut BatchPlan, step: &Step) {
         let Some(source) = self.sources.samples(step.at.source) else {
-            let error = Error::usage("dataset of a sample", "one that is loaded", step.at.source);
+            let error =
+                Error::usage(format!("dataset of a sample: expected one that is loaded, found {}", step.at.source));
             return self.put_nothing(plan, step.at.sample, Some(error));
         };
         self.begun += u64::from(step.read.is_some());

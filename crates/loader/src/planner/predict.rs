@@ -105,7 +105,7 @@ pub(crate) fn predict(
         let hint = Hint::new("choose a smaller `batch_size`, or views, patches or bands that take less, or raise ")
             .and([Setting::named("max_batch").in_rust("max_batch_bytes")]);
         let found = format!("{dense}, for {rows} rows");
-        return Err(Error::usage("bytes of a batch", expected, found).with_hint(hint));
+        return Err(Error::usage(format!("bytes of a batch: expected {expected}, found {found}")).with_hint(hint));
     }
     let alignment = alignment(options.resources.stage.is_some());
     // Host bytes of the fields that the host decodes; the others are for fields that a stage accepts.

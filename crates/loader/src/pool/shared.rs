@@ -156,7 +156,7 @@ impl PoolShared {
             // It would be requested again and again.
             Ok(slot) if !slot.holds(room) => {
                 let found = format!("{} bytes", slot.len());
-                Err(Error::usage("memory for a batch", format!("{bytes} bytes"), found))
+                Err(Error::usage(format!("memory for a batch: expected {bytes} bytes, found {found}")))
             }
             made => Ok(made),
         }

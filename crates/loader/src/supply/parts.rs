@@ -337,8 +337,9 @@ impl LargeRecord {
             None => within(&self.kept, &place.bytes),
         };
         // Users do not see this error: the record is then read as a whole.
-        let bytes =
-            bytes.ok_or_else(|| FormatError::usage("value of a large record", "one that was kept", position))?;
+        let bytes = bytes.ok_or_else(|| {
+            FormatError::usage(format!("value of a large record: expected one that was kept, found {position}"))
+        })?;
         Ok(Some(FieldValue {
             codec: place.codec,
             decoded_bytes: place.decoded_bytes,

@@ -93,7 +93,10 @@ impl SampleSource for SpooledSamples<'_> {
 
     fn encode(&self, sample: u64, shard_number: u32, buffer: Vec<u8>) -> Result<Encoded<Tally>, CopyError> {
         let Some(entry) = self.sample(sample) else {
-            return Err(shardpack_format::Error::usage("sample", "one that was collected", sample).into());
+            return Err(shardpack_format::Error::usage(format!(
+                "sample {sample}: expected a sample that was collected"
+            ))
+            .into());
         };
         let bytes = self.spool.read(entry.span)?;
         let mut record = Record::parse(&bytes, &Limits::none())?;

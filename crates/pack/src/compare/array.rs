@@ -133,9 +133,13 @@ pub fn compare_arrays(
 ) -> Result<ArrayDifference> {
     let (&[height, width, bands], true) = (source.shape(), source.shape() == decoded.shape()) else {
         let found = format!("{:?} and {:?}", source.shape(), decoded.shape());
-        return Err(Error::usage("arrays to compare", "two of one shape with three axes", found));
+        return Err(Error::usage(format!(
+            "arrays to compare: expected two of one shape with three axes, found {found}"
+        )));
     };
-    let size = |axis: u64| usize::try_from(axis).map_err(|_| Error::usage("axis", "what memory holds", axis));
+    let size = |axis: u64| {
+        usize::try_from(axis).map_err(|_| Error::usage(format!("axis: expected what memory holds, found {axis}")))
+    };
     let (height, width, bands) = (size(height)?, size(width)?, size(bands)?);
     let mut meter = Meter::new(height, width, bands, no_data, options);
     let row = |array: &Array| (width * bands * array.dtype().size()).max(1);

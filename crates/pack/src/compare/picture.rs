@@ -125,7 +125,9 @@ fn check(rgb: &[u8], size: (u32, u32)) -> Result<()> {
     let expected = u64::from(width) * u64::from(height) * 3;
     if rgb.is_empty() || rgb.len() as u64 != expected {
         let found = format!("{} bytes", rgb.len());
-        return Err(Error::usage("picture to compare", format!("{width} × {height} × 3 bytes, and some"), found));
+        return Err(Error::usage(format!(
+            "picture to compare: expected {width} × {height} × 3 bytes, and some, found {found}"
+        )));
     }
     Ok(())
 }

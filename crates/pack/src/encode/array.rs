@@ -114,7 +114,7 @@ impl ArrayRecorder {
 
     fn set_columns(&self, shape: &[u64], figures: &Fidelity, draft: &mut RecordDraft<'_>) -> Result<()> {
         if let Some(columns) = &self.shape {
-            let too_long = |axis: u64| move |_| Error::usage("axis", "below 2^32", axis);
+            let too_long = |axis: u64| move |_| Error::usage(format!("axis: expected below 2^32, found {axis}"));
             // An array of fewer axes than the columns describe has zeros in the others.
             let axes = shape.iter().copied().chain(std::iter::repeat(0)).take(columns.len());
             let axes = axes.map(|axis| u32::try_from(axis).map_err(too_long(axis)));
@@ -188,7 +188,8 @@ impl ArrayChoice {
         // There are only one or two trials in the life of a collector. Threads that wait for the next trial would be a
         // problem for a program that forks.
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
-        let pool = pool.map_err(|e| Error::usage("threads", "as many as the system allows", e))?;
+        let pool =
+            pool.map_err(|e| Error::usage(format!("threads: expected as many as the system allows, found {e}")))?;
         let asked = asked(array, options);
         let trial = pool.install(|| trial(&[(array, None)], &asked))?;
         let settings = trial.settings;

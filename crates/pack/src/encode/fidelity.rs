@@ -54,7 +54,7 @@ pub fn fields(field: &str) -> Vec<Field> {
 
 /// Returns the error of a schema that lacks a required column of a field.
 pub(crate) fn no_columns(field: &str) -> Error {
-    Error::usage("schema", format!("the field `{}` and its columns", field.escape_debug()), "one without")
+    Error::usage(format!("schema: expected the field `{}` and its columns, found one without", field.escape_debug()))
 }
 
 /// Returns true if `name` is one of the scalar fields that [`fields`] makes for an array field of

@@ -166,7 +166,7 @@ impl PictureRecorder {
             stored;
         self.set_size([height, width], orientation, gpu_jpeg, draft);
         if let Some(column) = &self.frames {
-            let too_many = |_| Error::usage("frames of a clip", "below 2^32", frames);
+            let too_many = |_| Error::usage(format!("frames of a clip: expected below 2^32, found {frames}"));
             draft.set_scalars(column, &u32::try_from(frames).map_err(too_many)?.to_le_bytes());
         }
         self.set_figures(&figures, draft);

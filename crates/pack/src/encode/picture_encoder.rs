@@ -251,7 +251,8 @@ impl PictureEncoder {
         self.made.clear();
         let source_bytes = bytes.len() as u64;
         let Some(how) = &options.encoding() else {
-            write_png(pixels, &mut self.made).map_err(|e| Error::usage("pixels", "some that make a PNG", e))?;
+            write_png(pixels, &mut self.made)
+                .map_err(|e| Error::usage(format!("pixels: expected some that make a PNG, found {e}")))?;
             let picture =
                 PictureInfo { media_type: PNG, width, height, deep: false, exif: None, beside: None, jpeg: None };
             let mut stored = unchanged(&self.made, &picture, options, Some(PNG));

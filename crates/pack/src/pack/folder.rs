@@ -216,7 +216,9 @@ impl SampleSource for FolderSource<'_> {
 
     fn encode(&self, sample: u64, shard: u32, buffer: Vec<u8>) -> Result<Encoded<Tally>, SampleError> {
         let Some((_, entry)) = self.entry(sample) else {
-            return Err(shardpack_format::Error::usage("sample", "one of the listing", sample).into());
+            return Err(
+                shardpack_format::Error::usage(format!("sample: expected one of the listing, found {sample}")).into()
+            );
         };
         let taken = lock(&self.idle).pop();
         let mut workspace = taken.unwrap_or_default();

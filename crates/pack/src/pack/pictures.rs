@@ -76,7 +76,7 @@ impl<'a> Pictures<'a> {
         draft: &mut RecordDraft<'b>,
     ) -> Result<SampleFigures, SampleError> {
         let Some(info) = entry.content.picture() else {
-            return Err(Error::usage("sample", "a picture", "a cube").into());
+            return Err(Error::usage("sample: expected a picture, found a cube").into());
         };
         let Workspace { picture: encoder, file, mask, .. } = workspace;
         let checks = self.checks(sample);

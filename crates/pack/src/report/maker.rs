@@ -83,7 +83,7 @@ impl DatasetRecords<'_> {
         let entry = usize::try_from(sample).ok().and_then(|sample| self.listing.samples.get(sample));
         let key = entry.map_or("", |entry| entry.key.as_str());
         let found = self.dataset.by_key(key)?;
-        found.ok_or_else(|| Error::usage("key of a source", "a sample of the dataset", "none").into())
+        found.ok_or_else(|| Error::usage("key of a source: expected a sample of the dataset, found none").into())
     }
 
     fn memory_bytes(&self, sample: u64) -> u64 {

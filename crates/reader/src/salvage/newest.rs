@@ -86,11 +86,12 @@ impl Newest {
         }
         let what = format!("`{}`: samples that were removed may be among those in its shards", visible_path(folder));
         let found = self.manifest.as_ref().map_or("none".to_owned(), |(name, _)| format!("`{name}`, and later files"));
-        Err(Error::usage(what, "a whole manifest of the newest generation", found).with_hint(
-            Hint::new("put a copy of the newest manifest into its place, or use ")
-                .and([Setting::on("all_generations")])
-                .then(" to take the samples of all shards, removed ones too"),
-        ))
+        Err(Error::usage(format!("{what}: expected a whole manifest of the newest generation, found {found}"))
+            .with_hint(
+                Hint::new("put a copy of the newest manifest into its place, or use ")
+                    .and([Setting::on("all_generations")])
+                    .then(" to take the samples of all shards, removed ones too"),
+            ))
     }
 }
 

@@ -66,7 +66,10 @@ fn rebuild(
         shards.push((name, shard));
     }
     let Some((_, first)) = shards.first() else {
-        return Err(Error::usage(format!("`{}`", visible_path(folder.path())), "at least one shard", "none"));
+        return Err(Error::usage(format!(
+            "`{}`: expected at least one shard, found none",
+            visible_path(folder.path())
+        )));
     };
     let (id, metadata) = (first.identity().dataset_id, first.index().metadata().clone());
     shards.retain(|(_, shard)| {

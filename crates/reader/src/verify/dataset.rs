@@ -180,7 +180,9 @@ fn in_folder(
         Err(error) if present.is_empty() && !error.is_about_data() => match error {
             Error::Io { source, .. } if source.kind() == ErrorKind::NotFound => {
                 let what = format!("`{}`", folder_path.display());
-                Err(Error::usage(what, "a dataset: a folder with a manifest.json", "neither manifest nor shards"))
+                Err(Error::usage(format!(
+                    "{what}: expected a dataset: a folder with a manifest.json, found neither manifest nor shards"
+                )))
             }
             other => Err(other),
         },

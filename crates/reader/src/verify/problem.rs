@@ -60,9 +60,8 @@ impl Problem {
             }
             Error::Usage(error) => {
                 problem.what = "file".into();
-                if let FormatError::Usage { expected, found, .. } = error {
-                    (problem.expected, problem.found) = (expected, found);
-                }
+                problem.expected = "a file of the dataset".into();
+                problem.found = error.to_string();
             }
         }
         problem

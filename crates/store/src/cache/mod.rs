@@ -84,7 +84,8 @@ impl Cache {
         }
         let refuse = |found: String| {
             let expected = "an empty folder, or one that holds nothing but a cache";
-            Error::usage(format!("cache `{}`", path.display()), expected, found).with_hint("name a folder of its own")
+            Error::usage(format!("cache `{}`: expected {expected}, found {found}", path.display()))
+                .with_hint("name a folder of its own")
         };
         if let Some(name) = names.iter().find(|name| foreign(name)) {
             return Err(refuse(format!("`{name}` in it")));

@@ -62,7 +62,10 @@ impl MaskDecoder {
             _ => source,
         };
         let refuse = |what: &str, expected: String, found: String| {
-            Error::usage(format!("field `{}`, aligned as a mask: {what}", of.field.name), expected, found)
+            Error::usage(format!(
+                "field `{}`, aligned as a mask: {what}: expected {expected}, found {found}",
+                of.field.name
+            ))
         };
         let [height, width] = picture.map(u64::from);
         let channels = match &*descriptor.shape {
@@ -150,7 +153,7 @@ pub(crate) fn instances(array: &Array, shape: &Shape, kept: Option<&RemainingRow
         ref other if other.first().is_none_or(|&count| count == 0) && array.bytes().is_empty() => 0,
         ref other => {
             let expected = format!("[masks, {height}, {width}], as high and wide as its upright picture");
-            let error = Error::usage("shape", expected, format!("{other:?}"));
+            let error = Error::usage(format!("shape: expected {expected}, found {other:?}"));
             let is_one = matches!(*other, [h, w] if [h, w] == [height, width].map(u64::from));
             return Err(if is_one { error.with_hint("one mask for all is aligned as a mask") } else { error });
         }

@@ -162,12 +162,7 @@ fn levels(
     let size = decoded.map_err(|error| match error {
         // The size of the slot comes from the index, so a mismatch is damage, not an error of the
         // caller.
-        Error::Usage { what, expected, .. } if dims.len() == 3 => Error::format(
-            what,
-            format!("{room} bytes, by height and width in the index"),
-            format!("{expected}, by the picture itself"),
-        ),
-        Error::Usage { what, expected, found, .. } => Error::format(what, expected, found),
+        Error::Usage { text, .. } => Error::format("picture", format!("{room} bytes, by the index"), text),
         other => other,
     })?;
     set_size(dims, size, how.layout);

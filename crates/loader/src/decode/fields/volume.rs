@@ -69,10 +69,10 @@ impl VolumeDecoder {
         let (expected, found) = (&of.field.shape, &descriptor.shape);
         let (&[depth, height, width], true) = (found.get(..3).unwrap_or_default(), found.len() == expected.len())
         else {
-            return Err(Error::usage("axes of a volume", expected.len(), format!("{found:?}")));
+            return Err(Error::usage(format!("axes of a volume: expected {}, found {found:?}", expected.len())));
         };
         if found.get(3) != expected.get(3) {
-            return Err(Error::usage("channels of a volume", format!("{expected:?}"), format!("{found:?}")));
+            return Err(Error::usage(format!("channels of a volume: expected {expected:?}, found {found:?}")));
         }
         let sides = [depth, height, width];
         check_alike("arrays to cut alike", sides, of, &mut tools.window)?;
@@ -82,7 +82,7 @@ impl VolumeDecoder {
             let origin = self.origin(of, at, sides)?.ok_or_else(|| {
                 let ([a, b, c], [d, h, w]) = (volume.size, sides);
                 let expected = format!("at most {d} × {h} × {w}, the array's size");
-                Error::usage("patch", expected, format!("{a} × {b} × {c}"))
+                Error::usage(format!("patch: expected {expected}, found {a} × {b} × {c}"))
             })?;
             origins.push(origin);
         }

@@ -85,8 +85,9 @@ pub(crate) fn fill(
 ) -> Result<Resident> {
     if !fields.plans.iter().any(|field| field.staged) {
         let hint = Hint::new("name a field of pictures or cubes in ").and([Setting::named("fields")]);
-        let error =
-            Error::usage("values that stay on the device", "a field that the device decodes", "none in the batch");
+        let error = Error::usage(
+            "values that stay on the device: expected a field that the device decodes, found none in the batch",
+        );
         return Err(error.with_hint(hint));
     }
     let resident = Resident::new(Arc::clone(keeper), fields, dataset.len());
@@ -122,7 +123,8 @@ pub(crate) fn fill(
             let hint = Hint::new("`pack` with ").and([Setting::word("jpeg", "tile")]).then(", or cubes as ");
             let hint = hint.and([Setting::word("codec", "blosc2-lz4")]);
             let expected = "some that the device decodes";
-            Err(Error::usage("values that stay on the device", expected, "none of the dataset").with_hint(hint))
+            Err(Error::usage(format!("values that stay on the device: expected {expected}, found none of the dataset"))
+                .with_hint(hint))
         }
     }
 }
@@ -187,7 +189,7 @@ impl Filling<'_> {
             run();
         });
         if self.watch.cancel.load(Ordering::Relaxed) {
-            return Err(Error::usage("reading of the values", "its end", "that it was cancelled"));
+            return Err(Error::usage("reading of the values: expected its end, found that it was cancelled"));
         }
         locked(&self.failed).take().map_or(Ok(()), Err)
     }

@@ -183,7 +183,7 @@ pub(crate) fn vary(
     let (recipe, most) = (of.recipe(), BandAugmentation::MOST_BANDS);
     let bands = if channels_first { shape.first() } else { shape.last() };
     let Some(count) = bands.map(|&bands| to_usize(bands)).filter(|bands| *bands <= most) else {
-        return Err(Error::usage("bands to augment", format!("at most {most}"), format!("{shape:?}")));
+        return Err(Error::usage(format!("bands to augment: expected at most {most}, found {shape:?}")));
     };
     let base: Vec<(f32, f32)> = factors.pairs().collect();
     let pairs = base.into_iter().cycle().take(count);
@@ -210,7 +210,7 @@ pub(crate) fn check_alike(
         sides.join(" × ")
     };
     let found = format!("{} in field `{}`", words(array), of.field.name);
-    Err(Error::usage(what, format!("{}, as the field before it", words(others)), found))
+    Err(Error::usage(format!("{what}: expected {}, as the field before it, found {found}", words(others))))
 }
 
 /// Moves `region` to the place of `cut` in this array.
@@ -260,5 +260,5 @@ fn other_shape(field: &ArrayField, of: &RowField<'_>, expected: &[u64], found: &
     let hint = "arrays of several shapes come ragged if `height`, `width` and `channels` are columns of the \
                 index; or load a patch";
     let expected = format!("{expected:?}{cut}, as in the first sample");
-    Error::usage(what, expected, format!("{found:?}")).with_hint(hint)
+    Error::usage(format!("{what}: expected {expected}, found {found:?}")).with_hint(hint)
 }
