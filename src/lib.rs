@@ -90,4 +90,4 @@ pub use shardpack_pack::options::ReportArguments;
 pub use shardpack_pack::pack::{PackOptions, PackReport};
 pub use shardpack_pack::{Error, Result};
 pub use shardpack_reader::{DatasetOptions, Limits, Problem, Sample, Scalar, VerifyReport};
-pub use shardpack_recipe::{PictureOptions, Value};
+pub use shardpack_recipe::{OptionValue, PictureOptions};

@@ -5,7 +5,7 @@ use crate::report::data_of_page;
 use serde_json::Value;
 use shardpack_format::{Hinted, Note};
 use shardpack_pack::{Context, bail};
-use shardpack_recipe::Value as Given;
+use shardpack_recipe::OptionValue as Given;
 use shardpack_report::data::VERSION;
 use std::ffi::OsString;
 use std::io::Read;

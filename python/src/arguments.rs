@@ -10,11 +10,11 @@ use shardpack_pack::collect::AppendOptions;
 use shardpack_pack::grow::AddOptions;
 use shardpack_pack::options::ReportArguments;
 use shardpack_pack::pack::PackOptions;
-use shardpack_recipe::Value;
+use shardpack_recipe::OptionValue;
 use std::path::{Path, PathBuf};
 
 /// Returns the options by name. Python has checked the types; a list repeats an option.
-fn given(options: &Bound<'_, PyDict>) -> PyResult<Vec<(String, Value)>> {
+fn given(options: &Bound<'_, PyDict>) -> PyResult<Vec<(String, OptionValue)>> {
     let mut all = Vec::new();
     for (name, given) in options {
         let name: String = name.extract()?;
@@ -30,24 +30,24 @@ fn given(options: &Bound<'_, PyDict>) -> PyResult<Vec<(String, Value)>> {
     Ok(all)
 }
 
-fn value(given: &Bound<'_, PyAny>) -> PyResult<Value> {
+fn value(given: &Bound<'_, PyAny>) -> PyResult<OptionValue> {
     // The order matters: a bool is also an int.
     if given.is_instance_of::<PyBool>() {
-        return given.extract().map(Value::Switch);
+        return given.extract().map(OptionValue::Switch);
     }
     if given.is_instance_of::<PyInt>() {
-        return given.extract().map(Value::Integer);
+        return given.extract().map(OptionValue::Integer);
     }
     if given.is_instance_of::<PyFloat>() {
-        return given.extract().map(Value::Float);
+        return given.extract().map(OptionValue::Float);
     }
     if given.is_instance_of::<PyString>() {
-        return given.extract().map(Value::Text);
+        return given.extract().map(OptionValue::Text);
     }
     if given.is_instance_of::<PyTuple>() {
-        return given.extract().map(|(first, second)| Value::Pair(first, second));
+        return given.extract().map(|(first, second)| OptionValue::Pair(first, second));
     }
-    given.extract::<PathBuf>().map(Value::Path)
+    given.extract::<PathBuf>().map(OptionValue::Path)
 }
 
 /// Returns the number of cores that this process may use, by its affinity and its cgroup. It is the default number of
@@ -60,7 +60,7 @@ pub(crate) fn cores() -> usize {
 /// The options of packing.
 pub(crate) struct Packing {
     /// Options by name, without the fields below.
-    pub(crate) given: Vec<(String, Value)>,
+    pub(crate) given: Vec<(String, OptionValue)>,
     spool: Option<PathBuf>,
     pub(crate) take_over: bool,
     /// A note on the recipe for the user.

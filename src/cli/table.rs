@@ -6,7 +6,7 @@ use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches, value_pars
 use shardpack_pack::grow::AddOptions;
 use shardpack_pack::options::ReportArguments;
 use shardpack_pack::pack::PackOptions;
-use shardpack_recipe::{About, ArgumentError, Takes, Value};
+use shardpack_recipe::{About, ArgumentError, OptionValue, Takes};
 use std::marker::PhantomData;
 use std::path::PathBuf;
 
@@ -17,7 +17,7 @@ pub(crate) trait OptionTable: 'static {
     /// Returns the spelling of an option's default, if it has one.
     fn default_of(name: &str) -> Option<String>;
     /// Checks the value of an option.
-    fn check(name: &str, value: &Value) -> Result<(), ArgumentError>;
+    fn check(name: &str, value: &OptionValue) -> Result<(), ArgumentError>;
 }
 
 macro_rules! tables {
@@ -31,7 +31,7 @@ macro_rules! tables {
                 Self::default_of(name)
             }
 
-            fn check(name: &str, value: &Value) -> Result<(), ArgumentError> {
+            fn check(name: &str, value: &OptionValue) -> Result<(), ArgumentError> {
                 Self::$check(name, value).map(drop)
             }
         }
@@ -47,7 +47,7 @@ tables! {
 /// The options of a table in a command line, by name.
 #[derive(Debug)]
 pub(crate) struct Options<T> {
-    pub(crate) given: Vec<(String, Value)>,
+    pub(crate) given: Vec<(String, OptionValue)>,
     table: PhantomData<T>,
 }
 
@@ -68,12 +68,22 @@ impl<T: OptionTable> FromArgMatches for Options<T> {
             if matches.value_source(about.name) != Some(ValueSource::CommandLine) {
                 continue;
             }
-            let values: Vec<Value> = match about.takes {
-                Takes::Switch => vec![Value::Switch(true)],
-                Takes::Path(_) => {
-                    matches.get_many::<PathBuf>(about.name).into_iter().flatten().cloned().map(Value::Path).collect()
-                }
-                _ => matches.get_many::<String>(about.name).into_iter().flatten().cloned().map(Value::Text).collect(),
+            let values: Vec<OptionValue> = match about.takes {
+                Takes::Switch => vec![OptionValue::Switch(true)],
+                Takes::Path(_) => matches
+                    .get_many::<PathBuf>(about.name)
+                    .into_iter()
+                    .flatten()
+                    .cloned()
+                    .map(OptionValue::Path)
+                    .collect(),
+                _ => matches
+                    .get_many::<String>(about.name)
+                    .into_iter()
+                    .flatten()
+                    .cloned()
+                    .map(OptionValue::Text)
+                    .collect(),
             };
             given.extend(values.into_iter().map(|value| (about.name.to_owned(), value)));
         }
@@ -121,7 +131,7 @@ fn arg<T: OptionTable>(about: &'static About) -> Arg {
 
 /// Checks the text of a value and returns it.
 fn checked<T: OptionTable>(name: &'static str, text: &str) -> Result<String, String> {
-    match T::check(name, &Value::Text(text.to_owned())) {
+    match T::check(name, &OptionValue::Text(text.to_owned())) {
         Ok(()) => Ok(text.to_owned()),
         Err(error) => Err(error.reason().to_owned()),
     }

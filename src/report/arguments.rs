@@ -1,12 +1,12 @@
 //! The commands on the page: options as arguments, quoted for a shell.
 
-use shardpack_recipe::Value;
+use shardpack_recipe::OptionValue;
 
 /// Returns an option as an argument of the command.
-pub(super) fn argument(name: &str, value: &Value) -> String {
+pub(super) fn argument(name: &str, value: &OptionValue) -> String {
     let name = dashed(name);
     match value {
-        Value::Switch(_) => format!("--{name}"),
+        OptionValue::Switch(_) => format!("--{name}"),
         value => format!("--{name}={value}"),
     }
 }

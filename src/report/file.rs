@@ -11,7 +11,7 @@
 use super::ladder::Rung;
 use shardpack_format::Hinted;
 use shardpack_pack::{Context, bail};
-use shardpack_recipe::{StorageOptions, Value as Given};
+use shardpack_recipe::{OptionValue as Given, StorageOptions};
 use std::path::Path;
 use toml::{Table, Value};
 

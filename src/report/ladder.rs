@@ -5,12 +5,12 @@ use shardpack_pack::Context;
 use shardpack_pack::options::ReportArguments;
 use shardpack_pack::pack::PackOptions;
 use shardpack_pack::report::{CandidateRecipe, CubeTraits, Noise};
-use shardpack_recipe::{Value, Word};
+use shardpack_recipe::{OptionValue, Word};
 use shardpack_sources::SourceKind;
 use std::path::Path;
 
 /// Options of `pack` by name.
-type Own = Vec<(String, Value)>;
+type Own = Vec<(String, OptionValue)>;
 
 /// A candidate before its options are checked.
 pub(super) struct Rung {
@@ -39,7 +39,7 @@ pub(super) fn rungs(args: &ReportArguments, kind: SourceKind, traits: &dyn Fn() 
 }
 
 /// Checks a candidate's options as `pack` would. `common` are the options for reading the source.
-pub(super) fn recipe(rung: Rung, common: &[(String, Value)]) -> crate::Result<CandidateRecipe> {
+pub(super) fn recipe(rung: Rung, common: &[(String, OptionValue)]) -> crate::Result<CandidateRecipe> {
     let Rung { name, group, own } = rung;
     // Nothing is written to the output.
     let options = PackOptions::read(&[common, &own].concat(), Path::new("unused"));
@@ -47,12 +47,12 @@ pub(super) fn recipe(rung: Rung, common: &[(String, Value)]) -> crate::Result<Ca
     Ok(CandidateRecipe { name, group, own, options })
 }
 
-fn own<const N: usize>(pairs: [(&str, Value); N]) -> Own {
+fn own<const N: usize>(pairs: [(&str, OptionValue); N]) -> Own {
     pairs.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
 }
 
-fn word(word: impl Into<String>) -> Value {
-    Value::Text(word.into())
+fn word(word: impl Into<String>) -> OptionValue {
+    OptionValue::Text(word.into())
 }
 
 fn pictures(args: &ReportArguments) -> Vec<Rung> {

@@ -18,7 +18,7 @@ use shardpack_pack::options::{ReportArguments, reading};
 use shardpack_pack::report::{self, CandidateRecipe, DecodingDevice, Hooks, ReportOptions};
 use shardpack_pack::{Context, bail};
 use shardpack_reader::DatasetOptions;
-use shardpack_recipe::{ArgumentError, Value, is_given};
+use shardpack_recipe::{ArgumentError, OptionValue, is_given};
 use shardpack_report::data::Report;
 use shardpack_sources::{SourceKind, SourceOptions};
 use std::path::Path;
@@ -81,7 +81,7 @@ pub(crate) fn make(
 ) -> crate::Result<(Report, Vec<Note>)> {
     let src = text_of(path, "SRC")?;
     for (option, value) in &args.reading {
-        if let Value::Path(path) = value {
+        if let OptionValue::Path(path) = value {
             text_of(path, option)?;
         }
     }

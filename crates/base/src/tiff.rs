@@ -2,6 +2,7 @@
 //!
 //! The header of a picture, the decoder of pictures and the reader of cubes all use this module. A
 //! [`TiffFile`] provides the bytes and makes the errors.
+#![deny(clippy::indexing_slicing)]
 
 use shardpack_format::{Error, to_usize};
 use std::borrow::Cow;

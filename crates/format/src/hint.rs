@@ -1,7 +1,5 @@
-//! Next steps as values: each front end spells the options in its own way.
+//! Hints: next steps as values. Errors carry them; [`crate::spelling`] spells them for a front end.
 
-use crate::plain_url::plain_urls;
-use crate::visible::visible_lines;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::fmt;
@@ -21,16 +19,16 @@ pub enum Voice {
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Setting {
     /// Its name, with `_` between words, like the options of `pack`.
-    option: Cow<'static, str>,
+    pub(crate) option: Cow<'static, str>,
     /// Its name in Rust, if different.
-    field: Option<Cow<'static, str>>,
+    pub(crate) field: Option<Cow<'static, str>>,
     /// Its name in Python, if different.
-    keyword: Option<Cow<'static, str>>,
-    given: Given,
+    pub(crate) keyword: Option<Cow<'static, str>>,
+    pub(crate) given: Given,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-enum Given {
+pub(crate) enum Given {
     /// The option without a value.
     Nothing,
     On,
@@ -84,40 +82,6 @@ impl Setting {
     pub fn in_python(self, keyword: &'static str) -> Self {
         Self { keyword: Some(Cow::Borrowed(keyword)), ..self }
     }
-
-    /// The setting, spelled for `voice`.
-    ///
-    /// ```
-    /// use shardpack_format::{Setting, Voice};
-    /// let voices = [Voice::Command, Voice::Python, Voice::Rust];
-    /// let spelled = |setting: Setting| voices.map(|voice| setting.spelled(voice));
-    /// assert_eq!(spelled(Setting::word("jpeg", "keep")), ["--jpeg keep", "jpeg=\"keep\"", "jpeg = keep"]);
-    /// assert_eq!(spelled(Setting::on("no_shuffle")), ["--no-shuffle", "no_shuffle=True", "no_shuffle = true"]);
-    /// assert_eq!(spelled(Setting::any("max_error", "E")), ["--max-error E", "max_error=E", "max_error = E"]);
-    /// let limit = Setting::named("max_record").in_rust("max_record_bytes");
-    /// assert_eq!(spelled(limit), ["--max-record", "max_record", "max_record_bytes"]);
-    /// let slots = Setting::named("slots").in_python("prefetch");
-    /// assert_eq!(spelled(slots), ["--slots", "prefetch", "slots"]);
-    /// ```
-    #[must_use]
-    pub fn spelled(&self, voice: Voice) -> String {
-        let name = match voice {
-            Voice::Command => format!("--{}", self.option.replace('_', "-")),
-            Voice::Rust => self.field.as_ref().unwrap_or(&self.option).to_string(),
-            Voice::Python => self.keyword.as_ref().unwrap_or(&self.option).to_string(),
-        };
-        match (&self.given, voice) {
-            (Given::Nothing, _) | (Given::On, Voice::Command) => name,
-            (Given::On, Voice::Python) => name + "=True",
-            (Given::On, Voice::Rust) => name + " = true",
-            (Given::Word(value), Voice::Python) => format!("{name}={value:?}"),
-            (Given::Word(value), Voice::Rust) => format!("{name} = {value}"),
-            (Given::Bare(value), Voice::Python) => format!("{name}={value}"),
-            (Given::Bare(value), Voice::Rust) => format!("{name} = {value}"),
-            (Given::Word(value), Voice::Command) => format!("{name} {value}"),
-            (Given::Bare(value), Voice::Command) => format!("{name} {value}"),
-        }
-    }
 }
 
 /// A next step, in words and options.
@@ -131,10 +95,10 @@ impl Setting {
 /// assert_eq!(hint.to_string(), "`values = fixed, max_error = E` keeps values within ±E");
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct Hint(Vec<Part>);
+pub struct Hint(pub(crate) Vec<Phrase>);
 
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-enum Part {
+pub(crate) enum Phrase {
     Words(Cow<'static, str>),
     /// Options that are given together.
     Set(Vec<Setting>),
@@ -145,7 +109,7 @@ enum Part {
 impl Hint {
     /// A hint that begins with words.
     pub fn new(words: impl Into<Cow<'static, str>>) -> Self {
-        Self(vec![Part::Words(words.into())])
+        Self(vec![Phrase::Words(words.into())])
     }
 
     /// A hint that begins with options.
@@ -156,14 +120,14 @@ impl Hint {
     /// Appends words.
     #[must_use]
     pub fn then(mut self, words: impl Into<Cow<'static, str>>) -> Self {
-        self.0.push(Part::Words(words.into()));
+        self.0.push(Phrase::Words(words.into()));
         self
     }
 
     /// Appends options.
     #[must_use]
     pub fn and(mut self, settings: impl IntoIterator<Item = Setting>) -> Self {
-        self.0.push(Part::Set(settings.into_iter().collect()));
+        self.0.push(Phrase::Set(settings.into_iter().collect()));
         self
     }
 
@@ -177,46 +141,23 @@ impl Hint {
     /// ```
     #[must_use]
     pub fn only(mut self, voice: Voice, words: impl Into<Cow<'static, str>>) -> Self {
-        self.0.push(Part::Only(voice, words.into()));
+        self.0.push(Phrase::Only(voice, words.into()));
         self
-    }
-
-    /// The hint in the words of `voice`, without the prefix `hint:`.
-    #[must_use]
-    pub fn told(&self, voice: Voice) -> String {
-        let part = |part: &Part| match part {
-            Part::Words(words) => words.to_string(),
-            Part::Only(who, words) if *who == voice => words.to_string(),
-            Part::Only(..) => String::new(),
-            Part::Set(settings) => {
-                let between = if voice == Voice::Command { " " } else { ", " };
-                let all: Vec<_> = settings.iter().map(|setting| setting.spelled(voice)).collect();
-                format!("`{}`", all.join(between))
-            }
-        };
-        self.0.iter().map(part).collect()
     }
 
     /// Returns whether the hint is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.0.iter().all(|part| matches!(part, Part::Words(words) | Part::Only(_, words) if words.is_empty()))
+        self.0.iter().all(|phrase| matches!(phrase, Phrase::Words(words) | Phrase::Only(_, words) if words.is_empty()))
     }
 
     /// The options in the hint.
     pub fn options(&self) -> impl Iterator<Item = &str> {
-        let sets = self.0.iter().filter_map(|part| match part {
-            Part::Words(_) | Part::Only(..) => None,
-            Part::Set(settings) => Some(settings),
+        let sets = self.0.iter().filter_map(|phrase| match phrase {
+            Phrase::Words(_) | Phrase::Only(..) => None,
+            Phrase::Set(settings) => Some(settings),
         });
         sets.flatten().map(|setting| setting.option.as_ref())
-    }
-}
-
-/// Spelled for Rust.
-impl fmt::Display for Hint {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.told(Voice::Rust))
     }
 }
 
@@ -264,12 +205,6 @@ impl Note {
     #[must_use]
     pub fn about(self, name: &str) -> Self {
         Self { text: format!("`{}`: {}", name.escape_debug(), self.text), ..self }
-    }
-
-    /// The note in the words of `voice`, with the hint on a separate line.
-    #[must_use]
-    pub fn told(&self, voice: Voice) -> String {
-        told(&self.text, &self.hint, voice)
     }
 }
 
@@ -335,20 +270,4 @@ impl Hinted {
         let chain = std::iter::successors(Some(error), |error| error.source());
         chain.filter_map(|error| error.downcast_ref::<Self>()).find_map(Self::hint)
     }
-}
-
-/// A text and hints on separate lines, in the words of `voice`. Hides secrets in URLs with
-/// [`plain_urls`]: every error passes through here before a user sees it.
-///
-/// ```
-/// use shardpack_format::{Error, Voice, told};
-/// let error = Error::limit("record", "max_record_bytes", 1, 2);
-/// let text = "record is over the limit `max_record_bytes`: 2 > 1\nhint: raise `--max-record` if you trust this file";
-/// assert_eq!(told(&error, &error.hint(), Voice::Command), text);
-/// ```
-pub fn told<'a>(text: impl fmt::Display, hints: impl IntoIterator<Item = &'a Hint>, voice: Voice) -> String {
-    let hints = hints.into_iter().map(|hint| hint.told(voice)).filter(|hint| !hint.is_empty());
-    let text = hints.fold(text.to_string(), |text, hint| format!("{text}\nhint: {hint}"));
-    // Most messages hold names from files, and the texts of parsers repeat them unescaped.
-    plain_urls(&visible_lines(&text)).into_owned()
 }

@@ -1,6 +1,6 @@
 //! Records: the frame, the head and the field values of one sample (spec §2.2).
 
-use crate::bytes::{Cursor, align_up};
+use crate::bytes::{ALIGNMENT, Cursor, align_up};
 use crate::codec_id::Codec;
 use crate::error::{Error, Result};
 use crate::header::check_crc;
@@ -126,8 +126,8 @@ impl Frame {
     /// Bytes that the record takes in the shard, including padding. For a forged frame whose length
     /// would overflow, a number larger than any shard.
     #[must_use]
-    pub fn padded_bytes(&self) -> u64 {
-        align_up(self.record_bytes).unwrap_or(u64::MAX)
+    pub const fn padded_bytes(&self) -> u64 {
+        self.record_bytes.saturating_add(ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT
     }
 }
 

@@ -77,7 +77,9 @@ fn main() -> Outcome<()> {
     for round in 0..=rounds {
         for ((((_, measure), rates), last), used) in measures.iter().zip(&mut rates).zip(&mut last).zip(&mut used) {
             if cold {
-                dataset.drop_page_cache()?;
+                for number in 0..dataset.shards().len() {
+                    dataset.shard(number)?.file().handle()?.drop_cached();
+                }
             }
             let (start, cpu) = (Instant::now(), cpu_seconds());
             let run = measure()?;

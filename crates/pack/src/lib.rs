@@ -25,6 +25,7 @@ pub mod report;
 pub mod salvage;
 
 pub use error::{Context, Error, Result};
+pub use shardpack_base::peak_rss_bytes;
 
 #[cfg(test)]
 #[path = "../../../tests/bounded/mod.rs"]

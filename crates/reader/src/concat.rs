@@ -1,6 +1,6 @@
 //! Several datasets as one: to mix them, or to read them in sequence, without packing them again.
 
-use crate::dataset::{Dataset, Inner, Of, Part, Slot};
+use crate::dataset::{Dataset, Inner, MemberShard, Origin, Slot};
 use crate::error::{Error, Result};
 use crate::union::Union;
 use sha2::{Digest, Sha256};
@@ -40,9 +40,9 @@ impl Dataset {
             let cast = union.cast(dataset)?;
             let start = samples;
             for (number, slot) in dataset.0.slots.iter().enumerate() {
-                let of = Of::Part(Part { dataset: dataset.clone(), number, cast: cast.clone() });
+                let origin = Origin::Member(MemberShard { dataset: dataset.clone(), number, cast: cast.clone() });
                 let (shard, damage) = (OnceLock::new(), OnceLock::new());
-                slots.push(Slot { first: samples, samples: slot.samples, of, shard, damage });
+                slots.push(Slot { first: samples, samples: slot.samples, origin, shard, damage });
                 let sum = samples.checked_add(slot.samples);
                 samples =
                     sum.ok_or_else(|| Error::usage("samples of all datasets: expected below 2^64, found more"))?;
@@ -93,7 +93,7 @@ impl Dataset {
         }
         let mut ranges: Vec<Range<u64>> = Vec::new();
         for slot in &self.0.slots {
-            let Of::Part(Part { dataset, number, .. }) = &slot.of else { continue };
+            let Origin::Member(MemberShard { dataset, number, .. }) = &slot.origin else { continue };
             let inside = dataset.samples_in(*number);
             for range in dataset.without(field) {
                 let (start, end) = (range.start.max(inside.start), range.end.min(inside.end));

@@ -55,7 +55,7 @@ pub(crate) struct Slot {
     /// Index of its first sample.
     pub(crate) first: u64,
     pub(crate) samples: u64,
-    pub(crate) of: Of,
+    pub(crate) origin: Origin,
     pub(crate) shard: OnceLock<Arc<Shard>>,
     /// Damage of header, footer or index, kept so that a large index is read and checked once and
     /// not for every sample. Failed reads are not kept: they are tried again.
@@ -64,18 +64,18 @@ pub(crate) struct Slot {
 
 /// Origin of a shard.
 #[derive(Debug)]
-pub(crate) enum Of {
+pub(crate) enum Origin {
     /// An entry of the manifest.
     Entry(ShardEntry),
     /// A shard that was opened alone.
     Lone,
     /// A shard of another dataset.
-    Part(Part),
+    Member(MemberShard),
 }
 
 /// Shard `number` of another dataset, and its conversion to a shard of this one.
 #[derive(Debug)]
-pub(crate) struct Part {
+pub(crate) struct MemberShard {
     pub(crate) dataset: Dataset,
     pub(crate) number: usize,
     pub(crate) cast: Option<Arc<Cast>>,
@@ -101,8 +101,13 @@ pub struct ShardInfo {
 
 impl Dataset {
     pub(crate) fn of_lone_shard(shard: Shard, storage: Option<Arc<dyn Storage>>) -> Self {
-        let slot =
-            Slot { first: 0, samples: shard.len(), of: Of::Lone, shard: OnceLock::new(), damage: OnceLock::new() };
+        let slot = Slot {
+            first: 0,
+            samples: shard.len(),
+            origin: Origin::Lone,
+            shard: OnceLock::new(),
+            damage: OnceLock::new(),
+        };
         let inner = Inner {
             path: shard.path().into(),
             samples: shard.len(),
@@ -210,14 +215,14 @@ impl Dataset {
     }
 
     fn info(&self, slot: &Slot) -> ShardInfo {
-        match &slot.of {
-            Of::Entry(entry) => ShardInfo { name: entry.name.clone(), bytes: entry.bytes, samples: entry.samples },
-            Of::Lone => ShardInfo {
+        match &slot.origin {
+            Origin::Entry(entry) => ShardInfo { name: entry.name.clone(), bytes: entry.bytes, samples: entry.samples },
+            Origin::Lone => ShardInfo {
                 name: self.path().file_name().unwrap_or_default().to_string_lossy().into_owned(),
                 bytes: slot.shard.get().map_or(0, |shard| shard.file_bytes()),
                 samples: slot.samples,
             },
-            Of::Part(Part { dataset: part, number, .. }) => {
+            Origin::Member(MemberShard { dataset: part, number, .. }) => {
                 let unknown = || ShardInfo { name: String::new(), bytes: 0, samples: slot.samples };
                 let mut info = part.0.slots.get(*number).map_or_else(unknown, |slot| part.info(slot));
                 let folder = part.path().parent().unwrap_or(Path::new(""));
@@ -240,14 +245,14 @@ impl Dataset {
         if let Some(shard) = slot.shard.get() {
             return Ok(Arc::clone(shard));
         }
-        let (source, entry) = match (&self.0.source, &slot.of) {
-            (_, Of::Part(Part { dataset, number, cast: None })) => return dataset.shard(*number),
-            (_, Of::Part(Part { dataset, number, cast: Some(cast) })) => {
+        let (source, entry) = match (&self.0.source, &slot.origin) {
+            (_, Origin::Member(MemberShard { dataset, number, cast: None })) => return dataset.shard(*number),
+            (_, Origin::Member(MemberShard { dataset, number, cast: Some(cast) })) => {
                 let shard = dataset.shard(*number)?;
                 let shard = shard.part_of(cast.apply(&shard)?);
                 return Ok(Arc::clone(slot.shard.get_or_init(|| Arc::new(shard))));
             }
-            (Some(source), Of::Entry(entry)) => (source, entry),
+            (Some(source), Origin::Entry(entry)) => (source, entry),
             _ => return Err(Error::usage(format!("shard number: expected 0, of a lone shard, found {number}"))),
         };
         if let Some(damage) = slot.damage.get() {
@@ -264,8 +269,8 @@ impl Dataset {
     /// damaged, or does not exist.
     #[must_use]
     pub fn is_open(&self, number: usize) -> bool {
-        self.0.slots.get(number).is_none_or(|slot| match &slot.of {
-            Of::Part(Part { dataset, number, cast: None }) => dataset.is_open(*number),
+        self.0.slots.get(number).is_none_or(|slot| match &slot.origin {
+            Origin::Member(MemberShard { dataset, number, cast: None }) => dataset.is_open(*number),
             _ => slot.shard.get().is_some() || slot.damage.get().is_some(),
         })
     }
@@ -302,9 +307,9 @@ impl Dataset {
             if slot.shard.get().is_some() || slot.damage.get().is_some() {
                 continue;
             }
-            match (&slot.of, &self.0.storage) {
-                (Of::Part(Part { dataset, number, .. }), _) => dataset.advise_shards(*number..number + 1),
-                (Of::Entry(entry), Some(storage)) => storage.advise_open(&entry.name),
+            match (&slot.origin, &self.0.storage) {
+                (Origin::Member(MemberShard { dataset, number, .. }), _) => dataset.advise_shards(*number..number + 1),
+                (Origin::Entry(entry), Some(storage)) => storage.advise_open(&entry.name),
                 _ => {}
             }
         }
@@ -315,7 +320,7 @@ impl Dataset {
         let mut storages: Vec<&Arc<dyn Storage>> = self.0.storage.iter().collect();
         let mut last: Option<&Self> = None;
         for slot in &self.0.slots {
-            if let Of::Part(Part { dataset: part, .. }) = &slot.of
+            if let Origin::Member(MemberShard { dataset: part, .. }) = &slot.origin
                 && !last.is_some_and(|last| Arc::ptr_eq(&last.0, &part.0))
             {
                 last = Some(part);

@@ -2,7 +2,7 @@
 
 use crate::dataset::Dataset;
 use crate::error::{Error, Result};
-use crate::sample::{Parts, Sample};
+use crate::sample::{RecordOffsets, Sample};
 use crate::scratch::room;
 use crate::shard::Shard;
 use shardpack_format::bug;
@@ -84,7 +84,7 @@ fn read_run(
     for wanted in run {
         let bytes = slice(shard, wanted.record, span.start, bytes)?;
         let record = shard.check(wanted.record, bytes, shard.crc())?;
-        let parts = Parts::of(&record, bytes);
+        let parts = RecordOffsets::of(&record, bytes);
         let own = whole(bytes, parts.record_bytes()).to_vec();
         out.push((wanted.position, Sample::new(wanted.index, wanted.record, Arc::clone(shard), parts, own)));
     }
@@ -95,7 +95,7 @@ fn sample_at(shard: &Arc<Shard>, index: u64, number: u64) -> Result<Sample> {
     let mut bytes = Vec::new();
     let parts = {
         let (padded, crc) = shard.read_with_crc(number, &mut bytes)?;
-        Parts::of(&shard.check(number, padded, crc)?, padded)
+        RecordOffsets::of(&shard.check(number, padded, crc)?, padded)
     };
     bytes.truncate(parts.record_bytes());
     Ok(Sample::new(index, number, Arc::clone(shard), parts, bytes))

@@ -20,7 +20,6 @@
 mod ahead;
 mod anatomy;
 mod buffers;
-mod cache;
 mod cast;
 mod check;
 mod column;
@@ -36,7 +35,6 @@ mod keys;
 mod manifest_file;
 pub mod mask_names;
 mod opening;
-mod process;
 mod salvage;
 mod sample;
 mod scalar;
@@ -51,7 +49,6 @@ pub use column::Column;
 pub use dataset::{Dataset, ShardInfo};
 pub use error::{Error, Result, SampleName};
 pub use opening::DatasetOptions;
-pub use process::peak_rss_bytes;
 pub use salvage::{
     Lost, MetadataSource, Newest, Rebuilt, SalvageFolder, SalvageScan, SalvageSource, Salvaged, WholeRecord,
     rebuild_manifest,

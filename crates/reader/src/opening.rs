@@ -1,6 +1,6 @@
 //! Opens a dataset: a folder, a manifest, or a lone shard.
 
-use crate::dataset::{Dataset, FromManifest, Inner, Of, Slot};
+use crate::dataset::{Dataset, FromManifest, Inner, Origin, Slot};
 use crate::error::{Error, Result};
 use crate::generation::find_manifest;
 use crate::handles::{Handles, ShardFile};
@@ -148,7 +148,7 @@ impl DatasetOptions {
             let slot = Slot {
                 first,
                 samples: entry.samples,
-                of: Of::Entry(entry.clone()),
+                origin: Origin::Entry(entry.clone()),
                 shard: OnceLock::new(),
                 damage: OnceLock::new(),
             };

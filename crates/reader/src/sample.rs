@@ -173,22 +173,22 @@ pub(crate) fn image_of<'a>(value: &FieldValue<'a>) -> Result<Image<'a>, shardpac
 /// Offsets of a record's parts from its start, for an owner that cannot hold references into
 /// itself.
 #[derive(Debug, Clone)]
-pub(crate) struct Parts {
+pub(crate) struct RecordOffsets {
     frame: Frame,
     key: Range<usize>,
     scalars: Range<usize>,
-    fields: Vec<Option<Part>>,
+    fields: Vec<Option<FieldOffsets>>,
 }
 
 #[derive(Debug, Clone)]
-struct Part {
+struct FieldOffsets {
     codec: Codec,
     decoded_bytes: u64,
     descriptor: Range<usize>,
     bytes: Range<usize>,
 }
 
-impl Parts {
+impl RecordOffsets {
     /// The offsets of the parts of `record`, which was parsed from `base`.
     pub(crate) fn of(record: &Record<'_>, base: &[u8]) -> Self {
         let range = |part: &[u8]| {
@@ -198,7 +198,7 @@ impl Parts {
         };
         let part = |f: FieldValue<'_>| {
             let (descriptor, bytes) = (range(f.descriptor), range(f.bytes));
-            Part { codec: f.codec, decoded_bytes: f.decoded_bytes, descriptor, bytes }
+            FieldOffsets { codec: f.codec, decoded_bytes: f.decoded_bytes, descriptor, bytes }
         };
         Self {
             frame: record.frame,
@@ -223,13 +223,19 @@ pub struct Sample {
     index: u64,
     record_number: u64,
     bytes: Vec<u8>,
-    parts: Parts,
+    offsets: RecordOffsets,
     shard: Arc<Shard>,
 }
 
 impl Sample {
-    pub(crate) const fn new(index: u64, record_number: u64, shard: Arc<Shard>, parts: Parts, bytes: Vec<u8>) -> Self {
-        Self { index, record_number, bytes, parts, shard }
+    pub(crate) const fn new(
+        index: u64,
+        record_number: u64,
+        shard: Arc<Shard>,
+        offsets: RecordOffsets,
+        bytes: Vec<u8>,
+    ) -> Self {
+        Self { index, record_number, bytes, offsets, shard }
     }
 
     fn slice(&self, range: &Range<usize>) -> &[u8] {
@@ -240,7 +246,7 @@ impl Sample {
     /// The sample as a [`RecordView`], which has all accessors.
     #[must_use]
     pub fn view(&self) -> RecordView<'_> {
-        let fields = self.parts.fields.iter().map(|part| {
+        let fields = self.offsets.fields.iter().map(|part| {
             part.as_ref().map(|p| FieldValue {
                 codec: p.codec,
                 decoded_bytes: p.decoded_bytes,
@@ -249,9 +255,9 @@ impl Sample {
             })
         });
         let record = Record {
-            frame: self.parts.frame,
+            frame: self.offsets.frame,
             key: self.key(),
-            scalars: self.slice(&self.parts.scalars),
+            scalars: self.slice(&self.offsets.scalars),
             fields: fields.collect(),
         };
         RecordView::new(self.index, self.record_number, record, &self.bytes, &self.shard)
@@ -266,7 +272,7 @@ impl Sample {
     /// The sample's key.
     #[must_use]
     pub fn key(&self) -> &str {
-        let key = std::str::from_utf8(self.slice(&self.parts.key));
+        let key = std::str::from_utf8(self.slice(&self.offsets.key));
         debug_assert!(key.is_ok(), "was UTF-8 when the record was parsed: {key:?}");
         key.unwrap_or_default()
     }
@@ -274,7 +280,7 @@ impl Sample {
     /// The sample's number in the order of the sources.
     #[must_use]
     pub const fn sample_id(&self) -> u64 {
-        self.parts.frame.sample_id
+        self.offsets.frame.sample_id
     }
 
     /// The whole record as stored, without the padding that follows it.

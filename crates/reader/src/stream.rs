@@ -6,7 +6,7 @@ use crate::check::Crc;
 use crate::dataset::Dataset;
 use crate::error::{Error, Result};
 use crate::fetch::{slice, whole};
-use crate::sample::{Parts, RecordView, Sample};
+use crate::sample::{RecordOffsets, RecordView, Sample};
 use crate::scratch::room;
 use crate::shard::Shard;
 use shardpack_format::{Error as FormatError, FRAME_BYTES, bug, to_usize};
@@ -346,7 +346,7 @@ impl Current {
     fn sample(&self, record: u64) -> Result<Sample> {
         let shard = &self.run.place.shard;
         let padded = self.padded(record)?;
-        let parts = Parts::of(&shard.check(record, padded, self.crc(record))?, padded);
+        let parts = RecordOffsets::of(&shard.check(record, padded, self.crc(record))?, padded);
         let own = whole(padded, parts.record_bytes()).to_vec();
         Ok(Sample::new(self.index(record), record, Arc::clone(shard), parts, own))
     }

@@ -7,8 +7,8 @@ use std::fmt;
 ///
 /// ```
 /// use shardpack_format::{Explain, Voice};
-/// use shardpack_recipe::{StorageOptions, Value};
-/// let given = [("shard_size".to_owned(), Value::Text("much".into()))];
+/// use shardpack_recipe::{StorageOptions, OptionValue};
+/// let given = [("shard_size".to_owned(), OptionValue::Text("much".into()))];
 /// let error = StorageOptions::read(&given).unwrap_err();
 /// let said = "unknown unit `much`: expected KiB, MiB, GiB, TiB, kB, MB, GB or TB";
 /// assert_eq!(error.told(Voice::Command), format!("--shard-size: {said}"));

@@ -6,7 +6,7 @@
 //!
 //! An option is declared once, in a table of [`Declared`]: its name, its help text, its check and its place.
 //! [`StorageOptions::OPTIONS`] is the table of the options that a recipe records. Front ends set options by name, with
-//! a [`Value`].
+//! a [`OptionValue`].
 #![forbid(unsafe_code)]
 
 mod array;
@@ -35,7 +35,7 @@ pub use pictures::{Jpeg, PictureOptions};
 pub use share::Share;
 pub use sizes::{parse_size, spelled_size};
 pub use storage::StorageOptions;
-pub use value::{Given, Value, parse_part, parse_spatial, parse_target, parse_threads};
+pub use value::{Given, OptionValue, parse_part, parse_spatial, parse_target, parse_threads};
 pub use word::Word;
 
 /// Default limit of the largest cube to read, and of the largest record or decoded field to accept: 4 GiB.

@@ -1,6 +1,6 @@
 //! Options: each is declared once, in a table, with its name, help text, check and place.
 
-use crate::{ArgumentError, Given, Jpeg, Value, Word};
+use crate::{ArgumentError, Given, Jpeg, OptionValue, Word};
 
 /// The form of an option's value.
 #[derive(Debug, Clone, Copy)]
@@ -91,7 +91,7 @@ impl<O: 'static> Declared<O> {
     ///
     /// # Errors
     /// Fails if the option cannot have this value.
-    pub fn set(&self, options: &mut O, value: &Value) -> Result<(), ArgumentError> {
+    pub fn set(&self, options: &mut O, value: &OptionValue) -> Result<(), ArgumentError> {
         (self.set)(options, Given { option: self.about.name, value })
     }
 
@@ -106,7 +106,7 @@ impl<O: 'static> Declared<O> {
 ///
 /// # Errors
 /// Fails if an option cannot have its value.
-pub fn read<O>(table: &[Declared<O>], given: &[(String, Value)], options: &mut O) -> Result<(), ArgumentError> {
+pub fn read<O>(table: &[Declared<O>], given: &[(String, OptionValue)], options: &mut O) -> Result<(), ArgumentError> {
     for declared in table {
         for value in values_of(given, declared.about.name) {
             declared.set(options, value)?;
@@ -116,16 +116,16 @@ pub fn read<O>(table: &[Declared<O>], given: &[(String, Value)], options: &mut O
 }
 
 /// Returns the given values of an option.
-pub fn values_of<'a>(given: &'a [(String, Value)], name: &str) -> impl Iterator<Item = &'a Value> {
+pub fn values_of<'a>(given: &'a [(String, OptionValue)], name: &str) -> impl Iterator<Item = &'a OptionValue> {
     given.iter().filter(move |(given, _)| given == name).map(|(_, value)| value)
 }
 
 /// Returns true if an option is given. A switch that is off counts as not given.
 #[must_use]
-pub fn is_given(given: &[(String, Value)], name: &str) -> bool {
-    let is_off = |value: &Value| match value {
-        Value::Switch(on) => !on,
-        Value::Text(text) => text == "false",
+pub fn is_given(given: &[(String, OptionValue)], name: &str) -> bool {
+    let is_off = |value: &OptionValue| match value {
+        OptionValue::Switch(on) => !on,
+        OptionValue::Text(text) => text == "false",
         _ => false,
     };
     values_of(given, name).any(|value| !is_off(value))
@@ -135,7 +135,10 @@ pub fn is_given(given: &[(String, Value)], name: &str) -> bool {
 ///
 /// # Errors
 /// The two options.
-pub fn check<'a>(options: impl IntoIterator<Item = &'a About>, given: &[(String, Value)]) -> Result<(), ArgumentError> {
+pub fn check<'a>(
+    options: impl IntoIterator<Item = &'a About>,
+    given: &[(String, OptionValue)],
+) -> Result<(), ArgumentError> {
     for about in options {
         if !about.without.is_empty() && is_given(given, about.name) && is_given(given, about.without) {
             let expected = format!("without `{}`", about.without);

@@ -1,7 +1,7 @@
 //! One table of the options that decide how samples are stored.
 
 use crate::{
-    ArgumentError, Declared, Given, Jpeg, PictureOptions, Share, Takes, Value, Word, is_given, parse_target,
+    ArgumentError, Declared, Given, Jpeg, OptionValue, PictureOptions, Share, Takes, Word, is_given, parse_target,
     spelled_size, values_of, words,
 };
 use shardpack_array::{ArrayLayout, ArrayOptions, BandDifference, Coder, Filter, Prefer, Values};
@@ -11,8 +11,8 @@ use shardpack_jpeg::{ChromaSampling, Quality, ReencodeOptions, Resize};
 /// Storage options of samples, shared by packing a folder, writing from a program and adding to a dataset.
 ///
 /// ```
-/// use shardpack_recipe::{Jpeg, StorageOptions, Value};
-/// let given = [("quality".to_owned(), Value::Integer(80)), ("jpeg".to_owned(), Value::Text("reencode".into()))];
+/// use shardpack_recipe::{Jpeg, StorageOptions, OptionValue};
+/// let given = [("quality".to_owned(), OptionValue::Integer(80)), ("jpeg".to_owned(), OptionValue::Text("reencode".into()))];
 /// let options = StorageOptions::read(&given)?;
 /// assert_eq!((options.pictures.jpeg(), options.shard_bytes), (Jpeg::Reencode, 1 << 30));
 /// let useless = StorageOptions::read(&given[..1]).unwrap_err();
@@ -361,7 +361,7 @@ impl StorageOptions {
     ///
     /// # Errors
     /// Fails if an option cannot have its value, contradicts another option, or would have no effect.
-    pub fn read(given: &[(String, Value)]) -> Result<Self> {
+    pub fn read(given: &[(String, OptionValue)]) -> Result<Self> {
         let mut options = Self::default();
         options.apply(given)?;
         Ok(options)
@@ -371,7 +371,7 @@ impl StorageOptions {
     ///
     /// # Errors
     /// Fails like [`read`](Self::read).
-    pub fn apply(&mut self, given: &[(String, Value)]) -> Result<()> {
+    pub fn apply(&mut self, given: &[(String, OptionValue)]) -> Result<()> {
         crate::check(Self::OPTIONS.iter().map(|option| &option.about), given)?;
         for option in Self::OPTIONS {
             for value in values_of(given, option.about.name) {
@@ -390,7 +390,7 @@ impl StorageOptions {
     ///
     /// # Errors
     /// Fails if the option cannot have the value.
-    pub fn canonical(option: &StorageOption, value: &Value) -> Result<String> {
+    pub fn canonical(option: &StorageOption, value: &OptionValue) -> Result<String> {
         let jpeg = option.about.jpeg.first().copied().unwrap_or_default();
         let mut options = Self { pictures: PictureOptions::of(jpeg), ..Self::default() };
         option.set(&mut options, value)?;

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 /// The value of an option as the caller gave it. Numbers may also be given as text.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Value {
+pub enum OptionValue {
     /// A switch: on or off.
     Switch(bool),
     /// An integer.
@@ -22,7 +22,7 @@ pub enum Value {
     Pair(u64, u64),
 }
 
-impl fmt::Display for Value {
+impl fmt::Display for OptionValue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Switch(on) => on.fmt(f),
@@ -43,7 +43,7 @@ pub struct Given<'a> {
     /// The name of the option.
     pub option: &'static str,
     /// The value as the caller gave it.
-    pub value: &'a Value,
+    pub value: &'a OptionValue,
 }
 
 impl Given<'_> {
@@ -73,8 +73,8 @@ impl Given<'_> {
     /// Fails if the value is not a switch.
     pub fn switch(self) -> Result<bool> {
         match self.value {
-            Value::Switch(on) => Ok(*on),
-            Value::Text(text) if text == "true" || text == "false" => Ok(text == "true"),
+            OptionValue::Switch(on) => Ok(*on),
+            OptionValue::Text(text) if text == "true" || text == "false" => Ok(text == "true"),
             _ => Err(self.refused("true or false")),
         }
     }
@@ -88,8 +88,8 @@ impl Given<'_> {
         T: TryFrom<i128> + PartialOrd + fmt::Display,
     {
         let number = match self.value {
-            Value::Integer(number) => Some(*number),
-            Value::Text(text) => text.parse().ok(),
+            OptionValue::Integer(number) => Some(*number),
+            OptionValue::Text(text) => text.parse().ok(),
             _ => None,
         };
         let number = number.and_then(|number| T::try_from(number).ok()).filter(|number| range.contains(number));
@@ -102,10 +102,10 @@ impl Given<'_> {
     /// Fails if the value is not a number.
     pub fn float(self) -> Result<f64> {
         let number = match self.value {
-            Value::Float(number) => Some(*number),
+            OptionValue::Float(number) => Some(*number),
             #[allow(clippy::cast_precision_loss, reason = "a number where any may stand")]
-            Value::Integer(number) => Some(*number as f64),
-            Value::Text(text) => text.parse().ok(),
+            OptionValue::Integer(number) => Some(*number as f64),
+            OptionValue::Text(text) => text.parse().ok(),
             _ => None,
         };
         number.ok_or_else(|| self.refused("a number"))
@@ -137,7 +137,7 @@ impl Given<'_> {
     #[must_use]
     pub fn path(self) -> PathBuf {
         match self.value {
-            Value::Path(path) => path.clone(),
+            OptionValue::Path(path) => path.clone(),
             other => other.to_string().into(),
         }
     }
@@ -148,7 +148,7 @@ impl Given<'_> {
     /// Fails if the value is not a height and a width.
     pub fn spatial(self) -> Result<(u64, u64)> {
         match *self.value {
-            Value::Pair(height, width) => parse_spatial(&format!("{height}x{width}")),
+            OptionValue::Pair(height, width) => parse_spatial(&format!("{height}x{width}")),
             ref other => parse_spatial(&other.to_string()),
         }
         .map_err(|said| ArgumentError::of(self.option, said))
@@ -160,7 +160,7 @@ impl Given<'_> {
     /// Fails if the value is not a part and a number of parts.
     pub fn part(self) -> Result<(u32, u32)> {
         match *self.value {
-            Value::Pair(part, of) => parse_part(&format!("{part}/{of}")),
+            OptionValue::Pair(part, of) => parse_part(&format!("{part}/{of}")),
             ref other => parse_part(&other.to_string()),
         }
         .map_err(|said| ArgumentError::of(self.option, said))

@@ -37,7 +37,7 @@ fn load(args: &BenchArgs) -> crate::Result<ExitStatus> {
     let mut epochs = Vec::new();
     for number in 0..args.epochs {
         if args.cold {
-            setup.loader.dataset().drop_page_cache()?;
+            system::drop_page_cache(setup.loader.dataset())?;
         }
         let ran = epoch::run(&mut setup.loader, number, &bar).and_then(|epoch| {
             // The loader counts over all epochs; the option applies to each epoch.

@@ -141,7 +141,7 @@ pub(super) fn setup(args: &BenchArgs) -> crate::Result<Setup> {
     };
     if args.cold {
         // The loader inspects the page cache when it is opened.
-        dataset.drop_page_cache()?;
+        system::drop_page_cache(&dataset)?;
     }
     let loader = Loader::open(&dataset, options)?;
     has_room(loader.predicted_bytes(), system::available_bytes())?;
@@ -276,7 +276,7 @@ mod tests {
     use shardpack_loader::PatchPlace;
     use shardpack_pack::npy;
     use shardpack_pack::pack::{Hooks, PackOptions, pack};
-    use shardpack_recipe::Value;
+    use shardpack_recipe::OptionValue;
     use std::sync::atomic::AtomicBool;
 
     #[derive(Parser)]
@@ -314,7 +314,7 @@ mod tests {
         std::fs::create_dir(&source).unwrap();
         let cube = Array::new(Dtype::U16, vec![8, 8, 4], vec![7; 512]).unwrap();
         std::fs::write(source.join("a.npy"), [npy::header(&cube), cube.bytes().to_vec()].concat()).unwrap();
-        let given = [("codec".to_owned(), Value::Text("blosc2-zstd".into()))];
+        let given = [("codec".to_owned(), OptionValue::Text("blosc2-zstd".into()))];
         let hooks = Hooks { on_plan: &|_| {}, on_progress: &|_| {}, cancel: &AtomicBool::new(false) };
         pack(&source, &out, &PackOptions::read(&given, &out).unwrap(), &hooks).unwrap();
         let args = Command::try_parse_from(["bench", out.to_str().unwrap()]).unwrap().args;

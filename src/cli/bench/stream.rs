@@ -2,6 +2,7 @@
 
 use super::args::BenchArgs;
 use super::report::{network_json, network_text};
+use super::system;
 use crate::cli::exit_status::ExitStatus;
 use crate::cli::{open, show, units};
 use serde_json::json;
@@ -28,7 +29,7 @@ pub(super) fn run(args: &BenchArgs) -> crate::Result<ExitStatus> {
     let mut passes = Vec::new();
     for _ in 0..args.epochs {
         if args.cold {
-            dataset.drop_page_cache()?;
+            system::drop_page_cache(&dataset)?;
         }
         let start = Instant::now();
         let mut pass = if decodes {

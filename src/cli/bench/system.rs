@@ -1,11 +1,21 @@
 //! The operating system's figures of this process: time on cores, bytes from disks, memory.
 
+use shardpack_reader::Dataset;
 use std::fs;
 
 /// Returns the seconds that the threads of this process have spent on cores.
 pub(super) fn cpu_s() -> f64 {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
     time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
+}
+
+/// Asks the system to drop the cached pages of all shards, so that the next pass reads from the disk. Only Linux has
+/// such a call; elsewhere it does nothing.
+pub(super) fn drop_page_cache(dataset: &Dataset) -> crate::Result<()> {
+    for number in 0..dataset.shards().len() {
+        dataset.shard(number)?.file().handle()?.drop_cached();
+    }
+    Ok(())
 }
 
 /// Returns the number of bytes fetched from disks for this process, read-ahead included; `None` if the system does not

@@ -13,7 +13,7 @@ use shardpack_format::{ErrorKind, Hint, MANIFEST_NAME, Setting, Voice};
 use shardpack_pack::pack::{
     FieldSummary, Hooks, PackReport, PackedSplits, Planned, pack, pack_splits, report_json, unfinished_json,
 };
-use shardpack_reader::peak_rss_bytes;
+use shardpack_pack::peak_rss_bytes;
 use shardpack_sources::{BadInput, LabelsFrom, SourceKind};
 use shardpack_writer::{Outcome as Written, Output, Report};
 use std::cell::RefCell;

@@ -6,7 +6,7 @@ use crate::planner::Held;
 use crate::planner::Predicted;
 use crate::stage::Refusal;
 use crate::stats::{LoaderStats, seconds};
-use shardpack_reader::peak_rss_bytes;
+use shardpack_base::peak_rss_bytes;
 use std::sync::atomic::Ordering;
 
 impl Loader {

@@ -3,7 +3,9 @@
 use crate::options::{abouts, no_table, refuse_unknown};
 use shardpack_format::Hint;
 use shardpack_reader::Limits;
-use shardpack_recipe::{About, ArgumentError, Declared, MAX_BYTES, Takes, Value, Word, read, spelled_size, words};
+use shardpack_recipe::{
+    About, ArgumentError, Declared, MAX_BYTES, OptionValue, Takes, Word, read, spelled_size, words,
+};
 use shardpack_sources::OnBadInput;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -190,7 +192,7 @@ impl AddOptions {
     ///
     /// # Errors
     /// Fails if an option does not exist or cannot have its value.
-    pub fn read(given: &[(String, Value)]) -> Result<Self, ArgumentError> {
+    pub fn read(given: &[(String, OptionValue)]) -> Result<Self, ArgumentError> {
         refuse_unknown(Self::about(), given)?;
         let mut options = Self::default();
         read(Self::OPTIONS, given, &mut options)?;
@@ -202,7 +204,7 @@ impl AddOptions {
     ///
     /// # Errors
     /// Fails if the option cannot have the value.
-    pub fn check_value(name: &str, value: &Value) -> Result<(), ArgumentError> {
+    pub fn check_value(name: &str, value: &OptionValue) -> Result<(), ArgumentError> {
         read(Self::OPTIONS, &[(name.to_owned(), value.clone())], &mut Self::default())
     }
 

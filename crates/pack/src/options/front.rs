@@ -1,7 +1,7 @@
 //! Reads the options of packing for front ends, by name.
 
 use super::source::{self, READING, abouts};
-use super::{About, ArgumentError, Declared, StorageOptions, Takes, Value, is_given, read};
+use super::{About, ArgumentError, Declared, OptionValue, StorageOptions, Takes, is_given, read};
 use crate::pack::PackOptions;
 use shardpack_sources::SourceOptions;
 use shardpack_writer::Part;
@@ -70,7 +70,7 @@ impl PackOptions {
     ///
     /// # Errors
     /// Fails if the option cannot have the value.
-    pub fn canonical(name: &str, value: &Value) -> Result<Option<String>, ArgumentError> {
+    pub fn canonical(name: &str, value: &OptionValue) -> Result<Option<String>, ArgumentError> {
         if let Some(option) = StorageOptions::option(name) {
             return StorageOptions::canonical(option, value).map(Some);
         }
@@ -98,8 +98,8 @@ impl PackOptions {
     ///
     /// ```
     /// use shardpack_pack::pack::PackOptions;
-    /// use shardpack_recipe::Value;
-    /// let given = [("shard_size".to_owned(), Value::Text("64MiB".into()))];
+    /// use shardpack_recipe::OptionValue;
+    /// let given = [("shard_size".to_owned(), OptionValue::Text("64MiB".into()))];
     /// assert_eq!(PackOptions::read(&given, "out".as_ref())?.shard_bytes, 64 << 20);
     /// # Ok::<(), shardpack_recipe::ArgumentError>(())
     /// ```
@@ -107,7 +107,7 @@ impl PackOptions {
     /// # Errors
     /// Fails if an option does not exist, cannot have its value, contradicts another option, or
     /// would have no effect.
-    pub fn read(given: &[(String, Value)], out: &Path) -> Result<Self, ArgumentError> {
+    pub fn read(given: &[(String, OptionValue)], out: &Path) -> Result<Self, ArgumentError> {
         refuse_unknown(Self::about(), given)?;
         shardpack_recipe::check(Self::about(), given)?;
         source::check_columns(given)?;
@@ -127,7 +127,7 @@ impl PackOptions {
     ///
     /// # Errors
     /// As [`read`](Self::read), and for options that have no effect on a plan.
-    pub fn read_for_plan(given: &[(String, Value)], out: &Path, take_over: bool) -> Result<Self, ArgumentError> {
+    pub fn read_for_plan(given: &[(String, OptionValue)], out: &Path, take_over: bool) -> Result<Self, ArgumentError> {
         let of_a_run = ["part", "force"].map(|option| (option, is_given(given, option)));
         if let Some((option, _)) = of_a_run.into_iter().chain([("take_over", take_over)]).find(|(_, given)| *given) {
             return Err(ArgumentError::of(option, "has no effect on a plan: it is for `pack`"));
@@ -143,7 +143,7 @@ impl PackOptions {
 /// Refuses an option that is not in the given list.
 pub(crate) fn refuse_unknown<'a>(
     known: impl Iterator<Item = &'a About>,
-    given: &[(String, Value)],
+    given: &[(String, OptionValue)],
 ) -> Result<(), ArgumentError> {
     let names: Vec<&str> = known.map(|about| about.name).collect();
     match given.iter().find(|(name, _)| !names.contains(&name.as_str())) {

@@ -14,6 +14,6 @@ pub use source::{READING, of_reading, reading};
 pub(crate) use source::{abouts, no_table};
 
 use shardpack_recipe::{
-    About, ArgumentError, Declared, Given, StorageOptions, Takes, Value, Word, is_given, parse_size, read,
+    About, ArgumentError, Declared, Given, OptionValue, StorageOptions, Takes, Word, is_given, parse_size, read,
     spelled_size, values_of, words,
 };

@@ -2,7 +2,7 @@
 
 use super::source::{READING, abouts, check_columns, of_reading};
 use super::{
-    About, ArgumentError, Declared, Given, StorageOptions, Takes, Value, parse_size, read, refuse_unknown, words,
+    About, ArgumentError, Declared, Given, OptionValue, StorageOptions, Takes, parse_size, read, refuse_unknown, words,
 };
 use crate::report::MetricCommand;
 use shardpack_array::{Coder, Filter};
@@ -18,8 +18,8 @@ type ReportOption = Declared<ReportArguments>;
 ///
 /// ```
 /// use shardpack_pack::options::ReportArguments;
-/// use shardpack_recipe::Value;
-/// let given = [("quality".to_owned(), Value::Text("90,80".into())), ("seed".to_owned(), Value::Integer(3))];
+/// use shardpack_recipe::OptionValue;
+/// let given = [("quality".to_owned(), OptionValue::Text("90,80".into())), ("seed".to_owned(), OptionValue::Integer(3))];
 /// let arguments = ReportArguments::read(&given)?;
 /// assert_eq!((arguments.ladder("quality"), arguments.seed), (vec!["90", "80"], 3));
 /// # Ok::<(), shardpack_recipe::ArgumentError>(())
@@ -27,7 +27,7 @@ type ReportOption = Declared<ReportArguments>;
 #[derive(Debug, Clone, PartialEq)]
 pub struct ReportArguments {
     /// The given options for reading the source.
-    pub reading: Vec<(String, Value)>,
+    pub reading: Vec<(String, OptionValue)>,
     /// Source of a dataset. Default: none.
     pub source: Option<PathBuf>,
     /// Replace a file that is not a report. Default: false.
@@ -80,13 +80,13 @@ impl Default for ReportArguments {
 
 /// Adds values of a packing option in the spelling of that option.
 fn add_rungs(arguments: &mut ReportArguments, given: Given<'_>) -> Result<()> {
-    let mut add = |value: &Value| {
+    let mut add = |value: &OptionValue| {
         let Some(option) = StorageOptions::option(given.option) else { return Ok(()) };
         arguments.ladders.push((option.about.name, StorageOptions::canonical(option, value)?));
         Ok(())
     };
     match given.value {
-        Value::Text(text) => text.split(',').try_for_each(|rung| add(&Value::Text(rung.to_owned()))),
+        OptionValue::Text(text) => text.split(',').try_for_each(|rung| add(&OptionValue::Text(rung.to_owned()))),
         value => add(value),
     }
 }
@@ -249,7 +249,7 @@ impl ReportArguments {
     ///
     /// # Errors
     /// Fails if an option does not exist, cannot have its value, or contradicts another option.
-    pub fn read(given: &[(String, Value)]) -> Result<Self> {
+    pub fn read(given: &[(String, OptionValue)]) -> Result<Self> {
         refuse_unknown(Self::about(), given)?;
         check_columns(given)?;
         super::reading(given)?;
@@ -263,7 +263,7 @@ impl ReportArguments {
     ///
     /// # Errors
     /// Fails if the option cannot have the value.
-    pub fn check_value(name: &str, value: &Value) -> Result<()> {
+    pub fn check_value(name: &str, value: &OptionValue) -> Result<()> {
         let given = [(name.to_owned(), value.clone())];
         read(Self::OPTIONS, &given, &mut Self::default())?;
         read(READING, &given, &mut super::source::defaults())
@@ -311,7 +311,7 @@ impl ReportArguments {
         wants.collect::<Result<_, _>>().map_err(|said| ArgumentError::of("want", said))
     }
 
-    fn check(&self, given: &[(String, Value)]) -> Result<()> {
+    fn check(&self, given: &[(String, OptionValue)]) -> Result<()> {
         if self.candidates.is_some() && !self.ladders.is_empty() {
             return Err(ArgumentError::new("candidates", "without ladders of other candidates", "both"));
         }

@@ -1,6 +1,6 @@
 //! The options for reading a source, in one table.
 
-use super::{ArgumentError, Declared, Takes, Value, Word, spelled_size, values_of, words};
+use super::{ArgumentError, Declared, OptionValue, Takes, Word, spelled_size, values_of, words};
 use shardpack_format::{Hint, Setting};
 use shardpack_recipe::{About, MAX_BYTES, is_given, read};
 use shardpack_sources::cubes::CubeOptions;
@@ -172,7 +172,7 @@ pub(super) fn defaults() -> SourceOptions {
 ///
 /// # Errors
 /// Fails if an option cannot have its value, or names a column without a table.
-pub fn reading(given: &[(String, Value)]) -> Result<SourceOptions, ArgumentError> {
+pub fn reading(given: &[(String, OptionValue)]) -> Result<SourceOptions, ArgumentError> {
     check_columns(given)?;
     let mut options = defaults();
     read(READING, given, &mut options)?;
@@ -181,15 +181,15 @@ pub fn reading(given: &[(String, Value)]) -> Result<SourceOptions, ArgumentError
 
 /// Returns the options in `given` that concern reading a source.
 #[must_use]
-pub fn of_reading(given: &[(String, Value)]) -> Vec<(String, Value)> {
+pub fn of_reading(given: &[(String, OptionValue)]) -> Vec<(String, OptionValue)> {
     let all = READING.iter().flat_map(|option| {
         values_of(given, option.about.name).map(|value| (option.about.name.to_owned(), value.clone()))
     });
-    all.filter(|(_, value)| *value != Value::Switch(false)).collect()
+    all.filter(|(_, value)| *value != OptionValue::Switch(false)).collect()
 }
 
 /// Refuses columns of a table if there is no table.
-pub(crate) fn check_columns(given: &[(String, Value)]) -> Result<(), ArgumentError> {
+pub(crate) fn check_columns(given: &[(String, OptionValue)]) -> Result<(), ArgumentError> {
     if is_given(given, "labels") {
         return Ok(());
     }

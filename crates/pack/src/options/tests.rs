@@ -19,23 +19,28 @@ fn words_are_read_as_they_are_spelled() {
 }
 
 /// Values of every kind: each option accepts one of them.
-fn values() -> Vec<Value> {
+fn values() -> Vec<OptionValue> {
     let words = [
         "images", "on", "stop", "tile", "420", "sample", "keep", "zstd", "none", "size", "skip", "as-given", "1/4",
         "2x3", "8MiB",
     ];
-    let mut all = vec![Value::Switch(true), Value::Integer(2), Value::Float(0.5), Value::Path("a".into())];
-    all.extend(words.map(|word| Value::Text(word.into())));
-    all.push(Value::Text("ssimulacra2=80".into()));
-    all.push(Value::Text("name=command".into()));
+    let mut all = vec![
+        OptionValue::Switch(true),
+        OptionValue::Integer(2),
+        OptionValue::Float(0.5),
+        OptionValue::Path("a".into()),
+    ];
+    all.extend(words.map(|word| OptionValue::Text(word.into())));
+    all.push(OptionValue::Text("ssimulacra2=80".into()));
+    all.push(OptionValue::Text("name=command".into()));
     all
 }
 
-fn text(name: &str, value: &str) -> (String, Value) {
-    (name.to_owned(), Value::Text(value.to_owned()))
+fn text(name: &str, value: &str) -> (String, OptionValue) {
+    (name.to_owned(), OptionValue::Text(value.to_owned()))
 }
 
-fn pack(given: &[(String, Value)]) -> Result<PackOptions> {
+fn pack(given: &[(String, OptionValue)]) -> Result<PackOptions> {
     PackOptions::read(given, Path::new("out"))
 }
 
@@ -47,13 +52,13 @@ fn every_option_can_be_given() {
         assert!(!results.contains(&Ok(None)), "{}", about.name);
     }
     for about in ReportArguments::about() {
-        let taken = |value: &Value| ReportArguments::check_value(about.name, value).is_ok();
+        let taken = |value: &OptionValue| ReportArguments::check_value(about.name, value).is_ok();
         assert!(values().iter().any(taken), "{}", about.name);
     }
     for about in AddOptions::about() {
         assert!(values().iter().any(|value| AddOptions::check_value(about.name, value).is_ok()), "{}", about.name);
     }
-    let nothing = ("out".to_owned(), Value::Switch(true));
+    let nothing = ("out".to_owned(), OptionValue::Switch(true));
     assert!(pack(std::slice::from_ref(&nothing)).unwrap_err().to_string().contains("there is no option `out`"));
     assert!(ReportArguments::read(&[text("output", "x")]).is_err() && AddOptions::read(&[text("jpeg", "x")]).is_err());
 }
@@ -65,7 +70,7 @@ fn every_option_of_storage_is_spelled_as_it_is_read() {
         let mut changed = 0;
         for value in values() {
             let Ok(canonical) = StorageOptions::canonical(option, &value) else { continue };
-            let given = Value::Text(canonical.clone());
+            let given = OptionValue::Text(canonical.clone());
             assert_eq!(StorageOptions::canonical(option, &given), Ok(canonical), "{}", option.about.name);
             let jpeg = option.about.jpeg.first().copied().unwrap_or_default();
             let before =
@@ -81,17 +86,17 @@ fn every_option_of_storage_is_spelled_as_it_is_read() {
 
 #[test]
 fn values_that_do_not_fit_are_named() {
-    let text = |text: &str| Value::Text(text.into());
+    let text = |text: &str| OptionValue::Text(text.into());
     for (name, value, said) in [
-        ("quality", Value::Integer(0), "quality: expected a whole number from 1 to 100, found `0`"),
-        ("quality", Value::Integer(i128::MAX), "a whole number from 1 to 100"),
-        ("quality", Value::Switch(true), "found `true`"),
+        ("quality", OptionValue::Integer(0), "quality: expected a whole number from 1 to 100, found `0`"),
+        ("quality", OptionValue::Integer(i128::MAX), "a whole number from 1 to 100"),
+        ("quality", OptionValue::Switch(true), "found `true`"),
         ("jpeg", text("fast"), "jpeg: expected tile, keep or reencode, found `fast`"),
         ("upright", text("yes"), "expected true or false, found `yes`"),
         ("max_error", text("small"), "max_error: expected a number, found `small`"),
-        ("part", Value::Pair(5, 4), "part: expected a part and a count such as 1/4 … 4/4, found `5/4`"),
-        ("spatial", Value::Pair(0, 4), "spatial: expected height and width"),
-        ("threads", Value::Integer(-1), "threads: expected a number from 1 to 1024, found `-1`"),
+        ("part", OptionValue::Pair(5, 4), "part: expected a part and a count such as 1/4 … 4/4, found `5/4`"),
+        ("spatial", OptionValue::Pair(0, 4), "spatial: expected height and width"),
+        ("threads", OptionValue::Integer(-1), "threads: expected a number from 1 to 1024, found `-1`"),
         ("target", text("psnr=40"), "target: expected ssimulacra2=S"),
         ("memory", text("8 potatoes"), "memory: unknown unit"),
     ] {

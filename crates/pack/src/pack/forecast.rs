@@ -6,7 +6,7 @@ use super::overlap::refuse_overlap;
 use crate::pool::on_pool;
 use rayon::prelude::*;
 use serde_json::{Value, json};
-use shardpack_reader::peak_rss_bytes;
+use shardpack_base::peak_rss_bytes;
 use shardpack_sources::{SourceKind, listing_file};
 use shardpack_writer::{Part, Plan, SampleSource, array_expression};
 use std::ops::Range;

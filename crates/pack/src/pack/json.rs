@@ -2,7 +2,7 @@
 
 use super::report::PackReport;
 use serde_json::{Value, json};
-use shardpack_reader::peak_rss_bytes;
+use shardpack_base::peak_rss_bytes;
 use shardpack_writer::{Outcome as Written, Report, Unfinished, UnfinishedPart};
 
 /// Returns the writer's report in the form of `--json`.

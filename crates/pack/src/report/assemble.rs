@@ -8,7 +8,7 @@ use super::provenance::{machine, today};
 use super::sampled::{CandidateResult, Sampled, first_line};
 use super::{datasets, gallery, panels, rates};
 use crate::pack::FolderSource;
-use shardpack_reader::peak_rss_bytes;
+use shardpack_base::peak_rss_bytes;
 use shardpack_report::conclude::{conclude, default_conditions};
 use shardpack_report::data::{
     Candidate, DrawnSample, Estimate, FailedSample, Interrupted, Provenance, Report, SampleKind, StoredSample, Subject,

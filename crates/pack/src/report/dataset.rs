@@ -9,9 +9,10 @@ use crate::bail;
 use crate::encode::fidelity;
 use crate::encode::picture_figures::PictureFigures;
 use shardpack_array::Fidelity;
+use shardpack_base::peak_rss_bytes;
 use shardpack_format::{FieldKind, Schema};
 use shardpack_jpeg::Quality;
-use shardpack_reader::{Dataset, Shard, peak_rss_bytes};
+use shardpack_reader::{Dataset, Shard};
 use shardpack_recipe::{DatasetRecipe, PictureOptions, Word};
 use shardpack_report::conclude::conclude;
 use shardpack_report::data::{

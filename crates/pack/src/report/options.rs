@@ -1,7 +1,7 @@
 //! The options of a report: the candidates, the draw, the conditions, and the hooks that follow a run.
 
 use crate::pack::PackOptions;
-use shardpack_recipe::Value;
+use shardpack_recipe::OptionValue;
 use shardpack_report::want::Want;
 use std::path::Path;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ pub struct CandidateRecipe {
     /// The ladder of the candidate.
     pub group: String,
     /// The options of `pack` of this candidate, by name.
-    pub own: Vec<(String, Value)>,
+    pub own: Vec<(String, OptionValue)>,
     /// All options.
     pub options: PackOptions,
 }

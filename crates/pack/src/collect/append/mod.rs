@@ -20,7 +20,7 @@ use crate::pack::first_id;
 use held::HeldSamples;
 use shardpack_format::{Hint, MANIFEST_NAME, Setting, generation_of_name};
 use shardpack_reader::Limits;
-use shardpack_recipe::{ArgumentError, Given, MAX_BYTES, StorageOptions, Value};
+use shardpack_recipe::{ArgumentError, Given, MAX_BYTES, OptionValue, StorageOptions};
 use shardpack_writer::Growth;
 use std::path::Path;
 use std::sync::Mutex;
@@ -41,7 +41,7 @@ pub struct AppendOptions {
     pub on_known_key: OnKnownKey,
     /// Options of packing by name, such as `codec` and `shard_size`: each must equal the option of the dataset. An
     /// option that the dataset does not determine is applied. Default: none.
-    pub storage: Vec<(String, Value)>,
+    pub storage: Vec<(String, OptionValue)>,
     /// Drop the unfinished result of an interrupted addition or removal of files. Default: false.
     pub force: bool,
     /// As in [`CollectOptions`].
@@ -72,7 +72,7 @@ impl AppendOptions {
     ///
     /// # Errors
     /// Fails if an option does not exist, cannot have its value, or has no meaning for an existing dataset.
-    pub fn read(given: Vec<(String, Value)>) -> Result<Self, ArgumentError> {
+    pub fn read(given: Vec<(String, OptionValue)>) -> Result<Self, ArgumentError> {
         let mut options = Self::default();
         for (name, value) in given {
             let value = &value;

@@ -5,7 +5,7 @@ use crate::encode::picture_figures;
 use shardpack_array::{ArrayOptions, ArraySettings, BandDifference, Trial};
 use shardpack_format::{FieldKind, Manifest};
 use shardpack_recipe::{
-    ArgumentError, DatasetRecipe, Declared, Jpeg, Order, PictureOptions, StorageOptions, Value, values_of,
+    ArgumentError, DatasetRecipe, Declared, Jpeg, OptionValue, Order, PictureOptions, StorageOptions, values_of,
 };
 use std::collections::BTreeMap;
 
@@ -25,7 +25,7 @@ const CUBES: &str = "Cubes";
 const PICTURES: &str = "Pictures";
 
 /// Reads the recipe of a dataset.
-pub(super) fn read(base: &Manifest, given: &[(String, Value)]) -> Result<AppendRecipe> {
+pub(super) fn read(base: &Manifest, given: &[(String, OptionValue)]) -> Result<AppendRecipe> {
     if let Some((name, _)) = given.iter().find(|(name, _)| StorageOptions::option(name).is_none()) {
         return Err(unknown(name).into());
     }
@@ -70,7 +70,12 @@ fn group(name: &str) -> &'static str {
 
 /// Refuses options of a group whose value differs from that in `there`. A value that equals the one in all of `made` is
 /// accepted too.
-fn compare(group: &str, given: &[(String, Value)], there: &[StorageOptions], made: &[StorageOptions]) -> Result<()> {
+fn compare(
+    group: &str,
+    given: &[(String, OptionValue)],
+    there: &[StorageOptions],
+    made: &[StorageOptions],
+) -> Result<()> {
     for option in StorageOptions::OPTIONS.iter().filter(|option| option.about.group == group) {
         for value in values_of(given, option.about.name) {
             let found = StorageOptions::canonical(option, value)?;
@@ -91,7 +96,11 @@ fn spelled(option: &Declared<StorageOptions>, options: &StorageOptions) -> Strin
 }
 
 /// Returns the storage options of pictures; `None` if there are no pictures, or only the caller knows the options.
-fn pictures(base: &Manifest, recipe: &DatasetRecipe, given: &[(String, Value)]) -> Result<Option<PictureOptions>> {
+fn pictures(
+    base: &Manifest,
+    recipe: &DatasetRecipe,
+    given: &[(String, OptionValue)],
+) -> Result<Option<PictureOptions>> {
     let fields = || base.schema.fields().iter().filter(|field| field.kind == FieldKind::Image);
     if let Some(known) = fields().find_map(|field| recipe.pictures(&field.name)) {
         return Ok(Some(known));

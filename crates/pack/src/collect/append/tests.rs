@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use shardpack_array::Array;
 use shardpack_format::{Dtype, Explain};
 use shardpack_reader::{ArrayDecoder, Dataset, DatasetOptions, VerifyOptions, verify};
-use shardpack_recipe::Value as Given;
+use shardpack_recipe::OptionValue as Given;
 use shardpack_writer::Outcome;
 use std::collections::BTreeMap;
 use std::fs;
