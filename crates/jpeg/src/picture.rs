@@ -70,7 +70,6 @@ impl PictureCheck {
 mod tests {
     use super::*;
     use crate::{Compressor, Encoding, PixelFormat, Subsampling};
-    use std::io::Cursor;
 
     fn jpeg(width: usize, height: usize) -> Vec<u8> {
         let pixels: Vec<u8> = (0..width * height * 3).map(|i| (i * 7 % 251) as u8).collect();
@@ -82,9 +81,12 @@ mod tests {
     }
 
     fn png(width: u32, height: u32) -> Vec<u8> {
-        let mut out = Cursor::new(Vec::new());
-        image::RgbImage::new(width, height).write_to(&mut out, image::ImageFormat::Png).unwrap();
-        out.into_inner()
+        let mut out = Vec::new();
+        let mut encoder = png::Encoder::new(&mut out, width, height);
+        encoder.set_color(png::ColorType::Rgb);
+        let pixels = vec![0; width as usize * height as usize * 3];
+        encoder.write_header().unwrap().write_image_data(&pixels).unwrap();
+        out
     }
 
     #[test]

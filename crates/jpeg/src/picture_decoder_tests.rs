@@ -1,51 +1,94 @@
 use super::*;
 use crate::{DrawKey, PixelLayout, View};
-use image::{DynamicImage, ImageBuffer, ImageFormat, RgbImage};
+use png::{BitDepth, ColorType};
 use shardpack_format::Limits;
 use std::io::Cursor;
 use tiff::encoder::{TiffEncoder, colortype};
 
 const SIZE: (u32, u32) = (23, 17);
 
-fn value(x: u32, y: u32, c: u32) -> u16 {
-    ((x * 2741 + y * 3571 + c * 20011) % 65536) as u16
+/// A picture of 16-bit samples, with all its channels.
+struct Source {
+    channels: usize,
+    samples: Vec<u16>,
 }
 
-fn sixteen() -> DynamicImage {
-    let at = |x, y| image::Rgb([0, 1, 2].map(|c| value(x, y, c)));
-    DynamicImage::ImageRgb16(ImageBuffer::from_fn(SIZE.0, SIZE.1, at))
+fn sixteen() -> Source {
+    let value = |x: u32, y: u32, c: u32| ((x * 2741 + y * 3571 + c * 20011) % 65536) as u16;
+    let at = |y, x| [0, 1, 2].map(|c| value(x, y, c));
+    let pixels = (0..SIZE.1).flat_map(|y| (0..SIZE.0).map(move |x| at(y, x)));
+    Source { channels: 3, samples: pixels.flatten().collect() }
 }
 
-fn written(picture: &DynamicImage, format: ImageFormat) -> Vec<u8> {
-    let mut out = Cursor::new(Vec::new());
-    match format {
-        ImageFormat::Tiff => write_tiff(picture, &mut out),
-        ImageFormat::Bmp => write_bmp(&picture.to_rgb8(), out.get_mut()),
-        _ => picture.write_to(&mut out, format).unwrap(),
+impl Source {
+    /// The same picture with these channels of each pixel.
+    fn with_channels(&self, of: &[usize]) -> Self {
+        let pixels = self.samples.chunks(self.channels);
+        Self { channels: of.len(), samples: pixels.flat_map(|pixel| of.iter().map(|&c| pixel[c])).collect() }
     }
-    out.into_inner()
+
+    /// The samples in 8 bits, rounded.
+    fn eight(&self) -> Vec<u8> {
+        self.samples.iter().map(|&v| ((u32::from(v) + 128) / 257) as u8).collect()
+    }
+
+    /// The pixels as 8-bit RGB: a single channel stands for all three, and alpha is dropped.
+    fn rgb(&self) -> Vec<u8> {
+        let eight = self.eight();
+        let pixels = eight.chunks(self.channels);
+        pixels
+            .flat_map(|pixel| if self.channels < 3 { [pixel[0]; 3] } else { [pixel[0], pixel[1], pixel[2]] })
+            .collect()
+    }
+
+    fn png(&self, depth: BitDepth) -> Vec<u8> {
+        let color = [ColorType::Grayscale, ColorType::GrayscaleAlpha, ColorType::Rgb, ColorType::Rgba];
+        let bytes = match depth {
+            BitDepth::Sixteen => self.samples.iter().flat_map(|v| v.to_be_bytes()).collect(),
+            _ => self.eight(),
+        };
+        png(color[self.channels - 1], depth, SIZE, &bytes)
+    }
+
+    fn tiff(&self, depth: BitDepth) -> Vec<u8> {
+        let mut out = Cursor::new(Vec::new());
+        let mut tiff = TiffEncoder::new(&mut out).unwrap();
+        match depth {
+            BitDepth::Sixteen => tiff.write_image::<colortype::RGB16>(SIZE.0, SIZE.1, &self.samples).unwrap(),
+            _ => tiff.write_image::<colortype::RGB8>(SIZE.0, SIZE.1, &self.eight()).unwrap(),
+        }
+        out.into_inner()
+    }
+
+    /// A file header, a header of 40 bytes, then blue, green, red from the lowest row up, each row padded to 4 bytes.
+    fn bmp(&self) -> Vec<u8> {
+        let mut out = b"BM".to_vec();
+        for long in [0, 0, 54, 40, SIZE.0, SIZE.1, 1 | 24 << 16, 0, 0, 0, 0, 0, 0] {
+            out.extend_from_slice(&long.to_le_bytes());
+        }
+        for row in self.eight().chunks(SIZE.0 as usize * 3).rev() {
+            row.chunks(3).for_each(|pixel| out.extend(pixel.iter().rev()));
+            out.resize((out.len() - 54).next_multiple_of(4) + 54, 0);
+        }
+        out
+    }
+
+    fn webp(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        image_webp::WebPEncoder::new(&mut out)
+            .encode(&self.eight(), SIZE.0, SIZE.1, image_webp::ColorType::Rgb8)
+            .unwrap();
+        out
+    }
 }
 
-fn write_tiff(picture: &DynamicImage, out: &mut Cursor<Vec<u8>>) {
-    let mut tiff = TiffEncoder::new(out).unwrap();
-    let (width, height) = (picture.width(), picture.height());
-    match picture {
-        DynamicImage::ImageRgb8(rgb) => tiff.write_image::<colortype::RGB8>(width, height, rgb).unwrap(),
-        DynamicImage::ImageRgb16(rgb) => tiff.write_image::<colortype::RGB16>(width, height, rgb).unwrap(),
-        other => panic!("no TIFF of {:?}", other.color()),
-    }
-}
-
-/// A file header, a header of 40 bytes, then blue, green, red from the lowest row up, each row padded to 4 bytes.
-fn write_bmp(rgb: &RgbImage, out: &mut Vec<u8>) {
-    out.extend_from_slice(b"BM");
-    for long in [0, 0, 54, 40, rgb.width(), rgb.height(), 1 | 24 << 16, 0, 0, 0, 0, 0, 0] {
-        out.extend_from_slice(&long.to_le_bytes());
-    }
-    for row in rgb.rows().rev() {
-        row.for_each(|pixel| out.extend(pixel.0.iter().rev()));
-        out.resize((out.len() - 54).next_multiple_of(4) + 54, 0);
-    }
+fn png(color: ColorType, depth: BitDepth, size: (u32, u32), bytes: &[u8]) -> Vec<u8> {
+    let mut out = Vec::new();
+    let mut encoder = png::Encoder::new(&mut out, size.0, size.1);
+    encoder.set_color(color);
+    encoder.set_depth(depth);
+    encoder.write_header().unwrap().write_image_data(bytes).unwrap();
+    out
 }
 
 fn shown(media_type: &str, bytes: &[u8], how: &Rendering) -> Vec<u8> {
@@ -61,56 +104,57 @@ fn shown(media_type: &str, bytes: &[u8], how: &Rendering) -> Vec<u8> {
 fn pictures_that_lose_bits_are_counted() {
     let mut decoder = PictureDecoder::new(Limits::default());
     let mut slot = vec![0; (SIZE.0 * SIZE.1 * 3) as usize];
-    let shallow = DynamicImage::from(sixteen().to_rgb8());
-    for (picture, expected) in [(&shallow, 0), (&sixteen(), 1), (&shallow, 1), (&sixteen(), 2)] {
-        for format in [ImageFormat::Png, ImageFormat::Tiff] {
-            let bytes = written(picture, format);
-            let media_type = format.to_mime_type();
+    for (depth, expected) in
+        [(BitDepth::Eight, 0), (BitDepth::Sixteen, 1), (BitDepth::Eight, 1), (BitDepth::Sixteen, 2)]
+    {
+        for (media_type, bytes) in [("image/png", sixteen().png(depth)), ("image/tiff", sixteen().tiff(depth))] {
             decoder.decode_into(media_type, &bytes, &Rendering::default(), &mut slot).unwrap();
         }
         assert_eq!(decoder.narrowed(), 2 * expected);
     }
     // A picture that does not decode is not counted.
-    let cut = written(&sixteen(), ImageFormat::Png);
+    let cut = sixteen().png(BitDepth::Sixteen);
     decoder.decode_into("image/png", &cut[..cut.len() / 2], &Rendering::default(), &mut slot).unwrap_err();
     assert_eq!(decoder.narrowed(), 4);
 }
 
-/// Every colour type against the conversion of the `image` crate itself.
 #[test]
 fn all_kinds_of_pixels_become_rgb() {
-    let source = sixteen();
-    let kinds: [DynamicImage; 8] = [
-        source.to_luma8().into(),
-        source.to_luma_alpha8().into(),
-        source.to_rgb8().into(),
-        source.to_rgba8().into(),
-        source.to_luma16().into(),
-        source.to_luma_alpha16().into(),
-        source.clone(),
-        source.to_rgba16().into(),
-    ];
-    for kind in kinds {
-        let png = written(&kind, ImageFormat::Png);
-        assert!(shown("image/png", &png, &Rendering::default()) == kind.to_rgb8().into_raw(), "{:?}", kind.color());
+    for channels in [&[0][..], &[0, 1], &[0, 1, 2], &[0, 1, 2, 0]] {
+        for depth in [BitDepth::Eight, BitDepth::Sixteen] {
+            let source = sixteen().with_channels(channels);
+            let png = source.png(depth);
+            assert!(shown("image/png", &png, &Rendering::default()) == source.rgb(), "{channels:?} {depth:?}");
+        }
     }
 }
 
 #[test]
+fn few_bits_and_palettes_become_eight_bits() {
+    let gray = png(ColorType::Grayscale, BitDepth::Two, (4, 1), &[0b00_01_10_11]);
+    assert_eq!(shown("image/png", &gray, &Rendering::default()), [0, 0, 0, 85, 85, 85, 170, 170, 170, 255, 255, 255]);
+    let mut out = Vec::new();
+    let mut encoder = png::Encoder::new(&mut out, 2, 1);
+    encoder.set_color(ColorType::Indexed);
+    encoder.set_palette(vec![1, 2, 3, 4, 5, 6]);
+    encoder.write_header().unwrap().write_image_data(&[1, 0]).unwrap();
+    assert_eq!(shown("image/png", &out, &Rendering::default()), [4, 5, 6, 1, 2, 3]);
+}
+
+#[test]
 fn alpha_is_dropped_without_looking_at_it() {
-    let clear = ImageBuffer::from_pixel(2, 1, image::Rgba([10, 20, 30, 0]));
-    let png = written(&DynamicImage::ImageRgba8(clear), ImageFormat::Png);
+    let png = png(ColorType::Rgba, BitDepth::Eight, (2, 1), &[10, 20, 30, 0, 10, 20, 30, 0]);
     assert_eq!(shown("image/png", &png, &Rendering::default()), [10, 20, 30, 10, 20, 30]);
 }
 
 #[test]
 fn every_format_shows_the_same_picture_through_every_view() {
-    let source: DynamicImage = sixteen().to_rgb8().into();
+    let source = sixteen();
     let formats = [
-        ("image/png", ImageFormat::Png),
-        ("image/bmp", ImageFormat::Bmp),
-        ("image/tiff", ImageFormat::Tiff),
-        ("image/webp", ImageFormat::WebP),
+        ("image/png", source.png(BitDepth::Eight)),
+        ("image/bmp", source.bmp()),
+        ("image/tiff", source.tiff(BitDepth::Eight)),
+        ("image/webp", source.webp()),
     ];
     let key = DrawKey { seed: 2, epoch: 0, sample: 5 };
     for view in [
@@ -124,14 +168,17 @@ fn every_format_shows_the_same_picture_through_every_view() {
         for orientation in 1..=8 {
             for layout in [PixelLayout::HeightWidthChannels, PixelLayout::ChannelsHeightWidth] {
                 let how = Rendering { view, key, orientation, layout };
-                let all = formats.map(|(media_type, format)| shown(media_type, &written(&source, format), &how));
+                let all = formats.each_ref().map(|(media_type, bytes)| shown(media_type, bytes, &how));
                 assert!(all.iter().all(|one| *one == all[0]), "{how:?}");
             }
         }
     }
-    let (turned, upright) =
-        (Rendering { orientation: 6, ..Default::default() }, source.rotate90().to_rgb8().into_raw());
-    assert!(shown("image/png", &written(&source, ImageFormat::Png), &turned) == upright);
+    // Orientation 6 turns the picture by 90° to the right: its first column, from below, becomes the first row.
+    let (width, height, eight) = (SIZE.0 as usize, SIZE.1 as usize, source.eight());
+    let at = |x: usize, y: usize| eight[(y * width + x) * 3..][..3].to_vec();
+    let upright: Vec<u8> = (0..width).flat_map(|x| (0..height).rev().flat_map(move |y| at(x, y))).collect();
+    let turned = Rendering { orientation: 6, ..Default::default() };
+    assert!(shown("image/png", &formats[0].1, &turned) == upright);
 }
 
 #[test]
@@ -144,7 +191,7 @@ fn jpegs_take_their_own_way() {
 
 #[test]
 fn damage_and_size_are_refused() {
-    let png = written(&sixteen(), ImageFormat::Png);
+    let png = sixteen().png(BitDepth::Sixteen);
     let mut decoder = PictureDecoder::new(Limits::default());
     let mut slot = vec![0; (SIZE.0 * SIZE.1 * 3) as usize];
     for len in 0..png.len() - 12 {
@@ -168,7 +215,7 @@ fn a_panic_of_a_decoder_is_an_error_of_its_picture() {
     let mut decoder = PictureDecoder::new(Limits::default());
     let error = decoder.guarded(|_| -> Result<()> { panic!("a defect of a library") }).unwrap_err().to_string();
     assert!(error.contains("a panic of its decoder: a defect of a library"), "{error}");
-    let png = written(&sixteen(), ImageFormat::Png);
+    let png = sixteen().png(BitDepth::Sixteen);
     let mut slot = vec![0; (SIZE.0 * SIZE.1 * 3) as usize];
     decoder.decode_into("image/png", &png, &Rendering::default(), &mut slot).unwrap();
 }

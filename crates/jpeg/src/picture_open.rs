@@ -3,9 +3,10 @@
 
 use crate::bmp::Bmp;
 use crate::tiff::Tiff;
-use image::{ColorType, ImageDecoder, ImageFormat, ImageReader};
+use image_webp::WebPDecoder;
+use png::{BitDepth, ColorType, Transformations};
 use shardpack_base::parts::grow;
-use shardpack_format::{Error, Limits, Result};
+use shardpack_format::{Error, Limits, Result, to_usize};
 use std::io::Cursor;
 
 /// Bytes that a decoder may take besides the pixels and the file: rows, tiles and tables of small pictures.
@@ -13,8 +14,8 @@ const SLACK_BYTES: u64 = 16 << 20;
 
 /// A picture whose header was read, to be decoded once.
 pub(crate) enum Opened<'a> {
-    /// PNG and WebP, by the `image` crate.
-    Image(Box<dyn ImageDecoder + 'a>),
+    Png(Box<png::Reader<Cursor<&'a [u8]>>>),
+    WebP(Box<WebPDecoder<Cursor<&'a [u8]>>>),
     Bmp(Bmp<'a>),
     Tiff(Box<Tiff<'a>>),
 }
@@ -28,8 +29,8 @@ pub(crate) enum Opened<'a> {
 pub(crate) fn open<'a>(media_type: &str, bytes: &'a [u8], limits: &Limits) -> Result<Option<Opened<'a>>> {
     Ok(Some(match media_type {
         "image/jpeg" => return Ok(None),
-        "image/png" => Opened::Image(Box::new(open_image(ImageFormat::Png, bytes, limits)?)),
-        "image/webp" => Opened::Image(Box::new(open_image(ImageFormat::WebP, bytes, limits)?)),
+        "image/png" => Opened::Png(Box::new(open_png(bytes, limits)?)),
+        "image/webp" => Opened::WebP(Box::new(open_webp(bytes, limits)?)),
         "image/bmp" => Opened::Bmp(Bmp::open(bytes, limits)?),
         "image/tiff" => Opened::Tiff(Box::new(Tiff::open(bytes, limits)?)),
         other => {
@@ -43,7 +44,8 @@ impl Opened<'_> {
     /// Width and height in pixels.
     pub(crate) fn dimensions(&self) -> (u32, u32) {
         match self {
-            Self::Image(decoder) => decoder.dimensions(),
+            Self::Png(reader) => reader.info().size(),
+            Self::WebP(decoder) => decoder.dimensions(),
             Self::Bmp(bmp) => (bmp.width, bmp.height),
             Self::Tiff(tiff) => (tiff.width, tiff.height),
         }
@@ -52,11 +54,8 @@ impl Opened<'_> {
     /// True if samples have more than 8 bits.
     pub(crate) fn is_deep(&self) -> bool {
         match self {
-            Self::Image(decoder) => {
-                let color = decoder.color_type();
-                color.bytes_per_pixel() > color.channel_count()
-            }
-            Self::Bmp(_) => false,
+            Self::Png(reader) => reader.output_color_type().1 == BitDepth::Sixteen,
+            Self::WebP(_) | Self::Bmp(_) => false,
             Self::Tiff(tiff) => tiff.is_deep(),
         }
     }
@@ -67,18 +66,21 @@ impl Opened<'_> {
     /// `Format` if the picture is damaged.
     pub(crate) fn decode(self, raw: &mut Vec<u8>, rgb: &mut [u8]) -> Result<()> {
         match self {
-            Self::Image(decoder) => {
-                let color = decoder.color_type();
-                if color == ColorType::Rgb8 {
-                    return decoder.read_image_boxed(rgb).map_err(damaged);
+            Self::Png(mut reader) => match reader.output_color_type() {
+                (ColorType::Rgb, BitDepth::Eight) => reader.next_frame(rgb).map(drop).map_err(damaged),
+                color => {
+                    let raw = grow(raw, decoded_bytes(reader.output_buffer_size())?);
+                    reader.next_frame(raw).map_err(damaged)?;
+                    to_rgb(color, raw, rgb)
                 }
-                let total = decoder.total_bytes();
-                let total = usize::try_from(total).map_err(|_| {
-                    Error::usage(format!("decoded picture: expected what the address space holds, found {total}"))
-                })?;
-                let raw = grow(raw, total);
-                decoder.read_image_boxed(raw).map_err(damaged)?;
-                to_rgb(color, raw, rgb)
+            },
+            Self::WebP(mut decoder) => {
+                if !decoder.has_alpha() {
+                    return decoder.read_image(rgb).map_err(damaged);
+                }
+                let raw = grow(raw, decoded_bytes(decoder.output_buffer_size())?);
+                decoder.read_image(raw).map_err(damaged)?;
+                to_rgb((ColorType::Rgba, BitDepth::Eight), raw, rgb)
             }
             Self::Bmp(bmp) => bmp.decode(rgb),
             Self::Tiff(tiff) => tiff.decode(rgb),
@@ -86,26 +88,37 @@ impl Opened<'_> {
     }
 }
 
-/// Opens a picture for the `image` crate.
-///
-/// Independent of the limits, a decoder may take only a few times the decoded picture and its file. The PNG
-/// decoder reads everything before the pixels before it reports their size: it may take a fixed amount and a
-/// few times the file, regardless of the size in the header. An ICC profile or a text that is compressed a
-/// thousandfold is skipped, or is an error.
-fn open_image<'a>(format: ImageFormat, bytes: &'a [u8], limits: &Limits) -> Result<impl ImageDecoder + 'a> {
-    let is_png = format == ImageFormat::Png;
-    if let Some((width, height)) = png_size(bytes).filter(|_| is_png) {
+/// Opens a PNG. Independent of the limits, the decoder may take only a few times the file: it reads everything
+/// before the pixels before it reports their size, regardless of the size in the header. It skips an ICC
+/// profile that is compressed a thousandfold.
+fn open_png<'a>(bytes: &'a [u8], limits: &Limits) -> Result<png::Reader<Cursor<&'a [u8]>>> {
+    if let Some((width, height)) = png_size(bytes) {
         check(0, width, height, limits)?;
     }
-    let mut reader = ImageReader::with_format(Cursor::new(bytes), format);
-    reader.limits(budget(0, bytes, limits));
-    let mut decoder = reader.into_decoder().map_err(damaged)?;
+    let budget = png::Limits { bytes: budget(0, bytes, limits) };
+    let mut decoder = png::Decoder::new_with_limits(Cursor::new(bytes), budget);
+    // 1, 2 and 4 bits become 8, palettes become RGB; 16 bits stay.
+    decoder.set_transformations(Transformations::EXPAND);
+    let reader = decoder.read_info().map_err(damaged)?;
+    let (width, height) = reader.info().size();
+    let decoded = reader.output_buffer_size().map_or(u64::MAX, |bytes| bytes as u64);
+    check(decoded, width, height, limits)?;
+    Ok(reader)
+}
+
+/// Opens a WebP. Its metadata may take a few times the decoded picture and the file.
+fn open_webp<'a>(bytes: &'a [u8], limits: &Limits) -> Result<WebPDecoder<Cursor<&'a [u8]>>> {
+    let mut decoder = WebPDecoder::new(Cursor::new(bytes)).map_err(damaged)?;
     let (width, height) = decoder.dimensions();
-    let needed = check(decoder.total_bytes(), width, height, limits)?;
-    if !is_png {
-        decoder.set_limits(budget(needed, bytes, limits)).map_err(damaged)?;
-    }
+    let decoded = decoder.output_buffer_size().map_or(u64::MAX, |bytes| bytes as u64);
+    let needed = check(decoded, width, height, limits)?;
+    decoder.set_memory_limit(budget(needed, bytes, limits));
     Ok(decoder)
+}
+
+/// Bytes of the decoded picture, which [`check`] has compared with the limits.
+fn decoded_bytes(bytes: Option<usize>) -> Result<usize> {
+    bytes.ok_or_else(|| Error::usage("the decoded picture is larger than the address space"))
 }
 
 /// Returns the bytes of the picture, if they are within the limits. Any picture also decodes to 3 bytes per
@@ -119,11 +132,9 @@ fn check(stored: u64, width: u32, height: u32, limits: &Limits) -> Result<u64> {
 }
 
 /// Memory budget of the decoder of a picture of `decoded` bytes.
-fn budget(decoded: u64, file: &[u8], limits: &Limits) -> image::Limits {
+fn budget(decoded: u64, file: &[u8], limits: &Limits) -> usize {
     let own = decoded.saturating_add(file.len() as u64).saturating_mul(4).saturating_add(SLACK_BYTES);
-    let mut bounds = image::Limits::default();
-    bounds.max_alloc = Some(own.min(limits.max_decoded_bytes));
-    bounds
+    to_usize(own.min(limits.max_decoded_bytes))
 }
 
 /// Width and height that the header of a PNG claims.
@@ -132,19 +143,21 @@ fn png_size(bytes: &[u8]) -> Option<(u32, u32)> {
     Some((side(16)?, side(20)?))
 }
 
-/// Turns the output of the `image` crate, samples in the machine's byte order, into 8-bit RGB.
-fn to_rgb(color: ColorType, raw: &[u8], rgb: &mut [u8]) -> Result<()> {
+/// Turns decoded pixels, 16-bit samples as big-endian bytes, into 8-bit RGB.
+fn to_rgb(color: (ColorType, BitDepth), raw: &[u8], rgb: &mut [u8]) -> Result<()> {
     #[expect(clippy::cast_possible_truncation, reason = "at most 255")]
-    let of_u16 = |bytes: [u8; 2]| ((u32::from(u16::from_ne_bytes(bytes)) + 128) / 257) as u8;
+    let of_u16 = |bytes: [u8; 2]| ((u32::from(u16::from_be_bytes(bytes)) + 128) / 257) as u8;
     match color {
-        ColorType::L8 => fill(rgb, raw, |&[v]: &[u8; 1]| [v; 3]),
-        ColorType::La8 => fill(rgb, raw, |&[v, _]: &[u8; 2]| [v; 3]),
-        ColorType::Rgb8 => fill(rgb, raw, |&pixel: &[u8; 3]| pixel),
-        ColorType::Rgba8 => fill(rgb, raw, |&[r, g, b, _]: &[u8; 4]| [r, g, b]),
-        ColorType::L16 => fill(rgb, raw, |&v: &[u8; 2]| [of_u16(v); 3]),
-        ColorType::La16 => fill(rgb, raw, |&[a, b, ..]: &[u8; 4]| [of_u16([a, b]); 3]),
-        ColorType::Rgb16 => fill(rgb, raw, |&[r, s, g, h, b, c]: &[u8; 6]| [[r, s], [g, h], [b, c]].map(of_u16)),
-        ColorType::Rgba16 => {
+        (ColorType::Grayscale, BitDepth::Eight) => fill(rgb, raw, |&[v]: &[u8; 1]| [v; 3]),
+        (ColorType::GrayscaleAlpha, BitDepth::Eight) => fill(rgb, raw, |&[v, _]: &[u8; 2]| [v; 3]),
+        (ColorType::Rgb, BitDepth::Eight) => fill(rgb, raw, |&pixel: &[u8; 3]| pixel),
+        (ColorType::Rgba, BitDepth::Eight) => fill(rgb, raw, |&[r, g, b, _]: &[u8; 4]| [r, g, b]),
+        (ColorType::Grayscale, BitDepth::Sixteen) => fill(rgb, raw, |&v: &[u8; 2]| [of_u16(v); 3]),
+        (ColorType::GrayscaleAlpha, BitDepth::Sixteen) => fill(rgb, raw, |&[a, b, ..]: &[u8; 4]| [of_u16([a, b]); 3]),
+        (ColorType::Rgb, BitDepth::Sixteen) => {
+            fill(rgb, raw, |&[r, s, g, h, b, c]: &[u8; 6]| [[r, s], [g, h], [b, c]].map(of_u16));
+        }
+        (ColorType::Rgba, BitDepth::Sixteen) => {
             fill(rgb, raw, |&[r, s, g, h, b, c, ..]: &[u8; 8]| [[r, s], [g, h], [b, c]].map(of_u16));
         }
         other => return Err(Error::format("picture", "gray or RGB of 8 or 16 bits", format!("{other:?}"))),
@@ -158,32 +171,35 @@ fn fill<const N: usize>(rgb: &mut [u8], raw: &[u8], of: impl Fn(&[u8; N]) -> [u8
     }
 }
 
-fn damaged(error: image::ImageError) -> Error {
-    Error::format("picture", "one that decodes", error)
+fn damaged(error: impl std::fmt::Display) -> Error {
+    Error::format("picture", "pixels that decode", error)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use image::ImageEncoder;
-    use image::codecs::png::PngEncoder;
 
     fn png(side: u32, profile: usize) -> Vec<u8> {
         let mut out = Vec::new();
-        let mut encoder = PngEncoder::new(&mut out);
-        encoder.set_icc_profile(vec![7; profile]).unwrap();
-        let pixels = vec![90; side as usize * side as usize * 3];
-        encoder.write_image(&pixels, side, side, image::ExtendedColorType::Rgb8).unwrap();
+        let mut info = png::Info::with_size(side, side);
+        info.color_type = ColorType::Rgb;
+        info.icc_profile = Some(vec![7; profile].into());
+        let mut writer = png::Encoder::with_info(&mut out, info).unwrap().write_header().unwrap();
+        writer.write_image_data(&vec![90; side as usize * side as usize * 3]).unwrap();
+        writer.finish().unwrap();
         out
+    }
+
+    fn profile_bytes(reader: &png::Reader<Cursor<&[u8]>>) -> usize {
+        reader.info().icc_profile.as_ref().map_or(0, |profile| profile.len())
     }
 
     /// Bytes of the profile that the decoder read, and true if it read the pixels.
     fn opened(png: &[u8]) -> (usize, bool) {
-        let mut decoder = open_image(ImageFormat::Png, png, &Limits::default()).unwrap();
-        let profile = decoder.icc_profile().unwrap().map_or(0, |profile| profile.len());
-        let mut pixels = vec![0; usize::try_from(decoder.total_bytes()).unwrap()];
-        decoder.read_image(&mut pixels).unwrap();
-        (profile, pixels.iter().all(|&v| v == 90))
+        let mut reader = open_png(png, &Limits::default()).unwrap();
+        let mut pixels = vec![0; reader.output_buffer_size().unwrap()];
+        reader.next_frame(&mut pixels).unwrap();
+        (profile_bytes(&reader), pixels.iter().all(|&v| v == 90))
     }
 
     #[test]
@@ -208,21 +224,21 @@ mod tests {
     fn a_large_size_in_the_header_buys_no_large_profile() {
         let large = claims(png(4, 64 << 20), 12_000);
         let limits = Limits { max_decoded_bytes: 4 << 30, ..Limits::default() };
-        let mut decoder = open_image(ImageFormat::Png, &large, &limits).unwrap();
-        assert_eq!(decoder.dimensions(), (12_000, 12_000));
-        assert_eq!(decoder.icc_profile().unwrap().map_or(0, |profile| profile.len()), 0);
+        let reader = open_png(&large, &limits).unwrap();
+        assert_eq!(reader.info().size(), (12_000, 12_000));
+        assert_eq!(profile_bytes(&reader), 0);
         let limits = Limits { max_decoded_bytes: 432_000_000 - 1, ..Limits::default() };
         // Rejected by its header alone: the rest is no PNG.
-        let error = open_image(ImageFormat::Png, &large[..33], &limits).map(drop).unwrap_err().to_string();
+        let error = open_png(&large[..33], &limits).map(drop).unwrap_err().to_string();
         assert!(error.contains("432000000"), "{error}");
     }
 
     #[test]
     fn the_budget_follows_the_picture_and_ends_at_the_limit() {
         let limits = Limits { max_decoded_bytes: 1 << 30, ..Limits::default() };
-        let most = |decoded, file: usize| budget(decoded, &vec![0; file], &limits).max_alloc;
-        assert_eq!(most(48, 100), Some(4 * 148 + SLACK_BYTES));
-        assert_eq!(most(1 << 29, 100), Some(1 << 30));
+        let most = |decoded, file: usize| budget(decoded, &vec![0; file], &limits) as u64;
+        assert_eq!(most(48, 100), 4 * 148 + SLACK_BYTES);
+        assert_eq!(most(1 << 29, 100), 1 << 30);
         assert_eq!(png_size(&png(5, 1)), Some((5, 5)));
     }
 }
