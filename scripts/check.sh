@@ -17,7 +17,7 @@ case "${1-}" in
   *) echo "check: unknown argument: $1" >&2; echo "hint: the only one is --long" >&2; exit 2 ;;
 esac
 
-scripts/setup.sh --tests || exit
+scripts/setup.sh --system || exit
 # The inputs that property tests draw are the same at each check, so that a change is judged by what it
 # changes; those of the long checks are new at each. What one found can be repeated with its seed.
 if [[ $long == yes ]]; then
@@ -88,28 +88,29 @@ leave_out() {
   printf '%-28s %-6s %s\n' "$1" skipped "$2"
 }
 
-# Its download takes longer than its unpacking: meanwhile the cores compile. If it fails, the step "wheel" tries again, and says why.
+# The packages of the tests are downloaded while the cores compile. A failed download is repeated below, with its message.
 wheel=(--profile dev)
 [[ $long == no ]] || wheel=(--torch)
-scripts/package.sh --environment "${wheel[@]}" >"$logs/environment.log" 2>&1 </dev/null &
-environment=$!
+{ scripts/setup.sh --tests && scripts/package.sh --environment "${wheel[@]}"; } >"$logs/setup.log" 2>&1 </dev/null &
+setup=$!
 
 python=.venv/bin/python package=.venv-package/bin/python
 
 step "formatting"        formatting
-step "links"             "$python" scripts/check_links.py
-step "plain words"       "$python" scripts/plain.py
 step "lints"             cargo clippy --workspace --all-targets --all-features --quiet -- -D warnings
 step "documentation"     env RUSTDOCFLAGS=-Dwarnings cargo doc --workspace --all-features --no-deps --quiet
 # With their output, in which a test says that it was skipped; with HDF5, as the wheel has it.
 step "rust tests"        cargo test --workspace --all-features --no-fail-fast -- --show-output
+wait "$setup"
+scripts/setup.sh --tests || exit
+step "links"             "$python" scripts/check_links.py
+step "plain words"       "$python" scripts/plain.py
 step "device code"       "$python" scripts/make_ptx.py --check
 if ! cargo deny --version >/dev/null 2>&1; then
   leave_out "dependencies"  "cargo-deny is not installed: \`cargo install --locked cargo-deny\`"
 else
   step "dependencies"    cargo deny check bans licenses sources
 fi
-wait "$environment"
 # It needs little more than the Rust tests have compiled.
 step "wheel"             scripts/package.sh "${wheel[@]}"
 # Each process has whole classes and files of tests, which wait half of the time: for signals, stores, and rounds of a bench.

@@ -15,7 +15,12 @@ title() { printf '\n\033[1m%s\033[0m\n' "$*"; }
 # Show the command as a user would type it, then run it.
 run() { printf '\n$ shardpack %s\n' "$*"; "$shardpack" "$@"; }
 
-scripts/setup.sh
+scripts/setup.sh --system
+# Python and its packages, which the build does not need, come meanwhile.
+mkdir -p target
+scripts/setup.sh >target/setup.log 2>&1 </dev/null &
+setup=$!
+
 title "Build"
 # Without object stores: their libraries take as long to build as all the rest. Nor is it optimised across
 # crates, which takes minutes more.
@@ -23,6 +28,7 @@ export CARGO_PROFILE_RELEASE_LTO=${CARGO_PROFILE_RELEASE_LTO-off} CARGO_PROFILE_
 cargo build --release --quiet --no-default-features --features cli --bin shardpack
 shardpack=$PWD/target/release/shardpack
 printf 'built: target/release/shardpack, %s\n' "$("$shardpack" --version)"
+wait "$setup" || { cat target/setup.log >&2; exit 2; }
 
 # From here on in the demo's own folder, so that commands and messages read as in a session.
 scripts=$PWD/scripts python=$PWD/.venv/bin/python

@@ -2,18 +2,20 @@
 # Install what the build and the demo need, and nothing that is there already. Asks nothing; says what it does.
 #
 #   scripts/setup.sh            system packages, then the Python environment in .venv
+#   scripts/setup.sh --system   the system packages alone: a build needs nothing else
 #   scripts/setup.sh --tests    also what the tests and the benches import, and the browser that the tests open a page in
 #   scripts/setup.sh --check    install nothing: exit 0 if everything is there, else say what is missing and exit 2
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 . scripts/environment.sh
 
-check_only=no for_tests=no lists=(scripts/requirements.txt)
+check_only=no for_tests=no system_only=no lists=(scripts/requirements.txt)
 for argument; do
   case $argument in
     --check) check_only=yes ;;
+    --system) system_only=yes ;;
     --tests) for_tests=yes lists+=(scripts/requirements-tests.txt) ;;
-    *) echo "setup: unknown argument: $argument" >&2; echo "hint: there are --tests and --check" >&2; exit 2 ;;
+    *) echo "setup: unknown argument: $argument" >&2; echo "hint: there are --system, --tests and --check" >&2; exit 2 ;;
   esac
 done
 
@@ -95,6 +97,7 @@ if ((${#missing[@]})); then
     "hint: as root, \`apt-get install --reinstall ${still[*]}\`"
 fi
 say "system packages: ready"
+[[ $system_only == no ]] || exit 0
 
 if environment_holds .venv "${lists[@]}"; then
   say "python environment: ready (.venv)"
