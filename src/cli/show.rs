@@ -3,7 +3,7 @@
 use crate::explain::{explain, explain_where};
 use serde::Serialize;
 use serde_json::Value;
-use shardpack_format::{Explain, Hint, Note, Voice, told, visible, visible_json, visible_lines};
+use shardpack_format::{Hint, Note, Voice, told, visible, visible_json, visible_lines};
 use shardpack_reader::{Error as ReaderError, Scalar};
 use std::borrow::Cow;
 use std::io::{self, Write};
@@ -59,7 +59,7 @@ pub(super) fn said(error: &ReaderError) -> String {
 
 /// Returns true if the reader of our stdout has closed it: `shardpack … | head` is not a failure.
 pub(super) fn is_broken_pipe(error: &crate::Error) -> bool {
-    error.system_error().is_some_and(|e| e.kind == io::ErrorKind::BrokenPipe)
+    error.system_kind() == Some(io::ErrorKind::BrokenPipe)
 }
 
 /// Returns true if the bytes of a dataset are at fault, not the environment or the caller. That is

@@ -2,7 +2,6 @@
 //! of the system. A front end uses it without knowing the types of the errors.
 
 use crate::{Error, Hint, Hinted, Voice};
-use std::io;
 use std::path::Path;
 
 /// The family of an error.
@@ -70,22 +69,9 @@ pub struct SystemError<'e> {
     pub path: Option<&'e Path>,
     /// The code of the operating system.
     pub code: Option<i32>,
-    /// The kind in terms of the standard library.
-    pub kind: io::ErrorKind,
 }
 
 impl<'e> SystemError<'e> {
-    /// The answer of the system alone.
-    #[must_use]
-    pub fn of(answer: &io::Error) -> Self {
-        let (mut text, code) = (answer.to_string(), answer.raw_os_error());
-        if let Some(code) = code {
-            let bare = text.strip_suffix(&format!(" (os error {code})")).map(str::to_owned);
-            text = bare.unwrap_or(text);
-        }
-        Self { text, path: None, code, kind: answer.kind() }
-    }
-
     /// Adds the operation, as a verb, and its file.
     #[must_use]
     pub fn doing(self, action: &str, path: &'e Path) -> Self {
@@ -115,19 +101,5 @@ impl Explain for Hinted {
 
     fn hints(&self) -> Vec<Hint> {
         self.hint().into_iter().collect()
-    }
-}
-
-impl Explain for io::Error {
-    fn kind(&self) -> ErrorKind {
-        ErrorKind::Io
-    }
-
-    fn hints(&self) -> Vec<Hint> {
-        self.get_ref().and_then(|inner| Hinted::hint_in(inner)).into_iter().collect()
-    }
-
-    fn system_error(&self) -> Option<SystemError<'_>> {
-        Some(SystemError::of(self))
     }
 }

@@ -238,8 +238,7 @@ impl From<Note> for Hinted {
     }
 }
 
-/// An error of a text and a next step, for cases without an error type. It can be the inner error of
-/// an [`std::io::Error`].
+/// An error of a text and a next step, for cases without an error type.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{}", .0.text)]
 pub struct Hinted(Note);
@@ -254,20 +253,5 @@ impl Hinted {
     #[must_use]
     pub fn hint(&self) -> Option<Hint> {
         self.0.hint.clone()
-    }
-
-    /// The next step of the error or of one of its causes, if one is a [`Hinted`]: the inner error
-    /// of a system error (`get_ref`) often is.
-    ///
-    /// ```
-    /// use shardpack_format::{Hint, Hinted};
-    /// let error = std::io::Error::other(Hinted::new("the store refuses", "look at the credentials"));
-    /// assert_eq!(error.to_string(), "the store refuses");
-    /// assert_eq!(Hinted::hint_in(error.get_ref().unwrap()), Some(Hint::new("look at the credentials")));
-    /// ```
-    #[must_use]
-    pub fn hint_in(error: &(dyn std::error::Error + 'static)) -> Option<Hint> {
-        let chain = std::iter::successors(Some(error), |error| error.source());
-        chain.filter_map(|error| error.downcast_ref::<Self>()).find_map(Self::hint)
     }
 }

@@ -1,7 +1,8 @@
 //! A test suite that every implementation of the traits must pass. It panics on a failure.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, clippy::cast_possible_truncation)]
 
-use crate::error::Error;
+use crate::cause::Cause;
+use crate::error::{Error, Result};
 use crate::file_system::{FileSystem, LockMode};
 use crate::holder::Holder;
 use crate::objects::Objects;
@@ -106,7 +107,7 @@ fn check_file(file: &dyn ReadAt, bytes: &[u8]) {
 }
 
 /// Retries a read until the file is ready.
-fn patient(mut read: impl FnMut() -> io::Result<usize>) -> usize {
+fn patient(mut read: impl FnMut() -> Result<usize, Cause>) -> usize {
     loop {
         match read() {
             Err(e) if matches!(e.kind(), ErrorKind::Interrupted | ErrorKind::WouldBlock) => {}
@@ -187,7 +188,7 @@ pub fn check_file_system(files: &dyn FileSystem, folder: &Path) {
     files.create_dir_all(folder).unwrap();
     let path = |name: &str| folder.join(name);
     let read = |name: &str| read_whole(&*files.open(&path(name)).unwrap(), &path(name), u64::MAX).unwrap();
-    let kind = |result: io::Result<()>| result.unwrap_err().kind();
+    let kind = |result: Result<(), Cause>| result.unwrap_err().kind();
 
     let file = files.create_new(&path("b")).unwrap();
     file.append(b"one").unwrap();

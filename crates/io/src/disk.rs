@@ -1,5 +1,7 @@
 //! The file system of this machine.
 
+use crate::cause::Cause;
+use crate::error::Result;
 use crate::file::{LocalFile, open_own};
 use crate::file_system::{FileLock, FileSystem, GrowingFile, LockMode, is_unsupported};
 use crate::holder::Holder;
@@ -16,7 +18,7 @@ use std::sync::Arc;
 pub struct Disk;
 
 impl FileSystem for Disk {
-    fn create_dir_all(&self, folder: &Path) -> io::Result<()> {
+    fn create_dir_all(&self, folder: &Path) -> Result<(), Cause> {
         if folder.is_dir() {
             return Ok(());
         }
@@ -25,50 +27,50 @@ impl FileSystem for Disk {
         match fs::create_dir(folder) {
             // Another packer may have created it first.
             Err(e) if e.kind() == io::ErrorKind::AlreadyExists && folder.is_dir() => Ok(()),
-            Err(e) => Err(e),
+            Err(e) => Err(e.into()),
             // Ignore a file system that cannot sync folders; the run reports it.
             Ok(()) => self.sync_dir(parent).or_else(|e| if is_unsupported(&e) { Ok(()) } else { Err(e) }),
         }
     }
 
-    fn names(&self, folder: &Path) -> io::Result<Vec<String>> {
+    fn names(&self, folder: &Path) -> Result<Vec<String>, Cause> {
         let names = fs::read_dir(folder)?.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned()));
         let mut names = names.collect::<io::Result<Vec<_>>>()?;
         names.sort_unstable();
         Ok(names)
     }
 
-    fn open(&self, path: &Path) -> io::Result<Arc<dyn ReadAt>> {
+    fn open(&self, path: &Path) -> Result<Arc<dyn ReadAt>, Cause> {
         let file = open_own(path, OpenOptions::new().read(true))?;
         let len = file.metadata()?.len();
         Ok(Arc::new(LocalFile { file, len }))
     }
 
-    fn create_new(&self, path: &Path) -> io::Result<Arc<dyn GrowingFile>> {
+    fn create_new(&self, path: &Path) -> Result<Arc<dyn GrowingFile>, Cause> {
         Ok(Arc::new(OpenOptions::new().write(true).create_new(true).open(path)?))
     }
 
-    fn append(&self, path: &Path) -> io::Result<Arc<dyn GrowingFile>> {
+    fn append(&self, path: &Path) -> Result<Arc<dyn GrowingFile>, Cause> {
         Ok(Arc::new(open_own(path, OpenOptions::new().append(true))?))
     }
 
-    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        fs::rename(from, to)
+    fn rename(&self, from: &Path, to: &Path) -> Result<(), Cause> {
+        Ok(fs::rename(from, to)?)
     }
 
-    fn remove(&self, path: &Path) -> io::Result<()> {
-        fs::remove_file(path)
+    fn remove(&self, path: &Path) -> Result<(), Cause> {
+        Ok(fs::remove_file(path)?)
     }
 
-    fn remove_dir(&self, folder: &Path) -> io::Result<()> {
-        fs::remove_dir(folder)
+    fn remove_dir(&self, folder: &Path) -> Result<(), Cause> {
+        Ok(fs::remove_dir(folder)?)
     }
 
-    fn sync_dir(&self, folder: &Path) -> io::Result<()> {
-        File::open(folder)?.sync_all()
+    fn sync_dir(&self, folder: &Path) -> Result<(), Cause> {
+        Ok(File::open(folder)?.sync_all()?)
     }
 
-    fn lock(&self, path: &Path, mode: LockMode, holder: &Holder) -> io::Result<Option<Box<dyn FileLock>>> {
+    fn lock(&self, path: &Path, mode: LockMode, holder: &Holder) -> Result<Option<Box<dyn FileLock>>, Cause> {
         if LockFile::is_supported(path, File::try_lock) {
             return Ok(LockFile::take(path, mode, holder)?.map(|lock| Box::new(lock) as Box<dyn FileLock>));
         }
@@ -82,13 +84,13 @@ impl FileSystem for Disk {
 }
 
 impl GrowingFile for File {
-    fn append(&self, bytes: &[u8]) -> io::Result<()> {
+    fn append(&self, bytes: &[u8]) -> Result<(), Cause> {
         // `Write` is implemented for `&File` too; each write appends.
         let mut file = self;
-        file.write_all(bytes)
+        Ok(file.write_all(bytes)?)
     }
 
-    fn sync(&self) -> io::Result<()> {
-        self.sync_all()
+    fn sync(&self) -> Result<(), Cause> {
+        Ok(self.sync_all()?)
     }
 }

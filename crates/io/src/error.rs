@@ -1,14 +1,15 @@
 //! Errors of storages and file systems.
 
-use shardpack_format::{Error as FormatError, ErrorKind as Family, Explain, Hint, Hinted, SystemError, visible_path};
-use std::io::{self, ErrorKind};
+use crate::cause::Cause;
+use shardpack_format::{Error as FormatError, ErrorKind as Family, Explain, Hint, SystemError, visible_path};
+use std::io::ErrorKind;
 use std::path::PathBuf;
 
 /// Result of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// An error of a storage.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, Clone, thiserror::Error)]
 pub enum Error {
     /// A file is missing, may not be read or written, or the disk or the network failed.
     #[error("`{}`: cannot {action}{}: {source}", visible_path(path), at_offset(*offset))]
@@ -19,8 +20,8 @@ pub enum Error {
         action: &'static str,
         /// Position in the file.
         offset: Option<u64>,
-        /// The answer of the operating system or the store.
-        source: io::Error,
+        /// The error of the operating system or of the store.
+        source: Cause,
     },
     /// The caller requested something that is not a file of the storage: always
     /// [`shardpack_format::Error::Usage`].
@@ -36,8 +37,8 @@ pub(crate) fn at_offset(offset: Option<u64>) -> String {
 
 impl Error {
     /// A failed operation on `path`.
-    pub fn io(path: impl Into<PathBuf>, action: &'static str, source: io::Error) -> Self {
-        Self::Io { path: path.into(), action, offset: None, source }
+    pub fn io(path: impl Into<PathBuf>, action: &'static str, source: impl Into<Cause>) -> Self {
+        Self::Io { path: path.into(), action, offset: None, source: source.into() }
     }
 
     /// A request that cannot be served.
@@ -59,7 +60,7 @@ impl Error {
     pub fn hint(&self) -> Option<Hint> {
         match self {
             Self::Usage(error) => error.hint(),
-            Self::Io { source, .. } => source.get_ref().and_then(|inner| Hinted::hint_in(inner)),
+            Self::Io { source, .. } => source.hint(),
         }
     }
 
@@ -78,15 +79,15 @@ impl Error {
         self.kind() == ErrorKind::NotFound
     }
 
-    /// The system's error, without the path.
+    /// The cause, without the path; of kind `InvalidInput` for a [`Error::Usage`].
     #[must_use]
-    pub fn into_source(self) -> io::Error {
+    pub fn into_cause(self) -> Cause {
         match self {
             Self::Io { source, .. } => source,
-            Self::Usage(error) => match error.hint() {
-                Some(hint) => io::Error::new(ErrorKind::InvalidInput, Hinted::new(error.to_string(), hint)),
-                None => io::Error::new(ErrorKind::InvalidInput, error.to_string()),
-            },
+            Self::Usage(error) => {
+                let cause = Cause::new(ErrorKind::InvalidInput, error.to_string());
+                error.hint().into_iter().fold(cause, Cause::with_hint)
+            }
         }
     }
 }
@@ -106,7 +107,7 @@ impl Explain for Error {
     fn system_error(&self) -> Option<SystemError<'_>> {
         match self {
             Self::Io { path, action, offset, source } => {
-                Some(SystemError::of(source).doing(&format!("{action}{}", at_offset(*offset)), path))
+                Some(source.system_error().doing(&format!("{action}{}", at_offset(*offset)), path))
             }
             Self::Usage(_) => None,
         }

@@ -1,10 +1,10 @@
 //! Regular files of this machine.
 
+use crate::cause::Cause;
 use crate::error::{Error, Result};
 use crate::read_at::ReadAt;
 use rustix::fs::{Advice, FileType, Mode, OFlags};
 use rustix::io::Errno;
-use shardpack_format::Hinted;
 use std::fs::{File, OpenOptions, symlink_metadata};
 use std::io;
 use std::os::fd::OwnedFd;
@@ -27,8 +27,8 @@ impl ReadAt for LocalFile {
         self.len
     }
 
-    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
-        self.file.read_at(buffer, offset)
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<usize, Cause> {
+        Ok(self.file.read_at(buffer, offset)?)
     }
 
     fn advise_sequential(&self) {
@@ -74,7 +74,7 @@ pub fn open_regular(path: &Path) -> Result<Arc<dyn ReadAt>> {
 
 pub(crate) fn regular(path: &Path, fd: OwnedFd) -> Result<Arc<dyn ReadAt>> {
     // Query the handle, not the path, so that the file cannot be swapped in between.
-    let stat = rustix::fs::fstat(&fd).map_err(|e| Error::io(path, "stat", e.into()))?;
+    let stat = rustix::fs::fstat(&fd).map_err(|e| Error::io(path, "stat", io::Error::from(e)))?;
     let kind = match FileType::from_raw_mode(stat.st_mode) {
         FileType::RegularFile => {
             let len = u64::try_from(stat.st_size).unwrap_or(0);
@@ -92,25 +92,24 @@ pub(crate) fn open_error(path: &Path, errno: Errno) -> Error {
     match errno {
         // The error of opening a socket.
         Errno::NXIO => Error::usage(format!("`{}`: expected a regular file, found a special file", path.display())),
-        other => Error::io(path, "open", other.into()),
+        other => Error::io(path, "open", io::Error::from(other)),
     }
 }
 
 /// Opens only a regular file at `path`, which this project named: follows no symlink, and does not
 /// wait for a FIFO.
-pub(crate) fn open_own(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
+pub(crate) fn open_own(path: &Path, options: &mut OpenOptions) -> Result<File, Cause> {
     options.custom_flags((OFlags::NONBLOCK | OFlags::NOFOLLOW).bits().cast_signed());
     match options.open(path) {
         Ok(file) if file.metadata()?.is_file() => Ok(file),
         Ok(_) => Err(not_regular("something else")),
         // The system's own message would be "too many levels of symbolic links".
         Err(_) if symlink_metadata(path).is_ok_and(|m| m.is_symlink()) => Err(not_regular("a symbolic link")),
-        Err(e) => Err(e),
+        Err(e) => Err(e.into()),
     }
 }
 
-fn not_regular(found: &str) -> io::Error {
-    let text = format!("expected a regular file, found {found}");
-    let hint = "remove it, or choose another folder: the packer opens no links, pipes or devices";
-    io::Error::new(io::ErrorKind::InvalidInput, Hinted::new(text, hint))
+fn not_regular(found: &str) -> Cause {
+    Cause::new(io::ErrorKind::InvalidInput, format!("expected a regular file, found {found}"))
+        .with_hint("remove it, or choose another folder: the packer opens no links, pipes or devices")
 }

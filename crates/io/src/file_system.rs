@@ -1,79 +1,81 @@
 //! A trait for the file system that datasets are written to: tests can make any operation fail,
 //! give false results, or crash afterwards.
 
+use crate::cause::Cause;
+use crate::error::Result;
 use crate::holder::Holder;
 use crate::read_at::ReadAt;
 use std::fmt::Debug;
-use std::io;
+use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::Arc;
 
 /// Folders with growing files and durable names. All paths are full paths.
 ///
 /// # Errors
-/// Every operation returns the operating system's error. [`is_unsupported`] recognises an operation
+/// Every operation returns the error of the operating system. [`is_unsupported`] recognises an operation
 /// that the file system does not have.
 pub trait FileSystem: Send + Sync + Debug {
     /// Creates a folder and its missing parents, durably.
     ///
     /// # Errors
     /// As described at [`FileSystem`]; the same holds for all other methods.
-    fn create_dir_all(&self, folder: &Path) -> io::Result<()>;
+    fn create_dir_all(&self, folder: &Path) -> Result<(), Cause>;
 
     /// Names in a folder, sorted.
     ///
     /// # Errors
     /// Of kind `NotFound` if there is no such folder.
-    fn names(&self, folder: &Path) -> io::Result<Vec<String>>;
+    fn names(&self, folder: &Path) -> Result<Vec<String>, Cause>;
 
     /// Opens a regular file to read it. Fails on anything else, a symlink included.
     ///
     /// # Errors
     /// Of kind `NotFound` if there is no such file.
-    fn open(&self, path: &Path) -> io::Result<Arc<dyn ReadAt>>;
+    fn open(&self, path: &Path) -> Result<Arc<dyn ReadAt>, Cause>;
 
     /// Creates a file.
     ///
     /// # Errors
     /// Of kind `AlreadyExists` if the name is taken, even by a symlink.
-    fn create_new(&self, path: &Path) -> io::Result<Arc<dyn GrowingFile>>;
+    fn create_new(&self, path: &Path) -> Result<Arc<dyn GrowingFile>, Cause>;
 
     /// Opens an existing file to append to it. Fails on a symlink.
     ///
     /// # Errors
     /// Of kind `NotFound` if there is no such file.
-    fn append(&self, path: &Path) -> io::Result<Arc<dyn GrowingFile>>;
+    fn append(&self, path: &Path) -> Result<Arc<dyn GrowingFile>, Cause>;
 
     /// Renames a file, and replaces an existing one.
     ///
     /// # Errors
     /// Of kind `NotFound` if there is no such file.
-    fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
+    fn rename(&self, from: &Path, to: &Path) -> Result<(), Cause>;
 
     /// Removes a file.
     ///
     /// # Errors
     /// Of kind `NotFound` if there is no such file.
-    fn remove(&self, path: &Path) -> io::Result<()>;
+    fn remove(&self, path: &Path) -> Result<(), Cause>;
 
     /// Removes an empty folder.
     ///
     /// # Errors
     /// Of kind `DirectoryNotEmpty` if it is not empty.
-    fn remove_dir(&self, folder: &Path) -> io::Result<()>;
+    fn remove_dir(&self, folder: &Path) -> Result<(), Cause>;
 
     /// Makes the names in a folder durable.
     ///
     /// # Errors
     /// As described at [`FileSystem`].
-    fn sync_dir(&self, folder: &Path) -> io::Result<()>;
+    fn sync_dir(&self, folder: &Path) -> Result<(), Cause>;
 
     /// Tries to take the lock file `path`, which is created if needed; `None` if another process
     /// holds it. An exclusive holder writes its name into the file. Fails on a symlink.
     ///
     /// # Errors
     /// As described at [`FileSystem`].
-    fn lock(&self, path: &Path, mode: LockMode, holder: &Holder) -> io::Result<Option<Box<dyn FileLock>>>;
+    fn lock(&self, path: &Path, mode: LockMode, holder: &Holder) -> Result<Option<Box<dyn FileLock>>, Cause>;
 
     /// Free bytes for this user, if known.
     fn free_bytes(&self, folder: &Path) -> Option<u64>;
@@ -85,13 +87,13 @@ pub trait GrowingFile: Send + Sync + Debug {
     ///
     /// # Errors
     /// The operating system's error.
-    fn append(&self, bytes: &[u8]) -> io::Result<()>;
+    fn append(&self, bytes: &[u8]) -> Result<(), Cause>;
 
     /// Makes the content durable. After a failure the content of the disk is unknown: never retry.
     ///
     /// # Errors
     /// The operating system's error.
-    fn sync(&self) -> io::Result<()>;
+    fn sync(&self) -> Result<(), Cause>;
 }
 
 /// A lock, released when it is dropped.
@@ -114,7 +116,7 @@ pub enum LockMode {
 
 /// Returns whether the file system lacks the operation, as opposed to a failure.
 #[must_use]
-pub fn is_unsupported(error: &io::Error) -> bool {
+pub fn is_unsupported(error: &Cause) -> bool {
     error.raw_os_error() == Some(rustix::io::Errno::NOLCK.raw_os_error())
-        || matches!(error.kind(), io::ErrorKind::Unsupported | io::ErrorKind::InvalidInput)
+        || matches!(error.kind(), ErrorKind::Unsupported | ErrorKind::InvalidInput)
 }

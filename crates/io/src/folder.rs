@@ -31,7 +31,8 @@ impl Folder {
     pub fn open(path: impl Into<PathBuf>, follow_symlinks: bool) -> Result<Self> {
         let path = path.into();
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let handle = rustix::fs::open(&path, flags, Mode::empty()).map_err(|e| Error::io(&path, "open", e.into()))?;
+        let handle =
+            rustix::fs::open(&path, flags, Mode::empty()).map_err(|e| Error::io(&path, "open", io::Error::from(e)))?;
         Ok(Self { path, handle, follow_symlinks })
     }
 }

@@ -15,6 +15,7 @@
 #![deny(clippy::indexing_slicing)]
 
 mod cancel;
+mod cause;
 #[cfg(any(test, feature = "conformance"))]
 pub mod conformance;
 mod disk;
@@ -36,6 +37,7 @@ mod traffic;
 mod url;
 
 pub use cancel::{cancel_flag, cancellable, is_cancelled, with_cancel_flag};
+pub use cause::Cause;
 pub use disk::Disk;
 pub use error::{Error, Result};
 pub use file::open_regular;

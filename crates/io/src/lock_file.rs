@@ -1,11 +1,12 @@
 //! A lock file, locked while its holder lives. The last holder removes the file.
 
+use crate::cause::Cause;
 use crate::file::open_own;
 use crate::file_system::{FileLock, LockMode, is_unsupported};
 use crate::holder::Holder;
 use std::ffi::OsStr;
 use std::fs::{self, File, OpenOptions, TryLockError};
-use std::io::{self, Write};
+use std::io::Write;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::thread::sleep;
@@ -41,11 +42,14 @@ impl LockFile {
         let Ok(file) = File::create_new(&probe) else { return true };
         let tried = try_lock(&file);
         let _ = fs::remove_file(&probe);
-        !matches!(tried, Err(TryLockError::Error(e)) if is_unsupported(&e))
+        match tried {
+            Err(TryLockError::Error(e)) => !is_unsupported(&e.into()),
+            _ => true,
+        }
     }
 
     /// Takes the lock; `None` if another process holds it.
-    pub(crate) fn take(path: &Path, mode: LockMode, holder: &Holder) -> io::Result<Option<Self>> {
+    pub(crate) fn take(path: &Path, mode: LockMode, holder: &Holder) -> Result<Option<Self>, Cause> {
         let mut tries = if mode == LockMode::Shared { SHARED_TRIES } else { 1 };
         loop {
             let options = &mut OpenOptions::new();
@@ -65,7 +69,7 @@ impl LockFile {
                     continue;
                 }
                 Err(TryLockError::WouldBlock) => return Ok(None),
-                Err(TryLockError::Error(e)) => return Err(e),
+                Err(TryLockError::Error(e)) => return Err(e.into()),
             }
             // From here on, dropping `held` removes the file.
             let held = Self { file, path: path.to_owned(), mode };
@@ -153,11 +157,11 @@ mod tests {
         assert!(LockFile::is_supported(&path, File::try_lock));
         // ENOSYS, EOPNOTSUPP, ENOLCK, EINVAL: the errors of Lustre, FUSE and NFS.
         for code in [38, 95, 37, 22] {
-            let refuse = |_: &File| Err(TryLockError::Error(io::Error::from_raw_os_error(code)));
+            let refuse = |_: &File| Err(TryLockError::Error(std::io::Error::from_raw_os_error(code)));
             assert!(!LockFile::is_supported(&path, refuse), "{code}");
         }
         let busy = |_: &File| Err(TryLockError::WouldBlock);
-        let broken = |_: &File| Err(TryLockError::Error(io::Error::from_raw_os_error(5)));
+        let broken = |_: &File| Err(TryLockError::Error(std::io::Error::from_raw_os_error(5)));
         assert!(LockFile::is_supported(&path, busy) && LockFile::is_supported(&path, broken));
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
     }

@@ -1,6 +1,7 @@
 //! A storage in memory, for tests.
 #![allow(clippy::unwrap_used)]
 
+use crate::cause::Cause;
 use crate::error::{Error, Result};
 use crate::objects::Objects;
 use crate::read_at::ReadAt;
@@ -41,8 +42,8 @@ impl MemoryStorage {
         self.objects.lock().unwrap()
     }
 
-    fn failed(&self, name: &str, action: &'static str, source: impl Into<io::Error>) -> Error {
-        Error::io(self.path.join(name), action, source.into())
+    fn failed(&self, name: &str, action: &'static str, source: impl Into<Cause>) -> Error {
+        Error::io(self.path.join(name), action, source)
     }
 }
 

@@ -1,5 +1,6 @@
 //! Reads of bytes at any offset.
 
+use crate::cause::Cause;
 use crate::error::{Error, Result};
 use std::fmt::Debug;
 use std::io::{self, ErrorKind, Read};
@@ -27,7 +28,7 @@ pub trait ReadAt: Send + Sync + Debug {
     ///
     /// # Errors
     /// The error of the operating system or of the store.
-    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize>;
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<usize, Cause>;
 
     /// Tells the operating system that the file will be read from front to back. A hint: failures
     /// do not matter.
@@ -57,9 +58,9 @@ impl ReadAt for Vec<u8> {
         self.as_slice().len() as u64
     }
 
-    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<usize, Cause> {
         let mut rest = self.get(shardpack_format::to_usize(offset)..).unwrap_or_default();
-        rest.read(buffer)
+        Ok(rest.read(buffer)?)
     }
 }
 
@@ -76,7 +77,7 @@ pub fn read_exact_at(file: &dyn ReadAt, path: &Path, buffer: &mut [u8], offset: 
         match file.read_at(rest, at) {
             Ok(0) => {
                 let why = format!("the file ends here, {} bytes too early", rest.len());
-                return Err(fail(io::Error::new(ErrorKind::UnexpectedEof, why)));
+                return Err(fail(Cause::new(ErrorKind::UnexpectedEof, why)));
             }
             Ok(n) => done += n.min(rest.len()),
             Err(e) if e.kind() == ErrorKind::Interrupted => {}
@@ -132,7 +133,7 @@ pub fn read_whole(file: &dyn ReadAt, path: &Path, max_bytes: u64) -> Result<Vec<
     let bytes = file.len();
     if bytes > max_bytes {
         let why = format!("expected at most {max_bytes} bytes, found {bytes}");
-        return Err(Error::io(path, "read", io::Error::new(ErrorKind::FileTooLarge, why)));
+        return Err(Error::io(path, "read", Cause::new(ErrorKind::FileTooLarge, why)));
     }
     let mut all = zeros(bytes).map_err(|e| Error::io(path, "read", e))?;
     read_exact_at(file, path, &mut all, 0)?;

@@ -1,5 +1,6 @@
 //! A storage for tests: wraps another storage, and lets a test act at each step.
 
+use crate::cause::Cause;
 use crate::error::{Error, Result};
 use crate::memory::MemoryStorage;
 use crate::read_at::ReadAt;
@@ -121,7 +122,7 @@ impl<R: Rig> ReadAt for RiggedFile<R> {
         self.file.len()
     }
 
-    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<usize, Cause> {
         let end = offset.saturating_add(buffer.len() as u64).min(self.len());
         let most = self.rig.read(&self.name, offset.min(end)..end)?;
         let most = buffer.len().min(shardpack_format::to_usize(most));

@@ -65,7 +65,7 @@ pub trait Storage: Send + Sync + Debug {
     /// `Io` if the folder cannot be listed; of kind `Unsupported`, the default, if the storage never
     /// lists.
     fn list(&self) -> Result<Vec<Listed>> {
-        Err(Error::io(self.path(), "list", ErrorKind::Unsupported.into()))
+        Err(Error::io(self.path(), "list", ErrorKind::Unsupported))
     }
 
     /// Opens a listed file, without a request. If the file was replaced since, reading it fails.

@@ -4,7 +4,7 @@ use crate::collect::CollectError;
 use crate::pack::SampleError;
 use shardpack_array::EncodeError;
 use shardpack_format::{Error as FormatError, ErrorKind, Explain, Hint, Hinted, SystemError, Voice, told};
-use shardpack_io::Error as IoError;
+use shardpack_io::{Cause, Error as IoError};
 use shardpack_reader::Error as ReaderError;
 use shardpack_recipe::ArgumentError;
 use shardpack_sources::SourceError;
@@ -46,11 +46,11 @@ pub enum Error {
     /// Bytes that break the specification, or a request that the layout cannot hold.
     Format(FormatError),
     /// An error of a storage.
-    Storage(Arc<IoError>),
+    Storage(IoError),
     /// An error of the reader.
     Reader(ReaderError),
     /// An error of the writer.
-    Writer(Arc<WriterError>),
+    Writer(WriterError),
     /// An error of a source as a whole.
     Source(Arc<SourceError>),
     /// An error of one file of a source.
@@ -62,7 +62,7 @@ pub enum Error {
     /// An array that cannot be stored as requested.
     Encode(EncodeError),
     /// An error of a system call.
-    System(Arc<io::Error>),
+    System(Cause),
     /// An error of another library.
     Other(Arc<dyn std::error::Error + Send + Sync>),
 }
@@ -85,6 +85,16 @@ impl Error {
         self.cause().map_or(ErrorKind::Usage, Explain::kind)
     }
 
+    /// Returns the kind of the failed system call, if the error is one of [`Self::System`].
+    #[must_use]
+    pub fn system_kind(&self) -> Option<io::ErrorKind> {
+        match self {
+            Self::Context { source, .. } => source.system_kind(),
+            Self::System(cause) => Some(cause.kind()),
+            _ => None,
+        }
+    }
+
     /// Returns the next steps, each on a line; empty if there are none.
     #[must_use]
     pub fn hint(&self) -> String {
@@ -98,15 +108,15 @@ impl Error {
             Self::Context { source, .. } => &**source,
             Self::Argument(error) => error,
             Self::Format(error) => error,
-            Self::Storage(error) => &**error,
+            Self::Storage(error) => error,
             Self::Reader(error) => error,
-            Self::Writer(error) => &**error,
+            Self::Writer(error) => error,
             Self::Source(error) => &**error,
             Self::Cube(error) => &**error,
             Self::Sample(error) => &**error,
             Self::Collect(error) => &**error,
             Self::Encode(error) => error,
-            Self::System(error) => &**error,
+            Self::System(error) => error,
             Self::Other(_) => return None,
         })
     }
@@ -184,6 +194,7 @@ from! {
     SampleError => Self::Sample,
     CollectError => Self::Collect,
     EncodeError => Self::Encode,
+    Cause => Self::System,
     io::Error => Self::System,
 }
 
@@ -273,7 +284,7 @@ mod tests {
             Err::<(), _>(io).context(Hinted::new("while printing", "try again")).context("outermost").unwrap_err();
         assert_eq!((error.kind(), error.hint()), (ErrorKind::Io, "try again".to_owned()));
         assert_eq!(error.to_string(), "outermost: while printing: broken pipe");
-        assert_eq!(error.system_error().unwrap().kind, io::ErrorKind::BrokenPipe);
+        assert_eq!(error.system_kind(), Some(io::ErrorKind::BrokenPipe));
         let error = Error::other("no light");
         assert_eq!(
             (error.kind(), error.to_string(), error.hint()),

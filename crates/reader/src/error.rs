@@ -1,10 +1,9 @@
 //! Errors of reading, in the families of the project.
 
 use shardpack_format as format;
-use shardpack_format::{ErrorKind, Explain, Hint, Hinted, SystemError, visible_path};
-use std::io;
+use shardpack_format::{ErrorKind, Explain, Hint, SystemError, visible_path};
+use shardpack_io::Cause;
 use std::path::PathBuf;
-use std::sync::Arc;
 
 /// Result of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -24,8 +23,8 @@ pub enum Error {
         offset: Option<u64>,
         /// The sample that was read, if known.
         sample: Option<SampleName>,
-        /// The operating system's answer.
-        source: Arc<io::Error>,
+        /// The error of the operating system or of the store.
+        source: Cause,
     },
     /// The bytes break the specification: always [`shardpack_format::Error::Format`].
     #[error("{0}")]
@@ -47,7 +46,7 @@ impl From<shardpack_io::Error> for Error {
     fn from(error: shardpack_io::Error) -> Self {
         match error {
             shardpack_io::Error::Io { path, action, offset, source } => {
-                Self::Io { path, action, offset, sample: None, source: Arc::new(source) }
+                Self::Io { path, action, offset, sample: None, source }
             }
             shardpack_io::Error::Usage(error) => Self::Usage(error),
         }
@@ -98,13 +97,13 @@ impl From<format::Error> for Error {
 
 impl Error {
     /// A failed call of the system: `action` on `path`.
-    pub fn io(path: impl Into<PathBuf>, action: &'static str, source: io::Error) -> Self {
-        Self::Io { path: path.into(), action, offset: None, sample: None, source: Arc::new(source) }
+    pub fn io(path: impl Into<PathBuf>, action: &'static str, source: impl Into<Cause>) -> Self {
+        Self::Io { path: path.into(), action, offset: None, sample: None, source: source.into() }
     }
 
     /// As [`Error::io`], at a byte offset in the file.
-    pub fn io_at(path: impl Into<PathBuf>, action: &'static str, offset: u64, source: io::Error) -> Self {
-        Self::Io { path: path.into(), action, offset: Some(offset), sample: None, source: Arc::new(source) }
+    pub fn io_at(path: impl Into<PathBuf>, action: &'static str, offset: u64, source: impl Into<Cause>) -> Self {
+        Self::Io { path: path.into(), action, offset: Some(offset), sample: None, source: source.into() }
     }
 
     /// Adds the sample to an `Io` error; other errors name it already.
@@ -140,7 +139,7 @@ impl Error {
     pub fn hint(&self) -> Option<Hint> {
         match self {
             Self::Usage(error) | Self::Format(error) | Self::Limit(error) | Self::Internal(error) => error.hint(),
-            Self::Io { source, .. } => source.get_ref().and_then(|inner| Hinted::hint_in(inner)),
+            Self::Io { source, .. } => source.hint(),
         }
     }
 
@@ -171,7 +170,7 @@ impl Explain for Error {
 
     fn system_error(&self) -> Option<SystemError<'_>> {
         let Self::Io { path, action, offset, sample, source } = self else { return None };
-        let error = SystemError::of(source).doing(&format!("{action}{}", Offset(*offset)), path);
+        let error = source.system_error().doing(&format!("{action}{}", Offset(*offset)), path);
         Some(SystemError { text: format!("{}{}", error.text, OfSample(sample)), ..error })
     }
 }

@@ -4,8 +4,8 @@
 use crate::bad::BadInputs;
 use crate::words::plural;
 use shardpack_format::{ErrorKind, Explain, Hint, Setting, SystemError, visible, visible_path};
+use shardpack_io::Cause;
 use std::fmt;
-use std::io;
 use std::path::{Path, PathBuf};
 
 /// Result type of this module.
@@ -22,8 +22,8 @@ pub enum SourceError {
         action: &'static str,
         /// Path of the action.
         path: PathBuf,
-        /// Error of the operating system.
-        source: io::Error,
+        /// Error of the operating system or of the store.
+        source: Cause,
     },
     /// The path is not a possible source of samples.
     #[error("`{}`: expected {expected}, found {found}", visible_path(path))]
@@ -135,8 +135,8 @@ impl fmt::Display for At {
 }
 
 impl SourceError {
-    pub(crate) fn io(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
-        move |source| Self::Io { action, path: path.to_owned(), source }
+    pub(crate) fn io<E: Into<Cause>>(action: &'static str, path: &Path) -> impl FnOnce(E) -> Self {
+        move |source| Self::Io { action, path: path.to_owned(), source: source.into() }
     }
 }
 
@@ -166,14 +166,14 @@ impl Explain for SourceError {
             Self::BadInputs(bad) => bad.hints(),
             Self::Labels { hint, .. } | Self::Listing { hint, .. } => vec![hint.clone()],
             Self::Changed { .. } => vec!["run the command again once nothing writes to the source".into()],
-            Self::Io { source, .. } => source.hints(),
+            Self::Io { source, .. } => source.hint().into_iter().collect(),
             Self::NotASource { .. } | Self::Empty { .. } | Self::Cancelled => Vec::new(),
         }
     }
 
     fn system_error(&self) -> Option<SystemError<'_>> {
         match self {
-            Self::Io { action, path, source } => Some(SystemError::of(source).doing(action, path)),
+            Self::Io { action, path, source } => Some(source.system_error().doing(action, path)),
             _ => None,
         }
     }
@@ -182,11 +182,11 @@ impl Explain for SourceError {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use shardpack_format::Hinted;
+    use std::io::ErrorKind as CauseKind;
 
     #[test]
     fn the_hint_of_a_store_stays() {
-        let refused = io::Error::new(io::ErrorKind::PermissionDenied, Hinted::new("refused", "try other keys"));
+        let refused = Cause::new(CauseKind::PermissionDenied, "refused").with_hint("try other keys");
         let error = SourceError::io("list", Path::new("s3://bucket"))(refused);
         assert_eq!(error.hints(), [Hint::new("try other keys")]);
     }

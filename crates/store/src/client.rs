@@ -8,8 +8,8 @@ use crate::schedule::{Opening, PATIENCE, Pin, RequestError};
 use futures_util::future::{Either, select};
 use object_store::ObjectStore;
 use object_store::path::Path as Key;
-use shardpack_format::{Hinted, to_usize};
-use shardpack_io::{Error, Traffic};
+use shardpack_format::to_usize;
+use shardpack_io::{Cause, Error, Result, Traffic};
 use std::io::{self, ErrorKind};
 use std::ops::Range;
 use std::pin::pin;
@@ -45,16 +45,15 @@ impl Client {
     }
 
     /// In a fork, the threads are missing, and locks may be held forever.
-    fn check_process(&self) -> io::Result<()> {
+    fn check_process(&self) -> Result<(), Cause> {
         if self.pid == std::process::id() {
             return Ok(());
         }
-        let words = "the dataset was opened by the process that this one is a fork of";
-        let hint = "open it again after the fork, or start workers with spawn";
-        Err(io::Error::new(ErrorKind::Unsupported, Hinted::new(words, hint)))
+        Err(Cause::new(ErrorKind::Unsupported, "the dataset was opened in the parent process, before a fork")
+            .with_hint("open it again after the fork, or start workers with spawn"))
     }
 
-    pub(crate) fn open(&self, name: &str) -> io::Result<Arc<Pin>> {
+    pub(crate) fn open(&self, name: &str) -> Result<Arc<Pin>, Cause> {
         self.check()?;
         loop {
             let (known, request) = self.folder().schedule().want_open(name);
@@ -76,19 +75,19 @@ impl Client {
 
     /// Returns an error in a fork, or if the caller cancelled; in the second case all announcements
     /// are dropped.
-    fn check(&self) -> io::Result<()> {
+    fn check(&self) -> Result<(), Cause> {
         self.check_process()?;
         if self.is_cancelled() {
             self.folder().schedule().give_up();
-            return Err(RequestError::given_up().io());
+            return Err(RequestError::given_up().cause());
         }
         Ok(())
     }
 
     /// Returns an error, unless the other readers aborted the request: then it must be sent again.
-    fn failed(&self, error: &RequestError) -> io::Result<()> {
+    fn failed(&self, error: &RequestError) -> Result<(), Cause> {
         self.check()?;
-        if error.is_abandoned() { Ok(()) } else { Err(error.io()) }
+        if error.is_abandoned() { Ok(()) } else { Err(error.cause()) }
     }
 
     pub(crate) fn announce_open(&self, name: &str) {
@@ -112,7 +111,7 @@ impl Client {
     }
 
     /// Creates a pin of a listed object.
-    pub(crate) fn pin(&self, key: Key, size: u64, e_tag: Option<String>, modified: i64) -> io::Result<Arc<Pin>> {
+    pub(crate) fn pin(&self, key: Key, size: u64, e_tag: Option<String>, modified: i64) -> Result<Arc<Pin>, Cause> {
         self.check_process()?;
         let id = self.folder().schedule().next_id();
         Ok(Arc::new(Pin { id, key, size, e_tag, modified }))
@@ -127,7 +126,7 @@ impl Client {
     }
 
     /// Reads bytes that have arrived, waits for a request in flight, or sends a request.
-    pub(crate) fn read(&self, pin: &Arc<Pin>, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+    pub(crate) fn read(&self, pin: &Arc<Pin>, buffer: &mut [u8], offset: u64) -> Result<usize, Cause> {
         self.check()?;
         let end = offset.saturating_add(buffer.len() as u64).min(pin.size);
         if offset >= end {
@@ -160,7 +159,7 @@ impl Client {
     }
 
     /// Waits for a future of the store, or until the wait is cancelled.
-    pub(crate) fn wait<T>(&self, future: impl Future<Output = T>) -> io::Result<T> {
+    pub(crate) fn wait<T>(&self, future: impl Future<Output = T>) -> Result<T, Cause> {
         let given_up = async {
             while !self.is_cancelled() {
                 tokio::time::sleep(PATIENCE).await;
@@ -169,13 +168,13 @@ impl Client {
         self.finish(async {
             match select(pin!(given_up), pin!(future)).await {
                 Either::Right((result, _)) => Ok(result),
-                Either::Left(_) => Err(RequestError::given_up().io()),
+                Either::Left(_) => Err(RequestError::given_up().cause()),
             }
         })?
     }
 
     /// As [`Self::wait`], for cleanup after a cancellation.
-    pub(crate) fn finish<T>(&self, future: impl Future<Output = T>) -> io::Result<T> {
+    pub(crate) fn finish<T>(&self, future: impl Future<Output = T>) -> Result<T, Cause> {
         self.check_process()?;
         Ok(self.fetcher.handle.block_on(future))
     }

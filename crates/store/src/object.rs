@@ -2,8 +2,7 @@
 
 use crate::client::Client;
 use crate::schedule::Pin;
-use shardpack_io::ReadAt;
-use std::io;
+use shardpack_io::{Cause, ReadAt, Result};
 use std::sync::Arc;
 
 /// An open object.
@@ -28,7 +27,7 @@ impl ReadAt for Object {
         self.pin.size
     }
 
-    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<usize, Cause> {
         self.client.read(&self.pin, buffer, offset)
     }
 

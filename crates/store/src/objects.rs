@@ -5,27 +5,27 @@ use crate::upload::Upload;
 use bytes::Bytes;
 use futures_util::future::try_join;
 use object_store::{ObjectStoreExt, PutMode, UpdateVersion};
-use shardpack_io::{Ends, Objects, ReadAt, Result, Storage, Traffic};
-use std::io::{self, ErrorKind, Read};
+use shardpack_io::{Cause, Ends, Objects, ReadAt, Result, Storage, Traffic};
+use std::io::{ErrorKind, Read};
 use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
 impl Upload {
-    fn all_names(&self) -> io::Result<Vec<String>> {
+    fn all_names(&self) -> Result<Vec<String>, Cause> {
         let folder = self.client.folder();
         let found = self.ask(async || self.store.list_with_delimiter(folder.prefix()).await)?;
         Ok(folder.names(&found))
     }
 
-    fn object(&self, name: &str) -> io::Result<Object> {
+    fn object(&self, name: &str) -> Result<Object, Cause> {
         let key = self.key(name)?;
         let found = self.ask(async || self.store.head(&key).await)?;
         let pin = self.client.pin(key, found.size, found.e_tag, found.last_modified.timestamp())?;
         Ok(Object { client: Arc::clone(&self.client), pin, is_alone: true })
     }
 
-    fn whole(&self, name: &str, max_bytes: u64) -> io::Result<Vec<u8>> {
+    fn whole(&self, name: &str, max_bytes: u64) -> Result<Vec<u8>, Cause> {
         let key = self.key(name)?;
         let bytes = self.ask(async || {
             let answer = self.store.get(&key).await?;
@@ -33,11 +33,11 @@ impl Upload {
             if size > max_bytes { Ok(Err(size)) } else { Ok(Ok(answer.bytes().await?.to_vec())) }
         })?;
         bytes.map_err(|size| {
-            io::Error::new(ErrorKind::FileTooLarge, format!("expected at most {max_bytes} bytes, found {size}"))
+            Cause::new(ErrorKind::FileTooLarge, format!("expected at most {max_bytes} bytes, found {size}"))
         })
     }
 
-    fn ends(&self, name: &str, head: u64, tail: u64) -> io::Result<Ends> {
+    fn ends(&self, name: &str, head: u64, tail: u64) -> Result<Ends, Cause> {
         let key = self.key(name)?;
         self.wait(async {
             let bytes = self.attempts(async || self.store.head(&key).await).await?.size;
@@ -53,7 +53,7 @@ impl Upload {
         })
     }
 
-    fn replace(&self, name: &str, old: &[u8], new: &[u8]) -> io::Result<bool> {
+    fn replace(&self, name: &str, old: &[u8], new: &[u8]) -> Result<bool, Cause> {
         let key = self.key(name)?;
         let found = self.ask(async || {
             let answer = self.store.get(&key).await?;
@@ -70,7 +70,7 @@ impl Upload {
         }
     }
 
-    fn delete(&self, name: &str) -> io::Result<()> {
+    fn delete(&self, name: &str) -> Result<(), Cause> {
         let key = self.key(name)?;
         self.ask(async || match self.store.delete(&key).await {
             Err(object_store::Error::NotFound { .. }) => Ok(()),

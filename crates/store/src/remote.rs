@@ -10,8 +10,8 @@ use crate::object::Object;
 use crate::options::StoreOptions;
 use object_store::ObjectStore;
 use object_store::path::Path as Key;
-use shardpack_io::{Error, Listed, ReadAt, Result, Storage, Traffic};
-use std::io::{self, ErrorKind};
+use shardpack_io::{Cause, Error, Listed, ReadAt, Result, Storage, Traffic};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -92,23 +92,19 @@ impl Remote {
     }
 }
 
-fn failed(path: PathBuf, action: &'static str, source: io::Error) -> Error {
-    Error::io(path, action, source)
-}
-
 impl Storage for Remote {
     fn path(&self) -> &Path {
         &self.path
     }
 
     fn open(&self, name: &str) -> Result<Arc<dyn ReadAt>> {
-        let pin = self.client.open(name).map_err(|error| failed(self.path.join(name), "open", error))?;
+        let pin = self.client.open(name).map_err(|error| Error::io(self.path.join(name), "open", error))?;
         Ok(Arc::new(Object { client: Arc::clone(&self.client), pin, is_alone: false }))
     }
 
     fn names(&self) -> Result<Vec<String>> {
         let folder = self.client.folder();
-        let fail = |error| failed(self.path.clone(), "list", error);
+        let fail = |cause: Cause| Error::io(self.path.clone(), "list", cause);
         let most = folder.options.retry_timeout;
         let list = async { tokio::time::timeout(most, folder.store.list_with_delimiter(folder.prefix())).await };
         let listed = self.client.wait(list).map_err(fail)?;
@@ -120,20 +116,20 @@ impl Storage for Remote {
             if self.is_http && error.kind != ErrorKind::PermissionDenied {
                 error.kind = ErrorKind::Unsupported;
             }
-            fail(error.io())
+            fail(error.cause())
         })?;
         Ok(folder.names(&listed))
     }
 
     fn list(&self) -> Result<Vec<Listed>> {
-        let fail = |error| failed(self.path.clone(), "list", error);
+        let fail = |cause: Cause| Error::io(self.path.clone(), "list", cause);
         let found = self.client.wait(list_all(self.client.folder())).map_err(fail)?;
-        found.map_err(|error| fail(error.io()))
+        found.map_err(|error| fail(error.cause()))
     }
 
     fn open_listed(&self, listed: &Listed) -> Result<Arc<dyn ReadAt>> {
-        let fail = |error| failed(self.path.join(&listed.name), "open", error);
-        let key = self.client.folder().key_below(&listed.name).map_err(|error| fail(error.io()))?;
+        let fail = |cause: Cause| Error::io(self.path.join(&listed.name), "open", cause);
+        let key = self.client.folder().key_below(&listed.name).map_err(|error| fail(error.cause()))?;
         let modified = listed.modified_ns.div_euclid(1_000_000_000);
         let pin = self.client.pin(key, listed.bytes, listed.e_tag.clone(), modified).map_err(fail)?;
         Ok(Arc::new(Object { client: Arc::clone(&self.client), pin, is_alone: true }))

@@ -15,7 +15,7 @@ use object_store::multipart::{MultipartStore, PartId};
 use object_store::path::Path as Key;
 use object_store::{MultipartId, ObjectStore, ObjectStoreExt, PutMode, PutPayload};
 use shardpack_format::plain_urls;
-use shardpack_io::{Error, Result};
+use shardpack_io::{Cause, Error, Result};
 use std::io::{self, ErrorKind, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -85,7 +85,7 @@ impl Upload {
     }
 
     /// As [`Objects::send`](shardpack_io::Objects::send), but the errors do not name the object.
-    pub(crate) fn put(&self, name: &str, source: &mut dyn Read) -> io::Result<u64> {
+    pub(crate) fn put(&self, name: &str, source: &mut dyn Read) -> Result<u64, Cause> {
         let key = self.key(name)?;
         let first = part(source)?;
         if first.len() < PART_BYTES {
@@ -104,7 +104,7 @@ impl Upload {
         sent
     }
 
-    fn send_parts(&self, key: &Key, id: &MultipartId, first: Bytes, source: &mut dyn Read) -> io::Result<u64> {
+    fn send_parts(&self, key: &Key, id: &MultipartId, first: Bytes, source: &mut dyn Read) -> Result<u64, Cause> {
         let mut bytes = 0;
         let put = |number, part: Bytes| {
             self.attempts(async move || self.store.put_part(key, id, number, part.clone().into()).await)
@@ -134,7 +134,7 @@ impl Upload {
     }
 
     /// Writes a small object conditionally. Returns true if the object now holds `bytes`.
-    pub(crate) fn put_if(&self, name: &str, bytes: &[u8], mode: &PutMode) -> io::Result<bool> {
+    pub(crate) fn put_if(&self, name: &str, bytes: &[u8], mode: &PutMode) -> Result<bool, Cause> {
         let key = self.key(name)?;
         let payload = PutPayload::from(Bytes::copy_from_slice(bytes));
         let is_new = self.ask(async || {
@@ -159,12 +159,12 @@ impl Upload {
         }
     }
 
-    pub(crate) fn key(&self, name: &str) -> io::Result<Key> {
-        self.client.folder().key(name).map_err(|error| error.io())
+    pub(crate) fn key(&self, name: &str) -> Result<Key, Cause> {
+        self.client.folder().key(name).map_err(|error| error.cause())
     }
 
     /// Repeats a request until it succeeds or the attempts are used up.
-    pub(crate) fn ask<T>(&self, request: impl AsyncFnMut() -> object_store::Result<T>) -> io::Result<T> {
+    pub(crate) fn ask<T>(&self, request: impl AsyncFnMut() -> object_store::Result<T>) -> Result<T, Cause> {
         self.wait(self.attempts(request))
     }
 
@@ -177,8 +177,8 @@ impl Upload {
     }
 
     /// Waits for the answers to several requests.
-    pub(crate) fn wait<T>(&self, requests: impl Future<Output = Result<T, RequestError>>) -> io::Result<T> {
-        self.client.wait(requests)?.map_err(|error| error.io())
+    pub(crate) fn wait<T>(&self, requests: impl Future<Output = Result<T, RequestError>>) -> Result<T, Cause> {
+        self.client.wait(requests)?.map_err(|error| error.cause())
     }
 
     /// Name of the folder in messages.
@@ -186,7 +186,7 @@ impl Upload {
         &self.path
     }
 
-    pub(crate) fn failed(&self, name: &str, action: &'static str, source: io::Error) -> Error {
+    pub(crate) fn failed(&self, name: &str, action: &'static str, source: Cause) -> Error {
         Error::io(self.path.join(name), action, source)
     }
 }

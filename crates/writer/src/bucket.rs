@@ -4,10 +4,10 @@
 use crate::claims::{Claims, StoreLock};
 use crate::error::{Error, Result};
 use sha2::{Digest, Sha256};
-use shardpack_format::{FOOTER_BYTES, HEADER_BYTES, Hint, Hinted, Limits, MANIFEST_NAME, Setting};
-use shardpack_io::{Disk, FileSystem as _, Holder, LockMode, Objects, ReadAt, Reader, read_ends, read_whole};
+use shardpack_format::{FOOTER_BYTES, HEADER_BYTES, Hint, Limits, MANIFEST_NAME, Setting};
+use shardpack_io::{Cause, Disk, FileSystem as _, Holder, LockMode, Objects, ReadAt, Reader, read_ends, read_whole};
 use std::fs;
-use std::io::{self, ErrorKind};
+use std::io::ErrorKind;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -81,14 +81,14 @@ impl Bucket {
     }
 
     /// Creates the spool, readable only by this user.
-    pub(crate) fn create_spool(&self) -> io::Result<()> {
+    pub(crate) fn create_spool(&self) -> Result<(), Cause> {
         let spool = self.spool();
         if let Some(parent) = spool.parent() {
             Disk.create_dir_all(parent)?;
         }
         match fs::DirBuilder::new().mode(0o700).create(spool) {
             Err(e) if e.kind() == ErrorKind::AlreadyExists => check_own(spool),
-            other => other,
+            other => Ok(other?),
         }
     }
 
@@ -146,9 +146,9 @@ impl Bucket {
             return Ok(());
         }
         let hint = Hint::new("choose another place, or add ").and([Setting::on("force")]);
-        let hinted = Hinted::new("another manifest has appeared meanwhile", hint.then(" to replace that dataset"));
-        let source = io::Error::new(ErrorKind::AlreadyExists, hinted);
-        Err(Error::io("write", &self.name.join(MANIFEST_NAME), source))
+        let cause = Cause::new(ErrorKind::AlreadyExists, "another run has written a manifest in the meantime");
+        let cause = cause.with_hint(hint.then(" to replace that dataset"));
+        Err(Error::io("write", &self.name.join(MANIFEST_NAME), cause))
     }
 
     fn send(&self, file: &Path, name: &str) -> Result<u64> {
@@ -177,7 +177,7 @@ impl Bucket {
             return Ok(());
         }
         let why = format!("{} bytes were to be sent, and {sent} were", ends.bytes);
-        Err(Error::io("write", &self.name.join(name), io::Error::new(ErrorKind::InvalidData, why)))
+        Err(Error::io("write", &self.name.join(name), Cause::new(ErrorKind::InvalidData, why)))
     }
 }
 
@@ -187,14 +187,13 @@ fn open(file: &Path) -> Result<Arc<dyn ReadAt>> {
 
 /// Refuses a spool folder that another user created: any user can write to a folder for temporary
 /// files.
-fn check_own(spool: &Path) -> io::Result<()> {
+fn check_own(spool: &Path) -> Result<(), Cause> {
     let found = fs::symlink_metadata(spool)?;
     if found.is_dir() && found.uid() == rustix::process::geteuid().as_raw() {
         return Ok(());
     }
-    let text = "expected a folder of this user, found another's, or no folder";
-    let hinted = Hinted::new(text, Hint::new("choose another with ").and([Setting::named("spool")]));
-    Err(io::Error::new(ErrorKind::PermissionDenied, hinted))
+    let cause = Cause::new(ErrorKind::PermissionDenied, "it exists, and is not a folder of this user");
+    Err(cause.with_hint(Hint::new("choose another folder with ").and([Setting::named("spool")])))
 }
 
 /// Adds the possible state of the object to the error of a run that was taken over during an
@@ -207,8 +206,7 @@ fn meanwhile(error: Error, name: &str) -> Error {
                  whether it does, and "
             ));
             let hint = hint.and([Setting::on("force")]).then(" packs anew");
-            let source = io::Error::new(source.kind(), Hinted::new(source.to_string(), hint));
-            Error::Io { action, path, source }
+            Error::Io { action, path, source: source.with_hint(hint) }
         }
         other => other,
     }
@@ -222,8 +220,7 @@ fn to_go_on(error: Error) -> Error {
     match error {
         Error::Io { action, path, source } => {
             let hint = "run the same command again to go on: what was sent is kept";
-            let source = io::Error::new(source.kind(), Hinted::new(source.to_string(), hint));
-            Error::Io { action, path, source }
+            Error::Io { action, path, source: source.with_hint(hint) }
         }
         other => other,
     }

@@ -9,11 +9,10 @@
 //! writes.
 
 use crate::names::{LOCK_NAME, TOKEN_NAME};
-use shardpack_format::Hinted;
-use shardpack_io::{Disk, Error, FileLock, FileSystem as _, Holder, LockMode, Objects, Result, read_whole};
+use shardpack_io::{Cause, Disk, Error, FileLock, FileSystem as _, Holder, LockMode, Objects, Result, read_whole};
 use std::fs::{self, File};
 use std::hash::{BuildHasher, Hasher, RandomState};
-use std::io::{self, ErrorKind};
+use std::io::ErrorKind;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -53,9 +52,9 @@ impl Claims {
             if found.as_ref() != Some(&claim.text) {
                 let holder = found.unwrap_or_else(|| "nobody: its claim was removed".into());
                 let text = format!("another run has taken over: {holder}");
-                let hinted = Hinted::new(text, "this one has stopped, and harmed nothing");
-                let path = self.objects.path().join(name);
-                return Err(Error::io(path, "write", io::Error::new(ErrorKind::ResourceBusy, hinted)));
+                let cause = Cause::new(ErrorKind::ResourceBusy, text);
+                let cause = cause.with_hint("this run has stopped; it has not changed the files of the other run");
+                return Err(Error::io(self.objects.path().join(name), "write", cause));
             }
         }
         Ok(())
@@ -92,8 +91,8 @@ impl Claims {
         }
         let is_new = created.map_err(|e| match e.is_not_found() {
             true => {
-                let hinted = Hinted::new("there is no such bucket or container", "make it first");
-                Error::io(self.objects.path().join(name), "lock", io::Error::new(ErrorKind::NotFound, hinted))
+                let cause = Cause::new(ErrorKind::NotFound, "there is no such bucket or container");
+                Error::io(self.objects.path().join(name), "lock", cause.with_hint("create it first"))
             }
             false => e,
         })?;
@@ -140,10 +139,10 @@ impl Claims {
     }
 
     /// Number of the spool, made with the first lock.
-    fn token(&self) -> io::Result<String> {
+    fn token(&self) -> Result<String, Cause> {
         let path = self.spool.join(TOKEN_NAME);
-        let known = || -> io::Result<String> {
-            let bytes = read_whole(&*Disk.open(&path)?, &path, MAX_CLAIM_BYTES).map_err(Error::into_source)?;
+        let known = || -> Result<String, Cause> {
+            let bytes = read_whole(&*Disk.open(&path)?, &path, MAX_CLAIM_BYTES).map_err(Error::into_cause)?;
             Ok(String::from_utf8_lossy(&bytes).into_owned())
         };
         match known() {
@@ -167,7 +166,10 @@ impl Claims {
         let _ = fs::remove_file(&mine);
         match linked {
             Err(e) if e.kind() == ErrorKind::AlreadyExists => known(),
-            other => other.and_then(|()| Disk.sync_dir(&self.spool)).map(|()| token),
+            other => {
+                other?;
+                Disk.sync_dir(&self.spool).map(|()| token)
+            }
         }
     }
 }

@@ -1,8 +1,8 @@
 //! Errors of packing.
 
 use crate::unfinished::Unfinished;
-use shardpack_format::{ErrorKind, Explain, Hint, Hinted, Setting, SystemError, visible_path};
-use std::io;
+use shardpack_format::{ErrorKind, Explain, Hint, Setting, SystemError, visible_path};
+use shardpack_io::Cause;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 /// `Usage` (the caller), `Refused` and `Unfinished` (content of the folder), `Limit` (policy),
 /// `Source` (an error of the caller's [`SampleSource`](crate::SampleSource)), `Internal` (a defect
 /// of this crate), and two reasons for not running at all: `Locked` and `Cancelled`.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// An operation of the operating system failed.
@@ -25,8 +25,8 @@ pub enum Error {
         action: &'static str,
         /// The file or folder.
         path: PathBuf,
-        /// Error of the operating system.
-        source: io::Error,
+        /// Error of the operating system or of the store.
+        source: Cause,
     },
     /// The disk, or the user's quota, is full.
     #[error(
@@ -41,8 +41,8 @@ pub enum Error {
         /// Free bytes of the file system after the temporary file is removed, if the system reports
         /// them.
         free_bytes: Option<u64>,
-        /// Error of the operating system.
-        source: io::Error,
+        /// Error of the operating system or of the store.
+        source: Cause,
     },
     /// Bytes of an existing dataset, or of a record, break the specification.
     #[error(transparent)]
@@ -158,7 +158,7 @@ impl Error {
                 "`shardpack salvage` saves what is whole, from the newest whole manifest on; without one, samples that \
                  were removed may come back; ",
             ),
-            Self::Io { source, .. } => return source.get_ref().and_then(|inner| Hinted::hint_in(inner)),
+            Self::Io { source, .. } => return source.hint(),
             Self::Unfinished(unfinished) => return Some(unfinished.hint()),
             Self::Format(error) | Self::Internal(error) => return error.hint(),
             Self::Source { .. } => return None,
@@ -166,8 +166,8 @@ impl Error {
         (!hint.is_empty()).then_some(hint)
     }
 
-    pub(crate) fn io(action: &'static str, path: &Path, source: io::Error) -> Self {
-        Self::Io { action, path: path.to_owned(), source }
+    pub(crate) fn io(action: &'static str, path: &Path, source: impl Into<Cause>) -> Self {
+        Self::Io { action, path: path.to_owned(), source: source.into() }
     }
 
     pub(crate) fn usage(
@@ -193,7 +193,7 @@ impl Error {
 
     /// Turns "disk full" into [`Error::NoSpace`], which tells the needed and the free bytes.
     pub(crate) fn with_space(self, needed_bytes: u64, free_bytes: impl FnOnce() -> Option<u64>) -> Self {
-        use io::ErrorKind::{QuotaExceeded, StorageFull};
+        use std::io::ErrorKind::{QuotaExceeded, StorageFull};
         match self {
             Self::Io { path, source, .. } if matches!(source.kind(), StorageFull | QuotaExceeded) => {
                 Self::NoSpace { path, needed_bytes, free_bytes: free_bytes(), source }
@@ -225,8 +225,8 @@ impl Explain for Error {
 
     fn system_error(&self) -> Option<SystemError<'_>> {
         match self {
-            Self::Io { action, path, source } => Some(SystemError::of(source).doing(action, path)),
-            Self::NoSpace { source, .. } => Some(SystemError::of(source)),
+            Self::Io { action, path, source } => Some(source.system_error().doing(action, path)),
+            Self::NoSpace { source, .. } => Some(source.system_error()),
             Self::Source { key, source } => source.system_error().map(|answer| SystemError {
                 text: format!("sample `{}`: {}", key.escape_debug(), answer.text),
                 ..answer

@@ -9,8 +9,8 @@ use crate::bucket::Bucket;
 use crate::error::{Error, Result};
 use crate::names::{MANIFEST_TEMPORARY, RETIRED_NAME, TOKEN_NAME, is_scratch};
 use shardpack_format::{Limits, MANIFEST_NAME};
-use shardpack_io::{Ends, FileSystem, GrowingFile, Reader, is_unsupported, read_ends, read_whole};
-use std::io::{self, Cursor, ErrorKind, Read};
+use shardpack_io::{Cause, Ends, FileSystem, GrowingFile, Reader, is_unsupported, read_ends, read_whole};
+use std::io::{Cursor, ErrorKind, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -261,7 +261,7 @@ impl<'a> Target<'a> {
 }
 
 /// Turns "not found" into success.
-fn not_there(removed: io::Result<()>) -> io::Result<()> {
+fn not_there(removed: Result<(), Cause>) -> Result<(), Cause> {
     match removed {
         Err(e) if e.kind() == ErrorKind::NotFound => Ok(()),
         other => other,

@@ -50,10 +50,9 @@ impl Tally {
 /// or read-only disk.
 fn is_about_name(error: &crate::Error) -> bool {
     use io::ErrorKind::{InvalidFilename, InvalidInput, IsADirectory, NotADirectory};
-    error.system_error().is_some_and(|cause| {
-        // Too long, forbidden, or not representable in the encoding of the file system (EILSEQ).
-        matches!(cause.kind, InvalidFilename | InvalidInput | IsADirectory | NotADirectory) || cause.code == Some(84)
-    })
+    // Too long, forbidden, or not representable in the encoding of the file system (EILSEQ).
+    matches!(error.system_kind(), Some(InvalidFilename | InvalidInput | IsADirectory | NotADirectory))
+        || error.system_error().is_some_and(|cause| cause.code == Some(84))
 }
 
 /// Unpacks samples into a folder.

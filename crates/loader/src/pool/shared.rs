@@ -13,7 +13,7 @@ use crate::stage::{Completed, Ending, Refusals, SlotRoom, Stage, Ticket, fewer_s
 use crate::stats::{Counters, add, add_since};
 use crate::supply::{LargeRecord, LoadedRun};
 use crate::task::{ReadTask, SubmitTask};
-use shardpack_format::Hinted;
+use shardpack_io::Cause;
 use shardpack_reader::{Error, Result};
 use std::io;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -181,8 +181,7 @@ impl PoolShared {
         for number in 1..=slots {
             let made = self.slot(room)?.map_err(|error| {
                 let path = format!("memory of slot {number} of {slots}, {} bytes of output each", room.output_bytes);
-                let text = Hinted::new(error.to_string(), fewer_slots());
-                Error::io(path, "allocate it", io::Error::new(error.kind(), text))
+                Error::io(path, "allocate it", Cause::from(error).with_hint(fewer_slots()))
             })?;
             self.state().new_slot(made);
         }

@@ -1,11 +1,12 @@
 //! A batch in progress on a device, and its result.
 
-use shardpack_format::{Hinted, Note};
+use shardpack_format::Note;
+use shardpack_io::Cause;
 use shardpack_reader::{Error, Result};
 use std::any::Any;
 use std::borrow::Cow;
 use std::fmt;
-use std::io;
+use std::io::ErrorKind;
 use std::sync::{Arc, Weak};
 
 /// A value that the device accepted and then found odd. The host decodes it, or reports its error; its
@@ -67,8 +68,9 @@ impl Ticket {
     /// Reports that the batch is on the device, except for these values, or the reason why it is not.
     pub fn done(mut self, result: Result<Vec<RowFault>, StageFailure>) {
         let error = |note: Note| {
-            let source = io::Error::other(Hinted::from(note));
-            Error::io(format!("batch {}", self.in_epoch), DECODE, source)
+            let Note { text, hint, .. } = note;
+            let cause = hint.into_iter().fold(Cause::new(ErrorKind::Other, text), Cause::with_hint);
+            Error::io(format!("batch {}", self.in_epoch), DECODE, cause)
         };
         let ending = match result {
             Ok(faults) => Ending::Decoded(faults),

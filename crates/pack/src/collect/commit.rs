@@ -34,7 +34,7 @@ pub(super) struct SpooledSamples<'a> {
 #[derive(Debug, thiserror::Error)]
 pub(super) enum CopyError {
     #[error("cannot read the temporary file: {0}")]
-    Io(#[from] std::io::Error),
+    Io(#[from] shardpack_io::Cause),
     /// The spool is checked like every other file, because a disk does not always return the bytes
     /// that were written.
     #[error("the temporary file is damaged: {0}")]
@@ -51,14 +51,14 @@ impl Explain for CopyError {
 
     fn hints(&self) -> Vec<Hint> {
         match self {
-            Self::Io(error) => error.hints(),
+            Self::Io(cause) => cause.hint().into_iter().collect(),
             Self::Format(error) => error.hints(),
         }
     }
 
     fn system_error(&self) -> Option<SystemError<'_>> {
         match self {
-            Self::Io(error) => error.system_error(),
+            Self::Io(cause) => Some(cause.system_error()),
             Self::Format(_) => None,
         }
     }

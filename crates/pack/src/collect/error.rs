@@ -2,8 +2,9 @@
 
 use crate::encode::SampleError;
 use shardpack_format::{ErrorKind, Explain, Hint, SystemError, Voice, visible_path};
+use shardpack_io::Cause;
 use shardpack_recipe::ArgumentError;
-use std::io;
+use std::io::ErrorKind as CauseKind;
 use std::path::{Path, PathBuf};
 
 /// Result of this module.
@@ -21,7 +22,7 @@ pub enum CollectError {
         /// The folder of the dataset.
         path: PathBuf,
         /// Error of the operating system.
-        source: io::Error,
+        source: Cause,
     },
     /// A value does not fit the schema, or is missing.
     #[error("sample `{}`: field `{field}`: expected {expected}, found {found}", key.escape_debug())]
@@ -130,7 +131,7 @@ impl Explain for CollectError {
 
     fn system_error(&self) -> Option<SystemError<'_>> {
         match self {
-            Self::Io { action, path, source } => Some(SystemError::of(source).doing(action, path)),
+            Self::Io { action, path, source } => Some(source.system_error().doing(action, path)),
             Self::Writer(error) => error.system_error(),
             Self::Reader(error) => error.system_error(),
             _ => None,
@@ -140,10 +141,10 @@ impl Explain for CollectError {
     fn hints(&self) -> Vec<Hint> {
         match self {
             Self::Io { source, .. } => match source.kind() {
-                io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+                CauseKind::StorageFull | CauseKind::QuotaExceeded => {
                     vec!["make room, then add the sample again: those before it are kept".into()]
                 }
-                _ => source.hints(),
+                _ => source.hint().into_iter().collect(),
             },
             Self::Misfit { hint, .. }
             | Self::Usage { hint, .. }
@@ -160,8 +161,8 @@ impl Explain for CollectError {
 }
 
 impl CollectError {
-    pub(super) fn io(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
-        move |source| Self::Io { action, path: path.to_owned(), source }
+    pub(super) fn io(action: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> Self {
+        move |source| Self::Io { action, path: path.to_owned(), source: source.into() }
     }
 
     /// Creates the error of a sample whose key, place or size is not allowed.

@@ -4,6 +4,7 @@
 //! there: when the process ends, for any reason, the system frees its space.
 
 use super::error::{CollectError, Result};
+use shardpack_io::Cause;
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -40,7 +41,7 @@ impl Spool {
         Ok(Span { offset, bytes })
     }
 
-    pub(super) fn read(&self, span: Span) -> io::Result<Vec<u8>> {
+    pub(super) fn read(&self, span: Span) -> Result<Vec<u8>, Cause> {
         let mut record = vec![0; usize::try_from(span.bytes).map_err(|_| io::ErrorKind::OutOfMemory)?];
         read_exact_at(&self.file, &mut record, span.offset)?;
         Ok(record)

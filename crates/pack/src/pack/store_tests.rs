@@ -4,10 +4,10 @@
 use crate::pack::{Hooks, PackOptions, pack};
 use crate::testing::{npy_of, png, put};
 use sha2::{Digest, Sha256};
-use shardpack_io::{Error, Listed, ReadAt, Storage};
+use shardpack_io::{Cause, Error, Listed, ReadAt, Storage};
 use shardpack_sources::{Files, Listing, OnBadInput, SourceError, SourceOptions, enumerate, listing_file};
 use std::fs;
-use std::io::{self, ErrorKind};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
@@ -43,13 +43,13 @@ impl ReadAt for Object {
         self.listed.bytes
     }
 
-    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> shardpack_io::Result<usize, Cause> {
         if self.is_broken {
-            return Err(io::Error::new(ErrorKind::TimedOut, "no answer within 20s (attempt 10)"));
+            return Err(Cause::new(ErrorKind::TimedOut, "no answer within 20s (attempt 10)"));
         }
         let bytes = fs::read(&self.path)?;
         if Some(tag(&bytes)) != self.listed.e_tag {
-            return Err(io::Error::new(ErrorKind::InvalidData, "the object has changed since it was first read"));
+            return Err(Cause::new(ErrorKind::InvalidData, "the object has changed since it was first read"));
         }
         let rest = &bytes[(offset as usize).min(bytes.len())..];
         // In pieces, as a network delivers them.
@@ -94,7 +94,7 @@ impl Storage for Bucket {
     fn list(&self) -> shardpack_io::Result<Vec<Listed>> {
         *self.lists.lock().unwrap() += 1;
         if self.broken == Some("listing") {
-            let source = io::Error::new(ErrorKind::PermissionDenied, "the store refuses");
+            let source = Cause::new(ErrorKind::PermissionDenied, "the store refuses");
             return Err(Error::io(self.url.clone(), "list", source));
         }
         let (mut found, mut folders) = (Vec::new(), vec![self.folder.clone()]);

@@ -1,8 +1,8 @@
 //! Errors of a cube file: one type, which always names the file.
 
 use shardpack_format::{ErrorKind, Explain, Hint, Setting, SystemError};
+use shardpack_io::Cause;
 use std::fmt;
-use std::io;
 use std::path::Path;
 
 /// Result type of this module.
@@ -25,7 +25,7 @@ pub enum CubeError {
         /// The action.
         what: &'static str,
         /// Error of the operating system.
-        error: io::Error,
+        error: Cause,
     },
     /// The file breaks its format, or is cut off.
     Format {
@@ -131,8 +131,8 @@ impl CubeError {
         Self::Cancelled { path: path.into() }
     }
 
-    pub(super) fn io(path: &Path, what: &'static str, error: io::Error) -> Self {
-        Self::Io { path: path.into(), what, error }
+    pub(super) fn io(path: &Path, what: &'static str, error: impl Into<Cause>) -> Self {
+        Self::Io { path: path.into(), what, error: error.into() }
     }
 
     pub(super) fn format(
@@ -208,7 +208,7 @@ impl Explain for CubeError {
     fn system_error(&self) -> Option<SystemError<'_>> {
         match self {
             Self::Io { path, what, error } => {
-                let answer = SystemError::of(error);
+                let answer = error.system_error();
                 Some(SystemError { text: format!("{what}: {}", answer.text), path: Some(path), ..answer })
             }
             _ => None,

@@ -14,7 +14,7 @@ pub(crate) use object::OpenFile;
 use object::{FirstFailure, OpenObject};
 use regular::Confines;
 use sha2::{Digest, Sha256};
-use shardpack_io::{Listed, Storage, is_url};
+use shardpack_io::{Cause, Listed, Storage, is_url};
 use std::collections::HashMap;
 use std::fs::{File, Metadata};
 use std::io::{self, ErrorKind};
@@ -62,7 +62,7 @@ impl Store {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn open(&self, key: &str) -> io::Result<Arc<OpenObject>> {
+    fn open(&self, key: &str) -> Result<Arc<OpenObject>, Cause> {
         let listed = {
             let state = self.state();
             if let Some(ready) = state.ready.get(key) {
@@ -74,7 +74,7 @@ impl Store {
             Some(listed) => self.storage.open_listed(listed),
             None => self.storage.open(key),
         };
-        opened.map(OpenObject::new).map_err(shardpack_io::Error::into_source)
+        opened.map(OpenObject::new).map_err(shardpack_io::Error::into_cause)
     }
 }
 
@@ -124,9 +124,9 @@ impl Files {
 
     /// All files below a folder of a store, unsorted. Runs once for each store.
     pub(crate) fn list(&self, folder: &Path) -> Result<Vec<SourceFile>> {
-        let missing = || SourceError::io("list", folder)(ErrorKind::NotFound.into());
+        let missing = || SourceError::io("list", folder)(ErrorKind::NotFound);
         let (store, below) = self.place(folder).ok_or_else(missing)?;
-        let listed = store.storage.list().map_err(|error| SourceError::io("list", folder)(error.into_source()))?;
+        let listed = store.storage.list().map_err(|error| SourceError::io("list", folder)(error.into_cause()))?;
         let prefix = if below.is_empty() { String::new() } else { format!("{below}/") };
         let found = listed.iter().filter_map(|listed| Some(found(listed.name.strip_prefix(&prefix)?, listed)));
         let found = found.collect();
@@ -169,8 +169,8 @@ impl Files {
         if let Some(listed) = store.state().listed.get(key) {
             return Ok(found(key, listed));
         }
-        let missing = |error: io::Error| store.failure.note(path, error);
-        let opened = store.storage.open(key).map_err(shardpack_io::Error::into_source).map_err(missing)?;
+        let missing = |error: Cause| store.failure.note(path, error);
+        let opened = store.storage.open(key).map_err(shardpack_io::Error::into_cause).map_err(missing)?;
         Ok(SourceFile { key: key.to_owned(), bytes: opened.len(), mtime_ns: 0 })
     }
 

@@ -1,6 +1,6 @@
 //! An open file on this machine, in a store, or in memory.
 
-use shardpack_io::ReadAt;
+use shardpack_io::{Cause, ReadAt};
 use std::fs::File;
 use std::io::{self, ErrorKind, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
@@ -26,7 +26,7 @@ impl OpenObject {
 
     /// Reads at least one byte, unless `offset` is after the end. Bytes in the window are not
     /// requested again: the store drops its bytes once they were read.
-    fn read_at(&self, out: &mut [u8], offset: u64) -> io::Result<usize> {
+    fn read_at(&self, out: &mut [u8], offset: u64) -> Result<usize, Cause> {
         let mut window = self.window.lock().unwrap_or_else(PoisonError::into_inner);
         let (start, piece) = &mut *window;
         let has = offset >= *start && offset - *start < piece.len() as u64;
@@ -54,24 +54,18 @@ impl OpenObject {
 
 /// The first read error of a store, which is not a flaw of a file. Shared by clones.
 #[derive(Debug, Clone, Default)]
-pub(super) struct FirstFailure(Arc<Mutex<Option<(PathBuf, io::Error)>>>);
+pub(super) struct FirstFailure(Arc<Mutex<Option<(PathBuf, Cause)>>>);
 
 impl FirstFailure {
-    pub(super) fn note(&self, path: &Path, error: io::Error) -> io::Error {
-        let copy = again(&error);
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert_with(|| (path.to_owned(), error));
-        copy
+    pub(super) fn note(&self, path: &Path, cause: Cause) -> Cause {
+        let mut first = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        first.get_or_insert_with(|| (path.to_owned(), cause.clone()));
+        cause
     }
 
-    pub(super) fn get(&self) -> Option<(PathBuf, io::Error)> {
-        let first = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        first.as_ref().map(|(path, error)| (path.clone(), again(error)))
+    pub(super) fn get(&self) -> Option<(PathBuf, Cause)> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
-}
-
-/// A copy of the error.
-fn again(error: &io::Error) -> io::Error {
-    io::Error::new(error.kind(), error.to_string())
 }
 
 /// An open file or object. Like a file it has one position, for stream readers.
@@ -138,7 +132,7 @@ impl OpenFile {
         match &self.inner {
             Inner::File(file, _) => read_file_at(file, out, offset),
             Inner::Object { object, failure, .. } => {
-                object.read_at(out, offset).map_err(|error| failure.note(&self.path, error))
+                Ok(object.read_at(out, offset).map_err(|cause| failure.note(&self.path, cause))?)
             }
         }
     }

@@ -1,8 +1,9 @@
 //! Reasons for failed requests, in our own words: errors of the crates below may contain the URL
 //! with its signature.
 
-use shardpack_format::{Hint, Hinted};
-use std::io::{self, ErrorKind};
+use shardpack_format::Hint;
+use shardpack_io::Cause;
+use std::io::ErrorKind;
 use std::time::Duration;
 
 /// Interval at which a waiting reader checks for cancellation.
@@ -57,10 +58,8 @@ impl RequestError {
         self.kind == ErrorKind::Interrupted
     }
 
-    pub(crate) fn io(&self) -> io::Error {
-        match self.hint.clone() {
-            Some(hint) => io::Error::new(self.kind, Hinted::new(self.words.clone(), hint)),
-            None => io::Error::new(self.kind, self.words.clone()),
-        }
+    pub(crate) fn cause(&self) -> Cause {
+        let cause = Cause::new(self.kind, self.words.clone());
+        self.hint.clone().into_iter().fold(cause, Cause::with_hint)
     }
 }

@@ -231,14 +231,14 @@ fn a_record_that_is_not_of_the_sample_asked_for_is_refused() {
     struct Wrong(Numbers);
     impl crate::SampleSource for Wrong {
         type Tally = super::source::Sum;
-        type Error = std::io::Error;
+        type Error = shardpack_io::Cause;
         fn key(&self, sample: u64) -> std::borrow::Cow<'_, str> {
             self.0.key(sample)
         }
         fn memory_bytes(&self, _: u64) -> u64 {
             1
         }
-        fn encode(&self, sample: u64, shard: u32, buffer: Vec<u8>) -> std::io::Result<crate::Encoded<Self::Tally>> {
+        fn encode(&self, sample: u64, shard: u32, buffer: Vec<u8>) -> Result<crate::Encoded<Self::Tally>, Self::Error> {
             self.0.encode(sample ^ 1, shard, buffer)
         }
     }

@@ -51,7 +51,7 @@ impl Objects for Unsure {
         if self.is_taken_over {
             self.memory.objects().insert(LOCK_NAME.to_owned(), b"process 7 on another machine".to_vec());
         }
-        if self.loses_answers { Err(Error::io(NAME, "write", ErrorKind::NotFound.into())) } else { Ok(count) }
+        if self.loses_answers { Err(Error::io(NAME, "write", ErrorKind::NotFound)) } else { Ok(count) }
     }
 
     fn create(&self, name: &str, bytes: &[u8]) -> Result<bool> {

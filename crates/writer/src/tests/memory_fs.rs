@@ -1,6 +1,6 @@
 //! A file system in memory that fails at operation k, or crashes there and loses unsynced data.
 
-use shardpack_io::{FileLock, FileSystem, GrowingFile, Holder, LockMode, ReadAt};
+use shardpack_io::{Cause, FileLock, FileSystem, GrowingFile, Holder, LockMode, ReadAt};
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -258,7 +258,7 @@ struct MemoryFile {
 }
 
 impl GrowingFile for MemoryFile {
-    fn append(&self, bytes: &[u8]) -> io::Result<()> {
+    fn append(&self, bytes: &[u8]) -> Result<(), Cause> {
         let mut inner = self.fs.step()?;
         let mut bytes = bytes;
         if inner.fault == Fault::FailJournalLine && self.name.ends_with(".jsonl") {
@@ -280,7 +280,7 @@ impl GrowingFile for MemoryFile {
         Ok(())
     }
 
-    fn sync(&self) -> io::Result<()> {
+    fn sync(&self) -> Result<(), Cause> {
         let mut inner = self.fs.step()?;
         let lie = Inner::lie_of_sync(&self.name);
         if lie == Some(Lie::Shard) {
@@ -290,7 +290,7 @@ impl GrowingFile for MemoryFile {
             {
                 inner.fault = Fault::FailShardSyncs(n - 1);
                 inner.hit = true;
-                return Err(io::Error::other("planted"));
+                return Err(io::Error::other("planted").into());
             }
         }
         if lie.is_none() || lie != inner.lie {
@@ -317,22 +317,22 @@ impl Drop for MemoryLock {
 }
 
 impl FileSystem for MemoryFs {
-    fn create_dir_all(&self, _: &Path) -> io::Result<()> {
-        self.step().map(drop)
+    fn create_dir_all(&self, _: &Path) -> Result<(), Cause> {
+        Ok(self.step().map(drop)?)
     }
 
-    fn names(&self, dir: &Path) -> io::Result<Vec<String>> {
+    fn names(&self, dir: &Path) -> Result<Vec<String>, Cause> {
         let inner = self.step()?;
         let names = inner.names.keys().filter(|path| path.parent() == Some(dir));
         Ok(names.map(|path| path.file_name().unwrap().to_str().unwrap().to_owned()).collect())
     }
 
-    fn open(&self, path: &Path) -> io::Result<Arc<dyn ReadAt>> {
+    fn open(&self, path: &Path) -> Result<Arc<dyn ReadAt>, Cause> {
         let inner = self.step()?;
         Ok(Arc::new(inner.nodes[inner.node(path)?].bytes.clone()))
     }
 
-    fn create_new(&self, path: &Path) -> io::Result<Arc<dyn GrowingFile>> {
+    fn create_new(&self, path: &Path) -> Result<Arc<dyn GrowingFile>, Cause> {
         let mut inner = self.step()?;
         if inner.names.contains_key(path) {
             return Err(io::ErrorKind::AlreadyExists.into());
@@ -344,34 +344,34 @@ impl FileSystem for MemoryFs {
         Ok(Arc::new(MemoryFile { fs: self.clone(), node, name }))
     }
 
-    fn append(&self, path: &Path) -> io::Result<Arc<dyn GrowingFile>> {
+    fn append(&self, path: &Path) -> Result<Arc<dyn GrowingFile>, Cause> {
         let inner = self.step()?;
         let node = inner.node(path)?;
         let name = path.file_name().unwrap().to_str().unwrap().to_owned();
         Ok(Arc::new(MemoryFile { fs: self.clone(), node, name }))
     }
 
-    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+    fn rename(&self, from: &Path, to: &Path) -> Result<(), Cause> {
         let mut inner = self.step()?;
         let node = inner.node(from)?;
         inner.change(NameOp::Rename(from.to_owned(), to.to_owned(), node));
         Ok(())
     }
 
-    fn remove(&self, path: &Path) -> io::Result<()> {
+    fn remove(&self, path: &Path) -> Result<(), Cause> {
         let mut inner = self.step()?;
         inner.node(path)?;
         inner.change(NameOp::Remove(path.to_owned()));
         Ok(())
     }
 
-    fn remove_dir(&self, dir: &Path) -> io::Result<()> {
+    fn remove_dir(&self, dir: &Path) -> Result<(), Cause> {
         let inner = self.step()?;
         let is_empty = !inner.names.keys().any(|path| path.parent() == Some(dir));
         if is_empty { Ok(()) } else { Err(io::ErrorKind::DirectoryNotEmpty.into()) }
     }
 
-    fn sync_dir(&self, _: &Path) -> io::Result<()> {
+    fn sync_dir(&self, _: &Path) -> Result<(), Cause> {
         let mut inner = self.step()?;
         if inner.fault == Fault::Poor {
             return Err(io::ErrorKind::InvalidInput.into());
@@ -384,7 +384,7 @@ impl FileSystem for MemoryFs {
         Ok(())
     }
 
-    fn lock(&self, path: &Path, mode: LockMode, _: &Holder) -> io::Result<Option<Box<dyn FileLock>>> {
+    fn lock(&self, path: &Path, mode: LockMode, _: &Holder) -> Result<Option<Box<dyn FileLock>>, Cause> {
         let mut inner = self.step()?;
         let held = inner.locks.entry(path.to_owned()).or_default();
         let is_free = held.is_empty() || (mode == LockMode::Shared && held.iter().all(|held| *held == mode));

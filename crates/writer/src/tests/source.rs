@@ -83,7 +83,7 @@ impl Numbers {
 
 impl SampleSource for Numbers {
     type Tally = Sum;
-    type Error = std::io::Error;
+    type Error = shardpack_io::Cause;
 
     fn key(&self, sample: u64) -> Cow<'_, str> {
         self.keys[usize::try_from(sample).unwrap()].as_str().into()
@@ -104,10 +104,10 @@ impl SampleSource for Numbers {
 }
 
 impl Numbers {
-    fn encode_inner(&self, sample: u64, shard: u32, buffer: Vec<u8>) -> std::io::Result<Encoded<Sum>> {
+    fn encode_inner(&self, sample: u64, shard: u32, buffer: Vec<u8>) -> Result<Encoded<Sum>, shardpack_io::Cause> {
         assert_ne!(Some(sample), self.panic, "planted");
         if Some(sample) == self.fail {
-            return Err(std::io::Error::other("planted failure"));
+            return Err(std::io::Error::other("planted failure").into());
         }
         if self.skip.contains(&sample) {
             return Ok(Encoded::Skipped { reason: "planted skip".into() });

@@ -8,9 +8,8 @@ use crate::stage::{Keeper, RecordValue, slots};
 use crate::supply::record::{check, read_head};
 use crate::supply::run::LoadedRun;
 use shardpack_array::{ArrayDecoder, Finish};
-use shardpack_format::{
-    ArrayDescriptor, Dtype, Error as FormatError, FieldValue, Hint, Hinted, Limits, Record, Setting,
-};
+use shardpack_format::{ArrayDescriptor, Dtype, Error as FormatError, FieldValue, Hint, Limits, Record, Setting};
+use shardpack_io::Cause;
 use shardpack_jpeg::Rendering;
 use shardpack_reader::raw::name_field;
 use shardpack_reader::{Dataset, Error, Result, Shard};
@@ -91,10 +90,8 @@ pub(crate) fn fill(
         return Err(error.with_hint(hint));
     }
     let resident = Resident::new(Arc::clone(keeper), fields, dataset.len());
-    let resident = resident.ok_or_else(|| {
-        let error = io::Error::from(io::ErrorKind::OutOfMemory);
-        Error::io(dataset.path(), "make a table of its samples", error)
-    })?;
+    let resident =
+        resident.ok_or_else(|| Error::io(dataset.path(), "make a table of its samples", io::ErrorKind::OutOfMemory))?;
     let (first, pieces) = pieces(dataset);
     let all_bytes = pieces.iter().map(|piece| piece.bytes).sum();
     let filling = Filling {
@@ -221,8 +218,8 @@ impl Filling<'_> {
 
     /// Reserves the memory, or reports how much is missing.
     fn reserve(&self, dataset: &Dataset, needed: u64, slot_bytes: u64) -> Result<()> {
-        let failed = |error| Error::io(dataset.path(), "keep its values on the device", error);
-        let (free, total) = self.keeper.free_bytes().map_err(failed)?;
+        let failed = |cause: Cause| Error::io(dataset.path(), "keep its values on the device", cause);
+        let (free, total) = self.keeper.free_bytes().map_err(|error| failed(error.into()))?;
         let all = needed.saturating_add(slot_bytes);
         if all > free {
             let text = format!(
@@ -235,9 +232,9 @@ impl Filling<'_> {
                 .then("), or leave ")
                 .and([Setting::named("resident")])
                 .then(" out. A rank cannot keep its share alone: it is dealt other samples in each epoch");
-            return Err(failed(io::Error::new(io::ErrorKind::OutOfMemory, Hinted::new(text, hint))));
+            return Err(failed(Cause::new(io::ErrorKind::OutOfMemory, text).with_hint(hint)));
         }
-        self.keeper.reserve(needed).map_err(failed)
+        self.keeper.reserve(needed).map_err(|error| failed(error.into()))
     }
 
     /// Reads a piece, checks its records and keeps their values.

@@ -1,0 +1,108 @@
+//! The reason why an operation failed.
+
+use shardpack_format::{ErrorKind as Family, Explain, Hint, SystemError};
+use std::fmt;
+use std::io::{self, ErrorKind};
+use std::sync::Arc;
+
+/// The error of the operating system or of a store, and the next step if there is one.
+///
+/// ```
+/// use shardpack_format::Hint;
+/// use shardpack_io::Cause;
+/// use std::io::ErrorKind;
+/// let cause = Cause::new(ErrorKind::PermissionDenied, "the store refuses").with_hint("try other credentials");
+/// assert_eq!((cause.kind(), cause.to_string().as_str()), (ErrorKind::PermissionDenied, "the store refuses"));
+/// assert_eq!(cause.hint(), Some(Hint::new("try other credentials")));
+/// ```
+#[derive(Debug, Clone)]
+pub struct Cause {
+    error: Arc<io::Error>,
+    hint: Option<Hint>,
+}
+
+impl Cause {
+    /// A cause other than an error of the operating system.
+    pub fn new(kind: ErrorKind, text: impl Into<String>) -> Self {
+        io::Error::new(kind, text.into()).into()
+    }
+
+    /// Sets the next step.
+    #[must_use]
+    pub fn with_hint(self, hint: impl Into<Hint>) -> Self {
+        Self { hint: Some(hint.into()), ..self }
+    }
+
+    /// The next step. It is not part of the text.
+    #[must_use]
+    pub fn hint(&self) -> Option<Hint> {
+        self.hint.clone()
+    }
+
+    /// The kind in terms of the standard library.
+    #[must_use]
+    pub fn kind(&self) -> ErrorKind {
+        self.error.kind()
+    }
+
+    /// The code of the operating system.
+    #[must_use]
+    pub fn raw_os_error(&self) -> Option<i32> {
+        self.error.raw_os_error()
+    }
+
+    /// The text without the code, and the code, for a front end.
+    #[must_use]
+    pub fn system_error(&self) -> SystemError<'static> {
+        let (mut text, code) = (self.to_string(), self.raw_os_error());
+        if let Some(code) = code {
+            let bare = text.strip_suffix(&format!(" (os error {code})")).map(str::to_owned);
+            text = bare.unwrap_or(text);
+        }
+        SystemError { text, path: None, code }
+    }
+}
+
+impl fmt::Display for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.error.fmt(f)
+    }
+}
+
+impl std::error::Error for Cause {}
+
+impl From<io::Error> for Cause {
+    fn from(error: io::Error) -> Self {
+        Self { error: Arc::new(error), hint: None }
+    }
+}
+
+impl From<ErrorKind> for Cause {
+    fn from(kind: ErrorKind) -> Self {
+        io::Error::from(kind).into()
+    }
+}
+
+/// For the traits of the standard library. Drops the hint.
+impl From<Cause> for io::Error {
+    fn from(cause: Cause) -> Self {
+        Arc::try_unwrap(cause.error).unwrap_or_else(|error| match error.raw_os_error() {
+            Some(code) => Self::from_raw_os_error(code),
+            None => Self::new(error.kind(), error.to_string()),
+        })
+    }
+}
+
+impl Explain for Cause {
+    fn kind(&self) -> Family {
+        Family::Io
+    }
+
+    fn hints(&self) -> Vec<Hint> {
+        self.hint().into_iter().collect()
+    }
+
+    fn system_error(&self) -> Option<SystemError<'_>> {
+        Some(Self::system_error(self))
+    }
+}
