@@ -100,7 +100,7 @@ def test_what_is_no_mask_is_refused_in_words(tmp_path: Path) -> None:
     assert "sample `1`: column 'seg.png': label mask: expected a grey or palette PNG, found Rgb" in said
     assert "hint: save the class numbers themselves, not their colours" in said
     assert "column 'seg.png': expected a mask as PNG or TIFF, found a JPEG, which changes the numbers" in why(jpeg(1))
-    assert "column 'seg.png': PNG: expected a whole one" in why(png(CLASSES)[:-30])
+    assert "column 'seg.png': PNG: expected a complete file" in why(png(CLASSES)[:-30])
     assert "`masks` names a column that is not there: expected one of 'jpg', 'seg.png', found: 'mask'" in why(colours, masks=["mask"])
     assert "`masks` makes arrays, expected no other kind of 'seg' in `schema`, found: 'image'" in why(colours, schema={"seg": "image"})
     with pytest.raises(TypeError, match=r"masks: expected a list of columns, found: 'seg'\nhint: masks=\['seg'\]"):

@@ -106,7 +106,7 @@ class Masks(CommandTest):
         self.assertFalse((self.tmp / "out").exists())
         skipped = self.expect(1, "pack", *where, "--on-bad-input", "skip", "--json").json()
         self.assertEqual((skipped["samples"], len(skipped["skipped"])), (2, 4))
-        self.assertIn("03.png`: PNG: expected a whole one", str(skipped["skipped"]))
+        self.assertIn("03.png`: PNG: expected a complete file", str(skipped["skipped"]))
 
     def test_the_codec_of_masks_can_be_chosen_and_nothing_of_cubes(self):
         self.source()

@@ -109,7 +109,8 @@ impl<'a, F: TiffFile + ?Sized> TiffDirectory<'a, F> {
     /// If the file has no directory.
     pub fn first(file: &'a F) -> Result<Self, F::Error> {
         let head = file.directory(0, file.bytes().min(16))?;
-        let bad = || file.broken("TIFF header".into(), "a whole one".into(), format!("`{}`", head.escape_ascii()));
+        let bad =
+            || file.broken("TIFF header".into(), "a complete header".into(), format!("`{}`", head.escape_ascii()));
         let words = TiffWords::of(&head).ok_or_else(bad)?;
         let offset = words.first(&head).ok_or_else(bad)?;
         if offset == 0 {

@@ -6,7 +6,7 @@
 //! - [`cut()`] cuts a rectangle out of a tiled JPEG by copying bytes.
 //! - [`JpegDecoder`] decodes into the caller's memory: cropped, resized, turned, flipped. A [`View`] names
 //!   the part and the size; a [`DrawKey`] draws random views.
-//! - [`PictureDecoder`] also decodes PNG, WebP, BMP and TIFF. [`PictureCheck`] checks that it can decode a
+//! - [`PictureDecoder`] decodes every [`PictureFormat`]. [`PictureCheck`] checks that it can decode a
 //!   picture.
 //! - [`Frames`] is a list of JPEGs: the frames of a clip, or several views.
 //!
@@ -37,6 +37,7 @@ mod metadata;
 mod orientation;
 mod picture;
 mod picture_decoder;
+mod picture_format;
 mod picture_open;
 #[cfg(feature = "encode")]
 mod quantisation;
@@ -78,6 +79,7 @@ pub(crate) use orientation::Orientation;
 pub use orientation::PixelLayout;
 pub use picture::PictureCheck;
 pub use picture_decoder::PictureDecoder;
+pub use picture_format::PictureFormat;
 pub use rect::Rect;
 #[cfg(feature = "encode")]
 pub use reencode::{ChromaSampling, JpegReencoder, Quality, ReencodeOptions, ReencodeOutcome, Reencoded, Resize};

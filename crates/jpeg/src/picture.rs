@@ -2,7 +2,7 @@
 
 use crate::{FRAMES, Frames, PictureDecoder, Rendering, trim};
 use shardpack_base::parts::grow;
-use shardpack_format::{Error, Limits, Result};
+use shardpack_format::{Error, Limits, Result, to_usize};
 
 /// Decodes pictures and drops the pixels.
 ///
@@ -57,10 +57,8 @@ impl PictureCheck {
         }
         // The loader rejects it before it opens the record.
         limits.check_pixels(needed, bytes.len() as u64)?;
-        let needed = usize::try_from(needed).map_err(|_| {
-            Error::usage(format!("decoded picture: expected what the address space holds, found {needed}"))
-        })?;
-        let decoded = decoder.decode_into(media_type, bytes, &Rendering::default(), grow(&mut self.pixels, needed));
+        let pixels = grow(&mut self.pixels, to_usize(needed));
+        let decoded = decoder.decode_into(media_type, bytes, &Rendering::default(), pixels);
         trim([&mut self.pixels]);
         decoded.map(|_| (width, height))
     }

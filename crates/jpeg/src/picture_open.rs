@@ -2,6 +2,7 @@
 #![deny(clippy::indexing_slicing)]
 
 use crate::bmp::Bmp;
+use crate::picture_format::PictureFormat;
 use crate::tiff::Tiff;
 use image_webp::WebPDecoder;
 use png::{BitDepth, ColorType, Transformations};
@@ -27,16 +28,16 @@ pub(crate) enum Opened<'a> {
 /// `Format` if there is no header of this type, or the type is unknown; `Limit` if the picture takes more than
 /// `limits.max_decoded_bytes`.
 pub(crate) fn open<'a>(media_type: &str, bytes: &'a [u8], limits: &Limits) -> Result<Option<Opened<'a>>> {
-    Ok(Some(match media_type {
-        "image/jpeg" => return Ok(None),
-        "image/png" => Opened::Png(Box::new(open_png(bytes, limits)?)),
-        "image/webp" => Opened::WebP(Box::new(open_webp(bytes, limits)?)),
-        "image/bmp" => Opened::Bmp(Bmp::open(bytes, limits)?),
-        "image/tiff" => Opened::Tiff(Box::new(Tiff::open(bytes, limits)?)),
-        other => {
-            let expected = "image/jpeg, png, webp, bmp or tiff";
-            return Err(Error::format("media type", expected, format!("{other:?}")));
-        }
+    let format = PictureFormat::of_media_type(media_type).ok_or_else(|| {
+        let known = PictureFormat::ALL.map(PictureFormat::media_type).join(", ");
+        Error::format("media type", known, format!("{media_type:?}"))
+    })?;
+    Ok(Some(match format {
+        PictureFormat::Jpeg => return Ok(None),
+        PictureFormat::Png => Opened::Png(Box::new(open_png(bytes, limits)?)),
+        PictureFormat::WebP => Opened::WebP(Box::new(open_webp(bytes, limits)?)),
+        PictureFormat::Bmp => Opened::Bmp(Bmp::open(bytes, limits)?),
+        PictureFormat::Tiff => Opened::Tiff(Box::new(Tiff::open(bytes, limits)?)),
     }))
 }
 
@@ -172,7 +173,7 @@ fn fill<const N: usize>(rgb: &mut [u8], raw: &[u8], of: impl Fn(&[u8; N]) -> [u8
 }
 
 fn damaged(error: impl std::fmt::Display) -> Error {
-    Error::format("picture", "pixels that decode", error)
+    Error::format("picture", "a complete file", error)
 }
 
 #[cfg(test)]

@@ -16,6 +16,8 @@ pub mod cubes;
 mod enumerate;
 pub mod error;
 pub mod files;
+#[cfg(test)]
+mod formats_tests;
 mod label_notes;
 mod labels;
 pub mod listing;

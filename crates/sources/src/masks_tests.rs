@@ -159,7 +159,11 @@ fn masks_that_do_not_fit_are_all_listed_before_the_run() {
     assert_eq!(bad.list.len(), 4, "{error}");
     assert_eq!(text("turned"), "`turned.npy`: mask `turned`: expected 3 × 4 pixels, as the cube has, found 4 × 3");
     assert_eq!(text("bands"), "`bands.npy`: mask `bands`: label mask: expected one band, found shape [3, 4, 2]");
-    assert!(text("broken").starts_with("`broken.npy`: mask `broken`: PNG: expected a whole one"), "{}", text("broken"));
+    assert!(
+        text("broken").starts_with("`broken.npy`: mask `broken`: PNG: expected a complete file"),
+        "{}",
+        text("broken")
+    );
     assert!(text("cut").starts_with("`cut.npy`: mask `cut`: npy elements: expected 12 bytes"), "{}", text("cut"));
     let listing = enumerate(root, &options(root, OnBadInput::Skip)).unwrap();
     assert_eq!((listing.samples.len(), listing.samples[0].key.as_str(), listing.bad.len()), (1, "good.npy", 4));

@@ -45,12 +45,8 @@ pub enum CubeError {
     Unsupported {
         /// The file.
         path: Box<Path>,
-        /// The part of the file, in the words of its format.
-        what: Box<str>,
-        /// The accepted content.
-        expected: Box<str>,
-        /// The content found.
-        found: Box<str>,
+        /// The unsupported content.
+        text: Box<str>,
         /// The next step.
         hint: Option<Box<Hint>>,
     },
@@ -58,12 +54,8 @@ pub enum CubeError {
     Usage {
         /// The file.
         path: Box<Path>,
-        /// The option.
-        what: Box<str>,
-        /// The accepted values for this file.
-        expected: Box<str>,
-        /// Value of the option.
-        found: Box<str>,
+        /// The mismatch of option and file.
+        text: Box<str>,
         /// The next step.
         hint: Option<Box<Hint>>,
     },
@@ -105,9 +97,8 @@ impl CubeError {
     pub fn reason(&self) -> String {
         match self {
             Self::Io { what, error, .. } => format!("{what}: {error}"),
-            Self::Format { what, expected, found, .. }
-            | Self::Unsupported { what, expected, found, .. }
-            | Self::Usage { what, expected, found, .. } => format!("{what}: expected {expected}, found {found}"),
+            Self::Format { what, expected, found, .. } => format!("{what}: expected {expected}, found {found}"),
+            Self::Unsupported { text, .. } | Self::Usage { text, .. } => text.to_string(),
             Self::Limit { what, limit, found, .. } => format!("{what} is over the limit: {found} > {limit} bytes"),
             Self::Cancelled { .. } => "interrupted while it was read".to_owned(),
         }
@@ -144,23 +135,12 @@ impl CubeError {
         Self::Format { path: path.into(), what: text(what), expected: text(expected), found: text(found), hint: None }
     }
 
-    pub(super) fn unsupported(
-        path: &Path,
-        what: impl fmt::Display,
-        expected: impl fmt::Display,
-        found: impl fmt::Display,
-    ) -> Self {
-        let [what, expected, found] = [text(what), text(expected), text(found)];
-        Self::Unsupported { path: path.into(), what, expected, found, hint: None }
+    pub(super) fn unsupported(path: &Path, reason: impl fmt::Display) -> Self {
+        Self::Unsupported { path: path.into(), text: text(reason), hint: None }
     }
 
-    pub(super) fn usage(
-        path: &Path,
-        what: impl fmt::Display,
-        expected: impl fmt::Display,
-        found: impl fmt::Display,
-    ) -> Self {
-        Self::Usage { path: path.into(), what: text(what), expected: text(expected), found: text(found), hint: None }
+    pub(super) fn usage(path: &Path, reason: impl fmt::Display) -> Self {
+        Self::Usage { path: path.into(), text: text(reason), hint: None }
     }
 
     pub(super) fn limit(path: &Path, what: impl fmt::Display, limit: u64, found: u64) -> Self {

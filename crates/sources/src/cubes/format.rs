@@ -10,12 +10,6 @@ use std::path::PathBuf;
 
 /// A file format of cubes: recognised by first bytes, then opened and read.
 pub(super) trait CubeFormat: Sync {
-    /// Description of a file of this format in a message: `NumPy array`.
-    fn title(&self) -> &'static str;
-
-    /// Usual extensions, in lower case, of the file and of its side files.
-    fn extensions(&self) -> &'static [&'static str];
-
     /// True if the file, which begins with `head`, has this format.
     ///
     /// # Errors

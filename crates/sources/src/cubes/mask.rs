@@ -1,7 +1,7 @@
 //! Label masks: one class number per pixel, from any cube file of one band and from PNG.
 
 use super::cube::LoadedMask;
-use super::error::Result;
+use super::error::{CubeError, Result};
 use super::format::CubeFormat;
 use super::formats::CubeKind;
 use super::options::CubeOptions;
@@ -61,7 +61,7 @@ fn size_of(source: &CubeFile, options: &CubeOptions) -> Result<[u64; 2]> {
     }
     match *load_as(format, source, options)?.array.shape() {
         [height, width] => Ok([height, width]),
-        ref other => Err(source.unsupported("label mask", "one band", format_args!("shape {other:?}"))),
+        ref other => Err(many_bands(source, other)),
     }
 }
 
@@ -75,7 +75,7 @@ fn load_as(format: &dyn CubeFormat, source: &CubeFile, options: &CubeOptions) ->
     }
     let cube = format.load(source, &Purpose::Mask(options))?;
     let &[height, width, 1] = cube.array.shape() else {
-        return Err(source.unsupported("label mask", "one band", format_args!("shape {:?}", cube.array.shape())));
+        return Err(many_bands(source, cube.array.shape()));
     };
     let dtype = cube.array.dtype();
     let mut bytes = cube.array.into_bytes();
@@ -84,6 +84,10 @@ fn load_as(format: &dyn CubeFormat, source: &CubeFile, options: &CubeOptions) ->
         (label, bytes) = integers(source, width, &floats_of(dtype, &bytes))?;
     }
     Ok(LoadedMask { array: LoadedMask::array(source, label, [height, width], bytes)?, no_data: cube.no_data })
+}
+
+fn many_bands(source: &CubeFile, shape: &[u64]) -> CubeError {
+    source.unsupported(format_args!("label mask: expected one band, found shape {shape:?}"))
 }
 
 /// True if the signature `head` of a file of `bytes` in a folder of masks shows a mask.

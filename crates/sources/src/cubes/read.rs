@@ -15,7 +15,7 @@ const HEAD_BYTES: u64 = 520;
 
 /// True if files with this extension, in lower case, are usually cubes.
 pub(crate) fn has_extension(extension: &str) -> bool {
-    CubeKind::ALL.iter().any(|kind| kind.format().extensions().contains(&extension))
+    CubeKind::ALL.iter().any(|kind| kind.extensions().contains(&extension))
 }
 
 /// The kind of cube file, detected from its content; `None` if [`load`] does not read it.
@@ -129,5 +129,5 @@ fn unknown(source: &CubeFile) -> CubeError {
         Ok(head) => format!("a file that begins with `{}`", head.escape_ascii()),
         Err(error) => return error,
     };
-    source.unsupported("file type", "NumPy, ENVI header, MATLAB, TIFF, PNG, Tivita or HDF5", found)
+    source.unsupported(format_args!("expected a cube ({}), found {found}", CubeKind::names().join(", ")))
 }

@@ -90,19 +90,15 @@ pub(super) fn select(source: &CubeFile, want: &Purpose, candidates: &[Candidate]
             [one] => return Ok(*one),
             several => {
                 let found = several.iter().filter_map(|place| candidates.get(*place)).map(Candidate::describe);
-                let expected = format!("one array whose name fits `{}`", short(name));
                 let found = first(found.collect::<Vec<_>>().into_iter());
-                return Err(source.usage("variable", expected, found).with_hint(name_one()));
+                let text = format!("several arrays have a name that matches `{}`: {found}", short(name));
+                return Err(source.usage(text).with_hint(name_one()));
             }
         }
     }
     if !names.is_empty() {
         let wanted = list(names.iter().map(String::as_str), NAMED);
-        let expected = match names.len() {
-            1 => format!("a numeric array named {wanted}"),
-            _ => format!("a numeric array named as one of {wanted}"),
-        };
-        return Err(source.usage("variable", expected, all()));
+        return Err(source.usage(format_args!("no numeric array named {wanted}: the file has {}", all())));
     }
     let with_rank = |rank: usize| -> Vec<usize> {
         // One row or one column is a list of wavelengths or labels, not a picture.
@@ -118,14 +114,14 @@ pub(super) fn select(source: &CubeFile, want: &Purpose, candidates: &[Candidate]
             }
             // The only array of three axes may be the ground truth of a matrix of bands × pixels.
             [_] => {
-                let expected = "a cube larger than the matrices beside it, or a name";
+                let text = format!("the file has a matrix larger than its cube: {}", all());
                 let hint = name_one().then("; a matrix of bands × pixels also needs ");
                 let hint = hint.and([Setting::any("spatial", "HxW")]);
-                return Err(source.usage("variable", expected, all()).with_hint(hint));
+                return Err(source.usage(text).with_hint(hint));
             }
             _ => {
-                let expected = format!("one array with {rank} axes, or a name");
-                return Err(source.usage("variable", expected, all()).with_hint(name_one()));
+                let text = format!("several arrays have {rank} axes: {}", all());
+                return Err(source.usage(text).with_hint(name_one()));
             }
         }
     }
@@ -134,8 +130,8 @@ pub(super) fn select(source: &CubeFile, want: &Purpose, candidates: &[Candidate]
         // vector: a MATLAB file that was cut short between two variables may look like this.
         [one] if one.dims.len() != 2 => Ok(0),
         _ => {
-            let expected = if ranks.len() == 2 { "one array with 3 or 2 axes" } else { "one array with 2 axes" };
-            Err(source.unsupported("arrays in the file", expected, all()))
+            let axes = if ranks.len() == 2 { "3 or 2" } else { "2" };
+            Err(source.unsupported(format_args!("expected an array with {axes} axes, found {}", all())))
         }
     }
 }
@@ -175,8 +171,7 @@ pub(super) fn select_matlab(source: &CubeFile, want: &Purpose, candidates: &[Can
             [(one, _)] => return Ok(*one),
             many => {
                 let found = first(many.iter().map(|(_, candidate)| candidate.describe()));
-                let expected = format!("one matrix of {height} x {width} pixels, or a name");
-                let error = source.usage("variable", expected, found);
+                let error = source.usage(format_args!("several matrices have {height} x {width} pixels: {found}"));
                 return Err(error.with_hint(name_one()));
             }
         }
@@ -191,13 +186,10 @@ pub(super) fn cube_shape(source: &CubeFile, dims: &[u64]) -> Result<[u64; 3]> {
         [h, w, c] => [h, w, c],
         _ => {
             let axes = if dims.len() == 1 { "axis" } else { "axes" };
-            let error = source.unsupported(
-                "array shape",
-                "2 or 3 axes: [height, width, channels]",
-                format_args!("{} {axes}: {}", dims.len(), describe_dims(dims)),
-            );
-            let stack = dims.len() > 3;
-            return Err(if stack {
+            let (rank, dims) = (dims.len(), describe_dims(dims));
+            let text = format!("expected an array [height, width, channels], found {rank} {axes}: {dims}");
+            let error = source.unsupported(text);
+            return Err(if rank > 3 {
                 error.with_hint("save each cube of the stack to a file of its own")
             } else {
                 error
@@ -205,7 +197,7 @@ pub(super) fn cube_shape(source: &CubeFile, dims: &[u64]) -> Result<[u64; 3]> {
         }
     };
     if shape.contains(&0) {
-        return Err(source.unsupported("array shape", "at least one element", format_args!("{dims:?}")));
+        return Err(source.unsupported(format_args!("the array of shape {dims:?} is empty")));
     }
     Ok(shape)
 }

@@ -40,7 +40,7 @@ impl CubeFile {
         let file = run.files().open(path).map_err(|error| match error.kind() {
             ErrorKind::InvalidInput => {
                 let found = if path.is_dir() { "a folder" } else { "something else" };
-                CubeError::usage(path, "source", "a regular file", found)
+                CubeError::usage(path, format_args!("expected a regular file, found {found}"))
             }
             _ => CubeError::io(path, "cannot open", error),
         })?;
@@ -226,22 +226,12 @@ impl CubeFile {
         CubeError::format(&self.path, what, expected, found)
     }
 
-    pub(super) fn unsupported(
-        &self,
-        what: impl fmt::Display,
-        expected: impl fmt::Display,
-        found: impl fmt::Display,
-    ) -> CubeError {
-        CubeError::unsupported(&self.path, what, expected, found)
+    pub(super) fn unsupported(&self, reason: impl fmt::Display) -> CubeError {
+        CubeError::unsupported(&self.path, reason)
     }
 
-    pub(super) fn usage(
-        &self,
-        what: impl fmt::Display,
-        expected: impl fmt::Display,
-        found: impl fmt::Display,
-    ) -> CubeError {
-        CubeError::usage(&self.path, what, expected, found)
+    pub(super) fn usage(&self, reason: impl fmt::Display) -> CubeError {
+        CubeError::usage(&self.path, reason)
     }
 
     pub(super) fn limit(&self, what: impl fmt::Display, limit: u64, found: u64) -> CubeError {

@@ -4,6 +4,7 @@ use super::bytes::{le16, le32};
 use super::picture::{Beside, PictureInfo};
 use crate::bad::Flaw;
 use crate::files::read_at::ReadAt;
+use shardpack_jpeg::PictureFormat;
 
 /// Two letters are not a sufficient signature: the length of the second header must match, and the
 /// pixels must begin after it. Reserved bytes are not always zero.
@@ -38,7 +39,15 @@ pub(super) fn probe(file: &(impl ReadAt + ?Sized), head: &[u8]) -> Result<Pictur
             // From this header version on there is a mask of alpha.
             let has_mask = matches!(le32(head, 14), Some(56 | 108 | 124)) && matches!(compression, 3 | 6);
             let beside = (has_mask && le32(head, 66).is_some_and(|mask| mask != 0)).then_some(Beside::Alpha);
-            Ok(PictureInfo { media_type: "image/bmp", width, height, deep: false, exif: None, beside, jpeg: None })
+            Ok(PictureInfo {
+                media_type: PictureFormat::Bmp.media_type(),
+                width,
+                height,
+                deep: false,
+                exif: None,
+                beside,
+                jpeg: None,
+            })
         }
         _ => {
             Err(Flaw::damaged(format!("BMP cut off: {width} × {height} pixels of {bits} bits in {} bytes", file.len())))

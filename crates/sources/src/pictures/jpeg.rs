@@ -5,7 +5,7 @@ use super::bytes::{MAX_SEARCHED_BYTES, TAIL_BYTES, be16};
 use super::picture::{JpegFacts, PictureInfo};
 use crate::bad::Flaw;
 use crate::files::read_at::ReadAt;
-use shardpack_jpeg::{JpegError, JpegHeader, end_of_image};
+use shardpack_jpeg::{JpegError, JpegHeader, PictureFormat, end_of_image};
 
 /// Longest JPEG header. A CMYK profile takes about 600 KiB, Exif at most 64 KiB; the rest is for
 /// panoramas and depth maps in APP segments.
@@ -20,7 +20,7 @@ pub(super) fn probe(file: &(impl ReadAt + ?Sized)) -> Result<PictureInfo, Flaw> 
     let rare = rare(&header)?;
     let end = jpeg_end(file, header.scan_offset)?;
     Ok(PictureInfo {
-        media_type: "image/jpeg",
+        media_type: PictureFormat::Jpeg.media_type(),
         width: header.width.into(),
         height: header.height.into(),
         deep: false,
@@ -63,7 +63,7 @@ fn hierarchical(file: &(impl ReadAt + ?Sized), offset: u64) -> Result<PictureInf
     }
     let end = jpeg_end(file, offset + 2 + u64::from(length))?;
     Ok(PictureInfo {
-        media_type: "image/jpeg",
+        media_type: PictureFormat::Jpeg.media_type(),
         width: width.into(),
         height: height.into(),
         deep: false,

@@ -1,5 +1,5 @@
-//! Pictures, recognised by their content: JPEG, PNG, WebP, BMP, TIFF. Dimensions and completeness
-//! are determined from the first and last bytes; nothing is decoded here. During packing, a picture
+//! Pictures, recognised by their content: the [`PictureFormat`]s. Dimensions and completeness are
+//! determined from the first and last bytes; nothing is decoded here. During packing, a picture
 //! other than a baseline JPEG is decoded once.
 #![deny(clippy::indexing_slicing)]
 
@@ -16,14 +16,12 @@ pub use picture::{Beside, JpegFacts, PictureInfo};
 use crate::bad::Flaw;
 use crate::files::read_at::ReadAt;
 use shardpack_base::tiff::is_tiff;
+pub use shardpack_jpeg::PictureFormat;
 use tiff::TiffHeader;
-
-/// Usual extensions of pictures.
-const EXTENSIONS: &[&str] = &["jpg", "jpeg", "png", "webp", "bmp", "tif", "tiff"];
 
 /// True if files with this extension, in lower case, are usually pictures.
 pub(crate) fn has_extension(extension: &str) -> bool {
-    EXTENSIONS.contains(&extension)
+    PictureFormat::ALL.iter().any(|format| format.extensions().contains(&extension))
 }
 
 /// The kind of picture in `bytes`, a whole file; `None` if it is not a known kind.
@@ -55,25 +53,34 @@ pub(crate) enum Sniffed {
 
 pub(crate) fn probe(file: &(impl ReadAt + ?Sized)) -> Result<Option<Sniffed>, Flaw> {
     let head = file.head(72)?;
-    let picture = if head.starts_with(b"\xFF\xD8\xFF") {
-        jpeg::probe(file)?
-    } else if head.starts_with(b"\x89PNG\r\n\x1a\n") {
-        png::probe(file)?
-    } else if head.starts_with(b"RIFF") && head.get(8..12) == Some(b"WEBP") {
-        webp::probe(file, &head)?
-    } else if bmp::is_bmp(&head) {
-        bmp::probe(file, &head)?
-    } else if is_tiff(&head) {
-        return Ok(Some(Sniffed::Tiff(tiff::parse(file)?)));
-    } else if let Some(name) = unsupported(&head) {
-        return Err(Flaw::unsupported(format!("{name} is not supported: convert it to PNG")));
-    } else {
-        return Ok(None);
+    let Some(format) = PictureFormat::ALL.into_iter().find(|format| recognises(*format, &head)) else {
+        return match unsupported(&head) {
+            Some(name) => Err(Flaw::unsupported(format!("{name} is not supported: convert it to PNG"))),
+            None => Ok(None),
+        };
+    };
+    let picture = match format {
+        PictureFormat::Jpeg => jpeg::probe(file)?,
+        PictureFormat::Png => png::probe(file)?,
+        PictureFormat::WebP => webp::probe(file, &head)?,
+        PictureFormat::Bmp => bmp::probe(file, &head)?,
+        PictureFormat::Tiff => return Ok(Some(Sniffed::Tiff(tiff::parse(file)?))),
     };
     if picture.width == 0 || picture.height == 0 {
         return Err(Flaw::damaged(format!("{} of {} × {} pixels", picture.media_type, picture.width, picture.height)));
     }
     Ok(Some(Sniffed::Picture(picture)))
+}
+
+/// True if a file that begins with `head` has this format.
+fn recognises(format: PictureFormat, head: &[u8]) -> bool {
+    match format {
+        PictureFormat::Jpeg => head.starts_with(b"\xFF\xD8\xFF"),
+        PictureFormat::Png => head.starts_with(b"\x89PNG\r\n\x1a\n"),
+        PictureFormat::WebP => head.starts_with(b"RIFF") && head.get(8..12) == Some(b"WEBP"),
+        PictureFormat::Bmp => bmp::is_bmp(head),
+        PictureFormat::Tiff => is_tiff(head),
+    }
 }
 
 /// Name of a type that is known but cannot be packed.

@@ -2,6 +2,7 @@
 
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
+use shardpack_jpeg::PictureFormat;
 
 /// A fixed word. It has its own type name, because serde treats a plain `&str` as borrowed from the
 /// input.
@@ -10,7 +11,7 @@ type Word = &'static str;
 /// Facts in the header of a picture.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PictureInfo {
-    /// `image/jpeg`, `image/png`, `image/webp`, `image/bmp` or `image/tiff`.
+    /// Media type of its [`PictureFormat`]: `image/jpeg`.
     #[serde(deserialize_with = "media_type")]
     pub media_type: Word,
     /// Width in pixels as stored, before any Exif orientation.
@@ -94,7 +95,7 @@ fn word<'de, D: Deserializer<'de>>(found: &str, words: &[&'static str]) -> Resul
 }
 
 fn media_type<'de, D: Deserializer<'de>>(input: D) -> Result<&'static str, D::Error> {
-    word::<D>(&String::deserialize(input)?, &["image/jpeg", "image/png", "image/webp", "image/bmp", "image/tiff"])
+    word::<D>(&String::deserialize(input)?, &PictureFormat::ALL.map(PictureFormat::media_type))
 }
 
 fn rare<'de, D: Deserializer<'de>>(input: D) -> Result<Option<&'static str>, D::Error> {

@@ -4,7 +4,7 @@ use super::bytes::{MAX_CHUNKS, MAX_EXIF_BYTES, MAX_SEARCHED_BYTES, TAIL_BYTES, b
 use super::picture::{Beside, PictureInfo};
 use crate::bad::Flaw;
 use crate::files::read_at::ReadAt;
-use shardpack_jpeg::exif_orientation;
+use shardpack_jpeg::{PictureFormat, exif_orientation};
 
 pub(super) fn probe(file: &(impl ReadAt + ?Sized)) -> Result<PictureInfo, Flaw> {
     const END: &[u8] = b"\0\0\0\0IEND\xae\x42\x60\x82";
@@ -26,7 +26,7 @@ pub(super) fn probe(file: &(impl ReadAt + ?Sized)) -> Result<PictureInfo, Flaw> 
     let (exif, is_clear) = png_chunks(file);
     let alpha = is_clear || head.get(25).is_some_and(|color| matches!(color, 4 | 6));
     let beside = alpha.then_some(Beside::Alpha);
-    Ok(PictureInfo { media_type: "image/png", width, height, deep, exif, beside, jpeg: None })
+    Ok(PictureInfo { media_type: PictureFormat::Png.media_type(), width, height, deep, exif, beside, jpeg: None })
 }
 
 /// Chunks before the pixels of a PNG: the orientation in its Exif chunk, as decoders read it, and

@@ -6,6 +6,7 @@ use super::picture::{Beside, PictureInfo};
 use crate::bad::Flaw;
 use crate::files::read_at::ReadAt;
 use shardpack_base::tiff::{TiffDirectory, TiffFile};
+use shardpack_jpeg::PictureFormat;
 use std::borrow::Cow;
 
 /// Most directories that are read. A photograph has a few.
@@ -75,7 +76,7 @@ pub(crate) fn picture(header: &TiffHeader) -> PictureInfo {
         (false, true) => Some(Beside::Alpha),
         (false, false) => None,
     };
-    PictureInfo { media_type: "image/tiff", width, height, deep, exif, beside, jpeg: None }
+    PictureInfo { media_type: PictureFormat::Tiff.media_type(), width, height, deep, exif, beside, jpeg: None }
 }
 
 /// A file whose directories are read.

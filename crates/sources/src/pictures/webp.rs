@@ -4,7 +4,7 @@ use super::bytes::{MAX_CHUNKS, MAX_EXIF_BYTES, le16, le32};
 use super::picture::{Beside, PictureInfo};
 use crate::bad::Flaw;
 use crate::files::read_at::ReadAt;
-use shardpack_jpeg::exif_orientation;
+use shardpack_jpeg::{PictureFormat, exif_orientation};
 
 /// The orientation in the Exif chunk of a WebP of `end` bytes.
 fn webp_exif(file: &(impl ReadAt + ?Sized), end: u64) -> Option<u8> {
@@ -63,5 +63,13 @@ pub(super) fn probe(file: &(impl ReadAt + ?Sized), head: &[u8]) -> Result<Pictur
     let has_exif = head.get(12..16) == Some(b"VP8X") && head.get(20).is_some_and(|flags| flags & 8 != 0);
     let exif = if has_exif { webp_exif(file, expected) } else { None };
     let beside = alpha.then_some(Beside::Alpha);
-    Ok(PictureInfo { media_type: "image/webp", width, height, deep: false, exif, beside, jpeg: None })
+    Ok(PictureInfo {
+        media_type: PictureFormat::WebP.media_type(),
+        width,
+        height,
+        deep: false,
+        exif,
+        beside,
+        jpeg: None,
+    })
 }

@@ -61,7 +61,7 @@ pub(super) fn read_header(source: &CubeFile, file: &mut impl Read) -> Result<Hea
             exact(source, file, &mut length)?;
             (12, u64::from(u32::from_le_bytes(length)))
         }
-        _ => return Err(source.unsupported("npy version", "1.0, 2.0 or 3.0", format_args!("{version:?}"))),
+        _ => return Err(source.unsupported(format_args!("npy version {version:?} is not supported"))),
     };
     if length > MAX_HEADER {
         return Err(source.format("npy header", format_args!("at most {MAX_HEADER} bytes"), length));
@@ -79,7 +79,7 @@ pub(super) fn read_header(source: &CubeFile, file: &mut impl Read) -> Result<Hea
 
 fn exact(source: &CubeFile, file: &mut impl Read, out: &mut [u8]) -> Result<()> {
     file.read_exact(out).map_err(|error| match error.kind() {
-        std::io::ErrorKind::UnexpectedEof => source.format("npy header", "a whole one", "the end of the file"),
+        std::io::ErrorKind::UnexpectedEof => source.format("npy header", "a complete header", "the end of the file"),
         _ => source.io("cannot read the npy header", error),
     })
 }
@@ -98,7 +98,7 @@ fn parse(text: &str, data_offset: u64, source: &CubeFile) -> Result<Header> {
         let new = match key {
             "descr" => {
                 if text.peek("[") || text.peek("(") {
-                    return Err(refused(source, "a structured type"));
+                    return Err(refused(source, "structured types are"));
                 }
                 let value = text.string().ok_or_else(|| bad("an element type in quotes", text.0))?;
                 descr.replace(dtype(source, value)?).is_none()
@@ -152,12 +152,12 @@ fn dtype(source: &CubeFile, descr: &str) -> Result<(Dtype, bool)> {
         "f8" => Dtype::F64,
         _ => {
             return Err(match name.chars().next() {
-                Some('c') => refused(source, &format!("complex numbers ({descr:?})"))
+                Some('c') => refused(source, &format!("complex numbers ({descr:?}) are"))
                     .with_hint("save the real and imaginary parts, or `abs()`, as bands"),
-                Some('O') => refused(source, &format!("Python objects ({descr:?})"))
+                Some('O') => refused(source, &format!("Python objects ({descr:?}) are"))
                     .with_hint("objects are pickled code and never loaded: save with a numeric dtype"),
-                Some('f') => refused(source, &format!("{descr:?}")).with_hint("save with `.astype('float64')`"),
-                _ => refused(source, &format!("{descr:?}")),
+                Some('f') => refused(source, &format!("{descr:?} is")).with_hint("save with `.astype('float64')`"),
+                _ => refused(source, &format!("{descr:?} is")),
             });
         }
     };
@@ -170,7 +170,7 @@ fn dtype(source: &CubeFile, descr: &str) -> Result<(Dtype, bool)> {
 }
 
 fn refused(source: &CubeFile, found: &str) -> CubeError {
-    source.unsupported("npy element type", "bool, integers, float16, float32 or float64", found)
+    source.unsupported(format_args!("npy elements: {found} not supported"))
 }
 
 /// The rest of the header. Each method consumes a token and the blanks before it.
@@ -239,14 +239,6 @@ fn open(source: &CubeFile, want: &Purpose) -> Result<(Header, CubeLayout, u64)> 
 pub(super) struct Npy;
 
 impl CubeFormat for Npy {
-    fn title(&self) -> &'static str {
-        "NumPy array"
-    }
-
-    fn extensions(&self) -> &'static [&'static str] {
-        &["npy"]
-    }
-
     fn recognises(&self, _: &CubeFile, head: &[u8]) -> Result<bool> {
         Ok(head.starts_with(MAGIC))
     }

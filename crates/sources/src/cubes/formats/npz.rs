@@ -46,7 +46,7 @@ fn is_npz(source: &CubeFile, head: &[u8]) -> Result<bool> {
 }
 
 fn zip_error(source: &CubeFile, error: &ZipError) -> CubeError {
-    source.format("zip archive", "a whole one", error)
+    source.format("zip archive", "a complete archive", error)
 }
 
 /// The archive and its arrays. Members that cannot become a cube (strings, objects) are skipped.
@@ -141,14 +141,6 @@ fn vector(source: &CubeFile, archive: &mut Archive, member: &Member) -> Result<O
 pub(super) struct Npz;
 
 impl CubeFormat for Npz {
-    fn title(&self) -> &'static str {
-        "NumPy archive"
-    }
-
-    fn extensions(&self) -> &'static [&'static str] {
-        &["npz"]
-    }
-
     fn recognises(&self, source: &CubeFile, head: &[u8]) -> Result<bool> {
         Ok(head.starts_with(b"PK\x03\x04") && is_npz(source, head)?)
     }

@@ -80,7 +80,7 @@ fn bad(source: &CubeFile, error: png::DecodingError) -> CubeError {
         png::DecodingError::IoError(error) if error.kind() != std::io::ErrorKind::UnexpectedEof => {
             source.io("cannot read", error)
         }
-        other => source.format("PNG", "a whole one", other),
+        other => source.format("PNG", "a complete file", other),
     }
 }
 
@@ -88,7 +88,7 @@ fn bad(source: &CubeFile, error: png::DecodingError) -> CubeError {
 fn picture(source: &CubeFile) -> Result<PngReader<'_>> {
     let picture = PngReader::open(source)?;
     if picture.color() == ColorType::Indexed {
-        let error = source.unsupported("PNG as an array", "grey or colours", "a palette");
+        let error = source.unsupported("a PNG with a palette cannot be a cube");
         return Err(error.with_hint(Hint::new("pack it as a picture, with ").and([Setting::word("kind", "images")])));
     }
     Ok(picture)
@@ -98,7 +98,8 @@ fn picture(source: &CubeFile) -> Result<PngReader<'_>> {
 fn labels(source: &CubeFile) -> Result<PngReader<'_>> {
     let labels = PngReader::open(source)?;
     if !matches!(labels.color(), ColorType::Grayscale | ColorType::Indexed) {
-        let error = source.unsupported("label mask", "a grey or palette PNG", format_args!("{:?}", labels.color()));
+        let error =
+            source.unsupported(format_args!("label mask: expected a grey or palette PNG, found {:?}", labels.color()));
         return Err(error.with_hint("save the class numbers themselves, not their colours"));
     }
     Ok(labels)
@@ -108,14 +109,6 @@ fn labels(source: &CubeFile) -> Result<PngReader<'_>> {
 pub(super) struct Png;
 
 impl CubeFormat for Png {
-    fn title(&self) -> &'static str {
-        "PNG"
-    }
-
-    fn extensions(&self) -> &'static [&'static str] {
-        &["png"]
-    }
-
     fn recognises(&self, _: &CubeFile, head: &[u8]) -> Result<bool> {
         Ok(head.starts_with(SIGNATURE))
     }

@@ -37,14 +37,6 @@ fn layout(source: &CubeFile) -> Result<CubeLayout> {
 pub(super) struct Tivita;
 
 impl CubeFormat for Tivita {
-    fn title(&self) -> &'static str {
-        "Tivita cube"
-    }
-
-    fn extensions(&self) -> &'static [&'static str] {
-        &["dat"]
-    }
-
     fn recognises(&self, source: &CubeFile, head: &[u8]) -> Result<bool> {
         Ok(header(head, source.len()).is_some())
     }

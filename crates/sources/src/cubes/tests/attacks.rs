@@ -334,10 +334,7 @@ fn pipes_and_devices_are_refused() {
                 load(path, &CubeOptions::default()).map(drop).unwrap_err(),
                 load_mask(path, &CubeOptions::default()).map(drop).unwrap_err(),
             ] {
-                assert!(
-                    error.to_string().ends_with("source: expected a regular file, found something else"),
-                    "{error}"
-                );
+                assert!(error.to_string().ends_with("`: expected a regular file, found something else"), "{error}");
             }
         }
         let error = message(load(&path, &CubeOptions::default()));

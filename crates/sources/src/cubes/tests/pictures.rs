@@ -110,10 +110,10 @@ fn png_samples_keep_all_bits() {
         assert!(matches!(peek(&path, &short), Err(CubeError::Limit { .. })));
     }
     let path = folder.write("p.png", png(ColorType::Indexed, BitDepth::Eight, 1, 1, &[1]));
-    let text = "`p.png`: PNG as an array: expected grey or colours, found a palette\n\
+    let text = "`p.png`: a PNG with a palette cannot be a cube\n\
                 hint: pack it as a picture, with `--kind images`";
     assert_eq!(message(peek(&path, &options)), text);
     let whole = png(ColorType::Grayscale, BitDepth::Sixteen, 40, 40, &[7; 3200]);
     let path = folder.write("p.png", &whole[..whole.len() - 20]);
-    assert!(message(load(&path, &options)).starts_with("`p.png`: PNG: expected a whole one, found "));
+    assert!(message(load(&path, &options)).starts_with("`p.png`: PNG: expected a complete file, found "));
 }

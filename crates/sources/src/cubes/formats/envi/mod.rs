@@ -51,15 +51,15 @@ impl EnviCube {
     fn read(source: &CubeFile) -> Result<Self> {
         let header = Header::read(source)?;
         for (key, meaning) in [
-            ("file compression", "gzip compression"),
-            ("major frame offsets", "frames"),
-            ("minor frame offsets", "frames"),
+            ("file compression", "gzip compression is"),
+            ("major frame offsets", "frames are"),
+            ("minor frame offsets", "frames are"),
         ] {
             if header
                 .get(key)
                 .is_some_and(|value| value.split(['{', '}', ',']).any(|part| !matches!(part.trim(), "" | "0")))
             {
-                let error = source.unsupported(format_args!("`{key}` in the ENVI header"), "0, or none", meaning);
+                let error = source.unsupported(format_args!("{meaning} not supported (`{key}` in the ENVI header)"));
                 return Err(error.with_hint("write the cube again as plain binary"));
             }
         }
@@ -136,9 +136,9 @@ impl EnviCube {
 /// Refuses headers of other files than pictures, by their file type.
 fn refuse_other_files(source: &CubeFile, header: &Header) -> Result<()> {
     let Some(found) = header.get("file type") else { return Ok(()) };
-    let (what, expected) = ("`file type` in the ENVI header", "ENVI Standard, or another picture");
     let refused = |hint: &'static str| {
-        Err(source.unsupported(what, expected, format_args!("`{}`", found.escape_debug())).with_hint(hint))
+        let text = format!("`{}` is not a picture (`file type` in the ENVI header)", found.escape_debug());
+        Err(source.unsupported(text).with_hint(hint))
     };
     let known = found.to_ascii_lowercase();
     if known.contains("spectral library") {
@@ -161,13 +161,11 @@ fn dtype(source: &CubeFile, header: &Header) -> Result<Dtype> {
         13 => Dtype::U32,
         14 => Dtype::I64,
         15 => Dtype::U64,
-        other => {
-            let (what, expected) = ("`data type` in the ENVI header", "1-5 or 12-15");
-            return Err(match other {
-                6 | 9 => source.unsupported(what, expected, format_args!("{other}, complex numbers")),
-                _ => source.format(what, expected, other),
-            });
+        complex @ (6 | 9) => {
+            let text = format!("complex numbers are not supported (`data type` {complex} in the ENVI header)");
+            return Err(source.unsupported(text));
         }
+        other => return Err(source.format("`data type` in the ENVI header", "1-5 or 12-15", other)),
     })
 }
 
@@ -188,14 +186,6 @@ fn order(source: &CubeFile, header: &Header) -> Result<AxisOrder> {
 pub(super) struct Envi;
 
 impl CubeFormat for Envi {
-    fn title(&self) -> &'static str {
-        "ENVI header"
-    }
-
-    fn extensions(&self) -> &'static [&'static str] {
-        &["hdr", "img", "dat"]
-    }
-
     fn recognises(&self, _: &CubeFile, head: &[u8]) -> Result<bool> {
         Ok(is_envi(head))
     }

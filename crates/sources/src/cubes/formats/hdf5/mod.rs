@@ -40,14 +40,6 @@ fn is_hdf5(source: &CubeFile, head: &[u8]) -> Result<bool> {
 pub(super) struct Hdf5;
 
 impl CubeFormat for Hdf5 {
-    fn title(&self) -> &'static str {
-        "HDF5 file"
-    }
-
-    fn extensions(&self) -> &'static [&'static str] {
-        &["h5", "hdf5", "nc", "mat"]
-    }
-
     fn recognises(&self, source: &CubeFile, head: &[u8]) -> Result<bool> {
         is_hdf5(source, head)
     }

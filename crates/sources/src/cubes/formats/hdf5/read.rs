@@ -48,14 +48,14 @@ fn broken(source: &CubeFile, error: impl Into<Error>) -> CubeError {
     let error = error.into();
     match unread(&error) {
         Some(feature) => refused(source, feature),
-        None => source.format("HDF5 file", "a whole one", error),
+        None => source.format("HDF5 file", "a complete file", error),
     }
 }
 
 /// The error for an undamaged file with an unsupported feature.
 fn refused(source: &CubeFile, feature: impl fmt::Display) -> CubeError {
-    let error = source.unsupported("HDF5 file", "features that are read", feature);
-    error.with_hint("write it anew with `h5repack -f NONE -l CONTI IN OUT`, or save the array as `.npy`")
+    let error = source.unsupported(format_args!("the HDF5 file uses {feature}, which is not supported"));
+    error.with_hint("rewrite the file with `h5repack -f NONE -l CONTI IN OUT`, or save the array as `.npy`")
 }
 
 /// The unsupported feature in an error of the library, if any.

@@ -50,7 +50,7 @@ fn refused(source: &CubeFile, want: &Purpose) -> CubeError {
         "the Python package reads HDF5 (`pip install ./python`), as does a build with `--features hdf5`; or convert it \
          with h5py: `{command}`{taken} and move the original away"
     );
-    source.unsupported("file type", "a format that this build reads", "HDF5 (or MATLAB v7.3)").with_hint(hint)
+    source.unsupported("this build cannot read HDF5 (or MATLAB v7.3)").with_hint(hint)
 }
 
 pub(super) fn peek(source: &CubeFile, want: &Purpose) -> Result<CubeHeader> {

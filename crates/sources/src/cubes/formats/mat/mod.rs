@@ -27,8 +27,8 @@ fn choose<'v>(source: &CubeFile, want: &Purpose, variables: &'v [Variable]) -> R
     let chosen = select_matlab(source, want, &candidates)?;
     let variable = variables.get(chosen).ok_or_else(|| source.format("arrays in the file", "at least one", "none"))?;
     if let Some(why) = variable.refused() {
-        let what = format!("variable `{}`", variable.name.escape_debug());
-        return Err(source.unsupported(what, "a real, full array", why));
+        let name = variable.name.escape_debug();
+        return Err(source.unsupported(format_args!("variable `{name}`: {why} not supported")));
     }
     let (shape, order) = axes(source, want, &variable.dims)?;
     let layout = CubeLayout { dtype: variable.dtype, big_endian: false, shape, order };
@@ -46,8 +46,8 @@ pub(super) fn axes(source: &CubeFile, want: &Purpose, dims: &[u64]) -> Result<([
     let Some((height, width)) = options.spatial else {
         let (short, long) = (first.min(second), first.max(second));
         if short > 1 && long / short >= LONG {
-            let found = format!("a matrix of {first} x {second}");
-            let error = source.usage("array shape", "a cube, or the height and width of its picture", found);
+            let text = format!("a matrix of {first} x {second} can be one band, or bands × pixels");
+            let error = source.usage(text);
             let hint = Hint::set([Setting::any("spatial", "HxW")]).then(" reads a matrix of bands × pixels; ");
             let hint = hint.and([Setting::word("spatial", format!("{first}x{second}"))]);
             return Err(error.with_hint(hint.then(" reads a picture of one band")));
@@ -61,8 +61,8 @@ pub(super) fn axes(source: &CubeFile, want: &Purpose, dims: &[u64]) -> Result<([
         Some(pixels) if first == pixels => Ok(([height, width, second], AxisOrder::Fortran)),
         _ if (height, width) == (first, second) => Ok((shape, AxisOrder::Fortran)),
         _ => {
-            let expected = format!("a matrix with one axis of {height} x {width} pixels");
-            Err(source.usage("spatial shape", expected, format_args!("{first} x {second}")))
+            let text = format!("no axis of the {first} x {second} matrix has {height} x {width} pixels");
+            Err(source.usage(text))
         }
     }
 }
@@ -99,14 +99,6 @@ fn is_mat5(head: &[u8]) -> bool {
 pub(super) struct Mat4;
 
 impl CubeFormat for Mat4 {
-    fn title(&self) -> &'static str {
-        "MATLAB v4 file"
-    }
-
-    fn extensions(&self) -> &'static [&'static str] {
-        &["mat"]
-    }
-
     fn recognises(&self, source: &CubeFile, head: &[u8]) -> Result<bool> {
         Ok(v4::is_v4(head, source.len()))
     }
@@ -128,14 +120,6 @@ impl CubeFormat for Mat4 {
 pub(super) struct Mat5;
 
 impl CubeFormat for Mat5 {
-    fn title(&self) -> &'static str {
-        "MATLAB v5 file"
-    }
-
-    fn extensions(&self) -> &'static [&'static str] {
-        &["mat"]
-    }
-
     fn recognises(&self, _: &CubeFile, head: &[u8]) -> Result<bool> {
         Ok(is_mat5(head))
     }

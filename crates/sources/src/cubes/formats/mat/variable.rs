@@ -65,9 +65,9 @@ impl Variable {
     /// Reason why this array cannot be a cube.
     pub(super) fn refused(&self) -> Option<&'static str> {
         if self.sparse {
-            Some("a sparse matrix")
+            Some("sparse matrices are")
         } else if self.complex {
-            Some("complex numbers")
+            Some("complex numbers are")
         } else {
             None
         }
@@ -75,7 +75,7 @@ impl Variable {
 
     /// MATLAB's name of the type, if it is not one of ours.
     pub(super) fn describe(&self) -> String {
-        self.refused().map_or_else(|| self.dtype.to_string(), |why| format!("({why})"))
+        self.refused().map_or_else(|| self.dtype.to_string(), |why| format!("({why} not supported)"))
     }
 
     /// The elements, little-endian, in MATLAB's column-major order.

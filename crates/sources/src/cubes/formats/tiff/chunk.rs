@@ -34,11 +34,7 @@ impl Compression {
                     50001 => " (WebP)",
                     _ => "",
                 };
-                let error = source.unsupported(
-                    "TIFF compression",
-                    "none, LZW, deflate, PackBits or zstd",
-                    format_args!("{code}{name}"),
-                );
+                let error = source.unsupported(format_args!("TIFF compression {code}{name} is not supported"));
                 return Err(error.with_hint("convert with `gdal_translate -co COMPRESS=ZSTD IN OUT`"));
             }
         })

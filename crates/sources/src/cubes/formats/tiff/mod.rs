@@ -45,12 +45,9 @@ impl TiffCube {
                     || page.dtype != first.dtype
                     || page.big_endian() != first.big_endian())
             {
-                let expected = format!("{:?} {}, as the first page", first.shape(), first.dtype);
-                return Err(source.unsupported(
-                    format_args!("page {number} of the TIFF"),
-                    expected,
-                    format_args!("{:?} {}", page.shape(), page.dtype),
-                ));
+                let [first, other] = [first, &page].map(|page| format!("{:?} {}", page.shape(), page.dtype));
+                let text = format!("page {number} of the TIFF is {other}, but the first page is {first}");
+                return Err(source.unsupported(text));
             }
             pages.push(page);
         }
@@ -58,8 +55,7 @@ impl TiffCube {
             pages.first().ok_or_else(|| source.format("TIFF pages", "at least one at full resolution", "none"))?;
         let [height, width, bands] = first.shape();
         if pages.len() > 1 && bands > 1 {
-            let found = format!("4 axes: {} pages of {bands} bands", pages.len());
-            let error = source.unsupported("TIFF shape", "one page, or pages of one band", found);
+            let error = source.unsupported(format_args!("the TIFF has 4 axes: {} pages of {bands} bands", pages.len()));
             return Err(error.with_hint("save each page to a file of its own"));
         }
         let (shape, order) = match pages.len() as u64 {
@@ -80,14 +76,6 @@ impl TiffCube {
 pub(super) struct Tiff;
 
 impl CubeFormat for Tiff {
-    fn title(&self) -> &'static str {
-        "TIFF"
-    }
-
-    fn extensions(&self) -> &'static [&'static str] {
-        &["tif", "tiff"]
-    }
-
     fn recognises(&self, _: &CubeFile, head: &[u8]) -> Result<bool> {
         Ok(is_tiff(head))
     }

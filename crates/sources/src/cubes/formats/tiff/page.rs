@@ -61,16 +61,22 @@ impl Page {
             ));
         }
         if ifd.integer_or(32997, 1)? > 1 {
-            return Err(source.unsupported("TIFF image depth", 1, ifd.integer_or(32997, 1)?));
+            return Err(
+                source.unsupported(format_args!("TIFF image depth {} is not supported", ifd.integer_or(32997, 1)?))
+            );
         }
         let compression = Compression::from_code(source, ifd.integer_or(259, 1)?)?;
         let dtype = dtype(source, file, ifd)?;
         let bilevel = dtype == Dtype::Bool;
         if bilevel && bands > 1 {
-            return Err(source.unsupported("bands of one bit", 1, bands));
+            return Err(
+                source.unsupported(format_args!("the TIFF has {bands} bands of one bit: only one is supported"))
+            );
         }
         if ifd.integer_or(266, 1)? != 1 {
-            return Err(source.unsupported("TIFF fill order", 1, ifd.integer_or(266, 1)?));
+            return Err(
+                source.unsupported(format_args!("TIFF fill order {} is not supported", ifd.integer_or(266, 1)?))
+            );
         }
         let predictor = Predictor::from_code(source, ifd.integer_or(317, 1)?, dtype, compression)?;
         let planar = bands > 1 && ifd.integer_or(284, 1)? == 2;
@@ -198,7 +204,7 @@ impl Page {
         let offset = self.offsets.get(number).copied().unwrap_or_default();
         let count = self.counts.as_ref().and_then(|counts| counts.get(number)).copied().unwrap_or(needed);
         if offset == 0 || count == 0 {
-            let error = source.unsupported(format_args!("TIFF strip or tile {number}"), "data", "none (a sparse file)");
+            let error = source.unsupported(format_args!("TIFF strip or tile {number} is absent (a sparse file)"));
             return Err(error.with_hint("fill it in with `gdal_translate -co SPARSE_OK=FALSE IN OUT`"));
         }
         Ok(ChunkRange { offset, count })
@@ -290,17 +296,21 @@ fn dtype(source: &CubeFile, file: &TiffSource<'_>, ifd: &Ifd<'_>) -> Result<Dtyp
         let values = file.integers(ifd, tag)?.unwrap_or_default();
         let first = values.first().copied().unwrap_or(default);
         match values.iter().find(|&&value| value != first) {
-            Some(other) => Err(source.unsupported(name, "the same for all bands", format_args!("{first} and {other}"))),
+            Some(other) => {
+                let text = format!("TIFF bands with different {name} are not supported: {first} and {other}");
+                Err(source.unsupported(text))
+            }
             None => Ok(first),
         }
     };
     if matches!(ifd.integer_or(262, 1)?, 6 | 8..=10) {
-        let found = format!("a colour space (photometric interpretation {})", ifd.integer_or(262, 1)?);
-        return Err(source.unsupported("TIFF bands", "numbers", found));
+        let code = ifd.integer_or(262, 1)?;
+        let text = format!("the TIFF stores colours (photometric interpretation {code}), not numbers");
+        return Err(source.unsupported(text));
     }
     let bits = one(258, "bits per sample", 1)?;
     // 4 = undefined: read as integers, like every reader.
-    let format = one(339, "sample format", 1)?;
+    let format = one(339, "sample formats", 1)?;
     Ok(match (format, bits) {
         (1 | 4, 1) => Dtype::Bool,
         (1 | 4, 8) => Dtype::U8,
@@ -322,11 +332,7 @@ fn dtype(source: &CubeFile, file: &TiffSource<'_>, ifd: &Ifd<'_>) -> Result<Dtyp
                 5 | 6 => "complex",
                 _ => "unknown",
             };
-            return Err(source.unsupported(
-                "TIFF elements",
-                "1, 8, 16, 32 or 64 bits, integer or float",
-                format_args!("{bits} bits, {name}"),
-            ));
+            return Err(source.unsupported(format_args!("TIFF samples of {bits} bits, {name}, are not supported")));
         }
     })
 }
