@@ -1,5 +1,5 @@
-//! Decodes pictures of any kind into slots: JPEG through [`JpegDecoder`], PNG and WebP through the `image`
-//! crate, BMP and TIFF through our own readers.
+//! Decodes pictures of any kind into slots: JPEG through [`JpegDecoder`], PNG and WebP through
+//! the crates `png` and `image-webp`, BMP and TIFF through our own readers.
 
 use crate::picture_open::{Opened, open};
 use crate::{
