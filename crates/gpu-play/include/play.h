@@ -1,9 +1,10 @@
-// The CPU plays a GPU: what kernels need of CUDA, for tests. device.cuh includes it where PLAY is defined.
+// Plays a GPU on the CPU: the parts of CUDA that kernels need, for tests. device.cuh includes it if
+// PLAY is defined.
 //
-// A launch runs block after block. The threads of a block are fibers on one thread of the CPU; each runs until
-// it ends or waits, and the order in which they run, and blocks too, is forward or backward. A kernel that
-// needs a barrier and has none gives other results in one of the two. Every access through a Ptr or an Array is
-// checked for bounds and alignment: a bad one ends the launch with a message, and harms nothing.
+// A launch runs one block after another. The threads of a block are fibers on one CPU thread; each
+// runs until it ends or waits. Threads and blocks run in forward or backward order: a kernel that
+// lacks a barrier gives different results in the two. Every access through a Ptr or an Array is
+// checked for bounds and alignment: a bad one ends the launch with a message, and does no harm.
 #pragma once
 
 #include <cmath>
@@ -48,7 +49,8 @@ void* shared(size_t size);
 
 void sync_block();
 
-// Waits until all lanes of `mask` have come here with a value; returns those of all lanes, valid until the next wait.
+// Waits until all lanes of `mask` have called this. Returns the values of all lanes, valid until
+// the next wait.
 const u64* exchange(u32 mask, u64 value);
 
 typedef void (*Body)(const void* params);
@@ -62,7 +64,7 @@ template <class T> struct Ptr {
 
     Ptr() = default;
     Ptr(T* raw) : raw(raw) {}
-    // A pointer to what may be written is one to what may be read.
+    // A pointer to writable memory converts to a pointer to readable memory.
     operator Ptr<const T>() const { return Ptr<const T>(raw); }
     template <class I> Ptr operator+(I n) const { return Ptr((T*)((uintptr_t)raw + (intptr_t)n * (intptr_t)sizeof(T))); }
     template <class I> Ptr operator-(I n) const { return Ptr((T*)((uintptr_t)raw - (intptr_t)n * (intptr_t)sizeof(T))); }
@@ -183,7 +185,7 @@ FN u32 __brev(u32 x) {
 template <class T> FN T min(T a, T b) { return b < a ? b : a; }
 template <class T> FN T max(T a, T b) { return a < b ? b : a; }
 
-// Fibers take turns at waits only, so plain code is atomic.
+// Fibers switch only at waits, so plain code is atomic.
 template <class T> FN T atomicAdd(Ptr<T> p, T value) {
     T before = *p;
     *p = (T)(before + value);
@@ -235,13 +237,13 @@ FN float bits_float(u32 x) { return play_value<float>(x); }
 FN u64 double_bits(double x) { return play_bits(x); }
 FN double bits_double(u64 x) { return play_value<double>(x); }
 
-// A float as the bits of the nearest half, ties to even.
+// Converts a float to the nearest half, ties to even.
 FN u16 f16_bits(float x) {
     u32 bits = float_bits(x), sign = bits >> 16 & 0x8000, magnitude = bits & 0x7FFFFFFF;
     if (magnitude > 0x7F800000) return 0x7FFF;  // As the device writes a NaN.
     if (magnitude >= 0x477FF000) return (u16)(sign | 0x7C00);
     if (magnitude < 0x38800000) {
-        // Below the normal halves: a multiple of 2^-24. nearbyint rounds ties to even.
+        // Subnormal halves are multiples of 2^-24. nearbyint rounds ties to even.
         float value = bits_float(magnitude);
         return (u16)(sign | (u32)std::nearbyint(value * 16777216.0f));
     }

@@ -1,4 +1,4 @@
-// Kernels that test the player: right ones, and ones that do what a kernel must not.
+// Kernels that test the player: valid ones, and ones with errors.
 #include "device.cuh"
 
 struct PlayTest {
@@ -26,13 +26,13 @@ KERNEL(play_warp_sum, PlayTest, 64) {
     u32 value = p.in[threadIdx.x], odd = __ballot_sync(0xFFFFFFFFu, value & 1);
     for (u32 n = 16; n; n /= 2) value += __shfl_down_sync(0xFFFFFFFFu, value, n);
     value = __shfl_sync(0xFFFFFFFFu, value, 0);
-    // Half of the warp goes another way.
+    // The two halves of the warp take different branches.
     u32 mask = threadIdx.x & 16 ? 0xFFFF0000u : 0x0000FFFFu;
     u32 other = __shfl_xor_sync(mask, threadIdx.x, 1);
     p.out[threadIdx.x] = value + (u32)__popc(odd) * 1000 + (other == (threadIdx.x ^ 1) ? 0 : 1u << 31);
 }
 
-// Does what `choice` says, all of it wrong but 0.
+// Makes the error number `choice`; 0 makes none.
 KERNEL(play_wrong, PlayTest, 64) {
     SHARED(PlayShared, s);
     if (p.choice == 1) p.out[p.count] = 1;
@@ -43,7 +43,7 @@ KERNEL(play_wrong, PlayTest, 64) {
     if (p.choice == 6 && threadIdx.x == 5) __syncwarp();
 }
 
-// Half floats of the bits in `in`, and the bfloat16 beside them.
+// Converts the bits in `in` to half and bfloat16.
 KERNEL(play_halves, PlayTest, 64) {
     for (u32 i = threadIdx.x; i < p.count; i += blockDim.x) {
         float x = bits_float(p.in[i]);

@@ -1,11 +1,12 @@
-// Pictures changed at random: what shardpack-augment does to a row of levels, to the bit. A block takes a row, does one change after
-// the other, and writes the output. Sums and products are rounded one by one, as the host's are.
+// Augmented pictures, equal to shardpack-augment to the bit. A block takes a row of the batch,
+// applies its changes in order, and writes the output. Sums and products are rounded separately, as
+// on the host.
 #pragma once
 #include "pictures.cuh"
 
 #define CHANGE_THREADS 512
 
-// What is done (src/pictures/changes.rs). The first kinds are tables of 256 levels.
+// Kinds of changes (src/pictures/changes.rs). The first ones are tables of 256 levels.
 #define BRIGHTNESS 0u
 #define CONTRAST 1u
 #define POSTERIZE 2u
@@ -21,21 +22,21 @@
 #define AFFINE 12u
 #define BLUR 13u
 
-// One change, with its choices made.
+// One change with its drawn parameters.
 struct Change {
     u32 kind;
-    u32 number;               // POSTERIZE: the bits that stay. ERASE: red, green, blue. BLUR: weights, an odd number.
+    u32 number;               // POSTERIZE: mask of the kept bits. ERASE: red, green, blue. BLUR: number of weights, odd.
     Array<u32, 4> place;      // ERASE: first row and column, rows and columns. BLUR: its first weight.
-    Array<float, 2> factors;  // Of the level, and of what it is mixed with. SOLARIZE: the threshold. HUE: how far it is turned.
-    Array<double, 6> map;     // AFFINE: where a pixel comes from.
+    Array<float, 2> factors;  // Factors of the level and of its partner. SOLARIZE: the threshold. HUE: the turn.
+    Array<double, 6> map;     // AFFINE: map from the output to the source.
 };
 
-// A row that is changed.
+// A row with changes.
 struct Changed {
-    u64 pixels;   // Its first pixel in the memory for levels; room for as many behind it, and for a blur for three floats each.
+    u64 pixels;   // Its first pixel in the memory for levels, with room for a second copy, and for three floats a pixel with a blur.
     u64 out;      // Its first element in the output.
     u32 height, width;
-    u32 first;    // Of its changes, and how many.
+    u32 first;    // Its first change, and their number.
     u32 count;
 };
 
@@ -43,12 +44,12 @@ struct ChangesParams {
     Ptr<const Changed> rows;
     Ptr<const Change> changes;
     Ptr<const float> weights;
-    Ptr<u32> levels;  // A pixel in each: red, green and blue from the lowest byte on.
+    Ptr<u32> levels;  // A pixel in each word: red is the lowest byte.
     Ptr<u8> out;
     Output output;
 };
 
-// Counts of levels are kept several times, so that fewer threads wait for each other.
+// Copies of the counts of levels, so that fewer threads wait for each other.
 #define COUNTS 4u
 
 struct ChangesShared {
@@ -58,7 +59,7 @@ struct ChangesShared {
     u64 sum;
 };
 
-// Limited to 0 to 255, and cut off. What is no number is 0.
+// Clamps to 0 to 255, and truncates. NaN becomes 0.
 FN u32 level_of(float x) { return (u32)(x > 0.0f ? min(x, 255.0f) : 0.0f); }
 
 FN u32 red_of(u32 rgb) { return rgb & 255; }
@@ -74,7 +75,7 @@ template <class F> FN void look_at_each(Ptr<const u32> levels, u32 pixels, F f) 
     for (u32 n = threadIdx.x; n < pixels; n += CHANGE_THREADS) f(levels[n]);
 }
 
-// The sum, or the largest, over a warp.
+// Sum, or maximum, over a warp.
 FN u32 warp_sum(u32 x) {
     for (u32 n = 16; n; n /= 2) x += __shfl_xor_sync(0xFFFFFFFFu, x, n);
     return x;
@@ -85,7 +86,8 @@ FN u32 warp_max(u32 x) {
     return x;
 }
 
-// The entries of a channel, of `all` pixels, by a warp: Pillow's scheme. A lane has eight levels.
+// Builds the table of a channel with `all` pixels on a warp, by Pillow's scheme. A lane has eight
+// levels.
 FN void equalize_table(ChangesShared& s, u32 channel, u32 all) {
     u32 lane = threadIdx.x % 32, first = channel * 256 + lane * 8, counts[8], sum = 0, last = 0;
 #pragma unroll
@@ -101,7 +103,7 @@ FN void equalize_table(ChangesShared& s, u32 channel, u32 all) {
         if (lane >= delta) below += others;
     }
     below -= sum;
-    // How many pixels have the brightest level that there is.
+    // Number of pixels with the brightest level.
     u32 brightest = warp_max(last), own = 0;
 #pragma unroll
     for (u32 k = 0; k < 8; k++) own = lane * 8 + k + 1 == brightest ? counts[k] : own;
@@ -113,7 +115,7 @@ FN void equalize_table(ChangesShared& s, u32 channel, u32 all) {
     }
 }
 
-// Makes the tables of a change that has some: one for each channel.
+// Builds the tables of a change that works by tables, one for each channel.
 FN void make_tables(ChangesShared& s, const Change& change, Ptr<const u32> levels, u32 pixels) {
     u32 kind = change.kind, lane = threadIdx.x % 32;
     if (kind == CONTRAST) {
@@ -123,14 +125,14 @@ FN void make_tables(ChangesShared& s, const Change& change, Ptr<const u32> level
         u64 all = 0;
         look_at_each(levels, pixels, [&](u32 rgb) {
             sum += (u32)gray_of(rgb);
-            // So that 32 bits hold the sum over a warp.
+            // 32 bits must hold the sum over a warp.
             if (sum >> 24) all += sum, sum = 0;
         });
         sum = warp_sum(sum);
         if (lane == 0) all += sum;
         if (all) atomicAdd(&s.sum, all);
     } else if (kind == AUTOCONTRAST) {
-        // The lowest as the highest of what is missing up to 255.
+        // `lowest` holds 255 minus the lowest level, so that both are maxima.
         if (threadIdx.x < 3) s.lowest[threadIdx.x] = s.highest[threadIdx.x] = 0;
         __syncthreads();
         u32 low[3] = {0, 0, 0}, high[3] = {0, 0, 0};
@@ -189,10 +191,10 @@ FN u32 saturated(u32 rgb, float own, float other) {
 
 FN float bounded(float x, float high) { return min(max(x * high, 0.0f), 1.0f); }
 
-// A colour as torchvision makes levels of floats: 1 alone would be 255 otherwise.
+// Converts a share to a level as torchvision does: otherwise only 1 would become 255.
 FN u32 level_of_share(float x) { return level_of(x * (256.0f - 1e-3f)); }
 
-// The hue turned, through HSV and back.
+// Turns the hue, through HSV and back.
 FN u32 turned(u32 rgb, float by) {
     float r = (float)red_of(rgb) * (1.0f / 255.0f), g = (float)green_of(rgb) * (1.0f / 255.0f), b = (float)blue_of(rgb) * (1.0f / 255.0f);
     float low = min(min(r, g), b), high = max(max(r, g), b), range = high - low;
@@ -200,7 +202,7 @@ FN u32 turned(u32 rgb, float by) {
     float rc = range == 0.0f ? 0.0f : (high - r) / range, gc = range == 0.0f ? 0.0f : (high - g) / range;
     float bc = range == 0.0f ? 0.0f : (high - b) / range;
     float sixths = high == r ? bc - gc : high == g ? rc + 2.0f - bc : gc + 4.0f - rc;
-    // Remainders by 1: the subtraction is exact.
+    // The remainder by 1; the subtraction is exact.
     float hue = sixths * (1.0f / 6.0f) + 1.0f;
     hue = hue - truncf(hue) + by;
     hue = hue - truncf(hue);
@@ -216,7 +218,7 @@ FN u32 turned(u32 rgb, float by) {
     case 3: return rgb_from(p, q, v);
     case 4: return rgb_from(t, p, v);
     case 5: return rgb_from(v, p, q);
-    default: return rgb_from(v, t, p);  // A sixth sector, by rounding, is the first again.
+    default: return rgb_from(v, t, p);  // Rounding can give a sixth sector, which is the first.
     }
 }
 
@@ -229,7 +231,8 @@ FN void erase(const Change& change, Ptr<u32> levels, u32 height, u32 width) {
     }
 }
 
-// A pixel away from the picture blurred by a kernel of 3 × 3, or towards it. The border stays as it is.
+// Blends a pixel with the picture blurred by a 3 × 3 kernel, away from it or towards it. The border
+// is unchanged.
 FN u32 sharpened(Ptr<const u32> from, u32 n, u32 height, u32 width, float towards) {
     u32 y = n / width, x = n - y * width, own = from[n];
     if (y == 0 || x == 0 || y + 1 == height || x + 1 == width) return own;
@@ -239,13 +242,13 @@ FN u32 sharpened(Ptr<const u32> from, u32 n, u32 height, u32 width, float toward
         u32 rgb = from[n + k / 3 * width + k % 3 - width - 1];
         red += red_of(rgb), green += green_of(rgb), blue += blue_of(rgb);
     }
-    // Eight neighbours count 1 and the pixel 5; of 13 there is no half to round.
+    // Eight neighbours have weight 1, the pixel 5. Thirteenths have no half to round.
     float r = (float)((2 * red + 13) / 26), g = (float)((2 * green + 13) / 26), b = (float)((2 * blue + 13) / 26);
     float r0 = (float)red_of(own), g0 = (float)green_of(own), b0 = (float)blue_of(own);
     return rgb_from(level_of(r0 + (r - r0) * towards), level_of(g0 + (g - g0) * towards), level_of(b0 + (b - b0) * towards));
 }
 
-// What comes to the place of a pixel; black from outside of the picture.
+// The source pixel of pixel `n`; black outside the picture.
 FN u32 moved(Ptr<const u32> from, u32 n, u32 height, u32 width, const Array<double, 6>& map) {
     double wide = (double)width, high = (double)height;
     u32 row = n / width;
@@ -255,7 +258,8 @@ FN u32 moved(Ptr<const u32> from, u32 n, u32 height, u32 width, const Array<doub
     return inside ? from[(u32)y_from * width + (u32)x_from] : 0;
 }
 
-// Which of `side` pixels stands at place `at` of a side that begins `reach` before the first: mirrored at the outermost ones.
+// Index of the pixel at `at` on a side of `side` pixels that is extended by `reach` mirrored
+// pixels.
 FN u32 mirrored(u32 at, u32 reach, u32 side) {
     if (at >= reach && at - reach < side) return at - reach;
     u32 period = 2 * (side - 1);
@@ -264,7 +268,7 @@ FN u32 mirrored(u32 at, u32 reach, u32 side) {
     return min(at, period - at);
 }
 
-// Blurs rows to floats, and these down to levels.
+// Blurs rows to floats, then columns to levels.
 FN void blur(const Change& change, Ptr<const float> all_weights, Ptr<u32> levels, Ptr<float> floats, u32 height, u32 width) {
     Ptr<const float> weights = all_weights + change.place[0];
     u32 size = change.number, reach = size / 2;
@@ -296,7 +300,8 @@ FN void blur(const Change& change, Ptr<const float> all_weights, Ptr<u32> levels
     }
 }
 
-// Makes every pixel by itself, and hands it over. The lanes of a warp stay together: where there are no more pixels, theirs is none.
+// Makes every pixel, and passes it on. The lanes of a warp stay together: after the last pixel they
+// have none.
 template <u32 AT_A_TIME, class F, class P> FN void each_pixel(u32 pixels, F make, P put_pixel) {
     u32 lane = threadIdx.x % 32;
 #pragma unroll AT_A_TIME
@@ -306,7 +311,7 @@ template <u32 AT_A_TIME, class F, class P> FN void each_pixel(u32 pixels, F make
     }
 }
 
-// Makes every pixel out of those that there are. Tables are most common, and have a loop of their own.
+// Makes every pixel from the current ones. Tables are most common, and have their own loop.
 template <class P> FN void make_each(const ChangesShared& s, const Change& change, Ptr<const u32> from, u32 height, u32 width, P put_pixel) {
     u32 kind = change.kind, pixels = height * width;
     if (kind <= EQUALIZE) {
@@ -326,7 +331,7 @@ template <class P> FN void make_each(const ChangesShared& s, const Change& chang
     }, put_pixel);
 }
 
-// A change that leaves everything as it is.
+// A change without effect.
 #define NOTHING 14u
 
 FN void put_level(Ptr<u8> out, const Output& how, u64 at, u32 channel, u32 level) {
@@ -336,8 +341,8 @@ FN void put_level(Ptr<u8> out, const Output& how, u64 at, u32 channel, u32 level
     else put<3>(out, how, at, channel, level);
 }
 
-// Writes the pixel of each lane to the output. Neighbours among the lanes write neighbours of the output: of a pixel's three levels
-// side by side, two come from other lanes.
+// Writes the pixel of each lane. Neighbouring lanes write neighbouring elements: with channels
+// last, two of a lane's three levels come from other lanes.
 FN void put_output(Ptr<u8> out, const Output& how, const Changed& row, u32 n, u32 rgb) {
     u32 pixels = row.height * row.width;
     if (how.channels_first) {
@@ -355,7 +360,8 @@ FN void put_output(Ptr<u8> out, const Output& how, const Changed& row, u32 n, u3
     }
 }
 
-// A row in each block. The last pass goes straight to the output: that of the last change, or one of its own where that is in place.
+// A row in each block. The last pass writes the output: it is the last change, or an extra pass if
+// that change works in place.
 KERNEL(picture_changes, ChangesParams, CHANGE_THREADS) {
     SHARED(ChangesShared, s);
     Changed row = p.rows[blockIdx.x];

@@ -1,62 +1,66 @@
-// What host and device agree on about cubes, and how a stored element becomes a value (format-spec §4.3).
+// Constants and structs of cubes that host and device share, and the conversion of a stored element
+// to a value (format-spec §4.3).
 //
-// A slot is one piece of device memory: first what was uploaded (compressed bytes as they stand in the files, then
-// tables), then room for what is decoded. All places in it are counted from its start, which is a multiple of 256; 16
-// bytes more than are used can be read. Compressed bytes may also be among the values that stay on the device: memory of
-// its own, which is as long and begins as evenly.
+// A slot is one piece of device memory: the uploaded bytes (compressed bytes as they are in the
+// files, then tables), then room for decoded bytes. Places in it count from its start, a multiple
+// of 256; 16 bytes after the last used byte can be read. Compressed bytes may also be in the memory
+// for kept values, with the same alignment and margin.
 #pragma once
 #include "device.cuh"
 
-// Elements of a Blosc2 block; tables of bytes go by so many elements whatever the codec.
+// Elements of a Blosc2 block. Byte tables have this unit with every codec.
 #define CUBE_BLOCK 65536u
-// Of a place that is among the values that stay on the device: the highest bit.
+// Highest bit of a place: it counts in the memory for kept values, not in the slot.
 #define PLACE_KEPT ((u64)1 << 63)
-// Pixels of a tile, a lane each.
+// Pixels of a tile, one for each lane.
 #define CUBE_PIXELS 32u
-// Pixels of a tile where a lane has four.
+// Pixels of a tile with four pixels for each lane.
 #define QUAD_PIXELS 128u
 // Elements of a Blosc2 stream that one thread turns from bit planes to bytes.
 #define CUBE_PIECE_THREADS 1024u
 
-// Element types, by their codes on disk, and bfloat16, which is none of them.
+// Element types by their codes on disk; BF16 has no such code.
 enum Type { BOOL = 1, U8, I8, U16, I16, U32, I32, U64, I64, F16, F32, F64, BF16 };
 enum Transform { AS_STORED, FROM_F16, FROM_INTEGER, FROM_FIXED };
-// How values are made: bits copied, float16 to float32, or all else; and of that float16 to any float, perhaps normalised,
-// for which quads have a way of their own.
+// Conversion of elements: a copy of the bits, float16 to float32, any conversion, or float16 to any
+// float with optional factors, for which the kernel of quads has its own code.
 enum Mode { MODE_COPY, MODE_WIDEN, MODE_ANY, MODE_FLOAT };
-// Why a cube is not decoded: the upper 4 bits of its status. The others are the number of the stream.
+// Fault of a cube: the upper 4 bits of its status word. The lower bits are the number of the
+// stream.
 enum Fault { FAULT_LZ4 = 1, FAULT_FIXED, FAULT_BOOL, FAULT_ZSTD };
 
-// How the elements of a cube lie, and are walked: bands of a pixel side by side; pixels of a band, one by one; or four at
-// a time, of two bytes each, which then stand side by side in all blocks.
+// Order of the elements, and of the walk: the bands of a pixel are contiguous; the pixels of a band
+// are, taken one by one; or four by four, for elements of two bytes that are contiguous in every
+// block.
 enum Walk { WALK_PIXELS, WALK_BANDS, WALK_QUADS };
 
-// Which values are no-data: none; those of these bits; both zeros of a float; all NaN.
+// No-data values: none, certain bits, both zeros of a float, all NaN.
 enum Fill { FILL_NOTHING, FILL_BITS, FILL_ZEROS, FILL_NANS };
 
-// To which values noise is added: none; all; all but those of a value.
+// Values that receive noise: none, all, all except one value.
 enum Noise { NOISE_NOTHING, NOISE_ALL, NOISE_BUT };
 #define NOISE_THREADS 256u
 
-// How a stream is stored.
+// Storage of a stream.
 enum Stored { STREAM_LZ4, STREAM_STORED, STREAM_RUN, STREAM_ZSTD };
 
-// A stream that is to be decoded, or moved to the others of its block.
+// A stream to decode, or to move next to the other streams of its block.
 struct CubeStream {
-    // Of a run: its byte.
+    // Place of its bytes; for a run, the byte itself.
     u64 from;
     u64 to;
     u32 bytes, out_bytes;
-    // Whose status, and the number of the stream in its payload.
+    // Index of the status word, and number of the stream in its payload.
     u32 row, number;
     u32 kind;
     u32 unused;
 };
 
-// Byte `j` of the elements of a block, still filtered: `count` bytes to be made.
+// Byte `j` of the elements of a block, still filtered: `count` bytes to produce.
 struct CubePiece {
     u64 from, to;
-    // Bit planes: where this byte of the last elements stands, which are too few to make a byte of bits, and how far apart.
+    // For bit planes: place of this byte of the last elements, too few for a whole byte of bits,
+    // and their distance.
     u64 rest;
     u32 step;
     u32 count;
@@ -65,61 +69,63 @@ struct CubePiece {
     u32 unused;
 };
 
-// Where byte `j` of element `i` of a block is: `at + i * step`. Where `step` is 0, `at` is the byte itself, too: the slot
-// begins with all of them.
+// Byte `j` of element `i` of a block is at `at + i * step`. With `step` 0, `at` is also the value
+// of the byte, because the slot begins with all 256 bytes.
 struct CubePlane {
     u64 at;
     u32 step, unused;
 };
 
-// A band that comes out, and its place among those.
+// A requested band, and its place in the output.
 struct CubePick {
     u32 band, place;
 };
 
-// One cube `[rows, columns, bands]` and what is asked of it.
+// One cube `[rows, columns, bands]`, and the request for it.
 struct Cube {
-    // In the slot: CubePlane[blocks][width]; if `picked`, CubePick[picks] in the order of the bands, and for each chunk of
-    // bands from `first_chunk` on, and for the end, the number of the first pick in it.
+    // Places in the slot: CubePlane[blocks][width]; if `picked`, CubePick[picks] by band, and the
+    // number of the first pick in each chunk of bands from `first_chunk` on, and at the end.
     u64 planes, picks, chunk_picks;
-    // In the slot, of fixed point: for each band its scale, then for each its offset.
+    // Place in the slot, for fixed point: the scales of all bands, then their offsets.
     u64 tables;
-    // In the slot, of values that are normalised: scale and bias of each band that comes out, one after the other.
+    // Place in the slot, for normalisation: scale and bias of each output band, in pairs.
     u64 factors;
-    // In the output.
+    // Place in the output.
     u64 out;
-    // What reserved codes stand for, as bits of the decoded type.
+    // Values of the reserved codes, as bits of the decoded type.
     u64 special[4];
-    // What is no-data, as bits of the decoded type.
+    // The no-data value, as bits of the decoded type.
     u64 no_data;
     u32 codes[4];
-    // Bit n: codes[n] is reserved.
+    // Bit n is set if codes[n] is reserved.
     u32 has_codes;
     // Bytes of a stored element.
     u32 width;
     u32 stored, decoded, output, transform, mode;
-    // A Walk. Payload: elements are differences along the bands. Output: bands first.
+    // `walk` is a Walk. `difference`: stored elements are differences along the bands.
+    // `out_by_band`: the output has bands first.
     u32 walk, difference, out_by_band;
-    // All of it: columns of a row, pixels, bands, and bands of the tables.
+    // The whole array: columns of a row, pixels, bands, and bands of the tables.
     u32 columns, pixels, bands, table_bands;
-    // The region: number of its first pixel, its rows and columns, number of its bands.
+    // The region: its first pixel, its rows and columns, and its number of bands.
     u32 first_pixel, region_rows, region_columns, picks_count;
-    // Where its elements go: the first one to `origin` of the output, and how far from there to the next row, column and
-    // band. Modulo 2^32: of what is flipped, steps go back.
+    // Output index of the first element, and the steps to the next row, column and band, modulo
+    // 2^32. Flipped axes have negative steps.
     u32 origin, step_row, step_column, step_band;
-    // Pairs of factors: none, one for all bands, or so many that are used in turn.
+    // Number of pairs of factors: 0, 1 for all bands, or a number of pairs used in turn.
     u32 factor_bands;
-    // Whether bands come out by the table of picks; if not, they are `picks_count` from `first_band` on.
+    // If `picked`, the table of picks lists the bands; if not, they are `picks_count` bands from
+    // `first_band` on.
     u32 picked, first_band;
-    // Chunks of bands that are looked at, and how many of them one warp takes.
+    // Chunks of bands to read, and chunks for each warp.
     u32 first_chunk, chunks, chunks_each;
     // Largest element of fixed point.
     u32 top;
     u32 row;
-    // Which values come as another one (a Fill), and as which: bits of a float32.
+    // Values to replace (a Fill), and their replacement as bits of a float32.
     u32 fill, fill_with;
-    // What is added to the values that come out (a Noise): by what deviates are multiplied, and which value stays, as
-    // bits of float32; what they are drawn by.
+    // Values that receive noise (a Noise), the factor of the deviates, the value that stays, as
+    // bits of float32, and the key and the sample for the draws.
     u32 noise, noise_scale, noise_keep;
     u32 noise_key[2], noise_sample[2];
     u32 unused;
@@ -129,7 +135,7 @@ FN void cube_fault(Ptr<u32> status, u32 row, u32 fault, u32 number) {
     atomicMax(status + row, fault << 28 | (number & 0x0FFFFFFFu));
 }
 
-// Rounded each by itself: the compiler must not fuse the two.
+// Product and sum are rounded separately: the compiler must not fuse them.
 FN float rounded_product(float a, float b) {
 #ifdef PLAY
     return a * b;
@@ -148,7 +154,8 @@ FN float rounded_sum(float a, float b) {
 
 FN bool is_nan32(u32 bits) { return (bits & 0x7FFFFFFFu) > 0x7F800000u; }
 
-// The conversions keep sign and upper payload of a NaN and make it quiet, as processors do; the device's own do not.
+// These conversions make a NaN quiet, and keep its sign and its upper payload, as CPUs do. The
+// device's own instructions do not.
 FN u32 f32_of_f16(u32 h) {
     if ((h & 0x7FFFu) > 0x7C00u) return (h & 0x8000u) << 16 | 0x7FC00000u | (h & 0x3FFu) << 13;
     return float_bits(f16_value((u16)h));
@@ -170,7 +177,7 @@ FN u32 f32_of_f64(u64 x) {
     return float_bits((float)bits_double(x));
 }
 
-// An integer of type `type` in the low bits of `bits`, with its sign in all of the others.
+// The integer of type `type` in the low bits of `bits`, with its sign extended to 64 bits.
 FN i64 signed_of(u64 bits, u32 type) {
     switch (type) {
         case I8: return (i8)bits;
@@ -193,7 +200,7 @@ FN u64 f64_of_integer(u64 bits, u32 type) {
     return double_bits((double)signed_of(bits, type));
 }
 
-// The value of stored element `q` as bits of the decoded type.
+// Converts stored element `q` to bits of the decoded type.
 FN u64 cube_decoded(const Cube& c, Ptr<const u8> slot, Ptr<u32> status, u64 q, u32 band) {
     for (u32 n = 0; n < 4; n++)
         if (c.has_codes >> n & 1 && (u32)q == c.codes[n]) return c.special[n];
@@ -223,18 +230,18 @@ FN u64 cube_decoded(const Cube& c, Ptr<const u8> slot, Ptr<u32> status, u64 q, u
     }
 }
 
-// Fixed point: whether `q` may be. Codes may be no larger either.
+// True if `q` is in the range of fixed point. Reserved codes must be in it too.
 FN bool cube_fits(const Cube& c, u64 q) { return c.transform != FROM_FIXED || (u32)q <= c.top; }
 
-// Processors do not agree on what comes of a NaN in a product and sum: it becomes quiet, and is else what it was. Nothing
-// is left of what is scaled by 0.
+// CPUs disagree on a NaN in a product and sum: here it becomes quiet, and is otherwise unchanged. A
+// scale of 0 gives the bias for every value.
 FN u32 normalised(u32 x, u32 scale, u32 bias) {
     if (bits_float(scale) == 0.0f) return bias;
     if (is_nan32(x)) return x | 0x400000u;
     return float_bits(__fmaf_rn(bits_float(x), bits_float(scale), bits_float(bias)));
 }
 
-// Whether bits of the decoded type are no-data.
+// True if bits of the decoded type are no-data.
 FN bool is_no_data(const Cube& c, u64 value) {
     const u32 width = c.decoded == F64 || c.decoded == U64 || c.decoded == I64 ? 64
                       : c.decoded == F32 || c.decoded == U32 || c.decoded == I32 ? 32
@@ -252,7 +259,7 @@ FN bool is_no_data(const Cube& c, u64 value) {
     }
 }
 
-// A float32 as bits of a float of this type.
+// A float32 as bits of a float of type `type`.
 FN u32 float_output(u32 x, u32 type) {
     switch (type) {
         case F16: return f16_of_f32(x);
@@ -261,8 +268,9 @@ FN u32 float_output(u32 x, u32 type) {
     }
 }
 
-// Bits of the decoded type as bits of the output type: the same, or by way of float32, in which they are normalised, to
-// a shorter float; no-data as what comes in its place. `place`: of the band among those that come out.
+// Converts bits of the decoded type to bits of the output type: unchanged, or through float32,
+// where they are normalised. No-data values become their replacement. `place` is the band's place
+// in the output.
 FN u64 cube_output(const Cube& c, Ptr<const u8> slot, u64 value, u32 place) {
     if (c.output == c.decoded && c.factor_bands == 0 && c.fill == FILL_NOTHING) return value;
     if (c.fill != FILL_NOTHING && is_no_data(c, value)) return float_output(c.fill_with, c.output);
@@ -280,20 +288,20 @@ FN u64 cube_output(const Cube& c, Ptr<const u8> slot, u64 value, u32 place) {
     return float_output(x, c.output);
 }
 
-// Not inlined: a tenth of the code, which the driver compiles at start.
+// Not inlined: that saves a tenth of the code, which the driver compiles at start.
 #ifdef PLAY
 #define CALLED static
 #else
 #define CALLED static __device__ __noinline__
 #endif
 
-// The value of stored element `q` as bits of the output type, whatever these are.
+// Converts stored element `q` to bits of the output type.
 CALLED u64 cube_value(const Cube& c, Ptr<const u8> slot, Ptr<u32> status, u64 q, CubePick pick) {
     if (!cube_fits(c, q)) cube_fault(status, c.row, FAULT_FIXED, 0);
     return cube_output(c, slot, cube_decoded(c, slot, status, q, pick.band), pick.place);
 }
 
-// Puts the value of stored element `q` to place `n` of the output.
+// Writes the value of stored element `q` to index `n` of the output.
 FN void cube_put(const Cube& c, Ptr<const u8> slot, Ptr<u8> out, Ptr<u32> status, u64 q, CubePick pick, u32 n) {
     u64 value = q;
     if (c.mode == MODE_WIDEN) value = f32_of_f16((u32)q);

@@ -1,15 +1,15 @@
-// Cubes: Blosc2 chunks as they stand in a shard (format-spec §4 and §5.3) to the values of a batch. Six kernels, in
-// this order, each for all cubes of a batch:
+// Cubes: from Blosc2 chunks as stored in a shard (format-spec §4 and §5.3) to the values of a
+// batch. Six kernels run in this order, each for all cubes of a batch:
 //
-//   cube_frames    zstd frames, a warp each
-//   cube_streams   LZ4 streams, a warp each; streams that are stored, or runs, stay where they are
-//   cube_pieces    bit planes and differences of bytes undone, a stream a block of threads: what is left are byte planes
+//   cube_frames    decodes zstd frames, a warp for each
+//   cube_streams   decodes LZ4 streams, a warp for each; stored streams and runs are used in place
+//   cube_pieces    undoes bit planes and byte differences, a block of threads for each stream; byte planes remain
 //   cube_values, cube_quads
-//                  bytes to elements, differences along the bands summed up, values, in the order of the output; quads
-//                  are those of the usual cube, band-major elements of two bytes, where a lane takes four pixels
-//   cube_noise     noise added to the values of those cubes that get any
+//                  join bytes to elements, sum differences along the bands, and convert them into the output; quads
+//                  take the common case, band-major elements of two bytes, with four pixels for each lane
+//   cube_noise     adds noise to the values of the cubes that have noise
 //
-// The host has checked all numbers but those inside of LZ4 streams and of zstd's blocks.
+// The host has checked all numbers except those inside LZ4 streams and zstd blocks.
 #include "cube.cuh"
 #include "lz4.cuh"
 #include "zstd.cuh"
@@ -19,12 +19,12 @@
 
 struct CubeParams {
     Ptr<u8> slot;
-    // Values that stay on the device.
+    // Kept values.
     Ptr<const u8> kept;
     Ptr<u8> out;
-    // One word for each cube; 0 before and, where all is well, after.
+    // A status word for each cube, initially 0; a fault changes it.
     Ptr<u32> status;
-    // In the slot: CubeStream[], CubePiece[] or Cube[].
+    // Place in the slot of CubeStream[], CubePiece[] or Cube[].
     u64 table;
     u32 count;
     u32 unused;
@@ -34,12 +34,12 @@ struct StreamsMemory {
     Array<Lz4Memory, STREAM_WARPS> warps;
 };
 
-// What is at a place that is read: of the slot, or, with PLACE_KEPT, of the values that stay on the device.
+// The bytes at a place: of the slot or, with PLACE_KEPT, of the kept values.
 FN Ptr<const u8> place_of(const CubeParams& p, u64 at) {
     return (at & PLACE_KEPT ? p.kept : Ptr<const u8>(p.slot)) + (at & ~PLACE_KEPT);
 }
 
-// Four bytes from anywhere; up to 7 after them are read as well.
+// Four bytes at any offset. Reads up to 7 bytes after them.
 FN u32 word_at(const CubeParams& p, u64 at) {
     const Ptr<const u32> words = cast<const u32>(place_of(p, at & ~(u64)3));
     const u32 shift = (u32)(at & 3) * 8;
@@ -47,7 +47,7 @@ FN u32 word_at(const CubeParams& p, u64 at) {
     return __funnelshift_r(words[0], words[1], shift);
 }
 
-// A block is one warp: others would wait for the longest of their frames.
+// A block has one warp: several would wait for the longest of their frames.
 KERNEL(cube_frames, CubeParams, 32) {
     SHARED(ZstdMemory, memory);
     const u32 lane = threadIdx.x;
@@ -67,7 +67,7 @@ KERNEL(cube_streams, CubeParams, STREAM_WARPS * 32) {
                                      s.out_bytes, memory.warps[warp], lane);
         if (!sound && lane == 0) cube_fault(p.status, s.row, FAULT_LZ4, s.number);
     } else {
-        // By words where these begin and end whole.
+        // In words as far as the output is aligned.
         const u32 words = s.to % 4 == 0 ? s.out_bytes / 4 : 0, run = (u32)s.from * 0x01010101u;
         const Ptr<u32> to = cast<u32>(p.slot + (s.to & ~(u64)3));
         for (u32 i = lane; i < words; i += 32) to[i] = s.kind == STREAM_RUN ? run : word_at(p, s.from + 4 * (u64)i);
@@ -76,7 +76,7 @@ KERNEL(cube_streams, CubeParams, STREAM_WARPS * 32) {
     }
 }
 
-// Swaps bits of b with those of a that stand `n` higher.
+// Swaps the masked bits of `b` with the bits of `a` that are `n` higher.
 #define SWAP_BITS(a, b, n, mask)                  \
     {                                             \
         const u32 t = ((a) >> (n) ^ (b)) & (mask); \
@@ -84,8 +84,8 @@ KERNEL(cube_streams, CubeParams, STREAM_WARPS * 32) {
         (a) ^= t << (n);                          \
     }
 
-// Words of 8 bit planes to the bytes of 32 elements: an 8 x 8 matrix of bits for each of the 4 bytes of a word is
-// transposed, then the bytes are brought into order.
+// Turns words of 8 bit planes into the bytes of 32 elements: transposes an 8 × 8 matrix of bits for
+// each of the 4 bytes of a word, then orders the bytes.
 FN void turn_bits(Array<u32, 8>& w) {
 #pragma unroll
     for (u32 i = 0; i < 4; i++) SWAP_BITS(w[i], w[i + 4], 4, 0x0F0F0F0Fu)
@@ -110,8 +110,8 @@ FN void turn_bits(Array<u32, 8>& w) {
     for (u32 i = 0; i < 8; i++) w[i] = v[i];
 }
 
-// Word `n` of eight planes that are `plane` bytes long each, the first from `from` on; 0 of what is not asked for. Loads
-// that wait for each other are slow: all come before the first is looked at.
+// Word `n` of eight planes of `plane` bytes each, from `from` on; 0 unless `asked`. All loads are
+// issued before the first is used, because loads that wait for each other are slow.
 FN void plane_words(const CubeParams& p, u64 from, u32 plane, u32 n, bool asked, Array<u32, 8>& words) {
     if (!asked) {
 #pragma unroll
@@ -136,14 +136,14 @@ struct PiecesMemory {
     Array<u32, 32> sums;
 };
 
-// A piece may be turned in place: all of it is read before any of it is written.
+// A piece may be turned in place: it is read completely before it is written.
 KERNEL(cube_pieces, CubeParams, CUBE_PIECE_THREADS) {
     SHARED(PiecesMemory, memory);
     const CubePiece s = cast<const CubePiece>(p.slot + p.table)[blockIdx.x];
     const u32 thread = threadIdx.x, lane = thread % 32;
     if (s.delta == 0) {
         const u32 whole = s.count / 8 * 8, plane = whole / 8;
-        // Two turns of 1024 threads and 32 elements each are the longest piece.
+        // The longest piece takes two turns of 1024 threads with 32 elements each.
         Array<u32, 8> first, second;
         const u32 at = 32 * thread, then = at + 32 * CUBE_PIECE_THREADS;
         plane_words(p, s.from, plane, at / 32, at < whole, first);
@@ -172,7 +172,8 @@ KERNEL(cube_pieces, CubeParams, CUBE_PIECE_THREADS) {
         if (thread < s.count - whole) to[whole + thread] = odd;
         return;
     }
-    // Running sums of up to 65,536 bytes: 64 for each thread, then those of the threads before it.
+    // Running sums of up to 65,536 bytes: 64 for each thread, then the sums of all threads before
+    // it.
     Array<u32, 16> w;
     u32 sum = 0;
 #pragma unroll
@@ -199,7 +200,7 @@ KERNEL(cube_pieces, CubeParams, CUBE_PIECE_THREADS) {
     const u32 bytes = (before & 0xFF) * 0x01010101u;
 #pragma unroll
     for (u32 k = 0; k < 16; k++) {
-        // Four sums of bytes in one word, without carries between them.
+        // Four sums of bytes in one word, without carries between the bytes.
         const u32 x = ((w[k] & 0x7F7F7F7Fu) + (bytes & 0x7F7F7F7Fu)) ^ ((w[k] ^ bytes) & 0x80808080u);
         const u32 at = 64 * thread + 4 * k;
         if (s.to % 4 == 0 && at + 4 <= s.count) {
@@ -210,8 +211,9 @@ KERNEL(cube_pieces, CubeParams, CUBE_PIECE_THREADS) {
     }
 }
 
-// Elements of up to 4 bytes in a tile: a word each, rows of 33 so that lanes of a column meet no bank twice. Of 8 bytes:
-// half as many bands, the upper words in a half of their own.
+// A tile of elements of up to 4 bytes: a word for each, in rows of 33, so that the lanes of a
+// column use different banks. With 8 bytes: half as many bands, and the upper words in the second
+// half.
 #define TILE_WORDS 1088u
 
 struct TilesMemory {
@@ -239,7 +241,7 @@ template <u32 WIDTH> FN u64 tile_at(const Array<u32, TILE_WORDS>& tile, u32 pixe
     return WIDTH == 8 ? (u64)tile[TILE_WORDS / 2 + n] << 32 | tile[n] : (u64)tile[n];
 }
 
-// Stored element `e` of a payload.
+// Reads stored element `e` of a payload.
 template <u32 WIDTH> FN typename Element<WIDTH>::T element_at(const CubeParams& p, Ptr<const uint4> planes, u32 e) {
     typename Element<WIDTH>::T q = 0;
     const u32 block = e / CUBE_BLOCK, i = e % CUBE_BLOCK;
@@ -252,25 +254,25 @@ template <u32 WIDTH> FN typename Element<WIDTH>::T element_at(const CubeParams& 
     return q;
 }
 
-// A signed difference out of a zigzag-coded one; exact modulo 2^8 and 2^16.
+// Decodes a zigzag-coded difference; exact modulo 2^8 and 2^16.
 FN u32 unzigzag(u32 z) { return z >> 1 ^ (0 - (z & 1)); }
 
 template <u32 WIDTH> FN u32 mask_of() { return WIDTH == 1 ? 0xFFu : 0xFFFFu; }
 
-// Number of the pixel that is number `n` of the region.
+// Number in the array of pixel `n` of the region.
 FN u32 pixel_of(const Cube& c, u32 n) {
     if (c.region_columns == c.columns) return c.first_pixel + n;
     return c.first_pixel + n / c.region_columns * c.columns + n % c.region_columns;
 }
 
-// The values of a tile of pixels and a chunk of bands, to their places.
+// Writes the values of a tile of pixels and a chunk of bands.
 template <u32 WIDTH>
 FN void tile_out(const CubeParams& p, const Cube& c, const Array<u32, TILE_WORDS>& tile, u32 first, u32 count, u32 chunk,
                  u32 lane) {
     const Ptr<const CubePick> picks = cast<const CubePick>(p.slot + c.picks);
     const Ptr<u8> out = p.out + c.out;
     const u32 base = chunk * Element<WIDTH>::BANDS;
-    // Numbers of bands, or of picks.
+    // Range of bands, or of picks.
     u32 from, to;
     if (c.picked) {
         const Ptr<const u32> starts = cast<const u32>(p.slot + c.chunk_picks) + (chunk - c.first_chunk);
@@ -281,11 +283,12 @@ FN void tile_out(const CubeParams& p, const Cube& c, const Array<u32, TILE_WORDS
         to = min(base + Element<WIDTH>::BANDS, c.first_band + c.picks_count);
     }
     if (from >= to) return;
-    // Lanes go along what is contiguous in the output: pixels of one band, or bands of one pixel. Pixels are turned here,
-    // in the addresses of the stores, so that loads are what they always are: a turned load of one byte in 32 would cost
-    // a sector for each plane. Stores of bands of one pixel stay side by side wherever the pixel goes, and so do those of
-    // a flipped row, backwards. Only a transposed plane gets them a row apart, two or four bytes each; the tiles of the
-    // rows below, which run at the same time, fill the rest of these sectors while they are in the second-level cache.
+    // Lanes follow the contiguous axis of the output: pixels of one band, or bands of one pixel.
+    // Flips and transposes change only the addresses of the stores, because a turned load of one
+    // byte in 32 would cost a sector for each plane. Stores of the bands of one pixel stay
+    // contiguous in any case, and so do stores of a flipped row, backwards. Only a transposed plane
+    // scatters them a row apart, two or four bytes each; the tiles of the rows below run at the
+    // same time, and fill these sectors while they are in the L2 cache.
     const u32 number = first + min(lane, count - 1), y = number / c.region_columns, x = number - y * c.region_columns;
     const u32 mine = c.origin + y * c.step_row + x * c.step_column;
     const u32 turns = c.out_by_band ? to - from : (to - from + 31) / 32 * count;
@@ -307,14 +310,14 @@ FN void tile_out(const CubeParams& p, const Cube& c, const Array<u32, TILE_WORDS
     }
 }
 
-// Whether a band of this chunk comes out; most have none where few bands are listed.
+// True if a band of this chunk is requested. With few listed bands, most chunks have none.
 FN bool chunk_is_asked(const CubeParams& p, const Cube& c, u32 chunk) {
     if (!c.picked) return true;
     const Ptr<const u32> starts = cast<const u32>(p.slot + c.chunk_picks) + (chunk - c.first_chunk);
     return starts[0] < starts[1];
 }
 
-// Band-major payloads: a lane has a pixel and goes through its bands.
+// Band-major payloads: a lane takes a pixel, and walks its bands.
 template <u32 WIDTH>
 FN void by_band(const CubeParams& p, const Cube& c, Array<u32, TILE_WORDS>& tile, u32 first, u32 chunk, u32 chunks, u32 lane) {
     typedef typename Element<WIDTH>::T T;
@@ -326,7 +329,7 @@ FN void by_band(const CubeParams& p, const Cube& c, Array<u32, TILE_WORDS>& tile
         const u32 base = chunk * Element<WIDTH>::BANDS;
         if (!c.difference && !chunk_is_asked(p, c, chunk)) continue;
         for (u32 n = 0; n < Element<WIDTH>::BANDS && base + n < c.bands; n += 8) {
-            // Loads that wait for each other's tables are slow one by one.
+            // Eight loads at a time: each depends on its table, and single loads are slow.
             Array<T, 8> q;
 #pragma unroll
             for (u32 i = 0; i < 8; i++) {
@@ -348,17 +351,17 @@ FN void by_band(const CubeParams& p, const Cube& c, Array<u32, TILE_WORDS>& tile
     }
 }
 
-// Payloads in the order of the shape: a lane has a band of one pixel after the other.
+// Payloads in shape order: a lane takes a band, and walks the pixels.
 template <u32 WIDTH>
 FN void by_pixel(const CubeParams& p, const Cube& c, Array<u32, TILE_WORDS>& tile, u32 first, u32 chunk, u32 chunks, u32 lane) {
     const u32 pixels = c.region_rows * c.region_columns, count = min(CUBE_PIXELS, pixels - first);
     const Ptr<const uint4> planes = cast<const uint4>(p.slot + c.planes);
-    // The sum of pixel `lane` so far.
+    // Sum so far of pixel `lane`.
     u32 carry = 0;
     for (u32 end = chunk + chunks; chunk < end; chunk++) {
         if (!c.difference && !chunk_is_asked(p, c, chunk)) continue;
         const u32 band = chunk * Element<WIDTH>::BANDS + lane % Element<WIDTH>::BANDS;
-        // Elements of 8 bytes: half a warp for each of two pixels.
+        // With elements of 8 bytes, each half of the warp takes a pixel.
         const u32 each = 32 / Element<WIDTH>::BANDS;
         for (u32 r = 0; r < count; r += each) {
             const u32 mine = r + lane / Element<WIDTH>::BANDS;
@@ -396,7 +399,7 @@ template <u32 WIDTH> FN void values(const CubeParams& p, const Cube& c, Array<u3
         by_pixel<WIDTH>(p, c, tile, first, c.first_chunk + skip, chunks, lane);
 }
 
-// Cube `blockIdx.y` of the batch; `p.count` is the number of units of the largest one.
+// Cube `blockIdx.y` of the batch. `p.count` is the number of units of the largest cube.
 KERNEL(cube_values, CubeParams, TILE_WARPS * 32) {
     SHARED(TilesMemory, memory);
     const u32 lane = threadIdx.x % 32, warp = threadIdx.x / 32;
@@ -412,51 +415,54 @@ KERNEL(cube_values, CubeParams, TILE_WARPS * 32) {
     }
 }
 
-// Pairs of up to 32 bands of 128 pixels, a row a pixel. First those of each lane's first pixel, then of its second, and so
-// on: rows of 17 words, and 16 more between the four, so that lanes meet no bank twice, neither when they write what they
-// have nor when they read rows.
+// Pairs of up to 32 bands of 128 pixels, a row for each pixel: the first pixels of all lanes, then
+// the second ones, and so on. Rows of 17 words, and 16 more after each fourth, keep lanes on
+// different banks, both in writing their own pixels and in reading rows.
 #define QUAD_ROW 17u
 #define QUAD_PLACE (32 * QUAD_ROW + 16)
-// The same of one word for each pixel.
+// The same with one word for each pixel.
 #define QUAD_STARTS 33u
 
 struct QuadsMemory {
     Array<Array<u32, 4 * QUAD_PLACE>, TILE_WARPS> tiles;
-    // Where in the output each pixel begins.
+    // Output index of the first element of each pixel.
     Array<u32, 4 * QUAD_STARTS> starts;
-    // Of each warp: its sum for four pixels a lane; what comes before it for each pixel, twice in a word.
+    // For each warp: its sum for four pixels of each lane. Later, the sum before it for each pixel,
+    // in both halves of a word.
     Array<Array<uint2, 32>, TILE_WARPS> sums;
     Array<Array<u32, 4 * QUAD_STARTS>, TILE_WARPS> before;
 };
 
-// Two elements in a word: the signed differences out of zigzag-coded ones, and sums without a carry between them.
+// Two elements in a word: decodes zigzag-coded differences, and adds without a carry between the
+// halves.
 FN u32 unzigzag_both(u32 z) { return (z >> 1 & 0x7FFF7FFFu) ^ (z & 0x00010001u) * 0xFFFFu; }
 FN u32 sum_both(u32 a, u32 b) { return ((a & 0x7FFF7FFFu) + (b & 0x7FFF7FFFu)) ^ ((a ^ b) & 0x80008000u); }
 
-// What of a cube its values are put by: in registers, where stores could change what stands in memory.
+// The parts of a Cube that stores need, in registers: the compiler would reload them from memory
+// after each store.
 struct QuadsOut {
     Ptr<u8> out;
-    // Of `out`, for what is put as words of several values; all else is at a multiple of 16.
+    // Offset of `out` within 16 bytes, for stores of several values at once.
     u32 offset;
     u32 mode, unit_bytes, first_band, step_band;
-    // Of MODE_FLOAT: the type, and pairs of factors, of which there may be none.
+    // For MODE_FLOAT: the type, and the number of pairs of factors, perhaps 0.
     u32 type, factor_bands;
     Ptr<const uint2> factors;
 };
 
-// The factors of the band at this place of the output; those that change nothing are not asked for.
+// The factors of the band at this place of the output. Not called if there are no factors.
 FN uint2 factors_of(const QuadsOut& o, u32 place) {
     return o.factor_bands == 0 ? make_uint2(0, 0) : o.factors[place % o.factor_bands];
 }
 
-// A float16, as a float of that type.
+// Converts a float16 to the output's float.
 FN u32 float_of(const QuadsOut& o, u32 half, uint2 factors) {
     u32 x = f32_of_f16(half & 0xFFFF);
     if (o.factor_bands != 0) x = normalised(x, factors.x, factors.y);
     return float_output(x, o.type);
 }
 
-// Puts four values of that type, the first at `n`, which is a multiple of four.
+// Writes four floats from index `n` on, a multiple of four.
 FN void floats_put(const QuadsOut& o, u32 n, u32 a, u32 b, u32 c, u32 d) {
     if (o.type == F32)
         *cast<uint4>(o.out + 4 * (u64)n) = make_uint4(a, b, c, d);
@@ -464,12 +470,12 @@ FN void floats_put(const QuadsOut& o, u32 n, u32 a, u32 b, u32 c, u32 d) {
         *cast<uint2>(o.out + 2 * (u64)n) = make_uint2(a | b << 16, c | d << 16);
 }
 
-// Puts the element of one pixel in one band.
+// Writes the element of one pixel in one band.
 CALLED void one_put(const CubeParams& p, const Cube& c, u32 q, CubePick pick, u32 n) {
     cube_put(c, p.slot, p.out + c.out, p.status, q, pick, n);
 }
 
-// Puts the elements of four pixels in one band, which are side by side in the output if `together`.
+// Writes the elements of four pixels in one band, contiguous in the output if `together`.
 FN void quad_put(const CubeParams& p, const Cube& c, const QuadsOut& o, uint2 q, u32 band, const Array<u32, 4>& start,
                  bool together) {
     const u32 place = band - o.first_band, n = start[0] + place * o.step_band;
@@ -489,7 +495,7 @@ FN void quad_put(const CubeParams& p, const Cube& c, const QuadsOut& o, uint2 q,
     }
 }
 
-// Puts the elements of one pixel in two bands, which are side by side in the output if they may be.
+// Writes the elements of one pixel in two bands, as one store if they are contiguous and aligned.
 FN void pair_put(const CubeParams& p, const Cube& c, const QuadsOut& o, u32 q, u32 band, u32 start, u32 from, u32 to) {
     const u32 place = band - o.first_band, n = start + place;
     const bool both = band >= from && band + 1 < to && o.step_band == 1;
@@ -507,7 +513,8 @@ FN void pair_put(const CubeParams& p, const Cube& c, const QuadsOut& o, u32 q, u
     }
 }
 
-// Where four bands of four pixels are: the planes of both bytes of each, and the place in their block.
+// Places of four bands of four pixels: the planes of both bytes of each band, and the element's
+// number in its block.
 struct QuadPlaces {
     Array<uint4, 8> plane;
     Array<u32, 4> place;
@@ -523,15 +530,16 @@ FN void quad_places(QuadPlaces& w, Ptr<const uint4> planes, u32 bands, u32 pixel
     }
 }
 
-// What is there: words of one byte of four pixels, and the word after; the bytes begin so many bytes behind the start of
-// the first, two bits for each.
+// The bytes at these places: for each, a word of one byte of four pixels, and the next word.
+// `shifts` holds the offsets of the bytes in their first words, two bits for each.
 struct QuadBytes {
     Array<u32, 8> low, high;
     u32 shifts;
 };
 
-// Loads that wait for each other are slow: all come before the first is looked at. Of a plane of one byte, that is the
-// byte, and nothing is read. (Every index is known to the compiler, or it would keep all of this in memory.)
+// All loads are issued before the first is used, because loads that wait for each other are slow. A
+// plane of one byte needs no load. Every index is a compile-time constant, which keeps the arrays
+// in registers.
 FN void quad_bytes(QuadBytes& b, const CubeParams& p, const QuadPlaces& w) {
     bool apart = false;
     b.shifts = 0;
@@ -569,14 +577,16 @@ FN void quad_bytes(QuadBytes& b, const CubeParams& p, const QuadPlaces& w) {
 
 FN u32 quad_byte(const QuadBytes& b, u32 i) { return __funnelshift_r(b.low[i], b.high[i], (b.shifts >> 2 * i & 3) * 8); }
 
-// The place of pixel `at` among so many words for each.
+// Index of pixel `at` in an array with `row` words for each pixel.
 FN u32 quad_place(u32 at, u32 place, u32 row) { return at % 4 * place + at / 4 * row; }
 
-// Puts what a tile has of `bands` bands, a multiple of four, all of which come out beside each other: four bands a lane.
-// `n` is the place of the first of them of the first pixel, `step` how far it is to the next pixel.
+// Writes the `bands` bands of a tile, a multiple of four, contiguous in the output: a lane takes
+// four bands. `n` is the output index of the first band of the first pixel, `step` the distance to
+// the next pixel.
 FN void rows_put(const QuadsOut& o, const Array<u32, 4 * QUAD_PLACE>& tile, const Array<u32, 4 * QUAD_STARTS>& before,
                  u32 bands, u32 first_place, u32 n, u32 step, u32 count, u32 lane) {
-    // Lanes for a pixel, and pixels at a time: a multiple of four, so that a lane stays in its fourth of the tile.
+    // Lanes for a pixel, and pixels at a time: a multiple of four, so that a lane stays in its
+    // fourth of the tile.
     const u32 width = bands <= 4 ? 1 : bands <= 8 ? 2 : bands <= 16 ? 4 : 8, turns = 32 / width;
     const u32 turn = lane / width, word = 2 * (lane % width);
     if (2 * word >= bands) return;
@@ -601,8 +611,9 @@ FN void rows_put(const QuadsOut& o, const Array<u32, 4 * QUAD_PLACE>& tile, cons
     }
 }
 
-// 128 pixels of cube `blockIdx.y`, if it is walked so. Warps share the bands, so that all of a pixel comes out at about the
-// same time: else the second-level cache would have to hand on lines that are written in part.
+// 128 pixels of cube `blockIdx.y`, if it is walked by quads. Warps share the bands, so that all
+// bands of a pixel are written at about the same time: otherwise the L2 cache would evict partly
+// written lines.
 KERNEL_BESIDE(cube_quads, CubeParams, TILE_WARPS * 32, 5) {
     SHARED(QuadsMemory, memory);
     const u32 lane = threadIdx.x % 32, warp = threadIdx.x / 32, first = blockIdx.x * QUAD_PIXELS;
@@ -619,7 +630,7 @@ KERNEL_BESIDE(cube_quads, CubeParams, TILE_WARPS * 32, 5) {
     const u32 bands = c.bands, all_pixels = c.pixels, behind = c.first_band + c.picks_count;
     const bool by_band = c.out_by_band, difference = c.difference;
 
-    // Lanes behind the last pixel go along with the last four.
+    // Lanes after the last pixel repeat the last four pixels.
     const u32 count = min(QUAD_PIXELS, pixels - first), number = first + min(4 * lane, count - 4);
     const bool mine = 4 * lane < count;
     const u32 pixel = pixel_of(c, number);
@@ -632,17 +643,17 @@ KERNEL_BESIDE(cube_quads, CubeParams, TILE_WARPS * 32, 5) {
         if (++x == c.region_columns) x = 0, y++;
     }
     const bool together = start[1] == start[0] + 1 && start[2] == start[0] + 2 && start[3] == start[0] + 3;
-    // Whether all pixels are as far from each other in the output, and words of four bands at multiples of their size.
+    // True if pixels have a constant distance in the output, and words of four bands are aligned.
     const u32 step = c.region_columns == 1 ? c.step_row : c.step_column;
     const u32 first_start = __shfl_sync(0xFFFFFFFFu, start[0], 0);
     const bool rows = (c.region_columns == 1 || c.step_row == c.region_columns * c.step_column) && o.step_band == 1 &&
                       o.mode != MODE_ANY && step % 4 == 0 &&
                       (o.offset + unit_bytes * (first_start - o.first_band)) % (4 * unit_bytes) == 0;
 
-    // The sums of four pixels before these bands.
+    // Sums of four pixels before these bands.
     uint2 sum = make_uint2(0, 0);
     const u32 begin = difference ? 0 : o.first_band & ~3u;
-    // Bands of a warp: a multiple of four, 32 at most.
+    // Bands of a warp: a multiple of four, at most 32.
     const u32 each = min(32u, (behind - begin + 15) / 16 * 4);
     for (u32 round = begin; round < behind; round += TILE_WARPS * each) {
         const u32 base = min(round + warp * each, behind), end = min(base + each, behind);
@@ -690,7 +701,7 @@ KERNEL_BESIDE(cube_quads, CubeParams, TILE_WARPS * 32, 5) {
         before[3 * QUAD_STARTS + lane] = (here.y >> 16) * 0x10001u;
         __syncwarp();
         if (from == end) {
-            // None of these bands comes out.
+            // None of these bands is requested.
         } else if (by_band) {
             for (u32 band = base; band < end; band += 2) {
                 Array<u32, 4> pair;
@@ -707,7 +718,7 @@ KERNEL_BESIDE(cube_quads, CubeParams, TILE_WARPS * 32, 5) {
         } else if (rows && from == base && (end - base) % 4 == 0) {
             rows_put(o, tile, before, end - base, base - o.first_band, first_start + base - o.first_band, step, count, lane);
         } else {
-            // Lanes go along the bands of one pixel, a pair each, and on to the next.
+            // Lanes take the bands of one pixel, a pair each, then those of the next pixel.
             const u32 first_word = (from - base) / 2, words = (end - base + 1) / 2 - first_word;
             const u32 pixels_on = 32 / words, words_on = 32 % words;
             u32 word = lane % words;
@@ -724,7 +735,7 @@ KERNEL_BESIDE(cube_quads, CubeParams, TILE_WARPS * 32, 5) {
     }
 }
 
-// Four random words: Philox4x32-10, keyed by the epoch, of a sample and a number. Block `n` of those for noise.
+// Four random words of Philox4x32-10, for this key, this sample and block `n`.
 FN uint4 noise_block(const Cube& c, u32 n) {
     uint4 x = make_uint4(c.noise_sample[0], c.noise_sample[1], n, 2);
     u32 k0 = c.noise_key[0], k1 = c.noise_key[1];
@@ -738,12 +749,12 @@ FN uint4 noise_block(const Cube& c, u32 n) {
     return x;
 }
 
-// A deviate: the number of ones and the sum of two halves, less their mean; exact in float32.
+// A deviate: a number of ones and the sum of two halves, minus their mean; exact in float32.
 FN float noise_deviate(u32 ones, u32 parts) {
     return (float)((i32)(((u32)__popc(ones) << 16) + (parts & 0xFFFFu) + (parts >> 16)) - (17 * 65536 - 1));
 }
 
-// Adds a deviate to value `n` of a row. A NaN stays, quiet, as processors have it.
+// Adds a deviate to value `n` of a row. A NaN stays a NaN, made quiet.
 FN void noise_put(const Cube& c, Ptr<u8> out, u32 n, float deviate) {
     u32 x;
     switch (c.output) {
@@ -760,8 +771,8 @@ FN void noise_put(const Cube& c, Ptr<u8> out, u32 n, float deviate) {
         cast<u16>(out)[n] = (u16)float_output(y, c.output);
 }
 
-// Two values a thread, of cube `blockIdx.y`. The place by which a value's deviate is drawn is that in [rows, columns,
-// bands], of which two share a block.
+// Two values for each thread, of cube `blockIdx.y`. The draw of a value depends on its index in
+// [rows, columns, bands]; two values share a block of random words.
 KERNEL(cube_noise, CubeParams, NOISE_THREADS) {
     const Cube& c = *(cast<const Cube>(p.slot + p.table) + blockIdx.y);
     if (c.noise == NOISE_NOTHING) return;
@@ -786,7 +797,7 @@ struct CubeConfig {
     Ptr<u32> out;
 };
 
-// What the host takes for granted.
+// Numbers that the host compares with its own.
 KERNEL(cube_config, CubeConfig, 32) {
     if (threadIdx.x != 0) return;
     const u32 sizes[] = {sizeof(CubeParams), sizeof(CubeStream), sizeof(CubePiece), sizeof(CubePlane), sizeof(CubePick),

@@ -1,9 +1,9 @@
-// What every kernel includes: short names of types, checked arrays, half floats. Kernels are written in
-// CUDA C that is C++ as well: with PLAY defined, the same files are compiled for the CPU, where play.h
-// plays blocks, threads, barriers and warps, and checks every access.
+// Common to all kernels: short type names, checked arrays, half floats. Kernels are written in a
+// subset of CUDA C that is also C++: with PLAY defined, the same files are compiled for the CPU,
+// and play.h plays blocks, threads, barriers and warps, and checks every access.
 //
-//   KERNEL(name, Params, threads) { ... p.field ... }   a kernel; p is its one parameter, a plain struct
-//   KERNEL_BESIDE(name, Params, threads, blocks)        the same, with so few registers that `blocks` blocks run side by side
+//   KERNEL(name, Params, threads) { ... p.field ... }   a kernel; p is its only parameter, a plain struct
+//   KERNEL_BESIDE(name, Params, threads, blocks)        the same, with few enough registers for `blocks` concurrent blocks
 //   SHARED(Type, name);                                 its shared memory, one struct; poisoned when played
 //   Ptr<T>                                              a pointer into device memory; checked when played
 //   Array<T, N>                                         an array; its index is checked when played
@@ -41,7 +41,7 @@ template <class T, u32 N> struct Array {
     __device__ __forceinline__ const T& operator[](u32 i) const { return v[i]; }
 };
 
-// A float as the bits of the nearest half, ties to even.
+// Converts a float to the nearest half, ties to even.
 FN u16 f16_bits(float x) {
     u16 h;
     asm("cvt.rn.f16.f32 %0, %1;" : "=h"(h) : "f"(x));
@@ -54,7 +54,7 @@ FN float f16_value(u16 h) {
     return x;
 }
 
-// c and the products of a's two halves with b's two lower, or upper, bytes.
+// `c` plus the products of the two halves of `a` with the two lower, or upper, bytes of `b`.
 FN u32 dot_lower(u32 a, u32 b, u32 c) {
     asm("dp2a.lo.u32.u32 %0, %1, %2, %0;" : "+r"(c) : "r"(a), "r"(b));
     return c;
@@ -65,7 +65,8 @@ FN u32 dot_upper(u32 a, u32 b, u32 c) {
     return c;
 }
 
-// Two numbers clamped to 0 to 255, side by side, and the lower half of `rest` above them.
+// Two numbers clamped to 0 to 255 in the lower half of a word; the upper half is the lower half of
+// `rest`.
 FN u32 clamped_below(i32 first, i32 second, u32 rest) {
     u32 all;
     asm("cvt.pack.sat.u8.s32.b32 %0, %1, %2, %3;" : "=r"(all) : "r"(second), "r"(first), "r"(rest));
@@ -79,10 +80,11 @@ FN double bits_double(u64 x) { return __longlong_as_double((i64)x); }
 
 #endif
 
-// Four of them, the first lowest.
+// Four numbers clamped to 0 to 255; the first is the lowest byte.
 FN u32 clamped(i32 a, i32 b, i32 c, i32 d) { return clamped_below(a, b, clamped_below(c, d, 0)); }
 
-// A float as the bits of the nearest bfloat16, ties to even. Written out: the instruction needs compute_80.
+// Converts a float to the nearest bfloat16, ties to even. In plain code, because the instruction
+// needs compute_80.
 FN u16 bf16_bits(float x) {
     u32 bits = float_bits(x);
     if ((bits & 0x7FFFFFFFu) > 0x7F800000u) return (u16)(bits >> 16 | 0x40);

@@ -1,22 +1,22 @@
-// Bits become coefficients, as libjpeg reads them. Whatever no encoder writes is odd.
+// Decodes bits to coefficients, as libjpeg does. Bits that no encoder writes are flagged as odd.
 #pragma once
 #include "pictures.cuh"
 
-// From zigzag to natural order.
+// Natural position of each zigzag position.
 CONSTANT u8 NATURAL[64] = {
     0,  1,  8,  16, 9,  2,  3,  10, 17, 24, 32, 25, 18, 11, 4,  5,  12, 19, 26, 33, 40, 48,
     41, 34, 27, 20, 13, 6,  7,  14, 21, 28, 35, 42, 49, 56, 57, 50, 43, 36, 29, 22, 15, 23,
     30, 37, 44, 51, 58, 59, 52, 45, 38, 31, 39, 46, 53, 60, 61, 54, 47, 55, 62, 63};
 
-// A position in the bits of one segment: 32-bit words without stuffing, the first bit uppermost.
+// A position in the bits of one segment: 32-bit words without stuffing, the first bit highest.
 struct Bits {
     Ptr<const u32> words;
-    u32 at, end;     // The word behind `next`, and the one behind the segment, which is 0.
+    u32 at, end;     // The word after `next`, and the word after the segment, which is 0.
     u32 high, low, next;
     u32 used;        // Bits of `high` that were taken, below 32.
 };
 
-// Behind the segment there are zeros, however far a damaged one reads.
+// After the segment there are zeros, however far a damaged segment reads.
 FN u32 word_at(const Bits& b, u32 at) { return b.words[min(at, b.end)]; }
 
 FN void open_bits(Bits& b, Ptr<const u32> words, u32 first, u32 bytes) {
@@ -31,8 +31,8 @@ FN void open_bits(Bits& b, Ptr<const u32> words, u32 first, u32 bytes) {
 
 FN u32 peek(const Bits& b) { return __funnelshift_l(b.low, b.high, b.used); }
 
-// Takes n bits, at most 32. One word is under way, so that nobody waits for it. Lanes differ in when they need one: a branch would
-// make all of them wait.
+// Takes n bits, at most 32. The next word is already being loaded, so that no lane waits for it.
+// Without a branch, because lanes need words at different times.
 FN void take(Bits& b, u32 n) {
     b.used += n;
     bool full = b.used >= 32;
@@ -43,12 +43,13 @@ FN void take(Bits& b, u32 n) {
     b.used &= 31;
 }
 
-// Bytes of which bits were taken.
+// Number of bytes that the taken bits touch.
 FN u32 bytes_taken(const Bits& b, u32 first) { return (b.at - 3 - first) * 4 + (b.used + 7) / 8; }
 
-// What a code says, in one number: from bit 12 on its length, below it how many places of the block it goes on (8 bits), and the size
-// of the value behind it (4 bits). In a DC table only length and size have a meaning.
-#define AC_END 128u      // Places of the end of a block: far beyond it.
+// Content of a code in one number: its length from bit 12 on, the positions to advance in the block
+// (8 bits), and the size of the value after it (4 bits). In a DC table only length and size are
+// meaningful.
+#define AC_END 128u      // Positions for the end of a block: far beyond it.
 #define AC_NOTHING 64u   // Places of what no encoder writes: beyond any block, and below its end.
 
 FN u32 entry_of(u32 length, u32 symbol) {
@@ -57,7 +58,8 @@ FN u32 entry_of(u32 length, u32 symbol) {
     return length << 12 | places << 4 | size;
 }
 
-// The code that `bits` begin with, if it is longer than the table's entries are; of length 0 if there is none such.
+// The code at the start of `bits` if it is longer than an index of the table; length 0 if there is
+// no such code.
 FN u32 long_code(const Huffman& table, u32 bits) {
     u32 next = bits >> 16;
 #pragma unroll 1
@@ -75,24 +77,26 @@ FN u32 code_of(const Huffman& table, u32 bits) {
     return entry ? entry : long_code(table, bits);
 }
 
-// The value of the `size` bits behind a code of `length` bits; those that begin with 0 are negative.
+// The value of the `size` bits after a code of `length` bits; values that begin with 0 are
+// negative.
 FN i32 value_of(u32 bits, u32 length, u32 size) {
     u32 left = bits << length;
     i32 below = (i32)left < 0 ? 0 : 1 - (i32)(1u << size);
     return (i32)(left >> 1 >> (31 - size)) + below;
 }
 
-// Whether a value is one that 16-bit arithmetic takes: what goes into a pass of the IDCT is within ±2^14.
+// True if a value is beyond 16-bit arithmetic: inputs of an IDCT pass must be within ±2^14.
 FN u32 out_of_range(i32 value) { return (u32)(value + 16384) >> 15; }
 
-// Place of a coefficient in a lane's block in shared memory. Two coefficients are a word, and a lane's words are 32 apart:
-// whichever coefficients the lanes of a warp touch, no two of them share a bank.
+// Index of a coefficient in a lane's block in shared memory. A word has two coefficients, and a
+// lane's words are 32 apart, so that lanes always use different banks.
 FN u32 place_of(u32 natural, u32 lane) { return ((natural >> 1) * 32 + lane) * 2 + (natural & 1); }
 
-// The quantiser of a coefficient, and in the upper half its place in the block of lane 0. `at` in zigzag order.
+// The quantiser of the coefficient at zigzag position `at` and, in the upper half, the
+// coefficient's index in the block of lane 0.
 FN u32 step_of(u32 quantiser, u32 at) { return quantiser | place_of(NATURAL[at], 0) << 16; }
 
-// The AC coefficients of a block, times their quantisers. Returns why it is odd.
+// Decodes the AC coefficients of a block, times their quantisers. Returns their fault, or 0.
 template <u32 N, u32 M>
 FN u32 read_ac(Bits& bits, const Huffman& table, const Array<u32, M>& steps, u32 component, Array<u16, N>& block, u32 lane) {
     u32 at = 0, beyond = 0;
@@ -104,10 +108,10 @@ FN u32 read_ac(Bits& bits, const Huffman& table, const Array<u32, M>& steps, u32
         u32 step = steps[component * 64 + (at & 63)];
         i32 value = value_of(window, length, size) * (i32)(step & 0xFFFF);
         beyond |= (u32)(value + 16384);
-        // Where sixteen zeros end, this is one more.
+        // Does not write the end of sixteen zeros at position 64.
         if (at < 64) block[(step >> 16) + lane * 2] = (u16)value;
     } while (at < 63);
-    // Sixteen zeros may end at the last place, too.
+    // Sixteen zeros may end at the last position too.
     if (at >= 64 && at < AC_END) return ODD_ENTROPY;
     return beyond >> 15 ? ODD_RANGE : 0;
 }

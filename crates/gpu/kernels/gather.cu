@@ -1,7 +1,8 @@
-// Copies what a batch needs of values that stay on the device to where the other kernels look for it.
+// Copies the bytes that a batch needs of kept values into the slot, where the other kernels read
+// them.
 #include "device.cuh"
 
-// So many bytes of a value, at any place, and where they go in the slot.
+// `bytes` bytes of a value, and their destination in the slot, both unaligned.
 struct Piece {
     u64 from;
     u64 to;
@@ -15,7 +16,7 @@ struct GatherConfigParams {
     Ptr<u32> out;
 };
 
-// What the host and the kernel must agree on.
+// Numbers that the host compares with its own.
 KERNEL(gather_config, GatherConfigParams, 32) {
     if (threadIdx.x) return;
     p.out[0] = sizeof(Piece);
@@ -29,8 +30,8 @@ struct GatherParams {
     u32 count;
 };
 
-// A warp copies a piece. Writes are of whole words where there are any; reads may be of the word behind the last
-// byte. Kept values and slots begin at multiples of 256, and kept memory ends 16 bytes behind the last value.
+// A warp copies a piece, mostly in whole words. Reads may include the word after the last byte.
+// Kept values and slots begin at multiples of 256; kept memory has 16 bytes after the last value.
 KERNEL(gather, GatherParams, GATHER_THREADS) {
     u32 n = blockIdx.x * (GATHER_THREADS / 32) + threadIdx.x / 32, lane = threadIdx.x % 32;
     if (n >= p.count) return;

@@ -2,7 +2,7 @@
 #pragma once
 #include "entropy.cuh"
 
-// One pass over eight values. `round` is added before the shift. Names are libjpeg's.
+// One pass over eight values. Adds `round` before the shift. Names are libjpeg's.
 template <u32 SHIFT> FN void idct_pass(i32* v, i32 round) {
     i32 z1 = (v[2] + v[6]) * 4433;
     i32 tmp2 = z1 - v[6] * 15137, tmp3 = z1 + v[2] * 6270;
@@ -35,12 +35,13 @@ template <u32 SHIFT> FN void idct_pass(i32* v, i32 round) {
     v[4] = (tmp13 - tmp0) >> SHIFT;
 }
 
-// Two coefficients side by side, as one word.
+// Two adjacent coefficients as one word.
 template <u32 N> FN u32& pair_at(Array<u16, N>& block, u32 row, u32 pair, u32 lane) {
     return *(u32*)&block[place_of(row * 8 + pair * 2, lane)];
 }
 
-// Both passes over a lane's block, which is left zero. Writes 64 samples, row by row, if `keep`. Returns whether a sum is out of range.
+// Both passes over a lane's block, which becomes zero. Writes 64 samples row by row if `keep`.
+// Returns true if a sum is out of range.
 template <u32 N> FN u32 idct_block(Array<u16, N>& block, u32 lane, Ptr<uint4> out, bool keep) {
     u32 odd = 0;
 #pragma unroll

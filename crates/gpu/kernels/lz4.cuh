@@ -1,20 +1,22 @@
-// One LZ4 block, decoded by the 32 lanes of a warp. All lanes read the tokens; literals and matches are copied by all
-// lanes at a time. Every length and offset is checked before it is used, by the rules of LZ4_decompress_safe: what it
-// refuses is refused here. (It takes an offset of 0, and a few blocks whose last match comes too late, that no writer
-// makes; those are refused here.)
+// Decodes one LZ4 block with the 32 lanes of a warp. All lanes read the tokens, and copy literals
+// and matches together. Every length and offset is checked before use, by the rules of
+// LZ4_decompress_safe. In addition, an offset of 0 and blocks whose last match is too close to the
+// end are refused; no writer makes them.
 //
-// Rates go by instructions for each sequence, of which noise has thousands in a block. The input and the newest output
-// stand in shared memory for that: a byte of either is one instruction away, and global memory sees whole lines only.
+// The rate depends on the instructions for each sequence: noise has thousands of sequences in a
+// block. So the input and the newest output are in shared memory, where a byte takes one
+// instruction; global memory is accessed in whole lines.
 #pragma once
 #include "device.cuh"
 
-// Bytes that pass between global and shared memory at a time: 16 a lane.
+// Bytes that move between global and shared memory at a time: 16 for each lane.
 #define LZ4_LINE 512u
-// Two lines of input: one that is read, one that comes.
+// Two lines of input: the current one, and the next one.
 #define LZ4_INPUT (2 * LZ4_LINE)
-// The newest output. Matches from before it are read back from global memory.
+// Bytes of the newest output. Older matches are read back from global memory.
 #define LZ4_HISTORY 4096u
-// Longest offset that is looked up in the history: lanes may be a sequence ahead of each other, up to a barrier.
+// Longest offset that is read from the history: lanes may be a sequence ahead of each other, up to
+// a barrier.
 #define LZ4_NEAR (LZ4_HISTORY - 64)
 
 struct Lz4Memory {
@@ -23,10 +25,10 @@ struct Lz4Memory {
 };
 
 struct Lz4Reader {
-    // The input from a multiple of 16 on; positions are counted from there.
+    // The input, from a multiple of 16 on. Positions count from there.
     Ptr<const uint4> from;
     u32 end;
-    // Up to here the input is in shared memory; the line after that is on its way in `next`.
+    // End of the input in shared memory. The line after it is being loaded into `next`.
     u32 loaded;
     uint4 next;
 };
@@ -44,7 +46,7 @@ FN void lz4_advance(Lz4Reader& in, Lz4Memory& memory, u32 lane) {
     __syncwarp();
 }
 
-// Makes the input up to `until` readable; what stands a line before that is forgotten.
+// Makes the input up to `until` readable, and drops the input more than a line before that.
 FN void lz4_need(Lz4Reader& in, Lz4Memory& memory, u32 until, u32 lane) {
     if (until > in.loaded) lz4_advance(in, memory, lane);
 }
@@ -67,21 +69,21 @@ FN u32 lz4_history_word(Lz4Memory& memory, u32 at) {
     return __funnelshift_r(words[n % (LZ4_HISTORY / 4)], words[(n + 1) % (LZ4_HISTORY / 4)], at % 4 * 8);
 }
 
-// Puts four bytes to a multiple of 4.
+// Writes four bytes to a multiple of 4.
 FN void lz4_put_word(Lz4Memory& memory, u32 at, u32 word) {
     ((u32*)&memory.history)[at / 4 % (LZ4_HISTORY / 4)] = word;
 }
 
-// Where a block goes.
+// Destination of a block.
 struct Lz4Writer {
     Ptr<u8> out;
-    // Whether `out` is a multiple of 16.
+    // True if `out` is a multiple of 16.
     bool aligned;
-    // Up to here the output is in global memory, too.
+    // End of the output that is in global memory.
     u32 flushed;
 };
 
-// Hands a line of history on to global memory if one is full.
+// Writes a line of the history to global memory if one is full.
 FN void lz4_flush(Lz4Writer& to, Lz4Memory& memory, u32 done, u32 lane) {
     if (done - to.flushed < LZ4_LINE) return;
     __syncwarp();
@@ -93,14 +95,14 @@ FN void lz4_flush(Lz4Writer& to, Lz4Memory& memory, u32 done, u32 lane) {
     to.flushed += LZ4_LINE;
 }
 
-// A byte and the three behind it, for each lane the next: where lengths and offsets are read from.
+// Four bytes of input for each lane, from `at + lane` on: lengths and offsets are read from them.
 FN u32 lz4_window(Lz4Reader& in, Lz4Memory& memory, u32 at, u32 lane) {
     lz4_need(in, memory, at + 64, lane);
     return lz4_word(memory, at + lane);
 }
 
-// Copies `count` bytes, 128 at most, of the input to the history: whole words of the history, and what is before and
-// behind them.
+// Copies `count` bytes, at most 128, of the input to the history: whole words, and the bytes before
+// and after them.
 FN void lz4_literals(Lz4Memory& memory, u32 from, u32 to, u32 count, u32 lane) {
     const u32 head = min((0 - to) & 3, count), words = (count - head) / 4;
     if (lane < words) lz4_put_word(memory, to + head + 4 * lane, lz4_word(memory, from + head + 4 * lane));
@@ -108,8 +110,8 @@ FN void lz4_literals(Lz4Memory& memory, u32 from, u32 to, u32 count, u32 lane) {
     if (i < count && lane < 6) lz4_history(memory, to + i) = (u8)lz4_byte(memory, from + i);
 }
 
-// The same of bytes of the history, `back` bytes before, of which it is 132 at least, or 4 more than `count`: words are
-// read out of two, and even what is dropped of these nobody writes.
+// The same for bytes of the history that are `back` bytes before, at least 132, or `count` + 4. A
+// word is combined from two, and no lane writes even their unused bytes.
 FN void lz4_repeat(Lz4Memory& memory, u32 to, u32 back, u32 count, u32 lane) {
     const u32 head = min((0 - to) & 3, count), words = (count - head) / 4;
     if (lane < words)
@@ -118,7 +120,7 @@ FN void lz4_repeat(Lz4Memory& memory, u32 to, u32 back, u32 count, u32 lane) {
     if (i < count && lane < 6) lz4_history(memory, to + i) = lz4_history(memory, to + i - back);
 }
 
-// A byte of the output that all lanes have written.
+// Returns a byte of the output that all lanes have written.
 FN u8 lz4_written(const Lz4Writer& to, Lz4Memory& memory, u32 at, u32 offset) {
     return offset <= LZ4_NEAR ? lz4_history(memory, at) : to.out[at];
 }
@@ -135,8 +137,8 @@ FN void lz4_long_match(Lz4Writer& to, Lz4Memory& memory, u32 op, u32 offset, u32
     }
     u32 n = 0, back = offset, share = 0;
     if (offset < 132) {
-        // Bytes that repeat come from whole periods back, from as far as there are any, so that no lane waits for
-        // another: n / offset of them, in a product; n is less than 200 where it is asked for.
+        // A lane copies a repeating byte from whole periods back, as far as possible, so that no
+        // lane waits for another. The product computes n / offset, for n below 200.
         share = (0xFFFF + offset) / offset;
         if (offset < 36) {
             lz4_history(memory, op + lane) = lz4_history(memory, op - offset + lane - (lane * share >> 16) * offset);
@@ -155,9 +157,10 @@ FN void lz4_long_match(Lz4Writer& to, Lz4Memory& memory, u32 op, u32 offset, u32
     }
 }
 
-// Decodes the block of `bytes` bytes, at least 1, that begins `at` bytes, 15 at most, behind `from`, a multiple of 16, to
-// the `out_bytes` bytes at `out`, all of which it must fill; whether `out` is such a multiple, too, says `aligned`. 16 bytes
-// around the block can be read. Returns whether the block is sound; if not, some of the output may be written.
+// Decodes the block of `bytes` bytes, at least 1, that begins `at` bytes, at most 15, after `from`,
+// a multiple of 16. It must fill the `out_bytes` bytes at `out`, a multiple of 16 if `aligned`. 16
+// bytes around the block can be read. Returns true if the block is valid; if not, part of the
+// output may be written.
 FN bool lz4_block(Ptr<const u8> from, u32 at, u32 bytes, Ptr<u8> out, bool aligned, u32 out_bytes, Lz4Memory& memory,
                   u32 lane) {
     Lz4Writer writer;
@@ -172,10 +175,11 @@ FN bool lz4_block(Ptr<const u8> from, u32 at, u32 bytes, Ptr<u8> out, bool align
     in.loaded = 0;
     lz4_fetch(in, lane);
     u32 op = 0;
-    // Each lane has the four bytes of the input from `seen + lane` on; old enough to be replaced.
+    // Four bytes of input from `seen + lane` on, for each lane; initially old enough to be
+    // replaced.
     u32 window = 0, seen = ip - 32;
     for (;;) {
-        // Behind a token in the first half there is room for short literals and an offset.
+        // A token in the first half of the window leaves room for short literals and an offset.
         if (ip - seen > 16) {
             window = lz4_window(in, memory, ip, lane);
             seen = ip;
@@ -183,7 +187,8 @@ FN bool lz4_block(Ptr<const u8> from, u32 at, u32 bytes, Ptr<u8> out, bool align
         u32 word = __shfl_sync(0xFFFFFFFFu, window, ip - seen);
         const u32 token = word & 0xFF;
         u32 literals = token >> 4;
-        // Short literals and a short match, far from both ends: most of what there is, and few questions.
+        // Fast path for short literals and a short match, far from both ends: the most common
+        // sequence.
         if (ip + 80 <= end && op + 64 <= out_bytes && literals != 15 && token % 16 != 15) {
             word >>= 8;
             ip++;
@@ -197,7 +202,7 @@ FN bool lz4_block(Ptr<const u8> from, u32 at, u32 bytes, Ptr<u8> out, bool align
             const u32 offset = word & 0xFFFF, length = token % 16 + 4;
             ip += 2;
             if (offset - 1 >= op) return false;
-            // What the other lanes wrote can be read after this.
+            // Makes the bytes of the other lanes readable.
             __syncwarp();
             if (lane < length) {
                 const u32 from = op - offset + (offset < length ? lane % offset : lane);
@@ -229,7 +234,7 @@ FN bool lz4_block(Ptr<const u8> from, u32 at, u32 bytes, Ptr<u8> out, bool align
             word = __shfl_sync(0xFFFFFFFFu, window, ip - seen + literals);
             if (lane < literals) lz4_history(memory, op + lane) = (u8)mine;
         } else {
-            // A lane must not run a line ahead of one that still copies the match before.
+            // A lane must not be a line ahead of a lane that still copies the previous match.
             __syncwarp();
             for (u32 n = 0; n < literals; n += 128) {
                 const u32 count = min(literals - n, 128u);

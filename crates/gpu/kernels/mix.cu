@@ -1,4 +1,5 @@
-// Mixup and CutMix: rows of a batch, each with the one before it as it was, the first with the last.
+// Mixup and CutMix: mixes each row of a batch with the original of the row before it, and the first
+// with the last.
 #include "device.cuh"
 
 #define MIX_THREADS 256
@@ -13,7 +14,7 @@ struct MixConfigParams {
     Ptr<u32> out;
 };
 
-// What the host and the kernel must agree on.
+// Number that the host compares with its own.
 KERNEL(mix_config, MixConfigParams, 32) {
     if (threadIdx.x) return;
     p.out[0] = MIX_THREADS;
@@ -21,15 +22,15 @@ KERNEL(mix_config, MixConfigParams, 32) {
 
 struct MixParams {
     Ptr<u8> out;
-    Ptr<const u64> rows;  // The first byte of each.
+    Ptr<const u64> rows;  // First byte of each row.
     u32 count;
     u32 dtype;
-    u64 elements;         // Of a row.
+    u64 elements;         // Elements of a row.
     float own, other;     // Weights of a sum.
-    u32 is_rectangle;     // Whether elements of a rectangle come from the other row instead.
+    u32 is_rectangle;     // Not 0: a rectangle is copied from the other row.
     u32 channels_first;
     u32 height, width;
-    u32 top, left, rows_of, columns;  // Of the rectangle.
+    u32 top, left, rows_of, columns;  // The rectangle.
 };
 
 FN float value_of(Ptr<const u8> row, u64 n, u32 dtype) {
@@ -46,10 +47,11 @@ FN void put_value(Ptr<u8> row, u64 n, u32 dtype, float x) {
     else cast<float>(row)[n] = x;
 }
 
-// Rows that a thread has on their way from memory at a time.
+// Rows that a thread loads ahead.
 #define MIX_AHEAD 8u
 
-// An element of all rows in each thread, from the last row to the first: so each finds the one before it as it was.
+// A thread mixes one element of all rows, from the last row to the first, so that the row before is
+// still unmixed.
 template <u32 DTYPE> FN void mix_element(const MixParams& p, u64 n) {
     float last = value_of(p.out + p.rows[p.count - 1], n, DTYPE), own = last;
     for (u32 row = p.count; row > 0; row -= min(row, MIX_AHEAD)) {
@@ -60,7 +62,8 @@ template <u32 DTYPE> FN void mix_element(const MixParams& p, u64 n) {
         for (u32 k = 0; k < MIX_AHEAD; k++) {
             if (k >= row) break;
             float x = own * p.own + others[k] * p.other;
-            // Levels are cut off, so that half a level more rounds them. Nothing is added to others: -0 + 0 would be 0.
+            // Levels are truncated, so adding a half rounds them. Floats get no addend: -0 + 0
+            // would be 0.
             if (DTYPE == MIX_U8) x += 0.5f;
             put_value(p.out + p.rows[row - 1 - k], n, DTYPE, p.is_rectangle ? others[k] : x);
             own = others[k];

@@ -1,8 +1,9 @@
 // Pictures: from the entropy-coded segments of baseline JPEGs to pixels, resized and turned.
 //
-// In this order: picture_tables and picture_weights make tables, picture_bytes takes the stuffing out, picture_blocks decodes,
-// picture_pixels makes the output, or the levels of which picture_changes makes it. What a damaged segment does to its picture is
-// unspecified, but its row is flagged, no other row changes, and no access leaves the buffers.
+// Kernels in this order: picture_tables and picture_weights build tables, picture_bytes removes the
+// stuffing, picture_blocks decodes, picture_pixels writes the output, or levels for
+// picture_changes. A picture with a damaged segment has unspecified content, but its row is
+// flagged, no other row changes, and no access leaves the buffers.
 #include "changes.cuh"
 #include "entropy.cuh"
 #include "idct.cuh"
@@ -12,7 +13,7 @@ struct ConfigParams {
     Ptr<u32> out;
 };
 
-// What the host and the kernels must agree on.
+// Numbers that the host compares with its own.
 KERNEL(pictures_config, ConfigParams, 32) {
     if (threadIdx.x) return;
     p.out[0] = sizeof(Picture);
@@ -47,7 +48,8 @@ struct TablesShared {
     Array<i32, 17> offsets;
 };
 
-// Makes a Huffman table in each block, of codes that the host has checked. All rows are good yet.
+// Builds a Huffman table in each block, from codes that the host has checked. Also clears the
+// status of all rows.
 KERNEL(picture_tables, TablesParams, 128) {
     SHARED(TablesShared, s);
     for (u32 row = blockIdx.x * blockDim.x + threadIdx.x; row < p.pictures; row += gridDim.x * blockDim.x) p.status[row] = 0;
@@ -97,7 +99,8 @@ struct WeightsShared {
     u64 largest;
 };
 
-// Weights of a triangle, as fast_image_resize computes them: in doubles, every operation rounded by itself.
+// Weights of a triangle filter, as fast_image_resize computes them: in doubles, every operation
+// rounded.
 struct Triangle {
     double scale, radius, narrow, in;
     double start;
@@ -113,7 +116,8 @@ FN Triangle triangle_of(const Axis& axis) {
     return t;
 }
 
-// The pixels that the n-th output pixel is made of, weights of zero at both ends left out; the sum of their weights, and the largest one.
+// The source pixels of the n-th output pixel without zero weights at both ends, the sum of their
+// weights, and the largest one.
 FN Span span_of(const Triangle& t, u32 n, double& centre, double& sum, double& largest) {
     double in_centre = t.start + ((double)n + 0.5) * t.scale;
     u32 first = (u32)max(floor(in_centre - t.radius), 0.0);
@@ -139,13 +143,13 @@ FN Span span_of(const Triangle& t, u32 n, double& centre, double& sum, double& l
     return span;
 }
 
-// The two axes of a picture, a block each.
+// The two axes of a picture, a block for each.
 KERNEL(picture_weights, WeightsParams, 128) {
     SHARED(WeightsShared, s);
     const Picture& pic = p.pictures[blockIdx.x / 2];
     const Axis& axis = blockIdx.x % 2 ? pic.y : pic.x;
     if (axis.copies) {
-        // A weight of one.
+        // A copied pixel has one weight of 1.
         for (u32 n = threadIdx.x; n < axis.out; n += blockDim.x) {
             Span span;
             span.start = (u32)axis.start + n;
@@ -166,11 +170,11 @@ KERNEL(picture_weights, WeightsParams, 128) {
         if (sum != 0.0) largest = largest / sum;
         most = max(most, largest);
     }
-    // Doubles that are not negative are in the order of their bits.
+    // Non-negative doubles have the order of their bits.
     atomicMax(&s.largest, double_bits(most));
     __syncthreads();
     most = bits_double(s.largest);
-    // As many bits behind the point as the largest weight leaves of 15.
+    // Fraction bits: the largest weight must fit in 15 bits.
     u32 precision = 0;
     for (u32 bits = 0; bits < 22; bits++) {
         precision = bits;
@@ -187,7 +191,7 @@ KERNEL(picture_weights, WeightsParams, 128) {
             if (sum != 0.0) w = w / sum;
             p.weights[axis.weights + n * axis.taps + k] = (i16)round(w * unit);
         }
-        // They are read in pairs.
+        // Weights are read in pairs.
         if (span.size & 1) p.weights[axis.weights + n * axis.taps + span.size] = 0;
     }
     if (threadIdx.x == 0) p.precisions[blockIdx.x] = precision;
@@ -205,19 +209,20 @@ struct BytesParams {
 #define BYTES_LINE 512u
 
 struct BytesShared {
-    // The newest bytes of each warp's segment. The first of a word is uppermost.
+    // The newest bytes of each warp's segment; the first byte of a word is the highest.
     Array<u32, BYTES_LINE / 4 + 1> words[BYTES_THREADS / 32];
 };
 
-// Which of four bytes are FF, the first of them lowest.
+// Flags of the bytes that are FF; the first byte is the lowest.
 FN u32 full_bytes(u32 word) {
     u32 inverse = ~word;
     u32 marks = ~(((inverse & 0x7F7F7F7Fu) + 0x7F7F7F7Fu) | inverse | 0x7F7F7F7Fu);
     return (marks >> 7) * 0x10204080u >> 28;
 }
 
-// Takes the stuffing out of a segment in each warp: FF is followed by 00, which goes. Writes words with the first byte uppermost, and a
-// word of zeros behind them. A lane looks at sixteen bytes, and learns from the lanes before it where its own go.
+// Removes the stuffing of a segment, the 00 after each FF, in each warp. Writes words with the
+// first byte highest, and a word of zeros after them. A lane takes sixteen bytes, and gets their
+// destination from the lanes before it.
 KERNEL(picture_bytes, BytesParams, BYTES_THREADS) {
     SHARED(BytesShared, s);
     u32 warp = threadIdx.x / 32, lane = threadIdx.x % 32;
@@ -229,7 +234,8 @@ KERNEL(picture_bytes, BytesParams, BYTES_THREADS) {
     Array<u32, BYTES_LINE / 4 + 1>& words = s.words[warp];
     Ptr<u32> to = p.words + first_word(segment, n);
     Ptr<const uint4> quads = p.upload + segment.offset / 16;
-    // Place in the segment of this lane's first byte; whole words that are written; bytes behind them; whether FF came last.
+    // Place in the segment of this lane's first byte; number of written words; bytes after them;
+    // true if the last byte was FF.
     i32 at = (i32)(lane * 16) - (i32)(segment.offset & 15);
     u32 written = 0, held = 0, last = 0;
     for (i32 line = -(i32)(segment.offset & 15); line < bytes; line += BYTES_LINE, at += BYTES_LINE, quads = quads + BYTES_LINE / 16) {
@@ -265,7 +271,7 @@ KERNEL(picture_bytes, BytesParams, BYTES_THREADS) {
         for (u32 k = lane; k < held / 4; k += 32) to[written + k] = words[k];
         u32 rest = words[held / 4];
         __syncwarp();
-        // What does not fill a word goes to the front.
+        // Bytes that do not fill a word move to the front.
         if (lane == 0) words[0] = rest;
         __syncwarp();
         written += held / 4;
@@ -292,12 +298,12 @@ struct BlocksParams {
 struct BlocksShared {
     Array<u16, 2048> blocks[DECODE_THREADS / 32];
     Array<u32, 192> steps[DECODE_THREADS / 32];
-    // Each component's DC table, then each one's AC table.
+    // The DC tables of the components, then their AC tables.
     Array<u32, 6> codes[DECODE_THREADS / 32];
 };
 
-// Decodes a segment in each thread. The lanes of a warp go from block to block together. Many warps side by side hide how long each
-// symbol waits for the one before it.
+// Decodes a segment in each thread. The lanes of a warp walk the blocks together. Many warps run at
+// the same time, to hide the latency of each symbol.
 KERNEL_BESIDE(picture_blocks, BlocksParams, DECODE_THREADS, 6) {
     SHARED(BlocksShared, s);
     u32 warp = threadIdx.x / 32, lane = threadIdx.x % 32;
@@ -323,14 +329,14 @@ KERNEL_BESIDE(picture_blocks, BlocksParams, DECODE_THREADS, 6) {
     open_bits(bits, p.words, first, bytes);
     u32 mcu = segment.number * pic.interval;
     u32 left = has_segment ? min(pic.interval, pic.mcus - mcu) : 0;
-    // Counted from the first MCU that is kept.
+    // Counted from the first kept MCU.
     u32 columns = pic.columns, row = mcu / columns, column = mcu - row * columns - pic.left;
     row -= pic.top;
     u32 across = pic.right - pic.left, down = pic.bottom - pic.top, h = pic.h, v = pic.v, luma = h * v, odd = 0;
     u32 blocks = pic.components == 1 ? 1 : luma + 2;
     i32 predictions[3] = {0, 0, 0};
-    // Every lane goes through the same blocks, also one that has nothing to do: where they part, at each symbol, they must meet again
-    // before the IDCT, or each would compute it alone.
+    // Idle lanes walk the same blocks too: lanes diverge at each symbol, and must meet again before
+    // the IDCT, or each would compute it alone.
     while (__any_sync(0xFFFFFFFFu, left)) {
         bool keep = column < across && row < down;
         for (u32 k = 0; k < blocks; k++) {
@@ -339,7 +345,7 @@ KERNEL_BESIDE(picture_blocks, BlocksParams, DECODE_THREADS, 6) {
                 u32 window = peek(bits), code = code_of(p.tables[codes[component]], window), length = code >> 12, size = code & 15;
                 take(bits, length + size);
                 i32 difference = value_of(window, length, size), value;
-                // Written out, so that predictions stay in registers.
+                // Without an index, so that predictions stay in registers.
                 if (component == 0) value = predictions[0] += difference;
                 else if (component == 1) value = predictions[1] += difference;
                 else value = predictions[2] += difference;
@@ -392,10 +398,10 @@ struct PixelsShared {
     alignas(16) Array<u32, TILE_BETWEEN> between;
 };
 
-// Four pixels side by side, the first of them at a multiple of four.
+// Four adjacent pixels, the first at a multiple of four.
 template <u32 N> FN uint4& four_of(Array<u32, N>& pixels, u32 at) { return *(uint4*)&pixels[at]; }
 
-// Goes through a grid of `width` columns, PIXEL_THREADS places at a time.
+// Walks a grid of `width` columns, PIXEL_THREADS places at a time.
 struct Walk {
     u32 x, y, step_x, step_y, width;
 };
@@ -429,8 +435,8 @@ FN Sums sums_of(u32 precision) {
     return Sums{half, half, half};
 }
 
-// Adds two pixels, weighted by the lower and the upper half of `weights`: three instructions each, where one at a time takes six.
-// Weights are not negative.
+// Adds two pixels, weighted by the lower and the upper half of `weights`: three instructions for
+// each pixel instead of six. Weights are not negative.
 FN void add(Sums& sums, u32 one, u32 other, u32 weights) {
     u32 red_green = __byte_perm(one, other, 0x5140), blue = __byte_perm(one, other, 0x6262);
     sums.red = dot_lower(weights, red_green, sums.red);
@@ -442,12 +448,13 @@ FN u32 rounded(const Sums& sums, u32 precision) {
     return min(sums.red >> precision, 255u) | min(sums.green >> precision, 255u) << 8 | min(sums.blue >> precision, 255u) << 16;
 }
 
-// Where a pixel goes: its first element, and how far the next channel and the pixel of the next row are.
+// Destination of a pixel: its first element, and the distance to the next channel and to the pixel
+// of the next row.
 struct Target {
     u64 to, channel, below;
 };
 
-// Writes pixels of a column, the first `count` of four.
+// Writes the first `count` of four pixels of a column.
 template <u32 DTYPE> FN void write(Ptr<u8> out, const Output& how, const Target& target, const u32* rgb, u32 count) {
     u64 at = target.to;
 #pragma unroll
@@ -459,9 +466,10 @@ template <u32 DTYPE> FN void write(Ptr<u8> out, const Output& how, const Target&
     }
 }
 
-// Makes a tile of the output in each block: pixels of the source, each once; then columns, then rows resized, as fast_image_resize does
-// it for 8 bits: what is between the two is rounded to 8 bits, too. Whatever is the same for several pixels is looked up for four of
-// them: the chroma around four neighbours of a row, a row's weights for four columns, a column's weights for four rows.
+// Makes a tile of the output in each block: source pixels, each once, then resized columns, then
+// resized rows, as fast_image_resize does for 8 bits: the result between the passes is also rounded
+// to 8 bits. Shared inputs are loaded once for four pixels: the chroma of four neighbours of a row,
+// a row's weights for four columns, a column's weights for four rows.
 KERNEL(picture_pixels, PixelsParams, PIXEL_THREADS) {
     SHARED(PixelsShared, s);
     Tile tile = p.tiles[blockIdx.x];
@@ -470,7 +478,7 @@ KERNEL(picture_pixels, PixelsParams, PIXEL_THREADS) {
     u32 columns = min(pic.tile_width, pic.x.out - left), rows = min(pic.tile_height, pic.y.out - top);
     Ptr<const Span> across = p.spans + pic.x.spans + left;
     Ptr<const Span> down = p.spans + pic.y.spans + top;
-    // Of the picture. Columns begin and end at multiples of four.
+    // Part of the picture. Columns begin and end at multiples of four.
     u32 x0 = (pic.window_x + across[0].start) & ~3u;
     u32 width = (pic.window_x + across[columns - 1].start + across[columns - 1].size - x0 + 3) & ~3u;
     u32 y0 = down[0].start, height = down[rows - 1].start + down[rows - 1].size - y0;
@@ -490,7 +498,7 @@ KERNEL(picture_pixels, PixelsParams, PIXEL_THREADS) {
         for (u32 k = 0; k < span.size; k += 2, at += 2 * width) {
             u32 pair = weights[k / 2];
             uint4 one = four_of(s.pixels, at);
-            // The last weight may have no other: then it is zero.
+            // The last weight may have no partner: then that is zero.
             uint4 other = four_of(s.pixels, k + 1 < span.size ? at + width : at);
             add(a, one.x, other.x, pair);
             add(b, one.y, other.y, pair);
@@ -502,7 +510,7 @@ KERNEL(picture_pixels, PixelsParams, PIXEL_THREADS) {
     }
     __syncthreads();
     precision = p.precisions[tile.picture * 2];
-    // How far the next pixel is, to the right and below, in the turned output.
+    // Distances to the pixels to the right and below in the turned output.
     u64 beside = pic.turn & TRANSPOSED ? pic.out_width : 1, below = pic.turn & TRANSPOSED ? 1 : pic.out_width;
     u64 channel = p.output.channels_first ? (u64)pic.out_width * pic.out_height : 1;
     u64 pixel = p.output.channels_first || p.output.dtype == PACKED ? 1 : 3;
@@ -510,7 +518,7 @@ KERNEL(picture_pixels, PixelsParams, PIXEL_THREADS) {
         Span span = across[w.x];
         Ptr<const u32> weights = cast<const u32>(p.weights + (pic.x.weights + (left + w.x) * pic.x.taps));
         u32 at = w.y * 4 * width + pic.window_x + span.start - x0;
-        // Where a row is missing, the one above it is computed again.
+        // A missing row repeats the row above it.
         u32 lines = min(rows - w.y * 4, 4u), line[4];
         Sums sums[4];
 #pragma unroll

@@ -1,20 +1,21 @@
-// What the kernels for pictures share with each other and with the host (src/pictures/table.rs writes
-// these structs byte by byte; pictures_config tells the host their sizes, which a test compares).
+// Structs that the kernels for pictures share with the host. src/pictures writes them byte by byte;
+// pictures_config returns their sizes, which a test compares.
 #pragma once
 #include "device.cuh"
 
-// Bits that a Huffman table looks at. Longer codes are rare, and searched for.
+// Bits of an index into a Huffman table. Longer codes are rare, and searched.
 #define LOOKUP_BITS 9
-// Threads of a block that decodes: four warps, each within one picture.
+// Threads of a decoding block: four warps, each within one picture.
 #define DECODE_THREADS 128
 #define BYTES_THREADS 128
 #define PIXEL_THREADS 256
-// Source pixels of a tile of output, and pixels between the two passes of resizing, in shared memory.
+// Source pixels of a tile of output, and pixels between the two passes of resizing, in shared
+// memory.
 #define TILE_PIXELS 6144
 #define TILE_BETWEEN 4096
 
-// Why a row is flagged.
-#define ODD_ENTROPY 1u  // A segment's bits are not what an encoder writes, or do not end where it ends.
+// Faults of a row.
+#define ODD_ENTROPY 1u  // Invalid bits in a segment, or a segment with the wrong number of bits.
 #define ODD_RANGE 2u    // A coefficient or a sum is out of range: libjpeg-turbo's arithmetic of 16 bits would differ.
 #define ODD_TILE 4u     // A tile does not fit: the host's numbers are wrong.
 
@@ -24,29 +25,29 @@
 
 // One axis of the resizing.
 struct Axis {
-    double start;  // Of what is shown, in pixels of the window.
+    double start;  // Of the shown part, in pixels of the window.
     double end;
     u32 out;       // Pixels of the output.
     u32 in;        // Pixels of the window.
     u32 taps;      // Weights kept for each pixel of the output, an even number.
     u32 spans;     // Its first span.
     u32 weights;   // Its first weight.
-    u32 copies;    // Not 0: pixels are copied, from `start` on.
+    u32 copies;    // Not 0: pixels are copied from `start` on.
 };
 
 struct Picture {
     u64 out;              // Its first element in the output.
-    Axis x, y;            // Of the stored picture.
+    Axis x, y;            // Axes of the stored picture.
     u32 window_x, window_y;
     u32 out_width, out_height;
     u32 turn;
     u32 tile_width, tile_height;
-    u32 segments;         // Its first segment in the table of segments, and how many.
+    u32 segments;         // Its first segment in the table of segments, and their number.
     u32 segment_count;
     u32 interval;         // MCUs of a segment.
-    u32 mcus;             // Of the picture.
+    u32 mcus;             // MCUs of the picture.
     u32 columns;          // MCUs in a row.
-    u32 left, top, right, bottom;  // MCUs of which samples are kept.
+    u32 left, top, right, bottom;  // The MCUs whose samples are kept.
     u32 components;       // 1 or 3.
     u32 h, v;             // Blocks of luma in an MCU.
     u32 chroma_width, chroma_height;  // Samples.
@@ -55,49 +56,51 @@ struct Picture {
     Array<u8, 192> quantisers;  // In zigzag order.
 };
 
-// Entropy-coded bytes: those from `offset` up to two before the next segment's offset, where a marker stands.
+// Entropy-coded bytes, from `offset` to two bytes before the next segment's offset: a marker has
+// two bytes.
 struct Segment {
     u32 offset;
-    u32 number;  // Its place in the picture, or END behind the last one of a picture.
+    u32 number;  // Its number in the picture, or END after the last segment.
 };
 #define END 0xFFFFFFFFu
 
-// Where the words of the n-th segment begin: it has as many as its bytes and its marker begin, and two more, so that it never meets the
-// next one, and a word of zeros fits behind it.
+// First word of the n-th segment. It has as many words as its bytes and its marker touch, and two
+// more, so that it never meets the next segment, and a word of zeros fits after it.
 FN u32 first_word(const Segment& segment, u32 n) { return (segment.offset >> 2) + 2 * n; }
 
-// What a warp decodes: up to 32 segments of a picture.
+// Work of a warp: up to 32 segments of a picture.
 struct Group {
     u32 picture;
     u32 first;  // Counted from the picture's first segment.
 };
 
-// What a block makes of the output.
+// Part of the output that a block writes.
 struct Tile {
     u32 picture;
     u32 place;  // Column, and row in the upper half, in tiles.
 };
 
-// Where the codes of a Huffman table stand among the uploaded bytes: 16 counts, then symbols.
+// Place of a Huffman table among the uploaded bytes: 16 counts, then symbols.
 struct Codes {
     u32 offset;
     u32 symbols;
 };
 
 struct Huffman {
-    Array<u16, 1 << LOOKUP_BITS> lookup;  // Entries (entropy.cuh); 0 where a code is longer.
-    Array<u32, 17> ends;                  // For each length: the first code behind those of it, left-justified to 16 bits.
-    Array<i32, 17> offsets;               // For each length: what to add to a code for the place of its symbol.
+    Array<u16, 1 << LOOKUP_BITS> lookup;  // Entries (entropy.cuh); 0 for longer codes.
+    Array<u32, 17> ends;                  // For each length: the code after its last code, left-justified to 16 bits.
+    Array<i32, 17> offsets;               // For each length: the difference between a symbol's place and its code.
     Array<u8, 256> symbols;
 };
 
-// Pixels that an output pixel is made of, on one axis.
+// Source pixels of an output pixel, on one axis.
 struct Span {
     u32 start;
     u32 size;
 };
 
-// A word for each pixel, red in the lowest byte: levels that are changed before they are written. An element is a pixel.
+// Levels that are changed before the output: a word for each pixel, red in the lowest byte. An
+// element is a pixel.
 #define PACKED 4u
 
 struct Output {
@@ -106,13 +109,13 @@ struct Output {
     Array<float, 3> scale, bias;
 };
 
-// Writes a level. Floats: one rounding by the fused product and sum, one to the type.
+// Writes a level. Floats are rounded twice: by the fused multiply-add, and by the conversion.
 template <u32 DTYPE> FN void put(Ptr<u8> out, const Output& how, u64 element, u32 channel, u32 level) {
     if (DTYPE == 0) {
         out[element] = (u8)level;
         return;
     }
-    // Chosen, not looked up: parameters have no addresses.
+    // Selected instead of indexed, because parameters have no address.
     float scale = channel == 0 ? how.scale[0] : channel == 1 ? how.scale[1] : how.scale[2];
     float bias = channel == 0 ? how.bias[0] : channel == 1 ? how.bias[1] : how.bias[2];
     float x = __fmaf_rn((float)level, scale, bias);

@@ -1,38 +1,43 @@
-// One zstd frame (RFC 8878; numbers of sections below are its), decoded by the 32 lanes of a warp. Tables are made in
-// shared memory, four lanes decode the four streams of literals, all lanes read the sequences and copy what they say.
-// Every length, offset and state is checked before it is used. What libzstd refuses is refused here, and so are a few
-// frames that it takes but no writer makes: of several segments, with an offset of 0, with codes of 12 bits.
+// Decodes one zstd frame (RFC 8878, whose sections are cited below) with the 32 lanes of a warp.
+// Tables are built in shared memory, four lanes decode the four streams of literals, and all lanes
+// read the sequences and copy. Every length, offset and state is checked before use. Frames that
+// libzstd refuses are refused, and so are a few that it accepts but no writer makes: several
+// segments, an offset of 0, codes of 12 bits.
 #pragma once
 #include "device.cuh"
 
 // Largest block (3.1.1.2.4).
 #define ZSTD_BLOCK (128u << 10)
-// Longest code of a literal (4.2.1).
+// Longest code of a literal (4.2.1), in bits.
 #define ZSTD_CODE_BITS 11u
-// Most states of the tables (3.1.1.3.2.1): literal lengths, match lengths, offsets; and where each begins.
+// Start of each table, and most states of it (3.1.1.3.2.1): literal lengths, match lengths,
+// offsets.
 #define ZSTD_LITERALS 0u
 #define ZSTD_MATCHES 512u
 #define ZSTD_OFFSETS 1024u
 #define ZSTD_STATES 1280u
-// Symbols that a table may have, and a few more.
+// Most symbols of a table, rounded up.
 #define ZSTD_SYMBOLS 64u
 
 struct ZstdMemory {
-    // By the next bits of a stream of literals: symbol (8 bits), and how many bits it takes.
+    // Indexed by the next bits of a stream of literals: the symbol (8 bits) and the length of its
+    // code.
     Array<u16, 1u << ZSTD_CODE_BITS> codes;
-    // By state: the base of the next state (16 bits), bits that are added to it (8 bits), symbol (8 bits).
+    // Indexed by state: base of the next state (16 bits), number of bits to add (8 bits), symbol (8
+    // bits).
     Array<u32, ZSTD_STATES> states;
-    // While a table is made: how often each symbol is in it, and the next state of each.
+    // While a table is built: count of each symbol, and its next state.
     Array<i16, 3 * ZSTD_SYMBOLS> counts;
     Array<u16, 3 * ZSTD_SYMBOLS> next;
-    // Of the codes of literals.
+    // States of the code that compresses the weights of literals.
     Array<u32, 64> weight_states;
     Array<u16, 256> begins;
     Array<u8, 256> weights;
-    // Of the three tables: bits of a state, and symbols of what is made new; 0 of what stays.
+    // For the three tables: bits of a state; and number of symbols of a new table, 0 for a repeated
+    // one.
     Array<u32, 3> bits;
     Array<u32, 3> symbols;
-    // What lane 0 has found: a position, 0 for damage.
+    // Result of lane 0: a position, 0 for damage.
     u32 found;
 };
 
@@ -42,7 +47,7 @@ CONSTANT i8 ZSTD_LITERAL_COUNTS[36] = {4, 3, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 1,
 CONSTANT i8 ZSTD_MATCH_COUNTS[53] = {1, 4, 3, 2, 2, 2, 2, 2, 2, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1,
                                      1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, -1, -1, -1, -1, -1, -1, -1};
 CONSTANT i8 ZSTD_OFFSET_COUNTS[29] = {1, 1, 1, 1, 1, 1, 2, 2, 2, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, -1, -1, -1, -1, -1};
-// Of a code of a length: the length that it begins with, and how many bits are added (3.1.1.3.2.1.1).
+// Base of each length code, and its number of extra bits (3.1.1.3.2.1.1).
 CONSTANT u32 ZSTD_LITERAL_BASES[36] = {0,  1,  2,  3,  4,  5,  6,  7,  8,   9,   10,  11,   12,   13,   14,   15,    16,    18,
                                        20, 22, 24, 28, 32, 40, 48, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384, 32768, 65536};
 CONSTANT u8 ZSTD_LITERAL_BITS[36] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,  0,  0,  1,  1,
@@ -52,26 +57,28 @@ CONSTANT u32 ZSTD_MATCH_BASES[53] = {3,  4,  5,  6,  7,  8,  9,  10, 11, 12, 13,
 CONSTANT u8 ZSTD_MATCH_BITS[53] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,  0,  0,  0,  0, 0,
                                    0, 0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 3, 3, 4, 4, 5, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16};
 
-// The number of the highest bit, of 1 at least.
+// Number of the highest set bit of `x`, at least 1.
 FN u32 zstd_log2(u32 x) { return 31 - (u32)__clz((i32)x); }
 
-// 32 bits of the input from this one on. `from` is a multiple of 4; bytes behind the frame may be among them.
+// 32 bits of the input from bit `bit` on. `from` is a multiple of 4. Reads bytes after the frame
+// too.
 FN u32 zstd_peek(Ptr<const u8> from, u32 bit) {
     const Ptr<const u32> words = cast<const u32>(from) + bit / 32;
     return __funnelshift_r(words[0], words[1], bit % 32);
 }
 
-// Bits that are taken from the last one to the first (4.1).
+// A stream of bits that is read backwards (4.1).
 struct ZstdBits {
     Ptr<const u32> words;
-    // The word before `next`, and the first one: before that, it is read again.
+    // Place of the word before `next`, and of the first word, which is read again instead of a word
+    // before it.
     i32 at, first;
     u32 high, low, next;
     // Bits of `high` that were taken, below 32.
     u32 used;
 };
 
-// Begins to read the bytes from `begin` to `end`, the last of which has a bit that marks the end.
+// Opens the bytes from `begin` to `end`. The last byte has a bit that marks the end.
 FN bool zstd_open(ZstdBits& b, Ptr<const u8> from, u32 begin, u32 end) {
     if (begin >= end) return false;
     const u32 last = from[end - 1];
@@ -87,17 +94,17 @@ FN bool zstd_open(ZstdBits& b, Ptr<const u8> from, u32 begin, u32 end) {
     return true;
 }
 
-// Bits of a stream from `begin` on that were not taken; below 0 if there were too few.
+// Bits from `begin` on that were not taken; negative if too many were taken.
 FN i32 zstd_left(const ZstdBits& b, u32 begin) { return 32 * (b.at + 4) - (i32)b.used - (i32)(8 * begin); }
 
-// What comes next, uppermost.
+// The next 32 bits; the first is the highest.
 FN u32 zstd_next(const ZstdBits& b) { return __funnelshift_l(b.low, b.high, b.used); }
 
-// The upper `n` bits, 31 at most.
+// The upper `n` bits, at most 31.
 FN u32 zstd_upper(u32 bits, u32 n) { return bits >> 1 >> (31 - n); }
 
-// Goes on by `n` bits, 32 at most. One word is under way, so that nobody waits for it; and no branch, since lanes differ in
-// when they need one.
+// Skips `n` bits, at most 32. The next word is already being loaded, so that no lane waits for it.
+// Without a branch, because lanes need words at different times.
 FN void zstd_skip(ZstdBits& b, u32 n) {
     b.used += n;
     const bool full = b.used >= 32;
@@ -114,8 +121,8 @@ FN u32 zstd_take(ZstdBits& b, u32 n) {
     return value;
 }
 
-// Reads how often each symbol, `most` at most, is in a table of at most 2^most_bits states (4.1.1). Returns where what
-// comes next begins, 0 for damage.
+// Reads the counts of symbols, at most `most` + 1, of a table of at most 2^most_bits states
+// (4.1.1). Returns the end of the counts, 0 for damage.
 FN u32 zstd_counts(ZstdMemory& memory, u32 to, Ptr<const u8> from, u32 begin, u32 end, u32 most_bits, u32 most, u32& bits,
                    u32& symbols) {
     u32 bit = 8 * begin;
@@ -123,7 +130,7 @@ FN u32 zstd_counts(ZstdMemory& memory, u32 to, Ptr<const u8> from, u32 begin, u3
     bits = (zstd_peek(from, bit) & 15) + 5;
     bit += 4;
     if (bits > most_bits) return 0;
-    // What is left to be dealt out, and 1; how many bits a count has now.
+    // Remaining count plus 1, and the range of the next count.
     i32 left = (1 << bits) + 1, half = 1 << bits;
     u32 width = bits + 1;
     bool was_none = false;
@@ -160,7 +167,7 @@ FN u32 zstd_counts(ZstdMemory& memory, u32 to, Ptr<const u8> from, u32 begin, u3
     return left == 1 && behind <= end ? behind : 0;
 }
 
-// Makes a table of 2^bits states out of counts that fill it (4.1.1); one lane does.
+// Builds a table of 2^bits states from counts that fill it (4.1.1), on one lane.
 template <class Table>
 FN void zstd_table(Table& table, u32 at, ZstdMemory& memory, u32 counts, u32 symbols, u32 bits) {
     const u32 size = 1u << bits, step = size / 2 + size / 8 + 3;
@@ -183,8 +190,8 @@ FN void zstd_table(Table& table, u32 at, ZstdMemory& memory, u32 counts, u32 sym
     }
 }
 
-// The weights of the codes of literals (4.2.1), by one lane: 2^(weight - 1) of the table's entries are a symbol's.
-// Returns where the literals begin, 0 for damage.
+// Reads the weights of the codes of literals (4.2.1), on one lane: a symbol has 2^(weight - 1)
+// entries of the table. Returns the start of the literals, 0 for damage.
 FN u32 zstd_weights(ZstdMemory& memory, Ptr<const u8> from, u32 begin, u32 end, u32& symbols) {
     if (begin >= end) return 0;
     const u32 head = from[begin];
@@ -205,11 +212,11 @@ FN u32 zstd_weights(ZstdMemory& memory, Ptr<const u8> from, u32 begin, u32 end, 
     zstd_table(memory.weight_states, 0, memory, 0, kinds, bits);
     ZstdBits in;
     if (!zstd_open(in, from, at, behind)) return 0;
-    // Two states take turns. When there are no bits for the next one, the other's symbol is the last.
+    // Two states alternate. When the next one has no bits left, the other's symbol is the last.
     u32 state = zstd_take(in, bits), other = zstd_take(in, bits);
     if (zstd_left(in, at) < 0) return 0;
     for (;;) {
-        // Room for this one, for the last, and for the one that follows from all.
+        // Room for this symbol, the last one, and the implicit one.
         if (symbols > 253) return 0;
         const u32 entry = memory.weight_states[state];
         memory.weights[symbols++] = (u8)(entry >> 24);
@@ -224,7 +231,7 @@ FN u32 zstd_weights(ZstdMemory& memory, Ptr<const u8> from, u32 begin, u32 end, 
     }
 }
 
-// Makes the table of codes. Returns the bits of the longest, 0 for damage.
+// Builds the table of codes. Returns the bits of the longest code, 0 for damage.
 FN u32 zstd_codes(ZstdMemory& memory, u32 symbols, u32 lane) {
     if (lane == 0) {
         u32 sum = 0;
@@ -237,12 +244,12 @@ FN u32 zstd_codes(ZstdMemory& memory, u32 symbols, u32 lane) {
         if (sound && sum != 0) {
             bits = zstd_log2(sum) + 1;
             const u32 rest = (1u << bits) - sum;
-            // The last symbol fills the table.
+            // The implicit last symbol fills the table.
             sound = bits <= ZSTD_CODE_BITS && (rest & (rest - 1)) == 0;
             memory.weights[symbols] = (u8)(zstd_log2(rest) + 1);
         }
-        // Longest codes first; those of a length in the order of their symbols. How many there are of the longest is even, and
-        // not none. `next` has how many there are of a weight, and then where the next of them begins.
+        // Longest codes first; codes of one length by symbol. The number of longest codes is even
+        // and not 0. `next` holds the number of codes of a weight, then the place of the next one.
         for (u32 weight = 0; weight <= ZSTD_CODE_BITS; weight++) memory.next[weight] = 0;
         for (u32 i = 0; sound && i <= symbols; i++) memory.next[memory.weights[i]]++;
         const u32 longest = memory.next[1];
@@ -270,16 +277,16 @@ FN u32 zstd_codes(ZstdMemory& memory, u32 symbols, u32 lane) {
     return bits;
 }
 
-// The bits of a stream of literals, of which nearly all are used for symbols: 64 of them, the next one uppermost.
+// Bits of a stream of literals: a buffer of 64, the next bit highest. Nearly all bits are symbols.
 struct ZstdCodes {
     Ptr<const u32> words;
-    // The word before `next`; `next` comes behind the `count` bits that are there.
+    // Place of the word before `next`. `next` follows the `count` bits in the buffer.
     i32 at;
     u64 bits;
     u32 count, next;
 };
 
-// Makes 33 bits available, enough for three symbols.
+// Makes at least 33 bits available, enough for three symbols.
 FN void zstd_refill(ZstdCodes& c) {
     if (c.count > 32) return;
     c.bits |= (u64)c.next << (32 - c.count);
@@ -294,8 +301,9 @@ FN u32 zstd_literal(const ZstdMemory& memory, ZstdCodes& c, u32 shift) {
     return entry & 0xFF;
 }
 
-// Decodes one stream of literals (4.2.2) to `count` bytes from `to` on, by words where these begin whole: `skew` bytes
-// behind a multiple of 4. Before a stream there are at least 14 bytes of its frame, and of the 9 before these some are read.
+// Decodes one stream of literals (4.2.2) to `count` bytes from `to` on, in words where aligned; the
+// output is `skew` bytes after a multiple of 4. At least 14 bytes of the frame precede a stream;
+// some of the last 9 are read.
 FN bool zstd_stream(const ZstdMemory& memory, u32 code_bits, Ptr<const u8> from, u32 begin, u32 end, Ptr<u8> out, u32 to, u32 count,
                     u32 skew) {
     ZstdBits in;
@@ -312,7 +320,7 @@ FN bool zstd_stream(const ZstdMemory& memory, u32 code_bits, Ptr<const u8> from,
         out[to++] = (u8)zstd_literal(memory, c, shift);
     }
     for (; behind - to >= 4; to += 4) {
-        // Far behind its end.
+        // Read far beyond its end.
         if (c.at + 4 < in.first) return false;
         zstd_refill(c);
         u32 word = zstd_literal(memory, c, shift);
@@ -330,30 +338,32 @@ FN bool zstd_stream(const ZstdMemory& memory, u32 code_bits, Ptr<const u8> from,
     return 32 * (c.at + 2) + (i32)c.count == (i32)(8 * begin);
 }
 
-// A frame under way. Positions of the input count from a multiple of 16, those of the output from its start.
+// A frame in progress. Positions of the input count from a multiple of 16, positions of the output
+// from its start.
 struct Zstd {
     Ptr<const u8> from;
     Ptr<u8> out;
     u32 at, done;
-    // How many bytes behind a multiple of 4 the output begins.
+    // Bytes between a multiple of 4 and the start of the output.
     u32 skew;
-    // Offsets that were used last (3.1.2.5).
+    // Last three offsets (3.1.2.5).
     u32 recent[3];
-    // Bits of the codes of literals, 0 before there are any; and which of the tables there are.
+    // Bits of the longest code of literals, 0 without codes; and flags of the existing tables.
     u32 code_bits, tables;
 };
 
-// Literals of a block: bytes in the input, one byte for all (`step` 0), or decoded to the end of what the block may
-// fill. From there they move down as the block is filled; what is filled never reaches those that are still to come.
+// Literals of a block: bytes of the input, one repeated byte (`step` 0), or decoded to the end of
+// the largest possible block in the output. From there they move down while the block is filled;
+// the filled part never reaches literals that are still needed.
 struct ZstdLiterals {
     Ptr<const u8> from;
     u32 step, count;
-    // Where in the output they stand, if they do.
+    // True if they are in the output.
     bool in_place;
     u32 place;
 };
 
-// Reads the literals of a block (3.1.1.3.1), which may fill the output to `limit`.
+// Reads the literals of a block (3.1.1.3.1). The block may fill the output up to `limit`.
 FN bool zstd_literals(Zstd& z, ZstdMemory& memory, u32 end, u32 limit, ZstdLiterals& literals, u32 lane) {
     const u32 head = z.from[z.at], kind = head & 3, format = head >> 2 & 3;
     literals.step = 1;
@@ -390,7 +400,7 @@ FN bool zstd_literals(Zstd& z, ZstdMemory& memory, u32 end, u32 limit, ZstdLiter
         z.code_bits = zstd_codes(memory, symbols, lane);
     }
     if (z.code_bits == 0) return false;
-    // One stream, or four: then the bytes of three, and the fourth what is left.
+    // One stream, or four: three have their lengths stored, the fourth has the rest.
     u32 from = z.at, to = behind, first = 0, share = count;
     if (format != 0) {
         if (count < 6 || behind - z.at < 6) return false;
@@ -407,7 +417,7 @@ FN bool zstd_literals(Zstd& z, ZstdMemory& memory, u32 end, u32 limit, ZstdLiter
         }
         first = min(min(lane, 3u) * quarter, count);
         share = lane < 3 ? quarter : count - min(3 * quarter, count);
-        // Three whole quarters must fit.
+        // Three full quarters must fit.
         if (3 * quarter > count) return false;
     }
     bool sound = true;
@@ -415,7 +425,7 @@ FN bool zstd_literals(Zstd& z, ZstdMemory& memory, u32 end, u32 limit, ZstdLiter
     if (lane < (format == 0 ? 1 : 4)) {
         sound = from <= to && to <= behind && zstd_stream(memory, z.code_bits, z.from, from, to, z.out, place + first, share, z.skew);
     }
-    // What the four have written can be read after this.
+    // Makes the literals of the four lanes readable.
     if (!__all_sync(0xFFFFFFFFu, sound)) return false;
     __syncwarp();
     literals.from = z.out + place;
@@ -428,8 +438,8 @@ FN bool zstd_literals(Zstd& z, ZstdMemory& memory, u32 end, u32 limit, ZstdLiter
 
 FN u32 zstd_table_at(u32 n) { return n == 0 ? ZSTD_LITERALS : n == 1 ? ZSTD_OFFSETS : ZSTD_MATCHES; }
 
-// Reads what the tables of a block are made of (3.1.1.3.2.1), by one lane, in the order literal lengths, offsets, match
-// lengths. Returns where the sequences begin, 0 for damage.
+// Reads the counts of a block's tables (3.1.1.3.2.1), on one lane, in the order literal lengths,
+// offsets, match lengths. Returns the start of the sequences, 0 for damage.
 FN u32 zstd_read_tables(ZstdMemory& memory, Ptr<const u8> from, u32 at, u32 end, u32 modes, u32 tables) {
     for (u32 n = 0; n < 3; n++) {
         const u32 mode = modes >> (6 - 2 * n) & 3, most = n == 0 ? 35 : n == 1 ? 31 : 52, counts = n * ZSTD_SYMBOLS;
@@ -455,7 +465,7 @@ FN u32 zstd_read_tables(ZstdMemory& memory, Ptr<const u8> from, u32 at, u32 end,
     return at;
 }
 
-// What an offset means (3.1.2.5).
+// Converts the value of an offset code to an offset (3.1.2.5).
 FN u32 zstd_offset(Zstd& z, u32 value, u32 literals) {
     if (value > 3) {
         z.recent[2] = z.recent[1];
@@ -472,21 +482,21 @@ FN u32 zstd_offset(Zstd& z, u32 value, u32 literals) {
     return offset;
 }
 
-// Puts the next `count` literals to the output.
+// Copies the next `count` literals to the output.
 FN void zstd_put_literals(Zstd& z, const ZstdLiterals& literals, u32 taken, u32 count, u32 lane) {
-    // Behind the last sequence of a frame they stand where they go.
+    // After the last sequence of a frame, the literals are already in their place.
     const bool there = literals.in_place && literals.place + taken == z.done;
     for (u32 n = lane; !there && n - lane < count; n += 32) {
         u8 byte = 0;
         if (n < count) byte = literals.from[(taken + n) * literals.step];
-        // They may stand where others go.
+        // Source and destination may overlap.
         if (literals.in_place) __syncwarp();
         if (n < count) z.out[z.done + n] = byte;
     }
     z.done += count;
 }
 
-// The sequences of a block (3.1.1.3.2), and what is left of its literals.
+// Executes the sequences of a block (3.1.1.3.2), and copies its remaining literals.
 FN bool zstd_sequences(Zstd& z, ZstdMemory& memory, u32 end, u32 limit, const ZstdLiterals& literals, u32 lane) {
     if (z.at >= end) return false;
     u32 count = z.from[z.at++], taken = 0;
@@ -527,7 +537,7 @@ FN bool zstd_sequences(Zstd& z, ZstdMemory& memory, u32 end, u32 limit, const Zs
         bits <<= n;
         const u32 before = ZSTD_LITERAL_BASES[of_literals] + zstd_upper(bits, ZSTD_LITERAL_BITS[of_literals]);
         zstd_skip(in, n + ZSTD_LITERAL_BITS[of_literals]);
-        // The next states, while others copy.
+        // Computes the next states while other lanes copy.
         if (--count != 0) {
             bits = zstd_next(in);
             n = literal_entry >> 16 & 0xFF;
@@ -543,13 +553,13 @@ FN bool zstd_sequences(Zstd& z, ZstdMemory& memory, u32 end, u32 limit, const Zs
             zstd_skip(in, all + n);
         }
         const u32 offset = zstd_offset(z, value, before);
-        // What is left of the literals has room behind.
+        // The remaining literals must fit.
         if (before > literals.count - taken) return false;
         const u32 room = limit - z.done - (literals.count - taken);
         if (length > room || offset - 1 >= z.done + before) return false;
         zstd_put_literals(z, literals, taken, before, lane);
         taken += before;
-        // What the other lanes wrote can be read after this.
+        // Makes the bytes of the other lanes readable.
         __syncwarp();
         const Ptr<const u8> back = Ptr<const u8>(z.out) + (z.done - offset);
         if (length <= offset) {
@@ -567,14 +577,15 @@ FN bool zstd_sequences(Zstd& z, ZstdMemory& memory, u32 end, u32 limit, const Zs
     return true;
 }
 
-// Decodes the frame of `bytes` bytes that begins `at` bytes, 15 at most, behind `from`, a multiple of 16, to the
-// `out_bytes` bytes at `out`, `skew` bytes behind a multiple of 4, all of which it must fill. The host has walked it: magic, header and the headers of its blocks
-// are sound. 16 bytes around it can be read. Returns whether it is sound; if not, some of the output may be written.
+// Decodes the frame of `bytes` bytes that begins `at` bytes, at most 15, after `from`, a multiple
+// of 16. It must fill the `out_bytes` bytes at `out`, which is `skew` bytes after a multiple of 4.
+// The host has checked magic, header and block headers. 16 bytes around the frame can be read.
+// Returns true if the frame is valid; if not, part of the output may be written.
 FN bool zstd_frame(Ptr<const u8> from, u32 at, u32 bytes, Ptr<u8> out, u32 skew, u32 out_bytes, ZstdMemory& memory,
                    u32 lane) {
     const u32 end = at + bytes;
     if (bytes < 9) return false;
-    // One segment: the window is all of it (3.1.1.1.1).
+    // A single segment: the window is the whole content (3.1.1.1.1).
     const u32 descriptor = from[at + 4], size = descriptor >> 6;
     if ((descriptor & 0x20) == 0) return false;
     Zstd z;
@@ -607,7 +618,7 @@ FN bool zstd_frame(Ptr<const u8> from, u32 at, u32 bytes, Ptr<u8> out, u32 skew,
             z.at += stored;
             continue;
         }
-        // Compressed, and so shorter than what it makes.
+        // A compressed block is shorter than its content.
         if (kind != 2 || count < 2 || count > min(ZSTD_BLOCK, out_bytes) || count > end - z.at) return false;
         const u32 behind = z.at + count;
         ZstdLiterals literals;
