@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from shardpack import _start
 
 if _start.is_command():
-    # Before the imports that take their time. A program that imports the package keeps its own handler.
+    # Before the slow imports. A program that imports the package keeps its own handler.
     _start.end_at_once()
 
 from shardpack import align, augment, view
@@ -84,7 +84,7 @@ if TYPE_CHECKING:
 else:
 
     def __getattr__(name):
-        # `shardpack.torch` imports PyTorch: only for those who ask for it.
+        # `shardpack.torch` imports PyTorch, so it is loaded on first use.
         if name == "torch":
             return importlib.import_module("shardpack.torch")
         raise AttributeError(f"module 'shardpack' has no attribute {name!r}")

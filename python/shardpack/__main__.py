@@ -14,7 +14,7 @@ def main() -> int:
         return _command.run(sys.argv[1:])
     from shardpack import _shardpack
 
-    # A handler in Python would wait for the interpreter, which is not running: Ctrl-C ends the command as it ends any other.
+    # A Python handler would wait for the interpreter while Rust runs; the default handler ends the process at once.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     return _shardpack.command(["shardpack", *sys.argv[1:]])
 

@@ -1,4 +1,4 @@
-"""Fields that follow their picture: what a loader is told of them, and what it should have been told."""
+"""Checks ``align=``: the fields that follow the view of their picture."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from shardpack._warn import warn
 
 
 def align_texts(align: Mapping[str, str | None] | None) -> list[tuple[str, str]]:
-    """Fields that follow their picture, and how."""
+    """The ``align`` mapping as pairs of field and text, without the fields that are ``None``."""
     if align is None:
         return []
     if not isinstance(align, Mapping):
@@ -23,31 +23,32 @@ def align_texts(align: Mapping[str, str | None] | None) -> list[tuple[str, str]]
     return [(name, _text(f"align[{name!r}]", text, "boxes,format=xywh")) for name, text in given]
 
 
-# A box may be three things, and only who made it knows which.
+# Four numbers do not show which of the three formats a box has.
 _BOXES = 'boxes("xyxy" | "xywh" | "cxcywh")'
-# Nor does the name tell one mask of several channels from one for each object.
+# A name does not show if an array is one mask of several channels or one mask for each object.
 _MASKS = "mask() | instance_masks()"
 
 
-# Words of names of arrays that hold places in a picture.
+# Words in names of arrays that hold coordinates of a picture.
 _PLACES = {
     "mask": "mask()", "masks": _MASKS, "segmentation": "mask()", "box": _BOXES, "boxes": _BOXES, "bbox": _BOXES,
     "bboxes": _BOXES, "keypoint": "keypoints()", "keypoints": "keypoints()", "landmarks": "keypoints()",
     "polygon": "polygons()", "polygons": "polygons()",
 }  # fmt: skip
-# Words of names of JSON that holds polygons.
+# Words in names of JSON fields that hold polygons.
 _POLYGONS = {"polygon", "polygons", "segmentation", "segmentations"}
-# Masks of other things than pictures.
+# Names with "mask" that are not masks of a picture.
 _ELSEWHERE = {"attention", "padding", "token", "loss"}
 
 
 def check_aligned(image: str, chosen: Sequence[str], dataset: Dataset, align: Mapping[str, str | None] | None) -> None:
-    """Warns of arrays and JSON that say by their names where things are in a picture, beside a view that moves them.
-    Refuses names that are none of the fields.
+    """Warn about fields with names such as ``boxes`` that are not aligned although the view moves their picture.
+
+    Raises ``UsageError`` for a name in ``align`` that is not among the fields.
     """
     for name, text in (align or {}).items():
         if name not in chosen:
-            raise _shardpack.UsageError(f"align: expected fields out of {', '.join(chosen)}, found {name!r}, as {text!r}")
+            raise _shardpack.UsageError(f"align: no field {name!r} is loaded (for {text!r}); the fields are {', '.join(chosen)}")
     if image in ("full", "raw"):
         return
     kinds = {field.name: field.kind for field in dataset.schema}
@@ -58,22 +59,22 @@ def check_aligned(image: str, chosen: Sequence[str], dataset: Dataset, align: Ma
         if place is None or name in (align or {}):
             continue
         if kinds.get(name) == "array":
-            moves = f"align={{{name!r}: sp.align.{place}}} moves it along"
+            moves = f"align={{{name!r}: sp.align.{place}}} aligns it"
         elif kinds.get(name) == "json" and _POLYGONS.intersection(_words(name)):
-            moves = f"align={{{name!r}: sp.align.polygons()}} moves it along"
+            moves = f"align={{{name!r}: sp.align.polygons()}} aligns it"
         elif kinds.get(name) == "json":
             # Lists of a table of labels are JSON.
-            moves = f'sp.Writer with schema={{{name!r}: "array:float32"}} stores such lists as an array, which align={{…}} moves along'
+            moves = f'sp.Writer with schema={{{name!r}: "array:float32"}} stores such lists as an array, which align={{…}} can align'
         else:
             continue
         warn(
-            f"field `{name}` comes as it is stored, beside pictures that the view {image!r} crops, scales or mirrors\n"
-            f"hint: {moves}; align={{{name!r}: None}} says that this is meant"
+            f"field `{name}` is not aligned with its picture, which the view {image!r} crops, scales or mirrors\n"
+            f"hint: {moves}; align={{{name!r}: None}} turns this warning off"
         )
 
 
 def _of_name(name: str) -> str | None:
-    """How an array follows its picture that says by its name where things are in it."""
+    """The function of ``sp.align`` that a field name suggests; ``None`` if it suggests none."""
     words = _words(name)
     if _ELSEWHERE.intersection(words):
         return None
@@ -84,13 +85,14 @@ def _words(name: str) -> list[str]:
     return re.split("[^a-z]+", name.lower())
 
 
-# How many samples are looked at to find arrays that have a row for each box.
+# Number of samples read to find arrays that have a row for each box.
 _LOOKED_AT = 8
 
 
 def check_rows(chosen: Sequence[str], dataset: Dataset, align: Mapping[str, str | None] | None) -> None:
-    """Refuses arrays that have a row for each box and do not follow the boxes: boxes out of sight are left out, and the
-    rows would belong to others, without a word.
+    """Refuse arrays that have a row for each box but do not follow the boxes.
+
+    Boxes outside the view are removed, so the remaining rows would silently belong to other boxes.
     """
     arrays = {field.name for field in dataset.schema if field.kind == "array"}
     boxes = [name for name, text in (align or {}).items() if name in arrays and text and text.split(",")[0] == "boxes"]
@@ -107,15 +109,16 @@ def check_rows(chosen: Sequence[str], dataset: Dataset, align: Mapping[str, str 
                 }  # fmt: skip
                 follows = by_name.get(_of_name(name) or "", f"rows_of({of!r})")
                 raise _shardpack.UsageError(
-                    f"align: expected `{name}` to follow `{of}`, since it has a row for each box in the {len(samples)} samples "
-                    f"looked at, and boxes out of sight are left out; found `{name}` as it is stored\n"
-                    f"hint: align={{{name!r}: sp.align.{follows}}} leaves the same rows out, align={{{name!r}: None}} says that all are meant"
+                    f"align: `{name}` has a row for each box of `{of}` in the {len(samples)} samples checked, but is not aligned: "
+                    "boxes outside the view are removed, and its rows would belong to other boxes\n"
+                    f"hint: align={{{name!r}: sp.align.{follows}}} removes the same rows; align={{{name!r}: None}} keeps all rows"
                 )
 
 
 def _some(dataset: Dataset, fields: Sequence[str]) -> list[Sample]:
-    """These fields of a few samples, from all over the dataset. What cannot be read is not reported here: the loader does
-    it when it comes to the sample, or passes over it.
+    """These fields of a few samples, spread over the dataset, without samples that cannot be read.
+
+    The loader reports or skips an unreadable sample when it reaches it.
     """
     samples = []
     for index in np.unique(np.linspace(0, len(dataset) - 1, _LOOKED_AT).astype(np.int64)).tolist():
@@ -127,9 +130,7 @@ def _some(dataset: Dataset, fields: Sequence[str]) -> list[Sample]:
 
 
 def _has_a_row_for_each(samples: Sequence[Sample], name: str, boxes: str) -> bool:
-    """Whether an array has as many rows as there are boxes, in every sample. Arrays of one row beside single boxes tell
-    nothing.
-    """
+    """True if the array has one row for each box in every sample, and some sample has several boxes."""
     both = [(sample[name], sample[boxes]) for sample in samples if sample[name] is not None and sample[boxes] is not None]
     counts = {len(those) for _, those in both if those.ndim > 0}
     return (len(counts) > 1 or max(counts, default=0) > 1) and all(

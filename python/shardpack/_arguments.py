@@ -1,4 +1,4 @@
-"""Arguments of a loader: checked, and turned into what the compiled part takes."""
+"""Checks the arguments of a loader and converts them for the compiled part."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ from shardpack._options import Numbers
 from shardpack._warn import warn
 
 Shuffle: TypeAlias = "bool | Literal['windowed', 'full']"
-"""Of a loader: whether and how samples are mixed."""
+"""Order of the samples of a loader."""
 Weights: TypeAlias = "Literal['balanced'] | Mapping[int, float] | Mapping[str, float] | ArrayLike"
-"""Of a loader: how often samples are drawn."""
+"""Weights by which a loader draws samples."""
 
-# Habits that come with a torch DataLoader, and what stands for them here.
+# Hints for keywords of torch's DataLoader.
 _HABITS = {
     "batch": "did you mean 'batch_size'?",
-    "num_workers": "threads read and decode, one for each core: threads=… changes that",
+    "num_workers": "threads read and decode, one for each core; threads=… sets their number",
     "prefetch_factor": "prefetch=… is the number of batches in memory",
     "persistent_workers": "threads last as long as the loader",
-    "worker_init_fn": "there are no workers, and seed=… decides about all that is random",
-    "generator": "seed=… decides about all that is random",
-    "drop_last": 'end="drop" (the default), "pad" or "uneven" says what becomes of the last samples',
+    "worker_init_fn": "there are no workers; seed=… seeds all random draws",
+    "generator": "seed=… seeds all random draws",
+    "drop_last": 'end="drop" (the default), "pad" or "uneven" decides about the last samples',
     "pin_memory": 'to="torch", device="cuda" decodes on the GPU',
-    "normalize": 'dtype="float32" with mean=… and std=… does, as torchvision does',
+    "normalize": 'dtype="float32" with mean=… and std=… normalises as torchvision does',
     "collate_fn": "batches are tensors already: change batch[field] in the loop",
     "sampler": "weights=… draws by weight, and dataset.subset(…) chooses samples",
     "batch_sampler": "weights=… draws by weight, and dataset.subset(…) chooses samples",
@@ -58,12 +58,12 @@ def _frames(frames: int | str) -> str:
 
 
 def _place(rank: int | None, world_size: int | None) -> tuple[int, int]:
-    """Rank and world size: as given, else those of ``torch.distributed``, else 0 of 1."""
+    """Rank and world size: as given, else from ``torch.distributed``, else 0 and 1."""
     if rank is not None and world_size is not None:
         return rank, world_size
     if rank is not None or world_size is not None:
-        raise _shardpack.UsageError("rank and world_size: expected both or none, found one")
-    # Who has not imported torch has not initialised it.
+        raise _shardpack.UsageError("rank and world_size: pass both or neither")
+    # torch.distributed cannot be initialised before torch is imported.
     distributed = getattr(sys.modules.get("torch"), "distributed", None)
     if distributed is not None and distributed.is_available() and distributed.is_initialized():
         return distributed.get_rank(), distributed.get_world_size()
@@ -71,12 +71,12 @@ def _place(rank: int | None, world_size: int | None) -> tuple[int, int]:
 
 
 def _threads(threads: int | None, workers: int) -> int:
-    """Threads of a loader, as given; 0 for one for each core, unless the launcher says that several ranks share the
-    machine: then this rank's share of the cores. At least one for each worker process, whose rows it decodes.
+    """Threads of a loader: as given, else this rank's share of the cores if several ranks share the machine, else 0
+    for one per core. At least one for each worker process.
     """
     if threads is not None:
         if (threads := _number("threads", threads, 1, 4096)) < workers:
-            raise ValueError(f"transform_workers: expected at most one for each thread, {threads}, found {workers}")
+            raise ValueError(f"transform_workers: expected at most {threads} (threads), found {workers}")
         return threads
     share = _share()
     return share if workers <= (share or _shardpack.cores()) else workers
@@ -88,34 +88,34 @@ def _share() -> int:
     if ranks < 2 or _is_bound(ranks, cores):
         return 0
     share = max(1, cores // ranks)
-    # The ranks of a machine would all say the same.
+    # One warning for all ranks of a machine.
     if os.environ.get("RANK", os.environ.get("LOCAL_RANK", "0")) == "0":
         _say_share(share, cores, ranks)
     return share
 
 
 def _is_bound(ranks: int, cores: int) -> bool:
-    """Whether each rank has cores of its own already: it was bound to fewer than its launcher has, and all ranks find room
-    on those. The cores of the machine say nothing: a container may have a few of them, for all ranks.
+    """True if each rank is already bound to cores of its own: to fewer cores than its launcher has, which suffice for
+    all ranks. The cores of the machine cannot be compared, because a container may have only a few of them.
     """
     ours = len(os.sched_getaffinity(0))
     if cores < ours:
-        # A quota of the container, which counts for all ranks.
+        # A quota of the container, which all ranks share.
         return False
     try:
         launcher = len(os.sched_getaffinity(os.getppid() or os.getpid()))
     except OSError:
-        # It has ended, or is somebody else's.
+        # The launcher has ended, or belongs to another user.
         return False
     return ours < launcher and ours * ranks <= launcher
 
 
 @cache
 def _say_share(share: int, cores: int, ranks: int) -> None:
-    """Says once how many threads a loader has."""
+    """Warn once about the number of threads."""
     warn(
-        f"threads: {share}, a share of the {cores} cores that {ranks} ranks have here (LOCAL_WORLD_SIZE)\n"
-        f"hint: threads={share} says that this is meant; bind each rank to cores of its own, or give another number"
+        f"threads: {share} per rank, because {ranks} ranks share {cores} cores (LOCAL_WORLD_SIZE)\n"
+        f"hint: threads={share} turns this warning off; or bind each rank to cores of its own, or pass another number"
     )
 
 
@@ -125,7 +125,7 @@ def _order(shuffle: Shuffle, weights: Weights | None) -> str:
         raise _shardpack.UsageError(f"shuffle: expected True, False, windowed or full, found {shuffle!r}")
     if weights is not None and shuffle is not True:
         raise _shardpack.UsageError(
-            f"weights: expected shuffle=True, found shuffle={shuffle!r}: what is drawn by weight has no other order"
+            f"weights need shuffle=True, found shuffle={shuffle!r}"
         )
     return orders[shuffle]
 
@@ -135,12 +135,12 @@ def _lanes(lanes: int | None, shuffle: Shuffle, weights: Weights | None) -> int:
         return _shardpack.LANES
     if weights is not None or shuffle not in (True, "windowed"):
         found = f"shuffle={shuffle!r}" if weights is None else "weights"
-        raise _shardpack.UsageError(f"lanes: expected shuffle=True, without weights, found {found}: no other order has lanes")
+        raise _shardpack.UsageError(f"lanes need shuffle=True without weights, found {found}")
     return _number("lanes", lanes, 1, 2**32 - 1)
 
 
 def _known(unknown: Mapping[str, object], known: Iterable[str]) -> None:
-    """Refuses options of a loader that there are not."""
+    """Raise ``TypeError`` for an unknown option of a loader."""
     for name in unknown:
         near = difflib.get_close_matches(name, list(known), n=1, cutoff=0.7)
         hint = _HABITS.get(name) or (f"did you mean {near[0]!r}?" if near else "help(shardpack.Loader) lists them")
@@ -154,7 +154,7 @@ def _expect_dataset(dataset: object) -> None:
     if isinstance(dataset, str | os.PathLike):
         hint = f"\nhint: open it: shardpack.Dataset({os.fspath(dataset)!r})"
     elif isinstance(getattr(dataset, "dataset", None), Dataset) and hasattr(dataset, "indices"):
-        # What torch.utils.data.random_split makes.
+        # The result of torch.utils.data.random_split.
         hint = "\nhint: take the same samples by split.dataset.subset(split.indices)"
     raise TypeError(f"dataset: expected a shardpack.Dataset, found {type(dataset).__name__}{hint}")
 
@@ -168,10 +168,10 @@ def _text(name: str, value: object, such_as: str) -> str:
 def _fields(
     fields: Sequence[str] | None, dataset: Dataset, cube: str, align: Sequence[tuple[str, str]]
 ) -> tuple[list[str], list[str], frozenset[str]]:
-    """Names of all fields of a batch, of those that are tensors, and of the arrays that are not."""
+    """Names of all fields of a batch, of the fields that are tensors, and of the arrays that are lists."""
     kinds = {field.name: field.kind for field in dataset.schema}
     plain = {name for name, kind in kinds.items() if kind in ("text", "json", "bytes")}
-    # A patch of one size can be cut out of all.
+    # Patches have one size, so arrays of any shape become a tensor.
     varying = frozenset(dataset._core.varying_arrays()) if cube == "whole" else frozenset[str]()
     for name, text in align:
         if text.split(",")[0] == "mask":
@@ -180,11 +180,11 @@ def _fields(
             varying |= {name}
     chosen = names(fields)
     if chosen is None:
-        # Polygons follow a picture, so they are asked for, also if they are JSON.
+        # Polygons follow a picture, so JSON polygons are loaded, too.
         polygons = {name for name, _ in align if kinds.get(name) == "json"}
         chosen = [name for name in kinds if name not in plain or name in polygons]
     if len(set(chosen)) < len(chosen):
-        raise _shardpack.UsageError(f"fields: expected each name once, found {', '.join(chosen)}")
+        raise _shardpack.UsageError(f"fields: a name occurs twice: {', '.join(chosen)}")
     return chosen, [name for name in chosen if name not in plain and name not in varying], varying
 
 
@@ -203,7 +203,7 @@ def _type(dtype: Any) -> str:
     if type(dtype).__module__ == "torch":
         name = name.removeprefix("torch.")
     if name == _BFLOAT16:
-        # Which NumPy knows only if `ml_dtypes` was imported.
+        # NumPy knows bfloat16 only after `ml_dtypes` was imported.
         return name
     try:
         return str(np.dtype(dtype if name == str(dtype) else name).name)
@@ -215,32 +215,32 @@ _BFLOAT16 = "bfloat16"
 
 
 def _holds(dtype: str | None, to: str | None) -> None:
-    """Fails if the library of the tensors has no such type."""
+    """Raise if the library of the tensors lacks the type."""
     if dtype is None or _BFLOAT16 not in (part.rpartition("=")[2] for part in dtype.split(",")):
         return
     if to in (None, "numpy") and find_spec("ml_dtypes") is None:
         raise _shardpack.UsageError(
-            'dtype: expected a type that NumPy has, found bfloat16\nhint: to="torch" or to="jax", or pip install ml_dtypes'
+            'dtype: NumPy has no bfloat16\nhint: to="torch" or to="jax", or pip install ml_dtypes'
         )
     if to == "cupy":
-        raise _shardpack.UsageError('dtype: expected a type that CuPy has, found bfloat16\nhint: to="torch" or to="jax"')
+        raise _shardpack.UsageError('dtype: CuPy has no bfloat16\nhint: to="torch" or to="jax"')
 
 
 Numbered: TypeAlias = "ArrayLike | Mapping[str, ArrayLike] | None"
-"""Of a loader: numbers for pictures, or for each field that is named."""
+"""Numbers for pictures, or for each field by name."""
 
 
 def _normalised(
     mean: Numbered, std: Numbered, dataset: Dataset
 ) -> tuple[tuple[Numbers, Numbers] | None, list[tuple[str, Numbers, Numbers]]]:
-    """Means and standard deviations of pictures, if there are any, and of fields of arrays."""
+    """Means and standard deviations of pictures, or ``None``, and of the array fields."""
     if mean is None and std is None:
         return None, []
     if not isinstance(mean, Mapping) and not isinstance(std, Mapping):
         return (_numbers("mean", mean, 0.0), _numbers("std", std, 1.0)), []
     means, stds = ({} if one is None else one for one in (mean, std))
     if not isinstance(means, Mapping) or not isinstance(stds, Mapping):
-        raise TypeError("mean and std: expected both by the names of fields, or neither, found one")
+        raise TypeError("mean and std: only one of them is a mapping from field; pass both as mappings or neither")
     pictures: tuple[Numbers, Numbers] | None = None
     arrays: list[tuple[str, Numbers, Numbers]] = []
     kinds = {field.name: field.kind for field in dataset.schema}
@@ -251,12 +251,12 @@ def _normalised(
         elif pictures in (None, pair):
             pictures = pair
         else:
-            raise _shardpack.UsageError("mean and std: expected the same for all fields of pictures, found others")
+            raise _shardpack.UsageError("mean and std differ between fields of pictures: give all of them the same")
     return pictures, arrays
 
 
 def _numbers(name: str, given: Any, default: float) -> Numbers:
-    """One number, or a sequence of them. What they may be is checked where they are used."""
+    """One number, or a sequence of them. The user of the numbers checks their values."""
     try:
         numbers = np.asarray(default if given is None else given, np.float64)
     except (TypeError, ValueError):
@@ -268,76 +268,76 @@ def _numbers(name: str, given: Any, default: float) -> Numbers:
 
 
 def _no_data(given: float | Mapping[str, float] | None) -> float | list[tuple[str, float]] | None:
-    """What comes in the place of no-data: in all cubes, or in the fields that are named."""
+    """Replacement of no-data values: for all cubes, or by field."""
     if isinstance(given, Mapping):
         return [(str(name), _single(f"no_data of {name}", value)) for name, value in given.items()]
     return None if given is None else _single("no_data", given)
 
 
 def _single(name: str, value: Any) -> float:
-    """A number that float32 holds, about."""
+    """A number within the range of float32."""
     if isinstance(value, (str, bytes, bool)) or not hasattr(value, "__float__"):
         raise TypeError(f"{name}: expected a number, found {value!r}")
     number = float(value)
     if isfinite(number) and abs(number) > float(np.finfo(np.float32).max):
-        raise _shardpack.UsageError(f"{name}: expected a number that float32 holds, found {number!r}")
+        raise _shardpack.UsageError(f"{name}: expected a number within the range of float32, found {number!r}")
     return number
 
 
 def _augment(augment: str | Sequence[str] | None) -> str | None:
-    """Words and augmentations of pictures, with commas between them."""
+    """The augmentations as one text, separated by commas."""
     if augment is None:
         return None
     words = [augment] if isinstance(augment, str) else list(augment)
     if not all(isinstance(word, str) for word in words):
-        raise TypeError(f"augment: expected words such as 'hflip', or what shardpack.augment gives, found {augment!r}")
+        raise TypeError(f"augment: expected words such as 'hflip', or results of shardpack.augment, found {augment!r}")
     return ",".join(words) if words else None
 
 
 def _mix_batch(
     augment: str | Sequence[str] | None, num_classes: int | None, dataset: Dataset
 ) -> tuple[list[str], int] | None:
-    """Ways to mix a batch, and the number of classes."""
+    """The mixes of a batch as one text, and the number of classes."""
     texts = [augment] if isinstance(augment, str) else list(augment or ())
     if not all(isinstance(text, str) for text in texts):
-        raise TypeError(f"augment_batch: expected what shardpack.augment.mixup or cutmix gives, found {augment!r}")
+        raise TypeError(f"augment_batch: expected results of shardpack.augment.mixup or cutmix, found {augment!r}")
     if not texts:
         if num_classes is not None:
-            raise _shardpack.UsageError("num_classes: expected with augment_batch, found alone")
+            raise _shardpack.UsageError("num_classes needs augment_batch")
         return None
     if num_classes is None:
         if dataset.classes is None:
             raise _shardpack.UsageError(
-                "augment_batch: expected a dataset that names its classes, found none\nhint: num_classes=1000"
+                "augment_batch: the dataset has no names of classes, so their number is unknown\nhint: num_classes=1000"
             )
         num_classes = len(dataset.classes)
     return texts, _number("num_classes", num_classes, 1, 2**24)
 
 
 def _bands(bands: slice | Sequence[int] | str | None) -> str | list[int] | None:
-    """What names bands: text, or their numbers; ``None`` for all."""
+    """Bands as text or as a list of numbers; ``None`` for all."""
     if bands is None or isinstance(bands, str):
         return bands
     if isinstance(bands, slice):
         if bands.stop is None or (bands.start or 0) < 0 or bands.stop < 0:
             raise _shardpack.UsageError(
-                f"bands: expected a slice from 0 on with an end, found {bands}\n"
-                "hint: which band is the last, the sample says: ds[0]['cube'].shape[2]"
+                f"bands: expected a slice with a start from 0 and an end, found {bands}\n"
+                "hint: the number of bands is ds[0]['cube'].shape[2]"
             )
         chosen = list(range(bands.start or 0, bands.stop, bands.step or 1))
         if not chosen:
-            raise _shardpack.UsageError(f"bands: expected at least one, found none in {bands}")
+            raise _shardpack.UsageError(f"bands: {bands} has no band")
         return chosen
     given = list(bands)
     if any(isinstance(band, (bool, np.bool_)) for band in given):
         # To Python, True is the number 1.
-        raise TypeError("bands: expected their numbers, found a mask\nhint: bands=np.flatnonzero(mask)")
+        raise TypeError("bands: expected numbers of bands, found a mask\nhint: bands=np.flatnonzero(mask)")
     return [_number("band", band, 0, 2**32 - 1) for band in given]
 
 
 def _patches(each: int, kind: str | Mapping[int, float], overlap: int | Sequence[int], scenes: int | None, cube: str) -> dict[str, Any]:
-    """Several patches of a sample as options: 0 of each stands for a grid. An overlap has three sides: patches of two
-    axes share no planes.
+    """Options for several patches of a sample. ``patches_per_sample`` 0 means a grid. The overlap has three sides;
+    patches of two axes have 0 planes in common.
     """
     weights = None
     if isinstance(kind, Mapping):
@@ -356,13 +356,13 @@ def _patches(each: int, kind: str | Mapping[int, float], overlap: int | Sequence
     is_grid = kind == "grid"
     by_class = kind == "balanced" or weights is not None
     if by_class and each == 1:
-        raise _shardpack.UsageError("patches: by class: expected several of each sample, found one\nhint: patches_per_sample=8")
+        raise _shardpack.UsageError("patches by class need several patches of each sample\nhint: patches_per_sample=8")
     if is_grid and each != 1:
-        raise _shardpack.UsageError(f'patches_per_sample: expected none beside patches="grid", which are all, found {each}')
+        raise _shardpack.UsageError(f'patches_per_sample={each} does not go with patches="grid", which gives all patches')
     if not is_grid and any(numbers):
-        raise _shardpack.UsageError(f'overlap: expected patches="grid", found {overlap!r} beside patches="random"')
+        raise _shardpack.UsageError(f'overlap={overlap!r} needs patches="grid", found patches="random"')
     if scenes is not None and not is_grid and each == 1:
-        raise _shardpack.UsageError(f"open_scenes: expected several patches of a sample, found one, and {scenes!r} scenes")
+        raise _shardpack.UsageError(f"open_scenes={scenes!r} needs several patches of a sample")
     open_scenes = 0 if scenes is None else _number("open_scenes", scenes, 1, 2**32 - 1)
     return {
         "patches": 0 if is_grid else each,
@@ -374,9 +374,7 @@ def _patches(each: int, kind: str | Mapping[int, float], overlap: int | Sequence
 
 
 def _weights(weights: Weights | None, dataset: Dataset) -> dict[str, Any]:
-    """The weights as options: of classes, or one for each sample of the whole dataset, 0 for those that are not in a
-    subset.
-    """
+    """The weights as options: by class, or one for each sample of the whole dataset, 0 outside of a subset."""
     none: dict[str, Any] = {"weights": None, "class_weights": None, "balanced": False}
     members = dataset._members
     if weights is None:
@@ -387,10 +385,10 @@ def _weights(weights: Weights | None, dataset: Dataset) -> dict[str, Any]:
         if members is None:
             return none | {"balanced": True}
         labels = np.unique(dataset.labels)
-        # As of the whole dataset: a label below 0 is no class.
+        # A label below 0 is no class, as for the whole dataset.
         classes = dict.fromkeys(labels[labels >= 0].tolist(), 1.0)
         if not classes:
-            raise _shardpack.UsageError(f"weights: expected classes among the {len(dataset)} samples, found no label of 0 or more")
+            raise _shardpack.UsageError(f"weights: none of the {len(dataset)} samples has a class (a label of 0 or more)")
         return none | {"weights": _spread(_of_classes(dataset, classes), dataset)}
     if isinstance(weights, Mapping):
         given = {_label(label, dataset): float(weight) for label, weight in weights.items()}
@@ -406,7 +404,7 @@ def _weights(weights: Weights | None, dataset: Dataset) -> dict[str, Any]:
 
 
 def _label(label: object, dataset: Dataset) -> int:
-    """A label, or the place of a class that is named."""
+    """The label as a number; names of classes are looked up."""
     if not isinstance(label, str):
         return _number("label of a weight", label, -(2**63), 2**63 - 1)
     names = dataset.classes or []
@@ -420,13 +418,13 @@ def _label(label: object, dataset: Dataset) -> int:
 def _mix(
     mix: Sequence[float] | None, dataset: Dataset, weights: Weights | None
 ) -> list[tuple[_shardpack.Dataset, float]] | None:
-    """The parts of a concat and how often each comes."""
+    """The datasets of a concat and the weight of each."""
     if mix is None:
         return None
     if not isinstance(dataset, Concat):
         raise _shardpack.UsageError(f"mix: expected a dataset made by `concat`, found {dataset!r}")
     if weights is not None:
-        raise _shardpack.UsageError("mix: expected no weights of samples beside it, found both")
+        raise _shardpack.UsageError("mix and weights cannot be combined")
     if len(mix) != len(dataset.parts):
         raise _shardpack.UsageError(
             f"mix: expected one number for each of {len(dataset.parts)} datasets, found {len(mix)}"
@@ -435,12 +433,12 @@ def _mix(
 
 
 def _of_classes(dataset: Dataset, classes: Mapping[int, float]) -> NDArray[np.float64]:
-    """A weight for each sample, so that each class comes by its own."""
+    """A weight for each sample, so that each class is drawn by its own weight."""
     found, place, counts = np.unique(dataset.labels, return_inverse=True, return_counts=True)
     absent = [label for label, weight in classes.items() if weight > 0 and label not in found]
     if absent:
         raise _shardpack.UsageError(
-            f"weights of classes: expected classes that have samples, found class {absent[0]}, without one"
+            f"weights of classes: class {absent[0]} has no sample"
         )
     each = np.array([classes.get(int(label), 0.0) for label in found]) / counts
     return np.asarray(each[place], np.float64)

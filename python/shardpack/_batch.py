@@ -1,4 +1,4 @@
-"""A batch: fields of many samples, views into memory of the loader."""
+"""A batch: fields of many samples, as views of the loader's memory."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ from shardpack._convert import Convert
 from shardpack._device import stream_of
 
 Objects = Callable[["_shardpack.Batch", "Sequence[str]"], "dict[str, list[Any]]"]
-"""Reads the fields of a batch that are no tensors: from the name to a value for each row."""
+"""Reads the fields of a batch that are not tensors: a mapping from name to a list with a value for each row."""
 
 
 @dataclass(frozen=True)
 class BatchFormat:
-    """How a loader hands out its batches."""
+    """Properties that all batches of a loader share."""
 
     convert: Convert
-    """Makes a framework's tensor of a field."""
+    """Converts a field to the framework's tensor."""
     fields: Sequence[str]
-    """Names of the fields."""
+    """Names of all fields."""
     objects: Objects
-    """Reads those that are no tensors."""
+    """Reads the fields that are not tensors."""
     pictures: frozenset[str]
-    """Those that are pictures."""
+    """Names of the fields that are pictures."""
     unpacks: bool
-    """Whether the program has named the fields, so that a batch can be unpacked in their order."""
+    """True if the program passed ``fields``: then a batch can be unpacked in their order."""
     members: NDArray[np.uint64] | None
-    """Of a subset: the numbers of its samples in the whole dataset, ascending."""
+    """For a subset: the numbers of its samples in the whole dataset, ascending."""
 
 
 class Ragged:
@@ -45,17 +45,17 @@ class Ragged:
     __slots__ = ("offsets", "shapes", "values")
 
     values: Any
-    """All elements of all rows on one axis. Between rows there may be elements that belong to none."""
+    """All elements of all rows on one axis. There may be unused elements between rows."""
     offsets: NDArray[np.int64]
-    """Where each row begins in :attr:`values`, in elements: ``[rows]``."""
+    """Start of each row in :attr:`values`, in elements: ``[rows]``."""
     shapes: NDArray[np.int64]
-    """Shape of each row: ``[rows, axes]``, zero for padding and for samples that were skipped."""
+    """Shape of each row: ``[rows, axes]``, zero for padding and skipped samples."""
 
     def __init__(self, values: Any, offsets: NDArray[np.int64], shapes: NDArray[np.int64]) -> None:
         self.values, self.offsets, self.shapes = values, offsets, shapes
 
     def __getattr__(self, name: str) -> Any:
-        """Only for what is not there: what a tensor has, a field without one shape cannot have."""
+        """Explains why a tensor's attribute is missing."""
         message = f"Ragged has no attribute {name!r}: its rows differ in size"
         if not name.startswith("_"):
             message += "\nhint: image=\"rrc224\" or cube=\"patch64x64\" gives one tensor for all rows; ragged[i] is a row"
@@ -67,7 +67,7 @@ class Ragged:
     def __getitem__(self, row: int) -> Any:
         """Row ``row``, in its own shape; negative numbers count from the end."""
         if not -len(self) <= row < len(self):
-            raise IndexError(f"row: expected one from {-len(self)} to {len(self) - 1}, found {row}")
+            raise IndexError(f"row: expected {-len(self)} to {len(self) - 1}, found {row}")
         shape = tuple(int(axis) for axis in self.shapes[row])
         start = int(self.offsets[row])
         return self.values[start : start + int(np.prod(shape, dtype=np.int64))].reshape(shape)
@@ -90,38 +90,37 @@ class Ragged:
 def _pinned(value: Any, *args: Any) -> Any:
     if isinstance(value, Ragged):
         return value.pin_memory(*args)
-    # PyTorch refuses to pin what is not in memory of the CPU.
+    # PyTorch can pin only CPU memory.
     return value if getattr(value, "is_cuda", False) else value.pin_memory(*args)
 
 
-# What no framework moves.
+# Types that stay as they are when a batch moves to another device.
 _PLAIN = (list, dict, str, bytes, int, float, type(None))
 
 
 _UNKNOWN = (
-    "{}: expected a batch of a loader, found one that was made from its fields and has nothing else\n"
+    "{}: this batch was made from fields alone; only a batch of a loader has it\n"
     "hint: iterate over the Loader itself: Accelerate and similar libraries need not prepare it"
 )
 
 
 class Batch(MutableMapping[str, Any]):
-    """A batch: a mapping from the name of a field to the values of its rows. The values are a tensor ``[rows, …]``, a
-    :class:`Ragged`, or, for text, JSON and bytes, a list of Python objects.
+    """A batch: a mapping from field to the values of its rows.
 
-    Tensors are views into a slot of the loader: nothing is copied. The slot is used again when the batch and every
-    tensor made of it are gone. You may keep batches, even all of an epoch if there is memory: the loader makes
-    another slot when all are taken (``stats()["extra_slots"]`` counts them). You may write into tensors.
+    The values are a tensor ``[rows, …]``, a :class:`Ragged`, or, for text, JSON and bytes, a list of Python objects.
 
-    It is a mapping: ``dict(batch)``, ``model(**batch)``, ``batch.items()``, ``batch.get("label")``; values may be
-    replaced (``batch["image"] = augment(batch["image"])``) and added. Two things differ: ``len(batch)`` counts rows, as
-    :attr:`rows` does; and to iterate over a batch is to take it apart (what iterates for names, as ``ChainMap`` does,
-    takes ``dict(batch)``). With ``Loader(…, fields=["image", "label"])`` it gives the values in that order,
-    ``images, labels = batch``. Without ``fields`` nobody has said the order, and it is a ``TypeError``.
-    :attr:`sample_keys`, :attr:`mask` and :attr:`indices` are attributes, so that no field can clash with them.
+    Tensors are views of a slot of the loader, without a copy; you may write into them. The slot is reused after the
+    batch and all its tensors are gone. You may keep batches: the loader allocates more slots if all are in use
+    (``stats()["extra_slots"]`` counts them).
 
-    Loaders make batches. ``Batch(fields)`` makes one of any mapping. Libraries that cut and join batches do this
-    (Accelerate, the Trainer of Hugging Face). Such a batch has fields only: asking it for sample keys, mask or indices is
-    an error.
+    ``dict(batch)``, ``model(**batch)``, ``batch.items()`` and ``batch.get("label")`` work as for a dict, and values may
+    be replaced or added. Two things differ: ``len(batch)`` counts rows, and iteration yields values. With
+    ``Loader(…, fields=["image", "label"])`` the values come in that order, ``images, labels = batch``; without
+    ``fields``, iteration is a ``TypeError``. Code that iterates for names, such as ``ChainMap``, needs ``dict(batch)``.
+    :attr:`sample_keys`, :attr:`mask` and :attr:`indices` are attributes, so they cannot clash with fields.
+
+    ``Batch(fields)`` makes a batch of any mapping, as libraries that cut and join batches do (Accelerate, Hugging
+    Face's Trainer). Such a batch has only fields: its sample keys, mask and indices raise an error.
     """
 
     # fmt: off
@@ -152,7 +151,7 @@ class Batch(MutableMapping[str, Any]):
         self._keys = self._mask = self._indices = self._patches = None
         self._is_lent = self._unpacks = self._is_collated = False
 
-    # Two batches are one and the same, or not equal: arrays have no single answer.
+    # Batches compare by identity, because comparing arrays gives no single answer.
     __eq__ = object.__eq__
     __hash__ = object.__hash__
 
@@ -170,19 +169,19 @@ class Batch(MutableMapping[str, Any]):
         if not self._unpacks:
             named = ", ".join(f"batch[{name!r}]" for name in self._names[:2])
             raise TypeError(
-                "iteration over a batch: expected a loader with fields=[…], which says their order, found one without\n"
-                f"hint: {named} are the values; batch.items() gives all with their names, batch.keys() the names"
+                "cannot iterate over a batch of a loader without fields=[…]: the order of its fields is not defined\n"
+                f"hint: {named} are the values; batch.items() gives names and values, batch.keys() the names"
             )
         return iter(self._whole().values())
 
     def __getitem__(self, field: str) -> Any:
-        """The values of a field; converted when they are first asked for."""
+        """The values of a field, converted on first use."""
         if not isinstance(field, str):
             hint = "dict(batch) iterates over names, batch.items() over both; batch['image'][0] is the first row of a field"
             raise TypeError(f"batch[…]: expected the name of a field, found {type(field).__name__}\nhint: {hint}")
         value = self._values.get(field)
         if value is None:
-            # Several threads may ask first: all get one value, and none replaces what another has set.
+            # Several threads may convert at the same time: all get the value that was set first.
             value = self._values.setdefault(field, self._make(field))
         return value
 
@@ -199,21 +198,21 @@ class Batch(MutableMapping[str, Any]):
 
     def update(self, other: Any = (), /, **fields: Any) -> None:
         """Replaces and adds the fields of ``other``: a mapping, another batch too, or pairs of name and value."""
-        # That of MutableMapping iterates over a mapping for its names, and a batch gives its values then.
+        # MutableMapping.update iterates over a mapping for its names, but a batch yields values.
         pairs: Iterable[tuple[str, Any]] = ((name, other[name]) for name in other.keys()) if hasattr(other, "keys") else other
-        # All values are there before the first is replaced: one that cannot be read changes nothing.
+        # All values are read before the first is replaced, so an error changes nothing.
         for name, value in [*pairs, *fields.items()]:
             self[name] = value
 
     def popitem(self) -> tuple[str, Any]:
         """The last field: its name and values."""
         if not self._names:
-            raise KeyError("fields of a batch: expected one, found none")
+            raise KeyError("the batch has no fields")
         name = self._names[-1]
         return name, self.pop(name)
 
     def _unknown(self, field: object) -> KeyError:
-        return KeyError(f"field: expected one of {', '.join(self._names)}, found {field}")
+        return KeyError(f"no field {field}; the fields are {', '.join(self._names)}")
 
     def _make(self, field: str) -> Any:
         core, form = self._core, self._format
@@ -221,7 +220,7 @@ class Batch(MutableMapping[str, Any]):
             raise self._unknown(field)
         if field in self._values:
             return self._values[field]
-        # What belongs to no loader has all its values.
+        # A batch without a loader has all its values.
         assert core is not None and form is not None
         tensors = core.names()
         if field not in tensors:
@@ -267,8 +266,8 @@ class Batch(MutableMapping[str, Any]):
 
     @property
     def mask(self) -> Any:
-        """Whether each row holds a sample, bool ``[rows]``: false for padding (``end="pad"``) and for damaged samples
-        that were skipped (``skip_corrupt``).
+        """True for rows that hold a sample, bool ``[rows]``; false for padding (``end="pad"``) and skipped damaged
+        samples (``skip_corrupt``).
         """
         if not self._is_lent:
             raise AttributeError(_UNKNOWN.format("mask"))
@@ -278,11 +277,11 @@ class Batch(MutableMapping[str, Any]):
         return self._mask
 
     def present(self, field: str) -> Any:
-        """Whether the sample of each row has a value for ``field``, bool ``[rows]``. A value that was ``None`` when the
-        dataset was written is zeros in a batch. So are rows without a sample.
+        """True for rows whose sample has a value for ``field``, bool ``[rows]``. Values written as ``None``, and rows
+        without a sample, are zeros in a batch.
         """
         if not self._is_lent or self._core is None:
-            raise RuntimeError("present: expected a batch as the loader gave it, found a copy of it")
+            raise RuntimeError("present: this batch is a copy, not the one that the loader gave")
         assert self._format is not None
         if field not in self._names:
             raise self._unknown(field)
@@ -291,26 +290,27 @@ class Batch(MutableMapping[str, Any]):
         return self._format.convert(np.array([value is not None for value in self[field]], np.bool_))
 
     def views(self, field: str | None = None) -> Views:
-        """What each row shows of its picture: the part, in pixels of the whole picture, its size in the batch, and
-        whether it is mirrored. Nothing is read for it, and it is the same on a GPU.
+        """The view of each row: the visible part in pixels of the whole picture, its size in the batch, and its mirror.
+
+        Nothing is read for this. The result is the same on a GPU.
 
         Parameters
         ----------
         field : str, optional
-            Which pictures. Default: the only ones of the batch.
+            Name of the picture field. Default: the only one of the batch.
 
         Raises
         ------
         UsageError
-            The field holds no pictures that are decoded, or the dataset does not know their sizes.
+            The field holds no decoded pictures, or the dataset lacks their sizes.
         """
         if not self._is_lent or self._core is None:
-            raise RuntimeError("views: expected a batch as the loader gave it, found a copy of it")
+            raise RuntimeError("views: this batch is a copy, not the one that the loader gave")
         if field is None:
             pictures = [name for name in self._core.names() if self._format is not None and name in self._format.pictures]
             if len(pictures) != 1:
                 found = ", ".join(pictures) or "none"
-                raise ValueError(f"views: expected the name of a field in a batch with several or no pictures, found {found}")
+                raise ValueError(f"views: pass the name of a picture field; the batch has {found}")
             field = pictures[0]
         if field not in self._names:
             raise self._unknown(field)
@@ -319,16 +319,15 @@ class Batch(MutableMapping[str, Any]):
 
     @property
     def origins(self) -> NDArray[np.int64]:
-        """First row and column of each row's patch, in pixels of its scene: int64 ``[rows, 2]``; of volumes first plane,
-        row and column, ``[rows, 3]``. -1 for rows without one. Of a loader with ``cube="patch64x64"`` or another view
-        that cuts.
+        """First row and column of each row's patch, in pixels of its scene: int64 ``[rows, 2]``; for volumes first plane,
+        row and column, ``[rows, 3]``. -1 for rows without a patch. The loader must cut patches (``cube="patch64x64"``).
         """
         return self._places()[0]
 
     @property
     def scene_sizes(self) -> NDArray[np.int64]:
-        """Height and width of the scene of each row's patch, ``[rows, 2]``, or depth, height and width, ``[rows, 3]``:
-        int64; -1 for rows without one.
+        """Height and width of the scene of each row's patch, int64 ``[rows, 2]``; for volumes depth, height and width,
+        ``[rows, 3]``. -1 for rows without a patch.
         """
         return self._places()[1]
 
@@ -341,16 +340,14 @@ class Batch(MutableMapping[str, Any]):
         if self._patches is None:
             patches = None if self._core is None else self._core.patches()
             if patches is None:
-                raise AttributeError('origins: expected a loader that cuts patches (cube="patch64x64"), found one that does not')
+                raise AttributeError('origins: the loader cuts no patches\nhint: cube="patch64x64"')
             axes, origins, scenes = patches
             self._patches = origins.reshape(-1, axes), scenes.reshape(-1, axes)
         return self._patches
 
     @property
     def indices(self) -> Any:
-        """The number of each row's sample in the dataset of the loader (in a subset: its number in the subset), int64
-        ``[rows]``; -1 for padding.
-        """
+        """Number of each row's sample in the loader's dataset or subset, int64 ``[rows]``; -1 for padding."""
         if not self._is_lent:
             raise AttributeError(_UNKNOWN.format("indices"))
         if self._indices is None:
@@ -358,7 +355,7 @@ class Batch(MutableMapping[str, Any]):
             numbers = self._core.indices()
             members = self._format.members
             if members is not None:
-                # As int64, too: numbers and -1 beside uint64 would become floats.
+                # As int64: NumPy makes floats of uint64 together with -1.
                 numbers = np.where(numbers < 0, -1, np.searchsorted(members.view(np.int64), numbers))
             self._indices = self._format.convert(numbers)
         return self._indices
@@ -368,22 +365,21 @@ class Batch(MutableMapping[str, Any]):
         return f"Batch({self._rows} rows: {', '.join(self._names[:4] + more)})"
 
     def to(self, *args: Any, **kwargs: Any) -> Batch:
-        """Torch only: a batch of the same rows on another device, every tensor by ``torch.Tensor.to``. Lightning and
-        Accelerate call it to move batches.
-        """
+        """Torch only: the same rows on another device, through ``torch.Tensor.to``. Lightning and Accelerate call it."""
         return self._mapped(lambda value: value.to(*args, **kwargs))
 
     def pin_memory(self, *args: Any) -> Batch:
-        """Torch only: a batch of the same rows in pinned memory. A ``DataLoader`` with ``pin_memory=True`` calls it.
-        What is on a GPU stays as it is.
+        """Torch only: the same rows in pinned memory; tensors on a GPU stay there. A ``DataLoader`` with
+        ``pin_memory=True`` calls it.
         """
         return self._mapped(lambda value: _pinned(value, *args))
 
     def used_on(self, stream: Any) -> None:
-        """Says that you work with this batch in another CUDA stream than the one in which you first asked for its
-        fields: a stream of PyTorch, CuPy or Numba, or its handle. The memory is used again only after what is in that
-        stream when the batch and its tensors are gone. Keep the stream until then. For a batch that was not decoded on
-        a device it does nothing.
+        """Register another CUDA stream that uses this batch, in addition to the stream of the first access to a field.
+
+        ``stream`` is a stream of PyTorch, CuPy or Numba, or its handle. The memory is reused only after the work that
+        is in the stream when the batch and its tensors are gone. Keep the stream until then. No effect on batches
+        that were decoded on the host.
         """
         handle = stream_of(stream)
         if self._core is not None:
@@ -391,7 +387,7 @@ class Batch(MutableMapping[str, Any]):
 
     def _mapped(self, change: Callable[[Any], Any]) -> Batch:
         def changed(value: Any) -> Any:
-            # Of arrays of several lengths there is a list.
+            # Arrays of several lengths are a list.
             if isinstance(value, list):
                 return [changed(one) for one in value]
             return value if isinstance(value, _PLAIN) else change(value)
@@ -403,7 +399,7 @@ class Batch(MutableMapping[str, Any]):
         return _loose(self._rows, values, self.sample_keys, mask, indices, self._unpacks, patches)
 
     def __copy__(self) -> Batch:
-        """The same rows and tensors. Replacing a value in one does not change the other. A ``DataLoader`` makes one."""
+        """The same rows and tensors in a new mapping. A ``DataLoader`` makes such copies."""
         batch = Batch.__new__(Batch)
         for name in Batch.__slots__:
             setattr(batch, name, getattr(self, name))
@@ -412,11 +408,11 @@ class Batch(MutableMapping[str, Any]):
         return batch
 
     def copy(self) -> Batch:
-        """As ``copy.copy``: the same rows and tensors in a mapping of its own."""
+        """As ``copy.copy``: the same rows and tensors in a new mapping."""
         return self.__copy__()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # To another process: what a worker of a DataLoader sends is no view of the loader's memory any more.
+        # A batch sent to another process, as by a DataLoader worker, is no longer a view of the loader's memory.
         if not self._is_lent:
             return Batch, (self._whole(),)
         values, patches = self._whole(), self._places_if_any()
@@ -432,8 +428,8 @@ def lend(core: _shardpack.Batch, form: BatchFormat) -> Batch:
 
 
 def collated(batch: Batch) -> Batch:
-    """A batch for a ``collate_fn``: iterating over it gives the names of the fields, as for any mapping, until it is
-    copied, which the ``DataLoader``'s own does.
+    """A batch for a ``collate_fn``: iteration yields the names of the fields, as for any mapping, until the
+    ``DataLoader`` copies it.
     """
     batch._is_collated = True
     return batch
@@ -448,7 +444,7 @@ def _loose(
     unpacks: bool,
     patches: tuple[NDArray[np.int64], NDArray[np.int64]] | None,
 ) -> Batch:
-    """A batch of a loader that is no view of its memory any more."""
+    """A batch that is no longer a view of the loader's memory."""
     batch = Batch(values)
     batch._rows, batch._is_lent, batch._unpacks = rows, True, unpacks
     batch._keys, batch._mask, batch._indices, batch._patches = list(keys), mask, indices, patches

@@ -1,4 +1,4 @@
-"""What is known of all samples of a dataset: its scalar fields, and its keys."""
+"""Scalar fields and keys of all samples of a dataset."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Columns(Mapping[str, "NDArray[Any]"]):
-    """The scalar fields of a dataset. Each is read when you first ask for it, and kept."""
+    """The scalar fields of a dataset. Each is read on first use, and kept."""
 
     def __init__(self, dataset: Dataset) -> None:
         self._dataset = dataset
@@ -56,7 +56,7 @@ class Columns(Mapping[str, "NDArray[Any]"]):
 
 
 class UnknownColumn(KeyError):
-    """No scalar field has this name. Its text names those that are like it, or else all."""
+    """No scalar field has this name. The message suggests similar names, or lists all."""
 
     def __init__(self, name: object, known: Sequence[str]) -> None:
         super().__init__(name)
@@ -65,7 +65,7 @@ class UnknownColumn(KeyError):
     def __str__(self) -> str:
         (name,) = self.args
         near = difflib.get_close_matches(str(name), self._known, cutoff=0.6)
-        what = f"column: expected one of {', '.join(self._known) or 'none'}, found {name!r}"
+        what = f"no column {name!r}; the columns are {', '.join(self._known) or 'none'}"
         return f"{what}\nhint: did you mean {' or '.join(map(repr, near))}?" if near else what
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -73,7 +73,7 @@ class UnknownColumn(KeyError):
 
 
 class Keys(Sequence[str]):
-    """The keys of a dataset; nothing is kept."""
+    """The keys of a dataset. Each is looked up on every access."""
 
     def __init__(self, dataset: Dataset) -> None:
         self._dataset = dataset
@@ -98,8 +98,8 @@ class Keys(Sequence[str]):
 
 
 class UnknownKey(KeyError):
-    """No sample has this key. Its text names the keys that are like it. They are looked for when the text is asked for:
-    that reads every key, and a program that catches the error does not need it.
+    """No sample has this key. The message suggests similar keys. It is made only when it is printed, because the search
+    reads every key.
     """
 
     def __init__(self, key: str, dataset: Dataset) -> None:
@@ -108,12 +108,12 @@ class UnknownKey(KeyError):
 
     def __str__(self) -> str:
         (key,) = self.args
-        what = f"key: expected one of the dataset, found {key!r}"
+        what = f"no sample has the key {key!r}"
         if self._dataset._core.index_of(key) is not None:
-            return f"{what}, which is not in this subset of it"
+            return f"{what} in this subset of the dataset"
         near = [repr(like) for like in self._dataset._core.keys_like(key) if like in self._dataset.keys]
         return f"{what}\nhint: did you mean {' or '.join(near)}?" if near else what
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # Another process needs the words alone.
+        # Only the message goes to another process.
         return KeyError, (str(self),)

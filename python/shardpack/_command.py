@@ -1,5 +1,4 @@
-"""``shardpack convert`` and ``shardpack export``: what the functions do, on the command line. The other subcommands are
-those of the Rust command."""
+"""``shardpack convert`` and ``shardpack export`` on the command line. Rust implements the other subcommands."""
 
 from __future__ import annotations
 
@@ -26,9 +25,9 @@ NAMES = ("convert", "export")
 """The subcommands of this module."""
 _LISTED = 20
 _OF_FILES = [name for name in FORMATS if name != "torchvision"]
-"""The formats that the command line can name: of torchvision a program has a dataset object."""
+"""Formats of the command line: all but torchvision, which needs a dataset object."""
 _NAMES = {"classes", "names"}
-"""Options that are names of classes."""
+"""Options whose values are names of classes."""
 _EXIT_CODES = "exit codes: 0 fine, 1 done but samples were left out, 2 could not run, 130 interrupted"
 _EXAMPLES = {
     "convert": """\
@@ -62,13 +61,13 @@ def _convert(args: Sequence[str]) -> int:
         parser = _parser("convert", "FORMAT SRC… OUT", "Convert a dataset of another format, once. FORMAT --help lists the options of a format.")
         parser.add_argument("format", choices=_OF_FILES, metavar="FORMAT", help=", ".join(_OF_FILES))
         parser.add_argument("paths", nargs="+", metavar="SRC… OUT", help="files or folders to convert, and the folder of the dataset to write")
-        # It says what is wrong with the arguments, or prints the help.
+        # argparse reports the error, or prints the help.
         parser.parse_args(args)
         raise AssertionError("a format was not looked up")
     format = args[0]
     if format == "torchvision":
         hint = 'shardpack.convert("torchvision", dataset, out)'
-        raise ValueError(f"torchvision: expected a dataset object, which the command line cannot give\nhint: in Python, {hint}")
+        raise ValueError(f"torchvision: the command line cannot pass a dataset object\nhint: in Python, {hint}")
     opener = importlib.import_module(f"shardpack.convert.{format}").open
     about = (inspect.getdoc(opener) or "").split("\n\nParameters\n")[0]
     parser = _parser(f"convert {format}", "SRC… OUT", about)
@@ -81,9 +80,9 @@ def _convert(args: Sequence[str]) -> int:
     common.add_argument("--drop", metavar="COLUMN", action="append", help="a column to leave out; may be repeated")
     common.add_argument("--schema", metavar="FIELD=KIND", action="append", type=_pair, help="kind of a field (image, array, text, json, bytes, int64 …); may be repeated")
     common.add_argument("--on-bad-input", choices=("stop", "skip"), help="what to do about samples that cannot be converted [default: stop]")
-    added = parser.add_argument_group("a dataset that is there")
-    added.add_argument("--append", action="store_const", const=True, help="add to the dataset at OUT, as its next generation, which is stored as it is")
-    added.add_argument("--on-known-key", choices=("stop", "skip"), help="with --append: what to do about samples whose keys it holds [default: stop]")
+    added = parser.add_argument_group("adding to an existing dataset")
+    added.add_argument("--append", action="store_const", const=True, help="add the samples to the dataset at OUT, stored as it is, as its next generation")
+    added.add_argument("--on-known-key", choices=("stop", "skip"), help="with --append: what to do about samples whose keys the dataset has [default: stop]")
     own = _of_format(parser, opener)
     storage = parser.add_argument_group("storage, as of `shardpack pack`; JPEGs and all bits are kept unless you say otherwise")
     storage.add_argument("--no-shuffle", dest="shuffle", action="store_const", const=False, help="keep the order of the source")
@@ -113,14 +112,14 @@ def _convert(args: Sequence[str]) -> int:
 
 
 def _added(report: Mapping[str, Any], out: str) -> str:
-    """What became of a dataset that was added to."""
+    """Summary of an addition."""
     said = f"added {report['samples']:,} samples to `{out}` in {report['seconds']:.1f} s: generation {report['generation']}, {report['samples_of_dataset']:,} samples"
     if report["outcome"] == "already-complete":
         said = f"`{out}` holds all of them: generation {report['generation']}, {report['samples_of_dataset']:,} samples"
     if report["new_classes"]:
         said += f"\n  new classes: {', '.join(report['new_classes'])}"
     if report["known"]:
-        said += f"\n  left out, with keys that are there: {report['known']:,}"
+        said += f"\n  left out because the dataset has their keys: {report['known']:,}"
     return said
 
 
@@ -132,7 +131,7 @@ def _export(args: Sequence[str]) -> int:
     parser.add_argument("--generation", metavar="N", type=int, help="generation of a dataset that has grown or shrunk, from 1 [default: the newest]")
     parser.add_argument("--fields", metavar="FIELD", action="append", help="a field to write; may be repeated [default: all]")
     parser.add_argument("--shard-size", metavar="SIZE", help="size of a tar [default: 1GiB], or of a file of an array [default: 64MiB]")
-    parser.add_argument("--keys", choices=("dataset", "number"), help="keys in tars: those of the dataset, or running numbers [default: dataset]")
+    parser.add_argument("--keys", choices=("dataset", "number"), help="keys in tars: the keys of the dataset, or running numbers [default: dataset]")
     given = parser.parse_args(args)
     options = {name: value for name in ("shard_size", "keys") if (value := getattr(given, name)) is not None}
     dataset = given.dataset if given.generation is None else Dataset(given.dataset, generation=given.generation)
@@ -157,9 +156,8 @@ def _parser(command: str, arguments: str, about: str) -> argparse.ArgumentParser
 
 
 def _of_format(parser: argparse.ArgumentParser, opener: Callable[..., Any]) -> dict[str, str]:
-    """Adds the options of a format, all but those that only a program can give; those of several values with what they
-    are."""
-    group = parser.add_argument_group("of the format")
+    """Add the options of a format that the command line can express, and return those with several values, by kind."""
+    group = parser.add_argument_group("options of the format")
     about = _documented(opener)
     several = {}
     for name, parameter in inspect.signature(opener).parameters.items():
@@ -169,7 +167,7 @@ def _of_format(parser: argparse.ArgumentParser, opener: Callable[..., Any]) -> d
         kind = re.sub(r" \| None$", "", re.sub(r"^Union\[(.*), None\]$", r"\1", str(parameter.annotation)))
         flag, text = "--" + name.replace("_", "-"), about.get(name, "").replace("%", "%%")
         if kind == "bool" and parameter.default is True:
-            # The default of the function counts where neither is given.
+            # Without the flag, the default of the function applies.
             group.add_argument(flag, action=argparse.BooleanOptionalAction, help=f"{text} [default: {flag}]")
         elif kind == "bool":
             group.add_argument(flag, action="store_const", const=True, help=text)
@@ -191,7 +189,7 @@ def _of_format(parser: argparse.ArgumentParser, opener: Callable[..., Any]) -> d
             several[name] = "pairs"
             group.add_argument(flag, action="append", type=_pair, metavar="NAME=VALUE", help=f"{text} May be repeated.")
         else:
-            raise AssertionError(f"{opener.__module__}: no way to spell {name}: {kind}")
+            raise AssertionError(f"{opener.__module__}: no command-line form for {name}: {kind}")
     return several
 
 
@@ -206,7 +204,7 @@ def _add_stored(group: Any, name: str) -> None:
 
 
 def _documented(function: Callable[..., Any]) -> dict[str, str]:
-    """What the docstring says of each parameter."""
+    """Descriptions of the parameters, from the docstring."""
     parameters = (inspect.getdoc(function) or "").partition("\nParameters\n")[2].partition("\n\n")[0]
     found: dict[str, str] = {}
     name = ""
@@ -219,13 +217,13 @@ def _documented(function: Callable[..., Any]) -> dict[str, str]:
 
 
 def _add_names(group: Any, flag: str, about: str) -> None:
-    """Adds an option of names of classes, which `_names` reads."""
-    text = f"{about} Once, with commas between them; or once for each name, which may then have commas."
+    """Add an option for names of classes, which `_names` reads."""
+    text = f"{about} Separated by commas; or repeat the option for each name, which may then contain commas."
     group.add_argument(flag, metavar="A,B,…", action="append", help=text)
 
 
 def _names(given: list[str]) -> list[str]:
-    """Names out of an option that was given once, with commas between them, or once for each.
+    """Names from an option that was given once, separated by commas, or once for each name.
 
     >>> _names(["cat, dog"]), _names(["cat", "dog, small"])
     (['cat', 'dog'], ['cat', 'dog, small'])
@@ -248,7 +246,7 @@ def _two(text: str) -> tuple[int, int]:
 
 
 def _layout(text: str) -> tuple[str, str | tuple[str, tuple[int, ...]]]:
-    """``cube=float32:64,64,224`` as a name, and an element type with a shape."""
+    """Split ``cube=float32:64,64,224`` into name, element type and shape."""
     name, layout = _pair(text)
     dtype, sign, shape = layout.partition(":")
     if sign and not re.fullmatch(r"\d+(,\d+)*", shape):
@@ -257,7 +255,7 @@ def _layout(text: str) -> tuple[str, str | tuple[str, tuple[int, ...]]]:
 
 
 def _in_options(text: str) -> str:
-    """``drop=['a']`` and ``on_bad_input='skip'`` as the command line spells them."""
+    """Rewrite ``drop=['a']`` and ``on_bad_input='skip'`` in a message as command-line options."""
 
     def listed(match: re.Match[str]) -> str:
         names = re.findall(r"'([^']*)'", match[2])
@@ -282,14 +280,13 @@ def _tell(report: dict[str, Any], as_json: bool, summary: str, fields: dict[str,
 
 
 class _Progress:
-    """A line on a terminal that says how far the work is. As a context it takes the line away at the end, however the work
-    ended, and says warnings as notes."""
+    """A progress line on a terminal. As a context manager it clears the line at the end, and prints warnings as notes."""
 
     def __init__(self, verb: str) -> None:
         self._verb = verb
         self._shown = False
         self._phase: str | None = None
-        # Seconds of the work at which its phase began, and those of the last report.
+        # Seconds at the start of the phase, and at the last report.
         self._began = self._seconds = 0.0
 
     def __enter__(self) -> _Progress:
@@ -314,7 +311,7 @@ class _Progress:
     def __call__(self, now: dict[str, Any]) -> None:
         phase = now.get("phase")
         if phase != self._phase:
-            # Samples are counted anew, and so is time.
+            # A new phase counts samples and time from zero.
             self._phase, self._began = phase, self._seconds
         self._seconds = now["seconds"]
         if not sys.stderr.isatty():
@@ -326,7 +323,7 @@ class _Progress:
         self._shown = True
 
     def finish(self) -> None:
-        """Takes the line away."""
+        """Clear the line."""
         if self._shown:
             self._shown = False
             print("\r\x1b[K", end="", file=sys.stderr, flush=True)

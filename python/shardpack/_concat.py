@@ -18,13 +18,13 @@ class Concat(Dataset):
         for number, dataset in enumerate(datasets):
             if not isinstance(dataset, Dataset):
                 raise TypeError(
-                    f"dataset {number} to take as one: expected a shardpack.Dataset, found {type(dataset).__name__}\n"
+                    f"concat: dataset {number}: expected a shardpack.Dataset, found {type(dataset).__name__}\n"
                     "hint: open it: shardpack.Dataset(path)"
                 )
             if dataset._members is not None:
                 raise _shardpack.UsageError(
-                    f"dataset {number} to take as one: expected a whole dataset, found {dataset!r}\n"
-                    "hint: take the subset of what `concat` makes"
+                    f"concat: dataset {number}: expected a whole dataset, found {dataset!r}\n"
+                    "hint: concatenate whole datasets, and take the subset of the result"
                 )
         self._parts: list[Dataset] = []
         for dataset in datasets:
@@ -55,14 +55,14 @@ class Concat(Dataset):
 
 
 def concat(datasets: Sequence[Dataset]) -> Concat:
-    """Several datasets as one, where they are: nothing is packed again.
+    """Several datasets as one, without packing again.
 
-    Fields are matched by name, and the result has those of all. Samples of a dataset without a field have no value for
-    it: ``None`` in a sample, ``batch.present(field)`` false in a batch, whose rows are zeros there; for a number −1, NaN,
-    false, or the largest of an unsigned type, in batches as in :attr:`Dataset.columns`.
+    Fields are matched by name, and the result has the fields of all datasets. If a dataset lacks a field, its samples
+    have ``None`` there. In a batch their rows are zeros and ``batch.present(field)`` is false. Missing scalars are −1,
+    NaN, false, or the largest number of an unsigned type, in batches and in :attr:`Dataset.columns`.
 
-    Classes are matched by name too: those of the first dataset keep their numbers, new ones come behind, and labels are
-    numbers of that list, ``concat(…).classes``. Labels below 0 stay as they are.
+    Classes are matched by name: the classes of the first dataset keep their numbers, new ones follow, and labels refer
+    to ``concat(…).classes``. Labels below 0 stay as they are.
 
     Parameters
     ----------
@@ -72,13 +72,13 @@ def concat(datasets: Sequence[Dataset]) -> Concat:
     Returns
     -------
     Concat
-        A dataset of all samples, those of the first dataset first. A :class:`Loader` mixes them all; its ``mix`` says
-        how often each dataset comes.
+        A dataset of all samples, in the order of ``datasets``. A :class:`Loader` mixes them all; its ``mix`` sets how
+        often each dataset is drawn.
 
     Raises
     ------
     UsageError
-        The list is empty; a field is of another kind or type in one of them; or labels count into named classes in one
-        and into none in another: the message says where.
+        The list is empty; a field differs in kind or type; or only some of the datasets name the classes of their
+        labels. The message names the dataset.
     """
     return Concat(datasets)

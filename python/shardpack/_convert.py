@@ -1,5 +1,6 @@
-"""From tensors of the loader to those of a framework, without a copy where the framework allows it. Frameworks are
-imported when they are asked for.
+"""Converts tensors of the loader to tensors of a framework, without a copy where the framework allows it.
+
+Frameworks are imported on first use.
 """
 
 from __future__ import annotations
@@ -17,17 +18,19 @@ from shardpack import _shardpack
 Framework: TypeAlias = Literal["numpy", "torch", "jax", "cupy"]
 
 Convert: TypeAlias = Callable[["_shardpack.Tensor | NDArray[Any]"], Any]
-"""Makes a framework's tensor of what the loader, or NumPy, holds."""
+"""Converts a tensor of the loader, or a NumPy array, to a tensor of a framework."""
 
 
 def finish(convert: Convert) -> None:
-    """Waits for copies that are under way, and lets go of what was copied."""
+    """Wait for running copies, and release their sources."""
     getattr(convert, "finish", lambda: None)()
 
 
 def converter(to: Framework, device: str) -> Convert:
-    """How tensors get to framework ``to`` and to ``device``: by DLPack, or NumPy's array interface, and from the CPU
-    to another device by the framework's own copy. What is on the device is not copied.
+    """The conversion to framework ``to`` on ``device``.
+
+    Tensors are passed by DLPack or NumPy's array interface. The framework copies from the CPU to another device;
+    tensors that are already on the device are not copied.
     """
     if to == "numpy":
         if device != "cpu":
@@ -51,7 +54,7 @@ def converter(to: Framework, device: str) -> Convert:
 def _to_numpy(tensor: _shardpack.Tensor | NDArray[Any]) -> NDArray[Any]:
     if isinstance(tensor, np.ndarray) or tensor.typestr != "bfloat16":
         return np.asarray(tensor)
-    # A type that NumPy itself does not have.
+    # A type that only `ml_dtypes` has.
     import ml_dtypes
 
     return np.asarray(tensor.bits()).view(ml_dtypes.bfloat16)
@@ -70,7 +73,7 @@ def _to_torch(device: str) -> Convert:
 
     if torch.device(device).type == "cpu":
         return from_dlpack
-    # Of what is there already, `to` gives the tensor itself.
+    # `to` returns the tensor itself if it is already on the device.
     return lambda tensor: from_dlpack(tensor).to(device, non_blocking=True)
 
 
@@ -109,14 +112,16 @@ def _to_jax(device: str) -> Convert:
 
 
 class _Lent:
-    """Copies for JAX, on the device. JAX gives memory of others back when its work is under way, not when it is done,
-    and tells nobody in which stream: so it gets memory of its own, and the loader's is held until the copy is done.
+    """Copies on the device, for JAX.
+
+    JAX releases borrowed memory before its work is done, and does not expose its stream. So it gets a copy, and the
+    loader's memory is held until the copy is done.
     """
 
     def __init__(self) -> None:
-        # Something that is ready when the copy is, and what was copied.
+        # Pairs: an array that is ready when the copy is, and the source of the copy.
         self._held: deque[tuple[Any, Any]] = deque()
-        # On each device, what the former is made of.
+        # By device: the input of these arrays.
         self._seeds: dict[Any, Any] = {}
         # Several threads may ask for fields.
         self._lock = threading.Lock()
@@ -132,8 +137,7 @@ class _Lent:
             self._held.popleft()
         view = jax.dlpack.from_dlpack(tensor)
         copy = jax.numpy.array(view, copy=True)
-        # A device does one computation after the other. Whoever gets the copy may give it away: its own readiness could
-        # not be asked for.
+        # A device computes in order. The copy itself cannot be queried later, because its owner may donate it.
         (device,) = view.devices()
         if device not in self._seeds:
             self._seeds[device] = jax.device_put(np.int32(0), device)
@@ -148,7 +152,7 @@ class _Lent:
 
 
 def _narrow(tensor: _shardpack.Tensor | NDArray[Any]) -> _shardpack.Tensor | NDArray[Any]:
-    """Integers of 64 bits as JAX holds them by default, with 32: without a change, or not at all."""
+    """64-bit integers as 32-bit ones, JAX's default; an error if a value does not fit."""
     if not isinstance(tensor, np.ndarray) and tensor.typestr == "bfloat16":
         return tensor
     host = np.asarray(tensor)
@@ -158,14 +162,14 @@ def _narrow(tensor: _shardpack.Tensor | NDArray[Any]) -> _shardpack.Tensor | NDA
     limits = np.iinfo(narrow)
     if host.size and (host.min() < limits.min or host.max() > limits.max):
         raise _shardpack.UsageError(
-            f"integers: expected at most 32 bits, as JAX holds them, found {host.min()} to {host.max()}\n"
+            f"JAX has only 32-bit integers by default, found values from {host.min()} to {host.max()}\n"
             'hint: jax.config.update("jax_enable_x64", True)'
         )
     return host.astype(narrow)
 
 
 def jax_device(device: str) -> Any:
-    """The device that JAX has for this name."""
+    """JAX's device of this name."""
     import jax
 
     platform, _, number = device.partition(":")

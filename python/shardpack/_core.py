@@ -1,4 +1,4 @@
-"""The compiled loader behind a :class:`Loader`: made anew where a fork or a place among ranks asks for it."""
+"""The compiled loader behind a :class:`Loader`; it is made again after a fork or a change of rank."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from shardpack._options import Options, State
 from shardpack._workers import Workers
 
 _changing = threading.RLock()
-"""Held while a loader takes another core, or is closed."""
+"""Held while a loader replaces its core, or is closed."""
 
 
 def _unlock_in_child() -> None:
-    # A thread that is not there may hold it.
+    # A thread of the parent may hold it.
     global _changing
     _changing = threading.RLock()
 
@@ -28,8 +28,10 @@ os.register_at_fork(after_in_child=_unlock_in_child)
 
 
 class Core:
-    """A compiled loader of ``dataset``. With ``asks``, ``torch.distributed`` is asked for rank and world size until
-    there are threads: frameworks may begin their process group when they have been given their loaders.
+    """A compiled loader of ``dataset``.
+
+    With ``asks``, rank and world size are read from ``torch.distributed`` until the threads start, because frameworks
+    may initialise their process group after they got their loaders.
     """
 
     def __init__(self, dataset: _shardpack.Dataset, options: Options, workers: Workers | None, asks: bool) -> None:
@@ -40,8 +42,8 @@ class Core:
         self._workers = workers
         self._resume: State | None = None
         self._pid = os.getpid()
-        # Ends the threads of a loader that decodes on a device before the driver goes, at the end of the program; and
-        # those that call a transform before the interpreter goes.
+        # At the end of the program, threads that decode on a device must end before the driver, and threads that call a
+        # transform before the interpreter.
         self._ending: weakref.finalize[..., Core] | None = None
         self._inner = self._open()
 
@@ -55,13 +57,13 @@ class Core:
                 self._ending.detach()
             self._ending = weakref.finalize(self, _end, inner, self._workers, self._pid)
         if inner.positions() == 0:
-            _warn.warn("the dataset has no samples: there will be no batch")
+            _warn.warn("the dataset has no samples, so the loader gives no batches")
         if self._resume is not None:
             inner.restore(*self._resume)
         return inner
 
     def find_place(self) -> None:
-        """Takes the place among the ranks that there is by now."""
+        """Update rank and world size."""
         if not self._may_change():
             return
         with _changing:
@@ -73,7 +75,7 @@ class Core:
                 return
             self.options = replace(before, rank=rank, world_size=world_size)
             if before.stage is not None:
-                # Its memory on the device: there may not be room for two loaders.
+                # Free its memory on the device first: there may not be room for two loaders.
                 self._inner.close(None)
             try:
                 self._change()
@@ -87,7 +89,7 @@ class Core:
         return self.asks and not self._inner.has_threads and not self.is_closed
 
     def _change(self) -> None:
-        """Takes another compiled loader: an iteration goes on there."""
+        """Replace the compiled loader; a running iteration continues with the new one."""
         inner = self._open()
         inner.follow(self._inner)
         self._inner = inner
@@ -95,39 +97,39 @@ class Core:
     def ready(self) -> _shardpack.Loader:
         """The compiled loader, in this process."""
         if not self.is_closed and self._inner.has_threads:
-            # From now on it stays; in a fork it says itself that it cannot be used there.
+            # From now on it stays; the core itself refuses use in a fork.
             return self._inner
         with _changing:
             if self.is_closed:
-                raise RuntimeError("loader: expected an open one, found one that was closed")
-            # What has no threads yet can be made anew in a fork.
+                raise RuntimeError("the loader is closed")
+            # A loader without threads can be made again in a fork.
             if os.getpid() != self._pid and not self._inner.has_threads:
                 self._change()
             self.find_place()
             return self._inner
 
     def set_epoch(self, epoch: int) -> None:
-        """Makes the next iteration this epoch, from its start."""
+        """Start the next iteration at the beginning of this epoch."""
         inner = self.ready()
         inner.set_epoch(epoch)
         if not inner.has_threads:
-            # For a fork that makes the loader anew.
+            # Used if a fork makes the loader again.
             self._resume, _ = inner.state()
 
     def restore(self, state: State) -> None:
-        """Makes the next iteration go on from a state."""
+        """Continue from a state with the next iteration."""
         inner = self.ready()
         inner.restore(*state)
         self._resume = None if inner.has_threads else state
 
     def close(self, before: Any) -> None:
-        """Ends the threads, once ``before`` was called."""
+        """Call ``before``, then end the threads."""
         with _changing:
             was_closed, self.is_closed = self.is_closed, True
         if not was_closed and os.getpid() == self._pid:
             before()
             _end(self._inner, self._workers, self._pid)
-        # The last batch takes the device with it.
+        # The device is released with the last batch.
         self.options = replace(self.options, stage=None)
 
 

@@ -17,9 +17,10 @@ from shardpack._size import Size, size
 from shardpack._url import is_url, settings
 
 Sample: TypeAlias = "dict[str, Any]"
-"""A sample: ``"__key__"`` and every field by its name. Pictures: uint8 ``[height, width, 3]``, upright. Arrays:
-``ndarray``. Scalars: Python numbers. Text: ``str``. JSON: what ``json.loads`` makes of it. Bytes: ``bytes``. A field
-that the sample does not have: ``None``. Figures that packing measured are no part of it: see
+"""A sample: ``"__key__"`` and every field by its name.
+
+Pictures are uint8 ``[height, width, 3]``, upright. Arrays are ``ndarray``, scalars Python numbers, text ``str``, JSON the
+result of ``json.loads``, bytes ``bytes``, and missing values ``None``. Figures that packing measured are in
 :attr:`Dataset.columns`.
 """
 
@@ -32,16 +33,16 @@ class Field(NamedTuple):
     kind: str
     """``"image"``, ``"array"``, ``"text"``, ``"json"``, ``"bytes"`` or ``"scalar"``."""
     dtype: np.dtype[Any] | None
-    """Element type of a scalar; ``None`` for all other fields, where each sample has its own type."""
+    """Element type of a scalar; ``None`` for other fields, whose samples may differ in type."""
 
 
 class Dataset:
     """A packed dataset: a folder with a manifest, or a lone shard, on this machine or in an object store.
 
-    Samples are numbered as they are stored. Opening reads the manifest alone; shards are opened when they are first
-    needed. All methods may be called from many threads at once, and release the GIL while they read and decode. A
-    dataset can be pickled: the pickle holds its path, the id that must be found there, and ``storage_options``. After
-    a fork it opens its files again.
+    Samples are numbered in stored order. Opening reads only the manifest; shards are opened on first use. All methods
+    may be called from several threads, and release the GIL while they read and decode. A pickled dataset holds its
+    path, its id, which is checked when it is opened again, and ``storage_options``. After a fork, files are opened
+    again.
 
     Parameters
     ----------
@@ -52,25 +53,25 @@ class Dataset:
         Check the CRC32 of each record before it is returned.
     max_record : int or str, default "4GiB"
         Largest record and largest decoded field to accept, in bytes or as text such as ``"16GiB"``. It limits the
-        memory that a file from a stranger can ask for. If a :class:`Loader` takes a patch or some bands of an array,
-        only that part counts.
+        memory that an untrusted file can take. If a :class:`Loader` takes a patch or some bands of an array, only that
+        part counts.
     generation : int, optional
         Generation of a dataset that has grown or shrunk (:func:`add`, :func:`remove`), from 1. Default: the
         newest. ``path`` is then the folder.
     storage_options : mapping from str to str, optional
         For a URL: options of its store (``"aws_region"``, ``"endpoint"``, ``"allow_http"``, …) and of the reader
         (``"stall_timeout"``, ``"max_attempts"``, ``"read_ahead_bytes"``, …). They override environment variables
-        (``AWS_REGION``, …), which are the better place for credentials. All names: docs/stores.md.
+        (``AWS_REGION``, …); prefer these for credentials. docs/stores.md lists all names.
     cache : str or os.PathLike, optional
-        For a URL: local folder that caches the bytes that were read, for all processes. It must be empty, or a cache.
+        For a URL: local folder that caches the bytes read, for all processes. It must be empty or already a cache.
         Default: ``SHARDPACK_CACHE``, else none.
     cache_bytes : int or str, optional
-        Most bytes in that folder, or text such as ``"500GB"``, 64 MiB at least. Default 100 GB.
+        Size limit of that folder, in bytes or as text such as ``"500GB"``; at least 64 MiB. Default 100 GB.
 
     Warns
     -----
     UserWarning
-        Once: a picture of more than 8 bits a sample was decoded, of which 8 are left.
+        Once: a picture of more than 8 bits a sample was decoded to 8 bits.
 
     Raises
     ------
@@ -79,7 +80,7 @@ class Dataset:
     UsageError
         There is no dataset at the path.
     FormatError, LimitError
-        The manifest is damaged, or asks for more than the limits allow.
+        The manifest is damaged, or exceeds the limits.
 
     Examples
     --------
@@ -93,7 +94,7 @@ class Dataset:
 
     _members: NDArray[np.uint64] | None = None
 
-    # Has warned that pictures lose bits.
+    # True once it has warned that pictures lose bits.
     _told = False
 
     def __init__(
@@ -111,7 +112,7 @@ class Dataset:
             raise ValueError(f"generation: expected an integer from 1, found {generation!r}")
         self._path: Path | str = path if isinstance(path, str) and is_url(path) else Path(path)
         self._verify_crc, self._max_record = verify_crc, size("max_record", max_record)
-        # Files are opened when they are needed: by then the program may have gone to another folder.
+        # Absolute, because files are opened later, and the program may change its working directory.
         self._place = self._path if isinstance(self._path, str) else self._path.absolute()
         self._settings = settings(storage_options, cache=cache, cache_bytes=None if cache_bytes is None else size("cache_bytes", cache_bytes))
         self._opened = _shardpack.Dataset(self._place, verify_crc, self._max_record, generation, self._settings)
@@ -120,7 +121,7 @@ class Dataset:
 
     @property
     def _core(self) -> _shardpack.Dataset:
-        # In a fork, a thread that is not there may hold the lock of the open files.
+        # After a fork, a thread of the parent may hold the lock of the open files.
         if os.getpid() != self._pid:
             again = _reopened(*self._again())
             self._opened = again._opened
@@ -149,7 +150,7 @@ class Dataset:
     @overload
     def __getitem__(self, index: Indices, /) -> list[Sample]: ...
     def __getitem__(self, index: int | np.integer[Any] | Indices, /) -> Sample | list[Sample]:
-        """One sample for a number, a list of samples for a slice, a list of numbers or a boolean mask."""
+        """One sample for a number; a list of samples for a slice, a list of numbers or a boolean mask."""
         if _index.is_one(index):
             return self.get(index)
         return self.get_many(index)  # type: ignore[arg-type]
@@ -158,14 +159,14 @@ class Dataset:
         return (self[i] for i in range(len(self)))
 
     def get(self, index: SupportsIndex, fields: Sequence[str] | None = None) -> Sample:
-        """One sample, or some fields of it. A caption without its picture costs a read, and no decoding.
+        """One sample, or some of its fields. Only the fields named are decoded.
 
         Parameters
         ----------
         index : int
             Number of the sample.
         fields : sequence of str, optional
-            Fields to decode, figures of packing (``"cube.max_abs_error"``) included. Default: as ``dataset[i]``.
+            Fields to decode, which may include figures of packing (``"cube.max_abs_error"``). Default: as ``dataset[i]``.
 
         Returns
         -------
@@ -179,7 +180,7 @@ class Dataset:
         UsageError
             There is no such field.
         FormatError, LimitError, OSError
-            The sample is damaged, is larger than the limits allow, or cannot be read.
+            The sample is damaged, exceeds the limits, or cannot be read.
         """
         core = self._core
         sample = core.get(self._stored(index), names(fields))
@@ -187,12 +188,12 @@ class Dataset:
         return sample
 
     def get_many(self, indices: Indices, fields: Sequence[str] | None = None) -> list[Sample]:
-        """Samples in the order of ``indices``. They are read in stored order, neighbours in one read.
+        """Samples in the order of ``indices``. Neighbours are read together.
 
         Parameters
         ----------
         indices : slice, sequence of int, or ndarray
-            Which samples; a boolean mask stands for the numbers at which it is true.
+            Numbers of the samples, or a boolean mask.
         fields : sequence of str, optional
             Fields to decode, as in :meth:`get`.
 
@@ -208,7 +209,7 @@ class Dataset:
         UsageError
             There is no such field.
         FormatError, LimitError, OSError
-            A sample is damaged, is larger than the limits allow, or cannot be read; the message names it.
+            A sample is damaged, exceeds the limits, or cannot be read; the message names it.
         """
         numbers = _index.many(indices, len(self))
         core = self._core
@@ -217,13 +218,13 @@ class Dataset:
         return samples
 
     def _tell(self, core: _shardpack.Dataset) -> None:
-        """Warns once that pictures lost bits."""
+        """Warn once if pictures lost bits."""
         if not self._told and (fields := core.narrowed()):
             self._told = True
             _warn.of_lost_bits(fields)
 
     def __getitems__(self, indices: Sequence[int]) -> list[Sample]:
-        """Samples of a batch of a ``torch.utils.data.DataLoader``, as :meth:`get_many`."""
+        """As :meth:`get_many`: ``torch.utils.data.DataLoader`` calls it for a batch."""
         return self.get_many(indices)
 
     @overload
@@ -231,19 +232,19 @@ class Dataset:
     @overload
     def raw(self, index: SupportsIndex, field: str) -> bytes | None: ...
     def raw(self, index: SupportsIndex, field: str | None = None) -> bytes | dict[str, bytes | None] | None:
-        """The bytes of a sample as they are stored: a JPEG file, Blosc2 chunks, a zstd frame. Scalars have none.
+        """The stored bytes of a sample, such as a JPEG file, Blosc2 chunks or a zstd frame. Scalars have none.
 
         Parameters
         ----------
         index : int
             Number of the sample.
         field : str, optional
-            One field; all if not given.
+            Name of the field. Default: all fields.
 
         Returns
         -------
         bytes, or dict from field to bytes
-            ``None`` for a field that this sample does not have.
+            ``None`` for a missing value.
 
         Raises
         ------
@@ -254,12 +255,13 @@ class Dataset:
         return self._core.raw_all(number) if field is None else self._core.raw(number, field)
 
     def by_key(self, key: str) -> Sample:
-        """The sample with this key; ``KeyError`` if there is none, which names the keys that are most like it."""
+        """The sample with this key. Raises ``KeyError``, with similar keys, if there is none."""
         return self[self.index_of(key)]
 
     def index_of(self, key: str) -> int:
-        """Number of the sample with this key; ``KeyError`` if there is none. The first call reads all indexes and
-        takes 16 bytes of memory a sample.
+        """Number of the sample with this key. Raises ``KeyError`` if there is none.
+
+        The first call reads all indexes, and takes 16 bytes of memory per sample.
         """
         number = self._place_of(key)
         if number is None:
@@ -267,7 +269,7 @@ class Dataset:
         return number
 
     def _place_of(self, key: str) -> int | None:
-        """Number of the sample with this key, if there is one."""
+        """Number of the sample with this key; ``None`` if there is none."""
         return self._core.index_of(key)
 
     def _stored(self, index: SupportsIndex) -> int:
@@ -279,15 +281,15 @@ class Dataset:
 
     @property
     def labels(self) -> NDArray[np.int64]:
-        """The class of every sample: the scalar field ``label`` as int64 ``[samples]``. ``UsageError`` if there is
-        none.
+        """The class of every sample: the scalar field ``label`` as int64 ``[samples]``. ``UsageError`` without such a
+        field.
         """
         return self._columns.labels
 
     @property
     def columns(self) -> Mapping[str, NDArray[Any]]:
-        """Every scalar field as a read-only array ``[samples]`` of its own type. Each is read from the indexes when
-        you first ask for it. Figures that packing measured are here, too.
+        """Every scalar field, and every figure that packing measured, as a read-only array ``[samples]`` of its own
+        type. Each is read from the indexes on first use.
         """
         return self._columns
 
@@ -297,18 +299,18 @@ class Dataset:
 
     @property
     def keys(self) -> Sequence[str]:
-        """The key of every sample. A key is looked up when you ask for it."""
+        """The key of every sample. Each is looked up on access."""
         return Keys(self)
 
     @property
     def classes(self) -> list[str] | None:
-        """Names of the classes, which labels count from 0; ``None`` if the dataset has none."""
+        """Names of the classes, indexed by label; ``None`` if the dataset has none."""
         return self._core.classes
 
     @property
     def schema(self) -> list[Field]:
-        """The fields of a sample, in order. Figures that packing measured (``cube.max_abs_error``) are in
-        :attr:`columns` alone.
+        """The fields of a sample, in order. Figures that packing measured (``cube.max_abs_error``) are only in
+        :attr:`columns`.
         """
         fields = self._core.schema()
         return [Field(name, kind, None if dtype is None else np.dtype(dtype)) for name, kind, dtype in fields]
@@ -330,9 +332,7 @@ class Dataset:
 
     @property
     def generation(self) -> int:
-        """Number of the generation: 1 as packed, one more with each :func:`add` or :func:`remove`. 1 for several
-        datasets as one.
-        """
+        """Number of the generation: 1 as packed, one more after each :func:`add` or :func:`remove`. 1 for a concat."""
         return self._core.generation
 
     @property
@@ -348,7 +348,7 @@ class Dataset:
     # Subsets
 
     def subset(self, which: Indices | Callable[[Mapping[str, NDArray[Any]]], Any]) -> Subset:
-        """A part of the dataset, each sample once, in stored order.
+        """Some samples of the dataset, each once, in stored order.
 
         Parameters
         ----------
@@ -358,7 +358,7 @@ class Dataset:
         Returns
         -------
         Subset
-            A dataset of those samples: it is indexed, and loaded by a :class:`Loader`, like any other.
+            A dataset of those samples. It can be indexed and loaded like any other.
 
         Raises
         ------
@@ -382,28 +382,29 @@ class Dataset:
         seed: int = 0,
         growing: bool = False,
     ) -> list[Subset]:
-        """The dataset in parts, each sample in one of them: one part to train on, one to validate with. Samples are sorted
-        by a hash of ``seed`` and key, and cut at the shares: so the parts do not depend on how or where it is stored, and
-        no later version changes them.
+        """Split the dataset into disjoint parts, such as training and validation.
+
+        Samples are sorted by a hash of ``seed`` and key, and cut at the shares. So the parts do not depend on storage,
+        and no later version changes them.
 
         Parameters
         ----------
         shares : float or sequence of float
-            One share (``0.8``) gives two parts: 0.8 and the rest. Several sum up to 1: ``[0.8, 0.1, 0.1]``. A part has
-            its share of the samples, rounded up or down, and at least one.
+            One share (``0.8``) gives two parts: 0.8 and the rest. Several must sum to 1: ``[0.8, 0.1, 0.1]``. A part has
+            its share of the samples, rounded up or down, and at least one sample.
         stratify : str or sequence, optional
             A scalar field of integers, such as ``"label"``, or a value for each sample: an integer, a boolean or a text.
-            Each part gets its share of the samples of each value, up to one or two samples.
+            Each part gets its share of the samples of each value, to within one or two samples.
         groups : str, sequence or callable, optional
-            A scalar field, a value for each sample, or a function of the key: samples of one value stay in one part, such
-            as all pictures of one patient. The cuts are then between groups, as near to the shares as possible. With
-            ``stratify``, a group belongs to the class that most of its samples have.
+            A scalar field, a value for each sample, or a function of the key. Samples of one value stay in one part, such
+            as all pictures of one patient. Parts are then cut between groups, as near to the shares as possible. With
+            ``stratify``, a group has the class of most of its samples.
         seed : int, default 0
             Seed of the hash; a different seed gives different parts.
         growing : bool, default False
-            Place each sample (or group) by its own hash alone: it stays in its part when the dataset grows or shrinks
-            (:func:`add`, :func:`remove`). The sizes of the parts are then random, not exact, and ``stratify`` is refused.
-            Default: exact sizes; when samples are added, those next to a cut change to another part.
+            Place each sample (or group) by its own hash alone, so that it stays in its part when the dataset grows or
+            shrinks (:func:`add`, :func:`remove`). The sizes of the parts are then random, and ``stratify`` is refused.
+            Default: exact sizes; after an addition, samples next to a cut may change to another part.
 
         Returns
         -------
@@ -413,7 +414,7 @@ class Dataset:
         Raises
         ------
         UsageError
-            A part would be empty, shares do not sum up to 1, or there is no such scalar field of integers.
+            A part would be empty, the shares do not sum to 1, or there is no such scalar field of integers.
 
         Examples
         --------
@@ -434,8 +435,8 @@ class Subset(Dataset):
         if len(self._members) != len(members):
             twice = np.sort(members)[:-1][np.diff(np.sort(members)) == 0][0]
             raise _shardpack.UsageError(
-                f"subset: expected each sample once, found sample {twice} twice\n"
-                "hint: a Loader takes weights for samples that should come more often"
+                f"subset: sample {twice} occurs twice\n"
+                "hint: to draw samples more often, pass weights to the Loader"
             )
         self._path, self._verify_crc = self._whole._path, self._whole._verify_crc
         self._max_record = self._whole._max_record
@@ -463,7 +464,7 @@ class Subset(Dataset):
 
 
 def names(fields: Sequence[str] | None) -> list[str] | None:
-    """Names of fields, one by one."""
+    """Names of fields as a list."""
     if isinstance(fields, str):
         raise TypeError(f"fields: expected a sequence of names, found the string {fields!r}\nhint: fields=[{fields!r}]")
     return None if fields is None else list(fields)
@@ -477,7 +478,7 @@ def _reopened(
     storage_options: Mapping[str, str] | None = None,
     generation: int = 1,
 ) -> Dataset:
-    """A dataset in another process: the same one, or an error."""
+    """Open a pickled dataset in another process; an error if it has changed."""
     dataset = Dataset(path, verify_crc=verify_crc, max_record=max_record, storage_options=storage_options)
     if dataset.generation != generation:
         # The dataset has grown meanwhile.
@@ -491,8 +492,8 @@ def _reopened(
         )
     if dataset._opened.version != expected:
         raise _shardpack.UsageError(
-            f"`{path}`, opened again: expected generation {generation} as it was ({expected}), "
-            f"found another ({dataset._opened.version})\n"
-            "hint: it was packed again meanwhile"
+            f"`{path}` was packed again: generation {generation} was {expected} and is now "
+            f"{dataset._opened.version}\n"
+            "hint: make the loader again from the new dataset"
         )
     return dataset

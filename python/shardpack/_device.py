@@ -1,4 +1,4 @@
-"""Which device decodes for a loader, and the streams in which programs use what it decoded."""
+"""The device that decodes for a loader, and the CUDA streams that use its batches."""
 
 from __future__ import annotations
 
@@ -11,12 +11,13 @@ from shardpack import _shardpack, _warn
 from shardpack._convert import Framework, jax_device
 
 _CUDA = re.compile(r"cuda(?::(\d{1,9}))?")
-_MEANT = 'hint: decode="host" says that the host is meant to decode'
+_MEANT = 'hint: decode="host" lets the host decode, without this message'
 
 
 def stage_for(decode: str, to: Framework | None, device: str) -> _shardpack.Stage | None:
-    """What decodes on ``device``; ``None`` if the host does, after a warning if ``decode`` leaves the choice and there
-    is no device.
+    """The decoder on ``device``, or ``None`` if the host decodes.
+
+    With ``decode="auto"`` and no device, warns and returns ``None``.
     """
     if decode not in ("auto", "device", "host"):
         raise _shardpack.UsageError(f"decode: expected auto, device or host, found {decode!r}")
@@ -31,16 +32,16 @@ def stage_for(decode: str, to: Framework | None, device: str) -> _shardpack.Stag
         return _shardpack.Stage(number)
     except RuntimeError as error:
         reason = str(error)
-        # A machine without a GPU is no error. One whose driver refuses has a GPU that was asked for.
+        # No GPU is fine. A GPU whose driver fails is an error, because the user asked for it.
         if decode == "device" or not isinstance(error, _shardpack.NoDeviceError):
             hint = "" if decode == "device" else f"\n{_MEANT}"
             raise RuntimeError(f"cannot decode on {device}: {reason}{hint}") from None
-        _warn.warn(f"{device} does not decode, the host does: {reason}\n{_MEANT}")
+        _warn.warn(f"the host decodes instead of {device}: {reason}\n{_MEANT}")
         return None
 
 
 def _number(to: Framework | None, device: str) -> int | None:
-    """The number of a CUDA device, as its driver counts; ``None`` if ``device`` is none."""
+    """The driver's number of a CUDA device; ``None`` for other devices."""
     named = _CUDA.fullmatch(device)
     if named is None:
         return None
@@ -48,8 +49,7 @@ def _number(to: Framework | None, device: str) -> int | None:
         return int(jax_device(device).local_hardware_id)
     if named[1] is not None:
         return int(named[1])
-    # The one that the program has chosen, as the framework means it by this name. Who has not imported the framework
-    # has not chosen.
+    # "cuda" means the framework's current device. It is the default if the framework is not imported yet.
     torch, cupy = sys.modules.get("torch"), sys.modules.get("cupy")
     if to == "torch" and torch is not None and torch.cuda.is_available():
         return int(torch.cuda.current_device())
@@ -59,10 +59,10 @@ def _number(to: Framework | None, device: str) -> int | None:
 
 
 def check_process(pid: int) -> None:
-    """Refuses to open a loader of a device in a fork: the driver does not work there."""
+    """Raise in a fork, where the CUDA driver does not work."""
     if os.getpid() != pid:
         raise RuntimeError(
-            "loader that decodes on a device: expected the process that made it, found a fork of that process\n"
+            "a loader that decodes on a device cannot be used after fork\n"
             "hint: make the loader in the child, or start workers with spawn"
         )
 
@@ -75,12 +75,12 @@ def stream_of(stream: Any) -> int:
     protocol = getattr(stream, "__cuda_stream__", None)
     if protocol is not None:
         handle = (protocol() if callable(protocol) else protocol)[1]
-    # That of Numba is an object of ctypes, or an integer.
+    # Numba's handle is a ctypes object or an integer.
     handle = getattr(handle, "handle", handle)
     handle = getattr(handle, "value", handle) if not isinstance(handle, int) else handle
     if handle is None:
         handle = 0
     if isinstance(handle, bool) or not isinstance(handle, int) or handle < 0:
         raise TypeError(f"stream: expected a CUDA stream or its handle, found {stream!r}")
-    # The default stream, whichever is meant: the legacy one waits for that of each thread.
+    # 0 may mean either default stream: the legacy one waits for the per-thread ones.
     return handle or 1

@@ -1,4 +1,4 @@
-"""What a writer is given, as the compiled part takes it: see ``WriterValue`` in python/src/writer.rs."""
+"""Converts values given to a writer for the compiled part: see ``WriterValue`` in python/src/writer.rs."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ _DTYPES = frozenset(
 
 _PICTURE_FIELDS = frozenset("image images img imgs picture pictures photo photos pixels".split())
 _PICTURE_FILES = (".jpg", ".jpeg", ".png", ".webp", ".bmp", ".tif", ".tiff")
-# How files of pictures begin.
+# First bytes of picture files.
 _PICTURES = re.compile(rb"\xff\xd8\xff|\x89PNG\r\n|RIFF....WEBP|BM.{4}\0{4}|II\*\0|MM\0\*", re.S)
 
-# AVIF and HEIF, GIF, JPEG 2000, JPEG XL, Photoshop, OpenEXR: the compiled part refuses them by name.
+# AVIF, HEIF, GIF, JPEG 2000, JPEG XL, Photoshop, OpenEXR: the compiled part refuses them, naming the format.
 _OTHER_PICTURES = re.compile(
     rb".{4}ftyp(avi[fs]|hei[cmsx]|hevc|mif1|msf1)|GIF8[79]a|\0{3}\x0c(jP  |JXL )|\xff\x4f\xff\x51|\xff\x0a|8BPS\0[\1\2]|\x76\x2f\x31\x01", re.S
 )
 
 
 def given(field: str, value: Any, kind: str | None) -> Given:
-    """A value as the compiled part takes it."""
+    """Convert a value for the compiled part."""
     if value is None:
         return None
     if isinstance(value, os.PathLike):
@@ -58,7 +58,7 @@ def given(field: str, value: Any, kind: str | None) -> Given:
     if isinstance(value, (dict, list, tuple)):
         if kind is not None and kind.startswith("array"):
             return _array(field, _listed(field, value, kind.partition(":")[2]), False)
-        # NaN is refused below, where sample and field have a name.
+        # NaN is refused by the compiled part, which can name sample and field.
         return (_utf8(field, json.dumps(value, default=_json, ensure_ascii=False)), True)
     if all(hasattr(value, name) for name in ("mode", "size", "tobytes", "convert")):
         if kind is None and _is_mask(field):
@@ -72,11 +72,11 @@ def given(field: str, value: Any, kind: str | None) -> Given:
 
 
 def _listed(field: str, value: Any, dtype: str) -> np.ndarray[Any, Any]:
-    """A list as an array of this element type, where that holds its values; floats may be rounded, and nothing else."""
+    """A list as an array of this element type. Only floats may be rounded; other values must fit."""
     try:
         found = np.asarray(value)
     except ValueError as error:
-        raise _shardpack.UsageError(f"field {field!r}: expected lists of equal lengths, found others: {error}") from None
+        raise _shardpack.UsageError(f"field {field!r}: the lists differ in length: {error}") from None
     if found.dtype.kind not in "biuf":
         large = "an integer of more than 64 bits"
         odd = (type(each).__name__ for each in found.flat if not isinstance(each, (int, float, np.number)))
@@ -88,7 +88,7 @@ def _listed(field: str, value: Any, dtype: str) -> np.ndarray[Any, Any]:
     kind = np.dtype(dtype)
     with np.errstate(all="ignore"):
         if found.dtype.kind == "f" and (np.abs(found) >= 2**53).any():
-            # NumPy has made floats of large integers beside others.
+            # NumPy made floats of a mix of large and other integers.
             found = np.asarray(value, object)
             fits = np.asarray(np.frompyfunc(lambda each: _fits(np.asarray(each), kind).all(), 1, 1)(found), np.bool_)
         else:
@@ -103,7 +103,7 @@ def _listed(field: str, value: Any, dtype: str) -> np.ndarray[Any, Any]:
 
 
 def _fits(found: np.ndarray[Any, Any], kind: np.dtype[Any]) -> np.ndarray[Any, Any]:
-    """Which numbers this element type holds."""
+    """True for numbers that this element type can hold."""
     if kind.kind == "f":
         if found.dtype.kind == "f":
             return np.asarray(np.isfinite(found.astype(kind)) | ~np.isfinite(found))
@@ -132,11 +132,11 @@ def _frame(field: str, value: Any) -> bytes:
 
 
 def _file(field: str, path: os.PathLike[Any]) -> bytes:
-    """What is in a file. Nothing else is opened: a pipe without a writer would be waited for."""
+    """The content of a regular file. Others are not opened: reading a pipe could wait forever."""
     descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
     try:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise _shardpack.UsageError(f"field {field!r}: expected the path of a file, found what is none: {path}")
+            raise _shardpack.UsageError(f"field {field!r}: not a regular file: {path}")
         with open(descriptor, "rb", closefd=False) as file:
             return file.read()
     finally:
@@ -144,20 +144,20 @@ def _file(field: str, path: os.PathLike[Any]) -> bytes:
 
 
 def _no_name(field: str, text: str, kind: str | None) -> str:
-    """Refuses the name of a file in the place of the picture that is in it."""
+    """Refuse a file name where the picture itself is expected."""
     is_meant = kind == "image" or (kind is None and _is_picture(field))
     if not is_meant or not text[-5:].lower().endswith(_PICTURE_FILES):
         return text
     keep = "" if kind else f'; schema={{{field!r}: "text"}} stores the name'
     raise _shardpack.UsageError(
-        f"field {field!r}: expected a picture, found text that is the name of a file: {text}\n"
-        f"hint: pathlib.Path({text!r}) stores what is in the file{keep}"
+        f"field {field!r}: expected a picture, found the name of a file: {text}\n"
+        f"hint: pathlib.Path({text!r}) stores the picture{keep}"
     )
 
 
 def _picture_file(field: str, content: bytes, kind: str | None) -> bytes:
-    """Refuses masks as pictures, which a loader shows in RGB, and scales; and in a field of pictures what is none, which
-    would be a field of bytes."""
+    """Refuse pictures in a field of masks, because a loader would scale them as RGB, and other bytes in a field of
+    pictures, which would become a field of bytes."""
     if kind is not None:
         return content
     is_picture = _PICTURES.match(content) is not None
@@ -175,7 +175,7 @@ def _picture_file(field: str, content: bytes, kind: str | None) -> bytes:
 def _mask_as_picture(field: str, found: str, how: str) -> Exception:
     return _shardpack.UsageError(
         f"field {field!r}: expected a mask as an array, found {found}, which would be loaded as RGB and scaled\n"
-        f'hint: {how} has the numbers of the classes; schema={{{field!r}: "image"}} stores the picture all the same'
+        f'hint: {how} has the numbers of the classes; schema={{{field!r}: "image"}} stores it as a picture'
     )
 
 
@@ -186,18 +186,20 @@ def _is_picture(field: str) -> bool:
     return bool(words) and words[-1] in _PICTURE_FIELDS
 
 
-# The loader's own: what it would refuse to scale is not stored as a picture by mistake.
+# The loader's own rule, so that a mask it would refuse to scale is not stored as a picture.
 _is_mask = lru_cache(maxsize=256)(_shardpack.is_mask)
 
 
 def _no_tensor(field: str, array: np.ndarray[Any, Any], kind: str | None) -> np.ndarray[Any, Any]:
-    """Refuses what a program made of a picture for its model: stored as an array it could not be loaded as a picture."""
+    """Refuse model inputs such as float or channels-first arrays in a field of pictures: stored as arrays, they could not
+    be loaded as pictures.
+    """
     if field != "image" or kind not in (None, "image"):
         return array
     keep = '; schema={"image": "array"} stores it as it is'
     shape, found = array.shape, f"{array.dtype.name} of shape {list(array.shape)}"
     if np.issubdtype(array.dtype, np.floating):
-        hint = "give the picture's file (read_bytes()) or its pixels as they were"
+        hint = "give the file of the picture (read_bytes()) or its uint8 pixels"
     elif array.dtype == np.uint8 and len(shape) == 3 and shape[0] in (1, 3) and shape[2] not in (1, 3):
         axes = "array.transpose(1, 2, 0), of a torch tensor .permute(1, 2, 0)"
         hint = f"put the channels last: {axes}"
@@ -208,19 +210,19 @@ def _no_tensor(field: str, array: np.ndarray[Any, Any], kind: str | None) -> np.
 
 
 def no_fraction(field: str, taken: Given) -> None:
-    """Refuses a float as the number of a class."""
+    """Refuse a float as the number of a class."""
     if isinstance(taken, tuple) and isinstance(taken[0], float):
-        hint = f'int(label) is a number of a class; without classes, or with schema={{{field!r}: "float64"}}, it may be any number'
+        hint = f'pass int(label); without classes, or with schema={{{field!r}: "float64"}}, a label may be any number'
         raise _shardpack.UsageError(f"field {field!r}: expected the number or the name of a class, found {taken[0]}\nhint: {hint}")
 
 
 def _utf8(field: str, text: str) -> str:
-    """Text that can be stored; the common case costs nothing."""
+    """The text, checked to be valid Unicode."""
     if not text.isascii():
         try:
             text.encode()
         except UnicodeEncodeError as error:
-            raise _shardpack.UsageError(f"field {field!r}: expected text that is Unicode, found {error}") from None
+            raise _shardpack.UsageError(f"field {field!r}: the text is not valid Unicode: {error}") from None
     return str(text)
 
 
@@ -234,7 +236,7 @@ def _number(field: str, value: np.generic) -> Given:
 def _array(field: str, array: np.ndarray[Any, Any], is_picture: bool) -> Given:
     if np.ma.isMaskedArray(array):
         hint = "fill its masked values first, array.filled(value), or write the mask as a field of its own"
-        raise TypeError(f"field {field!r}: expected an array of values, found one with a mask\nhint: {hint}")
+        raise TypeError(f"field {field!r}: masked arrays cannot be stored\nhint: {hint}")
     name = array.dtype.name
     if name not in _DTYPES:
         raise TypeError(f"field {field!r}: expected an array of bool, integers or floats of 16, 32 or 64 bits, found {name}")
@@ -249,13 +251,13 @@ _CONVERTED = {"1": "L", "P": "RGB", "CMYK": "RGB", "YCbCr": "RGB"}
 
 
 def _picture(field: str, picture: Any) -> Given:
-    """Pixels of a PIL picture, which need not be installed: RGB or grey, as it is or converted without loss of what is seen."""
+    """Pixels of a PIL picture as RGB or grey, converted without visible loss. PIL need not be installed."""
     mode = picture.mode
     if mode in _CONVERTED and not (mode == "P" and "transparency" in getattr(picture, "info", {})):
         mode = _CONVERTED[mode]
         picture = picture.convert(mode)
     if mode not in _READY:
-        hint = 'convert("RGB") drops what else there is; np.asarray(picture) in a field of kind "array" keeps it'
+        hint = 'convert("RGB") drops the rest; np.asarray(picture) in a field of kind "array" keeps everything'
         raise TypeError(f"field {field!r}: expected a picture of mode {', '.join([*_READY, *_CONVERTED])}, found {mode}\nhint: {hint}")
     width, height = picture.size
     pixels = np.frombuffer(picture.tobytes(), np.uint8)
@@ -263,7 +265,7 @@ def _picture(field: str, picture: Any) -> Given:
 
 
 def _json(value: object) -> object:
-    """What NumPy has in a document, in the words of JSON."""
+    """JSON values for NumPy values in a document."""
     if isinstance(value, np.generic):
         return value.item()
     if isinstance(value, np.ndarray):

@@ -1,4 +1,4 @@
-"""Datasets that grow and shrink: what `shardpack add`, `remove` and `compact` do, as functions."""
+"""``add``, ``remove`` and ``compact``: change the samples of a dataset."""
 
 from __future__ import annotations
 
@@ -23,34 +23,33 @@ class AddOptions(TypedDict, total=False):
     labels: StrPath
     """Table of labels of the new samples; needed if the dataset was packed with one."""
     key_column: str
-    """Name of the column of ``labels`` that holds the paths. Default: the one that the dataset was packed with."""
+    """Name of the column of ``labels`` that holds the keys. Default: as the dataset was packed."""
     label_column: str
-    """Name of the column of ``labels`` that holds the labels. Default: the one that the dataset was packed with."""
+    """Name of the column of ``labels`` that holds the labels. Default: as the dataset was packed."""
     masks: StrPath
     """Folder of label masks, paired with the new samples by stem."""
     follow_links: bool
     """Follow symbolic links that lead out of ``src``. Links that lead in a circle are bad input."""
     on_bad_input: Literal["stop", "skip"]
-    """What to do about files that cannot be packed. Default: as the dataset was packed."""
+    """Stop at files that cannot be packed, or skip them. Default: as the dataset was packed."""
     on_known_key: Literal["stop", "skip"]
-    """What to do about samples whose keys the dataset holds already. Default stop."""
+    """Stop at samples whose keys the dataset already has, or skip them. Default stop."""
     max_cube: int | str
     """Largest cube to accept, as decoded. Default 4 GiB."""
     force: bool
-    """Drop what an interrupted addition or removal of other samples has made so far."""
+    """Drop the unfinished work of an interrupted addition or removal of other samples."""
     threads: int | None
     """Worker threads. Default: all cores."""
     memory: int | str
-    """Limit on the memory of samples that are being packed."""
+    """Memory limit for samples that are being packed."""
 
 
 def add(dataset: StrPath, src: StrPath, *, progress: Progress | None = None, **options: Unpack[AddOptions]) -> dict[str, Any]:
-    """Pack more files behind a dataset, by its own recipe: its next generation.
+    """Pack more files into a dataset, by its own recipe, as its next generation.
 
-    The new samples go into new shards in the same folder. Nothing there is written anew, and the call takes the time
-    of the new files alone. Classes are matched by their names; new ones get the next numbers. Older generations stay:
-    ``Dataset(path, generation=1)`` is the dataset as it was packed. If a call is interrupted, the dataset is as it was;
-    make the same call again, and it continues.
+    The new samples go into new shards in the same folder. Existing shards are not rewritten. Classes are matched by
+    name; new ones get the next numbers. Older generations stay: ``Dataset(path, generation=1)`` is the dataset as it
+    was packed. An interrupted call leaves the dataset unchanged; the same call continues.
 
     Parameters
     ----------
@@ -66,18 +65,17 @@ def add(dataset: StrPath, src: StrPath, *, progress: Progress | None = None, **o
     Returns
     -------
     dict
-        What ``shardpack add --json`` prints: as of :func:`pack`, where ``samples`` are the new ones, and ``generation``,
-        ``samples_of_dataset``, ``new_classes``, and ``known``, the samples that were left out.
-        ``fidelity`` is that of the whole dataset, all else that of the new samples. ``outcome`` is
-        ``"already-complete"`` if there was nothing to add.
+        The output of ``shardpack add --json``: as for :func:`pack`, and ``generation``, ``samples_of_dataset``,
+        ``new_classes`` and ``known`` (samples left out because their keys exist). ``fidelity`` describes the whole
+        dataset, all other figures the new samples. ``outcome`` is ``"already-complete"`` if there was nothing to add.
 
     Raises
     ------
     UsageError
-        There is no dataset, or one that was not packed from files; a key is there already; the new samples do not fit
+        There is no dataset, it was not packed from files, it already has one of the keys, or the new samples do not fit
         its fields.
     TypeError, FormatError, OSError
-        As of :func:`pack`.
+        As for :func:`pack`.
 
     Examples
     --------
@@ -103,11 +101,10 @@ def remove(
     max_record: Size = "4GiB",
     progress: Progress | None = None,
 ) -> dict[str, Any]:
-    """Leave samples out of a dataset: a generation without them.
+    """Remove samples from a dataset: make a generation without them.
 
-    The shards that hold them are written anew without them; all others stay as they are. Older generations still hold
-    the samples, until :func:`compact` deletes those. If a call is interrupted, the dataset is as it was; make the same
-    call again, and it continues.
+    Only the shards with these samples are rewritten. Older generations keep the samples until :func:`compact` deletes
+    them. An interrupted call leaves the dataset unchanged; the same call continues.
 
     Parameters
     ----------
@@ -116,9 +113,9 @@ def remove(
     keys : iterable of str
         Keys of the samples.
     force : bool, default False
-        Drop what an interrupted addition or removal of other samples has made so far.
+        Drop the unfinished work of an interrupted addition or removal of other samples.
     threads : int, optional
-        Threads that read. Default: all cores.
+        Reading threads. Default: all cores.
     max_record : int or str, default "4GiB"
         Largest record to accept.
     progress : callable, optional
@@ -127,18 +124,18 @@ def remove(
     Returns
     -------
     dict
-        ``removed``, ``samples`` (that are left), ``generation``, ``shards`` (written anew), ``bytes_out``, and
-        ``empty_classes``: those that no sample has any more, whose names stay.
+        ``removed``, ``samples`` (left), ``generation``, ``shards`` (rewritten), ``bytes_out``, and ``empty_classes``
+        (classes without samples; their names stay).
 
     Raises
     ------
     UsageError
-        A key is not in the dataset (nothing is removed then), there is none, or nothing would be left.
+        A key is not in the dataset (then nothing is removed), no key is given, or no sample would be left.
     FormatError, OSError
-        A record that stays is damaged; a file cannot be read or written.
+        A remaining record is damaged; a file cannot be read or written.
     """
     if isinstance(keys, str):
-        raise TypeError(f"keys: expected several keys, found a str {keys!r}\nhint: a list of one: [{keys!r}]")
+        raise TypeError(f"keys: expected a sequence of keys, found the string {keys!r}\nhint: [{keys!r}]")
     refuse("remove", hint=COPY_AND_SEND, dataset=dataset)
     found, notes = _shardpack.remove(os.fspath(dataset), list(keys), force, threads, size("max_record", max_record), progress)
     for note in notes:
@@ -148,24 +145,23 @@ def remove(
 
 
 def compact(dataset: StrPath) -> dict[str, Any]:
-    """Delete all generations of a dataset but the newest, and the shards that only they have.
+    """Delete all generations of a dataset but the newest, and the shards that only older ones use.
 
-    After :func:`remove` this is what makes the bytes of the removed samples go: no file of the folder holds them any
-    more. Copies of the folder, backups and the blocks of the disk are beyond it, and so are names of classes: they stay
-    in the manifest and in every shard, also of classes without samples.
+    After :func:`remove`, this deletes the bytes of the removed samples: no file of the folder holds them any more. It
+    cannot reach copies of the folder, backups or free blocks of the disk. Names of classes stay in the manifest and in
+    every shard, even without samples.
 
     Returns
     -------
     dict
-        ``generations`` that are gone, the ``shards`` that went with them, their ``bytes``, and ``empty_classes``: those
-        of the dataset that no sample has.
+        The deleted ``generations`` and ``shards``, their ``bytes``, and ``empty_classes`` (classes without samples).
 
     Raises
     ------
     UsageError
-        There is no dataset, or an addition or a removal was begun and not finished.
+        There is no dataset, or an addition or removal is unfinished.
     FormatError, OSError
-        The newest generation is not whole; a file cannot be removed.
+        The newest generation is damaged; a file cannot be deleted.
     """
     refuse("compact", hint=COPY_AND_DELETE, dataset=dataset)
     report: dict[str, Any] = json.loads(_shardpack.compact(os.fspath(dataset)))

@@ -1,4 +1,4 @@
-"""What a caller may put in brackets, as numbers of samples."""
+"""Converts an index of a dataset (number, slice, list, mask) to numbers of samples."""
 
 from __future__ import annotations
 
@@ -9,19 +9,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 Indices: TypeAlias = "slice | Sequence[int] | NDArray[Any]"
-"""Several samples: a slice, numbers from 0 (or from -1 down, from the end), or a boolean mask of as many values as
-there are samples.
-"""
+"""Several samples: a slice, numbers (negative ones count from the end), or a boolean mask ``[samples]``."""
 
 
 def is_one(index: object) -> TypeGuard[SupportsIndex]:
-    """Whether it names one sample. Arrays of PyTorch and NumPy have ``__index__`` whatever their axes."""
+    """True for the number of one sample. Arrays of PyTorch and NumPy have ``__index__`` with any number of axes."""
     return isinstance(index, SupportsIndex) and not getattr(index, "ndim", 0)
 
 
 def _of_a_key(expected: str, found: str) -> TypeError:
-    """A key, or the name of a field, in the place of numbers."""
-    hint = f"by_key({found!r}) gives the sample of a key, columns[{found!r}] the values of a scalar field"
+    """The error for a string as index."""
+    hint = f"by_key({found!r}) gets a sample by key, columns[{found!r}] the values of a scalar field"
     return TypeError(f"{expected}, found the string {found!r}\nhint: {hint}")
 
 
@@ -31,12 +29,12 @@ def one(index: SupportsIndex, length: int) -> int:
         raise _of_a_key("sample index: expected a number", index)
     number = index.__index__()
     if not -length <= number < length:
-        raise IndexError(f"sample index: expected one from {-length} to {length - 1}, found {number}")
+        raise IndexError(f"sample index: expected {-length} to {length - 1}, found {number}")
     return number % length
 
 
 def many(indices: Indices, length: int) -> NDArray[np.uint64]:
-    """Numbers of several samples out of ``length``, in the order asked for: uint64 ``[n]``."""
+    """Numbers of several of ``length`` samples, in the given order: uint64 ``[n]``."""
     if isinstance(indices, slice):
         return np.arange(length, dtype=np.int64)[indices].astype(np.uint64)
     if isinstance(indices, str):
@@ -51,9 +49,9 @@ def many(indices: Indices, length: int) -> NDArray[np.uint64]:
     if len(numbers) == 0:
         return np.empty(0, np.uint64)
     if not np.issubdtype(numbers.dtype, np.integer):
-        hint = "\nhint: index_of(key) gives the number of a key" if numbers.dtype.kind == "U" else ""
+        hint = "\nhint: index_of(key) gives the number of a sample" if numbers.dtype.kind == "U" else ""
         raise TypeError(f"sample indices: expected integers or a boolean mask, found {numbers.dtype}{hint}")
     outside = (numbers >= length) | ((numbers < 0) & (numbers.astype(np.int64) < -length))
     if outside.any():
-        raise IndexError(f"sample index: expected one from {-length} to {length - 1}, found {numbers[outside][0]}")
+        raise IndexError(f"sample index: expected {-length} to {length - 1}, found {numbers[outside][0]}")
     return np.where(numbers < 0, numbers.astype(np.int64) + length, numbers.astype(np.int64)).astype(np.uint64)

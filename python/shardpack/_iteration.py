@@ -1,4 +1,4 @@
-"""One epoch of a loader, as `for` goes through it, and what the program makes of each batch."""
+"""Iteration over one epoch of a loader, and the call of ``transform_batch``."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class Iteration(Iterator[Batch]):
-    """One epoch of a loader, or what is left of it."""
+    """One epoch of a loader, or the rest of it."""
 
     def __init__(self, loader: Loader, turn: int) -> None:
         self._loader, self._turn, self._over = loader, turn, False
@@ -28,12 +28,12 @@ class Iteration(Iterator[Batch]):
 
 
 def changed(change: Callable[[Batch], Batch | None], batch: Batch) -> Batch:
-    """What the program makes of a batch."""
+    """Apply ``transform_batch`` to a batch."""
     try:
         result = change(batch)
     except Exception as error:
         first = next(iter(batch.sample_keys), "")
-        error.add_note(f"in transform_batch, of the batch that begins with sample {first!r}")
+        error.add_note(f"in transform_batch, for the batch that begins with sample {first!r}")
         raise
     if result is None:
         return batch

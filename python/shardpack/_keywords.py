@@ -1,4 +1,4 @@
-"""Keywords of functions that pack: their names and types, as the typed dicts of the options say."""
+"""Checks the keywords of packing functions against their typed dicts."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 @cache
 def types_of(options: type) -> dict[str, tuple[type, ...]]:
-    """The types that each option of a typed dict accepts, in order of preference; ``list`` for one that may be several."""
+    """The types that each option of a typed dict accepts, in order of preference; ``list`` if several values are allowed."""
     return {name: tuple(dict.fromkeys(_types(hint))) for name, hint in get_type_hints(options).items()}
 
 
@@ -34,7 +34,7 @@ def _types(hint: Any) -> list[type]:
 
 
 def keywords(function: str, given: Mapping[str, object], options: type) -> dict[str, object]:
-    """The options that were given, without those that are ``None``: that is the default.
+    """The given options, without ``None``, which means the default.
 
     Raises
     ------
@@ -46,7 +46,7 @@ def keywords(function: str, given: Mapping[str, object], options: type) -> dict[
     for name, value in given.items():
         if name not in known:
             near = difflib.get_close_matches(name, known, n=1)
-            hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(sorted(known))}"
+            hint = f"did you mean {near[0]!r}?" if near else f"the options are {', '.join(sorted(known))}"
             raise TypeError(f"{function}() got an unexpected keyword argument {name!r}\nhint: {hint}")
         if value is None:
             continue
@@ -59,7 +59,7 @@ def keywords(function: str, given: Mapping[str, object], options: type) -> dict[
 
 
 def _check(function: str, name: str, value: object, types: tuple[type, ...]) -> None:
-    # A bool is an int to Python, and never meant as one.
+    # To Python a bool is an int; here it would be a mistake.
     if not isinstance(value, types) or (isinstance(value, bool) and bool not in types):
         expected = " or ".join("path" if one is os.PathLike else one.__name__ for one in types)
         raise TypeError(f"{function}(): {name}: expected {expected}, found {type(value).__name__} {value!r}")

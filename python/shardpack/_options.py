@@ -1,4 +1,4 @@
-"""What the compiled loader is told: plain values, each with its meaning in :class:`shardpack.Loader`."""
+"""Options of the compiled loader, as plain values; :class:`shardpack.Loader` describes each."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from shardpack import _shardpack
 from shardpack._workers import Workers
 
 State: TypeAlias = "tuple[str, int, int, int, str]"
-"""Fingerprint, seed, epoch, samples consumed, and what these are: ``samples``, or patches of some kind."""
+"""Fingerprint, seed, epoch, samples consumed, and their unit: ``samples``, or a kind of patches."""
 Numbers: TypeAlias = "list[float]"
 """One number, or one for each channel or band."""
 

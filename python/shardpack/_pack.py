@@ -1,4 +1,4 @@
-"""Packing a folder, merging its parts, verifying: what the command does, as functions."""
+"""The functions ``pack``, ``plan``, ``merge`` and ``verify``."""
 
 from __future__ import annotations
 
@@ -17,15 +17,16 @@ if TYPE_CHECKING:
 
 StrPath: TypeAlias = "str | os.PathLike[str]"
 Progress: TypeAlias = Callable[["dict[str, int]"], object]
-"""Called about ten times a second with a dict: ``samples`` and ``samples_total``, ``skipped``, ``bytes_in`` and ``bytes_in_total`` (of the sources), ``bytes_out``,
-``shards`` and ``shards_total``, so far and in all. An exception that it raises stops the work and is raised."""
+"""Called about ten times a second with a dict: ``samples`` and ``samples_total``, ``skipped``, ``bytes_in`` and
+``bytes_in_total`` (of the sources), ``bytes_out``, ``shards`` and ``shards_total``. An exception in it stops the work
+and is raised."""
 
 
 class StorageOptions(TypedDict, total=False):
-    """How values are stored: options that :func:`pack` and :class:`Writer` share."""
+    """Storage options, shared by :func:`pack` and :class:`Writer`."""
 
     jpeg: Literal["tile", "keep", "reencode"]
-    """JPEG pictures: the same pixels in tiles (default), the file to the byte, or encoded again."""
+    """JPEG pictures: in tiles, with the same pixels (default); as the unchanged file; or encoded again."""
     quality: int
     """Quality of re-encoded pictures, 1 to 100. Default 90."""
     target: str
@@ -37,15 +38,15 @@ class StorageOptions(TypedDict, total=False):
     long_side: int
     """Shrink re-encoded pictures whose longer side is longer, in pixels."""
     score: Literal["none", "sample", "all"]
-    """Which re-encoded pictures to score against their sources. Default sample."""
+    """Re-encoded pictures to score against their sources. Default sample."""
     check_pixels: Literal["none", "sample", "all"]
-    """Which tiled pictures to compare with their sources, pixel by pixel. Default sample."""
+    """Tiled pictures to compare with their sources, pixel by pixel. Default sample."""
     upright: bool
     """Turn tiled pictures upright on their coefficients where their edges allow it."""
     keep_metadata: bool
     """Keep Exif, ICC profile and comments inside tiled JPEGs, and the profile inside re-encoded ones."""
     values: Literal["auto", "keep", "f16", "fixed"]
-    """Values of float arrays: lossless for integers, else float16 (auto); as they are; float16; fixed point within ``max_error``."""
+    """Values of float arrays: auto (lossless for integers, else float16), keep, f16, or fixed point within ``max_error``."""
     max_error: float
     """Largest absolute error of a stored value, in the data's units: with fixed, and a bound for auto."""
     codec: Literal["auto", "blosc2-lz4", "blosc2-lz4hc", "blosc2-zstd", "zstd", "raw"]
@@ -57,56 +58,56 @@ class StorageOptions(TypedDict, total=False):
     layout: Literal["auto", "as-given", "band-major"]
     """Order of the axes of arrays as stored."""
     band_difference: Literal["auto", "on", "off"]
-    """Store each band as the difference to the one before it."""
+    """Store each band as the difference to the previous band."""
     prefer: Literal["speed", "device", "size"]
-    """What auto optimises."""
+    """Goal of auto."""
     shard_size: int | str
     """Size of a shard: bytes, or text such as ``"256MiB"``. Default 1 GiB."""
     seed: int
-    """Seed of the order in which samples are stored. Default 0."""
+    """Seed of the stored order. Default 0."""
     force: bool
     """Replace a dataset that shardpack wrote."""
     spool: StrPath
-    """With a URL: folder of this machine that holds shards until the store has them. Default: the folder for temporary files."""
+    """With a URL: local folder for shards that are not uploaded yet. Default: the folder for temporary files."""
     take_over: bool
-    """With a URL: go on in the place of a run that was killed on another machine, or with another spool."""
+    """With a URL: continue a run that was killed on another machine, or with another spool."""
     threads: int | None
     """Worker threads. Default: all cores."""
     memory: int | str
-    """Limit on the memory of samples that are being packed: bytes, or text such as ``"2GiB"``."""
+    """Memory limit for samples that are being packed: bytes, or text such as ``"2GiB"``."""
 
 
 class PackOptions(StorageOptions, total=False):
     """Options of :func:`pack`: the long options of ``shardpack pack``, with ``_`` for ``-``."""
 
     kind: Literal["images", "cubes"]
-    """What the source holds. Default: told from the contents of the files."""
+    """Kind of the samples. Default: recognised by the contents of the files."""
     labels: StrPath
     """CSV, JSON Lines or a list of JSON objects with a ``key`` column (or ``path``, ``file_name``, ``image``, ``id`` …); every other column becomes a field."""
     key_column: str
     """Name of the column of ``labels`` that holds the keys."""
     label_column: str
-    """Name of the column of ``labels`` that holds the labels: texts become classes. Default: ``label``, or ``class``; else the
-    only column of text whose values repeat, with a warning that says so."""
+    """Name of the column of ``labels`` that holds the labels; texts become classes. Default: ``label``, or ``class``; else
+    the only text column whose values repeat, with a warning."""
     class_folders: Literal["auto", "on", "off"]
-    """Whether the names of first-level folders are labels. Default: yes for pictures that are all in such folders. Where most
-    are in several, one beside them is bad input."""
+    """Use the names of first-level folders as labels. Default: yes if all pictures are in such folders. If only most are,
+    the others are bad input."""
     splits: bool
     """Pack the first-level folders, such as ``train`` and ``val``, into a dataset each, with the same classes."""
     clips: bool
-    """Make one sample, a clip, of each folder of JPEGs, which are its frames in the order of their names."""
+    """Make one sample, a clip, of each folder of JPEGs; the frames are sorted by name."""
     masks: StrPath
     """Folder of label masks, paired with pictures or cubes by stem."""
     follow_links: bool
     """Follow symbolic links that lead out of the source."""
     on_bad_input: Literal["stop", "skip"]
-    """What to do about files that cannot be packed."""
+    """Stop at files that cannot be packed, or skip them."""
     recipe: str
-    """Store samples as a candidate of a report does: ``"report.html#2"``, or ``"report.html"`` for the one that it recommends."""
+    """Store samples like a candidate of a report: ``"report.html#2"``, or ``"report.html"`` for the recommended one."""
     variable: str | Sequence[str]
-    """Variable to read from ``.mat``, ``.npz`` and HDF5 files: one array of each file. Of several names it is the first that
-    a file has; in a name, ``*`` stands for any characters (``"*_corrected"``). Samples of several arrays are made by
-    :class:`Writer`, or of HDF5 by ``convert("hdf5", …)``.
+    """Variable to read from ``.mat``, ``.npz`` and HDF5 files, one array from each file. If several names are given, the
+    first that a file has; ``*`` matches any characters (``"*_corrected"``). For samples of several arrays use
+    :class:`Writer`, or for HDF5 ``convert("hdf5", …)``.
     """
     spatial: tuple[int, int] | str
     """Height and width of 2-D arrays of bands × pixels in ``.mat`` files."""
@@ -115,7 +116,7 @@ class PackOptions(StorageOptions, total=False):
     no_shuffle: bool
     """Keep the order of the sources."""
     listing: StrPath
-    """The listing of the source that :func:`plan` wrote under the same options: nothing is listed anew."""
+    """A file that :func:`plan` wrote under the same options, used instead of scanning the source."""
     part: tuple[int, int] | str
     """Pack slice i of n of the same plan, ``(1, 4)`` … ``(4, 4)``; then call :func:`merge`."""
 
@@ -130,10 +131,10 @@ def pack(
 ) -> dict[str, Any]:
     """Convert a folder of pictures or cubes into a dataset, once.
 
-    JPEGs are stored in tiles, with the same pixels as the source. A reader can then cut out just the part that it
-    needs. ``jpeg="keep"`` keeps the files to the byte. Cubes of integers, also integers held as floats, are stored
-    without loss. Other cubes are stored as float16, and the error is measured; ``values="keep"`` keeps every bit. If a
-    run is interrupted, also by Ctrl-C, make the same call again: it continues.
+    JPEGs are stored in tiles, with the same pixels as the source, so that a reader can decode just the part it needs.
+    ``jpeg="keep"`` stores the files unchanged. Cubes of integers, also integers held as floats, are stored without
+    loss. Other cubes are stored as float16, and the error is measured; ``values="keep"`` keeps every bit. After an
+    interruption, also by Ctrl-C, the same call continues.
 
     Parameters
     ----------
@@ -142,28 +143,28 @@ def pack(
         store, as text: ``"s3://bucket/photos"``, also ``gs://`` and ``az://``.
     out : str or os.PathLike
         Folder of the dataset to write; or a URL, as text: ``"s3://bucket/train"``, also ``gs://`` and ``az://``. Each
-        shard is sent once it is complete: docs/stores.md.
+        shard is uploaded when it is complete: docs/stores.md.
     progress : callable, optional
         Called about ten times a second: see :data:`Progress`.
     storage_options : mapping from str to str, optional
-        With a URL: how its store is reached, as for :class:`Dataset`. The same for all that is in a store: source,
-        masks, table of labels and output.
+        With a URL: options of the store, as for :class:`Dataset`. They apply to source, masks, table of labels and
+        output.
     **options : PackOptions
         The command's long options with ``_`` for ``-``: ``shard_size="256MiB"``, ``no_shuffle=True``.
 
     Returns
     -------
     dict
-        What ``shardpack pack --json`` prints: ``samples``, ``bytes_in``, ``bytes_out``, ``shards``, ``seconds``,
-        ``fidelity`` (what was lost, by field), ``skipped`` (what was left out, and why), ``settings``, …. With
-        ``splits=True``: ``samples``, ``splits`` (such a dict by name of split), ``skipped`` (what is in no split).
+        The output of ``shardpack pack --json``: ``samples``, ``bytes_in``, ``bytes_out``, ``shards``, ``seconds``,
+        ``fidelity`` (loss by field), ``skipped`` (files left out, and why), ``settings``, …. With ``splits=True``:
+        ``samples``, ``splits`` (such a dict for each split), ``skipped`` (files in no split).
 
     Warns
     -----
     UserWarning
-        Floats were rounded to float16, and neither ``values`` nor ``max_error`` was given: how many, and the largest
-        error. Pictures of more than 8 bits a sample, of which decoding leaves 8. Pictures that are kept and whose
-        markers show that they are damaged. Whatever else the command prints as a note.
+        Floats were rounded to float16 although neither ``values`` nor ``max_error`` was given (with their number and the
+        largest error); pictures of more than 8 bits a sample, which are decoded to 8; kept pictures whose markers show
+        damage; and all other notes of the command.
 
     Raises
     ------
@@ -183,7 +184,7 @@ def pack(
     334
     """
     if not isinstance(src, (str, os.PathLike)):
-        hint = "a dataset that is an object is converted: shardpack.convert(\"torchvision\", dataset, out); or written: Writer"
+        hint = "convert a dataset object with shardpack.convert(\"torchvision\", dataset, out), or write it with Writer"
         raise TypeError(f"src: expected the path of a folder or a file, found {type(src).__name__}\nhint: {hint}")
     given = keywords("pack", options, PackOptions)
     report, notes = _shardpack.pack(os.fspath(src), os.fspath(out), given, progress, settings(storage_options))
@@ -203,27 +204,27 @@ def plan(
     storage_options: Mapping[str, Any] | None = None,
     **options: Unpack[PackOptions],
 ) -> dict[str, Any]:
-    """Say what each part of :func:`pack` with ``part=(i, parts)`` would take, without packing.
+    """Predict time, size and memory of each part of :func:`pack` with ``part=(i, parts)``, without packing.
 
     Parameters
     ----------
     src, out, storage_options, **options
-        As of :func:`pack`, but ``part`` and ``force``. With ``listing`` the listing of the source is written to that
-        file, for :func:`pack` with the same ``listing`` on every machine: the source is then listed once.
+        As for :func:`pack`, except ``part`` and ``force``. ``listing`` names a file to write the file list of the source
+        to. :func:`pack` with the same ``listing`` reads it, so that the source is scanned only once.
     parts : int
         Number of parts.
 
     Returns
     -------
     dict
-        What ``shardpack plan --json`` prints: ``samples``, ``source_bytes``, ``stored_bytes`` (about), ``shards``,
-        ``memory_bytes``, ``listing_seconds``, ``seconds`` and ``longest_part_seconds`` (at the rate that was
-        ``measured`` on a few samples), ``empty_parts``, and ``parts``, a dict for each.
+        The output of ``shardpack plan --json``: ``samples``, ``source_bytes``, ``stored_bytes`` (estimated), ``shards``,
+        ``memory_bytes``, ``listing_seconds``, ``seconds`` and ``longest_part_seconds`` (at the rate ``measured`` on a few
+        samples), ``empty_parts``, and ``parts``, a dict for each.
 
     Raises
     ------
     TypeError, UsageError, FormatError, OSError
-        As of :func:`pack`, before it writes.
+        As for :func:`pack`, before it writes.
     """
     given = keywords("plan", options, PackOptions)
     return _object(_shardpack.plan(os.fspath(src), os.fspath(out), parts, given, settings(storage_options)))
@@ -248,15 +249,15 @@ def merge(
     Returns
     -------
     dict
-        What ``shardpack merge --json`` prints, as :func:`pack` returns it.
+        The output of ``shardpack merge --json``, as for :func:`pack`.
 
     Raises
     ------
     UsageError
-        Parts are missing, half done or damaged: the error's ``array``, such as ``"17,203-210"``, says which to pack
+        Parts are missing, unfinished or damaged; the error's ``array``, such as ``"17,203-210"``, lists the parts to pack
         again. Or parts were made with different options.
     FormatError
-        There is a complete dataset, and a shard of it is damaged.
+        The dataset is complete, but a shard of it is damaged.
     """
     return _object(_shardpack.merge(os.fspath(out), None if spool is None else os.fspath(spool), take_over, settings(storage_options)))
 
@@ -287,24 +288,24 @@ def verify(
     max_record : int or str, default "4GiB"
         Largest record or decoded field to accept.
     generation : int, optional
-        Which generation of a dataset, from 1. Default: the newest.
+        Generation of the dataset, from 1. Default: the newest.
     progress : callable, optional
         Called about ten times a second with a dict of ``samples``, ``bytes`` and ``bytes_total``, and ``samples_total``
-        where the manifest says it.
+        if the manifest has it.
     storage_options : mapping from str to str, optional
-        With a URL: how its store is reached, as for :class:`Dataset`.
+        With a URL: options of the store, as for :class:`Dataset`.
 
     Returns
     -------
     dict
-        What ``shardpack verify --json`` prints: ``whole`` (true if nothing is wrong), ``problems`` (a list of dicts:
-        where, what was expected, what was found), ``samples``, ``damaged_samples``, ``missing_samples`` (of shards
-        that are gone or cut short), ….
+        The output of ``shardpack verify --json``: ``whole`` (true if nothing is wrong), ``problems`` (a list of dicts
+        with place, expected and found), ``samples``, ``damaged_samples``, ``missing_samples`` (of shards that are missing
+        or cut short), ….
 
     Raises
     ------
     UsageError, OSError
-        There is no dataset. Damage raises no error: it is in the list.
+        There is no dataset. Damage raises no error; it is listed in ``problems``.
     """
     limit = size("max_record", max_record)
     return _object(

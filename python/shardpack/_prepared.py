@@ -1,4 +1,4 @@
-"""From the keywords of a loader to the options of the compiled one: checked against each other and the dataset."""
+"""Checks the keywords of a loader against each other and the dataset, and makes the options of the compiled one."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ from shardpack._workers import Workers
 
 @dataclass(frozen=True)
 class LoaderKeywords:
-    """The keywords of a loader, as the program gave them: :class:`shardpack.Loader` describes each."""
+    """The keywords of a loader, unchecked; :class:`shardpack.Loader` describes each."""
 
     batch_size: int
     shuffle: Shuffle
@@ -91,7 +91,7 @@ class LoaderKeywords:
 
 @dataclass(frozen=True)
 class Prepared:
-    """A loader's keywords, checked: for the compiled loader, and for the batches that it hands out."""
+    """Checked keywords of a loader: options of the compiled loader, and the format of its batches."""
 
     options: Options
     workers: Workers | None
@@ -100,7 +100,7 @@ class Prepared:
 
     @classmethod
     def of(cls, dataset: Dataset, given: LoaderKeywords) -> Prepared:
-        """Checks keywords against each other and the dataset."""
+        """Check keywords against each other and the dataset."""
         device = str(given.device)
         types = _dtype(given.dtype)
         _holds(types, given.to)
@@ -109,11 +109,11 @@ class Prepared:
         stage = stage_for(given.decode, given.to, device)
         if given.resident and stage is None:
             raise _shardpack.UsageError(
-                f"resident=True: expected a GPU that decodes, found that the host does (device={device!r}, "
+                f"resident=True needs a GPU that decodes, but the host decodes (device={device!r}, "
                 f'decode={given.decode!r})\nhint: device="cuda:0", decode="device"'
             )
         if stage is not None and given.to != "jax":
-            # The same one for as long as the loader lives, whichever the program chooses later.
+            # Fixed for the life of the loader, even if the program changes its current device.
             convert = converter(given.to or "numpy", f"cuda:{stage.number}")
         aligned = align_texts(given.align)
         fields, tensors, arrays = _fields(given.fields, dataset, given.cube, aligned)
@@ -161,10 +161,10 @@ class Prepared:
         batches = BatchFormat(
             convert=convert,
             fields=fields,
-            # Not a method: a batch that is kept must not keep the threads.
+            # Not a method, so that a kept batch does not keep the threads alive.
             objects=partial(_read, arrays, convert),
             pictures=frozenset(field.name for field in dataset.schema if field.kind == "image"),
-            # A program that names the fields knows their order.
+            # With `fields`, the program knows their order.
             unpacks=given.fields is not None,
             members=dataset._members,
         )
@@ -178,19 +178,19 @@ def _function(name: str, value: Any) -> Any:
 
 
 def _workers(transform: Transform | None, count: int) -> Workers | None:
-    """Processes for a transform, if there are to be any."""
+    """Processes for a transform; ``None`` if none are wanted."""
     count = _number("transform_workers", count, 0, 4096)
     if count == 0:
         return None
     if transform is None:
-        raise ValueError(f"transform_workers={count}: expected a transform, found none")
+        raise ValueError(f"transform_workers={count} needs a transform")
     return Workers(_function("transform", transform), count)
 
 
 def _read(
     arrays: frozenset[str], convert: Convert, batch: _shardpack.Batch, fields: Sequence[str]
 ) -> dict[str, list[Any]]:
-    """The fields of a batch that are no tensors; ``None`` in rows without a sample."""
+    """The fields of a batch that are not tensors; ``None`` in rows without a sample."""
     values = {field: batch.objects(field) for field in fields}
     for field in arrays.intersection(fields):
         values[field] = [None if value is None else convert(value) for value in values[field]]

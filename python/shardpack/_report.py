@@ -1,4 +1,4 @@
-"""What a lossy choice costs, before it is made: the report of the command, as a function."""
+"""The function ``report``: measures the cost of lossy storage."""
 
 from __future__ import annotations
 
@@ -17,44 +17,44 @@ if TYPE_CHECKING:
 
 
 class ReportOptions(TypedDict, total=False):
-    """Options of :func:`report`: the long options of ``shardpack report``, with ``_`` for ``-``. Lists are what several values are given in."""
+    """Options of :func:`report`: the long options of ``shardpack report``, with ``_`` for ``-``. Several values are a list."""
 
     force: bool
-    """Replace a file that is no report."""
+    """Replace a file that is not a report."""
     source: StrPath
-    """What a dataset was packed from: its samples are compared with their sources."""
+    """Source of the dataset, to compare its samples with."""
     samples: int
-    """Samples to draw. Default: as many as make the predicted size known to ±2 %, from 64 to 512."""
+    """Samples to draw. Default: enough to predict the size to ±2 %, from 64 to 512."""
     seed: int
     """Seed of the draw. Default 0."""
     gallery: int
-    """Samples in the gallery: so many of the worst, and so many at random. Default 6."""
+    """Number of worst samples, and of random samples, in the gallery. Default 6."""
     want: str | Sequence[str]
     """Conditions on the recommended candidate, such as ``"ssimulacra2.p10>=80"``."""
     metric: str | Sequence[str]
-    """A metric of your own, ``"NAME=COMMAND"``: the command gets the paths of the original and of a candidate, and prints a number."""
+    """Your own metric, ``"NAME=COMMAND"``: the command gets the paths of the original and of a candidate, and prints a number."""
     metric_baseline_runs: int
-    """Times that each metric is run on the original alone. Default 3."""
+    """Runs of each metric on the original alone. Default 3."""
     candidates: StrPath
     """A TOML file of candidates."""
     quality: int | Sequence[int]
-    """Qualities to re-encode pictures at."""
+    """Qualities of re-encoded pictures."""
     target: str | Sequence[str]
-    """Scores to re-encode each picture to, such as ``"ssimulacra2=80"``."""
+    """Target scores of re-encoded pictures, such as ``"ssimulacra2=80"``."""
     subsampling: Literal["keep", "420", "444"] | Sequence[Literal["keep", "420", "444"]]
     """Chroma subsamplings of re-encoded pictures."""
     short_side: int | Sequence[int]
-    """Shorter sides to shrink re-encoded pictures to, in pixels."""
+    """Shorter sides of shrunk pictures, in pixels."""
     long_side: int | Sequence[int]
-    """Longer sides to shrink re-encoded pictures to, in pixels."""
+    """Longer sides of shrunk pictures, in pixels."""
     max_error: float | Sequence[float]
-    """Largest errors for cubes in fixed point, in the units of the data."""
+    """Largest errors of cubes in fixed point, in the units of the data."""
     codec: str | Sequence[str]
-    """Codecs of cubes, beside what auto chooses."""
+    """Codecs of cubes, in addition to the choice of auto."""
     filter: str | Sequence[str]
     """Filters before these codecs."""
     kind: Literal["images", "cubes"]
-    """What the source holds."""
+    """Kind of the samples."""
     labels: StrPath
     """Table of labels, as for :func:`pack`."""
     key_column: str
@@ -62,7 +62,7 @@ class ReportOptions(TypedDict, total=False):
     label_column: str
     """Name of the column of ``labels`` that holds the labels."""
     class_folders: Literal["auto", "on", "off"]
-    """Whether the names of first-level folders are labels."""
+    """Use the names of first-level folders as labels."""
     masks: StrPath
     """Folder of label masks."""
     follow_links: bool
@@ -78,11 +78,11 @@ class ReportOptions(TypedDict, total=False):
     threads: int
     """Worker threads. Default: all cores."""
     memory: int | str
-    """Limit on the memory of samples that are being measured."""
+    """Memory limit for samples that are being measured."""
 
 
 class Report(dict[str, Any]):
-    """What :func:`report` found, as ``shardpack report --json`` prints it. In a notebook it shows its verdict and its curve."""
+    """The result of :func:`report`, as ``shardpack report --json`` prints it. A notebook shows its verdict and curve."""
 
     def __init__(self, data: dict[str, Any], html: str) -> None:
         super().__init__(data)
@@ -99,25 +99,25 @@ class Report(dict[str, Any]):
 def report(
     src: StrPath, output: StrPath | None = None, *, progress: Callable[[dict[str, Any]], object] | None = None, **options: Unpack[ReportOptions]
 ) -> Report:
-    """Measure what a lossy choice costs, before a dataset is packed, or what it cost in one that is.
+    """Measure the loss of quality and the size under several storage options, before or after packing.
 
-    A sample of the sources is encoded under a set of candidates as :func:`pack` would, decoded and scored.
+    Some samples are encoded under each candidate as :func:`pack` would, decoded and scored.
 
     Parameters
     ----------
     src : str or os.PathLike
         Folder (or single file) of pictures or cubes, or a dataset.
     output : str or os.PathLike, optional
-        The page to write: one HTML file that needs nothing else. Default: none.
+        Page to write: one self-contained HTML file. Default: none.
     progress : callable, optional
-        Called about ten times a second with a dict: ``done`` and ``total`` in encodings, ``doing`` (what is being done).
+        Called about ten times a second with a dict: ``done`` and ``total`` (encodings), ``doing`` (current step).
     **options : ReportOptions
         The command's long options with ``_`` for ``-``: ``samples=100``, ``quality=[90, 80]``, ``want="ssimulacra2.p10>=80"``.
 
     Returns
     -------
     Report
-        A dict: what ``shardpack report --json`` prints. ``verdict`` (the recommendation, and the command that packs with it),
+        The output of ``shardpack report --json``: ``verdict`` (the recommendation, and the command that packs with it),
         ``candidates`` (scores, sizes, rates, predictions with intervals), ``samples``, ``unreadable``, ``provenance``, ….
 
     Raises

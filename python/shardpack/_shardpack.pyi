@@ -1,4 +1,4 @@
-"""The compiled part of the package: private, wrapped by the modules beside it."""
+"""The compiled part of the package: private, wrapped by the modules in this folder."""
 
 import builtins
 from collections.abc import Callable, Sequence
@@ -52,10 +52,10 @@ __all__ = [
 ]
 
 class FormatError(ValueError):
-    """The bytes of a file break the specification: it is damaged, or not what it says it is."""
+    """A file violates the specification of its format: it is damaged, or of another format."""
 
 class LimitError(ValueError):
-    """The bytes of a file ask for more than the limits allow: more memory, more samples."""
+    """A file exceeds the limits for memory or samples."""
 
 class NoDeviceError(RuntimeError):
     """There is no CUDA driver on this machine, or no device of this number."""
@@ -67,7 +67,7 @@ class RepeatedKeyError(UsageError):
     """Two samples have one key."""
 
 class KnownKeyError(UsageError):
-    """The dataset that is added to has a sample with this key."""
+    """The dataset already has a sample with this key."""
 
 @final
 class Dataset:

@@ -1,4 +1,4 @@
-"""Sizes in bytes, as the command line spells them."""
+"""Sizes in bytes, as numbers or text."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import SupportsIndex, TypeAlias
 from shardpack import _shardpack
 
 Size: TypeAlias = "SupportsIndex | str"
-"""Bytes: a number, or such as ``"4GiB"``."""
+"""A number of bytes, or text such as ``"4GiB"``."""
 
 
 def size(name: str, value: Size) -> int:
@@ -18,7 +18,7 @@ def size(name: str, value: Size) -> int:
         except ValueError as error:
             raise _shardpack.UsageError(f"{name}: {error}") from None
     if isinstance(value, bool) or not hasattr(value, "__index__"):
-        raise TypeError(f'{name}: expected bytes, or such as "4GiB", found {value!r}')
+        raise TypeError(f'{name}: expected a number of bytes, or text such as "4GiB", found {value!r}')
     number = int(value.__index__())
     if not 1 <= number <= 1 << 63:
         raise _shardpack.UsageError(f"{name}: expected 1 to 2^63 bytes, found {number}")

@@ -1,4 +1,4 @@
-"""A split of a dataset: what is asked for, as the core takes it."""
+"""Converts the arguments of ``Dataset.split`` for the compiled part."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def parts(
     seed: int,
     growing: bool,
 ) -> list[NDArray[np.uint64]]:
-    """Numbers of the samples of each part, as the whole dataset counts them."""
+    """Sample numbers of each part, in the whole dataset."""
     if isinstance(seed, bool) or not isinstance(seed, SupportsIndex) or not 0 <= operator.index(seed) < 1 << 64:
         raise ValueError(f"seed: expected an integer from 0 to 2**64 - 1, found {seed!r}")
     return dataset._core.split(
@@ -40,31 +40,31 @@ def parts(
 
 
 def _shares(given: float | Sequence[float]) -> list[float]:
-    """The shares of the parts: of one number, this and what is left."""
+    """The shares of the parts; one number gives two parts."""
     if isinstance(given, str):
-        raise TypeError(f"split: expected a share such as 0.8, or several, found the string {given!r}")
+        raise TypeError(f"split: expected a share such as 0.8, or a list of shares, found the string {given!r}")
     if not isinstance(given, Sequence | np.ndarray):
         share = float(given)
         if not 0 < share < 1:
-            expected = "a share between 0 and 1, or several that sum up to 1"
+            expected = "a share between 0 and 1, or shares that sum to 1"
             raise _shardpack.UsageError(f"split: expected {expected}, found {given!r}")
         return [share, 1 - share]
     return [float(share) for share in given]
 
 
 def _attribute(option: str, given: Attribute | Callable[[str], Any] | None, dataset: Dataset) -> str | list[str] | None:
-    """A name, or a text for each sample."""
+    """The name of a scalar field, or a text for each sample."""
     if given is None:
         return None
     if isinstance(given, str):
         kinds = {field.name: field.kind for field in dataset.schema}
         if given not in kinds and given not in dataset.columns:
             scalars = ", ".join(name for name, kind in kinds.items() if kind == "scalar") or "none"
-            raise _shardpack.UsageError(f"{option}: expected a scalar field out of {scalars}, found {given!r}")
+            raise _shardpack.UsageError(f"{option}: no scalar field {given!r}; the scalar fields are {scalars}")
         if kinds.get(given, "scalar") != "scalar":
             raise _shardpack.UsageError(
-                f"{option}: expected a scalar field, found {given!r}, of kind {kinds[given]}, "
-                "which only the records hold\n"
+                f"{option}: expected a scalar field, found {given!r} of kind {kinds[given]}, "
+                "which the indexes do not hold\n"
                 f"hint: {option}=[dataset.get(i, [{given!r}])[{given!r}] for i in range(len(dataset))]"
             )
         return given

@@ -1,4 +1,4 @@
-"""Ctrl-C while the command starts: some tenths of a second go by before Python has loaded what the package needs."""
+"""Ctrl-C while the command starts, in the tenths of a second that the imports take."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ import sys
 from types import FrameType
 
 EXIT_CODE = 130
-"""128 and the number of SIGINT, as the command ends at any other time."""
+"""128 plus the number of SIGINT, the exit code of an interrupted command."""
 
 
 def is_command() -> bool:
-    """Whether this process is ``python -m shardpack``, or the console script."""
+    """True if this process is ``python -m shardpack`` or the console script."""
     at = sys.orig_argv.index("-m") if sys.argv[:1] == ["-m"] and "-m" in sys.orig_argv else len(sys.orig_argv)
     name = os.path.basename(sys.argv[0]) if sys.argv else ""
     return sys.orig_argv[at + 1 : at + 2] == ["shardpack"] or name in ("shardpack", "shardpack.exe", "shardpack-script.py")
 
 
 def end_at_once() -> None:
-    """From now on Ctrl-C ends the process without a traceback: nothing has been begun."""
+    """Let Ctrl-C end the process without a traceback, because no work has started."""
 
     def end(number: int, frame: FrameType | None) -> None:
         os._exit(EXIT_CODE)

@@ -1,4 +1,4 @@
-"""The state of a loader, as it comes back: from JSON, from a checkpoint of PyTorch, from another program."""
+"""Checks a state given to ``Loader.load_state_dict``."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from shardpack._options import State
 
 
 def checked(state: Mapping[str, Any], generation: int) -> State:
-    """A state for a dataset of this generation, as the compiled loader takes it.
+    """Check a state against the dataset's generation, and convert it for the compiled loader.
 
     Raises
     ------
@@ -21,7 +21,7 @@ def checked(state: Mapping[str, Any], generation: int) -> State:
     """
     names = ("fingerprint", "seed", "epoch", "samples_consumed")
     if not isinstance(state, Mapping):
-        hint = "\nhint: json.loads makes the dict of its text" if isinstance(state, (str, bytes)) else ""
+        hint = "\nhint: json.loads parses the text" if isinstance(state, (str, bytes)) else ""
         raise ValueError(f"state of a loader: expected a dict, found {type(state).__name__}{hint}")
     saved = state.get("generation", 1)
     unit = state.get("unit", "samples")
@@ -38,8 +38,8 @@ def checked(state: Mapping[str, Any], generation: int) -> State:
         raise ValueError(f"state of a loader: unit: expected text, found {unit!r}")
     if saved != generation:
         raise _shardpack.UsageError(
-            f"generation of the state: expected {generation}, as of the dataset, found {saved}\n"
-            f"hint: the order of an epoch belongs to a generation: open Dataset(path, generation={saved}) to end this "
-            "epoch, and the newest one for the next, with a loader that begins there"
+            f"the state is of generation {saved}, but the dataset is generation {generation}\n"
+            f"hint: the order of an epoch depends on the generation: finish this epoch with Dataset(path, "
+            f"generation={saved}), and start the next one with a new loader of the newest generation"
         )
     return state["fingerprint"], state["seed"], state["epoch"], state["samples_consumed"], unit

@@ -1,4 +1,4 @@
-"""Predictions of patches, put together into whole scenes."""
+"""Joins predictions of patches into whole scenes."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ __all__ = ["Scene", "Stitcher", "stitch"]
 
 @dataclass(frozen=True)
 class Scene:
-    """A whole scene, put together of the predictions of its patches."""
+    """A whole scene, joined from the predictions of its patches."""
 
     key: str
     """Key of its sample."""
     index: int
     """Number of the sample in the dataset of the loader."""
     values: NDArray[Any]
-    """``[height, width]``, ``[height, width, channels]`` or ``[channels, height, width]``, as the predictions are."""
+    """``[height, width]``, ``[height, width, channels]`` or ``[channels, height, width]``, like the predictions."""
 
 
 @dataclass
 class _Open:
-    """A scene of which patches are missing."""
+    """A scene that still misses patches."""
 
     key: str
     sums: NDArray[np.floating[Any]]
@@ -44,25 +44,24 @@ class _Open:
 def stitch(
     loader: Loader, *, window: Literal["uniform", "hann"] = "uniform", dtype: Literal["float64", "float32"] = "float64"
 ) -> Stitcher:
-    """Puts predictions of the patches of a loader with ``patches="grid"`` together.
+    """Join predictions for the patches of a loader with ``patches="grid"`` into whole scenes.
 
-    Where patches overlap, a pixel is the weighted mean of their predictions. With sums in float64, predictions that agree
-    give just the value they agree on if they are float32, float16 or integers of up to 53 bits and ``window`` is
-    ``"uniform"``; otherwise it may differ in the last bit.
+    Where patches overlap, a pixel is the weighted mean of their predictions. With sums in float64 and
+    ``window="uniform"``, equal predictions of float32, float16 or integers of up to 53 bits come back exactly; otherwise
+    the last bit may differ.
 
-    A scene whose patches are coming takes ``height × width × (channels + 1) × 8`` bytes: 2.2 GB for 5,000 × 5,000 pixels
-    and 10 classes. For a moment it takes 1 GB more, when it is handed out as float32. With ``dtype="float32"`` it takes
-    1.1 GB, and 1 GB more at the end if its channels come first. With ``shuffle=False`` one scene is held at a time, else
-    as many as the loader has open.
+    An unfinished scene takes ``height × width × (channels + 1) × 8`` bytes: 2.2 GB for 5,000 × 5,000 pixels and 10
+    classes, and 1 GB more during the conversion to float32. With ``dtype="float32"`` it takes 1.1 GB, and 1 GB more at
+    the end with channels first. With ``shuffle=False`` one scene is held at a time, else all open scenes of the loader.
 
     Parameters
     ----------
     loader : Loader
-        The loader whose batches will come, with ``patches="grid"``, on one rank, without ``augment``, ``weights`` and
-        ``mix``, and with ``end="pad"`` or ``"uneven"``: every patch has to come.
+        The loader of the batches, with ``patches="grid"``, on one rank, without ``augment``, ``weights`` and ``mix``, and
+        with ``end="pad"`` or ``"uneven"``, so that it gives every patch.
     window : "uniform" or "hann", default "uniform"
-        Weights of the pixels of a patch. ``"uniform"``: all alike. ``"hann"``: from nearly nothing at its borders to 1 in
-        its middle, so that no seam is seen where neighbours overlap by a half.
+        Weights of the pixels of a patch. ``"uniform"``: all equal. ``"hann"``: from almost 0 at the borders to 1 in the
+        middle, which hides seams if neighbours overlap by half.
     dtype : "float64" or "float32", default "float64"
         Type of the sums. ``"float32"`` halves the memory; where patches overlap, the last bits of float32 predictions may
         differ, and integers are exact up to 24 bits.
@@ -70,12 +69,12 @@ def stitch(
     Returns
     -------
     Stitcher
-        Takes batches and predictions, and gives whole scenes.
+        It takes batches and predictions, and gives whole scenes.
 
     Raises
     ------
     UsageError
-        The loader does not give every patch of a grid once, as it was cut.
+        The loader does not give every patch of a grid exactly once and unchanged.
 
     Examples
     --------
@@ -91,9 +90,7 @@ def stitch(
 
 
 class Stitcher:
-    """Puts predictions together: see :func:`stitch`. It holds the scenes of which some patches have come: a number for
-    each pixel and channel, and one for its weight.
-    """
+    """Joins predictions: see :func:`stitch`. It holds the sums and weights of unfinished scenes."""
 
     def __init__(self, loader: Loader, window: str = "uniform", dtype: str = "float64") -> None:
         if not isinstance(loader, Loader):
@@ -101,20 +98,20 @@ class Stitcher:
         options = loader._core.options
         sides = options.cube.removeprefix("patch").split("x")
         if options.patches != 0:
-            raise _shardpack.UsageError('stitch: expected a loader with patches="grid", found one of other patches')
+            raise _shardpack.UsageError('stitch: the loader must have patches="grid"')
         if options.augment is not None:
-            raise _shardpack.UsageError(f"stitch: expected patches as they were cut, found augment={options.augment!r}")
+            raise _shardpack.UsageError(f"stitch: the loader must not augment, found augment={options.augment!r}")
         if options.mix is not None or options.balanced or options.weights is not None or options.class_weights is not None:
-            raise _shardpack.UsageError("stitch: expected each scene once, found a loader with weights or mix")
+            raise _shardpack.UsageError("stitch: the loader must give each scene once, without weights and mix")
         if loader.world_size > 1:
             raise _shardpack.UsageError(
-                f"stitch: expected a loader that gets all patches of its scenes, found rank {loader.rank} of "
-                f"{loader.world_size}\nhint: give each rank scenes of its own: "
+                f"stitch: rank {loader.rank} of {loader.world_size} gets only some patches of each scene\n"
+                "hint: give each rank its own scenes: "
                 "Loader(dataset.subset(range(rank, len(dataset), ranks)), rank=0, world_size=1, …)"
             )
         if options.end == "drop":
             raise _shardpack.UsageError(
-                'stitch: expected a loader that drops no patch, found end="drop"\nhint: end="uneven" or end="pad"'
+                'stitch: end="drop" drops patches\nhint: end="uneven" or end="pad"'
             )
         if window not in ("uniform", "hann"):
             raise _shardpack.UsageError(f"window: expected uniform or hann, found {window!r}")
@@ -126,27 +123,26 @@ class Stitcher:
         self._type: np.dtype[np.floating[Any]] = np.dtype(dtype)
         self._weights = _weights(window, self._size).astype(self._type)
         self._open: dict[int, _Open] = {}
-        # Patches of damaged scenes, which were skipped.
+        # Patches of skipped, damaged scenes.
         self._skipped: Counter[str] = Counter()
         self._adding = threading.Lock()
 
     def add(self, batch: Batch, predictions: Any) -> list[Scene]:
-        """Adds the predictions for a batch of the loader. May be called from several threads at once.
+        """Add the predictions for a batch. May be called from several threads.
 
         Parameters
         ----------
         batch : Batch
-            As the loader gave it.
+            A batch of the loader.
         predictions : array_like
-            ``[rows, height, width]``, or with channels ``[rows, height, width, channels]``, or, if the loader has
-            ``layout="chw"``, ``[rows, channels, height, width]``: as high and wide as the patches. Of volumes with a depth
-            before the height. Tensors of PyTorch may be
-            on a device. Rows that hold no sample do not count.
+            ``[rows, height, width]`` or ``[rows, height, width, channels]``; if the loader has ``layout="chw"``, ``[rows,
+            channels, height, width]``. Height and width are those of the patches; volumes have a depth before the
+            height. Tensors of PyTorch may be on a device. Rows without a sample are ignored.
 
         Returns
         -------
         list of Scene
-            The scenes whose last patch came. They have the predictions' type if it is a float, else that of the sums.
+            The finished scenes, in the type of the predictions if that is a float, else in the type of the sums.
         """
         values = _array(predictions)
         axes = len(self._size)
@@ -173,7 +169,7 @@ class Stitcher:
         origins, sizes = batch.origins, batch.scene_sizes
         done = []
         self._skipped.update(batch.sample_keys[row] for row in np.flatnonzero(~mask & (indices >= 0)).tolist())
-        # Of a scene without the array there is nothing to put together.
+        # A sample without the array has no scene.
         for row in np.flatnonzero(mask & (sizes >= 0).all(axis=1)).tolist():
             index, origin = int(indices[row]), tuple(origins[row].tolist())
             scene = self._open.get(index)
@@ -194,11 +190,11 @@ class Stitcher:
 
     def _put(self, scene: _Open, origin: tuple[int, ...], values: NDArray[Any]) -> None:
         if origin in scene.came:
-            raise _shardpack.UsageError(f"patches of {scene.key!r}: expected each once, found the one at {list(origin)} twice")
+            raise _shardpack.UsageError(f"scene {scene.key!r}: the patch at {list(origin)} was added twice")
         axes = len(self._size)
         if values.shape[axes:] != scene.sums.shape[axes:]:
             raise ValueError(
-                f"predictions of {scene.key!r}: expected {list(scene.sums.shape[axes:])} channels as for its other patches, "
+                f"predictions of {scene.key!r}: expected {list(scene.sums.shape[axes:])} channels, like its other patches, "
                 f"found {list(values.shape[axes:])}"
             )
         scene.came.add(origin)
@@ -212,24 +208,22 @@ class Stitcher:
         values = scene.sums
         values /= weights
         to = dtype if np.issubdtype(dtype, np.floating) else self._type
-        # At most one copy, of which the other layout is a part.
+        # At most one copy; the other layout is a view of it.
         return np.ascontiguousarray(np.moveaxis(values, -1, 0), to) if first else values.astype(to, copy=False)
 
     @property
     def missing(self) -> dict[str, int]:
-        """For each scene that was begun and is not whole, by its key, how many of its patches did not come; and those of
-        damaged scenes that the loader skipped.
-        """
+        """Number of missing patches by key, for unfinished scenes and for damaged scenes that the loader skipped."""
         begun = {scene.key: scene.wanted - len(scene.came) for scene in self._open.values()}
         return dict(self._skipped) | begun
 
     def close(self) -> None:
-        """Ends the work. Of a scene whose first patch was not reached it knows nothing.
+        """End the work. Scenes without any patch are not noticed.
 
         Raises
         ------
         UsageError
-            Patches of some scenes did not come: the epoch was broken off, or damaged scenes were skipped.
+            Patches of some scenes are missing: the epoch stopped early, or damaged scenes were skipped.
         """
         missing = self.missing
         if not missing:
@@ -240,8 +234,8 @@ class Stitcher:
         some = ", ".join(f"{key!r} lacks {count} of {wanted[key]}" for key, count in list(missing.items())[:3])
         more = f", and {len(missing) - 3} more" if len(missing) > 3 else ""
         raise _shardpack.UsageError(
-            f"patches of scenes: expected all, found scenes that are not whole: {some}{more}\n"
-            "hint: damaged scenes that were skipped have none; every batch of an epoch has to be added, from the first to the last"
+            f"patches are missing: {some}{more}\n"
+            "hint: add every batch of the epoch; skipped damaged scenes have no patches"
         )
 
     def __enter__(self) -> Stitcher:
@@ -250,7 +244,7 @@ class Stitcher:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        # What went wrong first is what matters.
+        # The first error matters most.
         if error is None:
             self.close()
 
@@ -263,14 +257,14 @@ def _weights(window: str, size: tuple[int, ...]) -> NDArray[np.float64]:
     weights = np.ones(size)
     if window == "hann":
         for axis, side in enumerate(size):
-            # At the centres of the pixels: none is 0, so a pixel that one patch shows has a value.
+            # Sampled at the centres of the pixels, so that no weight is 0 and every pixel gets a value.
             one = np.sin(np.pi * (np.arange(side) + 0.5) / side) ** 2
             weights *= one.reshape([-1 if other == axis else 1 for other in range(len(size))])
     return weights
 
 
 def _array(values: Any) -> NDArray[Any]:
-    """An array of NumPy: tensors of PyTorch are brought to the host first."""
+    """A NumPy array; PyTorch tensors are copied to the host first."""
     if hasattr(values, "detach"):
         values = values.detach().cpu()
         if str(values.dtype) == "torch.bfloat16":

@@ -1,4 +1,4 @@
-"""A program's own transforms of rows."""
+"""Transforms of rows by the program's own functions."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["Row", "Transform"]
 
 
 class Row(dict[str, "NDArray[Any]"]):
-    """A sample that is being changed: for each field of the batch a NumPy array, which may be written to."""
+    """One row of a batch: a writable NumPy array for each field."""
 
     __slots__ = ("epoch", "index", "key", "seed")
 
@@ -23,17 +23,15 @@ class Row(dict[str, "NDArray[Any]"]):
     epoch: int
     """Epoch."""
     seed: int
-    """A random number below 2⁵³, the same for this sample in this epoch however often it is loaded:
-    ``numpy.random.default_rng(row.seed)``.
-    """
+    """A random number below 2⁵³, fixed by seed, epoch and sample: ``numpy.random.default_rng(row.seed)``."""
 
 
 Transform: TypeAlias = "Callable[[Row], Mapping[str, Any] | None]"
-"""Changes a row in place, or returns a mapping with what is to stand there."""
+"""Changes a row in place, or returns a mapping with new arrays."""
 
 
 class Rows:
-    """Calls a transform, and writes what it returns to where the loader reads it."""
+    """Calls a transform, and writes its result to the batch."""
 
     __slots__ = ("function",)
 
@@ -47,16 +45,16 @@ class Rows:
         if result is None:
             result = row
         elif not isinstance(result, Mapping):
-            raise TypeError(f"a transform returns None, or a mapping from field to array, found {type(result).__name__}")
+            raise TypeError(f"transform: expected None or a mapping from field to array as the result, found {type(result).__name__}")
         for name, value in result.items():
             if name not in arrays:
-                raise ValueError(f"field {name!r}: expected one of {', '.join(arrays)}")
+                raise ValueError(f"transform returned an unknown field {name!r}; the fields are {', '.join(arrays)}")
             into = arrays[name]
             if value is into:
                 continue
             found = np.asarray(value)
             if found.shape != into.shape or found.dtype != into.dtype:
                 raise ValueError(
-                    f"field {name!r}: expected {into.dtype} {list(into.shape)}, as it was, found {found.dtype} {list(found.shape)}"
+                    f"transform changed field {name!r}: expected {into.dtype} {list(into.shape)}, found {found.dtype} {list(found.shape)}"
                 )
             into[...] = found

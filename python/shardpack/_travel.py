@@ -1,4 +1,4 @@
-"""Loaders on their way to other processes: what travels is how one was made and where it stands; no threads, no batches."""
+"""Pickling of loaders: arguments and state, without threads and batches."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ if TYPE_CHECKING:
 
 
 def travelling(loader: Loader, state: dict[str, int | str]) -> tuple[Any, ...]:
-    """The loader at this state, for pickle."""
-    # A place that was found travels: a worker of a DataLoader cannot ask for it. Where there was none yet, the copy
-    # asks again: it may be on its way to the processes that become the ranks.
+    """The pickle of a loader at this state."""
+    # A known rank is pickled, because a worker of a DataLoader cannot query it. If there was none yet, the copy queries
+    # again: it may be sent to the processes that become the ranks.
     asks = loader._core.asks and loader.world_size == 1
     rank, world_size = (None, None) if asks else (loader.rank, loader.world_size)
     keywords = replace(loader._keywords, rank=rank, world_size=world_size)
@@ -22,7 +22,7 @@ def travelling(loader: Loader, state: dict[str, int | str]) -> tuple[Any, ...]:
 
 
 def next_state(loader: Loader) -> dict[str, int | str]:
-    """The state at which the next iteration begins; after a broken-off epoch, the start of the next epoch."""
+    """The state of the next iteration; after an unfinished epoch, the start of the next epoch."""
     state, phase = loader._state()
     if phase in ("running", "broken"):
         return state | {"epoch": int(state["epoch"]) + 1, "samples_consumed": 0}
@@ -30,26 +30,25 @@ def next_state(loader: Loader) -> dict[str, int | str]:
 
 
 def refuse_workers(loader: Loader) -> None:
-    """Raises if a worker of a DataLoader cannot have a loader like this one."""
+    """Raise if this loader cannot run in workers of a DataLoader."""
     options = loader._core.options
     if options.stage is not None:
         raise RuntimeError(
-            "workers of a DataLoader: expected a loader that decodes on the host, found one that decodes on a device: "
-            "one process does that for each device\n"
+            "a loader that decodes on a device cannot run in workers of a DataLoader\n"
             'hint: iterate over the loader itself, or use num_workers=0; decode="host" lets workers decode'
         )
     if options.transform_workers:
         raise RuntimeError(
-            f"workers of a DataLoader: expected transform_workers=0, found {options.transform_workers}: a worker may not "
-            "start processes\n"
-            "hint: iterate over the loader itself, which has its own workers, or leave transform_workers out"
+            f"transform_workers={options.transform_workers} does not work in workers of a DataLoader, which cannot start "
+            "processes\n"
+            "hint: iterate over the loader itself, or leave transform_workers out"
         )
 
 
 def for_worker(loader: Loader, worker: int, workers: int) -> Loader:
     """A loader for one of several workers of this rank."""
     refuse_workers(loader)
-    # First the state, which asks for the place among the ranks.
+    # The state first, because it determines the rank.
     state = next_state(loader)
     rank, world_size = loader.rank * workers + worker, loader.world_size * workers
     keywords = replace(loader._keywords, rank=rank, world_size=world_size)
@@ -59,7 +58,7 @@ def for_worker(loader: Loader, worker: int, workers: int) -> Loader:
 def _made(dataset: Dataset, keywords: LoaderKeywords, state: dict[str, Any]) -> Loader:
     from shardpack._loader import Loader  # it imports this module
 
-    # A subclass may take other arguments: what travels is the loader alone.
+    # A plain Loader, because a subclass may take other arguments.
     loader = Loader(dataset, **vars(keywords))
     loader.load_state_dict(state)
     return loader

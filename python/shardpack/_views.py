@@ -1,4 +1,4 @@
-"""What the rows of a batch show of their pictures."""
+"""The views of the rows of a batch."""
 
 from __future__ import annotations
 
@@ -10,37 +10,37 @@ from numpy.typing import ArrayLike, NDArray
 
 @dataclass(frozen=True)
 class Views:
-    """What each row of a batch shows of its picture, and how. Rows without a picture are zeros.
+    """The view of each row of a batch: visible part, size, mirror. Rows without a picture are zeros.
 
-    All arrays are NumPy's, one row for each row of the batch. Coordinates are those of pixels: the first one reaches
-    from 0 to 1, and its centre is 0.5.
+    All arrays are NumPy's, with a row for each row of the batch. Coordinates are in pixels: the first pixel extends from
+    0 to 1, and its centre is 0.5.
     """
 
     source: NDArray[np.int64]
     """Height and width of the whole picture, upright: ``[rows, 2]``."""
     crop: NDArray[np.float64]
-    """Left, top, width and height of what the row covers, in pixels of the whole picture: ``[rows, 4]``. Of a padded
-    picture (``sp.view.pad``) it reaches beyond that, by what the borders take: left or top are negative then."""
+    """Left, top, width and height of the visible part, in pixels of the whole picture: ``[rows, 4]``. For a padded picture
+    (``sp.view.pad``) it includes the borders, so left or top may be negative."""
     size: NDArray[np.int64]
-    """Height and width of what the part became: ``[rows, 2]``."""
+    """Height and width of the part in the batch: ``[rows, 2]``."""
     flipped: NDArray[np.bool_]
-    """Whether it is mirrored left to right: ``[rows]``."""
+    """True for rows that are mirrored left to right: ``[rows]``."""
 
     def to_source(self, row: int, points: ArrayLike) -> NDArray[np.float64]:
-        """Points in a row of the batch as points in its whole picture: to put back what a model predicts.
+        """Map points of a row to its whole picture, such as predictions of a model.
 
         Parameters
         ----------
         row : int
-            Which row.
+            Number of the row.
         points : array_like
-            ``[…, 2]``: x and y in pixels of the row. Boxes are two points each: ``boxes.reshape(-1, 2, 2)``; those of a
-            mirrored row have left and right exchanged afterwards.
+            ``[…, 2]``: x and y in pixels of the row. Boxes are two points each: ``boxes.reshape(-1, 2, 2)``; in a mirrored
+            row, left and right are exchanged afterwards.
 
         Returns
         -------
         numpy.ndarray
-            As many, float64.
+            The mapped points, float64 ``[…, 2]``.
         """
         there = _points(points)
         left, top, width, height = self.crop[row]
@@ -48,7 +48,7 @@ class Views:
         return np.stack([left + x * width / self.size[row, 1], top + there[..., 1] * height / self.size[row, 0]], axis=-1)
 
     def from_source(self, row: int, points: ArrayLike) -> NDArray[np.float64]:
-        """The inverse of :meth:`to_source`: points in the whole picture as points in the row, which may lie outside."""
+        """Map points of the whole picture to the row, where they may lie outside: the inverse of :meth:`to_source`."""
         here = _points(points)
         left, top, width, height = self.crop[row]
         x = (here[..., 0] - left) * self.size[row, 1] / width

@@ -1,4 +1,4 @@
-"""A transform of rows in processes of its own: how they are started and ended, and what they do."""
+"""Processes that call a transform of rows."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from shardpack._transform import Rows, Transform
 __all__ = ["Workers"]
 
 _PATIENCE_S = 5.0
-"""How long a process that was told to end may take, and how often one looks for its parent."""
+"""Seconds that a process may take to end, and between checks of its parent."""
 
 
 class Workers:
@@ -34,14 +34,14 @@ class Workers:
         self._pickled = _pickled(function)
         self.count = count
         self._processes: dict[int, SpawnProcess] = {}
-        # Taken again in the same thread where a loader is collected while a process starts.
+        # Reentrant: the garbage collector may close a loader while its thread starts a process.
         self._lock = threading.RLock()
         self._closed = False
 
     def start(self, number: int, descriptor: int) -> None:
-        """Starts process ``number``, which is asked through the socket ``descriptor``."""
+        """Start process ``number``, which gets its rows through the socket ``descriptor``."""
         with socket.socket(fileno=descriptor) as theirs:
-            # Spawned: a fork would have the locks of threads that it does not have.
+            # Spawned, because a fork would inherit locks of threads that it lacks.
             process = multiprocessing.get_context("spawn").Process(
                 target=_serve, args=(theirs, self._pickled, os.getpid()), name=f"shardpack-transform-{number}", daemon=True
             )
@@ -52,7 +52,7 @@ class Workers:
                 process.start()
 
     def ended(self, number: int) -> str:
-        """How process ``number`` has ended, or ends now."""
+        """Describe the end of process ``number``."""
         with self._lock:
             process = self._processes.pop(number, None)
         if process is None or process.pid is None:
@@ -61,13 +61,13 @@ class Workers:
         if process.exitcode is None:
             process.kill()
             process.join()
-            return "did not answer as expected"
+            return "gave an invalid answer"
         if process.exitcode >= 0:
             return f"ended with exit code {process.exitcode}"
-        return f"was ended by {signal.Signals(-process.exitcode).name}"
+        return f"was killed by {signal.Signals(-process.exitcode).name}"
 
     def close(self) -> None:
-        """Ends all processes, also those in the middle of a row."""
+        """End all processes, even in the middle of a row."""
         with self._lock:
             self._closed = True
             processes, self._processes = list(self._processes.values()), {}
@@ -83,29 +83,27 @@ class Workers:
 
 
 def _pickled(function: Transform) -> bytes:
-    """The function as it travels: by cloudpickle, where that is installed, if it is of a program without a file, such as a
-    notebook, or has no name of its own.
-    """
+    """Pickle the function. If it has no name, or its program has no file (a notebook), by cloudpickle if installed."""
     file = getattr(sys.modules["__main__"], "__file__", None)
     if file is not None and not os.path.exists(file):
-        # Python itself runs the program's file in each process that it spawns.
+        # Each spawned process runs the program's file.
         raise RuntimeError(
-            f"transform_workers: expected a program in a file, or none as in a notebook, found {file}: no process can be started\n"
+            f"transform_workers: cannot start processes of the program {file}, which is not a file\n"
             "hint: save the program as a file and run that, or leave transform_workers out"
         )
     try:
         pickled = pickle.dumps(function)
-        # What is of the program is looked for in its file.
+        # A function of the program is looked up in its file.
         if b"__main__" not in pickled or file is not None:
             return pickled
-        reason = "it is of a program without a file"
+        reason = "its program has no file"
     except Exception as error:
         reason = f"{type(error).__name__}: {error}"
     try:
         import cloudpickle
     except ModuleNotFoundError:
         raise TypeError(
-            f"transform: expected a function that can be pickled for transform_workers, found {function!r}: {reason}\n"
+            f"transform: cannot pickle {function!r} for transform_workers: {reason}\n"
             "hint: define it at the top level of a module, or install cloudpickle"
         ) from None
     by_value: bytes = cloudpickle.dumps(function)
@@ -113,7 +111,7 @@ def _pickled(function: Transform) -> bytes:
 
 
 def _serve(asked: socket.socket, pickled: bytes, parent: int) -> None:
-    """What a process does: it changes rows until the other side is closed."""
+    """Main loop of a process: change rows until the socket is closed."""
     # Ctrl-C goes to all processes of a program; this one ends with its parent.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
@@ -143,7 +141,7 @@ def _serve(asked: socket.socket, pickled: bytes, parent: int) -> None:
 
 
 def _one_thread() -> None:
-    """There are as many processes as the machine is to do at a time: libraries that are loaded take one thread each."""
+    """Limit loaded libraries to one thread, because the processes already use the cores."""
     if (torch := sys.modules.get("torch")) is not None:
         torch.set_num_threads(1)
     if (cv2 := sys.modules.get("cv2")) is not None:
@@ -151,7 +149,7 @@ def _one_thread() -> None:
 
 
 def _end_with(parent: int) -> None:
-    """Ends this process when its parent is gone, also in the middle of a row."""
+    """End this process when its parent is gone, even in the middle of a row."""
     process = multiprocessing.parent_process()
     while os.getppid() == parent:
         # A fork of the parent may hold the sentinel.
@@ -161,7 +159,7 @@ def _end_with(parent: int) -> None:
 
 def _dtype(name: str) -> np.dtype[Any]:
     if name == "bfloat16":
-        # NumPy knows the name from then on.
+        # From now on NumPy knows the name.
         import ml_dtypes as _
     return np.dtype(name)
 

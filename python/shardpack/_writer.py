@@ -20,40 +20,39 @@ if TYPE_CHECKING:
 
 
 class Writer:
-    """Writes a dataset of samples that a program makes.
+    """Writes samples of a program as a dataset.
 
-    A sample is a dict of field to value. It is encoded in the thread that writes it, without the GIL, and kept in a
-    temporary file in ``path``. At the end the samples are mixed and written as shards, with all guarantees of
-    :func:`pack`: the dataset is complete or does not exist, and a second writer of the same folder is refused. The
-    encoded data are written twice, and take twice their space until the end. Memory stays small for any number of
-    samples.
+    A sample is a dict from field to value. It is encoded in the calling thread, without the GIL, and kept in a temporary
+    file in ``path``. At the end the samples are mixed and written as shards. The dataset is complete or does not exist,
+    and a second writer in the same folder is refused, as for :func:`pack`. Encoded data are written twice, and need
+    twice their space until the end. Memory stays small for any number of samples.
 
     Parameters
     ----------
     path : str or os.PathLike
-        Folder of the dataset. It is created if it does not exist. Or a URL, as text: ``"s3://bucket/train"``, also
-        ``gs://`` and ``az://``; the temporary file is then in ``spool``.
+        Folder of the dataset, created if it does not exist. Or a URL, as text: ``"s3://bucket/train"``, also ``gs://``
+        and ``az://``; the temporary file is then in ``spool``.
     schema : mapping of str to str, optional
-        What each field holds: ``"image"``, ``"frames"`` (a list of JPEGs), ``"array"`` (or ``"array:float32"``), ``"text"``, ``"json"``, ``"bytes"``,
-        or a type of numbers: ``"bool"``, ``"int64"``, ``"float32"``, …. By default the first sample decides: see below.
-        Lists become arrays where it says ``"array"``; one with a value that ``"array:int32"`` does not hold, such as 1.7
-        or None, is an error, and only floats are rounded, to narrower ones.
+        Kind of each field: ``"image"``, ``"frames"`` (a list of JPEGs), ``"array"`` (or ``"array:float32"``), ``"text"``,
+        ``"json"``, ``"bytes"``, or a type of numbers: ``"bool"``, ``"int64"``, ``"float32"``, …. Default: the first
+        sample decides, see below. With ``"array"``, lists become arrays. A value that does not fit, such as 1.7 or None
+        in ``"array:int32"``, is an error; only floats are rounded, to narrower floats.
     classes : sequence of str, optional
-        Names of the classes that the field ``label`` counts into, from 0. Labels may then be given by name.
+        Names of the classes, indexed by the field ``label``. Labels may then be given by name.
     shuffle : bool, default True
-        Mix the samples, so that a sequential read already gives a random order. The mix depends only on the sorted
-        keys and on ``seed``: the same samples give the same bytes, in whatever order they were written. ``False``
-        keeps the order of writing (that of ``order``, if it is given).
+        Mix the samples, so that a sequential read gives a random order. The mix depends only on the keys and ``seed``:
+        the same samples give the same bytes, in any order of writing. ``False`` keeps the order of writing, or of
+        ``order``.
     append : bool, default False
-        Add to the dataset in ``path``, of any origin, as its next generation: see the notes below.
+        Add to the dataset in ``path``, of any origin, as its next generation: see the notes.
     on_known_key : {"stop", "skip"}, default "stop"
-        With ``append``: what to do about samples whose keys the dataset holds already. ``"skip"`` leaves them out and
-        counts them.
+        With ``append``: ``"stop"`` raises an error at a key that the dataset already has; ``"skip"`` leaves such samples
+        out and counts them.
     storage_options : mapping from str to str, optional
-        With a URL: how its store is reached, as for :class:`Dataset`.
+        With a URL: options of the store, as for :class:`Dataset`.
     **options : StorageOptions
-        How values are stored, as for :func:`pack`: ``jpeg``, ``quality``, ``values``, ``codec``, ``shard_size``,
-        ``force``, …. ``threads`` is the number of threads that write the shards at the end.
+        Storage options, as for :func:`pack`: ``jpeg``, ``quality``, ``values``, ``codec``, ``shard_size``, ``force``, ….
+        ``threads`` is the number of threads that write the shards at the end.
 
     Notes
     -----
@@ -62,53 +61,52 @@ class Writer:
     =================================  ==============================================================================
     ``bytes``                          picture, if they are a whole JPEG, PNG, WebP, BMP or TIFF; else bytes. In a field
                                        with a name for pictures (``image``, ``left_photo``) other bytes are refused,
-                                       unless ``schema`` says that it holds them
-    ``pathlib.Path``                   what is in the file, as if its bytes were given
+                                       unless ``schema`` says ``"bytes"``
+    ``pathlib.Path``                   the content of the file, like its bytes
     ``PIL.Image``                      picture: its pixels (see below)
     ``list`` of ``bytes`` or ``Path``   list of JPEGs: a clip, or several views, with a column of their number
     array, uint8, in field ``image``   picture, if ``[height, width]`` (grey), ``[height, width, 1]`` or ``[height, width, 3]`` (RGB)
     other array, of any dtype          array; all arrays of a field have one dtype and one number of axes. In field
                                        ``image`` floats and uint8 ``[3, height, width]`` are refused, unless ``schema``
-                                       says that it holds arrays
-    ``bool``, ``int``, ``float``       scalar: bool, int64, float64; NumPy scalars and arrays of no axes: their dtype. Beside
-                                       ``classes``, field ``label`` refuses floats, unless ``schema`` says that it holds them
+                                       says ``"array"``
+    ``bool``, ``int``, ``float``       scalar: bool, int64, float64; NumPy scalars and arrays of no axes: their dtype. With
+                                       ``classes``, field ``label`` refuses floats, unless ``schema`` gives it a float type
     ``str``                            text. In a field with a name for pictures the name of a picture file is refused:
                                        give its ``Path``
     ``dict``, ``list``, ``tuple``      JSON
     ``None``                           no value (not for scalars)
     =================================  ==============================================================================
 
-    JPEG files are stored as ``jpeg`` says; other files are stored to the byte. Pixels are stored as PNG, to the bit,
-    unless ``jpeg="reencode"`` makes JPEGs of them. A picture that PIL has opened is only pixels. If there is a file,
-    give its ``Path``: that is smaller and loses nothing. Masks are arrays of class numbers: a field named ``mask``
-    refuses pictures unless ``schema`` says ``"image"``. A dataset with one picture field has the columns ``height``,
-    ``width``, ``orientation`` and ``gpu_jpeg``, as :func:`pack` writes them. If ``check_pixels`` or ``score`` looks at
-    a sample of the pictures, it is one in 32, chosen by key.
+    ``jpeg`` applies to JPEG files; other picture files are stored unchanged. Pixels are stored losslessly as PNG, or as
+    JPEG with ``jpeg="reencode"``. A picture opened by PIL is only pixels: give the ``Path`` of its file instead, which is
+    smaller and loses nothing. Masks are arrays of class numbers: a field named ``mask`` refuses pictures unless
+    ``schema`` says ``"image"``. A dataset with one picture field gets the columns ``height``, ``width``, ``orientation``
+    and ``gpu_jpeg``, as from :func:`pack`. ``check_pixels="sample"`` and ``score="sample"`` check one picture in 32,
+    chosen by key.
 
-    With ``values="auto"``, floats in arrays of three axes or more (cubes) become float16 if they are not integers,
-    and the loss is measured. Arrays of one or two axes (boxes, embeddings) lose nothing. If a value changed, and you
-    gave neither ``values`` nor ``max_error``, closing warns (``UserWarning``) with the largest error.
-    ``values="keep"`` keeps every bit of all arrays. The first array of a field decides how all arrays of that field
-    are coded. If several threads write, write one sample before they begin: the same samples then give the same bytes.
+    With ``values="auto"``, floats in arrays of three axes or more (cubes) become float16 unless they are integers, and
+    the loss is measured. Arrays of one or two axes (boxes, embeddings) lose nothing. If values changed, and you gave
+    neither ``values`` nor ``max_error``, closing warns (``UserWarning``) with the largest error. ``values="keep"`` keeps
+    every bit. The first array of a field decides the coding of that field. If several threads write, write one sample
+    before they start: then the same samples give the same bytes.
 
     If the program is killed, no dataset is left. The temporary file has no name, and disappears with the program.
 
-    With ``append=True`` nothing that is there is written anew, and the call takes the time of the new samples. Until the
-    end the dataset is as it was, also after an exception or a kill. Fields, shards and how values are stored are those of
-    the dataset: an option that says otherwise is an error. Each sample names all fields, with ``None`` for what it
-    lacks, unless you give a ``schema``. Classes are matched by name, those that are new get the next numbers, and labels
-    count into ``classes``, if you give them. Samples without a key are counted on. ``force`` drops what an interrupted
-    addition of files, or a removal, has made so far. The report has ``generation``, ``samples_of_dataset``,
-    ``new_classes`` and ``known``, as that of :func:`add`. If all samples are those of the last addition, ``outcome`` is
-    ``"already-complete"``.
+    ``append=True`` rewrites no existing shard. Until the end, and after an exception or a kill, the dataset is unchanged.
+    Fields, shard size and storage options come from the dataset; a different option is an error. Each sample names all
+    fields, with ``None`` for missing values, unless you give a ``schema``. Classes are matched by name, new ones get the
+    next numbers, and labels refer to ``classes`` if you give them. Samples without a key get the next numbers as keys.
+    ``force`` drops the unfinished work of an interrupted addition of files or removal. The report has ``generation``,
+    ``samples_of_dataset``, ``new_classes`` and ``known``, as for :func:`add`. If all samples equal the last addition,
+    ``outcome`` is ``"already-complete"``.
 
     Raises
     ------
     UsageError
-        The folder already holds a dataset (``force=True`` replaces it once this one is complete, ``append=True`` adds to
-        it) or files of other programs. Or options contradict each other, or the dataset that is added to.
+        The folder already has a dataset (``force=True`` replaces it when this one is complete, ``append=True`` adds to
+        it) or other files. Or options contradict each other or the dataset.
     BlockingIOError
-        Another writer is at work in the folder.
+        Another writer uses the folder.
     TypeError
         An unknown option, or a value of the wrong type.
 
@@ -137,15 +135,15 @@ class Writer:
     ) -> None:
         stored = keywords("Writer", options, StorageOptions)
         if not shuffle and options.get("seed") is not None:
-            raise TypeError("Writer(): seed: has a meaning with shuffle=True only")
+            raise TypeError("Writer(): seed needs shuffle=True")
         if not shuffle and not append:
             stored["no_shuffle"] = True
         if append:
             refuse("append", hint=COPY_AND_SEND, path=path)
             if storage_options:
-                raise TypeError("Writer(): storage_options: has a meaning with a URL only")
+                raise TypeError("Writer(): storage_options needs a URL")
         elif on_known_key != "stop":
-            raise TypeError("Writer(): on_known_key: has a meaning with append=True only")
+            raise TypeError("Writer(): on_known_key needs append=True")
         fields = None if schema is None else list(schema.items())
         self._path = os.fspath(path)
         self._schema = dict(schema or {})
@@ -154,25 +152,25 @@ class Writer:
         self._options = dict(options)
         self._report: dict[str, Any] | None = None
         self._aborted = False
-        # Of several threads the first writes the dataset; `progress` may ask for the report.
+        # The first of several threads writes the dataset. Reentrant, because `progress` may ask for the report.
         self._closing = threading.RLock()
         self._pid = os.getpid()
-        # Where it is, also if the program goes to another folder before the end.
+        # Absolute, because the program may change its working directory before the end.
         named = None if classes is None else list(classes)
         self._inner = _shardpack.Writer(
             absolute(self._path), fields, named, stored, settings(storage_options), on_known_key if append else None
         )
         if append and not shuffle and not self._inner.keeps_order():
             self._inner.abort()
-            hint = "leave the option out: the dataset says it"
+            hint = "leave the option out: the dataset decides it"
             raise _shardpack.UsageError(f"shuffle: expected True, as in the dataset, found False\nhint: {hint}")
         self._classes = self._inner.classes()
         if append:
-            # What a list or a tensor becomes, the dataset says.
+            # The schema of the dataset decides how lists and tensors are stored.
             self._schema = dict(self._inner.fields() or ())
 
     def write(self, sample: Mapping[str, object], key: str | None = None, *, order: int | None = None) -> None:
-        """Add a sample. May be called from several threads at once.
+        """Add a sample. May be called from several threads.
 
         Parameters
         ----------
@@ -182,14 +180,14 @@ class Writer:
             The sample's key, unique in the dataset: a relative path such as ``"cats/0001.jpg"``. Default: the number
             of the call, ``"00000000"``.
         order : int, optional
-            The place of the sample, with ``shuffle=False`` and several threads. Give it for all samples or for none.
+            Position of the sample, with ``shuffle=False`` and several threads. Give it for all samples or for none.
 
         Raises
         ------
         UsageError
-            A value does not fit its field, or cannot be stored as the options say, or the key is already taken
-            (``RepeatedKeyError``, or, with ``append``, ``KnownKeyError``). The message names sample and field. This sample is then not in the dataset. The others are, and you can write
-            more.
+            A value does not fit its field or the options, or the key already exists (``RepeatedKeyError``; in the
+            dataset that is appended to, ``KnownKeyError``). The message names sample and field. The sample is left out;
+            you can write more.
         FormatError
             A picture is damaged.
         TypeError
@@ -211,7 +209,7 @@ class Writer:
     def close(self, progress: Progress | None = None) -> dict[str, Any]:
         """Write the dataset. The end of a ``with`` block also does this.
 
-        After an error, Ctrl-C included, the samples are still there: call it again, or :meth:`abort`.
+        After an error, or Ctrl-C, the samples are kept: call it again, or :meth:`abort`.
 
         Parameters
         ----------
@@ -221,19 +219,18 @@ class Writer:
         Returns
         -------
         dict
-            ``samples``, ``bytes_in`` (of the values that you gave), ``bytes_out``, ``shards``, ``seconds``,
-            ``fidelity`` (what was lost, by field), ``settings`` (how arrays are stored), …. If the dataset is already
-            complete, the same dict again. With ``append`` also ``generation``, ``samples_of_dataset``, ``new_classes``,
-            ``known`` (samples that were left out) and ``notes``, each of which is also a warning; ``fidelity`` is then
-            that of the whole dataset.
+            ``samples``, ``bytes_in`` (of the given values), ``bytes_out``, ``shards``, ``seconds``, ``fidelity`` (loss by
+            field), ``settings`` (storage of arrays), …. If the dataset is already complete, the same dict again. With
+            ``append`` also ``generation``, ``samples_of_dataset``, ``new_classes``, ``known`` (samples left out) and
+            ``notes``, each also a warning; ``fidelity`` then describes the whole dataset.
         """
         if self._report is None and os.getpid() != self._pid:
-            # A thread that is not in this fork may hold the lock: the core says that it belongs to its parent.
+            # After a fork, a thread of the parent may hold the lock; the core raises the error.
             self._inner.commit(progress)
         with self._closing:
             if self._report is None:
                 report: dict[str, Any] = json.loads(self._inner.commit(progress))
-                # First, so that a warning that is made an error changes nothing about the dataset.
+                # Set first, so that a warning turned into an error leaves the dataset complete.
                 self._report = report
                 if not self._append:
                     _warn.of_rounding(report, self._options)
@@ -245,20 +242,18 @@ class Writer:
             return self._report
 
     def abort(self) -> None:
-        """Discard everything that was written. The folder, or the dataset that was added to, is as it was before. Does nothing once the dataset is
-        complete.
-        """
+        """Discard everything written and restore the folder. No effect once the dataset is complete."""
         self._inner.abort()
         self._aborted = self._report is None
 
     @property
     def report(self) -> dict[str, Any] | None:
-        """What :meth:`close` returned; ``None`` before."""
+        """The result of :meth:`close`; ``None`` before."""
         return self._report
 
     @property
     def fields(self) -> dict[str, str]:
-        """Field to kind, as ``schema`` spells them: those of the dataset that is added to, or of ``schema``."""
+        """Mapping from field to kind, as in ``schema``; with ``append``, the fields of the dataset."""
         return dict(self._schema)
 
     @property
@@ -272,7 +267,7 @@ class Writer:
         return self._path
 
     def __len__(self) -> int:
-        """Number of samples so far; none after :meth:`abort`."""
+        """Number of samples so far; 0 after :meth:`abort`."""
         if self._report is not None:
             return int(self._report["samples"])
         return 0 if self._aborted else len(self._inner)

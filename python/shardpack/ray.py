@@ -1,7 +1,7 @@
 """Packing on a Ray cluster: the parts of a dataset as Ray tasks, then :func:`shardpack.merge`.
 
-Ray places the tasks and starts them again; each calls :func:`shardpack.pack` with a ``part``. Samples go from the
-sources to the shards inside that call: Ray's object store sees a few numbers a second. ``pip install ray``.
+Ray places and restarts the tasks; each calls :func:`shardpack.pack` with a ``part``. Samples do not pass through Ray's
+object store, which gets only a few numbers a second. ``pip install ray``.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ if TYPE_CHECKING:
 __all__ = ["pack"]
 
 _PARTS_PER_SLOT = 4
-"""The last part to end holds up the rest: at a quarter of a slot's work it costs little."""
+"""Tasks per slot. The last task delays the end: a quarter of a slot's work costs little."""
 _PATIENCE = 30.0
-"""Seconds to wait for the board: if its machine is gone, Ray takes a while to begin it elsewhere."""
+"""Seconds to wait for the board: if its machine fails, Ray needs a while to restart it elsewhere."""
 _PATHS = ("labels", "masks", "recipe", "listing", "spool")
 _Settings: TypeAlias = "list[tuple[str, str]]"
 _SUMS = ("samples", "samples_total", "skipped", "bytes_in", "bytes_in_total", "bytes_out", "shards", "shards_total")
 
 
 class _Board:
-    """The last figures of each part: the actor that the tasks tell them, and that :func:`pack` asks."""
+    """An actor that collects the latest figures of each part for :func:`pack`."""
 
     def __init__(self) -> None:
         self.nodes: dict[int, list[str]] = {}
@@ -54,7 +54,7 @@ class _Board:
 
 
 class _Figures:
-    """What the board last said. Nobody waits for it without end: packing does not depend on it."""
+    """The latest answer of the board. Reads time out, because packing does not depend on it."""
 
     def __init__(self, board: Any) -> None:
         self.board, self.patience = board, _PATIENCE
@@ -66,7 +66,7 @@ class _Figures:
         try:
             self.last = ray.get(self.asked, timeout=self.patience)
         except ray.exceptions.GetTimeoutError:
-            # The same question stays: the answer may come, but nobody is held up again.
+            # Keep the pending call: its answer may still come, but do not wait for it again.
             self.patience = 0.0
             return self.last
         except ray.exceptions.RayActorError:
@@ -78,7 +78,7 @@ class _Figures:
 def _part(
     src: str, out: str, part: tuple[int, int], options: dict[str, Any], store: _Settings, listing: bytes | None, board: Any
 ) -> tuple[list[str], list[dict[str, str]]]:
-    """Packs one part in a worker of Ray. Returns what the user should know, and what was left out."""
+    """Pack one part in a Ray worker. Returns the warnings and the skipped files."""
     if listing is not None:
         with tempfile.NamedTemporaryFile(prefix="shardpack-listing-") as file:
             file.write(listing)
@@ -97,7 +97,7 @@ def _part(
     try:
         report, notes = _shardpack.pack(src, out, given, tell, store)
     except BlockingIOError:
-        # A machine that Ray has given up may still be packing this part. Give it time before the next try.
+        # A machine that Ray considers dead may still be packing this part: wait before the next try.
         time.sleep(5)
         raise
     return notes, json.loads(report)["skipped"]
@@ -108,7 +108,7 @@ def _merge(out: str, spool: str | None, take_over: bool, storage_options: Mappin
 
 
 def _listed(src: str, out: str, parts: int, options: dict[str, Any], storage_options: Mapping[str, Any] | None) -> bytes:
-    """The listing of a source in a store, made once: each part would list it again."""
+    """List a source in a store once, so that the parts need not list it again."""
     given: Any = {name: value for name, value in options.items() if name not in ("take_over", "spool")}
     with tempfile.TemporaryDirectory(prefix="shardpack-listing-") as folder:
         file = os.path.join(folder, "listing")
@@ -131,49 +131,48 @@ def pack(
 ) -> dict[str, Any]:
     """Convert a folder into a dataset on the machines of a Ray cluster. The bytes are those of :func:`shardpack.pack`.
 
-    Every machine must see ``src`` and ``out`` under the same path or URL, and have this package. A part whose worker
-    or machine dies is begun again, on another one where there is one, and keeps its finished shards. If the call fails
-    or is interrupted, make it again: it continues.
+    Every machine must see ``src`` and ``out`` under the same path or URL, and have this package. If a worker or machine
+    dies, its part is restarted, on another machine if there is one, and keeps its finished shards. After a failure or an
+    interruption the same call continues.
 
     A source in a store is listed once, here, unless ``listing`` is given.
 
     Parameters
     ----------
     src, out : str or os.PathLike
-        As of :func:`shardpack.pack`, also URLs. Paths are made absolute here.
+        As for :func:`shardpack.pack`, also URLs. Paths are made absolute here.
     parts : int, optional
-        Number of tasks. Default: 4 for each ``cpus`` CPUs of the cluster. More than there are shards is of no use.
+        Number of tasks. Default: 4 for each ``cpus`` CPUs of the cluster. More parts than shards are of no use.
     cpus : int, default 1
-        CPUs that a task asks Ray for, and its threads unless ``threads`` is given.
+        CPUs that a task requests from Ray, and its threads unless ``threads`` is given.
     retries : int, default 3
-        How often a part is begun again when its worker dies. An error, such as bad input, is raised at once.
+        Number of restarts of a part whose worker dies. An error, such as bad input, is raised at once.
     remote : mapping, optional
         Further options of Ray's tasks: ``{"memory": 8 << 30}``, ``{"runtime_env": {...}}``.
     storage_options : mapping, optional
-        With a URL, as of :func:`shardpack.pack`. They reach the tasks as arguments: of credentials, the variables of the
-        machines or their roles are the better place.
+        With a URL, as for :func:`shardpack.pack`. They are passed to the tasks as arguments: for credentials prefer
+        environment variables or roles of the machines.
     progress : callable or bool, optional
-        Called about twice a second with a dict: what :func:`shardpack.pack` tells, of the parts begun so far together,
-        and ``parts``, ``parts_total`` and ``retries``. True writes it to stderr as one line; that is the default on a
-        terminal.
+        Called about twice a second with a dict: the figures of :func:`shardpack.pack`, summed over the started parts,
+        and ``parts``, ``parts_total`` and ``retries``. True writes one line to stderr, the default on a terminal.
     **options : PackOptions
-        As of :func:`shardpack.pack`, but ``part`` and ``force``.
+        As for :func:`shardpack.pack`, except ``part`` and ``force``.
 
     Returns
     -------
     dict
-        As of :func:`shardpack.merge`, with the ``seconds`` of it all, ``parts``, and ``retried``: for each part that
-        was begun more than once, the ids of the nodes that it was begun on.
+        As for :func:`shardpack.merge`, with the total ``seconds``, ``parts``, and ``retried``: for each restarted part,
+        the ids of its nodes.
 
     Raises
     ------
     UsageError, FormatError, OSError
-        As of :func:`shardpack.pack`, from the first part that fails, with a note that names it. The others are stopped.
+        As for :func:`shardpack.pack`, from the first part that fails, with a note that names it. The others are stopped.
     ray.exceptions.WorkerCrashedError, ray.exceptions.OutOfMemoryError, …
         A part died more often than ``retries`` allows.
     BlockingIOError
-        Another run is packing the same part, also a while later. In a store the claim of a run that died may look like
-        this: ``take_over=True`` takes its place.
+        Another run still packs the same part after a wait. In a store this may be the claim of a dead run:
+        ``take_over=True`` replaces it.
 
     Examples
     --------
@@ -183,7 +182,7 @@ def pack(
     started = time.monotonic()
     for name, hint in (("part", "`parts` is their number"), ("force", "remove the old dataset first")):
         if name in options:
-            raise UsageError(f"{name}: expected no such option, found {options[name]!r}\nhint: {hint}")  # type: ignore[literal-required]
+            raise UsageError(f"{name}={options[name]!r} is not allowed here\nhint: {hint}")  # type: ignore[literal-required]
     given: dict[str, Any] = {"threads": cpus, **options}
     given |= {name: absolute(given[name]) for name in _PATHS if given.get(name) is not None}
     keywords("pack", given, _pack.PackOptions)
@@ -204,7 +203,7 @@ def pack(
         listing = ray.put(_listed(source, target, count, given, storage_options))
     parts_of = {run.remote(source, target, (part, count), given, store, listing, board): part for part in range(1, count + 1)}
     tries = dict.fromkeys(parts_of.values(), 1)
-    # Parts of which this call has lost a worker, and parts that somebody else was found at.
+    # Parts that lost a worker of this call, and parts that another run is packing.
     lost, held = set[int](), set[int]()
     notes, skipped, nodes = dict[str, None](), dict[str, dict[str, str]](), dict[int, list[str]]()
     told_by_parts = _Figures(board)
@@ -222,13 +221,13 @@ def pack(
                     if isinstance(error, ray.exceptions.RayError):
                         lost.add(part)
                     elif part not in lost:
-                        # No worker of this call: another run may be packing the same dataset.
+                        # Not a worker of this call: another run may be packing the same dataset.
                         if part in held:
                             raise
                         held.add(part)
                     tries[part] += 1
                     again = ray.remote(_part).options(**{**how, **_elsewhere(nodes.get(part, []))})
-                    # In a store the claim of the worker that is gone is still there.
+                    # In a store the claim of the dead worker remains.
                     over = {**given, "take_over": True} if is_url(target) and part in lost else given
                     parts_of[again.remote(source, target, (part, count), over, store, listing, board)] = part
                     continue
@@ -261,7 +260,7 @@ def _elsewhere(nodes: Sequence[str]) -> dict[str, Any]:
 
 
 def _result(ref: Any, what: str) -> Any:
-    """What a task returned. Its error is raised as it was in the worker."""
+    """The result of a task. Its error is raised as in the worker."""
     try:
         return ray.get(ref)
     except ray.exceptions.RayError as error:
@@ -274,11 +273,11 @@ class _Line:
     """Progress of all parts, in one line on stderr."""
 
     def __call__(self, now: Mapping[str, int]) -> None:
-        again = f", {now['retries']} begun again" if now["retries"] else ""
+        again = f", {now['retries']} restarted" if now["retries"] else ""
         parts, samples = f"{now['parts']} of {now['parts_total']} parts", f"{now['samples']:,} samples"
         sizes = f"{now['bytes_in'] / 1e9:.2f} GB → {now['bytes_out'] / 1e9:.2f} GB"
         print(f"\rpack: {parts}, {samples}, {sizes}{again}\x1b[K", end="", file=sys.stderr, flush=True)
 
     def end(self) -> None:
-        """Takes the line away."""
+        """Clear the line."""
         print("\r\x1b[K", end="", file=sys.stderr, flush=True)

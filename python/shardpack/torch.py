@@ -1,7 +1,7 @@
 """PyTorch: a loader, or a dataset, inside a ``torch.utils.data.DataLoader``.
 
-You probably do not need it: a :class:`shardpack.Loader` is already an iterable of batches. It reads and decodes with
-threads, and needs no worker processes. This module is for programs that insist on a ``DataLoader``.
+You probably do not need it: a :class:`shardpack.Loader` is already an iterable of batches, and needs no worker
+processes. This module is for programs that require a ``DataLoader``.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ __all__ = ["IterableDataset", "MapDataset"]
 class MapDataset(_MapBase):
     """The samples of a dataset, for ``DataLoader(MapDataset(dataset, transform), batch_size=…, num_workers=…)``.
 
-    A :class:`shardpack.Dataset` already works in a ``DataLoader``. This class is also a ``torch.utils.data.Dataset``
-    for type checkers, and it takes a function of single samples, such as a transform of torchvision that you used with
-    ``ImageFolder``. Use it if your code needs such a function. Otherwise use a :class:`shardpack.Loader`: it decodes
-    only the part of a picture that is needed, and sends nothing between processes.
+    A :class:`shardpack.Dataset` already works in a ``DataLoader``. This class adds the type
+    ``torch.utils.data.Dataset``, and a function of single samples, such as a torchvision transform written for
+    ``ImageFolder``. If you do not need such a function, use a :class:`shardpack.Loader`: it decodes only the visible
+    part of a picture, and sends nothing between processes.
 
     Parameters
     ----------
     dataset : Dataset
-        What to index.
+        The samples.
     transform : callable, optional
-        Gets a sample, a dict with ``"__key__"`` and every field, and returns what replaces it. With workers that are
-        spawned, the function must be one that can be pickled.
+        Gets a sample, a dict with ``"__key__"`` and every field, and returns its replacement. Spawned workers need a
+        function that can be pickled.
 
     Examples
     --------
@@ -64,7 +64,7 @@ class MapDataset(_MapBase):
         return sample if self.transform is None else self.transform(sample)
 
     def __getitems__(self, indices: Sequence[int]) -> list[Any]:
-        """What a ``DataLoader`` asks for a batch: neighbours are read at once."""
+        """The samples of a batch, called by ``DataLoader``; neighbours are read together."""
         samples = self.dataset.get_many(indices)
         return samples if self.transform is None else [self.transform(sample) for sample in samples]
 
@@ -75,26 +75,27 @@ class MapDataset(_MapBase):
 class IterableDataset(_Base):
     """The batches of a loader, for ``DataLoader(IterableDataset(loader), batch_size=None, num_workers=…)``.
 
-    Each worker makes a loader of its own for its part, with its own threads: worker ``w`` of ``W`` on rank ``r`` is
-    rank ``r·W + w`` of ``world_size·W``. So all samples of an epoch come once. But ``W`` changes which samples are
-    together in a batch, and which ones ``end="drop"`` leaves out. Give ``threads`` to the loader: without it, each of
-    the ``W`` workers starts a thread for every core.
+    Each worker makes its own loader, with its own threads: worker ``w`` of ``W`` on rank ``r`` is rank ``r·W + w`` of
+    ``world_size·W``. So all samples of an epoch come once. But ``W`` changes the samples of each batch, and the samples
+    that ``end="drop"`` leaves out. Pass ``threads`` to the loader: without it, each worker starts a thread for every
+    core.
 
-    Workers that are started again for each epoch do not know which epoch it is: call :meth:`set_epoch` before each
-    one, as for a ``DistributedSampler``. With ``persistent_workers=True`` they count by themselves, and later calls do
-    not reach them.
+    Workers that are restarted for each epoch do not know the epoch: call :meth:`set_epoch` before each one, as for a
+    ``DistributedSampler``. With ``persistent_workers=True`` they count epochs themselves, and later calls do not reach
+    them.
 
     The number of batches depends on the workers, so ``len(DataLoader(…))`` is a ``TypeError``; ``len(loader)`` is
     exact for the loader itself.
 
-    Only the workers know what they have done: the ``state_dict()`` of a loader that workers iterate over does not
-    change. To resume in the middle of an epoch, use the loader itself, or torchdata's ``StatefulDataLoader``. That one
-    calls :meth:`state_dict` in each worker and gives it back, if there are as many workers as before.
+    Only the workers know their position: ``state_dict()`` of the original loader does not change. To resume within an
+    epoch, use the loader itself, or torchdata's ``StatefulDataLoader``, which saves and restores :meth:`state_dict` of
+    each worker for the same number of workers.
 
     Parameters
     ----------
     loader : Loader
-        How to load. If workers are forked, it must not have begun. One that decodes on a device takes no workers.
+        The loader. With forked workers, its threads must not have started. A loader that decodes on a device cannot have
+        workers.
     """
 
     def __init__(self, loader: Loader) -> None:
@@ -103,7 +104,7 @@ class IterableDataset(_Base):
         self._own: Loader | None = None
 
     def set_epoch(self, epoch: int) -> None:
-        """Makes the next iteration epoch ``epoch``."""
+        """Start the next iteration at the beginning of ``epoch``."""
         self.loader.set_epoch(epoch)
 
     def _here(self) -> Loader:
@@ -116,19 +117,19 @@ class IterableDataset(_Base):
         return self._own
 
     def __iter__(self) -> Iterator[Batch]:
-        # `collate_fn`, the one of the DataLoader by default, goes through the names of a batch's fields.
+        # The default `collate_fn` iterates over the names of a batch's fields.
         return map(collated, iter(self._here()))
 
     def state_dict(self) -> dict[str, int | str]:
-        """The position of the loader of this worker, or of the process itself: :meth:`shardpack.Loader.state_dict`."""
+        """The position of the loader in this process: :meth:`shardpack.Loader.state_dict`."""
         return self._here().state_dict()
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Makes the next iteration continue from a state of this worker: :meth:`shardpack.Loader.load_state_dict`."""
+        """Continue from a state of this worker: :meth:`shardpack.Loader.load_state_dict`."""
         self._here().load_state_dict(state)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # To a worker that is spawned, which begins where the next iteration would.
+        # For spawned workers, which start where the next iteration would.
         refuse_workers(self.loader)
         return _wrapped, travelling(self.loader, next_state(self.loader))
 

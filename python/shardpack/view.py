@@ -1,12 +1,11 @@
 """Views of pictures by their parameters, for ``Loader(image=…)``.
 
-Each function gives the text that names its view, such as ``"rrc224,scale=0.25..1"``: the loader, ``shardpack bench
---image`` and a file of settings take the same text. The rules are those of torchvision's transforms of the same names.
-Pictures are turned upright before they are cut, and resized with antialiasing: by default bilinear, or
-``interpolation="bicubic"``, both torchvision's with ``antialias=True`` within one level. So is Pillow's bilinear; single
-values of its bicubic are two levels away, as they are from torchvision's.
-``"nearest"`` takes the pixel in which the centre of the new one lies, torchvision's ``NEAREST_EXACT``. A device leaves
-``"nearest"`` and ``"bicubic"`` to the host.
+Each function returns a text, such as ``"rrc224,scale=0.25..1"``, which the loader, ``shardpack bench --image`` and files
+of settings take. The views are defined as torchvision's transforms of the same names. Pictures are turned upright before
+they are cut, and resized with antialiasing: bilinear by default, or ``interpolation="bicubic"``, both within one level of
+torchvision's with ``antialias=True`` (and of Pillow's bilinear; Pillow's bicubic differs by two levels in single values).
+``"nearest"`` takes the pixel that contains the centre of the new one, as torchvision's ``NEAREST_EXACT``. The host
+decodes ``"nearest"`` and ``"bicubic"``, even with a device.
 
 >>> import shardpack as sp
 >>> sp.view.random_resized_crop(224, scale=(0.25, 1))
@@ -29,7 +28,7 @@ Size = SupportsIndex | Sequence[SupportsIndex]
 """Pixels of both sides, or height and width."""
 
 Interpolation = Literal["nearest", "bilinear", "bicubic"]
-"""How pixels between pixels are made."""
+"""Interpolation between pixels."""
 
 
 def random_resized_crop(
@@ -46,18 +45,18 @@ def random_resized_crop(
     size : int or pair of int
         Height and width of the result in pixels, or one number for both.
     scale : pair of float, default (0.08, 1)
-        Range of the part's share of the picture's area.
+        Range of the part's fraction of the area.
     ratio : pair of float, default (3/4, 4/3)
         Range of the part's width over its height.
     hflip : float, default 0.5
-        Probability that it is mirrored left to right.
+        Probability of a mirror left to right.
     interpolation : "nearest", "bilinear" or "bicubic", default "bilinear"
-        How pixels between pixels are made.
+        Interpolation between pixels.
 
     Raises
     ------
     TypeError, ValueError
-        A value is no number, or there are not as many as there should be. What numbers are allowed, the loader says.
+        A value is not a number, or their count is wrong. The loader checks ranges.
     """
     given = [("scale", _range("scale", scale), "0.08..1.0"), ("ratio", _range("ratio", ratio), f"{3 / 4!r}..{4 / 3!r}")]
     return _text("rrc", size, [*given, ("flip", _number("hflip", hflip), "0.5"), _interpolation(interpolation)])
@@ -66,19 +65,19 @@ def random_resized_crop(
 def center_crop(
     size: Size, short_side: SupportsIndex | None = None, hflip: float = 0.0, interpolation: Interpolation = "bilinear"
 ) -> str:
-    """The centre of the picture after its shorter side was resized to ``short_side``: for evaluation.
+    """The centre of the picture, after resizing its shorter side to ``short_side``: for evaluation.
 
     Parameters
     ----------
     size : int or pair of int
         Height and width of the result in pixels, or one number for both.
     short_side : int, optional
-        Pixels of the shorter side before the crop, at least as many as the crop has. Default: 8/7 of the larger side
-        of the crop, such as 256 for 224.
+        Pixels of the shorter side before the crop, not fewer than the crop has. Default: 8/7 of the larger side of the
+        crop, such as 256 for 224.
     hflip : float, default 0
-        Probability that it is mirrored left to right.
+        Probability of a mirror left to right.
     interpolation : "nearest", "bilinear" or "bicubic", default "bilinear"
-        How pixels between pixels are made.
+        Interpolation between pixels.
     """
     short = "" if short_side is None else str(_integer("short_side", short_side))
     options = [("short", short, ""), ("flip", _number("hflip", hflip), "0.0"), _interpolation(interpolation)]
@@ -86,16 +85,16 @@ def center_crop(
 
 
 def resize(size: Size, hflip: float = 0.0, interpolation: Interpolation = "bilinear") -> str:
-    """The whole picture at a height and width, whatever its proportions.
+    """The whole picture at a given height and width, which may change its proportions.
 
     Parameters
     ----------
     size : int or pair of int
         Height and width of the result in pixels, or one number for both.
     hflip : float, default 0
-        Probability that it is mirrored left to right.
+        Probability of a mirror left to right.
     interpolation : "nearest", "bilinear" or "bicubic", default "bilinear"
-        How pixels between pixels are made.
+        Interpolation between pixels.
     """
     return _text("resize", size, [("flip", _number("hflip", hflip), "0.0"), _interpolation(interpolation)])
 
@@ -106,24 +105,22 @@ def pad(
     hflip: float = 0.0,
     interpolation: Interpolation = "bilinear",
 ) -> str:
-    """The whole picture at its own proportions, as large as it fits, in the middle of one colour: a letterbox, for
-    detection.
+    """The whole picture at its own proportions, centred on one colour: a letterbox, for detection.
 
-    One side is filled, the other is rounded to the nearest pixel. Of an odd number of pixels beside the picture the right,
-    or lower, border has one more. Boxes and keypoints that follow the picture are moved with it, a mask has
-    ``sp.align.mask(fill=)`` in the borders, and ``batch.views()`` puts back what a model predicts.
+    The picture fills one side; the other is rounded to the nearest pixel. If the borders differ, the right or lower one
+    is a pixel wider. Aligned boxes and keypoints move with the picture, masks have ``sp.align.mask(fill=)`` in the
+    borders, and ``batch.views()`` maps predictions back.
 
     Parameters
     ----------
     size : int or pair of int
         Height and width of the result in pixels, or one number for both.
     fill : int or three of int, default (114, 114, 114)
-        Red, green and blue of the borders, 0 to 255, or one level for all three. The default is the grey of common code
-        for detection.
+        Red, green and blue of the borders, 0 to 255, or one level for all three. The default grey is usual for detection.
     hflip : float, default 0
-        Probability that it is mirrored left to right.
+        Probability of a mirror left to right.
     interpolation : "nearest", "bilinear" or "bicubic", default "bilinear"
-        How pixels between pixels are made.
+        Interpolation between pixels.
     """
     levels = [fill] * 3 if not isinstance(fill, Sequence) else fill
     if isinstance(fill, (str, bytes)) or len(levels) != 3:
@@ -134,12 +131,12 @@ def pad(
 
 
 def whole(hflip: float = 0.0) -> str:
-    """The whole picture at its own size: batches are ragged.
+    """The whole picture at its own size; batches are ragged.
 
     Parameters
     ----------
     hflip : float, default 0
-        Probability that it is mirrored left to right.
+        Probability of a mirror left to right.
     """
     return _text("full", None, [("flip", _number("hflip", hflip), "0.0")])
 
@@ -185,6 +182,6 @@ def _number(name: str, value: object) -> str:
 
 def _range(name: str, pair: Sequence[float]) -> str:
     if isinstance(pair, (str, bytes)) or not hasattr(pair, "__len__") or len(pair) != 2:
-        raise ValueError(f"{name}: expected two numbers, the lower and the upper end, found {pair!r}")
+        raise ValueError(f"{name}: expected a lower and an upper end, found {pair!r}")
     low, high = pair
     return f"{_number(name, low)}..{_number(name, high)}"

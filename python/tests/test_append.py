@@ -146,9 +146,9 @@ def test_options_are_those_of_the_dataset(tmp_path: Path) -> None:
         with pytest.raises(sp.UsageError, match=re.escape(words)):
             sp.Writer(tmp_path / "out", append=True, **given)  # type: ignore[arg-type]
     sp.Writer(tmp_path / "out", append=True, jpeg="reencode", quality=80, codec="zstd", shard_size=16384, seed=0).abort()
-    with pytest.raises(TypeError, match="on_known_key: has a meaning with append=True only"):
+    with pytest.raises(TypeError, match="on_known_key needs append=True"):
         sp.Writer(tmp_path / "new", on_known_key="skip")
-    with pytest.raises(sp.UsageError, match="path: expected a folder of this machine, with which append works"):
+    with pytest.raises(sp.UsageError, match="path: append needs a local folder, found the URL"):
         sp.Writer("s3://bucket/train", append=True)
     with pytest.raises(sp.UsageError, match="expected a dataset to add to.*\nhint: without `append=True` a dataset is made there"):
         sp.Writer(tmp_path / "new", append=True)

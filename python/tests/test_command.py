@@ -68,7 +68,7 @@ def test_errors_speak_the_command_line(rows: Path, tmp_path: Path) -> None:
     assert "expected SRC and OUT" in run("convert", "hdf5", rows, code=2).stderr
     assert "invalid choice: 'hdf'" in run("convert", "hdf", rows, tmp_path / "out", code=2).stderr
     assert "unrecognized arguments: --group-by" in run("convert", "hdf5", rows, tmp_path / "out", "--group-by", "x", code=2).stderr
-    assert "expected a dataset object" in run("convert", "torchvision", "x", "y", code=2).stderr
+    assert "cannot pass a dataset object" in run("convert", "torchvision", "x", "y", code=2).stderr
     missing = run("convert", "webdataset", tmp_path / "no.tar", tmp_path / "out", code=2).stderr
     assert "no such file" in missing and str(tmp_path / "no.tar") in missing
     assert not (tmp_path / "out").exists()

@@ -87,7 +87,7 @@ def test_no_dataset_and_one_too_many(tmp_path: Path) -> None:
     sp.convert("webdataset", one, tmp_path / "out")
     with pytest.raises(ValueError, match="`append=True` to add to it"):
         sp.convert("webdataset", one, tmp_path / "out")
-    with pytest.raises(TypeError, match="on_known_key: has a meaning with append=True only"):
+    with pytest.raises(TypeError, match="on_known_key needs append=True"):
         sp.convert("webdataset", one, tmp_path / "out", on_known_key="skip")
 
 
@@ -174,7 +174,7 @@ def test_the_command_adds(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     assert run(["convert", "webdataset", str(two), out, "--append", "--on-known-key", "skip", "--classes", "owl,dog"]) == 0
     said = capsys.readouterr().out
     assert f"added 2 samples to `{out}`" in said and "generation 2, 6 samples" in said
-    assert "new classes: owl" in said and "left out, with keys that are there: 1" in said
+    assert "new classes: owl" in said and "left out because the dataset has their keys: 1" in said
     assert run(["convert", "webdataset", str(two), out, "--append", "--on-known-key", "skip", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["outcome"] == "already-complete"
 

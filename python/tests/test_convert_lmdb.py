@@ -174,7 +174,7 @@ def test_a_killed_child_is_no_damage(tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(_lmdb_entries.subprocess, "Popen", lambda *a, **k: started.append(start(*a, **k)) or started[-1])
     source = open_lmdb(tmp_path / "a")
     os.kill(started[0].pid, signal.SIGKILL)
-    with pytest.raises(sp.SourceError, match="was ended by SIGKILL, perhaps for lack of memory"):
+    with pytest.raises(sp.SourceError, match="was killed by SIGKILL, perhaps for lack of memory"):
         list(source.items)
 
 

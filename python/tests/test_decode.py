@@ -118,7 +118,7 @@ def test_a_dtype_alone_is_for_cubes(photos: Path) -> None:
         ({"device": "cuda:0"}, 'device of NumPy arrays: expected cpu, found cuda:0\nhint: .*to="cupy"'),
         ({"decode": "gpu"}, "decode: expected auto, device or host, found 'gpu'"),
         ({"decode": "device"}, "decode=\"device\": expected a CUDA device, found device='cpu'"),
-        ({"resident": True}, r"resident=True: expected a GPU that decodes, found that the host does \(device='cpu'"),
+        ({"resident": True}, r"resident=True needs a GPU that decodes, but the host decodes \(device='cpu'"),
         ({"to": "cupy"}, "device of CuPy arrays: expected cuda or cuda:0, found cpu"),
         ({"to": "cupy", "device": "cuda:x"}, "device of CuPy arrays: .*found cuda:x"),
     ],
@@ -165,8 +165,8 @@ def test_without_a_driver_the_loader_says_so_once_and_the_host_decodes(photos: P
             stats = loader.stats()
             assert (stats["refused"], stats["refused_first"], stats["predicted_device_bytes"]) == ({}, {}, 0)
     assert [str(one.message) for one in said] == [
-        "cuda:1 does not decode, the host does: device 1: no driver\n"
-        'hint: decode="host" says that the host is meant to decode'
+        "the host decodes instead of cuda:1: device 1: no driver\n"
+        'hint: decode="host" lets the host decode, without this message'
     ]
     assert said[0].filename == __file__
 
@@ -267,5 +267,5 @@ def test_workers_are_refused_a_loader_that_decodes_on_a_device(photos: Path) -> 
     with sp.Loader(sp.Dataset(photos), 20) as loader:
         for_worker(loader, 0, 2).close()
         loader._core.options = replace(loader._core.options, stage=object())  # type: ignore[arg-type]
-        with pytest.raises(RuntimeError, match='expected a loader that decodes on the host.*\nhint: .*decode="host"'):
+        with pytest.raises(RuntimeError, match='cannot run in workers of a DataLoader.*\nhint: .*decode="host"'):
             for_worker(loader, 0, 2)

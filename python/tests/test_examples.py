@@ -320,7 +320,7 @@ def test_weekly(tmp_path: Path) -> None:
     lines = run("weekly", tmp_path).splitlines()
     assert lines[0] == "week 0: generation 1, 8 photos"
     assert lines[1] == "week 1: generation 2, 16 photos"
-    assert lines[2].startswith("refused: generation of the state: expected 2")
+    assert lines[2].startswith("refused: the state is of generation")
     assert lines[3:5] == ["week 2: generation 3, 24 photos, new class wart", "week 3: generation 4, 32 photos"]
     # Each job ends the epoch that the one before had begun, and begins the next on what came meanwhile.
     for epoch in range(4):

@@ -105,7 +105,7 @@ def test_a_generation_of_the_same_number_is_not_taken_for_another(grown: Path, t
     assert (other.id, other.generation, len(other)) == (opened.id, 2, 10)
     with sp.Loader(other, 2, image="rrc32", threads=1) as running, pytest.raises(sp.UsageError, match="fingerprint"):
         running.load_state_dict(state)
-    with pytest.raises(sp.UsageError, match="packed again meanwhile"):
+    with pytest.raises(sp.UsageError, match="was packed again"):
         pickle.loads(pickled)
 
 
@@ -133,7 +133,7 @@ def test_a_state_belongs_to_a_generation(grown: Path) -> None:
             states.append(running.state_dict())
     assert "generation" not in states[0] and states[1]["generation"] == 2
     for state, generation in [(states[0], 2), (states[1], 1)]:
-        with loader(generation) as other, pytest.raises(sp.UsageError, match="generation of the state"):
+        with loader(generation) as other, pytest.raises(sp.UsageError, match="the state is of generation"):
             other.load_state_dict(state)
     # The fingerprint differs as well: other programs see it.
     with loader(2) as other, pytest.raises(sp.UsageError, match="fingerprint"):
@@ -155,7 +155,7 @@ def test_keys_that_are_there(grown: Path, tmp_path: Path) -> None:
 def test_removed_and_compacted(grown: Path) -> None:
     with pytest.raises(sp.UsageError, match="1 of 2 keys to remove are not in the dataset: `a/zzz.jpg`"):
         sp.remove(grown, ["a/0.jpg", "a/zzz.jpg"])
-    with pytest.raises(TypeError, match="a list of one"):
+    with pytest.raises(TypeError, match="expected a sequence of keys"):
         sp.remove(grown, "a/0.jpg")
     assert sp.remove(grown, ["a/0.jpg"])["generation"] == 3
     newest = sp.Dataset(grown)
@@ -196,11 +196,11 @@ def test_masks_are_not_left_out(tmp_path: Path) -> None:
 
 def test_urls_are_refused_in_words(tmp_path: Path) -> None:
     for call, hint in (
-        (lambda: sp.add("s3://bucket/train", tmp_path), "send what is new back, `manifest.json` last"),
+        (lambda: sp.add("s3://bucket/train", tmp_path), "upload the new files, `manifest.json` last"),
         (lambda: sp.add(tmp_path, "s3://bucket/week"), "copy it here first"),
-        (lambda: sp.remove("s3://bucket/train", ["a"]), "send what is new back, `manifest.json` last"),
-        (lambda: sp.compact("s3://bucket/train"), "delete in the store what it has no longer, manifests first"),
+        (lambda: sp.remove("s3://bucket/train", ["a"]), "upload the new files, `manifest.json` last"),
+        (lambda: sp.compact("s3://bucket/train"), "delete the same files in the store, manifests first"),
         (lambda: sp.report("s3://bucket/train"), "copy it here first"),
     ):
-        with pytest.raises(sp.UsageError, match=rf"expected a folder of this machine.*found the URL s3://.*\nhint: .*{hint}"):
+        with pytest.raises(sp.UsageError, match=rf"needs a local folder, found the URL s3://.*\nhint: .*{hint}"):
             call()

@@ -194,7 +194,7 @@ def test_options_are_checked_at_once(dataset: sp.Dataset, options: dict[str, Any
         ({"image": 224}, "image: expected a string such as 'rrc224', found 224"),
         ({"cube": (16, 16)}, r"cube: expected a string such as 'patch64x64', found \(16, 16\)"),
         ({"layout": None}, "layout: expected a string"),
-        ({"bands": [True, False, True]}, r"bands: expected their numbers, found a mask\nhint: bands=np.flatnonzero\(mask\)"),
+        ({"bands": [True, False, True]}, r"bands: expected numbers of bands, found a mask\nhint: bands=np.flatnonzero\(mask\)"),
         ({"bands": np.arange(4) > 1}, "found a mask"),
         ({"end": True}, "end: expected a string"),
         ({"fields": "image"}, r"found the string 'image'\nhint: fields=\['image'\]"),
@@ -215,7 +215,7 @@ def test_habits_meet_a_hint(dataset: sp.Dataset, options: dict[str, Any], text: 
 
 
 def test_a_dataset_without_samples_is_a_warning(dataset: sp.Dataset) -> None:
-    with pytest.warns(UserWarning, match="no samples: there will be no batch"):
+    with pytest.warns(UserWarning, match="no samples, so the loader gives no batches"):
         loader = sp.Loader(dataset.subset(dataset.labels == 99), 8, image="rrc32")
     assert len(loader) == 0 and list(loader) == []
 
@@ -330,7 +330,7 @@ def test_the_first_rank_says_once_that_cores_are_shared(photos: Path, monkeypatc
         return [str(warning.message) for warning in caught]
 
     [text] = told("0")
-    assert text.startswith("threads: 2, a share of the 8 cores that 4 ranks have here (LOCAL_WORLD_SIZE)\nhint: threads=2 ")
+    assert text.startswith("threads: 2 per rank, because 4 ranks share 8 cores (LOCAL_WORLD_SIZE)\nhint: threads=2 ")
     assert told("1") == [] and told("0", threads=2) == []
 
 

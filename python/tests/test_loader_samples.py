@@ -68,7 +68,7 @@ def test_datasets_are_mixed(squares: Path) -> None:
         (both, {"mix": [1.0]}),
         (both, {"mix": [1, 1], "weights": "balanced"}),
     ]:
-        with pytest.raises(sp.UsageError, match="mix: expected"):
+        with pytest.raises(sp.UsageError, match="mix: expected|mix and weights"):
             sp.Loader(source, **options)  # type: ignore[arg-type]
     with pytest.raises(sp.UsageError, match="at least one"):
         sp.concat([])
@@ -85,7 +85,7 @@ def test_labels_below_0_are_no_class_of_balanced_weights(tmp_path: Path) -> None
         loader = sp.Loader(source, 8, weights="balanced")
         drawn = Counter(int(label) for _ in range(20) for batch in loader for label in batch["label"])
         assert set(drawn) == set(range(3 if source is dataset else 2))
-    with pytest.raises(sp.UsageError, match="expected classes among the 30 samples, found no label of 0 or more"):
+    with pytest.raises(sp.UsageError, match="none of the 30 samples has a class"):
         sp.Loader(dataset.subset(dataset.labels < 0), 8, weights="balanced")
 
 

@@ -18,7 +18,7 @@ def test_ranks_share_an_epoch(dataset: sp.Dataset) -> None:
     ranks = [keys(sp.Loader(dataset, 4, rank=rank, world_size=3)) for rank in range(3)]
     assert [len(rank) for rank in ranks] == [20, 20, 20]
     assert sorted(sum(ranks, [])) == sorted(dataset.keys)
-    with pytest.raises(sp.UsageError, match="both or none"):
+    with pytest.raises(sp.UsageError, match="both or neither"):
         sp.Loader(dataset, rank=1)
     with pytest.raises(sp.UsageError, match="below the world size"):
         sp.Loader(dataset, rank=3, world_size=3)
@@ -122,9 +122,9 @@ def test_a_state_belongs_to_its_number_of_lanes(runs: sp.Dataset) -> None:
     [
         ({"lanes": 0}, "lanes: expected"),
         ({"lanes": 2.5}, "lanes"),
-        ({"lanes": 30, "shuffle": False}, "lanes: expected shuffle=True, without weights, found shuffle=False"),
-        ({"lanes": 30, "shuffle": "full"}, "lanes: expected shuffle=True, without weights, found shuffle='full'"),
-        ({"lanes": 30, "weights": np.ones(24)}, "lanes: expected shuffle=True, without weights, found weights"),
+        ({"lanes": 30, "shuffle": False}, "lanes need shuffle=True without weights, found shuffle=False"),
+        ({"lanes": 30, "shuffle": "full"}, "lanes need shuffle=True without weights, found shuffle='full'"),
+        ({"lanes": 30, "weights": np.ones(24)}, "lanes need shuffle=True without weights, found weights"),
     ],
 )
 def test_lanes_that_would_do_nothing_are_refused(runs: sp.Dataset, options: dict[str, Any], said: str) -> None:

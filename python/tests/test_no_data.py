@@ -68,7 +68,7 @@ def test_where_none_is_declared_is_said(tmp_path: Path) -> None:
         sp.Loader(data, no_data={"cube": 0.0}, **floats)
     with pytest.raises(TypeError, match="no_data of cube: expected a number, found '0'"):
         sp.Loader(data, no_data={"cube": "0"}, **floats)  # type: ignore[dict-item]
-    with pytest.raises(sp.UsageError, match="no_data: expected a number that float32 holds, found 1e"):
+    with pytest.raises(sp.UsageError, match="no_data: expected a number within the range of float32, found 1e"):
         sp.Loader(data, no_data=1e300, **floats)
 
 

@@ -42,7 +42,7 @@ def test_arrays_of_several_lengths_come_as_a_list(odd: sp.Dataset, to: str) -> N
 def test_patches_and_names_do_without_them(odd: sp.Dataset) -> None:
     (batch, *_) = sp.Loader(odd, 8, fields=["number"])
     assert list(batch.keys()) == ["number"]
-    with pytest.raises(sp.UsageError, match="each name once"):
+    with pytest.raises(sp.UsageError, match="a name occurs twice"):
         sp.Loader(odd, 8, fields=["number", "number"])
 
 
@@ -52,7 +52,7 @@ def test_a_missing_value_is_told_from_zeros(odd: sp.Dataset) -> None:
         assert batch.present("depth").tolist() == there.tolist()
         assert not batch["depth"][~there].any()
         assert batch.present("tokens").tolist() == batch.mask.tolist()
-    with pytest.raises(KeyError, match="expected one of depth"):
+    with pytest.raises(KeyError, match="no field deep; the fields are depth"):
         batch.present("deep")
 
 
@@ -99,14 +99,14 @@ def test_classes_are_weighed_by_label_or_by_name(tmp_path: Path) -> None:
     assert by_label == by_name
     with pytest.raises(sp.UsageError, match="found 'dug'\nhint: did you mean 'dog'"):
         sp.Loader(dataset, 8, weights={"dug": 1.0})
-    with pytest.raises(TypeError, match="dataset 1 to take as one: expected a shardpack.Dataset, found str"):
+    with pytest.raises(TypeError, match="concat: dataset 1: expected a shardpack.Dataset, found str"):
         sp.concat([dataset, "out"])  # type: ignore[list-item]
 
 
 def test_a_masked_array_is_refused(tmp_path: Path) -> None:
     with sp.Writer(tmp_path / "out") as writer:
         writer.write({"x": np.zeros(3)})
-        with pytest.raises(TypeError, match=r"field 'x': .* found one with a mask\nhint: fill"):
+        with pytest.raises(TypeError, match=r"field 'x': masked arrays cannot be stored\nhint: fill"):
             writer.write({"x": np.ma.masked_array(np.zeros(3), [True, False, False])})
     assert len(sp.Dataset(tmp_path / "out")) == 1
 
@@ -120,7 +120,7 @@ def test_element_types_of_other_libraries(odd: sp.Dataset) -> None:
 
 
 def test_bands_that_are_none(odd: sp.Dataset) -> None:
-    with pytest.raises(sp.UsageError, match="expected at least one"):
+    with pytest.raises(sp.UsageError, match="has no band"):
         sp.Loader(odd, 8, bands=slice(5, 5))
 
 

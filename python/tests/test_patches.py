@@ -119,15 +119,15 @@ def test_options_that_make_no_sense_are_refused(scenes: sp.Dataset) -> None:
     for options, said in [
         ({"patches_per_sample": 0}, "patches_per_sample: expected"),
         ({"patches": "all"}, "patches: expected random, grid, balanced or weights of classes, found 'all'"),
-        ({"patches": "balanced"}, "patches: by class: expected several of each sample, found one"),
+        ({"patches": "balanced"}, "patches by class need several patches of each sample"),
         ({"patches": {1: -1}, "patches_per_sample": 3}, "patches by class: expected finite weights from 0 on, found -1 for class 1"),
         ({"patches": {}, "patches_per_sample": 3}, "patches by class: expected a class with a weight above 0, found none"),
         ({"patches": "balanced", "patches_per_sample": 3, "fields": ["cube"]}, "expected a mask of integers among the fields"),
-        ({"patches": "grid", "patches_per_sample": 3}, "expected none beside patches=\"grid\""),
-        ({"overlap": 3}, "overlap: expected patches=\"grid\""),
+        ({"patches": "grid", "patches_per_sample": 3}, "patches_per_sample=3 does not go with patches=\"grid\""),
+        ({"overlap": 3}, "overlap=3 needs patches=\"grid\""),
         ({"patches": "grid", "overlap": (1, 2, 3)}, "overlap: expected a number of pixels"),
         ({"patches": "grid", "overlap": 12}, "overlap of patches: expected less than a patch, 16 × 12, found 12 × 12"),
-        ({"open_scenes": 3}, "open_scenes: expected several patches"),
+        ({"open_scenes": 3}, "open_scenes=3 needs several patches"),
         ({"patches_per_sample": 3, "cube": "whole"}, "expected a size of patches"),
         ({"patches_per_sample": 3, "cube": "center8x8"}, "places of their own"),
         ({"patches_per_sample": 3, "batch_size": 100, "end": "drop"}, "at most 24 (patches in an epoch), found 100"),
@@ -192,11 +192,11 @@ def test_origins_of_one_patch_and_of_none(scenes: sp.Dataset, values: list[NDArr
     assert batch.origins[8:].tolist() == [[-1, -1]] * 8 == batch.scene_sizes[8:].tolist()
     for row, (y, x) in enumerate(batch.origins[:8].tolist()):
         np.testing.assert_array_equal(batch["cube"][row], values[int(batch.indices[row])][y : y + 16, x : x + 12])
-    with pytest.raises(AttributeError, match="origins: expected a loader that cuts patches"):
+    with pytest.raises(AttributeError, match="origins: the loader cuts no patches"):
         _ = next(iter(sp.Loader(scenes, 2, fields=["height"]))).origins
     kept = pickle.loads(pickle.dumps(batch))
     np.testing.assert_array_equal(kept.origins, batch.origins)
-    with pytest.raises(AttributeError, match="made from its fields"):
+    with pytest.raises(AttributeError, match="made from fields alone"):
         _ = sp.Batch(dict(batch)).origins
 
 

@@ -59,12 +59,12 @@ def test_names_are_written_by_functions() -> None:
     for wrong in (lambda: sp.augment.random_erasing(p="1"), lambda: sp.augment.rand_augment(num_ops=2.5)):  # type: ignore[arg-type]
         with pytest.raises(TypeError, match="expected a"):
             wrong()
-    with pytest.raises(ValueError, match="scale: expected two numbers"):
+    with pytest.raises(ValueError, match="scale: expected a lower and an upper end"):
         sp.augment.random_erasing(scale=(0.1,))
     for shares in [(0.1,), "12"]:
-        with pytest.raises(ValueError, match="translate: expected two shares"):
+        with pytest.raises(ValueError, match="translate: expected fractions of width and height"):
             sp.augment.random_affine(5, shares)
-    with pytest.raises(ValueError, match="shear: expected two numbers"):
+    with pytest.raises(ValueError, match="shear: expected a lower and an upper end"):
         sp.augment.random_affine(5, shear=(1, 2, 3))
     with pytest.raises(sp.UsageError, match="translation of a random affine map: expected shares of 0 to 1"):
         sp.augment.random_affine(5, (0.5, 1.5))
@@ -161,11 +161,11 @@ def test_what_cannot_be_mixed_is_refused(photos: Path, lossless: Path) -> None:
         ({"augment_batch": "mixup(alpha=0)", "image": "rrc24"}, "alpha of mixup or cutmix"),
         ({"augment_batch": ["blend"], "image": "rrc24"}, "mixup or cutmix, with alpha"),
         ({"augment_batch": "mixup", "image": "rrc24", "fields": ["image"]}, "a field `label` of integers"),
-        ({"num_classes": 3}, "expected with augment_batch, found alone"),
+        ({"num_classes": 3}, "num_classes needs augment_batch"),
     ]:
         with pytest.raises(sp.UsageError, match=said):
             sp.Loader(dataset, **options)
-    with pytest.raises(sp.UsageError, match="expected a dataset that names its classes"):
+    with pytest.raises(sp.UsageError, match="the dataset has no names of classes"):
         sp.Loader(sp.Dataset(lossless), augment_batch="mixup", image="rrc24")
     with pytest.raises(sp.UsageError, match="label: expected a class below 2, found 2: sample"):
         list(sp.Loader(dataset, augment_batch="mixup", image="rrc24", num_classes=2))

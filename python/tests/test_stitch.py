@@ -125,31 +125,31 @@ def test_what_is_missing_is_said(scenes: sp.Dataset) -> None:
     first = next(batches)
     stitcher.add(first, first["cube"])
     assert list(stitcher.missing) == ["s0"] and stitcher.missing["s0"] == 3 * 5 - 6
-    with pytest.raises(sp.UsageError, match=r"patches of 's0': expected each once, found the one at \[0, 0\] twice"):
+    with pytest.raises(sp.UsageError, match=r"scene 's0': the patch at \[0, 0\] was added twice"):
         stitcher.add(first, first["cube"])
     for wrong in (first["cube"][:3], first["cube"][:, :8], np.moveaxis(first["cube"], -1, 1), first["cube"][..., None]):
         with pytest.raises(ValueError, match=r"predictions: expected \[6, 16, 12\] or \[6, 16, 12, channels\], found"):
             stitcher.add(first, wrong)
     second = next(batches)
-    with pytest.raises(ValueError, match=r"predictions of 's0': expected \[6\] channels as for its other patches, found \[2\]"):
+    with pytest.raises(ValueError, match=r"predictions of 's0': expected \[6\] channels, like its other patches, found \[2\]"):
         stitcher.add(second, second["cube"][..., :2])
     with pytest.raises(TypeError, match="predictions: expected numbers"):
         stitcher.add(second, np.full((6, 16, 12), "a"))
-    with pytest.raises(sp.UsageError, match="expected all, found scenes that are not whole: 's0' lacks 9 of 15"):
+    with pytest.raises(sp.UsageError, match="patches are missing: 's0' lacks 9 of 15"):
         stitcher.close()
     stitcher.close()
-    with pytest.raises(sp.UsageError, match="not whole"), sp.stitch(loader) as stitcher:
+    with pytest.raises(sp.UsageError, match="patches are missing"), sp.stitch(loader) as stitcher:
         stitcher.add(first, first["cube"])
     # An error of the loop is not covered up by it.
     with pytest.raises(KeyError), sp.stitch(loader) as stitcher:
         stitcher.add(first, first["cube"])
         raise KeyError
     for options, said in [
-        ({"patches": "random"}, 'expected a loader with patches="grid"'),
-        ({"end": "drop"}, "expected a loader that drops no patch"),
-        ({"rank": 0, "world_size": 2}, "found rank 0 of 2"),
-        ({"augment": "hflip"}, "expected patches as they were cut"),
-        ({"weights": np.ones(len(SIZES))}, "expected each scene once"),
+        ({"patches": "random"}, 'must have patches="grid"'),
+        ({"end": "drop"}, 'end="drop" drops patches'),
+        ({"rank": 0, "world_size": 2}, "rank 0 of 2 gets only some patches"),
+        ({"augment": "hflip"}, "must not augment, found augment='hflip'"),
+        ({"weights": np.ones(len(SIZES))}, "must give each scene once"),
     ]:
         with pytest.raises(sp.UsageError, match=said):
             sp.stitch(sp.Loader(scenes, 6, **(GRID | {"end": "uneven"} | options)))  # type: ignore[arg-type]
@@ -175,7 +175,7 @@ def test_damaged_scenes_are_skipped_and_named(tmp_path: Path) -> None:
     wholes = [scene.key for batch in loader for scene in stitcher.add(batch, batch["cube"])]
     assert wholes == ["d0", "d2"] and loader.stats()["skipped"] == 4
     assert stitcher.missing == {"d1": 4}
-    with pytest.raises(sp.UsageError, match="expected all, found scenes that are not whole: 'd1' lacks 4 of 4"):
+    with pytest.raises(sp.UsageError, match="patches are missing: 'd1' lacks 4 of 4"):
         stitcher.close()
 
 

@@ -83,10 +83,10 @@ def fails(row: sp.Row) -> None:
     ("transform", "said"),
     [
         (fails, r"transform: expected no error, found ZeroDivisionError: by nothing \(`.*test_transform.py`, line \d+\): sample 20, `"),
-        (lambda row: {"image": row["image"][:8]}, r"field 'image': expected uint8 \[32, 32, 3\], as it was, found uint8 \[8, 32, 3\]"),
-        (lambda row: {"image": row["image"] / 255}, r"expected uint8 \[32, 32, 3\], as it was, found float64 \[32, 32, 3\]"),
-        (lambda row: {"picture": row["image"]}, "field 'picture': expected one of image, label"),
-        (lambda row: row["image"], "returns None, or a mapping from field to array, found ndarray"),
+        (lambda row: {"image": row["image"][:8]}, r"field 'image': expected uint8 \[32, 32, 3\], found uint8 \[8, 32, 3\]"),
+        (lambda row: {"image": row["image"] / 255}, r"expected uint8 \[32, 32, 3\], found float64 \[32, 32, 3\]"),
+        (lambda row: {"picture": row["image"]}, "unknown field 'picture'; the fields are image, label"),
+        (lambda row: row["image"], "expected None or a mapping from field to array as the result, found ndarray"),
     ],
 )
 def test_what_goes_wrong_names_the_sample(photos: Path, transform: Any, said: str) -> None:
@@ -167,7 +167,7 @@ def test_what_goes_wrong_with_a_batch_is_said(photos: Path) -> None:
     with sp.Loader(sp.Dataset(photos), transform_batch=change, **OPTIONS | {"shuffle": False}) as loader:
         with pytest.raises(ValueError, match="no") as caught:
             list(loader)
-        assert caught.value.__notes__[0].startswith("in transform_batch, of the batch that begins with sample '")
+        assert caught.value.__notes__[0].startswith("in transform_batch, for the batch that begins with sample '")
     wrong: Any = lambda batch: 3
     with sp.Loader(sp.Dataset(photos), transform_batch=wrong, **OPTIONS) as loader:
         with pytest.raises(TypeError, match="returns None or a batch, found int"):

@@ -230,7 +230,7 @@ def test_pictures_of_pil_and_pixels(tmp_path: Path) -> None:
 def test_floats_are_no_numbers_of_classes(tmp_path: Path) -> None:
     for label in (1.5, 1.0, np.float32(1), np.array(0.5)):
         with sp.Writer(tmp_path / "out", classes=["a", "b"], force=True) as writer:
-            with pytest.raises(sp.UsageError, match=r"field 'label': expected the number or the name of a class, found \d.\d\nhint: int\(label\)"):
+            with pytest.raises(sp.UsageError, match=r"field 'label': expected the number or the name of a class, found \d.\d\nhint: pass int\(label\)"):
                 writer.write({"label": label, "score": 0.5})
             writer.write({"label": "b", "score": 0.5})
     for schema, classes in (({"label": "float64"}, ["a"]), (None, None)):
@@ -282,12 +282,12 @@ def test_misfits_cost_one_sample(tmp_path: Path) -> None:
             ("cube", np.array([[[0.5, 1e6]]], np.float32), sp.UsageError, 'out of float16\'s range ±65504: 1000000 (finite values: 0.5 to 1000000)\nhint: `values="fixed", max_error=E`'),
             ("cube", np.ones((2, 2, 3), complex), TypeError, "found complex128"),
             ("cube", object(), TypeError, "field 'cube': expected bytes, str"),
-            ("image", tmp_path, sp.UsageError, "field 'image': expected the path of a file, found what is none"),
-            ("image", "a.jpg", sp.UsageError, "found text that is the name of a file: a.jpg\nhint: pathlib.Path('a.jpg')"),
+            ("image", tmp_path, sp.UsageError, "field 'image': not a regular file"),
+            ("image", "a.jpg", sp.UsageError, "found the name of a file: a.jpg\nhint: pathlib.Path('a.jpg')"),
             ("image", "a cat", sp.UsageError, "found text\nhint: give the bytes of a file, not its name"),
             ("label", 1 << 64, sp.UsageError, "field 'label': expected an integer of at most 64 bits"),
             ("label", (1 << 64) - 1, sp.UsageError, "expected 0 to 1, the number of a class"),
-            ("label", "\ud800", sp.UsageError, "field 'label': expected text that is Unicode"),
+            ("label", "\ud800", sp.UsageError, "field 'label': the text is not valid Unicode"),
             ("more", 1, sp.UsageError, "field `more`: expected a field of the schema: image, label, cube"),
         ]:
             with pytest.raises(error) as caught:
@@ -324,7 +324,7 @@ def test_options_are_checked(tmp_path: Path) -> None:
         sp.Writer(tmp_path / "out", shardsize=3)  # type: ignore[call-arg]
     with pytest.raises(TypeError, match="labels"):
         sp.Writer(tmp_path / "out", labels="a.csv")  # type: ignore[call-arg]
-    with pytest.raises(TypeError, match="seed: has a meaning with shuffle=True only"):
+    with pytest.raises(TypeError, match="seed needs shuffle=True"):
         sp.Writer(tmp_path / "out", shuffle=False, seed=1)
     with pytest.raises(sp.UsageError, match=r"max_error=E"):
         sp.Writer(tmp_path / "out", values="fixed")
@@ -358,14 +358,14 @@ def test_lists_become_arrays_where_the_schema_says_so(tmp_path: Path) -> None:
         ("float32", ["1"], "str"),
         ("int64", [2**64], "an integer of more than 64 bits"),
         ("uint64", [2**63, -1], "-1"),
-        ("int64", [1, [2]], "others"),
+        ("int64", [1, [2]], "differ in length"),
         ("float32", [1 + 2j], "complex128"),
     ],
 )
 def test_lists_of_values_that_an_array_does_not_hold(tmp_path: Path, dtype: str, value: Any, found: str) -> None:
     for schema in {f"array:{dtype}"} | ({"array"} if found in ("None", "str", "complex128") else set()):
         with sp.Writer(tmp_path / "out", {"x": schema, "n": "int64"}, force=True) as writer:
-            with pytest.raises(sp.UsageError, match=rf"field 'x': expected .*{found}"):
+            with pytest.raises(sp.UsageError, match=rf"field 'x': .*{found}"):
                 writer.write({"x": value, "n": 1})
             writer.write({"x": [1], "n": 2})
 

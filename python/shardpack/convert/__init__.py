@@ -131,7 +131,7 @@ def convert(
     if on_known_key not in ("stop", "skip"):
         raise ValueError(f"on_known_key: expected 'stop' or 'skip', found: {on_known_key!r}")
     if on_known_key != "stop" and not append:
-        raise TypeError("on_known_key: has a meaning with append=True only")
+        raise TypeError("on_known_key needs append=True")
     if isinstance(drop, str):
         raise TypeError(f"drop: expected a list of columns, found: {drop!r}\nhint: drop=[{drop!r}]")
     module = importlib.import_module(f".{format}", __name__)
