@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""An independent reader of shardpack 1.0, laid out like the specification beside it (README.md): the section numbers are those.
+"""An independent reader of shardpack 1.0, laid out and numbered like the specification (README.md).
 
-Written to be read, not to be fast. Nothing but the standard library; what a value is (JSON, arrays, codecs) stands in values.py, which
-needs numpy, zstandard and blosc2 to decode some values.
+Written to be read, not to be fast. Needs only the standard library. Values (JSON, arrays, codecs) are in values.py, which needs numpy,
+zstandard and blosc2 to decode some of them.
 
-    reader.py verify PATH    check a dataset or a lone shard, every byte of it; exit code 0 if it is sound, 1 if not
+    reader.py verify PATH    check every byte of a dataset or a lone shard; exit code 0 if there is no problem, 1 otherwise
     reader.py digest PATH    one line for each field of each sample: key, field, type, SHA-256 of the decoded value
 """
 
@@ -42,23 +42,23 @@ CODECS = {"image": (RAW, JPEG), "array": (RAW, ZSTD, BLOSC2)}  # of all other ki
 
 
 def parse_record(data, fields, shard_number, row):
-    """For each field its value if it is a scalar, else codec, descriptor, decoded bytes and stored bytes, or None."""
+    """Value of each scalar field; codec, descriptor, decoded bytes and stored bytes of each stored field, or None."""
     cursor = Cursor(data, "record")
     need(cursor.take(4) == b"SREC", "record magic")
     check_crc(data, 60, "record frame")
     number, sample_id, record_bytes, head_bytes, body_crc, field_count, reserved = cursor.unpack("IQQIIH2s")
     key_bytes, scalar_bytes, reserved_too, _crc = cursor.unpack("II16sI")
     need(not any(reserved + reserved_too), "record frame: reserved bytes")
-    need((number, record_bytes, body_crc, sample_id) == (shard_number, *row[1:4]), "record frame: not as the index says")
+    need((number, record_bytes, body_crc, sample_id) == (shard_number, *row[1:4]), "record frame: differs from the index")
     need(crc32(data[64:]) == body_crc, "record CRC32: damaged")
     stored = [field for field in fields if field["kind"] != "scalar"]
     sizes = [TYPES[field["dtype"]][1] for field in fields if field["kind"] == "scalar"]
     need((field_count, scalar_bytes) == (len(stored), sum(sizes)), "field count or scalar bytes of the record: not the schema's")
     entries = [cursor.unpack("B3sIQQ") for _ in stored]
     scalars = [cursor.take(size) for size in sizes]
-    need(scalars == row.scalars, "scalars of the record: not as the index says")
+    need(scalars == row.scalars, "scalars of the record: differ from the index")
     descriptors = [cursor.take(entry[2]) for entry in entries]
-    need(parse_key(cursor.take(key_bytes)) == row.key, "sample key: not as the index says")
+    need(parse_key(cursor.take(key_bytes)) == row.key, "sample key: differs from the index")
     cursor.pad()
     need(cursor.pos == head_bytes, f"record head bytes: expected {cursor.pos}, found {head_bytes}")
     values = []
@@ -206,7 +206,7 @@ class Shard:
         if manifest:
             need((dataset_id, self.number) == (manifest["dataset_id"], number), "dataset id or shard number: not the manifest's")
             found = size, count, footer[116:120][::-1].hex()
-            need(found == (entry["bytes"], entry["samples"], entry["footer_crc32"]), f"not what the manifest says: {found}")
+            need(found == (entry["bytes"], entry["samples"], entry["footer_crc32"]), f"differs from the manifest: {found}")
             need(self.metadata["schema"] == manifest["schema"], "schema: not the manifest's")
 
     def read(self, offset, size):
@@ -241,7 +241,7 @@ def generation(manifest):
 
 # ---- §8 What a reader does on each violation
 def verify(path):
-    """What is wrong with a dataset or a lone shard: [(kind, place, message)]."""
+    """The problems of a dataset or a lone shard: [(kind, place, message)]."""
     problems, seen, paths = [], set(), []
 
     @contextlib.contextmanager

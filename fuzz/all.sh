@@ -1,18 +1,18 @@
 #!/usr/bin/env bash
-# Runs fuzz targets for SECONDS each (default 3600), as many at a time as there are cores. Prints a
-# line for each and exits with 1 if one found something; that lies in artifacts/TARGET then.
+# Runs fuzz targets for SECONDS each (default 3600), one per core at a time. Prints a line for each
+# target. Exits with 1 if one found something, and puts the findings into artifacts/TARGET.
 #
-#   fuzz/all.sh [SECONDS] [TARGET…]           every target, or those named
+#   fuzz/all.sh [SECONDS] [TARGET…]           all targets, or the named ones
 #   FUZZ_BIN=FOLDER fuzz/all.sh …             programs built elsewhere: no Rust is needed
 #
-# Each starts from corpus/TARGET, to which it adds what it finds, and from seeds/TARGET. JOBS is the
+# Each starts from corpus/TARGET, to which it adds new inputs, and from seeds/TARGET. JOBS is the
 # number of targets at a time, FUZZ_RSS_MB (default 2048) and FUZZ_TIMEOUT (seconds, default 60) are
 # the limits of one input, FUZZ_OUT is where corpus, logs and artifacts go (default: this folder).
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 
 seconds=${1:-3600}
-[[ $seconds =~ ^[1-9][0-9]*$ ]] || { echo "fuzz/all.sh: a number of seconds, not: $seconds" >&2; exit 2; }
+[[ $seconds =~ ^[1-9][0-9]*$ ]] || { echo "fuzz/all.sh: expected a number of seconds, found: $seconds" >&2; exit 2; }
 shift || true
 out=${FUZZ_OUT:-$here}
 mkdir -p "$out"
@@ -24,7 +24,7 @@ else
     mapfile -t targets < <(cd "$here/fuzz_targets" && ls -- *.rs | sed 's/[.]rs$//')
 fi
 for target in "$@"; do
-    [[ " ${targets[*]} " == *" $target "* ]] || { echo "fuzz/all.sh: no such target: $target" >&2; exit 2; }
+    [[ " ${targets[*]} " == *" $target "* ]] || { echo "fuzz/all.sh: unknown target: $target" >&2; exit 2; }
 done
 [ $# = 0 ] || targets=("$@")
 if [ -z "${FUZZ_BIN:-}" ]; then
@@ -36,12 +36,12 @@ if [ -z "${TMPDIR:-}" ] && [ -w /dev/shm ]; then
     export TMPDIR=/dev/shm
 fi
 
-# The sum of a figure that the fuzzer gives at its end.
+# Sum of a figure in the final statistics of the fuzzer.
 total() {
     awk -v "name=stat::$1:" '$1 == name { n += $2 } END { print n + 0 }' "$2"
 }
 
-# One target: restarted after each thing that it finds, until its time is over.
+# Runs one target, restarted after each finding, until its time is over.
 one() {
     local target=$1 log=$out/logs/$1.log end=$((SECONDS + seconds)) found=0 code left last=-1
     local corpus=$out/corpus/$target artifacts=$out/artifacts/$target from=("$out/corpus/$target")
@@ -52,19 +52,19 @@ one() {
     : >"$log"
     while left=$((end - SECONDS)) && [ $left -gt 0 ]; do
         code=0
-        # A target that says so with a signal, or is killed for memory, has found something, too.
+        # A target that ends by a signal, or is killed for memory, has found something, too.
         "$bin/$target" -max_total_time=$left -timeout="${FUZZ_TIMEOUT:-60}" -rss_limit_mb="${FUZZ_RSS_MB:-2048}" \
             -print_final_stats=1 -artifact_prefix="$artifacts/" "${from[@]}" >>"$log" 2>&1 || code=$?
         [ $code = 0 ] && break
         found=$((found + 1))
-        # What fails at once, every time, says nothing new.
+        # Stop if it fails at once every time: there is nothing new to find.
         if [ $found -ge 20 ] || [ $SECONDS = $last ]; then break; fi
         last=$SECONDS
     done
     local runs fresh note=""
     runs=$(total number_of_executed_units "$log")
     fresh=$(total new_units_added "$log")
-    # A program that did nothing found nothing, which is no good news.
+    # Zero runs mean that the program did not work.
     if [ $found != 0 ] || [ "$runs" = 0 ]; then note="  see $artifacts and $log"; fi
     printf '%-14s %12s runs  %6s new inputs  %3s crashes%s\n' "$target" "$runs" "$fresh" $found "$note"
     [ -z "$note" ]

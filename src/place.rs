@@ -226,7 +226,7 @@ mod remote {
     }
 
     fn off() -> Error {
-        Error::usage("dataset: expected a path of this machine, found a URL")
+        Error::usage("dataset: expected a local path, found a URL")
             .with_hint("this program was built without the feature `store`")
     }
 

@@ -132,6 +132,7 @@ fn check_fidelity(file: &str, manifest: &Manifest, tallies: BTreeMap<usize, Tall
             what: format!("figures of fidelity of `{}`", field.escape_debug()),
             expected: expected.to_owned(),
             found: found.to_owned(),
+            is_missing: false,
             hint: None,
         });
     };

@@ -1,4 +1,4 @@
-//! Blosc2 payloads: what the walker lets pass is decoded, or refused, without harm.
+//! Blosc2 payloads: after the walker accepts one, the decoder decodes or refuses it safely.
 #![no_main]
 use libfuzzer_sys::fuzz_target;
 use shardpack_fuzz::targets;

@@ -1,4 +1,4 @@
-//! ENVI headers, beside a file of data.
+//! ENVI headers, with a data file.
 #![no_main]
 use libfuzzer_sys::fuzz_target;
 use shardpack_fuzz::sources;

@@ -1,4 +1,4 @@
-//! JPEGs one after the other through the same decoders, compared with new ones.
+//! JPEGs through reused decoders, compared with new decoders.
 #![no_main]
 use libfuzzer_sys::fuzz_target;
 use shardpack_fuzz::targets;

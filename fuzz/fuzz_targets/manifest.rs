@@ -1,4 +1,4 @@
-//! Manifests: what is accepted can be written again, and reads the same.
+//! Manifests: an accepted one is written and read back unchanged.
 #![no_main]
 use libfuzzer_sys::fuzz_target;
 use shardpack_fuzz::targets;

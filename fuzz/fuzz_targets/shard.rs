@@ -1,4 +1,4 @@
-//! A whole shard, read as a reader does; as it is, and with its checksums made right.
+//! A whole shard, read like a reader, with its own and with corrected checksums.
 #![no_main]
 use libfuzzer_sys::fuzz_target;
 use shardpack_fuzz::targets;

@@ -1,5 +1,5 @@
-//! A JPEG on its way to the decoder: header walk, cut, decode; and whether a decoder is the same
-//! after whatever it has met.
+//! The path of a JPEG to the decoder: header walk, cut, decode. Also checks that earlier input
+//! does not change a decoder.
 
 use crate::shard::limits;
 use shardpack_format::Result;
@@ -8,19 +8,19 @@ use shardpack_jpeg::{
 };
 use shardpack_jpeg::{PictureCheck, PictureDecoder};
 
-/// Bytes behind the JPEG that say what is cut out of it: four numbers of a rectangle, and a byte without meaning.
+/// Bytes after the JPEG that describe the cut: four numbers of a rectangle, and an unused byte.
 const REQUEST_BYTES: usize = 9;
 
 /// A tiled JPEG of six tiles.
 pub const TILES: &[u8] = include_bytes!("../../crates/jpeg/testdata/tiles.jpg");
 
-/// A tiled JPEG of six tiles, and what to cut out of it.
+/// A tiled JPEG of six tiles, and the rectangle to cut.
 pub fn tiled() -> Vec<u8> {
     let request = [17, 0, 17, 0, 30, 0, 14, 0, 0];
     [TILES, &request].concat()
 }
 
-/// Whether `bytes`, a JPEG in memory and not a request behind it, decodes without a warning.
+/// Returns whether the JPEG `bytes` decodes without a warning.
 fn decodes(bytes: &[u8]) -> bool {
     let mut check = PictureCheck::new();
     check.check("image/jpeg", bytes, &limits()).is_ok()
@@ -29,8 +29,8 @@ fn decodes(bytes: &[u8]) -> bool {
 /// Reads the header, cuts, and decodes both. Returns whether the cut was made.
 ///
 /// # Panics
-/// If a promise is broken: a cut larger than its source, of another size than planned, not showing
-/// what was asked for, or damaged although the source is whole.
+/// If the cut is larger than its source, differs from the planned size, misses part of the requested
+/// rectangle, or is damaged although the source is undamaged.
 pub fn cut(data: &[u8]) -> bool {
     let Some((jpeg, request)) = data.split_last_chunk::<REQUEST_BYTES>() else { return false };
     let Ok(header) = JpegHeader::parse(jpeg) else { return false };
@@ -57,7 +57,7 @@ pub fn cut(data: &[u8]) -> bool {
     true
 }
 
-/// One of everything that reads JPEGs and is used for many.
+/// All reusable readers of JPEGs.
 pub struct Decoders {
     strict: JpegDecoder,
     lenient: JpegDecoder,
@@ -65,13 +65,13 @@ pub struct Decoders {
     tiler: JpegTiler,
 }
 
-/// What all of them make of one picture.
+/// The results of all readers for one picture.
 #[derive(Debug, PartialEq)]
 struct Made {
     /// Strict and lenient.
     sizes: [Result<(u32, u32)>; 2],
-    /// Strict and lenient, at its own size, shrunk, and the middle of it; then strict again, as a
-    /// picture of any kind.
+    /// Strict and lenient: full size, shrunk, and the centre; then strict again, through the decoder
+    /// of all picture formats.
     pixels: [Result<Vec<u8>>; 7],
     tiled: Result<(Tiled, Vec<u8>)>,
 }

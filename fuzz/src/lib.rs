@@ -1,4 +1,4 @@
-//! What the fuzz targets share.
+//! Code that the fuzz targets share.
 pub mod jpeg;
 pub mod payload;
 pub mod shard;

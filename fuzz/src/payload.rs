@@ -37,7 +37,7 @@ pub fn payloads() -> Vec<(Codec, ArrayDescriptor, Vec<u8>)> {
 /// Decodes a payload as a reader does.
 ///
 /// # Errors
-/// What is wrong with it.
+/// The fault of the payload.
 pub fn decode(codec: Codec, descriptor: &ArrayDescriptor, payload: &[u8]) -> Result<Array, Error> {
     ArrayDecoder::new().decode(codec, descriptor, payload, &limits())
 }

@@ -9,8 +9,8 @@ use shardpack_format::{
     StoredField, Transform,
 };
 
-/// Limits of the campaigns: small, so that an allocation which a file talks a parser into is seen
-/// as slowness or as a failure.
+/// Limits of the campaigns: small, so that an excessive allocation shows as slowness or as a
+/// failure.
 pub fn limits() -> Limits {
     Limits { max_index_bytes: 1 << 20, max_record_bytes: 1 << 20, max_decoded_bytes: 1 << 20, ..Limits::default() }
 }
@@ -91,7 +91,7 @@ pub fn golden() -> Vec<u8> {
     bytes
 }
 
-/// Reads everything that a shard holds, as a reader does: header, footer, index, columns, records,
+/// Reads a whole shard like a reader: header, footer, index, columns, records,
 /// descriptors.
 ///
 /// # Errors
@@ -134,10 +134,10 @@ fn u64_at(bytes: &[u8], at: usize) -> Option<usize> {
     usize::try_from(u64::from_le_bytes(*bytes.get(at..)?.first_chunk()?)).ok()
 }
 
-/// Makes every checksum right again, so that damage gets past them and reaches the code behind.
+/// Corrects all checksums, so that damage passes them and reaches the parsers.
 ///
-/// Follows the layout as far as the damaged lengths allow; what cannot be reached keeps its wrong
-/// checksum.
+/// Follows the layout as far as the damaged lengths allow; unreachable parts keep their wrong
+/// checksums.
 pub fn reseal(bytes: &mut [u8]) {
     put_crc(bytes, 0, 60);
     let frame_len = FRAME_BYTES as usize;
@@ -184,7 +184,7 @@ pub fn golden_record() -> Vec<u8> {
     bytes[at..at + frame.padded_bytes() as usize].to_vec()
 }
 
-/// A manifest of one shard, with every part that a manifest may have.
+/// A manifest of one shard, with all optional parts.
 pub fn manifest() -> Vec<u8> {
     br#"{"format": "shardpack", "version": "1.0", "dataset_id": "000102030405060708090a0b0c0d0e0f", "samples": 3,
  "schema": {"fields": [{"name": "image", "kind": "image"}, {"name": "label", "kind": "scalar", "dtype": "int64"}]}, "classes": ["a", "b"],

@@ -5,18 +5,17 @@ use shardpack_sources::{OnBadInput, SourceOptions, enumerate};
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
-/// A folder in which the files are put, one after the other.
+/// A scratch folder for the files.
 struct Folder(TempDir);
 
 thread_local! {
     static FOLDER: Folder = Folder::default();
 }
 
-/// A file of a cube, in the format that its bytes say.
+/// A file of a cube; its bytes decide the format.
 ///
 /// # Panics
-/// If a promise is broken: a cube of another shape than was announced, or one that was refused
-/// before.
+/// If the cube differs from its announced shape, or loads although its header was refused.
 pub fn cube(data: &[u8]) -> bool {
     FOLDER.with(|folder| read_cube(&folder.put("x.hdr", data)))
 }
@@ -32,7 +31,7 @@ pub fn labels(data: &[u8]) -> bool {
 impl Default for Folder {
     fn default() -> Self {
         let folder = tempfile::tempdir().expect("a folder");
-        // What an ENVI header describes.
+        // The data file of an ENVI header.
         std::fs::write(folder.path().join("x.img"), [7; 4096]).expect("a file");
         let samples = folder.path().join("samples");
         std::fs::create_dir(&samples).expect("a folder");
@@ -70,7 +69,7 @@ impl Folder {
     }
 }
 
-/// Everything that can be asked of the file of a cube.
+/// Calls every function for the file of a cube.
 fn read_cube(path: &Path) -> bool {
     let options = CubeOptions { max_bytes: 1 << 20, ..CubeOptions::default() };
     let _ = cubes::companion(path, &options);

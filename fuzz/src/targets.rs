@@ -1,5 +1,5 @@
-//! Every target: what it reads, and what it starts from. The fuzzer and `tests/integration/corpus.rs` run the
-//! same ones.
+//! All targets, with their input and their seeds. The fuzzer and `tests/integration/corpus.rs` run the
+//! same targets.
 
 use crate::shard::{limits, read, reseal};
 use crate::{jpeg, payload, shard, sources};
@@ -10,18 +10,17 @@ use std::cell::RefCell;
 use std::fs;
 use std::path::Path;
 
-/// Something that reads bytes.
+/// A function that reads bytes.
 pub struct Target {
-    /// As the program in `fuzz_targets/` and the folder in `seeds/`.
+    /// Name of the program in `fuzz_targets/` and of the folder in `seeds/`.
     pub name: &'static str,
-    /// Whole inputs, made from what the project writes. Those of other programs' files lie in
-    /// `seeds/`.
+    /// Valid inputs from the project's own output. Files of other programs are in `seeds/`.
     pub made: fn() -> Vec<Vec<u8>>,
-    /// Reads bytes; whether they are whole. It panics if a promise is broken.
+    /// Reads bytes and returns whether they are valid. Panics on a defect.
     pub read: fn(&[u8]) -> bool,
 }
 
-/// All of them.
+/// All targets.
 pub const TARGETS: &[Target] = &[
     Target { name: "shard", made: || vec![shard::golden()], read: whole_shard },
     Target { name: "shard_tail", made: || vec![shard::golden()], read: shard_tail },
@@ -41,8 +40,8 @@ pub const TARGETS: &[Target] = &[
 ];
 
 impl Target {
-    /// Names and bytes of all that it starts from: what the project writes, and the target's folder
-    /// in `seeds`. A name `bad-…` is of something that must be refused.
+    /// Names and bytes of all seeds: the project's own output, and the target's folder in `seeds`.
+    /// Inputs named `bad-…` must be refused.
     ///
     /// # Panics
     /// If a file cannot be read, or there is nothing at all.
@@ -75,8 +74,7 @@ fn payloads(wanted: Codec) -> Vec<Vec<u8>> {
     all.filter(|(codec, _, _)| *codec == wanted).map(|(_, _, bytes)| bytes).collect()
 }
 
-/// A whole shard, read as a reader does; and once more with its checksums made right, so that
-/// damage gets past them.
+/// A whole shard, read like a reader, with its own and with corrected checksums.
 pub fn whole_shard(data: &[u8]) -> bool {
     let whole = read(data).is_ok();
     let mut bytes = data.to_vec();
@@ -85,8 +83,8 @@ pub fn whole_shard(data: &[u8]) -> bool {
     whole
 }
 
-/// Footer and index out of the bytes before the end of a file, checksums made right first: what
-/// opening a shard does.
+/// Footer and index from the bytes at the end of a file, with corrected checksums: the steps of
+/// opening a shard.
 pub fn shard_tail(data: &[u8]) -> bool {
     let _ = Identity::parse_header(data);
     let mut bytes = data.to_vec();
@@ -119,7 +117,7 @@ pub fn record(data: &[u8]) -> bool {
     whole
 }
 
-/// An array descriptor: what is accepted has one spelling, and its sizes are within the limits.
+/// An array descriptor: an accepted one has one spelling, and its sizes are within the limits.
 pub fn descriptor(data: &[u8]) -> bool {
     let limits = limits();
     let Ok(descriptor) = ArrayDescriptor::parse(data, &limits) else { return false };
@@ -128,7 +126,7 @@ pub fn descriptor(data: &[u8]) -> bool {
     true
 }
 
-/// A manifest: what is accepted can be written again, and reads the same.
+/// A manifest: an accepted one is written and read back unchanged.
 pub fn manifest(data: &[u8]) -> bool {
     let Ok(manifest) = Manifest::parse(data, &limits()) else { return false };
     let bytes = manifest.encode().expect("an accepted manifest can be written");
@@ -136,12 +134,12 @@ pub fn manifest(data: &[u8]) -> bool {
     true
 }
 
-/// A Blosc2 payload: what the walker lets pass is decoded, or refused, without harm.
+/// A Blosc2 payload: after the walker accepts it, the decoder decodes or refuses it safely.
 pub fn blosc2_chunk(data: &[u8]) -> bool {
     decodes(Codec::Blosc2, data)
 }
 
-/// A zstd payload: what the frame check lets pass is decoded to the length that was promised.
+/// A zstd payload: an accepted frame decodes to its declared length.
 pub fn zstd_frame(data: &[u8]) -> bool {
     decodes(Codec::Zstd, data)
 }
@@ -153,7 +151,7 @@ fn decodes(codec: Codec, data: &[u8]) -> bool {
     true
 }
 
-/// One JPEG after the other through the same decoders, compared with new ones.
+/// JPEGs through reused decoders, compared with new decoders.
 pub fn jpeg_decoders(data: &[u8]) -> bool {
     thread_local! {
         static USED: RefCell<jpeg::Decoders> = RefCell::default();

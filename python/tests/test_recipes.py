@@ -81,7 +81,7 @@ def test_what_is_none_is_refused_in_words(lossless: Path, cubes: Path) -> None:
     for augment, said in [
         ("mixup", "one that changes a sample alone"),
         (["trivial_augment_wide", "random_erasing(p=2)"], "probability of an augmentation: expected 0 to 1, found 2"),
-        ("rand_augment(ops=3)", "no option `ops`"),
+        ("rand_augment(ops=3)", "unknown or repeated option `ops`"),
     ]:
         with pytest.raises(sp.UsageError, match=said.replace("(", r"\(")):
             sp.Loader(sp.Dataset(lossless), augment=augment)

@@ -91,7 +91,7 @@ def test_what_is_wrong_is_said(photos: Path, url: str) -> None:
         sp.Dataset(url, storage_options={"stall_timeout": "soon"})
     with pytest.raises(TypeError, match="storage_options"):
         sp.Dataset(url, storage_options=["hedge"])  # type: ignore[arg-type]
-    with pytest.raises(sp.UsageError, match="neither manifest nor shards"):
+    with pytest.raises(sp.UsageError, match="no manifest.json and no shards"):
         sp.Dataset(url + "/nothing")
 
 

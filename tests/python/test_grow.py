@@ -123,7 +123,7 @@ class GrowTest(CommandTest):
         for path in self.data.glob("manifest*"):
             path.unlink()
         refused = self.expect(2, "salvage", self.data, self.tmp / "refused")
-        self.assertIn("samples that were removed may be among", refused.err.splitlines()[0])
+        self.assertIn("its shards may hold removed samples", refused.err.splitlines()[0])
         self.assertFalse((self.tmp / "refused").exists())
 
     def test_keys_of_a_text_from_another_system(self):

@@ -126,7 +126,7 @@ class Stores(CommandTest):
         self.assertIn("without credentials", secret)
         self.assertNotIn("hunter2", secret)
         with Server(self.tmp) as server:
-            self.assertIn("neither manifest nor shards", self.expect(2, "inspect", server.url).err)
+            self.assertIn("no manifest.json and no shards", self.expect(2, "inspect", server.url).err)
         self.assertIn("cannot connect", self.expect(2, "inspect", server.url).err)
 
     def test_a_server_without_ranges_is_refused(self):

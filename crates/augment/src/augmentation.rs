@@ -39,7 +39,7 @@ pub enum Augmentation {
         /// Number of magnitudes, 2 or more. Default 31.
         bins: u32,
     },
-    /// `operations` of 14, one after the other, all of one magnitude.
+    /// `operations` of 14 in sequence, all of one magnitude.
     RandAugment {
         /// Number of operations, at most 64. Default 2.
         operations: u32,

@@ -38,7 +38,7 @@ fn kind(operations: &[Operation]) -> String {
 }
 
 #[test]
-fn all_fourteen_come_equally_often() {
+fn all_fourteen_operations_are_drawn_equally_often() {
     // At the largest magnitude every operation has an effect.
     let mut counts: BTreeMap<String, u32> = BTreeMap::new();
     for sample in 0..14_000 {
@@ -51,7 +51,7 @@ fn all_fourteen_come_equally_often() {
 }
 
 #[test]
-fn orders_of_a_jitter_come_equally_often() {
+fn all_orders_of_a_jitter_are_drawn_equally_often() {
     let mut counts: BTreeMap<Vec<String>, u32> = BTreeMap::new();
     for sample in 0..24_000 {
         let operations = resolve("color_jitter(brightness=0.4,contrast=0.4,saturation=0.4,hue=0.1)", sample);
@@ -74,7 +74,7 @@ fn a_probability_is_one() {
 }
 
 #[test]
-fn what_is_erased_has_the_area_asked_for() {
+fn erased_rectangles_have_the_requested_area() {
     for sample in 0..2000 {
         let operations = resolve("random_erasing(p=1,scale=0.1..0.2,ratio=0.5..2)", sample);
         let [Operation::Erase { origin: [top, left], size: [height, width], value: [0, 0, 0] }] = operations[..] else {

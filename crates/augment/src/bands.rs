@@ -218,7 +218,7 @@ mod tests {
             ("band_jitter", "or offset=NUMBER"),
             ("band_jitter(offset=nan..1)", "LOW..HIGH"),
             ("band_dropout(p=1.5)", "p of band_dropout: expected LOW..HIGH from 0 to 1"),
-            ("band_dropout(p=0.5,q=1)", "no option `q`"),
+            ("band_dropout(p=0.5,q=1)", "unknown or repeated option `q`"),
             ("band_noise", "expected random_gain, band_jitter, band_dropout or gaussian_noise"),
             ("gaussian_noise", "NUMBER from 0 on, or LOW..HIGH"),
             ("gaussian_noise(sigma=-1)", "sigma of gaussian_noise: expected LOW..HIGH from 0"),
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn one_after_the_other_in_the_order_given() {
+    fn augmentations_apply_in_the_given_order() {
         let none = folded(&["random_gain(gain=1..1)", "band_jitter(offset=0..0)", "band_dropout(p=0)"], 3, 4);
         assert_eq!(none, [(0.5, -2.0); 4]);
         assert_eq!(folded(&["random_gain(gain=2..2)", "band_jitter(offset=1..1)"], 3, 1), [(1.0, -3.0)]);
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn samples_and_bands_differ_and_shares_are_as_asked() {
+    fn samples_and_bands_differ_in_the_requested_shares() {
         let gain = |sample| folded(&["random_gain(gain=0.5)"], sample, 3);
         assert!(gain(1).iter().all(|band| *band == gain(1)[0]) && gain(1) != gain(2));
         let jitter = folded(&["band_jitter(gain=0.5)"], 1, 3);

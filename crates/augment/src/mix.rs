@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn choices_come_equally_often_and_rectangles_lie_within() {
+    fn choices_are_drawn_equally_often_and_rectangles_lie_within() {
         let choices = [Mix::Mixup { alpha: 0.2 }, Mix::CutMix { alpha: 1.0 }];
         let mut sums = 0;
         for sample in 0..4000 {
@@ -216,11 +216,11 @@ mod tests {
     }
 
     #[test]
-    fn what_is_none_is_refused_in_words() {
+    fn invalid_texts_are_refused() {
         assert_eq!("cutmix(alpha=0.5)".parse::<Mix>().unwrap(), Mix::CutMix { alpha: 0.5 });
         for (bad, said) in [
             ("mix", "mixup or cutmix"),
-            ("mixup(beta=1)", "no option `beta`"),
+            ("mixup(beta=1)", "unknown or repeated option `beta`"),
             ("mixup(alpha=0)", "alpha of mixup or cutmix: expected 0.01 to 100"),
             ("cutmix(alpha=NaN)", "alpha of mixup"),
         ] {

@@ -2,7 +2,7 @@
 
 use shardpack_base::{Draws, halves, vectorised};
 
-/// Standard deviation of the integers from which deviates are made: 2¹⁶ · √(49 / 6).
+/// Standard deviation of the integers behind the deviates: 2¹⁶ · √(49 / 6).
 const UNIT: f64 = 65_536.0 * 2.857_738_033_247_041_4;
 /// Mean of these integers.
 const MEAN: i32 = 17 * 65_536 - 1;
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn the_integers_have_the_mean_and_the_deviation_that_is_said() {
+    fn the_integers_have_the_documented_mean_and_deviation() {
         assert_eq!(deviate(0, 0) + deviate(u32::MAX, u32::MAX), 0.0);
         // The number of ones in 32 bits has variance 8. Two uniform integers below 2^16 together have a sixth
         // of (2^32 − 1).

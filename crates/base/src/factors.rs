@@ -41,7 +41,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_no_standard_deviation_is_refused() {
+    fn invalid_standard_deviations_are_refused() {
         for std in [0.0, -0.0, -1.0, f64::NAN, f64::INFINITY, f64::NEG_INFINITY] {
             let error = factors(255.0, 0.5, std).unwrap_err().to_string();
             assert!(error.contains("std: expected finite numbers above 0"), "{error}");

@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn at_every_place_of_every_length() {
+    fn marks_are_found_at_every_offset() {
         for len in (0..70).chain(4090..4105) {
             for at in (0..len).filter(|at| *at < 70 || *at > len - 20) {
                 let mut bytes = vec![7; len];
@@ -126,12 +126,12 @@ mod tests {
 
     proptest! {
         #[test]
-        fn as_byte_by_byte(bytes in prop::collection::vec(prop_oneof![Just(0), Just(0xFF), any::<u8>()], 0..600)) {
+        fn marks_are_the_same_as_byte_by_byte(bytes in prop::collection::vec(prop_oneof![Just(0), Just(0xFF), any::<u8>()], 0..600)) {
             prop_assert_eq!(Marks::new(&bytes).collect::<Vec<_>>(), plainly(&bytes));
         }
 
         #[test]
-        fn where_marks_are_rare(bytes in prop::collection::vec(any::<u8>(), 0..20_000)) {
+        fn rare_marks_are_found(bytes in prop::collection::vec(any::<u8>(), 0..20_000)) {
             prop_assert_eq!(Marks::new(&bytes).collect::<Vec<_>>(), plainly(&bytes));
         }
     }

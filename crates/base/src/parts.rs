@@ -67,7 +67,7 @@ pub fn check_length(what: &str, expected: usize, found: usize) -> Result<()> {
 
 #[cold]
 fn missing(what: &str, range: &Range<usize>, length: usize) -> Error {
-    Error::internal(what, format!("{} to {} to be there", range.start, range.end), length)
+    Error::internal(what, format!("items {} to {}", range.start, range.end), length)
 }
 
 #[cold]
@@ -89,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_missing_is_a_defect_of_ours() {
+    fn a_missing_part_is_an_internal_error() {
         let mut items = [1, 2, 3];
         assert_eq!(part(&items, 1..3, "items").unwrap(), [2, 3]);
         assert_eq!(rest(&items, 3, "items").unwrap(), [0; 0]);

@@ -44,7 +44,7 @@ impl TiffFile for [u8] {
 
     fn directory(&self, offset: u64, len: u64) -> Result<Cow<'_, [u8]>, Error> {
         let bytes = part(self, offset, len);
-        bytes.ok_or_else(|| Error::format("TIFF directory", "one within the file", "the end of the file"))
+        bytes.ok_or_else(|| Error::format("TIFF directory", "a directory within the file", "the end of the file"))
     }
 
     fn values(&self, tag: u16, offset: u64, len: u64) -> Result<Cow<'_, [u8]>, Error> {
@@ -283,7 +283,7 @@ impl<'a> TiffValues<'a> {
         }
     }
 
-    /// All values, if their type is float64, else `None`.
+    /// All values, if their type is float64; otherwise `None`.
     #[must_use]
     pub fn doubles(&self) -> Option<Vec<f64>> {
         (self.kind == 12).then(|| (0..self.len()).filter_map(|at| self.float(at)).collect())

@@ -97,7 +97,7 @@ impl<'a> Cursor<'a> {
         if self.pos == self.bytes.len() {
             return Ok(());
         }
-        let found = format!("{} bytes more", self.bytes.len() - self.pos);
+        let found = format!("{} more bytes", self.bytes.len() - self.pos);
         Err(Error::format(self.what, "the end", found).at(self.pos as u64))
     }
 }

@@ -27,7 +27,7 @@ impl Index {
             if in_row == in_frame {
                 return Ok(());
             }
-            let (expected, found) = (format!("{in_row}, as the index says"), format!("{in_frame} in the record"));
+            let (expected, found) = (format!("{in_row}, as in the index"), format!("{in_frame} in the record"));
             Err(Error::format(what, expected, found).in_record(i).at(row.offset))
         };
         same("record bytes", row.length, frame.record_bytes)?;
@@ -51,7 +51,7 @@ impl Index {
         let offset = row.offset;
         if key != record.key {
             let found = format!("{:?} in the record", record.key);
-            return Err(Error::format("sample key", format!("{key:?}, as the index says"), found)
+            return Err(Error::format("sample key", format!("{key:?}, as in the index"), found)
                 .in_record(i)
                 .at(offset));
         }
@@ -59,7 +59,7 @@ impl Index {
         if self.scalars_match(i, record.scalars) {
             return Ok(());
         }
-        Err(Error::format("scalars of the record", "those of the index", "others")
+        Err(Error::format("scalars of the record", "the same bytes as in the index", "other bytes")
             .in_record(i)
             .in_sample(key)
             .at(offset))
@@ -79,7 +79,7 @@ impl Manifest {
             entry.ok_or_else(|| Error::format("shard number", format!("below {}", self.shards.len()), number))?;
         let same = |what: &str, stated: &dyn fmt::Display, found: &dyn fmt::Display, equal: bool| match equal {
             true => Ok(()),
-            false => Err(Error::format(what, format!("{stated}, as the manifest says"), found)),
+            false => Err(Error::format(what, format!("{stated}, as in the manifest"), found)),
         };
         let id = footer.identity.dataset_id;
         same("dataset id of the shard", &self.dataset_id, &id, self.dataset_id == id)?;
@@ -90,7 +90,10 @@ impl Manifest {
         same("samples of the shard", &entry.samples, &footer.record_count, entry.samples == footer.record_count)?;
         let (stated, found) = (entry.footer_crc32, footer.crc32());
         same("footer CRC32", &format_args!("{stated:#010x}"), &format_args!("{found:#010x}"), stated == found)?;
-        same("schema of the shard", &"the same", &"another", self.schema == metadata.schema)
+        match self.schema == metadata.schema {
+            true => Ok(()),
+            false => Err(Error::format("schema of the shard", "the schema of the manifest", "a different schema")),
+        }
     }
 }
 
@@ -151,7 +154,7 @@ impl FieldValue<'_> {
                 };
                 if !fits {
                     let found = self.descriptor.get(..80).unwrap_or(self.descriptor).escape_ascii();
-                    let expected = "image/jpeg for codec jpeg, else image/ and 1 to 64 of a-z 0-9 . + -";
+                    let expected = "image/jpeg for codec jpeg; image/ and 1 to 64 of a-z 0-9 . + - for other codecs";
                     return Err(Error::format(format!("media type of field {name:?}"), expected, found));
                 }
             }

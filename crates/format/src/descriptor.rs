@@ -326,13 +326,13 @@ impl ArrayDescriptor {
             }
             let bands = usize::try_from(self.bands()).ok();
             if Some(scale.len()) != bands || Some(offset.len()) != bands || self.shape.is_empty() {
-                return Err(("band table", "one scale and one offset a band", scale.len().to_string()));
+                return Err(("band table", "one scale and one offset per band", scale.len().to_string()));
             }
             if scale.iter().any(|s| !s.is_finite() || *s < 0.0) || offset.iter().any(|o| !o.is_finite()) {
                 return Err((
                     "band table",
-                    "finite offsets, finite scales that are not negative",
-                    "another value".into(),
+                    "finite offsets and finite scales that are not negative",
+                    "a negative or non-finite value".into(),
                 ));
             }
         }
@@ -352,6 +352,6 @@ fn optional<T>(what: &'static str, value: T, present: bool, is_zero: impl Fn(&T)
     match present {
         true => Ok(Some(value)),
         false if is_zero(&value) => Ok(None),
-        false => Err(Error::format(what, "zero where its flag is clear", "another value")),
+        false => Err(Error::format(what, "zero, because its flag is clear", "another value")),
     }
 }

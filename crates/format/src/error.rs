@@ -160,8 +160,8 @@ impl Error {
     /// ```
     /// use shardpack_format::{Error, Hint, Setting, Voice};
     /// let hint = Hint::set([Setting::named("codec")]);
-    /// let error = Error::usage("level: expected a codec that it belongs to, found 3").with_hint(hint);
-    /// assert_eq!(error.to_string(), "level: expected a codec that it belongs to, found 3");
+    /// let error = Error::usage("level 3 needs a codec").with_hint(hint);
+    /// assert_eq!(error.to_string(), "level 3 needs a codec");
     /// assert_eq!(error.hint().unwrap().told(Voice::Command), "`--codec`");
     /// ```
     #[must_use]
@@ -207,10 +207,10 @@ impl Error {
     /// ```
     /// let panic = std::panic::catch_unwind(|| panic!("no row")).unwrap_err();
     /// let error = shardpack_format::Error::panicked("decoding", &*panic);
-    /// assert!(error.to_string().contains("decoding: expected an end without a panic, found no row"));
+    /// assert!(error.to_string().contains("decoding: expected no panic, found no row"));
     /// ```
     pub fn panicked(what: impl Into<String>, panic: &(dyn std::any::Any + Send)) -> Self {
-        Self::internal(what, "an end without a panic", panic_text(panic))
+        Self::internal(what, "no panic", panic_text(panic))
     }
 
     fn place_mut(&mut self) -> Option<&mut Place> {
@@ -279,5 +279,5 @@ pub fn panic_text(panic: &(dyn std::any::Any + Send)) -> &str {
 #[track_caller]
 #[allow(clippy::panic, reason = "a bug, not an input: see above")]
 pub fn bug(what: &str) -> ! {
-    panic!("{what}")
+    panic!("broken assumption: {what}")
 }

@@ -61,22 +61,19 @@ impl IndexBuilder {
     /// # Errors
     /// `Usage` if `scalars` do not fit the schema or the shard grows past 2⁶³ bytes.
     pub fn push(&mut self, frame: &Frame, key: &str, scalars: &[u8]) -> Result<u64> {
+        let expected: usize = self.scalars.iter().map(|(dtype, _)| dtype.size()).sum();
+        if scalars.len() != expected {
+            return Err(Error::usage(format!("packed scalars: expected {expected} bytes, found {}", scalars.len())));
+        }
         let offset = self.next_offset;
         let end = offset.checked_add(frame.padded_bytes()).filter(|&e| e < 1 << 63);
-        self.next_offset = end.ok_or_else(|| Error::usage("shard: expected fewer than 2^63 bytes, found more"))?;
+        self.next_offset = end.ok_or_else(|| Error::usage("the shard would have 2^63 bytes or more"))?;
         let mut rest = scalars;
         for (dtype, column) in &mut self.scalars {
-            let Some((value, tail)) = rest.split_at_checked(dtype.size()) else {
-                return Err(Error::usage("packed scalars: expected the schema's, found fewer bytes"));
-            };
+            let (value, tail) =
+                rest.split_at_checked(dtype.size()).unwrap_or_else(|| bug("scalars whose length was compared"));
             column.extend(value);
             rest = tail;
-        }
-        if !rest.is_empty() {
-            return Err(Error::usage(format!(
-                "packed scalars: expected the schema's, found {} bytes more",
-                rest.len()
-            )));
         }
         self.offsets.push(offset);
         self.lengths.push(frame.record_bytes);
@@ -283,26 +280,27 @@ impl Index {
         for i in 0..self.records {
             let row = self.row(i).unwrap_or_else(|| bug("a row for every record"));
             if row.offset != expected || row.length < FRAME_BYTES {
-                let found = format!("{} + {}", row.offset, row.length);
-                return Err(Error::format("record range", format!("{expected} + at least 64"), found).in_record(i));
+                let found = format!("offset {} and {} bytes", row.offset, row.length);
+                return Err(Error::format("record range", format!("offset {expected} and at least 64 bytes"), found)
+                    .in_record(i));
             }
             let end = row.offset.checked_add(row.length).and_then(align_up).filter(|&end| end <= footer.index_offset);
             expected = end.ok_or_else(|| {
-                let found = format!("{} + {}", row.offset, row.length);
-                Error::format("record range", format!("an end at or before {}", footer.index_offset), found)
+                let found = format!("offset {} and {} bytes", row.offset, row.length);
+                Error::format("record range", format!("an end at offset {} or before", footer.index_offset), found)
                     .in_record(i)
             })?;
             let next_end = self.u64_at(&self.key_ends, i);
             let next_end = next_end.unwrap_or_else(|| bug("a key for every record"));
             if next_end < key_end || next_end > self.keys.len() as u64 {
-                let expected = format!("{key_end}..={}", self.keys.len());
+                let expected = format!("{key_end} to {}", self.keys.len());
                 return Err(Error::format("key end", expected, next_end).in_record(i));
             }
             key_end = next_end;
             let key = self.key_bytes(i).map(std::str::from_utf8);
             match key {
                 Some(Ok(key)) => check_key(key).map_err(|e| e.in_record(i))?,
-                _ => return Err(Error::format("sample key", "UTF-8", "other bytes").in_record(i)),
+                _ => return Err(Error::format("sample key", "UTF-8", "invalid UTF-8").in_record(i)),
             }
         }
         if expected != footer.index_offset {

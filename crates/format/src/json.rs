@@ -133,8 +133,8 @@ pub(crate) fn some<'de, D: Deserializer<'de>, T: Deserialize<'de>>(de: D) -> std
 /// The canonical bytes of `value`: two-space indentation and a final line feed, keys in the order
 /// of the specification.
 pub(crate) fn to_vec<T: serde::Serialize>(value: &T) -> Result<Vec<u8>> {
-    let mut out = serde_json::to_vec_pretty(value)
-        .map_err(|e| Error::usage(format!("JSON value: expected a serialisable one, found {e}")))?;
+    let mut out =
+        serde_json::to_vec_pretty(value).map_err(|e| Error::usage(format!("cannot write the value as JSON: {e}")))?;
     out.push(b'\n');
     Ok(out)
 }

@@ -211,9 +211,9 @@ impl Manifest {
             check_shard_name(&shard.name)?;
             if !names.insert(shard.name.to_ascii_lowercase()) {
                 return Err(Error::format(
-                    "shard name",
-                    "each once, in any case of letters",
-                    format!("{:?}", shard.name),
+                    "shard names",
+                    "different names, also when case is ignored",
+                    format!("{:?} twice", shard.name),
                 ));
             }
             if shard.bytes < HEADER_BYTES + FOOTER_BYTES {
@@ -221,7 +221,7 @@ impl Manifest {
             }
             samples = samples
                 .checked_add(shard.samples)
-                .ok_or_else(|| Error::format("samples of all shards", "a sum below 2^64", "more"))?;
+                .ok_or_else(|| Error::format("samples of all shards", "a sum below 2^64", "a larger sum"))?;
         }
         if samples != manifest.samples {
             return Err(Error::format(

@@ -56,7 +56,7 @@ mod tests {
     use super::plain_urls;
 
     #[test]
-    fn secrets_of_urls_are_left_out_wherever_they_stand() {
+    fn secrets_of_urls_are_hidden_everywhere() {
         for (text, expected) in [
             ("no url, who? me@here", "no url, who? me@here"),
             ("s3://AKIA@bucket/x", "s3://…@bucket/x"),

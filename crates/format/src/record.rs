@@ -113,9 +113,9 @@ impl Frame {
     /// `Usage` if `bytes` are shorter than a frame.
     pub fn renumber(&mut self, bytes: &mut [u8], sample_id: u64) -> Result<()> {
         let found = bytes.len();
-        let frame = bytes
-            .get_mut(..FRAME_LEN)
-            .ok_or_else(|| Error::usage(format!("record: expected a frame, found {found}")))?;
+        let frame = bytes.get_mut(..FRAME_LEN).ok_or_else(|| {
+            Error::usage(format!("the record of {found} bytes is shorter than its frame of {FRAME_LEN}"))
+        })?;
         self.sample_id = sample_id;
         let mut anew = Vec::with_capacity(FRAME_LEN);
         self.encode(&mut anew);
@@ -138,7 +138,7 @@ pub struct FieldValue<'a> {
     pub codec: Codec,
     /// Bytes after decompression.
     pub decoded_bytes: u64,
-    /// Media type of an image, array descriptor of an array, else empty.
+    /// Media type of an image; array descriptor of an array; empty for other kinds.
     pub descriptor: &'a [u8],
     /// The stored bytes.
     pub bytes: &'a [u8],
@@ -164,7 +164,7 @@ pub struct FieldPlace<'a> {
     pub codec: Codec,
     /// Bytes after decompression.
     pub decoded_bytes: u64,
-    /// Media type of an image, array descriptor of an array, else empty.
+    /// Media type of an image; array descriptor of an array; empty for other kinds.
     pub descriptor: &'a [u8],
     /// The stored bytes, from the start of the record.
     pub bytes: Range<u64>,
@@ -181,6 +181,10 @@ pub struct Record<'a> {
     pub scalars: &'a [u8],
     /// The stored fields, in schema order; `None` if the sample has no value.
     pub fields: Vec<Option<FieldValue<'a>>>,
+}
+
+fn no_field(frame: &Frame, position: usize) -> Error {
+    Error::usage(format!("the record has {} stored fields, none at position {position}", frame.field_count))
 }
 
 impl<'a> Record<'a> {
@@ -295,7 +299,7 @@ impl<'a> Record<'a> {
                 value => Ok(value),
             };
         }
-        Err(Error::usage(format!("stored field: expected one below {}, found {position}", frame.field_count)))
+        Err(no_field(frame, position))
     }
 
     /// The descriptor of one stored field, read from the first [`Frame::head_bytes`] bytes of a
@@ -317,7 +321,7 @@ impl<'a> Record<'a> {
                 return Ok(entry.is_some().then_some(descriptor));
             }
         }
-        Err(Error::usage(format!("stored field: expected one below {}, found {position}", frame.field_count)))
+        Err(no_field(frame, position))
     }
 
     /// Places of the stored fields, in schema order, read from the first [`Frame::head_bytes`]

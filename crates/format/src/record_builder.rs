@@ -21,7 +21,7 @@ pub struct StoredField<'a> {
     pub stored_bytes: u64,
     /// Bytes after decompression.
     pub decoded_bytes: u64,
-    /// Media type of an image, array descriptor of an array, else empty.
+    /// Media type of an image; array descriptor of an array; empty for other kinds.
     pub descriptor: &'a [u8],
 }
 
@@ -66,7 +66,7 @@ impl RecordLayout {
                 fields.len()
             )));
         }
-        let too_large = || Error::usage("record: expected fewer than 2^63 bytes, found more");
+        let too_large = || Error::usage("the record is too large for the format");
         let mut head = Vec::with_capacity(256);
         for field in fields {
             let (codec, descriptor_bytes, stored, decoded) = match field {
@@ -193,9 +193,10 @@ impl RecordBuilder {
         let mut bytes = buffer;
         let place = fields.first().cloned().unwrap_or(0..0);
         if bytes.len().checked_sub(at) != Some(place.len()) || !has_first {
-            let found = format!("{} bytes from {at} of {}", place.len(), bytes.len());
             return Err(Error::usage(format!(
-                "first value of a record: expected one that ends its buffer, found {found}"
+                "the first value of a record ({} bytes) must fill its buffer from offset {at} to the end at {}",
+                place.len(),
+                bytes.len()
             )));
         }
         if at != place.start {

@@ -8,6 +8,7 @@ use crate::limits::Limits;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::collections::HashSet;
+use std::fmt;
 use std::sync::Arc;
 
 /// Kind of a field's content.
@@ -28,6 +29,20 @@ pub enum FieldKind {
     Bytes,
     /// One number, stored in the record's head and in a column of the index, not in the payload.
     Scalar,
+}
+
+/// The name in the schema's JSON: `image`.
+impl fmt::Display for FieldKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Image => "image",
+            Self::Array => "array",
+            Self::Text => "text",
+            Self::Json => "json",
+            Self::Bytes => "bytes",
+            Self::Scalar => "scalar",
+        })
+    }
 }
 
 /// One field of the schema.
@@ -99,7 +114,7 @@ impl Schema {
         &self.fields
     }
 
-    /// The fields with a payload, in the order in which records store them.
+    /// The fields with a payload, in the order of the records.
     pub fn stored(&self) -> impl Iterator<Item = &Field> {
         self.fields.iter().filter(|f| f.kind != FieldKind::Scalar)
     }
@@ -152,11 +167,13 @@ impl Schema {
                 return Err(Error::format("field name", expected, format!("{:?}", field.name)));
             }
             if !seen.insert(field.name.as_str()) {
-                return Err(Error::format("field name", "each once", format!("{:?} twice", field.name)));
+                return Err(Error::format("field names", "different names", format!("{:?} twice", field.name)));
             }
             if (field.kind == FieldKind::Scalar) != field.dtype.is_some() {
-                let expected = "a dtype for scalars and for nothing else";
-                return Err(Error::format(format!("field {:?}", field.name), expected, format!("{:?}", field.dtype)));
+                let found = field.dtype.map_or("no dtype", Dtype::name);
+                let expected =
+                    if field.dtype.is_none() { "a dtype for a scalar" } else { "no dtype for a stored field" };
+                return Err(Error::format(format!("field {:?}", field.name), expected, found));
             }
         }
         Ok(())

@@ -30,7 +30,7 @@ impl Dataset {
     /// dataset.
     pub fn concat(datasets: &[Self]) -> Result<Self> {
         let Some(first) = datasets.first() else {
-            return Err(Error::usage("datasets to take as one: expected at least one, found none"));
+            return Err(Error::usage("there are no datasets to concatenate"));
         };
         let (mut slots, mut parts): (Vec<Slot>, Vec<Range<u64>>) = (Vec::new(), Vec::new());
         let mut samples = 0_u64;
@@ -44,8 +44,7 @@ impl Dataset {
                 let (shard, damage) = (OnceLock::new(), OnceLock::new());
                 slots.push(Slot { first: samples, samples: slot.samples, origin, shard, damage });
                 let sum = samples.checked_add(slot.samples);
-                samples =
-                    sum.ok_or_else(|| Error::usage("samples of all datasets: expected below 2^64, found more"))?;
+                samples = sum.ok_or_else(|| Error::usage("the datasets together have 2^64 samples or more"))?;
             }
             parts.push(start..samples);
             digest.update(dataset.version_id().0);

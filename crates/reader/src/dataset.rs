@@ -239,9 +239,9 @@ impl Dataset {
     /// entry in the manifest.
     pub fn shard(&self, number: usize) -> Result<Arc<Shard>> {
         let slots = &self.0.slots;
-        let slot = slots
-            .get(number)
-            .ok_or_else(|| Error::usage(format!("shard number: expected one below {}, found {number}", slots.len())))?;
+        let slot = slots.get(number).ok_or_else(|| {
+            Error::usage(format!("the dataset has {} shards, none with number {number}", slots.len()))
+        })?;
         if let Some(shard) = slot.shard.get() {
             return Ok(Arc::clone(shard));
         }
@@ -253,7 +253,11 @@ impl Dataset {
                 return Ok(Arc::clone(slot.shard.get_or_init(|| Arc::new(shard))));
             }
             (Some(source), Origin::Entry(entry)) => (source, entry),
-            _ => return Err(Error::usage(format!("shard number: expected 0, of a lone shard, found {number}"))),
+            _ => {
+                return Err(Error::usage(format!(
+                    "the dataset is a single shard, number 0: there is no shard {number}"
+                )));
+            }
         };
         if let Some(damage) = slot.damage.get() {
             return Err(damage.clone().into());
@@ -362,7 +366,10 @@ impl Dataset {
         let after = self.0.slots.partition_point(|slot| slot.first <= index);
         match after.checked_sub(1).and_then(|number| self.0.slots.get(number).map(|slot| (number, slot))) {
             Some((number, slot)) if index - slot.first < slot.samples => Ok((number, index - slot.first)),
-            _ => Err(Error::usage(format!("sample index: expected one below {}, found {index}", self.len()))),
+            _ => Err(Error::usage(format!(
+                "sample index {index} is past the end: the dataset has {} samples",
+                self.len()
+            ))),
         }
     }
 
@@ -374,8 +381,11 @@ impl Dataset {
     pub fn column(&self, name: &str) -> Result<Column> {
         let Some((position, dtype)) = self.schema().scalar_position(name) else {
             let names: Vec<&str> = self.schema().scalars().map(|(name, _)| name).collect();
-            let expected = format!("a scalar field out of [{}]", names.join(", "));
-            return Err(Error::usage(format!("field name: expected {expected}, found `{}`", name.escape_debug())));
+            return Err(Error::usage(format!(
+                "the dataset has no scalar field `{}`, but [{}]",
+                name.escape_debug(),
+                names.join(", ")
+            )));
         };
         let mut column = Column::new(dtype, Vec::new());
         for number in self.shard_numbers() {
@@ -396,11 +406,11 @@ impl Dataset {
         if !schema.scalars().any(|(name, _)| name == "label") {
             let of_text = schema.fields().iter().filter(|field| field.kind == FieldKind::Text);
             let names: Vec<String> = of_text.map(|field| format!("`{}`", field.name.escape_debug())).collect();
-            let error = Error::usage("labels: expected a field `label` of integers, found none");
+            let error = Error::usage("the dataset has no labels: there is no field `label`");
             return Err(match names.as_slice() {
                 [] => error,
                 _ => error.with_hint(
-                    Hint::new(format!("classes can be made of a text, here {}: `pack` with ", names.join(", ")))
+                    Hint::new(format!("`pack` can make classes from a text, here {}: use ", names.join(", ")))
                         .and([Setting::any("label_column", "NAME")]),
                 ),
             });

@@ -58,10 +58,8 @@ fn all(
         let size = decoder.size_of(frames.media_type(), frame, orientation)?;
         if size != (height, width) {
             let found = format!("{} × {}, of frame {number}", size.0, size.1);
-            return Err(FormatError::usage(format!(
-                "size of the frames: expected {height} × {width}, as the first, found {found}"
-            ))
-            .with_hint("load them by a view of fixed size"));
+            return Err(FormatError::usage(format!("frames have different sizes: {height} × {width} and {found}"))
+                .with_hint("load them by a view of fixed size"));
         }
         decoder.decode_into(frames.media_type(), frame, &rendering, out)?;
     }

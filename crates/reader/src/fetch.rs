@@ -127,8 +127,7 @@ pub fn slice<'b>(shard: &Shard, record: u64, start: u64, buffer: &'b [u8]) -> Re
     let within = |at: u64| usize::try_from(at.checked_sub(start)?).ok();
     let range = within(span.start).zip(within(span.end));
     let bytes = range.and_then(|(start, end)| buffer.get(start..end));
-    bytes
-        .ok_or_else(|| Error::usage(format!("buffer of a run: expected record {record} in it, found {}", buffer.len())))
+    bytes.ok_or_else(|| Error::usage(format!("the buffer of {} bytes does not hold record {record}", buffer.len())))
 }
 
 /// A checked record without its padding.

@@ -30,9 +30,8 @@ pub(crate) fn find_manifest(
     if newest.generation() == wanted {
         return Ok((MANIFEST_NAME.into(), newest));
     }
-    let what = format!("generation of `{}`", storage.path().display());
-    let expected = format!("one that is there, up to {}", newest.generation());
-    let error = Error::usage(format!("{what}: expected {expected}, found {wanted}"));
+    let (path, last) = (storage.path().display(), newest.generation());
+    let error = Error::usage(format!("`{path}` has no generation {wanted}; the newest is {last}"));
     match wanted < newest.generation() {
         true => Err(error.with_hint("`shardpack compact` removes older generations")),
         false => Err(error),

@@ -36,17 +36,18 @@ fn check_distinct(dataset: &Dataset, first: u64, second: u64) -> Result<()> {
         if let (ours, theirs) = (part(first), part(second))
             && ours != theirs
         {
-            let found = format!("`{}` in the ones of numbers {ours} and {theirs}", key.escape_debug());
-            return Err(Error::usage(format!(
-                "sample keys of several datasets: expected each in one of them, found {found}"
-            ))
-            .with_hint("ask the dataset that is meant"));
+            let text = format!("sample key `{}` occurs in datasets {ours} and {theirs}", key.escape_debug());
+            return Err(Error::usage(text).with_hint("look the key up in one of the two datasets"));
         }
         let (number, record) = dataset.locate(second)?;
-        let error = FormatError::format("sample key", "each once in the dataset", format!("twice: index {first} too"))
-            .in_record(record)
-            .in_sample(key)
-            .in_file(dataset.shard(number)?.path().to_string_lossy());
+        let error = FormatError::format(
+            "sample key",
+            "a value unique in the dataset",
+            format!("the same value in sample {first}"),
+        )
+        .in_record(record)
+        .in_sample(key)
+        .in_file(dataset.shard(number)?.path().to_string_lossy());
         return Err(error.into());
     }
     Ok(())
@@ -142,7 +143,7 @@ mod tests {
     use super::stem;
 
     #[test]
-    fn a_stem_is_what_people_write_in_several_ways() {
+    fn a_stem_has_no_folder_extension_case_or_leading_zeros() {
         for (key, expected) in [
             ("cat/001.jpg", "1"),
             ("cat/01.JPG", "1"),

@@ -60,7 +60,7 @@ mod tests {
     use super::{is_mask, is_whole};
 
     #[test]
-    fn masks_are_told_by_their_names() {
+    fn masks_are_recognised_by_their_names() {
         let whole = [
             "mask",
             "Masks",

@@ -83,8 +83,8 @@ impl DatasetOptions {
     /// Refuses the option `generation` for a path that is itself a single generation.
     pub(crate) fn refuse_generation(generation: Option<u32>, path: &Path) -> Result<()> {
         let Some(generation) = generation else { return Ok(()) };
-        let what = format!("dataset of which to open generation {generation}");
-        Err(Error::usage(format!("{what}: expected a folder with a manifest.json, found `{}`, a file", path.display())))
+        let path = path.display();
+        Err(Error::usage(format!("cannot open generation {generation} of `{path}`: it is a file, not a folder")))
     }
 
     /// Opens the dataset at `path`: a folder with a manifest, a manifest, or a lone shard.
@@ -196,7 +196,7 @@ pub(crate) fn cannot_open(path: &Path, source: std::io::Error) -> Error {
         Some((scheme, _)) if !scheme.is_empty() && scheme.bytes().all(|b| b.is_ascii_alphanumeric()) => {
             let hint =
                 Hint::new("").only(Voice::Rust, "datasets in object stores are opened by the crate shardpack-store");
-            Error::usage("dataset: expected a path of this machine, found a URL").with_hint(hint)
+            Error::usage("dataset: expected a local path, found a URL").with_hint(hint)
         }
         _ => Error::io(path, "open", source),
     }
@@ -204,27 +204,29 @@ pub(crate) fn cannot_open(path: &Path, source: std::io::Error) -> Error {
 
 fn no_manifest(storage: &dyn Storage) -> Error {
     if is_being_packed(storage) {
-        let found = "one whose packing was interrupted, or goes on";
-        let hint = "give the same `shardpack pack` again: it continues. `shardpack salvage` takes what is there";
-        return Error::usage(format!("`{}`: expected a complete dataset, found {found}", storage.path().display()))
+        let hint =
+            "run the same `shardpack pack` again to continue; `shardpack salvage` copies the samples packed so far";
+        let path = storage.path().display();
+        return Error::usage(format!("`{path}` is incomplete: its packing was interrupted or is still running"))
             .with_hint(hint);
     }
-    let shards = shard_names(storage).map_or(0, |names| names.len());
-    let no_dataset = |found: String| {
-        Error::usage(format!(
-            "`{}`: expected a dataset: a folder with a manifest.json, found {found}",
-            storage.path().display()
-        ))
-    };
-    match shards {
-        0 => no_dataset("neither manifest nor shards".to_owned()).with_hint(
-            "`shardpack pack` makes a dataset out of a folder of files; packed in splits, each folder below is one",
+    match shard_names(storage).map_or(0, |names| names.len()) {
+        0 => no_dataset(storage.path()).with_hint(
+            "`shardpack pack` makes a dataset from a folder of files; packing in splits makes one in each folder below",
         ),
-        n => no_dataset(format!("{n} shard{}, but no manifest", if n == 1 { "" } else { "s" })).with_hint(
-            "`shardpack salvage` puts the newest whole manifest-000N.json into its place; without one it rebuilds a \
-                 manifest, and samples that were removed may come back. A shard can also be opened alone",
-        ),
+        n => {
+            let shards = if n == 1 { "shard" } else { "shards" };
+            Error::usage(format!("`{}` has {n} {shards}, but no manifest.json", storage.path().display())).with_hint(
+                "`shardpack salvage` restores the newest undamaged manifest-000N.json; if there is none, it rebuilds \
+                 the manifest, and samples that were removed may come back. You can also open a single shard",
+            )
+        }
     }
+}
+
+/// The error for a folder without a manifest and without shards.
+pub(crate) fn no_dataset(path: &Path) -> Error {
+    Error::usage(format!("`{}` is not a dataset: it has no manifest.json and no shards", path.display()))
 }
 
 impl Dataset {

@@ -129,8 +129,13 @@ impl<'a> RecordView<'a> {
     pub(crate) fn present(&self, name: &str, kinds: &[FieldKind]) -> Result<FieldValue<'a>> {
         let value = self.field(name)?;
         if let Some(field) = self.schema().fields().iter().find(|f| f.name == name && !kinds.contains(&f.kind)) {
-            let what = format!("field `{}`", name.escape_debug());
-            return Err(Error::usage(format!("{what}: expected one of kind {kinds:?}, found {:?}", field.kind)));
+            let kinds: Vec<_> = kinds.iter().map(ToString::to_string).collect();
+            return Err(Error::usage(format!(
+                "field `{}` is of kind {}, not {}",
+                name.escape_debug(),
+                field.kind,
+                kinds.join(" or ")
+            )));
         }
         value.ok_or_else(|| self.no_value(name))
     }
@@ -151,14 +156,13 @@ impl<'a> RecordView<'a> {
     }
 
     fn no_value(&self, name: &str) -> Error {
-        let found = format!("sample `{}` without one", self.key().escape_debug());
-        Error::usage(format!("field `{}`: expected a value, found {found}", name.escape_debug()))
+        let (key, name) = (self.key().escape_debug(), name.escape_debug());
+        Error::usage(format!("sample `{key}` has no value for the field `{name}`"))
     }
 
     fn no_field(&self, kind: &str, name: &str) -> Error {
         let names: Vec<&str> = self.schema().fields().iter().map(|f| f.name.as_str()).collect();
-        let expected = format!("a {kind} field out of {}", names.join(", "));
-        Error::usage(format!("field name: expected {expected}, found `{}`", name.escape_debug()))
+        Error::usage(format!("there is no {kind} field `{}` among [{}]", name.escape_debug(), names.join(", ")))
     }
 }
 

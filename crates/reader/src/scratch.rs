@@ -12,7 +12,7 @@ pub const STEP_BYTES: usize = 256 << 10;
 /// # Errors
 /// `Usage` if the memory cannot be allocated.
 pub fn room(buffer: &mut Vec<u8>, bytes: u64) -> Result<&mut [u8]> {
-    let too_large = || Error::usage(format!("buffer: expected a size that fits in memory, found {bytes} bytes"));
+    let too_large = || Error::usage(format!("cannot allocate a buffer of {bytes} bytes"));
     let bytes = usize::try_from(bytes).map_err(|_| too_large())?;
     if buffer.len() < bytes {
         buffer.try_reserve(bytes - buffer.len()).map_err(|_| too_large())?;

@@ -202,7 +202,7 @@ impl Shard {
     pub fn row(&self, record: u64) -> Result<Row> {
         self.index
             .row(record)
-            .ok_or_else(|| Error::usage(format!("record number: expected one below {}, found {record}", self.len())))
+            .ok_or_else(|| Error::usage(format!("the shard has {} records, none with number {record}", self.len())))
     }
 
     /// Reads record `record` into the front of `buffer`, which grows if needed, checks it and

@@ -27,7 +27,7 @@ impl Union {
                     Some((known, first)) => {
                         let what = format!("field `{}` of `{}`", field.name, dataset.path().display());
                         let expected = format!("{}, as in `{}`", words(known), first.path().display());
-                        let hint = "`concat` needs one kind and one type for each name: pack one of them again";
+                        let hint = "`concat` needs one kind and one type for each name: pack one of the datasets again";
                         return Err(Error::usage(format!("{what}: expected {expected}, found {}", words(field)))
                             .with_hint(hint));
                     }
@@ -53,9 +53,11 @@ impl Union {
         if let Some((_, dtype)) = label {
             let most = numbers.iter().max().copied().unwrap_or(0);
             if packed(dtype, most).is_none() {
-                let what = format!("field `{LABEL}` of `{}`", dataset.path().display());
-                let expected = format!("integers that count to {most}: there are {} classes together", ours.len());
-                return Err(Error::usage(format!("{what}: expected {expected}, found {dtype}")));
+                return Err(Error::usage(format!(
+                    "field `{LABEL}` of `{}`: {dtype} cannot hold class {most}: the datasets together have {} classes",
+                    dataset.path().display(),
+                    ours.len()
+                )));
             }
         }
         if label.is_none() && *dataset.schema() == self.schema {
@@ -82,11 +84,14 @@ fn classes(datasets: &[Dataset]) -> Result<Option<Vec<String>>> {
         }
         let before = *first.get_or_insert(dataset);
         if before.classes().is_some() != named.is_some() {
-            let words = |dataset: &Dataset| if dataset.classes().is_some() { "names" } else { "none" };
-            let what = format!("classes that the labels of `{}` count into", dataset.path().display());
-            let expected = format!("{}, as in `{}`", words(before), before.path().display());
-            let hint = "classes are matched by name: give them to both when you pack, or to neither";
-            return Err(Error::usage(format!("{what}: expected {expected}, found {}", words(dataset))).with_hint(hint));
+            let (with, without) = if named.is_some() { (dataset, before) } else { (before, dataset) };
+            let hint = "classes are matched by name: pack both datasets with class names, or both without";
+            return Err(Error::usage(format!(
+                "the labels of `{}` have class names, the labels of `{}` have none",
+                with.path().display(),
+                without.path().display()
+            ))
+            .with_hint(hint));
         }
     }
     Ok(all)
@@ -96,6 +101,6 @@ fn classes(datasets: &[Dataset]) -> Result<Option<Vec<String>>> {
 fn words(field: &Field) -> String {
     match field {
         Field { kind: FieldKind::Scalar, dtype: Some(dtype), .. } => format!("a scalar of {dtype}"),
-        Field { kind, .. } => format!("of kind {kind:?}").to_lowercase(),
+        Field { kind, .. } => format!("of kind {kind}"),
     }
 }

@@ -9,8 +9,7 @@ use shardpack_array::{ArrayOptions, ArraySettings, Candidate, Trial};
 pub struct ArrayRecipe {
     /// Storage settings of the arrays.
     pub settings: ArraySettings,
-    /// The options from which the settings were chosen. The default options if another version
-    /// wrote the entry.
+    /// Options that led to the settings; the defaults if another version wrote the entry.
     #[serde(default, deserialize_with = "options_of_any_version")]
     pub asked: ArrayOptions,
     /// All candidates that were tried, best first. Empty if there was nothing to choose.

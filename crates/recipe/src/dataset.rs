@@ -5,13 +5,13 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use shardpack_format::Recipe;
 
-/// The order in which samples are stored.
+/// Order of the stored samples.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Order {
     /// In the order of their keys.
     #[serde(rename = "as the keys sort")]
     Keys,
-    /// In the order in which a program added them.
+    /// In the order of addition by the program.
     #[serde(rename = "as they were added")]
     Added,
     /// Shuffled with this seed.

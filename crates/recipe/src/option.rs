@@ -134,15 +134,14 @@ pub fn is_given(given: &[(String, OptionValue)], name: &str) -> bool {
 /// Fails if two options contradict each other.
 ///
 /// # Errors
-/// The two options.
+/// An error that names both options.
 pub fn check<'a>(
     options: impl IntoIterator<Item = &'a About>,
     given: &[(String, OptionValue)],
 ) -> Result<(), ArgumentError> {
     for about in options {
         if !about.without.is_empty() && is_given(given, about.name) && is_given(given, about.without) {
-            let expected = format!("without `{}`", about.without);
-            return Err(ArgumentError::new(about.name, expected, "both"));
+            return Err(ArgumentError::of(about.name, format!("cannot be combined with `{}`", about.without)));
         }
     }
     Ok(())

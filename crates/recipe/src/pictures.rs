@@ -6,7 +6,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 use shardpack_jpeg::{ReencodeOptions, Resize, TileOptions};
 
-/// The ways in which JPEG pictures can be stored.
+/// Storage of JPEG pictures.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Jpeg {
     /// Stored in tiles, with unchanged pixels. A reader can cut out a rectangle without decoding the whole picture.
@@ -109,7 +109,7 @@ impl PictureOptions {
         Self::Reencode { how, score: Share::Sample, keep_metadata: false }
     }
 
-    /// Returns the way in which JPEGs are stored.
+    /// Returns the storage of JPEGs.
     #[must_use]
     pub const fn jpeg(&self) -> Jpeg {
         match self {
@@ -166,7 +166,7 @@ impl PictureOptions {
         }
     }
 
-    /// Returns the size to which pictures are shrunk.
+    /// Returns the target size of shrunk pictures.
     #[must_use]
     pub const fn resize(&self) -> Resize {
         match self {

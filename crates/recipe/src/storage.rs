@@ -16,7 +16,7 @@ use shardpack_jpeg::{ChromaSampling, Quality, ReencodeOptions, Resize};
 /// let options = StorageOptions::read(&given)?;
 /// assert_eq!((options.pictures.jpeg(), options.shard_bytes), (Jpeg::Reencode, 1 << 30));
 /// let useless = StorageOptions::read(&given[..1]).unwrap_err();
-/// assert_eq!(useless.to_string(), "quality: expected with `jpeg` reencode, found tile");
+/// assert_eq!(useless.to_string(), "quality: has no effect with `jpeg` tile");
 /// # Ok::<(), shardpack_recipe::ArgumentError>(())
 /// ```
 #[derive(Debug, Clone, PartialEq)]
@@ -45,7 +45,7 @@ const PICTURES: &str = "Pictures";
 const CUBES: &str = "Cubes";
 const OUTPUT: &str = "Output";
 
-/// Returns the options of re-encoding; `None` for pictures that are not re-encoded, which refuses such options.
+/// Returns the options of re-encoding; `None` for pictures that are not re-encoded.
 fn how(options: &mut StorageOptions) -> Option<&mut ReencodeOptions> {
     match &mut options.pictures {
         PictureOptions::Reencode { how, .. } => Some(how),
@@ -76,18 +76,18 @@ fn word<T: Word>(word: T) -> Option<String> {
     Some(word.spelled().to_owned())
 }
 
-/// Reads the length of a side to which pictures are shrunk, at most that of a JPEG.
+/// Reads the target length of a side in pixels, at most the largest side of a JPEG.
 fn side(given: Given<'_>) -> Result<u32> {
     given.integer(1..=65_535)
 }
 
 impl StorageOptions {
-    /// All options, in the order in which they are read: `jpeg` precedes the options that depend on it.
+    /// All options, in reading order: `jpeg` precedes the options that depend on it.
     pub const OPTIONS: &[StorageOption] = &[
         StorageOption::new(
             "jpeg",
             Takes::Word(words::<Jpeg>, ""),
-            "How to store JPEG pictures",
+            "Storage of JPEG pictures",
             |options, given| {
                 let jpeg = given.word()?;
                 if options.pictures.jpeg() != jpeg {
@@ -166,7 +166,7 @@ impl StorageOptions {
         StorageOption::new(
             "long_side",
             Takes::Value("N"),
-            "The same for the longer side",
+            "Like the option for the shorter side, but for the longer side",
             |options, given| {
                 set_resize(options, Resize::LongSide(side(given)?));
                 Ok(())
@@ -314,7 +314,7 @@ impl StorageOptions {
         StorageOption::new(
             "prefer",
             Takes::Word(words::<Prefer>, ""),
-            "What `auto` optimises: time to read and decode, time to bring to a GPU and decode there, or size",
+            "Goal of `auto`: time to read and decode, time to bring to a GPU and decode there, or size",
             |options, given| given.word().map(|prefer| options.arrays.prefer = prefer),
             |options| word(options.arrays.prefer),
         )
@@ -411,6 +411,6 @@ fn refuse_useless(option: &StorageOption, jpeg: Jpeg) -> Result<()> {
         hint = hint.and([Setting::word("jpeg", *word)]);
     }
     let hint = if words.len() == 1 { hint.then(" only") } else { hint };
-    let expected = format!("with `jpeg` {}", words.join(" or "));
-    Err(ArgumentError::new(option.about.name, expected, jpeg.spelled()).with_hint(hint))
+    let text = format!("has no effect with `jpeg` {}", jpeg.spelled());
+    Err(ArgumentError::of(option.about.name, text).with_hint(hint))
 }

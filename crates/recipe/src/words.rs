@@ -12,7 +12,7 @@ impl Word for Option<bool> {
 
 impl Word for ChromaSampling {
     const WORDS: &'static [(&'static str, Self, &'static str)] =
-        &[("keep", Self::Keep, "That of the source"), ("420", Self::S420, "4:2:0"), ("444", Self::S444, "4:4:4")];
+        &[("keep", Self::Keep, "As in the source"), ("420", Self::S420, "4:2:0"), ("444", Self::S444, "4:4:4")];
 }
 
 impl Word for Values {

@@ -31,7 +31,7 @@ use std::sync::Arc;
 /// let store = Arc::new(InMemory::new());
 /// let remote = Remote::new(store, "train", &StoreOptions::default())?;
 /// let error = DatasetOptions::new().open_in(Arc::new(remote)).unwrap_err();
-/// assert!(error.to_string().contains("neither manifest nor shards"));
+/// assert!(error.to_string().contains("no manifest.json and no shards"));
 /// # Ok::<(), shardpack_reader::Error>(())
 /// ```
 #[derive(Debug)]

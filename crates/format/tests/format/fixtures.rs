@@ -105,7 +105,7 @@ fn every_fixture_is_accepted_or_refused_as_listed() {
 }
 
 #[test]
-fn what_is_over_a_limit_passes_without_limits() {
+fn data_over_a_limit_passes_without_limits() {
     let target = "invalid/L05-decoded-array-over-limit.shard";
     let error = read(target, &Limits { max_decoded_bytes: 1 << 32, ..Limits::default() }).unwrap_err();
     // The array declares 4 GiB and the field nothing, so this is not about limits.

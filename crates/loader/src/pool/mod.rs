@@ -93,7 +93,7 @@ impl Drop for Leaving<'_> {
         let mut state = self.0.state();
         state.alive = state.alive.saturating_sub(1);
         if std::thread::panicking() {
-            state.break_down(Error::internal("thread of the loader", "an end without a panic", "a panic"));
+            state.break_down(Error::internal("thread of the loader", "no panic", "a panic"));
         }
         drop(state);
         self.0.done.notify_all();

@@ -215,7 +215,7 @@ fn what_cannot_be_split_is_refused() {
     let error = refused(&split.clone().growing(), Some(&[3, 4]));
     assert!(error.contains("none of 2 samples"), "{error}");
     let error = refused(&split.clone().stratify(Attribute::Column("hight".into())), None);
-    assert!(error.contains("a scalar field out of [label, height]"), "{error}");
+    assert!(error.contains("but [label, height]"), "{error}");
     let error = refused(&split.clone().groups(texts(&[1, 2])), None);
     assert!(error.contains("values of `groups`: expected 300, one for each sample, found 2"), "{error}");
     let both = split.clone().growing().stratify(Attribute::Column("label".into()));

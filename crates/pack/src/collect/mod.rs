@@ -376,7 +376,7 @@ impl Drop for Collector {
 
 /// Creates the error for a panic during the encoding of a sample.
 fn defect(key: &str, panic: &(dyn Any + Send)) -> CollectError {
-    let (expected, found) = ("an end without a panic", shardpack_format::panic_text(panic));
+    let (expected, found) = ("no panic", shardpack_format::panic_text(panic));
     CollectError::of_sample(key, "internal error: encoding", expected, found, shardpack_format::REPORT_HINT)
 }
 

@@ -115,7 +115,7 @@ fn options_that_would_have_no_effect_are_refused() {
     assert_eq!(small.pictures.jpeg(), Jpeg::Reencode);
     assert!(given(&[("upright", "true"), ("keep_metadata", "true")]).is_ok());
     for (options, said, next) in [
-        (&[("quality", "80")][..], "--quality: expected with `jpeg` reencode, found tile", "`--jpeg reencode` only"),
+        (&[("quality", "80")][..], "--quality: has no effect with `jpeg` tile", "`--jpeg reencode` only"),
         (&[("jpeg", "keep"), ("upright", "true")], "--upright: ", "`--jpeg tile` only"),
         (&[("jpeg", "keep"), ("keep_metadata", "true")], "--keep-metadata: ", "`--jpeg tile` or `--jpeg reencode`"),
         (&[("key_column", "id")], "--key-column: expected a table of labels", "`--labels FILE`"),

@@ -79,19 +79,21 @@ impl Newest {
     /// generations.
     ///
     /// # Errors
-    /// `Usage`, with a hint at the option that does without it.
+    /// `Usage`, with a hint at the option that takes all generations.
     pub fn known_or(&self, all_generations: bool, folder: &Path) -> Result<()> {
         if self.is_certain || all_generations {
             return Ok(());
         }
-        let what = format!("`{}`: samples that were removed may be among those in its shards", visible_path(folder));
-        let found = self.manifest.as_ref().map_or("none".to_owned(), |(name, _)| format!("`{name}`, and later files"));
-        Err(Error::usage(format!("{what}: expected a whole manifest of the newest generation, found {found}"))
-            .with_hint(
-                Hint::new("put a copy of the newest manifest into its place, or use ")
-                    .and([Setting::on("all_generations")])
-                    .then(" to take the samples of all shards, removed ones too"),
-            ))
+        let found = self.manifest.as_ref().map_or(String::new(), |(name, _)| format!(" (only the older `{name}`)"));
+        Err(Error::usage(format!(
+            "`{}` has no undamaged manifest of its newest generation{found}: its shards may hold removed samples",
+            visible_path(folder)
+        ))
+        .with_hint(
+            Hint::new("copy the newest manifest into the folder, or use ")
+                .and([Setting::on("all_generations")])
+                .then(" to take the samples of all shards, including removed ones"),
+        ))
     }
 }
 
@@ -124,9 +126,9 @@ fn older(path: &Path, name: &str, current: &Manifest, numbered: &Manifest) -> Er
     let (found, expected) = (current.generation(), numbered.generation());
     let error = match found == expected {
         true => {
-            FormatError::format("shards of the manifest", format!("those of `{name}`"), "others, which are not there")
+            FormatError::format("shards of the manifest", format!("the shards of `{name}`"), "shards that are missing")
         }
-        false => FormatError::format("generation of the manifest", format!("{expected}, as `{name}` has it"), found),
+        false => FormatError::format("generation of the manifest", format!("{expected}, as in `{name}`"), found),
     };
     error.in_file(path.to_string_lossy()).into()
 }

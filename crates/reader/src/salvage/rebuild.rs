@@ -39,7 +39,7 @@ pub fn rebuild_manifest(
     let folder = folder.as_ref();
     rebuild(folder, limits, fidelity).map_err(|error| match newest_kept(folder) {
         Some(name) => error.with_hint(format!(
-            "the dataset has generations: copy `{name}` over `{MANIFEST_NAME}` to have the newest one back"
+            "the dataset has generations: copy `{name}` over `{MANIFEST_NAME}` to restore the newest one"
         )),
         None => error,
     })
@@ -66,10 +66,7 @@ fn rebuild(
         shards.push((name, shard));
     }
     let Some((_, first)) = shards.first() else {
-        return Err(Error::usage(format!(
-            "`{}`: expected at least one shard, found none",
-            visible_path(folder.path())
-        )));
+        return Err(Error::usage(format!("`{}` has no shards", visible_path(folder.path()))));
     };
     let (id, metadata) = (first.identity().dataset_id, first.index().metadata().clone());
     shards.retain(|(_, shard)| {
@@ -88,11 +85,15 @@ fn rebuild(
         };
         let found = shard.identity().shard_number;
         if u64::from(found) != number as u64 {
-            let found = format!("{found} (a shard is missing, or there twice)");
+            let found = format!("{found} (a shard is missing or duplicated)");
             return wrong("shard number", number.to_string(), found);
         }
         if *shard.index().metadata() != metadata {
-            return wrong("schema, classes and recipe", "those of the first shard".into(), "others".into());
+            return wrong(
+                "schema, classes and recipe",
+                "the same as in the first shard".into(),
+                "different ones".into(),
+            );
         }
         let sha256 = hash_file(shard.file())?;
         manifest.push(ShardEntry {
@@ -107,7 +108,7 @@ fn rebuild(
     if let Some(count) = metadata.shards
         && count as usize != shards.len()
     {
-        let error = FormatError::format("number of shards", format!("{count}, as the shards say"), shards.len());
+        let error = FormatError::format("number of shards", format!("{count}, as in the shards"), shards.len());
         return Err(error.in_file(folder.path().to_string_lossy()).into());
     }
     Ok(Rebuilt { manifest, left_out })

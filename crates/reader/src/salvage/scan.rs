@@ -146,8 +146,8 @@ impl SalvageScan {
         &self.damage
     }
 
-    /// Schema, classes and recipe: from the shard's own index, else from the manifest in the same
-    /// folder, else from another shard there.
+    /// Schema, classes and recipe: from the shard's own index, from the manifest in the same folder,
+    /// or from another shard there, in this order.
     #[must_use]
     pub fn metadata(&self) -> Option<(&Metadata, &MetadataSource)> {
         let own = self.own_metadata.as_ref().map(|own| (own.metadata(), &MetadataSource::OwnIndex));

@@ -32,8 +32,8 @@ pub(crate) enum Step {
         range: Range<u64>,
         /// Row of the index for this place.
         row: Option<u64>,
-        /// Key of the sample, from the index, else from the damaged record: then the key may be
-        /// damaged too.
+        /// Key of the sample, from the index; without an index, from the damaged record, so the key
+        /// may be damaged too.
         key: Option<String>,
         why: crate::Error,
     },

@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 use crate::generation::find_manifest;
 use crate::handles::{Handles, ShardFile};
 use crate::manifest_file::{manifest_in, read_manifest, shard_names};
-use crate::opening::{DatasetOptions, cannot_open};
+use crate::opening::{DatasetOptions, cannot_open, no_dataset};
 use shardpack_format::{HEADER_MAGIC, Limits, MANIFEST_NAME, Manifest, generation_name};
 use shardpack_io::{Folder, Storage, open_regular, read_exact_at};
 use std::collections::HashSet;
@@ -153,7 +153,9 @@ fn in_folder(
     let present = match shard_names(&*folder) {
         Ok(names) => names,
         Err(Error::Io { source, .. }) if is_of_manifest && source.kind() == ErrorKind::Unsupported => {
-            report.notes.push("nothing there lists files: those that no manifest names were not looked for".into());
+            report.notes.push(
+                "this store cannot list its files: shards that the manifest does not name were not searched for".into(),
+            );
             Vec::new()
         }
         // The error of the manifest is more useful than the error of the listing.
@@ -170,20 +172,17 @@ fn in_folder(
             let extra = present.iter().map(String::as_str).filter(|name| !listed.contains(name)).collect();
             let Extra { others, unknown } = Extra::of(extra, &manifest, &*beside, limits);
             if let Some(first) = others.first() {
-                let (count, are) = (others.len(), if others.len() == 1 { "shard is" } else { "shards are" });
-                report.notes.push(format!("{count} {are} of other generations alone: not verified (first: `{first}`)"));
+                let (count, belong) = (others.len(), if others.len() == 1 { "shard belongs" } else { "shards belong" });
+                report
+                    .notes
+                    .push(format!("{count} {belong} only to other generations: not verified (first: `{first}`)"));
             }
             report.notes.extend(unknown.iter().map(|name| format!("`{name}` is not in the manifest: not verified")));
             let targets = manifest.shards.iter().map(|entry| open(&entry.name, Some(entry.bytes))).collect();
             Ok(Subject { manifest: Some((manifest_path.to_owned(), manifest)), targets, report, storage })
         }
         Err(error) if present.is_empty() && !error.is_about_data() => match error {
-            Error::Io { source, .. } if source.kind() == ErrorKind::NotFound => {
-                let what = format!("`{}`", folder_path.display());
-                Err(Error::usage(format!(
-                    "{what}: expected a dataset: a folder with a manifest.json, found neither manifest nor shards"
-                )))
-            }
+            Error::Io { source, .. } if source.kind() == ErrorKind::NotFound => Err(no_dataset(&folder_path)),
             other => Err(other),
         },
         Err(error) => {

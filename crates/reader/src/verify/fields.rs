@@ -62,7 +62,7 @@ impl FieldChecker {
         let descriptor = ArrayDescriptor::parse(value.descriptor, limits)?;
         ArrayDecoder::check_length(value.codec, &descriptor, value.bytes, limits)?;
         let out = room(&mut self.decoded, descriptor.decoded_bytes()?)
-            .map_err(|e| Error::usage(format!("decoded array: expected a size that fits in memory, found {e}")))?;
+            .map_err(|e| Error::usage(format!("cannot allocate memory for a decoded array: {e}")))?;
         self.decoder.decode_into(value.codec, &descriptor, value.bytes, out, limits)
     }
 }

@@ -4,9 +4,6 @@ use crate::error::Error;
 use shardpack_format::{Error as FormatError, Hint, visible};
 use std::fmt;
 
-/// The found value of a problem with a missing file.
-const NOT_THERE: &str = "none";
-
 /// One problem of a dataset, and its place as far as known.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
 pub struct Problem {
@@ -28,6 +25,9 @@ pub struct Problem {
     pub expected: String,
     /// The found value.
     pub found: String,
+    /// True if the file does not exist.
+    #[serde(skip)]
+    pub is_missing: bool,
     /// The next step. It is not part of the text.
     #[serde(skip)]
     pub hint: Option<Hint>,
@@ -45,6 +45,7 @@ impl Problem {
             what: String::new(),
             expected: String::new(),
             found: String::new(),
+            is_missing: false,
             hint: error.hint(),
         };
         match error {
@@ -52,11 +53,9 @@ impl Problem {
             Error::Io { action, offset, source, .. } => {
                 problem.offset = offset;
                 problem.what = "file".into();
-                problem.expected = format!("one that the system can {action}");
-                problem.found = match source.kind() {
-                    std::io::ErrorKind::NotFound => NOT_THERE.into(),
-                    _ => source.to_string(),
-                };
+                problem.expected = format!("a file that the system can {action}");
+                problem.is_missing = source.kind() == std::io::ErrorKind::NotFound;
+                problem.found = if problem.is_missing { "none".into() } else { source.to_string() };
             }
             Error::Usage(error) => {
                 problem.what = "file".into();
@@ -108,7 +107,7 @@ impl fmt::Display for Problem {
         if let Some(offset) = self.offset {
             write!(f, ", offset {offset}")?;
         }
-        if self.kind == "io" && self.found == NOT_THERE {
+        if self.is_missing {
             return f.write_str(" is missing");
         }
         let [what, expected, found] = [&self.what, &self.expected, &self.found].map(|text| visible(text));
@@ -122,7 +121,7 @@ mod tests {
     use shardpack_format::Voice;
 
     #[test]
-    fn a_next_step_is_beside_the_text() {
+    fn a_hint_is_not_part_of_the_text() {
         let of = |error: FormatError| Problem::new("a.shard", error);
         let limit = of(FormatError::limit("record", "max_record_bytes", 1, 2));
         let step = "raise `--max-record` if you trust this file";

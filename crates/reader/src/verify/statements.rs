@@ -46,26 +46,41 @@ impl Statements {
             if let Some(manifest) = manifest {
                 // Opening the shard has compared dataset id, number, size, counts and schema.
                 if !manifest.has_classes(metadata.classes.as_deref()) {
-                    put(*target, "classes of the shard", "those of the manifest".into(), "others".into());
+                    put(
+                        *target,
+                        "classes of the shard",
+                        "the classes of the manifest".into(),
+                        "different classes".into(),
+                    );
                 }
                 if Some(&metadata.recipe) != recipe.as_ref() {
-                    put(*target, "recipe of the shard", "that of the manifest".into(), "another".into());
+                    put(
+                        *target,
+                        "recipe of the shard",
+                        "the recipe of the manifest".into(),
+                        "a different recipe".into(),
+                    );
                 }
                 continue;
             }
             if id != first_id {
-                put(*target, "dataset id of the shard", format!("{first_id}, as in the first"), id.to_string());
+                put(*target, "dataset id of the shard", format!("{first_id}, as in the first shard"), id.to_string());
             } else if !shared.is_same(first_metadata) && metadata != first_metadata.metadata() {
-                put(*target, "schema, classes and recipe of the shard", "those of the first".into(), "others".into());
+                put(
+                    *target,
+                    "schema, classes and recipe of the shard",
+                    "the same as in the first shard".into(),
+                    "different ones".into(),
+                );
             }
             if !numbers.insert(*number) {
-                put(*target, "number of the shard", "each once".into(), format!("{number} again"));
+                put(*target, "number of the shard", "a value unique in the dataset".into(), format!("{number} again"));
             }
         }
         for (what, (target, record), (other, other_record)) in self.unique.duplicates() {
             let name = targets.get(other).map_or("", |t| t.name.as_str()).escape_debug();
-            let found = format!("the same in record {other_record} of `{name}`");
-            let error = FormatError::format(what, "each once in the dataset", found).in_record(record);
+            let found = format!("the same value in record {other_record} of `{name}`");
+            let error = FormatError::format(what, "a value unique in the dataset", found).in_record(record);
             let key = targets.get(target).and_then(|t| t.key(record, limits));
             let error = key.into_iter().fold(error, FormatError::in_sample);
             out.push(Problem::new(file(target), error));

@@ -153,8 +153,8 @@ impl Run<'_> {
         self.done.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The next span if there is one, else a shard to open, else waits for the spans of a shard
-    /// that another thread is opening.
+    /// The next span; without one, the next shard to open. Waits for the spans of a shard that
+    /// another thread is opening.
     fn next_task(&self) -> Option<Task> {
         let mut queue = self.queue();
         loop {

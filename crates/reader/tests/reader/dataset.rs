@@ -47,13 +47,13 @@ fn opens_a_folder_a_manifest_and_a_lone_shard() {
 }
 
 #[test]
-fn a_folder_of_files_is_no_dataset_and_a_hint_says_how_it_becomes_one() {
+fn a_folder_of_files_is_refused_with_a_hint_to_pack_it() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::create_dir(folder.path().join("cat")).unwrap();
     let error = Dataset::open(folder.path()).unwrap_err();
-    assert!(error.to_string().ends_with("found neither manifest nor shards"), "{error}");
+    assert!(error.to_string().ends_with("no manifest.json and no shards"), "{error}");
     let hint = error.hint().unwrap().told(shardpack_format::Voice::Command);
-    assert!(hint.contains("`shardpack pack` makes a dataset out of a folder of files"), "{hint}");
+    assert!(hint.contains("`shardpack pack` makes a dataset from a folder of files"), "{hint}");
 }
 
 #[test]
@@ -120,7 +120,7 @@ fn streams_in_stored_order() {
 }
 
 #[test]
-fn a_stream_goes_on_after_damage() {
+fn a_stream_continues_after_damage() {
     let disk = OnDisk::new(&[5, 3, 4]);
     disk.edit(0, |bytes| bytes[64 + 80] ^= 1);
     std::fs::remove_file(disk.shard_path(1)).unwrap();

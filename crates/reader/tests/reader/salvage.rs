@@ -31,7 +31,7 @@ fn ids(records: &[WholeRecord]) -> Vec<u64> {
 }
 
 #[test]
-fn a_whole_shard_comes_out_whole() {
+fn an_undamaged_shard_is_salvaged_completely() {
     let bytes = small_shard(0..9);
     let (whole, lost) = scan_bytes(&bytes);
     assert_eq!(ids(&whole), (0..9).collect::<Vec<u64>>());
@@ -114,7 +114,7 @@ fn a_record_inside_a_damaged_record_is_not_a_sample() {
 }
 
 #[test]
-fn frames_made_to_waste_time_do_not() {
+fn malicious_frames_do_not_waste_time() {
     // Frames that each claim the rest of the file, with CRC32s that do not match: 80 GB of work to
     // try them all. Eight times the frames must take eight times as long, not 64 times.
     let few = (0..3).map(|_| time_wasted(6_250)).max().unwrap();

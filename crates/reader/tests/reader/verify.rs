@@ -33,7 +33,7 @@ fn a_whole_dataset_has_no_problems() {
 }
 
 #[test]
-fn every_flipped_bit_is_found_and_the_hurt_sample_named() {
+fn every_flipped_bit_is_found_and_its_sample_named() {
     let disk = OnDisk::new(&[4]);
     let whole = std::fs::read(disk.shard_path(0)).unwrap();
     let (footer, index) = index_of(&whole);
@@ -74,7 +74,7 @@ fn several_damaged_records_are_all_listed() {
 }
 
 #[test]
-fn a_panic_of_a_decoder_is_of_its_sample_alone() {
+fn a_panic_of_a_decoder_affects_only_its_sample() {
     let disk = OnDisk::new(&[20]);
     disk.edit(0, |bytes| {
         let (_, index) = index_of(bytes);

@@ -217,7 +217,7 @@ fn a_server_that_is_not_there_is_said_soon() {
     let disk = Disk::alike(&[3]);
     let server = Server::start(disk.path(), |_| Answer::Right);
     let error = open(&format!("{}/nothing", server.url()), &DatasetOptions::new(), &options()).unwrap_err().to_string();
-    assert!(error.contains("neither manifest nor shards"), "{error}");
+    assert!(error.contains("no manifest.json and no shards"), "{error}");
 }
 
 #[test]

@@ -162,7 +162,7 @@ fn a_failing_or_panicking_sample_stops_the_run_and_is_named() {
         let error = write_dataset(dir.path(), &plan, &source, &options(4)).unwrap_err();
         assert!(started.elapsed() < Duration::from_secs(5));
         let expected = if panics {
-            "internal error: encoding of the sample: expected an end without a panic, found assertion"
+            "internal error: encoding of the sample: expected no panic, found assertion"
         } else {
             "planted failure"
         };

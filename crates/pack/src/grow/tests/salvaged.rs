@@ -57,9 +57,9 @@ fn generations_that_are_whole_lose_nothing_when_salvaged() {
     }
     fs::remove_file(out.join("manifest.json.damaged")).unwrap();
     for (generation, notes) in [
-        (1, "3 shards are of other generations alone: not verified (first: `shard-00000-0003.shard`)"),
-        (2, "2 shards are of other generations alone: not verified (first: `shard-00000-0003.shard`)"),
-        (4, "1 shard is of other generations alone: not verified (first: `shard-00000.shard`)"),
+        (1, "3 shards belong only to other generations: not verified (first: `shard-00000-0003.shard`)"),
+        (2, "2 shards belong only to other generations: not verified (first: `shard-00000-0003.shard`)"),
+        (4, "1 shard belongs only to other generations: not verified (first: `shard-00000.shard`)"),
     ] {
         fs::write(out.join("extra.shard"), "").unwrap();
         let report = verify(&out, &VerifyOptions { generation: Some(generation), ..Default::default() }).unwrap();
@@ -138,7 +138,7 @@ fn without_the_newest_manifest_nothing_is_salvaged_unless_all_generations_are_wa
         };
         let error = scan(false).expect_err(what);
         let text = error.to_string();
-        assert!(text.contains("samples that were removed may be among"), "{what}: {text}");
+        assert!(text.contains("its shards may hold removed samples"), "{what}: {text}");
         let hint = error.hints().remove(0);
         assert_eq!(hint.options().collect::<Vec<_>>(), ["all_generations"], "{what}");
         assert!(restore_manifest(&out, &SalvageOptions::default()).is_err(), "{what}");

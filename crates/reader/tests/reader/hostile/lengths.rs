@@ -108,7 +108,7 @@ fn l08_index_that_overlaps_something() {
 }
 
 #[test]
-fn l09_lengths_said_twice_must_agree() {
+fn l09_lengths_stored_twice_must_agree() {
     let dir = support::scratch();
     // The length in the frame differs from the index; within the padding, the next record stays in
     // its place.

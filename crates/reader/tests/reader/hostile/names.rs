@@ -22,7 +22,7 @@ fn n01_absolute_names() {
 }
 
 #[test]
-fn n02_names_that_climb() {
+fn n02_names_that_leave_the_folder() {
     let disk = OnDisk::new(&[2]);
     for name in ["../x", "a/../../x", "./x", "a//b", "a/", "", "..", ".", "a/b/c", "a/.."] {
         assert!(assert_format(manifest_with_name(&disk, name), name).contains("shard name"));
