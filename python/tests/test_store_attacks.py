@@ -308,7 +308,7 @@ def test_certificates_are_checked(
         if reason is None:
             assert len(sp.Dataset(url)) == len(sp.Dataset(photos))
             return
-        with pytest.raises(OSError, match=f"no safe connection to `127.0.0.1:.*{reason}.*attempt 1"):
+        with pytest.raises(OSError, match=f"no secure connection to `127.0.0.1:.*{reason}.*attempt 1"):
             sp.Dataset(url)
 
 
@@ -347,9 +347,9 @@ def answering() -> Iterator[Callable[[bytes], tuple[int, list[int]]]]:
 @pytest.mark.parametrize(
     ("answer", "reason", "attempts"),
     [
-        (b"HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\n\r\n", "does not speak TLS there.*attempt 1", 1),
-        (bytes(range(256)) * 20, "does not speak TLS there.*attempt 1", 1),
-        (bytes.fromhex("15030100020246"), "no safe connection.*ProtocolVersion.*attempt 1", 1),
+        (b"HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\n\r\n", "does not use TLS on this port.*attempt 1", 1),
+        (bytes(range(256)) * 20, "does not use TLS on this port.*attempt 1", 1),
+        (bytes.fromhex("15030100020246"), "no secure connection.*ProtocolVersion.*attempt 1", 1),
         (b"\x16\x03\x03", "cannot connect.*handshake.*attempt 3", 3),
         (b"", "cannot connect.*attempt 3", 3),
     ],

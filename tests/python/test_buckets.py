@@ -114,7 +114,7 @@ class Buckets(CommandTest):
     def test_what_cannot_be_is_said_without_credentials(self):
         for url, words in (
             (f"s3://no-{self.bucket}/train", "there is no such bucket or container"),
-            (f"s3://{self.bucket}/train/manifest.json", "a URL of a folder in a store"),
+            (f"s3://{self.bucket}/train/manifest.json", "not a folder in a store"),
         ):
             refused = self.expect(2, "pack", self.source, url, "--spool", self.spool)
             self.assertIn(words, refused.err)

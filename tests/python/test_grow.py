@@ -91,7 +91,7 @@ class GrowTest(CommandTest):
         refused = self.expect(2, "add", self.data, self.tmp / "in")
         self.assertIn("30 of 30 new samples have keys that the dataset holds already", refused.err)
         self.assertIn("--on-known-key skip", refused.err)
-        self.assertIn("expected a dataset", self.expect(2, "add", self.tmp / "in", self.week).err)
+        self.assertIn("is not a dataset", self.expect(2, "add", self.tmp / "in", self.week).err)
 
     def test_salvage_knows_the_classes_of_every_generation(self):
         self.expect(0, "add", self.data, self.week)
@@ -143,7 +143,7 @@ class GrowTest(CommandTest):
         before = digests(self.data)
         for command in (("pack", self.week, self.data), ("pack", self.tmp / "in", self.data, "--shard-size", "40KiB")):
             refused = self.expect(2, *command).err
-            self.assertIn("holds generation 2 of a dataset, of 50 samples, and no manifest.json", refused)
+            self.assertIn("holds generation 2 of a dataset (50 samples), but no manifest.json", refused)
             self.assertIn("copy `manifest-0002.json` to manifest.json", refused)
         self.assertIn("copy `manifest-0002.json`", self.expect(2, "add", self.data, self.week).err)
         self.assertEqual(digests(self.data), before)

@@ -29,8 +29,8 @@ class SecondTry(CommandTest):
         source = pictures(self.tmp / "src", 30)
         self.ok("pack", source, self.tmp / "out", "--shard-size", "20KiB", "--part", "1/2")
         refused = self.expect(2, "pack", source, self.tmp / "out", "--shard-size", "20KiB", "--part", "1/2", "--jpeg", "keep")
-        self.assertIn("holds an unfinished dataset with another option `jpeg`: it was begun with \"tile\", now it is \"keep\"", refused.err)
-        self.assertIn("hint: give the old options, on unchanged sources, to go on; or add `--force`", refused.err)
+        self.assertIn("holds an unfinished dataset with a different option `jpeg`: \"tile\" then, \"keep\" now", refused.err)
+        self.assertIn("hint: to continue, use the old options and unchanged sources; to start over, add `--force`", refused.err)
 
     def test_cubes_that_changed_are_one_line(self):
         source = cubes(self.tmp / "src", 3)
@@ -38,7 +38,7 @@ class SecondTry(CommandTest):
         first = sorted(source.rglob("*.npy"))[0]
         np.save(first, np.arange(60 * 50 * 9, dtype=np.int16).reshape(60, 50, 9))
         refused = self.expect(2, "pack", source, self.tmp / "out")
-        self.assertIn("already holds a dataset of 3 samples, packed from files of other names, sizes, labels or contents\n", refused.err)
+        self.assertIn("already holds a dataset of 3 samples, packed from files with other names, sizes, labels or contents\n", refused.err)
         self.assertIn("hint: use `--force` to replace it", refused.err)
         self.assertLess(len(refused.err), 400)
         other = self.expect(2, "pack", source, self.tmp / "out", "--values", "keep")
@@ -75,7 +75,7 @@ class SecondTry(CommandTest):
         self.assertIn("holds 3 samples in 1 shard", merged.out)
         self.assertIn("there was nothing to merge", merged.out)
         other = self.expect(2, "pack", source, self.tmp / "out", "--jpeg", "keep")
-        text = "` already holds a dataset of 3 samples, packed with another option `jpeg`: it was packed with \"tile\", now it is \"keep\""
+        text = "` already holds a dataset of 3 samples, packed with a different option `jpeg`: \"tile\" then, \"keep\" now"
         self.assertIn(text, other.err)
         (source / "class 0" / "more.jpg").write_bytes(jpeg(9))
         more = self.expect(2, "pack", source, self.tmp / "out")

@@ -106,8 +106,8 @@ class SlurmTest(CommandTest):
         # Without --force a part that differs from those begun is refused before it writes.
         self.assertIn("holds an unfinished dataset", self.run_task(1).stderr)
         refused = self.expect(2, "merge", self.out)
-        self.assertIn("option `shuffle`: expected the same in all, found 0 in parts 1,3-4 and 7 in parts 2,5-6", refused.err)
-        self.assertIn("the fewer are --array=1,3-4, and start over with `--force`", refused.err)
+        self.assertIn("differ in option `shuffle`: 0 in parts 1,3-4 and 7 in parts 2,5-6", refused.err)
+        self.assertIn("pack the smaller group, --array=1,3-4, again with `--force`", refused.err)
 
     def test_a_job_that_is_no_array_and_parts_that_are_not_there(self):
         for number, arguments, text in [

@@ -23,7 +23,7 @@ use shardpack_io::{Objects as _, Storage as _};
 use shardpack_reader::{Dataset, DatasetOptions, VerifyOptions};
 use shardpack_store::{Remote, StoreOptions, Upload, open, verify};
 use shardpack_writer::{
-    Bucket, Claim, Error, Outcome, Part, Progress, Report, Result, WriteOptions, merge, write_dataset,
+    Bucket, Reservation, Error, Outcome, Part, Progress, Report, Result, WriteOptions, merge, write_dataset,
 };
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -127,7 +127,7 @@ fn what_is_packed_there_is_whole_and_refuses_another() {
     let mut wrong = server.options();
     wrong.set("aws_secret_access_key", "another").unwrap();
     let error = open(URL, &DatasetOptions::new(), &wrong).unwrap_err().to_string();
-    assert!(error.contains("the store refuses (SignatureDoesNotMatch)") && !error.contains("another"), "{error}");
+    assert!(error.contains("the store denies access (SignatureDoesNotMatch)") && !error.contains("another"), "{error}");
 }
 
 #[test]
@@ -158,13 +158,13 @@ fn a_run_that_was_stopped_goes_on_and_another_machine_takes_over() {
 }
 
 #[test]
-fn of_two_claims_the_first_one_holds() {
+fn the_second_reservation_of_a_folder_is_refused() {
     let (server, spools) = (Server::start(), [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()]);
-    let claim = Claim::take(server.place(spools[0].path()), false).unwrap();
-    let refused = Claim::take(server.place(spools[1].path()), false).unwrap_err();
+    let reservation = Reservation::take(server.place(spools[0].path()), false).unwrap();
+    let refused = Reservation::take(server.place(spools[1].path()), false).unwrap_err();
     assert!(matches!(refused, Error::Locked { .. }), "{refused}");
-    drop(claim);
-    Claim::take(server.place(spools[1].path()), false).unwrap();
+    drop(reservation);
+    Reservation::take(server.place(spools[1].path()), false).unwrap();
 }
 
 #[test]

@@ -125,7 +125,7 @@ pub fn check_objects(objects: &dyn Objects) {
     assert_eq!(objects.names().unwrap(), [""; 0]);
 
     assert!(objects.create("claim", b"first").unwrap());
-    assert!(objects.create("claim", b"first").unwrap(), "it holds these bytes");
+    assert!(objects.create("claim", b"first").unwrap(), "the object holds these bytes already");
     assert!(!objects.create("claim", b"other").unwrap());
     assert_eq!(read("claim"), b"first");
 
@@ -134,7 +134,7 @@ pub fn check_objects(objects: &dyn Objects) {
     assert_eq!(read("claim"), b"first");
     assert!(objects.exchange("claim", b"first", b"second").unwrap());
     assert_eq!(read("claim"), b"second");
-    assert!(objects.exchange("free", b"old", b"new").unwrap(), "a name that is free");
+    assert!(objects.exchange("free", b"old", b"new").unwrap(), "the name is free");
     assert_eq!(read("free"), b"new");
 
     for count in [0, 1, 1000, LARGE_BYTES] {
@@ -146,7 +146,7 @@ pub fn check_objects(objects: &dyn Objects) {
         let mut torn = io::Cursor::new(vec![9; count]).chain(Torn);
         let error = objects.send("a.shard", &mut torn).unwrap_err();
         assert!(matches!(error, Error::Io { .. }), "{error}");
-        assert!(read("a.shard") == vec![LARGE_BYTES as u8; LARGE_BYTES], "what was there stays");
+        assert!(read("a.shard") == vec![LARGE_BYTES as u8; LARGE_BYTES], "the old object stays");
     }
     assert_eq!(objects.names().unwrap(), ["a.shard", "claim", "free"]);
     for name in ["a.shard", "claim", "claim", "free", "never.there"] {
@@ -166,7 +166,7 @@ pub fn check_objects(objects: &dyn Objects) {
         });
         tries.into_iter().map(|one| one.join().unwrap()).filter(|won| *won).count()
     });
-    assert_eq!(winners, 1, "of those who create one name, one is first");
+    assert_eq!(winners, 1, "exactly one of the concurrent creators wins");
     objects.remove("race").unwrap();
 }
 
@@ -224,7 +224,7 @@ pub fn check_file_system(files: &dyn FileSystem, folder: &Path) {
     assert!(lock(LockMode::Exclusive).is_none());
     drop(other);
     drop(lock(LockMode::Exclusive).unwrap());
-    assert_eq!(files.names(folder).unwrap(), [""; 0], "a lock that is given back leaves no file");
+    assert_eq!(files.names(folder).unwrap(), [""; 0], "a released lock leaves no file");
     files.remove_dir(folder).unwrap();
 }
 
@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rigged_storage_that_fails_for_good_nowhere() {
+    fn a_rigged_storage_with_temporary_faults() {
         for fault in [Fault::None, Fault::OneByte, Fault::Pieces] {
             let rigged = RiggedStorage::new(with_files(), Faults::new(fault));
             check_storage(&rigged);

@@ -48,10 +48,10 @@ impl Storage for Folder {
         let refuse_link = |errno| match errno {
             // NOFOLLOW fails with LOOP for a link; together with DIRECTORY, with NOTDIR.
             Errno::LOOP | Errno::NOTDIR if !self.follow_symlinks => Error::usage(format!(
-                "`{}`: expected a file in the dataset's folder, found a symlink, or a path through one",
+                "`{}` is a symlink, or below one: only files in the dataset's own folder are opened",
                 path.display()
             ))
-            .with_hint("put the file itself into the folder; a shard can also be opened by a name of its own"),
+            .with_hint("put the file itself into the folder; a shard can also be opened by its own path"),
             other => open_error(&path, other),
         };
         let mut folder = None;
@@ -65,7 +65,7 @@ impl Storage for Folder {
         // At most one level below. Manifests never have names with more parts or `..`; refuse them
         // from other callers too.
         if file_name.contains('/') || name.split('/').any(|part| matches!(part, "" | "." | "..")) {
-            return Err(Error::usage(format!("file name: expected one below the dataset's folder, found {name:?}")));
+            return Err(Error::usage(format!("file name {name:?} leads out of the dataset's folder")));
         }
         let base = folder.as_ref().unwrap_or(&self.handle);
         let fd = rustix::fs::openat(base, file_name, OPEN | follow, Mode::empty()).map_err(refuse_link)?;

@@ -54,7 +54,7 @@ impl Storage for MemoryStorage {
 
     fn open(&self, name: &str) -> Result<Arc<dyn ReadAt>> {
         if name.split('/').count() > 2 || name.split('/').any(|part| matches!(part, "" | "." | "..")) {
-            return Err(Error::usage(format!("file name: expected one below the folder, found {name}")));
+            return Err(Error::usage(format!("file name {name:?} leads out of the folder")));
         }
         let bytes = self.objects().get(name).cloned();
         Ok(Arc::new(bytes.ok_or_else(|| self.failed(name, "open", ErrorKind::NotFound))?))

@@ -220,5 +220,5 @@ impl Drop for Client {
 
 /// Error text: a thread could not be started.
 pub(crate) fn cannot_start(name: &str, error: &io::Error) -> Error {
-    Error::usage(format!("threads to read `{name}`: expected that the system starts them, found {error}"))
+    Error::usage(format!("cannot start threads for `{name}`: {error}"))
 }

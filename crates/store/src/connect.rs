@@ -79,9 +79,11 @@ pub(crate) fn connect_to_write(target: &StoreUrl, options: &StoreOptions) -> Res
         Protocol::GoogleCloud => build!(GoogleCloudStorageBuilder, GoogleConfigKey, target, options),
         Protocol::Azure => build!(MicrosoftAzureBuilder, AzureConfigKey, target, options),
         Protocol::Http => {
-            let found = format!("{}://, which is read only", target.url.scheme());
-            let expected = format!("{} to write to", schemes(|scheme| scheme.is_written));
-            return Err(Error::usage(format!("`{}`: expected {expected}, found {found}", target.name)));
+            let (scheme, writable) = (target.url.scheme(), schemes(|scheme| scheme.is_written));
+            let name = &target.name;
+            return Err(Error::usage(format!(
+                "`{name}`: {scheme}:// is read-only; datasets are written to {writable}"
+            )));
         }
     })
 }
@@ -106,13 +108,9 @@ fn check_addresses(
 }
 
 fn unknown(target: &StoreUrl, key: &str) -> Error {
-    Error::usage(format!("option of the storage for `{}`: expected one that it knows, found `{key}`", target.name))
+    Error::usage(format!("`{}`: unknown storage option `{key}`", target.name))
 }
 
 fn wrong(target: &StoreUrl, error: &object_store::Error, options: &StoreOptions) -> Error {
-    Error::usage(format!(
-        "options of the storage for `{}`: expected those of a store, found {}",
-        target.name,
-        hide(error, &options.secrets())
-    ))
+    Error::usage(format!("`{}`: invalid storage options: {}", target.name, hide(error, &options.secrets())))
 }

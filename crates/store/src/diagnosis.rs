@@ -16,15 +16,15 @@ pub(crate) fn diagnose(error: &object_store::Error, secrets: &[String]) -> Reque
         E::NotFound { .. } => RequestError::last(ErrorKind::NotFound, "there is no such object"),
         E::Precondition { .. } => RequestError::changed(),
         E::PermissionDenied { .. } => {
-            RequestError::last(ErrorKind::PermissionDenied, format!("the store refuses{}", code(error)))
-                .with_hint("are the credentials those of this store?")
+            RequestError::last(ErrorKind::PermissionDenied, format!("the store denies access{}", code(error)))
+                .with_hint("check that the credentials belong to this store")
         }
         E::Unauthenticated { .. } => {
-            RequestError::last(ErrorKind::PermissionDenied, format!("the store asks for credentials{}", code(error)))
-                .with_hint("see docs/stores.md for their names")
+            RequestError::last(ErrorKind::PermissionDenied, format!("the store requires credentials{}", code(error)))
+                .with_hint("docs/stores.md lists the names of the options")
         }
         E::NotSupported { .. } | E::NotImplemented { .. } => {
-            RequestError::last(ErrorKind::Unsupported, "the store does not support it")
+            RequestError::last(ErrorKind::Unsupported, "the store does not support this request")
         }
         E::InvalidPath { .. } | E::UnknownConfigurationKey { .. } => {
             RequestError::last(ErrorKind::InvalidInput, hide(innermost(error), secrets))
@@ -47,10 +47,11 @@ fn diagnose_chain(error: &(dyn StdError + 'static), secrets: &[String]) -> Reque
     }
     let to = find::<NoAnswer>(error).map_or_else(String::new, |request| format!(" to `{}`", request.host));
     match (find::<TlsError>(error), http.kind()) {
-        (Some(TlsError::InvalidMessage(_)), _) => {
-            RequestError::last(ErrorKind::Other, format!("no safe connection{to}: the server does not speak TLS there"))
-                .with_hint("does it speak http:// only?")
-        }
+        (Some(TlsError::InvalidMessage(_)), _) => RequestError::last(
+            ErrorKind::Other,
+            format!("no secure connection{to}: the server does not use TLS on this port"),
+        )
+        .with_hint("does the server support http:// only?"),
         // Another attempt meets the same certificate, and the same versions.
         (
             Some(
@@ -62,7 +63,7 @@ fn diagnose_chain(error: &(dyn StdError + 'static), secrets: &[String]) -> Reque
                 | TlsError::General(_),
             ),
             _,
-        ) => RequestError::last(ErrorKind::Other, format!("no safe connection{to}: {words}")),
+        ) => RequestError::last(ErrorKind::Other, format!("no secure connection{to}: {words}")),
         (_, HttpErrorKind::Connect) => {
             RequestError::again(ErrorKind::NotConnected, format!("cannot connect{to}: {words}"))
         }

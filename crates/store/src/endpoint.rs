@@ -38,26 +38,20 @@ impl Address<'_> {
             return Err(if has_scheme { error } else { error.with_hint("write `http://` or `https://` before it") });
         };
         if !url.username().is_empty() || url.password().is_some() {
-            return Err(Error::usage(format!(
-                "{}: expected a URL without credentials, found one with a user or a password",
-                what()
-            ))
-            .with_hint("give credentials by options of their own: docs/stores.md has their names"));
+            return Err(Error::usage(format!("{}: the URL contains a user or a password", what()))
+                .with_hint("give credentials as separate options: docs/stores.md lists their names"));
         }
         if url.scheme() == "http" && !allow_http && is_of_store(self.key) {
-            let found = format!("{}, which encrypts nothing", found());
+            let found = format!("{}, which is not encrypted", found());
             let hint = match protocol {
                 Protocol::Azure => {
-                    "permit it with AZURE_ALLOW_HTTP=true in the environment, or `allow_http` among the options of the \
-                     storage"
+                    "permit it with AZURE_ALLOW_HTTP=true in the environment, or with the storage option `allow_http`"
                 }
                 Protocol::GoogleCloud => {
-                    "permit it with GOOGLE_ALLOW_HTTP=true in the environment, or `allow_http` among the options of \
-                     the storage"
+                    "permit it with GOOGLE_ALLOW_HTTP=true in the environment, or with the storage option `allow_http`"
                 }
                 Protocol::S3 | Protocol::Http => {
-                    "permit it with AWS_ALLOW_HTTP=true in the environment, or `allow_http` among the options of the \
-                     storage"
+                    "permit it with AWS_ALLOW_HTTP=true in the environment, or with the storage option `allow_http`"
                 }
             };
             return Err(Error::usage(format!("{}: expected https://, found {found}", what())).with_hint(hint));
@@ -95,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_that_is_none_is_refused_by_its_name() {
+    fn an_invalid_address_is_refused_by_its_name() {
         for value in [
             "localhost:9000",
             "http://",

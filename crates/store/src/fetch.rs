@@ -136,8 +136,10 @@ async fn try_once(
     if let Some(coding) = result.attributes.get(&Attribute::ContentEncoding)
         && let Some(found) = CODINGS.into_iter().find(|known| coding.eq_ignore_ascii_case(known))
     {
-        let words = format!("the server sends it compressed (Content-Encoding: {found})");
-        return Err(RequestError::last(ErrorKind::Unsupported, words).with_hint("have it stored, and sent, as it is"));
+        let words = format!("the server compresses the object (Content-Encoding: {found})");
+        return Err(
+            RequestError::last(ErrorKind::Unsupported, words).with_hint("store and serve the object uncompressed")
+        );
     }
     let all = match extent {
         Extent::Meta => return Ok(answer),
@@ -161,7 +163,7 @@ async fn try_once(
         };
         let arrived = at.arrived.saturating_add(piece.len() as u64);
         if arrived > whole {
-            let words = format!("the answer is longer than {whole} bytes, which it should be");
+            let words = format!("the answer is longer than the expected {whole} bytes");
             return Err(RequestError::again(ErrorKind::InvalidData, words));
         }
         at.arrived = arrived;

@@ -104,5 +104,5 @@ impl StoreFolder {
 }
 
 fn not_below() -> RequestError {
-    RequestError::last(ErrorKind::InvalidInput, "the name is not one below the dataset's folder")
+    RequestError::last(ErrorKind::InvalidInput, "the name leads out of the dataset's folder")
 }

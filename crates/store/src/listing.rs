@@ -60,14 +60,16 @@ async fn list_on(folder: &StoreFolder, found: &mut Vec<ObjectMeta>) -> Result<()
 /// The object; `None` if it has the folder's own name.
 fn listed(folder: &StoreFolder, object: ObjectMeta) -> Result<Option<Listed>, RequestError> {
     let Some(name) = folder.name_of(&object.location) else {
-        let words = format!("the listing names `{}`", object.location);
+        let words = format!("the listing contains `{}`, which is outside of the folder", object.location);
         return Err(RequestError::last(ErrorKind::InvalidData, words));
     };
     // Some programs create an empty object with the folder's own name.
     if name.is_empty() {
         return Ok(None);
     }
-    let modified_ns = object.last_modified.timestamp_nanos_opt().unwrap_or(i64::MAX);
+    let modified = object.last_modified;
+    let modified_ns =
+        modified.timestamp_nanos_opt().unwrap_or_else(|| modified.timestamp().saturating_mul(1_000_000_000));
     // Azure lists ETags without the quotes of its other answers.
     let quoted = |tag: String| if tag.ends_with('"') { tag } else { format!("\"{tag}\"") };
     Ok(Some(Listed { name, bytes: object.size, modified_ns, e_tag: object.e_tag.map(quoted) }))

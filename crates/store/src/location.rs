@@ -79,28 +79,24 @@ impl Location {
         let expected = schemes(|_| true);
         // The error does not repeat the URL, because it may contain a password.
         let url =
-            Url::parse(text).map_err(|error| Error::usage(format!("URL: expected {}, found {error}", expected)))?;
+            Url::parse(text).map_err(|error| Error::usage(format!("invalid URL ({error}): expected {expected}")))?;
         // In `abfss://container@account…`, the part before `@` is not a user.
         let has_user = !url.username().is_empty() && !url.scheme().starts_with("abfs");
         if has_user || url.password().is_some() {
-            return Err(Error::usage("URL: expected one without credentials, found one with a user or a password")
-                .with_hint("give credentials in the environment, or as options of the storage"));
+            return Err(Error::usage("the URL contains a user or a password")
+                .with_hint("give credentials in the environment, or as storage options"));
         }
         let mut plain = url.clone();
         plain.set_query(None);
         plain.set_fragment(None);
         let name = plain.as_str().trim_end_matches('/').to_owned();
         if url.query().is_some() || url.fragment().is_some() {
-            let found = "a query or a fragment, which would not reach its shards";
-            return Err(Error::usage(format!(
-                "`{name}`: expected a URL of a folder, a manifest or a shard, found {found}"
-            ))
-            .with_hint("give tokens as options of the storage"));
+            let text = format!("`{name}`: the URL has a query or a fragment, which requests for shards would not have");
+            return Err(Error::usage(text).with_hint("give tokens as storage options"));
         }
         if url.scheme() == "file" {
-            let path = url
-                .to_file_path()
-                .map_err(|()| Error::usage(format!("`{name}`: expected a path of this machine, found none")))?;
+            let path =
+                url.to_file_path().map_err(|()| Error::usage(format!("`{name}` contains no path of this machine")))?;
             return Ok(Self::Local(path));
         }
         let unknown = || Error::usage(format!("`{name}`: expected {}, found {}://", expected, url.scheme()));
@@ -161,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_understood_is_said_without_credentials() {
+    fn errors_of_invalid_urls_contain_no_credentials() {
         for text in [
             "ftp://host/x",
             "memory:///x",

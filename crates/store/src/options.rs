@@ -116,16 +116,15 @@ impl StoreOptions {
     /// # Errors
     /// `Usage` for an invalid value of a field. Keys of the store are checked when it is opened.
     pub fn set(&mut self, key: &str, value: &str) -> Result<()> {
-        let wrong = |expected: &str| {
-            Error::usage(format!("option `{key}` of the storage: expected {expected}, found `{value}`"))
-        };
+        let wrong =
+            |expected: &str| Error::usage(format!("storage option `{key}`: expected {expected}, found `{value}`"));
         let time = || duration(value).ok_or_else(|| wrong("a time such as `500ms` or `20s`"));
         let number = || value.parse::<u64>().ok().filter(|n| *n > 0).ok_or_else(|| wrong("a number above 0"));
         match key {
             "connect_timeout" => self.connect_timeout = time()?,
             "first_byte_timeout" => self.first_byte_timeout = time()?,
             "stall_timeout" => self.stall_timeout = time()?,
-            "min_rate" => self.min_rate = value.parse().map_err(|_| wrong("a number of bytes a second"))?,
+            "min_rate" => self.min_rate = value.parse().map_err(|_| wrong("a number of bytes per second"))?,
             "retry_timeout" => self.retry_timeout = time()?,
             "backoff" => self.backoff = time()?,
             "max_attempts" => self.max_attempts = shardpack_format::saturating_u32(number()?),

@@ -49,12 +49,9 @@ impl Remote {
     /// # Errors
     /// `Usage` if `folder` is not a valid key, or no thread can be started.
     pub fn new(store: Arc<dyn ObjectStore>, folder: &str, options: &StoreOptions) -> Result<Self> {
-        let key = Key::parse(folder)
-            .map_err(|error| Error::usage(format!("folder in the store: expected a path, found {error}")))?;
+        let key = Key::parse(folder).map_err(|error| Error::usage(format!("invalid folder in the store: {error}")))?;
         if options.cache.is_some() {
-            return Err(Error::usage(
-                "cache: expected a dataset that is opened by its URL, found a store without a name",
-            ));
+            return Err(Error::usage("the cache is only for datasets that are opened by their URL"));
         }
         Self::start(store, key, folder, options, None)
     }
@@ -75,7 +72,7 @@ impl Remote {
         match Location::parse(url)? {
             Location::Store(url) => Self::of_url(&url, options),
             Location::Local(_) => {
-                Err(Error::usage(format!("`{url}`: expected a URL of a store, found a path of this machine")))
+                Err(Error::usage(format!("`{url}` is a path of this machine, not the URL of a store")))
             }
         }
     }

@@ -56,8 +56,7 @@ impl Upload {
     /// # Errors
     /// `Usage` if `folder` is not a valid key, or no thread can be started.
     pub fn new<S: ObjectStore + MultipartStore>(store: Arc<S>, folder: &str, options: &StoreOptions) -> Result<Self> {
-        let key = Key::parse(folder)
-            .map_err(|error| Error::usage(format!("folder in the store: expected a path, found {error}")))?;
+        let key = Key::parse(folder).map_err(|error| Error::usage(format!("invalid folder in the store: {error}")))?;
         Self::start(store, key, folder, options)
     }
 
@@ -66,12 +65,10 @@ impl Upload {
     /// # Errors
     /// `Usage` if the URL or an option is invalid, or the folder is not writable.
     pub fn at(url: &str, options: &StoreOptions) -> Result<Self> {
-        let wrong = |found| {
-            Err(Error::usage(format!("`{}`: expected a URL of a folder in a store, found {found}", plain_urls(url))))
-        };
+        let wrong = |problem| Err(Error::usage(format!("`{}` {problem}, not a folder in a store", plain_urls(url))));
         match Location::parse(url)? {
-            Location::Local(_) => wrong("a path of this machine"),
-            Location::Store(target) if target.file.is_some() => wrong("one of a file"),
+            Location::Local(_) => wrong("is a path of this machine"),
+            Location::Store(target) if target.file.is_some() => wrong("is the URL of a file"),
             Location::Store(target) => {
                 Self::start(connect_to_write(&target, options)?, target.folder.clone(), &target.name, options)
             }

@@ -44,7 +44,7 @@ impl Growth<'_> {
         if force || is_lost {
             return remove_next(&self.target);
         }
-        let hint = Hint::new("give that command again to go on, or use ").and([Setting::on("force")]);
-        Err(Error::refused(interrupted(self.target.path()), hint.then(" to drop what was begun")))
+        let hint = Hint::new("run that command again to continue, or use ").and([Setting::on("force")]);
+        Err(Error::refused(interrupted(self.target.path()), hint.then(" to discard its work")))
     }
 }

@@ -176,7 +176,7 @@ impl Bucket {
         if sent == ends.bytes {
             return Ok(());
         }
-        let why = format!("{} bytes were to be sent, and {sent} were", ends.bytes);
+        let why = format!("{sent} of {} bytes were sent", ends.bytes);
         Err(Error::io("write", &self.name.join(name), Cause::new(ErrorKind::InvalidData, why)))
     }
 }
@@ -202,10 +202,10 @@ fn meanwhile(error: Error, name: &str) -> Error {
     match error {
         Error::Io { action, path, source } if source.kind() == ErrorKind::ResourceBusy => {
             let hint = Hint::new(format!(
-                "`{name}` was on its way then, and may stand in the place of that run's: `shardpack verify` says \
-                 whether it does, and "
+                "this run was uploading `{name}`, and may have overwritten the other run's object: check with \
+                 `shardpack verify`, or pack again with "
             ));
-            let hint = hint.and([Setting::on("force")]).then(" packs anew");
+            let hint = hint.and([Setting::on("force")]);
             Error::Io { action, path, source: source.with_hint(hint) }
         }
         other => other,
@@ -219,7 +219,7 @@ fn to_go_on(error: Error) -> Error {
     }
     match error {
         Error::Io { action, path, source } => {
-            let hint = "run the same command again to go on: what was sent is kept";
+            let hint = "run the same command again to continue: uploaded objects are kept";
             Error::Io { action, path, source: source.with_hint(hint) }
         }
         other => other,

@@ -50,8 +50,10 @@ impl Claims {
         for claim in held {
             let found = self.read(&claim.name)?;
             if found.as_ref() != Some(&claim.text) {
-                let holder = found.unwrap_or_else(|| "nobody: its claim was removed".into());
-                let text = format!("another run has taken over: {holder}");
+                let text = found.map_or_else(
+                    || "the claim of this run was removed".to_owned(),
+                    |holder| format!("another run has taken over: {holder}"),
+                );
                 let cause = Cause::new(ErrorKind::ResourceBusy, text);
                 let cause = cause.with_hint("this run has stopped; it has not changed the files of the other run");
                 return Err(Error::io(self.objects.path().join(name), "write", cause));

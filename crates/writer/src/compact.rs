@@ -36,7 +36,7 @@ impl Growth<'_> {
         let (target, next) = (&self.target, self.target.below(NEXT));
         if !next.names_if_there()?.is_empty() && Survey::take(&next)?.is_begun() {
             let what = interrupted(target.path());
-            let hint = Hint::new("give that command again to go on, or with ")
+            let hint = Hint::new("run that command again to continue, or with ")
                 .and([Setting::on("force")])
                 .then(" to start it over; then compact");
             return Err(Error::refused(what, hint));
@@ -78,10 +78,10 @@ impl Growth<'_> {
             let generation = named.max(manifest.generation());
             if generation > own {
                 let what = format!(
-                    "`{}` has generation {generation}, and the newest is said to be {own}",
+                    "`{}` has generation {generation}, but manifest.json is generation {own}",
                     self.target.path().display()
                 );
-                return Err(Error::refused(what, "put the newest manifest back in place of manifest.json first"));
+                return Err(Error::refused(what, "copy the newest manifest to manifest.json first"));
             }
             older.insert((named, name.clone()), manifest);
         }
@@ -133,20 +133,18 @@ impl Growth<'_> {
             return Ok(());
         }
         let what = format!(
-            "`{}`: expected a shard of generation {own} or before, \
-             found shard {} of a later one, which no manifest lists",
+            "`{}` is shard {} of a generation after {own}, and no manifest lists it",
             self.target.file(name).display(),
             identity.shard_number
         );
-        Err(Error::refused(what, "put the newest manifest back in place of manifest.json, or move the shard away"))
+        Err(Error::refused(what, "copy the newest manifest to manifest.json, or move the shard away"))
     }
 
     fn unknown(&self, name: &str, id: DatasetId) -> Error {
         let what = format!(
-            "`{}`: expected a shard of dataset {id}, which an older generation lists, found something else; nothing \
-             was deleted",
+            "`{}` is not a shard of dataset {id}, although an older generation lists it; nothing was deleted",
             self.target.file(name).display()
         );
-        Error::refused(what, "look what it is, move it away or remove it, then compact again")
+        Error::refused(what, "move the file away or remove it, then compact again")
     }
 }

@@ -54,14 +54,10 @@ pub enum Error {
         source: shardpack_format::Error,
     },
     /// The caller requested something impossible.
-    #[error("{what}: expected {expected}, found {found}")]
+    #[error("{text}")]
     Usage {
-        /// The argument, or the folder.
-        what: String,
-        /// Permitted values.
-        expected: String,
-        /// Value of the caller.
-        found: String,
+        /// The argument or the folder, and the problem.
+        text: String,
         /// Next step; may be empty.
         hint: Hint,
     },
@@ -152,11 +148,11 @@ impl Error {
             | Self::Refused { hint, .. }
             | Self::Limit { hint, .. }
             | Self::Locked { hint, .. } => hint.clone(),
-            Self::NoSpace { .. } => "make room, then run the same command again: finished shards are kept".into(),
-            Self::Cancelled => "run the same command again to go on: finished shards are kept".into(),
+            Self::NoSpace { .. } => "free some space, then run the same command again: finished shards are kept".into(),
+            Self::Cancelled => "run the same command again to continue: finished shards are kept".into(),
             Self::Damaged { .. } => start_over(
-                "`shardpack salvage` saves what is whole, from the newest whole manifest on; without one, samples that \
-                 were removed may come back; ",
+                "`shardpack salvage` recovers the undamaged samples of the newest readable manifest; without a readable \
+                 manifest, removed samples may come back; ",
             ),
             Self::Io { source, .. } => return source.hint(),
             Self::Unfinished(unfinished) => return Some(unfinished.hint()),
@@ -170,13 +166,8 @@ impl Error {
         Self::Io { action, path: path.to_owned(), source: source.into() }
     }
 
-    pub(crate) fn usage(
-        what: impl Into<String>,
-        expected: impl Into<String>,
-        found: impl Into<String>,
-        hint: impl Into<Hint>,
-    ) -> Self {
-        Self::Usage { what: what.into(), expected: expected.into(), found: found.into(), hint: hint.into() }
+    pub(crate) fn usage(text: impl Into<String>, hint: impl Into<Hint>) -> Self {
+        Self::Usage { text: text.into(), hint: hint.into() }
     }
 
     pub(crate) fn refused(what: impl Into<String>, hint: impl Into<Hint>) -> Self {

@@ -119,10 +119,9 @@ impl Survey {
         }
         let what = format!("output folder `{}`", target.path().display());
         if !foreign.is_empty() {
-            let hint = "choose another folder, or move these files away: nothing that the packer did not write is \
-                        ever removed";
-            let found = format!("other files: {}", list(&foreign));
-            return Err(Error::usage(what, "a new or empty one, or a dataset", found, hint));
+            let hint =
+                "choose another folder, or move these files away: the packer never removes files of other programs";
+            return Err(Error::usage(format!("{what} holds other files: {}", list(&foreign)), hint));
         }
         if force || self.is_being_removed {
             return Ok(());
@@ -133,18 +132,16 @@ impl Survey {
         {
             let samples = crate::error::samples(newest.samples);
             let what = format!(
-                "{what} holds generation {} of a dataset, of {samples}, and no {MANIFEST_NAME}",
+                "{what} holds generation {} of a dataset ({samples}), but no {MANIFEST_NAME}",
                 newest.generation()
             );
-            let hint = start_over(format!("copy `{name}` to {MANIFEST_NAME} to have it back; "));
+            let hint = start_over(format!("copy `{name}` to {MANIFEST_NAME} to restore it; "));
             return Err(Error::refused(what, hint));
         }
         let strays: Vec<String> = of(Owner::Ours).collect();
         if !strays.is_empty() {
-            let found = format!("shards without their manifest: {}", list(&strays));
-            let hint =
-                start_over("`shardpack salvage` rebuilds a manifest, and samples that were removed may come back; ");
-            return Err(Error::usage(what, "a new or empty one, or a dataset", found, hint));
+            let hint = start_over("`shardpack salvage` rebuilds a manifest, but removed samples may come back; ");
+            return Err(Error::usage(format!("{what} holds shards without their manifest: {}", list(&strays)), hint));
         }
         Ok(())
     }

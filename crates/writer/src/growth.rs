@@ -36,7 +36,7 @@ use std::time::Instant;
 /// use shardpack_writer::Growth;
 /// let folder = tempfile::tempdir()?;
 /// let error = Growth::take(folder.path()).unwrap_err().to_string();
-/// assert!(error.contains("expected a dataset"));
+/// assert!(error.contains("is not a dataset"));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct Growth<'a> {
@@ -88,11 +88,11 @@ impl<'a> Growth<'a> {
         if !names.iter().any(|name| name == MANIFEST_NAME) {
             let newest = names.iter().filter_map(|name| generation_of_name(name)).max().map(generation_name);
             let hint = newest.map_or_else(
-                || "`shardpack pack` makes one".to_owned(),
-                |newest| format!("copy `{newest}` to {MANIFEST_NAME} to have that generation back"),
+                || "`shardpack pack` creates a dataset".to_owned(),
+                |newest| format!("copy `{newest}` to {MANIFEST_NAME} to restore that generation"),
             );
-            let what = format!("`{}`", target.path().display());
-            return Err(Error::usage(what, "a dataset: a folder with a manifest.json", "none", hint));
+            let text = format!("`{}` is not a dataset: it has no {MANIFEST_NAME}", target.path().display());
+            return Err(Error::usage(text, hint));
         }
         let lock = RunLock::take(&target, None, &Holder::this_process())?;
         settle(&target)?;
@@ -145,8 +145,11 @@ impl<'a> Growth<'a> {
         options: &WriteOptions<'_>,
     ) -> Result<Report> {
         let started = Instant::now();
-        if options.threads == 0 || options.part.is_some() {
-            return Err(Error::usage("options of a generation", "at least 1 thread, no part", "others", ""));
+        if options.threads == 0 {
+            return Err(Error::usage("threads: expected 1 or more, found 0", ""));
+        }
+        if options.part.is_some() {
+            return Err(Error::usage("a generation cannot be written in parts", ""));
         }
         let folder = self.target.below(NEXT);
         let head = JournalHead::new(plan, None);
@@ -157,16 +160,18 @@ impl<'a> Growth<'a> {
         refuse_foreign(&self.target, &self.manifest)?;
         folder.create()?;
         let prepared = prepare_or(&folder, plan, options, |_| {
-            let what =
-                format!("{}, and this is another command, or its files have changed", interrupted(self.target.path()));
-            let hint = Hint::new("give that command again to go on, or this one with ").and([Setting::on("force")]);
-            Error::refused(what, hint.then(" to drop what was begun"))
+            let what = format!(
+                "{}, and this command is different, or its files have changed",
+                interrupted(self.target.path())
+            );
+            let hint = Hint::new("run that command again to continue, or this one with ").and([Setting::on("force")]);
+            Error::refused(what, hint.then(" to discard its work"))
         });
         let journal = match prepared? {
             Prepared::Begin(journal) => journal,
             Prepared::Complete(_) => {
                 let what =
-                    format!("`{}`: the next generation has appeared meanwhile", visible_path(self.target.path()));
+                    format!("`{}`: another run has written the next generation", visible_path(self.target.path()));
                 return Err(Error::refused(what, "run the command again"));
             }
         };
@@ -197,11 +202,11 @@ impl<'a> Growth<'a> {
         }
         if head.difference_on_resume(written).is_some() {
             let what = format!(
-                "`{}` holds generation {} by now, with the samples of an earlier try",
+                "`{}` already holds generation {}, with the samples of an earlier attempt",
                 self.target.path().display(),
                 now.generation()
             );
-            return Err(Error::refused(what, "what it does not hold is the next addition: begin one"));
+            return Err(Error::refused(what, "add the remaining samples in a new addition"));
         }
         Ok(Some(self.noted(report.clone())))
     }
@@ -238,7 +243,7 @@ impl<'a> Growth<'a> {
                     }
                     if taken.contains(&file.name) {
                         let what = format!("`{}` holds another file `{}`", self.target.path().display(), file.name);
-                        return Err(Error::refused(what, "move it away"));
+                        return Err(Error::refused(what, "move that file away"));
                     }
                     total.merge(tally_of(self.target.path(), entry)?);
                     manifest.push(file);
@@ -257,7 +262,7 @@ impl<'a> Growth<'a> {
 
 /// Message about an unfinished addition or removal.
 pub(crate) fn interrupted(out: &Path) -> String {
-    format!("`{}` holds what an interrupted addition or removal has made so far", out.display())
+    format!("`{}` holds an interrupted addition or removal", out.display())
 }
 
 pub(crate) fn damaged(error: Error) -> Error {
@@ -286,7 +291,8 @@ pub(crate) fn settle(target: &Target<'_>) -> Result<()> {
     let (now, now_bytes) = read_manifest(target, MANIFEST_NAME)?;
     let generation = next.generation();
     if next.dataset_id != now.dataset_id || generation < now.generation() {
-        let what = format!("`{}` holds a generation of another dataset, or an older one", folder.path().display());
+        let what =
+            format!("`{}` holds a generation of another dataset, or an older generation", folder.path().display());
         return Err(Error::refused(what, "remove that folder"));
     }
     if generation > now.generation() {
@@ -332,9 +338,9 @@ fn refuse_foreign(target: &Target<'_>, now: &Manifest) -> Result<()> {
         return Ok(());
     }
     let what = format!(
-        "`{}`: expected no file, or generation {generation} of dataset {}, found another file",
+        "`{}` is not generation {generation} of dataset {}, whose manifest needs this name",
         target.file(&name).display(),
         now.dataset_id
     );
-    Err(Error::refused(what, "move it away: the manifest of that generation is to be kept under this name"))
+    Err(Error::refused(what, "move the file away"))
 }

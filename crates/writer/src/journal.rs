@@ -67,7 +67,7 @@ impl JournalEntry {
 impl JournalHead {
     /// Number of shards of the whole dataset.
     pub(crate) fn shards(&self) -> Result<u32> {
-        let missing = || shardpack_format::Error::format("shards of a journal", "their number", "none");
+        let missing = || shardpack_format::Error::format("journal", "the number of shards", "none");
         self.metadata.shards.ok_or_else(|| missing().into())
     }
 
@@ -280,7 +280,7 @@ impl OpenJournal {
 
 fn line<T: Serialize>(value: &T) -> Result<Vec<u8>> {
     let json = serde_json::to_string(value)
-        .map_err(|e| Error::usage("tally", "something that JSON can hold", e.to_string(), ""))?;
+        .map_err(|e| Error::usage(format!("the tally cannot be written as JSON: {e}"), ""))?;
     let rest = json.strip_prefix('{').unwrap_or_else(|| bug("a line that is a JSON object"));
     Ok(format!("{{\"crc32\":\"{:08x}\",{rest}\n", crc32fast::hash(rest.as_bytes())).into_bytes())
 }

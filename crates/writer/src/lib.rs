@@ -8,7 +8,7 @@
 //! - [`write_dataset`]: runs the plan, or the [`Part`] of it for this machine. It continues where
 //!   an earlier run of the same plan stopped, and writes the same bytes whatever the number of
 //!   threads and interruptions.
-//! - [`Claim`]: reserves a folder for a program that does not know its samples yet.
+//! - [`Reservation`]: reserves a folder for a program that does not know its samples yet.
 //! - [`Growth`]: adds a generation to a dataset: more shards, or some of its shards anew.
 //! - [`Bucket`]: a place in an object store, for any of these.
 //! - [`merge`]: joins the parts that several machines wrote into one folder.
@@ -25,7 +25,6 @@
 
 mod begun;
 mod bucket;
-mod claim;
 mod claims;
 mod commit;
 mod compact;
@@ -47,6 +46,7 @@ mod plan;
 mod prepare;
 mod record_buffers;
 mod report;
+mod reservation;
 mod shard_file;
 mod source;
 mod target;
@@ -56,7 +56,6 @@ mod unfinished;
 mod write;
 
 pub use bucket::Bucket;
-pub use claim::Claim;
 pub use compact::Compacted;
 pub use error::{Error, Result};
 pub use growth::{Growth, Next};
@@ -67,6 +66,7 @@ pub use output::Output;
 pub use part::Part;
 pub use plan::{Plan, PlanOptions, PlanSample};
 pub use report::{Outcome, Progress, Report, SkippedSample};
+pub use reservation::Reservation;
 pub use source::{Encoded, EncodedSample, SampleSource, Tally};
 pub use unfinished::{Unfinished, UnfinishedPart, array_expression};
 pub use write::write_dataset;

@@ -19,9 +19,9 @@ const MAX_TEXT_BYTES: u64 = 4096;
 
 /// Next step for a claim in a store, which outlives a run that was killed on another machine.
 fn store_hint() -> Hint {
-    Hint::new("wait for it, or stop it first; if it was killed, ")
+    Hint::new("wait for it, or stop it; if it was killed, use ")
         .and([Setting::on("take_over")])
-        .then(" goes on in its place")
+        .then(" to continue its work")
 }
 
 /// Name of the lock of one part.
@@ -61,7 +61,7 @@ fn take(target: &Target<'_>, name: &str, mode: LockMode, holder: &Holder) -> Res
         }
         None => {
             let taken = target.files.lock(&path, mode, holder).map_err(|e| Error::io("lock", &path, e))?;
-            (taken, "wait for it, or stop it first".into())
+            (taken, "wait for it, or stop it".into())
         }
     };
     taken.ok_or_else(|| Error::Locked { holder: holder_of(target, name), path, hint })

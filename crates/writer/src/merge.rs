@@ -37,7 +37,7 @@ pub(crate) fn merge_on<T: Tally>(target: &Target<'_>) -> Result<Report> {
     let names = target.names()?;
     let what = || format!("folder `{}`", target.path().display());
     if !names.iter().any(|n| n == shardpack_format::MANIFEST_NAME || crate::names::is_journal_name(n)) {
-        return Err(Error::usage(what(), "parts of a dataset", "no journal", "pack the parts first"));
+        return Err(Error::usage(format!("{} holds no parts of a dataset", what()), "pack the parts first"));
     }
     let lock = RunLock::take(target, None, &Holder::this_process())?;
     let report = merge_locked::<T>(target)?;
@@ -53,14 +53,13 @@ fn merge_locked<T: Tally>(target: &Target<'_>) -> Result<Report> {
     if let Some(manifest) = &survey.manifest {
         let id = manifest.dataset_id.to_string();
         if let Some(other) = journals.iter().find(|j| j.head.dataset_id != id) {
-            let found = format!("a part of dataset {}", other.head.dataset_id);
-            let hint = "pack into a folder of its own";
-            return Err(Error::usage(what(), format!("dataset {id} alone"), found, hint));
+            let text = format!("{} holds dataset {id}, and a part of dataset {}", what(), other.head.dataset_id);
+            return Err(Error::usage(text, "pack the parts into a folder of their own"));
         }
         return already_complete(target, manifest, started);
     }
     let Some(first) = journals.first() else {
-        return Err(Error::usage(what(), "parts of a dataset", "no whole journal", "pack the parts again"));
+        return Err(Error::usage(format!("{} holds no readable journal of a part", what()), "pack the parts again"));
     };
     refuse_mixture(&journals, &what())?;
     let head = &first.head;
@@ -100,11 +99,11 @@ fn refuse_mixture(journals: &[&Journal], what: &str) -> Result<()> {
         })
         .collect();
     let hint = Hint::new(format!(
-        "pack all parts with the same options: the fewer are --array={}, and start over with ",
+        "pack all parts with the same options: pack the smaller group, --array={}, again with ",
         array_expression(fewest)
     ));
     let hint = hint.and([Setting::on("force")]);
-    Err(Error::usage(format!("parts in {what}: {thing}"), "the same in all", found.join(" and "), hint))
+    Err(Error::usage(format!("parts in {what} differ in {thing}: {}", found.join(" and ")), hint))
 }
 
 /// Refuses parts with missing shards, or with shards that differ from the journal.

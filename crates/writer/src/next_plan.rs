@@ -28,12 +28,8 @@ impl Plan {
         let count = manifest.shards.len() as u64 + self.shards.len() as u64;
         refuse_too_many(count, limit)?;
         if first_id.checked_add(self.sample_count()).is_none() {
-            return Err(Error::usage(
-                "sample ids of the dataset",
-                "room for more below 2^64",
-                first_id.to_string(),
-                "",
-            ));
+            let count = self.sample_count();
+            return Err(Error::usage(format!("sample ids: no room below 2^64 for {count} more after {first_id}"), ""));
         }
         for shard in &mut self.shards {
             shard.number += shard_count(manifest.shards.len());
@@ -52,11 +48,11 @@ impl Plan {
     /// `Usage` unless the shards are in ascending order.
     pub fn anew(manifest: &Manifest, metadata: Metadata, shards: &[(u32, Vec<KeptSample>)]) -> Result<Self> {
         if !shards.is_sorted_by(|(a, _), (b, _)| a < b) {
-            return Err(Error::usage("shards to write anew", "in the order of their numbers", "another order", ""));
+            return Err(Error::usage("the shards to rewrite are not in ascending order", ""));
         }
         let count = shards.iter().map(|(_, samples)| samples.len()).sum::<usize>();
         let too_many = |_| Error::Limit {
-            what: "samples to write anew".into(),
+            what: "samples to rewrite".into(),
             limit: u64::from(u32::MAX),
             found: count as u64,
             hint: "".into(),

@@ -202,8 +202,8 @@ fn check_readable<T>(encoded: Encoded<T>, schema: &Schema, key: &str) -> Result<
     let record = Record::parse_trusted(sample.frame, &sample.record, &limits).map_err(of_source)?;
     record.check_schema(schema, &limits).map_err(of_source)?;
     if (record.key, record.scalars) != (key, sample.scalars.as_slice()) {
-        let what = format!("frame of the record of `{}`", key.escape_debug());
-        return Err(Error::usage(what, "key and scalars as the source gives them beside it", "others", ""));
+        let key = key.escape_debug();
+        return Err(Error::usage(format!("record of sample `{key}`: its key or scalars differ from the source's"), ""));
     }
     Ok(encoded)
 }

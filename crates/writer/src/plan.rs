@@ -121,7 +121,7 @@ impl Plan {
         I::IntoIter: Clone,
     {
         if options.shard_bytes == 0 {
-            return Err(Error::usage("shard size", "at least 1 byte", "0", ""));
+            return Err(Error::usage("shard size: expected 1 byte or more, found 0", ""));
         }
         let samples = samples.into_iter();
         let mut inputs = Sha256::new();
@@ -150,7 +150,7 @@ impl Plan {
             hint: "split the input into several datasets".into(),
         })?;
         if count == 0 {
-            return Err(Error::usage("samples", "at least one", "none", ""));
+            return Err(Error::usage("samples: expected at least one, found none", ""));
         }
         let mut order: Vec<u32> = (0..count).collect();
         if let Some(seed) = options.shuffle {
@@ -355,8 +355,8 @@ fn refuse_duplicates<'a>(keys: impl Iterator<Item = &'a str>, mut hashes: Vec<u6
     let mut seen: HashMap<&str, usize> = HashMap::new();
     for (number, key) in keys.enumerate().filter(|(_, key)| meeting.contains(&hash_key(key))) {
         if let Some(first) = seen.insert(key, number) {
-            let found = format!("`{}` for samples {first} and {number}", key.escape_debug());
-            return Err(Error::usage("sample keys", "each once", found, ""));
+            let key = key.escape_debug();
+            return Err(Error::usage(format!("sample key `{key}` occurs twice: samples {first} and {number}"), ""));
         }
     }
     Ok(())

@@ -41,8 +41,9 @@ pub(crate) fn prepare_or(
     survey.refuse(target, plan.dataset_id(), start_over)?;
     if survey.is_being_removed {
         if options.part.is_some() {
-            let hint = "run once without a part, with force, or remove the folder";
-            return Err(Error::usage(what(), "a new or empty one", "a dataset whose removal was interrupted", hint));
+            let hint = Hint::new("run once with ").and([Setting::on("force")]).then(" and without ");
+            let hint = hint.and([Setting::named("part")]).then(", or remove the folder");
+            return Err(Error::usage(format!("{} holds a partly removed dataset", what()), hint));
         }
         survey.remove_all(target)?;
         survey = Survey::take(target)?;
@@ -56,10 +57,10 @@ pub(crate) fn prepare_or(
             if manifest.generation() > 1 {
                 let (samples, generation) = (samples(manifest.samples), manifest.generation());
                 let what = format!(
-                    "`{}` was packed from these files, and has changed since: generation {generation} holds {samples}",
+                    "`{}` was packed from these files and has changed since: generation {generation} holds {samples}",
                     target.path().display()
                 );
-                let hint = Hint::new("`shardpack add` puts new samples behind them; ").and([Setting::on("force")]);
+                let hint = Hint::new("`shardpack add` adds new samples; ").and([Setting::on("force")]);
                 return Err(Error::refused(what, hint.then(" starts over")));
             }
             return Ok(Prepared::Complete(manifest));
@@ -67,7 +68,7 @@ pub(crate) fn prepare_or(
         let generation = manifest.generation();
         let hint = match options.part {
             Some(_) => "remove the folder first: a part cannot replace a dataset".into(),
-            None if generation > 1 => Hint::new("`shardpack add` puts new samples behind them; use ")
+            None if generation > 1 => Hint::new("`shardpack add` adds new samples; use ")
                 .and([Setting::on("force")])
                 .then(" to replace all generations, or choose another folder"),
             None => replace(),
@@ -119,12 +120,12 @@ pub(crate) fn replace_or_append() -> Hint {
 fn why_other(plan: &Plan, manifest: &Manifest) -> String {
     match recipe_difference(&plan.metadata().recipe, &manifest.shard_recipe()) {
         Some(Difference { what, values: Some((now, then)) }) => {
-            format!(", packed with another {what}: it was packed with {then}, now it is {now}")
+            format!(", packed with a different {what}: {then} then, {now} now")
         }
         _ if plan.sample_count() != manifest.samples => {
             format!(", packed from other files: now there are {}", plan.sample_count())
         }
-        _ => ", packed from files of other names, sizes, labels or contents".to_owned(),
+        _ => ", packed from files with other names, sizes, labels or contents".to_owned(),
     }
 }
 
@@ -133,12 +134,11 @@ fn other_run(difference: Difference, out: &Path) -> Error {
     let Difference { what: thing, values } = difference;
     let begun = format!("`{}` holds an unfinished dataset", out.display());
     let what = match values {
-        Some((here, there)) => format!("{begun} with another {thing}: it was begun with {there}, now it is {here}"),
-        None => format!("{begun}, and the {thing} have changed since it was begun"),
+        Some((here, there)) => format!("{begun} with a different {thing}: {there} then, {here} now"),
+        None => format!("{begun}, and the {thing} have changed since"),
     };
-    let hint = Hint::new("give the old options, on unchanged sources, to go on; or add ")
-        .and([Setting::on("force")])
-        .then(" to start over");
+    let hint = Hint::new("to continue, use the old options and unchanged sources; to start over, add ");
+    let hint = hint.and([Setting::on("force")]);
     Error::refused(what, hint)
 }
 
@@ -148,14 +148,10 @@ fn refuse_other_cut(wanted: &JournalHead, begun: &JournalHead, what: &str) -> Re
     if count(wanted) == count(begun) {
         return Ok(());
     }
-    let words = |head: &JournalHead| count(head).map_or_else(|| "the whole".to_owned(), |n| format!("{n} parts"));
+    let words = |head: &JournalHead| count(head).map_or_else(|| "as a whole".to_owned(), |n| format!("in {n} parts"));
     let hint = Hint::new("pack the missing parts and merge them, or use ")
         .and([Setting::on("force")])
         .then(" without a part to start over");
-    Err(Error::usage(
-        what,
-        format!("a dataset written as {}", words(wanted)),
-        format!("one written as {}", words(begun)),
-        hint,
-    ))
+    let (begun, wanted) = (words(begun), words(wanted));
+    Err(Error::usage(format!("{what} holds a dataset begun {begun}; this run writes it {wanted}"), hint))
 }

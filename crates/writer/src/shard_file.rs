@@ -142,8 +142,8 @@ impl<'a, T: Tally> ShardFile<'a, T> {
             let words = |(shard, sample, key, bytes)| {
                 format!("shard {shard}, sample {sample}, key of {key} bytes, {bytes} bytes")
             };
-            let what = format!("frame of the record of `{}`", key.escape_debug());
-            return Err(Error::usage(what, words(expected), words(stated), ""));
+            let (key, expected, stated) = (key.escape_debug(), words(expected), words(stated));
+            return Err(Error::usage(format!("record of sample `{key}`: expected {expected}, found {stated}"), ""));
         }
         self.index.push(&frame, key, &scalars)?;
         self.source_bytes = self.source_bytes.saturating_add(source_bytes);
@@ -196,7 +196,7 @@ impl<'a, T: Tally> ShardFile<'a, T> {
         let (answer, sha256) = bounded(1);
         self.hash.send(HashMessage::Finish(answer));
         let tally = serde_json::to_value(&self.tally)
-            .map_err(|e| Error::usage("tally", "something that JSON can hold", e.to_string(), ""))?;
+            .map_err(|e| Error::usage(format!("the tally cannot be written as JSON: {e}"), ""))?;
         let file = ShardEntry {
             name: shard_name(self.number),
             bytes: self.written,

@@ -73,7 +73,7 @@ impl fmt::Display for Unfinished {
         }
         match self.unfinished.len().saturating_sub(SHOWN) {
             0 => {}
-            more => write!(f, ", and {more} parts more")?,
+            more => write!(f, ", and {more} more parts")?,
         }
         if let Some(damage) = self.unfinished.iter().find_map(|part| part.damage.as_ref()) {
             write!(f, "; {damage}")?;
@@ -88,7 +88,7 @@ impl Unfinished {
     pub fn hint(&self) -> Hint {
         match self.parts {
             Some(_) => format!("pack these parts again, then merge: --array={}", self.array()).into(),
-            None => "give the same `pack` again: it ends the dataset, without a merge".into(),
+            None => "run the same `pack` again: it finishes the dataset without a merge".into(),
         }
     }
 }

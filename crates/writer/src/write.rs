@@ -91,7 +91,7 @@ pub(crate) fn write_dataset_on<S: SampleSource>(
     options: &WriteOptions<'_>,
 ) -> Result<Report> {
     if options.threads == 0 {
-        return Err(Error::usage("threads", "at least 1", "0", ""));
+        return Err(Error::usage("threads: expected 1 or more, found 0", ""));
     }
     target.create()?;
     let lock = RunLock::take(target, options.part, &Holder::this_process())?;
@@ -286,8 +286,10 @@ pub(crate) fn total<T: Tally>(out: &Path, entries: &BTreeMap<u32, JournalEntry>)
 /// Figures of one shard.
 pub(crate) fn tally_of<T: Tally>(out: &Path, entry: &JournalEntry) -> Result<T> {
     T::deserialize(&entry.tally).map_err(|e| {
-        let what = format!("tally of shard {} of `{}`", entry.number, out.display());
-        Error::usage(what, "one that this program wrote, without NaN or infinity", e.to_string(), "")
+        Error::usage(
+            format!("`{}`: the journal has an invalid tally of shard {}: {e}", out.display(), entry.number),
+            "",
+        )
     })
 }
 

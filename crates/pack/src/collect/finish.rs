@@ -8,7 +8,7 @@ use super::{AddedSamples, CollectTarget, Collector, complete};
 use crate::encode::PictureRecorder;
 use crate::lock::lock;
 use shardpack_format::{DatasetId, Metadata, Schema};
-use shardpack_writer::{Claim, Plan, PlanOptions, PlanSample, Progress, Report, WriteOptions};
+use shardpack_writer::{Plan, PlanOptions, PlanSample, Progress, Report, Reservation, WriteOptions};
 use std::sync::atomic::AtomicBool;
 use std::sync::{Mutex, PoisonError};
 
@@ -77,7 +77,9 @@ impl Collector {
                 let (report, appended) = addition.write(plan, &records, &write)?;
                 (report, Some(appended))
             }
-            CollectTarget::New { claim, begun } => (self.write_new(claim, begun, &plan, &records, write)?, None),
+            CollectTarget::New { reservation, begun } => {
+                (self.write_new(reservation, begun, &plan, &records, write)?, None)
+            }
         };
         *committed = true;
         Ok(self.report(report, appended, &layout, &added, memory_bytes))
@@ -85,7 +87,7 @@ impl Collector {
 
     fn write_new(
         &self,
-        claim: &Claim,
+        reservation: &Reservation,
         begun: &Mutex<Option<DatasetId>>,
         plan: &Plan,
         records: &SpooledSamples<'_>,
@@ -95,10 +97,10 @@ impl Collector {
         // replace it.
         let earlier = lock(begun).replace(plan.dataset_id());
         if let Some(earlier) = earlier.filter(|earlier| *earlier != plan.dataset_id()) {
-            claim.discard(earlier)?;
+            reservation.discard(earlier)?;
         }
-        let force = self.options.force && !claim.has_begun(plan.dataset_id())?;
-        let report = claim.write_dataset(plan, records, &WriteOptions { force, ..write })?;
+        let force = self.options.force && !reservation.has_begun(plan.dataset_id())?;
+        let report = reservation.write_dataset(plan, records, &WriteOptions { force, ..write })?;
         *lock(begun) = None;
         Ok(report)
     }

@@ -42,7 +42,7 @@ use commit::SpooledSample;
 use encode::{PictureCounts, ProgramRecord, RecordWorkspace};
 use layout::ProgramLayout;
 use shardpack_format::{DatasetId, check_key};
-use shardpack_writer::{Claim, Output};
+use shardpack_writer::{Output, Reservation};
 use spool::Spool;
 use std::any::Any;
 use std::collections::HashSet;
@@ -93,7 +93,7 @@ pub struct Collector {
 enum CollectTarget {
     /// A new dataset.
     New {
-        claim: Claim,
+        reservation: Reservation,
         /// The dataset of an earlier commit that could not be finished.
         begun: Mutex<Option<DatasetId>>,
     },
@@ -141,8 +141,8 @@ impl Collector {
         if options.classes.as_ref().is_some_and(Vec::is_empty) {
             return Err(CollectError::usage("classes", "at least one name", "none", ""));
         }
-        let claim = Claim::take(out.clone(), options.force)?;
-        Self::at(out, schema, options, None, CollectTarget::New { claim, begun: Mutex::default() })
+        let reservation = Reservation::take(out.clone(), options.force)?;
+        Self::at(out, schema, options, None, CollectTarget::New { reservation, begun: Mutex::default() })
     }
 
     /// Begins an addition to the dataset in the folder `out`: its next generation. The folder is locked until the
@@ -364,9 +364,9 @@ impl Drop for Collector {
     fn drop(&mut self) {
         match &self.target {
             // The begun dataset can no longer be finished: its samples are lost with the spool.
-            CollectTarget::New { claim, begun } => {
+            CollectTarget::New { reservation, begun } => {
                 if let Some(begun) = lock(begun).take() {
-                    let _ = claim.discard(begun);
+                    let _ = reservation.discard(begun);
                 }
             }
             CollectTarget::Behind(addition) => addition.discard(),

@@ -83,17 +83,16 @@ impl Cache {
             cache.write(MARKER, &[MARK]).map_err(fail)?;
         }
         let refuse = |found: String| {
-            let expected = "an empty folder, or one that holds nothing but a cache";
-            Error::usage(format!("cache `{}`: expected {expected}, found {found}", path.display()))
-                .with_hint("name a folder of its own")
+            Error::usage(format!("cache `{}`: expected an empty folder or a cache, found {found}", path.display()))
+                .with_hint("use a separate folder for the cache")
         };
         if let Some(name) = names.iter().find(|name| foreign(name)) {
-            return Err(refuse(format!("`{name}` in it")));
+            return Err(refuse(format!("the file `{name}`")));
         }
         let mut mark = Vec::new();
         let read = cache.file(MARKER).and_then(|file| file.take(1 << 10).read_to_end(&mut mark));
         if read.is_err() || mark != MARK {
-            return Err(refuse(format!("no right `{MARKER}` in it")));
+            return Err(refuse(format!("an invalid `{MARKER}`")));
         }
         Ok(cache)
     }

@@ -58,7 +58,7 @@ impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::RangeIgnored => f.write_str(
-                "the server ignores ranges: it answers a request for a part with the whole (status 200 instead of 206)",
+                "the server ignores ranges: it returned the whole object instead of a part (status 200 instead of 206)",
             ),
             Self::Status(status) => {
                 write!(f, "the server answers with status {status}{}", meaning(*status))
@@ -68,13 +68,13 @@ impl fmt::Display for Refusal {
                 "`{from}` redirects to `{to}`: redirects are followed within one scheme, host and port only, because \
                  they could carry credentials to another server"
             ),
-            Self::RedirectLoop { origin } => write!(f, "`{origin}` redirects again and again"),
+            Self::RedirectLoop { origin } => write!(f, "`{origin}` redirects in a loop"),
             Self::LinkLocal { host } => write!(
                 f,
-                "`{host}` is a link-local address: such addresses are never read from, because clouds hand out \
-                 credentials there"
+                "`{host}` is a link-local address: such addresses are never used, because clouds hand out credentials \
+                 there"
             ),
-            Self::NoUrl => f.write_str("the address of the request is no URL"),
+            Self::NoUrl => f.write_str("the address of the request is not a valid URL"),
             Self::NoBucket => f.write_str("there is no such bucket or container"),
             Self::TooLong { most } => write!(f, "the answer is longer than {most} bytes"),
         }
@@ -107,11 +107,10 @@ impl Refusal {
             Self::Status(408 | 500..=599) => RequestError::again(ErrorKind::Other, words),
             Self::Status(416) => RequestError::last(ErrorKind::InvalidData, words),
             Self::Status(300..=399) => {
-                RequestError::last(ErrorKind::Other, words).with_hint("is the region, or the endpoint, the right one?")
+                RequestError::last(ErrorKind::Other, words).with_hint("check the region and the endpoint")
             }
-            Self::Redirect { .. } => RequestError::last(ErrorKind::Other, words).with_hint(
-                "is the region, or the endpoint, the right one? if you trust the other server, give its URL instead",
-            ),
+            Self::Redirect { .. } => RequestError::last(ErrorKind::Other, words)
+                .with_hint("check the region and the endpoint; if you trust the other server, give its URL instead"),
             Self::RangeIgnored => RequestError::last(ErrorKind::Unsupported, words),
             Self::TooLong { .. } => RequestError::last(ErrorKind::FileTooLarge, words),
             Self::NoBucket => RequestError::last(ErrorKind::NotFound, words),

@@ -41,17 +41,17 @@ impl RequestError {
     /// The object has changed since it was first read.
     pub(crate) fn changed() -> Self {
         Self::last(ErrorKind::InvalidData, "the object has changed since it was first read")
-            .with_hint("write changed datasets under another name")
+            .with_hint("write a changed dataset to a new folder")
     }
 
     /// The caller cancelled.
     pub(crate) fn given_up() -> Self {
-        Self::last(ErrorKind::Other, "the request was given up")
+        Self::last(ErrorKind::Other, "the request was cancelled")
     }
 
     /// Every reader has abandoned the request. A later reader sends it again.
     pub(crate) fn abandoned() -> Self {
-        Self::last(ErrorKind::Interrupted, "the request was given up by its readers")
+        Self::last(ErrorKind::Interrupted, "all readers abandoned the request")
     }
 
     pub(crate) fn is_abandoned(&self) -> bool {

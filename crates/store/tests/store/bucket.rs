@@ -11,7 +11,7 @@ use object_store::{ObjectStore, ObjectStoreExt};
 use shardpack_format::{Voice, told};
 use shardpack_io::{Ends, Objects, ReadAt, Storage};
 use shardpack_store::{Remote, StoreOptions, Upload};
-use shardpack_writer::{Bucket, Claim, Error, Outcome, Part, Report, Result, WriteOptions, merge, write_dataset};
+use shardpack_writer::{Bucket, Error, Outcome, Part, Report, Reservation, Result, WriteOptions, merge, write_dataset};
 use std::collections::BTreeMap;
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -150,23 +150,23 @@ fn a_run_that_is_taken_over_while_it_lives_stops_before_its_next_object() {
     let source = Bytes::new(0);
     let (memory, here, there) = (Arc::new(InMemory::new()), tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let first = healthy(&memory, here.path());
-    // The first run has a claim like a program that waits for samples.
-    let claim = Claim::take(first, false).unwrap();
+    // The first run has a reservation like a program that waits for samples.
+    let reservation = Reservation::take(first, false).unwrap();
     write(&healthy(&memory, there.path()).take_over(true), &source).unwrap();
     let other = Bytes::new(1);
-    let error = claim.write_dataset(&other.plan(), &other, &options()).unwrap_err().to_string();
+    let error = reservation.write_dataset(&other.plan(), &other, &options()).unwrap_err().to_string();
     assert!(error.contains("already holds a dataset"), "{error}");
-    drop(claim);
+    drop(reservation);
     assert!(objects(&memory) == expected(&source));
 
     // And between two runs that write the same dataset.
     let memory = Arc::new(InMemory::new());
-    let claim = Claim::take(healthy(&memory, here.path()), false).unwrap();
-    let second = Claim::take(healthy(&memory, there.path()).take_over(true), false).unwrap();
-    let error = claim.write_dataset(&source.plan(), &source, &options()).unwrap_err().to_string();
+    let reservation = Reservation::take(healthy(&memory, here.path()), false).unwrap();
+    let second = Reservation::take(healthy(&memory, there.path()).take_over(true), false).unwrap();
+    let error = reservation.write_dataset(&source.plan(), &source, &options()).unwrap_err().to_string();
     assert!(error.contains("another run has taken over: process "), "{error}");
     assert!(!objects(&memory).keys().any(|name| !name.starts_with('.')));
-    drop(claim);
+    drop(reservation);
     second.write_dataset(&source.plan(), &source, &options()).unwrap();
     drop(second);
     assert!(objects(&memory) == expected(&source));
@@ -235,7 +235,7 @@ fn a_run_that_is_cancelled_gives_up_what_is_on_its_way() {
     let upload = Upload::new(Arc::new(store), "data/train", &store_options).unwrap();
     let place = Bucket::new(Arc::new(upload), spools.path());
     let error = write(&place, &source).unwrap_err().to_string();
-    assert!(error.contains("given up"), "{error}");
+    assert!(error.contains("was cancelled"), "{error}");
     assert!(objects(&memory).is_empty());
 }
 

@@ -145,7 +145,7 @@ fn a_folder_that_is_not_its_own_is_refused() {
     let refused = |cache: &Path| Remote::at(&server.url(), &options(cache)).unwrap_err().to_string();
     let before = fs::read_dir(disk.path()).unwrap().count();
     let error = refused(disk.path());
-    assert!(error.contains("nothing but a cache") && error.contains("in it"), "{error}");
+    assert!(error.contains("expected an empty folder or a cache") && error.contains("found the file `"), "{error}");
     assert_eq!(fs::read_dir(disk.path()).unwrap().count(), before);
     let cache = folder.path().join("cache");
     Remote::at(&server.url(), &options(&cache)).unwrap();
@@ -155,7 +155,7 @@ fn a_folder_that_is_not_its_own_is_refused() {
     let moved = folder.path().join("moved");
     fs::rename(&marker, &moved).unwrap();
     std::os::unix::fs::symlink(&moved, &marker).unwrap();
-    assert!(refused(&cache).contains("no right `shardpack-cache`"));
+    assert!(refused(&cache).contains("an invalid `shardpack-cache`"));
 }
 
 #[test]

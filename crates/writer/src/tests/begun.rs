@@ -50,7 +50,7 @@ fn a_killed_program_keeps_no_other_out() {
 fn what_files_began_is_kept_for_their_command_unless_forced() {
     let fs = begun();
     let error = super::said(&append(&fs, &others(), false).unwrap_err());
-    assert!(error.contains("interrupted") && error.contains("give that command again to go on"), "{error}");
+    assert!(error.contains("interrupted") && error.contains("run that command again to continue"), "{error}");
     append(&fs, &others(), true).unwrap();
     let files = held(&fs);
     assert_eq!(samples(&files, &parse(&files, "manifest.json")).len(), 60);

@@ -245,10 +245,7 @@ fn a_record_that_is_not_of_the_sample_asked_for_is_refused() {
     let source = Wrong(Numbers::new(10));
     let dir = tempdir().unwrap();
     let error = write_dataset(dir.path(), &source.0.plan(4000), &source, &options(1)).unwrap_err();
-    assert!(
-        matches!(error, Error::Usage { .. }) && error.to_string().starts_with("frame of the record of `"),
-        "{error}"
-    );
+    assert!(matches!(error, Error::Usage { .. }) && error.to_string().starts_with("record of sample `"), "{error}");
     refuse_temporaries(dir.path());
 }
 
@@ -277,10 +274,7 @@ fn a_plan_refuses_no_samples_bad_keys_and_keys_that_occur_twice() {
     };
     assert!(plan(&["a", "b"]).is_ok());
     assert_eq!(plan(&[]).unwrap_err(), "samples: expected at least one, found none");
-    assert_eq!(
-        plan(&["a", "b", "c", "b"]).unwrap_err(),
-        "sample keys: expected each once, found `b` for samples 1 and 3"
-    );
+    assert_eq!(plan(&["a", "b", "c", "b"]).unwrap_err(), "sample key `b` occurs twice: samples 1 and 3");
     assert!(plan(&["../a"]).unwrap_err().starts_with("sample key: "));
     let none = PlanOptions { shard_bytes: 0, shuffle: None };
     assert!(Plan::new([sample("a")], Default::default(), none).is_err());

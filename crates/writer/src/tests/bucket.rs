@@ -98,7 +98,7 @@ fn a_run_that_is_taken_over_while_it_sends_says_what_it_sent() {
     let error = write_dataset(place, &source.plan(20_000), &source, &options(1)).unwrap_err();
     let error = said(&error);
     assert!(error.contains("another run has taken over: process 7 on another machine"), "{error}");
-    assert!(error.contains("`shard-00000.shard` was on its way then"), "{error}");
+    assert!(error.contains("this run was uploading `shard-00000.shard`"), "{error}");
     assert_eq!(unsure.memory.objects().keys().collect::<Vec<_>>(), [LOCK_NAME, "shard-00000.shard"]);
 }
 

@@ -132,7 +132,7 @@ fn a_manifest_that_is_not_the_newest_deletes_nothing() {
     let refused = |fs: &MemoryFs, words: &str| {
         let count = held(fs).len();
         let error = said(&compact(fs).unwrap_err());
-        assert!(error.contains(words) && error.contains("put the newest manifest back"), "{error}");
+        assert!(error.contains(words) && error.contains("copy the newest manifest"), "{error}");
         assert_eq!(held(fs).len(), count);
     };
     refused(&fs, "has generation 2");
@@ -140,11 +140,11 @@ fn a_manifest_that_is_not_the_newest_deletes_nothing() {
     for name in ["manifest-0002.json", "manifest-0003.json"] {
         fs.remove(&Path::new(OUT).join(name)).unwrap();
     }
-    refused(&fs, "of a later one, which no manifest lists");
+    refused(&fs, "of a generation after 1, and no manifest lists it");
 }
 
 #[test]
-fn force_drops_what_was_begun_behind_the_old_dataset() {
+fn force_drops_an_unfinished_generation() {
     // The machine dies before or after the manifest of the next generation is ready.
     let start = fresh();
     let expected = held(&start);
@@ -174,7 +174,7 @@ fn generations_without_their_newest_manifest_are_not_packed_over() {
     other.keys.iter_mut().for_each(|key| *key = format!("other/{key}"));
     for source in [&other, &sources().0] {
         let error = said(&run(&fs, &source.plan(20_000), source, &options(1)).unwrap_err());
-        assert!(error.contains("generation 3 of a dataset, of 69 samples"), "{error}");
+        assert!(error.contains("generation 3 of a dataset (69 samples)"), "{error}");
         assert!(error.contains("copy `manifest-0003.json` to manifest.json"), "{error}");
         assert!(held(&fs) == before);
     }
@@ -204,16 +204,16 @@ fn a_dataset_that_was_put_back_behind_an_interrupted_force_is_not_removed() {
 }
 
 #[test]
-fn a_file_of_others_is_not_replaced_by_the_manifest_of_a_generation() {
+fn a_foreign_file_is_not_replaced_by_the_manifest_of_a_generation() {
     let fs = fresh();
     put(&fs, "manifest-0001.json", b"{\"a site\": 1}");
     let error = add(&fs, &sources().1, &options(1)).unwrap_err().to_string();
-    assert!(error.contains("manifest-0001.json") && error.contains("found another file"), "{error}");
+    assert!(error.contains("manifest-0001.json") && error.contains("is not generation 1 of dataset"), "{error}");
     assert_eq!(held(&fs)["manifest-0001.json"], b"{\"a site\": 1}");
 }
 
 #[test]
-fn a_file_of_others_beside_the_new_shards_does_not_keep_the_generation_away() {
+fn a_foreign_file_next_to_the_new_shards_does_not_stop_the_generation() {
     let fs = fresh();
     put(&fs, ".shardpack-next/.nfs0001", b"");
     add(&fs, &sources().1, &options(1)).unwrap();

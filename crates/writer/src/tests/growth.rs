@@ -311,9 +311,9 @@ fn another_command_behind_an_interrupted_one_is_told_of_that() {
     let error = add(&fs, &other, &options(1)).unwrap_err();
     assert_eq!(
         said(&error),
-        "`/data/out` holds what an interrupted addition or removal has made so far, and this is another command, or \
-         its files have changed\n\
-         hint: give that command again to go on, or this one with `--force` to drop what was begun"
+        "`/data/out` holds an interrupted addition or removal, and this command is different, or its files \
+         have changed\n\
+         hint: run that command again to continue, or this one with `--force` to discard its work"
     );
     // The same addition continues, and `force` drops it.
     let going = fs.with_fault(Fault::None, None);
@@ -335,7 +335,7 @@ fn other_files_are_not_packed_over_generations_unawares() {
         "{error}"
     );
     assert!(!error.contains("shardpack_generation"), "{error}");
-    let hint = "`shardpack add` puts new samples behind them; use `--force` to replace all generations, or choose";
+    let hint = "`shardpack add` adds new samples; use `--force` to replace all generations, or choose";
     assert!(error.contains(hint), "{error}");
 }
 
@@ -396,7 +396,7 @@ fn a_generation_that_is_ready_is_never_cleared_away_nor_taken_for_another() {
             let other = Numbers::new(20);
             let (plan, kept) = (other.plan(20_000).behind(growth.manifest(), FIRST).unwrap(), thirty(&growth).1);
             let error = growth.write(&plan, &other, Next { kept, fidelity: &Sum::fidelity }, &options(1)).unwrap_err();
-            assert!(said(&error).contains("holds generation 2 by now"), "{error}");
+            assert!(said(&error).contains("already holds generation 2"), "{error}");
         }
         drop(growth);
         let files = held(&fs);

@@ -4,7 +4,6 @@
 mod begun;
 mod behaviour;
 mod bucket;
-mod claim;
 mod compact;
 mod crashes;
 mod faults;
@@ -13,6 +12,7 @@ mod growth;
 mod limits;
 mod memory_fs;
 mod parts;
+mod reservation;
 mod resume;
 mod source;
 

@@ -98,9 +98,7 @@ fn merge_names_what_is_missing() {
     let source = Numbers::new(300);
     let plan = source.plan(40_000);
     let dir = tempdir().unwrap();
-    assert!(
-        merge::<Sum>(dir.path()).unwrap_err().to_string().contains("expected parts of a dataset, found no journal")
-    );
+    assert!(merge::<Sum>(dir.path()).unwrap_err().to_string().contains("holds no parts of a dataset"));
     assert!(files(dir.path()).is_empty());
     write_dataset(dir.path(), &plan, &source, &part(1, 3)).unwrap();
     let shards = plan.shard_count();
@@ -164,7 +162,7 @@ fn a_whole_run_that_is_not_finished_needs_no_merge() {
     let options = WriteOptions { cancel: Some(&cancel), ..options(1) };
     assert!(matches!(write_dataset(dir.path(), &plan, &source, &options), Err(Error::Cancelled)));
     let error = said(&merge::<Sum>(dir.path()).unwrap_err());
-    assert!(error.ends_with("hint: give the same `pack` again: it ends the dataset, without a merge"), "{error}");
+    assert!(error.ends_with("hint: run the same `pack` again: it finishes the dataset without a merge"), "{error}");
 }
 
 #[test]
@@ -179,8 +177,8 @@ fn merge_says_which_parts_have_which_option() {
         write_dataset(dir.path(), &source.plan(10_000), &source, &force).unwrap();
     }
     let error = said(&merge::<Sum>(dir.path()).unwrap_err());
-    let found = "option `shard_bytes`: expected the same in all, found 20000 in parts 1,3-4 and 10000 in parts 2,5\n\
-                 hint: pack all parts with the same options: the fewer are --array=2,5, and start over with `--force`";
+    let found = " differ in option `shard_bytes`: 20000 in parts 1,3-4 and 10000 in parts 2,5\n\
+                 hint: pack all parts with the same options: pack the smaller group, --array=2,5, again with `--force`";
     assert!(error.ends_with(found), "{error}");
 }
 
@@ -197,7 +195,7 @@ fn a_journal_without_the_number_of_shards_is_refused() {
     journal.head.metadata.shards = None;
     drop(journal.begin(&target).unwrap());
     let error = said(&merge::<Sum>(dir.path()).unwrap_err());
-    assert!(error.contains("shards of a journal: expected their number, found none"), "{error}");
+    assert!(error.contains("journal: expected the number of shards, found none"), "{error}");
 }
 
 #[test]
@@ -208,8 +206,8 @@ fn parts_of_different_plans_do_not_mix() {
     let text = |options| write_dataset(dir.path(), &source.plan(40_000), &source, &options).unwrap_err().to_string();
     let error = write_dataset(dir.path(), &source.plan(30_000), &source, &part(0, 3)).unwrap_err().to_string();
     assert!(error.contains("shard_bytes"), "{error}");
-    assert!(text(part(0, 4)).contains("expected a dataset written as 4 parts, found one written as 3 parts"));
-    assert!(text(options(1)).contains("expected a dataset written as the whole, found one written as 3 parts"));
+    assert!(text(part(0, 4)).contains("holds a dataset begun in 3 parts; this run writes it in 4 parts"));
+    assert!(text(options(1)).contains("holds a dataset begun in 3 parts; this run writes it as a whole"));
     // Force without a part removes them.
     write_dataset(dir.path(), &source.plan(30_000), &source, &WriteOptions { force: true, ..options(1) }).unwrap();
     assert_is_one_run(dir.path(), &source.plan(30_000), &source);
@@ -257,7 +255,7 @@ fn parts_start_over_by_force_with_other_options_in_any_order() {
             for i in order {
                 if old != new && i == order[2] {
                     let error = said(&merge::<Sum>(dir.path()).unwrap_err());
-                    assert!(error.contains("`shard_bytes`: expected the same in all, found "), "{error}");
+                    assert!(error.contains("differ in option `shard_bytes`: "), "{error}");
                 }
                 let force = WriteOptions { force: true, ..part(i, 3) };
                 let report = write_dataset(dir.path(), &plan, &source, &force).unwrap();
@@ -342,7 +340,7 @@ fn journals_that_ask_for_much_are_refused() {
         head["part"] = json!({ "index": 0, "count": u32::MAX });
     });
     let found = error();
-    assert!(found.contains("999999 of 1000000 shards are missing") && found.contains(" parts more\nhint: "), "{found}");
+    assert!(found.contains("999999 of 1000000 shards are missing") && found.contains(" more parts\nhint: "), "{found}");
 
     fs::write(&journal, &begun).unwrap();
     put_line(&journal, 0, |head| head["metadata"]["shards"] = json!(u32::MAX));

@@ -125,7 +125,7 @@ fn a_folder_is_for_one_writer_and_for_nothing_else() {
     whole.commit(None, None).unwrap();
     drop(whole);
     let error = said(&open(false).unwrap_err());
-    assert!(error.contains("expected a new or empty one, found a dataset of 1 sample\nhint: use `--force`"), "{error}");
+    assert!(error.contains("already holds a dataset of 1 sample\nhint: use `--force`"), "{error}");
     let manifest = fs::read(out.join("manifest.json")).unwrap();
     let second = open(true).unwrap();
     second.add(Sample::new().with("i", 2)).unwrap();

@@ -17,39 +17,39 @@ use std::fs;
 /// A folder reserved for a program that writes a dataset once it has all samples.
 ///
 /// [`write_dataset`](crate::write_dataset) refuses an unusable folder, but only once the plan is
-/// made. For a program that makes its samples this can be hours later. A claim refuses the folder
-/// at the beginning, and holds its lock against other claims and packers. The lock ends with the
-/// process: a killed program leaves only a lock file, which blocks no later run. A dropped claim
-/// also removes the folder, if the claim created it and it is empty.
+/// made. For a program that makes its samples this can be hours later. A reservation refuses the folder
+/// at the beginning, and holds its lock against other reservations and packers. The lock ends with the
+/// process: a killed program leaves only a lock file, which blocks no later run. A dropped reservation
+/// also removes the folder, if the reservation created it and it is empty.
 ///
 /// ```
-/// use shardpack_writer::Claim;
+/// use shardpack_writer::Reservation;
 /// let parent = tempfile::tempdir()?;
 /// let out = parent.path().join("train");
-/// let claim = Claim::take(&out, false)?;
-/// assert!(out.is_dir() && Claim::take(&out, false).is_err());
-/// drop(claim);
+/// let reservation = Reservation::take(&out, false)?;
+/// assert!(out.is_dir() && Reservation::take(&out, false).is_err());
+/// drop(reservation);
 /// assert!(!out.exists());
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub struct Claim {
+pub struct Reservation {
     out: Output,
     made: bool,
     lock: Option<RunLock>,
 }
 
-impl std::fmt::Debug for Claim {
+impl std::fmt::Debug for Reservation {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Claim").field("out", &self.out.path()).finish_non_exhaustive()
+        f.debug_struct("Reservation").field("out", &self.out.path()).finish_non_exhaustive()
     }
 }
 
-impl Claim {
-    /// Claims `out`, which is created if needed.
+impl Reservation {
+    /// Reserves `out`, which is created if needed.
     ///
     /// # Errors
     /// `Usage` if the folder holds other files, or a dataset, finished or not, that `force` does
-    /// not allow to replace later; `Damaged`; `Locked` if another claim is held, or a packer is
+    /// not allow to replace later; `Damaged`; `Locked` if another reservation is held, or a packer is
     /// running; `Io`.
     pub fn take(out: impl Into<Output>, force: bool) -> Result<Self> {
         let out = out.into();
@@ -58,25 +58,24 @@ impl Claim {
         target.create()?;
         let lock = RunLock::take(target, None, &Holder::this_process())?;
         // From here on, a refusal removes the folder that was created.
-        let claim = Self { out: out.clone(), made, lock: Some(lock) };
+        let reservation = Self { out: out.clone(), made, lock: Some(lock) };
         let survey = Survey::take(target)?;
         survey.refuse(target, DatasetId([0; 16]), force)?;
-        let found = match (&survey.manifest, survey.journals.is_empty() && !survey.is_being_removed) {
-            _ if force => return Ok(claim),
-            (None, true) => return Ok(claim),
-            (Some(manifest), _) => format!("a dataset of {}", crate::error::samples(manifest.samples)),
-            (None, false) => "an unfinished dataset".to_owned(),
+        let content = match (&survey.manifest, survey.journals.is_empty() && !survey.is_being_removed) {
+            _ if force => return Ok(reservation),
+            (None, true) => return Ok(reservation),
+            (Some(manifest), _) => format!("already holds a dataset of {}", crate::error::samples(manifest.samples)),
+            (None, false) => "holds an unfinished dataset".to_owned(),
         };
-        let what = format!("output folder `{}`", target.path().display());
         // A store has no additions, and an incomplete dataset cannot get any.
         let hint = match survey.manifest {
             Some(_) if !target.is_store() => crate::prepare::replace_or_append(),
             _ => crate::prepare::replace(),
         };
-        Err(Error::usage(what, "a new or empty one", found, hint))
+        Err(Error::usage(format!("output folder `{}` {content}", target.path().display()), hint))
     }
 
-    /// Like [`write_dataset`](crate::write_dataset), into the claimed folder.
+    /// Like [`write_dataset`](crate::write_dataset), into the reserved folder.
     ///
     /// # Errors
     /// As [`write_dataset`](crate::write_dataset); `Usage` for a part of a dataset, because parts
@@ -88,12 +87,16 @@ impl Claim {
         options: &WriteOptions<'_>,
     ) -> Result<Report> {
         if let Some(part) = options.part {
-            return Err(Error::usage("claimed folder", "a whole dataset", format!("part {part}"), ""));
+            return Err(Error::usage(
+                format!("part {part} cannot be written into a reserved folder: parts share their folder"),
+                "",
+            ));
         }
         if options.threads == 0 {
-            return Err(Error::usage("threads", "at least 1", "0", ""));
+            return Err(Error::usage("threads: expected 1 or more, found 0", ""));
         }
-        let lock = self.lock.as_ref().unwrap_or_else(|| bug("the lock of a claim is given back when it is dropped"));
+        let lock =
+            self.lock.as_ref().unwrap_or_else(|| bug("the lock of a reservation is given back when it is dropped"));
         write_locked(&self.out.target(), plan, source, options, lock)
     }
 
@@ -121,7 +124,7 @@ impl Claim {
     }
 }
 
-impl Drop for Claim {
+impl Drop for Reservation {
     fn drop(&mut self) {
         self.lock = None;
         if self.made {
