@@ -15,7 +15,6 @@ use std::sync::Arc;
 /// Opening a FIFO must not wait for a writer; NONBLOCK changes nothing for regular files.
 pub(crate) const OPEN: OFlags = OFlags::RDONLY.union(OFlags::NONBLOCK).union(OFlags::NOCTTY).union(OFlags::CLOEXEC);
 
-/// A file and its length.
 #[derive(Debug)]
 pub(crate) struct LocalFile {
     pub(crate) file: File,

@@ -48,7 +48,6 @@ impl LockFile {
         }
     }
 
-    /// Takes the lock; `None` if another process holds it.
     pub(crate) fn take(path: &Path, mode: LockMode, holder: &Holder) -> Result<Option<Self>, Cause> {
         let mut tries = if mode == LockMode::Shared { SHARED_TRIES } else { 1 };
         loop {
@@ -127,7 +126,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_killed_trial_left_goes_with_the_next_and_nothing_else() {
+    fn probe_files_of_killed_processes_are_removed() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join(".lock");
         let kept = [".lock", ".lock.probe-12", ".lock.probe-x-ThreadId(1)", ".other.probe-12-ThreadId(1)", "a.shard"];
@@ -151,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_system_without_locks_is_known_before_a_lock_file_is_touched() {
+    fn a_file_system_without_locks_is_detected_before_a_lock_file_is_touched() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join(".lock");
         assert!(LockFile::is_supported(&path, File::try_lock));

@@ -13,7 +13,6 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
 
-/// Upper bound on the text of a holder.
 const MAX_TEXT_BYTES: u64 = 4096;
 /// Most leftover files of killed processes that are removed before the lock counts as held.
 const TRIES: u32 = 16;
@@ -35,7 +34,6 @@ impl FileLock for LockName {
 }
 
 impl LockName {
-    /// Takes the lock; `None` if another process holds it.
     pub(crate) fn take(path: &Path, mode: LockMode, holder: &Holder) -> io::Result<Option<Self>> {
         match mode {
             LockMode::Exclusive => {
@@ -81,7 +79,6 @@ fn create(path: &Path, holder: &Holder) -> io::Result<Option<LockName>> {
     Ok(None)
 }
 
-/// Lists the files of the shared holders.
 fn shared(path: &Path) -> io::Result<Vec<PathBuf>> {
     let (Some(folder), Some(name)) = (path.parent(), path.file_name().and_then(|name| name.to_str())) else {
         return Ok(Vec::new());
@@ -156,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn one_alone_or_several_together() {
+    fn an_exclusive_lock_or_several_shared_locks() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join(".lock");
         let alone = take(&path, LockMode::Exclusive).unwrap();
@@ -172,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_killed_process_left_locks_nobody_out() {
+    fn the_lock_of_a_killed_process_blocks_no_other() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join(".lock");
         let shared = folder.path().join(format!(".lock{SHARED}1-2-3"));
@@ -186,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn a_holder_elsewhere_or_unknown_is_believed() {
+    fn a_holder_on_another_host_or_unknown_counts_as_alive() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join(".lock");
         for holder in [text(dead(), "elsewhere"), "somebody".into(), String::new(), text(1, "here")] {

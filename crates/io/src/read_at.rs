@@ -116,7 +116,6 @@ pub fn read_ends(file: &dyn ReadAt, path: &Path, head: u64, tail: u64) -> Result
     Ok(Ends { bytes, head: read(0, head.min(bytes))?, tail: read(bytes - tail, tail)? })
 }
 
-/// A zeroed buffer of `bytes` bytes; an error if it cannot be allocated.
 fn zeros(bytes: u64) -> io::Result<Vec<u8>> {
     let mut zeros = Vec::new();
     let count = shardpack_format::to_usize(bytes);

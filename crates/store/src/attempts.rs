@@ -9,7 +9,6 @@ use tokio::time::{Instant, sleep};
 /// Attempts until the store has answered once: a wrong host name is reported soon.
 const FIRST_ATTEMPTS: u32 = 3;
 
-/// The attempts of one request.
 #[derive(Debug)]
 pub(crate) struct Attempts<'a> {
     folder: &'a StoreFolder,
@@ -25,7 +24,6 @@ impl<'a> Attempts<'a> {
         Self { folder, begun: Instant::now(), number: 1, is_patient: false }
     }
 
-    /// Attempts of a write.
     pub(crate) fn to_write(folder: &'a StoreFolder) -> Self {
         Self { is_patient: true, ..Self::to_read(folder) }
     }

@@ -110,7 +110,6 @@ impl Client {
         }
     }
 
-    /// Creates a pin of a listed object.
     pub(crate) fn pin(&self, key: Key, size: u64, e_tag: Option<String>, modified: i64) -> Result<Arc<Pin>, Cause> {
         self.check_process()?;
         let id = self.folder().schedule().next_id();

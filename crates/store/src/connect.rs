@@ -48,7 +48,6 @@ macro_rules! build {
     }};
 }
 
-/// A store that can write.
 pub(crate) trait WritableStore: ObjectStore + MultipartStore {}
 
 impl<S: ObjectStore + MultipartStore> WritableStore for S {}

@@ -10,7 +10,6 @@ use url::{Host, Url};
 /// Permitted marks of an address before its query, by the rules of URLs.
 const MARKS: &[u8] = b"-._~:/[]@!$&'()*+,;=%";
 
-/// An option with an address.
 pub(crate) struct Address<'a> {
     /// Name of the option in lower case.
     pub(crate) key: &'a str,
@@ -20,7 +19,6 @@ pub(crate) struct Address<'a> {
 }
 
 impl Address<'_> {
-    /// Refuses an invalid address.
     pub(crate) fn check(&self, protocol: Protocol, allow_http: bool) -> Result<()> {
         const EXPECTED: &str = "a URL such as https://host:9000";
         if !is_address(self.key) {
@@ -60,7 +58,6 @@ impl Address<'_> {
     }
 }
 
-/// Returns true if an option is an address.
 fn is_address(key: &str) -> bool {
     const WORDS: [&str; 5] = ["endpoint", "base_url", "full_uri", "authority_host", "service_url"];
     WORDS.iter().any(|word| key.contains(word)) && !key.contains("use_fabric")

@@ -81,7 +81,6 @@ pub(crate) async fn fetch(
     }
 }
 
-/// Progress of the attempts.
 #[derive(Debug)]
 struct FetchProgress {
     /// Version of the object, from the first answer.

@@ -48,7 +48,6 @@ pub(crate) async fn bring(folder: &StoreFolder, pin: &Pin, transfer: &Transfer) 
     Ok(())
 }
 
-/// Bytes of an object.
 struct FilledRange {
     range: Range<u64>,
     pieces: Vec<Bytes>,

@@ -65,7 +65,6 @@ impl StoreFolder {
         Some(&self.key).filter(|key| !key.is_root())
     }
 
-    /// Key of a file of a dataset.
     pub(crate) fn key(&self, name: &str) -> Result<Key, RequestError> {
         self.key_below(name).ok().filter(|_| name.split('/').count() <= 2).ok_or_else(not_below)
     }

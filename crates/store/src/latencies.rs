@@ -3,12 +3,10 @@
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-/// Number of latest times that are kept.
 const SAMPLES: usize = 256;
 /// Fewest times for a meaningful percentile.
 const LEAST_SAMPLES: usize = 100;
 
-/// The latest times to a first byte.
 #[derive(Debug, Default)]
 pub(crate) struct Latencies(Mutex<LatestTimes>);
 

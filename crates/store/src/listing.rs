@@ -30,7 +30,6 @@ pub(crate) async fn list_all(folder: &StoreFolder) -> Result<Vec<Listed>, Reques
     found.into_iter().filter_map(|object| listed(folder, object).transpose()).collect()
 }
 
-/// Appends the names after the known ones.
 async fn list_on(folder: &StoreFolder, found: &mut Vec<ObjectMeta>) -> Result<(), RequestError> {
     let mut names = match found.last() {
         Some(last) if found.is_sorted_by(|a, b| a.location < b.location) => {

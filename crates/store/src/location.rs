@@ -42,7 +42,6 @@ pub(crate) fn schemes(is_listed: impl Fn(&Scheme) -> bool) -> String {
     }
 }
 
-/// The protocol of a store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Protocol {
     S3,
@@ -51,19 +50,16 @@ pub(crate) enum Protocol {
     Http,
 }
 
-/// Location of a dataset.
 #[derive(Debug)]
 pub(crate) enum Location {
     Local(PathBuf),
     Store(StoreUrl),
 }
 
-/// A folder in a store.
 #[derive(Debug)]
 pub(crate) struct StoreUrl {
     pub(crate) url: Url,
     pub(crate) protocol: Protocol,
-    /// Name of the folder in messages.
     pub(crate) name: String,
     /// Key of the folder in the store.
     pub(crate) folder: Key,

@@ -5,7 +5,6 @@ use crate::schedule::Pin;
 use shardpack_io::{Cause, ReadAt, Result};
 use std::sync::Arc;
 
-/// An open object.
 #[derive(Debug)]
 pub(crate) struct Object {
     pub(crate) client: Arc<Client>,

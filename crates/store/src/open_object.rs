@@ -11,7 +11,6 @@ use std::sync::Arc;
 
 /// A larger manifest is read range by range.
 const MOST_WHOLE_BYTES: u64 = 64 << 20;
-/// Bytes of a shard's header.
 const HEAD_BYTES: u64 = 64;
 
 /// Bytes that came with the opening.

@@ -144,7 +144,6 @@ impl StoreOptions {
         Ok(())
     }
 
-    /// Returns true if the caller cancelled.
     pub(crate) fn is_cancelled(&self) -> bool {
         self.cancel.as_ref().is_some_and(|cancel| cancel.load(Ordering::Relaxed))
     }

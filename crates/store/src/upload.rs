@@ -160,7 +160,6 @@ impl Upload {
         self.client.folder().key(name).map_err(|error| error.cause())
     }
 
-    /// Repeats a request until it succeeds or the attempts are used up.
     pub(crate) fn ask<T>(&self, request: impl AsyncFnMut() -> object_store::Result<T>) -> Result<T, Cause> {
         self.wait(self.attempts(request))
     }
@@ -173,12 +172,10 @@ impl Upload {
         attempts(self.client.folder(), request).await
     }
 
-    /// Waits for the answers to several requests.
     pub(crate) fn wait<T>(&self, requests: impl Future<Output = Result<T, RequestError>>) -> Result<T, Cause> {
         self.client.wait(requests)?.map_err(|error| error.cause())
     }
 
-    /// Name of the folder in messages.
     pub(crate) fn folder_path(&self) -> &Path {
         &self.path
     }
@@ -196,7 +193,6 @@ fn part(source: &mut dyn Read) -> io::Result<Bytes> {
     Ok(part.into())
 }
 
-/// Repeats a request until it succeeds or the attempts are used up.
 async fn attempts<T>(
     folder: &StoreFolder,
     mut request: impl AsyncFnMut() -> object_store::Result<T>,

@@ -115,7 +115,6 @@ impl Bucket {
         Ok(self.claims.check(name)?)
     }
 
-    /// Removes an object, if it exists.
     pub(crate) fn remove(&self, name: &str) -> Result<()> {
         self.check(name)?;
         Ok(self.objects().remove(name)?)

@@ -16,10 +16,8 @@ use std::io::ErrorKind;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Upper bound of the size of a claim.
 const MAX_CLAIM_BYTES: u64 = 4096;
 
-/// The claims of one run.
 #[derive(Debug)]
 pub(crate) struct Claims {
     pub(crate) objects: Arc<dyn Objects>,
@@ -62,7 +60,6 @@ impl Claims {
         Ok(())
     }
 
-    /// The text of a claim.
     fn read(&self, name: &str) -> Result<Option<String>> {
         match self.objects.read(name, MAX_CLAIM_BYTES) {
             Ok(bytes) => Ok(Some(String::from_utf8_lossy(&bytes).into_owned())),
@@ -190,7 +187,6 @@ pub(crate) struct StoreLock {
     file: Option<Box<dyn FileLock>>,
 }
 
-/// State of a claim of this run.
 #[derive(Debug)]
 enum ClaimState {
     /// The claim exists with this text, unless another run has taken over.

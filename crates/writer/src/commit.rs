@@ -10,7 +10,6 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Messages to the commit thread.
 pub(crate) enum CommitMessage {
     /// Sync the bytes of a shard that are written so far, so that little is left to sync at its
     /// end.
@@ -21,7 +20,6 @@ pub(crate) enum CommitMessage {
 
 /// A shard that is complete under its temporary name.
 pub(crate) struct Finished {
-    /// Temporary file name.
     pub(crate) temporary: String,
     pub(crate) file: Arc<dyn GrowingFile>,
     /// The digest, once the hash thread has finished.
@@ -30,7 +28,6 @@ pub(crate) struct Finished {
     pub(crate) entry: JournalEntry,
 }
 
-/// Finished shards, by number.
 pub(crate) type Done = Mutex<BTreeMap<u32, JournalEntry>>;
 
 pub(crate) struct Committer<'a, T> {

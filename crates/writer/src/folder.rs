@@ -38,7 +38,6 @@ enum Owner {
     Foreign,
 }
 
-/// Content of an output folder.
 #[derive(Debug, Default)]
 pub(crate) struct Survey {
     pub(crate) manifest: Option<Manifest>,
@@ -64,7 +63,6 @@ pub(crate) struct Survey {
 }
 
 impl Survey {
-    /// Examines the folder.
     pub(crate) fn take(target: &Target<'_>) -> Result<Self> {
         let max_bytes = Limits::default().max_manifest_bytes;
         let mut survey = Self::default();
@@ -146,7 +144,6 @@ impl Survey {
         Ok(())
     }
 
-    /// Returns true if a file has the name of a shard.
     pub(crate) fn has_shards(&self) -> bool {
         !self.shards.is_empty()
     }
@@ -211,12 +208,10 @@ impl Survey {
         target.sync()
     }
 
-    /// Removes temporary files of runs that were killed.
     pub(crate) fn remove_temporaries(&self, target: &Target<'_>) -> Result<()> {
         self.temporaries.iter().try_for_each(|name| target.remove_scratch(name))
     }
 
-    /// Removes the journals.
     pub(crate) fn remove_journals(&self, target: &Target<'_>) -> Result<()> {
         self.journals.keys().try_for_each(|name| target.remove_journal(name))
     }

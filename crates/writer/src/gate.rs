@@ -24,7 +24,6 @@ pub(crate) struct SampleResult<T> {
     pub(crate) charge: u64,
 }
 
-/// Reason for an early stop of a run.
 #[derive(Debug)]
 pub(crate) enum StopReason {
     Fatal(Error),
@@ -45,7 +44,6 @@ impl From<Error> for StopReason {
 #[derive(Debug)]
 pub(crate) struct Stopped;
 
-/// Position of a sample in the order of the run.
 pub(crate) struct Admitted {
     slot: u64,
     charge: u64,

@@ -260,7 +260,6 @@ impl<'a> Growth<'a> {
     }
 }
 
-/// Message about an unfinished addition or removal.
 pub(crate) fn interrupted(out: &Path) -> String {
     format!("`{}` holds an interrupted addition or removal", out.display())
 }

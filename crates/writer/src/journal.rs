@@ -44,7 +44,6 @@ pub(crate) struct JournalHead {
     pub(crate) metadata: Metadata,
 }
 
-/// A finished shard.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct JournalEntry {
@@ -65,7 +64,6 @@ impl JournalEntry {
 }
 
 impl JournalHead {
-    /// Number of shards of the whole dataset.
     pub(crate) fn shards(&self) -> Result<u32> {
         let missing = || shardpack_format::Error::format("journal", "the number of shards", "none");
         self.metadata.shards.ok_or_else(|| missing().into())
@@ -152,7 +150,6 @@ fn differing<'a>(a: &'a Map<String, Value>, b: &'a Map<String, Value>) -> Option
     a.keys().chain(b.keys()).find(differs)
 }
 
-/// Most characters of a value in a message.
 const SHOWN: usize = 100;
 
 /// A value for a message, cut where it is long.
@@ -164,7 +161,6 @@ fn shown(value: &Value) -> String {
     }
 }
 
-/// The difference between two runs.
 #[derive(Debug)]
 pub(crate) struct Difference {
     pub(crate) what: String,
@@ -173,7 +169,6 @@ pub(crate) struct Difference {
     pub(crate) values: Option<(String, String)>,
 }
 
-/// The content of a journal.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Journal {
     pub(crate) head: JournalHead,
@@ -253,7 +248,6 @@ impl<R: BufRead> Lines<'_, R> {
     }
 }
 
-/// A journal that is open for appending.
 pub(crate) struct OpenJournal {
     file: Arc<dyn GrowingFile>,
     path: PathBuf,
@@ -301,7 +295,6 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    /// A recipe for cubes.
     fn recipe(codec: &str, measured: u64) -> Recipe {
         let cube =
             json!({ "asked": { "codec": codec }, "settings": measured, "candidates": [measured, "x".repeat(500)] });
@@ -309,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_measured_is_no_option() {
+    fn measured_values_are_not_options() {
         assert!(recipe_difference(&recipe("auto", 1), &recipe("auto", 2)).is_none());
         let found = recipe_difference(&recipe("auto", 1), &recipe("zstd", 2)).unwrap();
         assert_eq!(found.what, "option `codec`");

@@ -14,7 +14,6 @@ use shardpack_format::{Hint, Setting};
 use shardpack_io::{FileLock, Holder, LockMode};
 use std::io::Read;
 
-/// Upper bound of the text of a lock file.
 const MAX_TEXT_BYTES: u64 = 4096;
 
 /// Next step for a claim in a store, which outlives a run that was killed on another machine.
@@ -24,7 +23,6 @@ fn store_hint() -> Hint {
         .then(" to continue its work")
 }
 
-/// Name of the lock of one part.
 fn part_lock_name(part: Part) -> String {
     format!("{LOCK_NAME}{}", part.suffix())
 }

@@ -4,7 +4,6 @@
 use crate::part::Part;
 use shardpack_format::{bug, shard_name, shard_name_of};
 
-/// Temporary name of the manifest.
 pub(crate) const MANIFEST_TEMPORARY: &str = ".manifest.json.tmp";
 /// Folder for the shards of the next generation while they are written.
 pub(crate) const NEXT: &str = ".shardpack-next";
@@ -26,7 +25,6 @@ pub(crate) fn shard_count(shards: usize) -> u32 {
     u32::try_from(shards).unwrap_or_else(|_| bug("more shards than numbers of shards"))
 }
 
-/// Temporary name of a shard.
 pub(crate) fn shard_temporary(number: u32) -> String {
     format!(".shard-{number:05}.tmp")
 }

@@ -26,7 +26,6 @@ pub struct Part {
     count: u32,
 }
 
-/// A part in a journal, not yet checked.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct StoredPart {

@@ -18,7 +18,6 @@ impl SplitMix64 {
     }
 }
 
-/// Permutes `order` as described in the module.
 pub(crate) fn shuffle(order: &mut [u32], seed: u64) {
     let mut random = SplitMix64(seed);
     for i in (1..order.len()).rev() {

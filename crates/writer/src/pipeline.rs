@@ -154,7 +154,6 @@ impl<S: SampleSource, I: Iterator<Item = (u32, u64)>> Iterator for Line<'_, S, I
     }
 }
 
-/// Body of an encoding thread.
 fn encode<S: SampleSource>(
     source: &S,
     plan: &Plan,
@@ -282,7 +281,6 @@ impl<S: SampleSource> Writer<'_, S> {
         Ok(finished)
     }
 
-    /// The next result in order.
     fn next(&mut self) -> Result<SampleResult<S::Tally>, Stopped> {
         loop {
             if self.pipeline.is_cancelled() {

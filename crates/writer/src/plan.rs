@@ -67,12 +67,10 @@ pub struct Plan {
     pub(crate) identity: Fingerprint,
     pub(crate) metadata: Metadata,
     pub(crate) order: Vec<u32>,
-    /// Planned shards, by number.
     pub(crate) shards: Vec<PlannedShard>,
     pub(crate) ids: Ids,
 }
 
-/// Ids of the samples.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Ids {
     /// Numbers in the given order, starting with this one.
@@ -221,12 +219,10 @@ impl Plan {
         self.shard(shard_number).map_or(0, |s| s.stored_bytes)
     }
 
-    /// Numbers of the shards to write.
     pub(crate) fn numbers(&self) -> impl Iterator<Item = u32> {
         self.shards.iter().map(|shard| shard.number)
     }
 
-    /// The id of a sample.
     pub(crate) fn id(&self, sample: u64) -> u64 {
         match &self.ids {
             Ids::From(first) => first.saturating_add(sample),
@@ -241,7 +237,6 @@ impl Plan {
     }
 }
 
-/// Sizes of a sample, kept while the plan is made.
 #[derive(Debug, Clone, Copy, Default)]
 struct Size {
     source: u64,

@@ -102,7 +102,6 @@ pub(crate) fn prepare_or(
     Ok(Prepared::Begin(Journal { entries, ..fresh }))
 }
 
-/// Hint: replace the existing dataset.
 pub(crate) fn replace() -> Hint {
     Hint::new("use ").and([Setting::on("force")]).then(" to replace it, or choose another folder")
 }
@@ -129,7 +128,6 @@ fn why_other(plan: &Plan, manifest: &Manifest) -> String {
     }
 }
 
-/// The error for an unfinished dataset of another plan.
 fn other_run(difference: Difference, out: &Path) -> Error {
     let Difference { what: thing, values } = difference;
     let begun = format!("`{}` holds an unfinished dataset", out.display());

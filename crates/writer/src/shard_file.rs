@@ -98,7 +98,6 @@ pub(crate) struct ShardFile<'a, T> {
 }
 
 impl<'a, T: Tally> ShardFile<'a, T> {
-    /// Creates the file under its temporary name.
     pub(crate) fn create(
         target: &Target<'_>,
         temporary: String,
@@ -161,12 +160,10 @@ impl<'a, T: Tally> ShardFile<'a, T> {
         Ok(Some(record))
     }
 
-    /// Notes a skipped sample.
     pub(crate) fn skip(&mut self, key: String, reason: String) {
         self.skipped.push(SkippedSample { key, reason });
     }
 
-    /// Bytes passed to the operating system so far.
     pub(crate) const fn written(&self) -> u64 {
         self.written
     }

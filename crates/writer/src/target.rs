@@ -24,17 +24,14 @@ pub(crate) struct Target<'a> {
 }
 
 impl<'a> Target<'a> {
-    /// A folder on a disk.
     pub(crate) fn folder(files: &'a dyn FileSystem, path: &Path) -> Self {
         Self { files, path: path.to_owned(), scratch: path.to_owned(), store: None }
     }
 
-    /// A folder in a store.
     pub(crate) fn store(files: &'a dyn FileSystem, bucket: &'a Bucket) -> Self {
         Self { files, path: bucket.name().to_owned(), scratch: bucket.spool().to_owned(), store: Some(bucket) }
     }
 
-    /// A folder inside a folder on a disk.
     pub(crate) fn below(&self, name: &str) -> Self {
         Self::folder(self.files, &self.path.join(name))
     }
@@ -49,7 +46,6 @@ impl<'a> Target<'a> {
         self.path.join(name)
     }
 
-    /// Path of a local file.
     pub(crate) fn scratch_file(&self, name: &str) -> PathBuf {
         self.scratch.join(name)
     }
@@ -58,7 +54,6 @@ impl<'a> Target<'a> {
         self.store.is_some()
     }
 
-    /// Creates the folder, or the spool.
     pub(crate) fn create(&self) -> Result<()> {
         match self.store {
             Some(bucket) => bucket.create_spool(),
@@ -90,7 +85,6 @@ impl<'a> Target<'a> {
         }
     }
 
-    /// Reads a whole file of the dataset.
     pub(crate) fn read(&self, name: &str, max_bytes: u64) -> Result<Vec<u8>> {
         match self.store {
             Some(bucket) => Ok(bucket.objects().read(name, max_bytes)?),
@@ -108,7 +102,6 @@ impl<'a> Target<'a> {
         Ok(read_ends(&*file, &path, head, tail)?)
     }
 
-    /// Reads a whole scratch file.
     pub(crate) fn read_scratch(&self, name: &str, max_bytes: u64) -> Result<Vec<u8>> {
         let path = self.scratch_file(name);
         let file = self.files.open(&path).map_err(|e| Error::io("read", &path, e))?;
@@ -135,19 +128,16 @@ impl<'a> Target<'a> {
         self.files.create_new(&path).map_err(|e| Error::io("create", &path, e))
     }
 
-    /// Opens a scratch file for appending.
     pub(crate) fn append_scratch(&self, name: &str) -> Result<Arc<dyn GrowingFile>> {
         let path = self.scratch_file(name);
         self.files.append(&path).map_err(|e| Error::io("open", &path, e))
     }
 
-    /// Removes a scratch file, if it exists.
     pub(crate) fn remove_scratch(&self, name: &str) -> Result<()> {
         let path = self.scratch_file(name);
         not_there(self.files.remove(&path)).map_err(|e| Error::io("remove", &path, e))
     }
 
-    /// Removes a file of the dataset, if it exists.
     pub(crate) fn remove(&self, name: &str) -> Result<()> {
         match self.store {
             Some(bucket) => bucket.remove(name),
@@ -226,7 +216,6 @@ impl<'a> Target<'a> {
         self.write_whole(MANIFEST_TEMPORARY, bytes, || self.commit(MANIFEST_TEMPORARY, name))
     }
 
-    /// As [`Self::replace`], for a scratch file.
     pub(crate) fn replace_scratch(&self, name: &str, temporary: &str, bytes: &[u8]) -> Result<()> {
         self.write_whole(temporary, bytes, || self.rename(temporary, name))
     }
@@ -254,7 +243,6 @@ impl<'a> Target<'a> {
         }
     }
 
-    /// Free bytes of the disk with the scratch files, if the system reports them.
     pub(crate) fn free_bytes(&self) -> Option<u64> {
         self.files.free_bytes(&self.scratch)
     }

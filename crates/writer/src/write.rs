@@ -283,7 +283,6 @@ pub(crate) fn total<T: Tally>(out: &Path, entries: &BTreeMap<u32, JournalEntry>)
     Ok(total)
 }
 
-/// Figures of one shard.
 pub(crate) fn tally_of<T: Tally>(out: &Path, entry: &JournalEntry) -> Result<T> {
     T::deserialize(&entry.tally).map_err(|e| {
         Error::usage(

@@ -78,7 +78,6 @@ impl PageSpan {
         format!("{} {} {} {}", object.name, object.size, self.first, self.pages)
     }
 
-    /// File name of the block.
     pub(crate) fn file_name(self, object: &CachedObject) -> String {
         let digest = Sha256::digest(self.identity(object).as_bytes());
         let hex: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
@@ -207,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_gives_its_pages_and_nothing_that_was_changed() {
+    fn a_block_file_returns_its_pages_and_no_changed_bytes() {
         let object = object(3 * PAGE + 100);
         let [low, high] =
             PageSpan::around(&(0..1)).next().unwrap().halves().unwrap().map(|half| half.halves().unwrap()[0]);

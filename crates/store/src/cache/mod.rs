@@ -286,7 +286,6 @@ impl Cache {
         if file.metadata()?.is_file() { Ok(file) } else { Err(io::ErrorKind::InvalidData.into()) }
     }
 
-    /// A unique name for a temporary file.
     fn unfinished(&self) -> String {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         format!("{:x}-{:x}-{number:x}.unfinished", std::process::id(), std::ptr::from_ref(self).addr())

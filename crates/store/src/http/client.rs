@@ -21,7 +21,6 @@ use url::{Host, Url};
 
 /// User agent, unless an option sets another.
 const USER_AGENT: &str = concat!("shardpack/", env!("CARGO_PKG_VERSION"));
-/// Most redirects of one request.
 const REDIRECTS: usize = 10;
 
 /// True for the client that reads and writes objects, false for clients that fetch credentials: in
@@ -244,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn a_host_is_reached_at_those_of_its_addresses_that_are_not_link_local() {
+    fn only_addresses_that_are_not_link_local_are_used() {
         let all = |texts: &[&str]| -> Vec<SocketAddr> { texts.iter().map(|text| text.parse().unwrap()).collect() };
         for (found, expected) in [
             (&["[fe80::1]:0", "192.168.1.5:0"][..], Some(&["192.168.1.5:0"][..])),
@@ -258,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn link_local_addresses_are_known_in_every_spelling() {
+    fn link_local_addresses_are_recognised_in_every_spelling() {
         let refused = |text: &str| is_link_local(&Url::parse(text).unwrap().host().unwrap());
         for text in [
             "http://169.254.169.254/latest",

@@ -82,7 +82,6 @@ impl HttpService for GuardedService {
     }
 }
 
-/// Returns true if the answer is a list of names.
 fn is_list(request: &HttpRequest) -> bool {
     let query = request.uri().query().unwrap_or_default();
     query.split('&').any(|part| part.starts_with("list-type=") || part == "comp=list")

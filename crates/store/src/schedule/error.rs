@@ -9,12 +9,10 @@ use std::time::Duration;
 /// Interval at which a waiting reader checks for cancellation.
 pub(crate) const PATIENCE: Duration = Duration::from_millis(50);
 
-/// One failed attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct RequestError {
     pub(crate) kind: ErrorKind,
     pub(crate) words: String,
-    /// Next step.
     pub(crate) hint: Option<Hint>,
     /// True if another attempt may succeed.
     pub(crate) again: bool,
@@ -23,28 +21,23 @@ pub(crate) struct RequestError {
 }
 
 impl RequestError {
-    /// An error that another attempt cannot fix.
     pub(crate) fn last(kind: ErrorKind, words: impl Into<String>) -> Self {
         Self { kind, words: words.into(), hint: None, again: false, slow_down: false }
     }
 
-    /// An error that another attempt may fix.
     pub(crate) fn again(kind: ErrorKind, words: impl Into<String>) -> Self {
         Self { again: true, ..Self::last(kind, words) }
     }
 
-    /// Adds a next step.
     pub(crate) fn with_hint(self, hint: &'static str) -> Self {
         Self { hint: Some(hint.into()), ..self }
     }
 
-    /// The object has changed since it was first read.
     pub(crate) fn changed() -> Self {
         Self::last(ErrorKind::InvalidData, "the object has changed since it was first read")
             .with_hint("write a changed dataset to a new folder")
     }
 
-    /// The caller cancelled.
     pub(crate) fn given_up() -> Self {
         Self::last(ErrorKind::Other, "the request was cancelled")
     }

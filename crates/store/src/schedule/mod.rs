@@ -42,7 +42,6 @@ const TAIL_BYTES: u64 = 64 << 10;
 /// A larger index gets a separate request.
 const MOST_TAIL_BYTES: u64 = 4 << 20;
 
-/// Object and offset.
 type At = (u64, u64);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,7 +51,6 @@ enum Phase {
     Done,
 }
 
-/// A transfer and its progress.
 #[derive(Debug)]
 struct Scheduled {
     transfer: Arc<Transfer>,
@@ -71,7 +69,6 @@ impl Scheduled {
     }
 }
 
-/// A queued request.
 #[derive(Debug)]
 enum QueueItem {
     Transfer(At),
@@ -190,7 +187,6 @@ impl Schedule {
             ..end.min(after.map_or(end, |((_, start), _)| *start))
     }
 
-    /// Most bytes of a request.
     const fn most(&self) -> u64 {
         PARTS * self.part_bytes
     }
@@ -343,7 +339,6 @@ impl Schedule {
         start
     }
 
-    /// The next request that the limits allow.
     pub(crate) fn next(&mut self) -> Option<Request> {
         if self.in_flight >= self.tuner.limit() || !self.is_full() {
             return None;
@@ -460,7 +455,6 @@ impl Schedule {
         }
     }
 
-    /// Notes that a name will be opened.
     pub(crate) fn announce_open(&mut self, name: &str) {
         if self.names.contains_key(name) || self.queue.len() >= MOST_QUEUED {
             return;

@@ -2,7 +2,6 @@
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-/// The readers of one request.
 #[derive(Debug, Default)]
 pub(crate) struct Readers {
     waiting: AtomicUsize,
@@ -28,7 +27,6 @@ impl Readers {
     }
 }
 
-/// A waiting reader.
 #[derive(Debug)]
 pub(crate) struct Waiting<'a>(&'a Readers);
 

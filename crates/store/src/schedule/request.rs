@@ -5,7 +5,6 @@ use super::pin::Pin;
 use super::transfer::Transfer;
 use std::sync::Arc;
 
-/// Status of an object.
 #[derive(Debug)]
 pub(crate) enum ObjectStatus {
     /// Announced, but not requested.
@@ -14,7 +13,6 @@ pub(crate) enum ObjectStatus {
     Open(Arc<Pin>),
 }
 
-/// A request to be sent now.
 #[derive(Debug)]
 pub(crate) enum Request {
     Transfer(Arc<Pin>, Arc<Transfer>),

@@ -20,7 +20,7 @@ fn arrive(state: &mut Schedule, (pin, transfer): &(Arc<Pin>, Arc<Transfer>)) {
 }
 
 #[test]
-fn the_block_that_is_waited_for_is_the_one_that_is_fetched() {
+fn a_queued_transfer_is_fetched_for_its_reader() {
     let mut state = Schedule::new(64 << 20, 1, Tuner::new((8, 8)));
     let pin = pin(1 << 20);
     state.announce(&pin, 100..200);
@@ -30,7 +30,7 @@ fn the_block_that_is_waited_for_is_the_one_that_is_fetched() {
 }
 
 #[test]
-fn what_waits_is_joined_with_what_is_near_on_both_sides() {
+fn a_queued_range_is_joined_with_both_neighbours() {
     let mut state = one_at_a_time(1);
     let pin = pin(1 << 30);
     state.announce(&pin, 0..1);
@@ -57,7 +57,7 @@ fn what_waits_is_joined_with_what_is_near_on_both_sides() {
 }
 
 #[test]
-fn what_nothing_waits_behind_is_asked_for_as_it_is() {
+fn a_range_with_an_empty_queue_is_requested_alone() {
     let mut state = Schedule::new(64 << 20, 1, Tuner::new((8, 8)));
     let pin = pin(1 << 30);
     for start in [100, 0, 200] {
@@ -67,7 +67,7 @@ fn what_nothing_waits_behind_is_asked_for_as_it_is() {
 }
 
 #[test]
-fn what_is_announced_between_others_is_kept_until_it_is_read() {
+fn a_range_announced_between_others_is_kept_until_it_is_read() {
     let mut state = one_at_a_time(1);
     let pin = pin(1 << 20);
     state.announce(&pin, 1000..1001);
@@ -83,7 +83,7 @@ fn what_is_announced_between_others_is_kept_until_it_is_read() {
     state.announce(&pin, 0..100);
     for range in [100..200, 0..100, 200..300, 0..100] {
         let (transfer, start) = state.want(&pin, range);
-        assert!(start.is_none() && Arc::ptr_eq(&transfer.unwrap(), &both.1), "asked for twice");
+        assert!(start.is_none() && Arc::ptr_eq(&transfer.unwrap(), &both.1), "requested twice");
         state.was_read(&pin, &both.1, 100);
     }
     // Now the range is dropped.
@@ -91,7 +91,7 @@ fn what_is_announced_between_others_is_kept_until_it_is_read() {
 }
 
 #[test]
-fn with_a_cache_whole_pages_are_asked_for_each_once() {
+fn with_a_cache_whole_pages_are_requested_once() {
     let page = 64 << 10;
     let mut state = Schedule::new(64 << 20, page, Tuner::new((8, 8)));
     let pin = pin(5 * page + 10);
@@ -107,7 +107,7 @@ fn with_a_cache_whole_pages_are_asked_for_each_once() {
 }
 
 #[test]
-fn what_nobody_reads_makes_room_for_what_somebody_waits_for() {
+fn unread_bytes_are_dropped_for_a_waiting_reader() {
     let mut state = Schedule::new(1000, 1, Tuner::new((8, 8)));
     let pin = pin(1 << 30);
     let far = |at: u64| at << 25;
@@ -123,11 +123,11 @@ fn what_nobody_reads_makes_room_for_what_somebody_waits_for() {
     let late = begun(state.want(&pin, far(3)..far(3) + 300).1);
     arrive(&mut state, &late);
     state.was_read(&pin, &late.1, 300);
-    assert!(state.next().is_some(), "there is room again");
+    assert!(state.next().is_some(), "memory is free again");
 }
 
 #[test]
-fn what_is_held_of_a_range_in_the_cache_stays_until_it_is_read() {
+fn held_bytes_of_a_cached_range_stay_until_they_are_read() {
     let mut state = one_at_a_time(1);
     let pin = pin(1 << 20);
     // The end of the object, fetched at its opening.
@@ -136,7 +136,7 @@ fn what_is_held_of_a_range_in_the_cache_stays_until_it_is_read() {
     assert_eq!((state.unknown(&pin, &(1000..1100)), state.unknown(&pin, &(800..850))), (100, 50));
     state.announce_cached(&pin, &(850..950));
     state.announce_cached(&pin, &(800..850));
-    assert!(state.next().is_none(), "nothing is asked for");
+    assert!(state.next().is_none(), "no request is queued");
     let (held, _) = state.want(&pin, 900..1000);
     let held = held.unwrap();
     for (bytes, unknown) in [(100, 0), (49, 0), (1, 100)] {

@@ -7,7 +7,6 @@ use shardpack_format::to_usize;
 use std::ops::Range;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
-/// One range of an object.
 #[derive(Debug)]
 pub(crate) struct Transfer {
     pub(crate) range: Range<u64>,
@@ -34,7 +33,6 @@ impl Transfer {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Appends bytes.
     pub(crate) fn push(&self, bytes: Bytes) {
         let mut inner = self.inner();
         let start = inner.arrived;
@@ -95,7 +93,7 @@ mod tests {
     use std::io::ErrorKind;
 
     #[test]
-    fn what_has_arrived_is_read_across_its_pieces() {
+    fn arrived_bytes_are_read_across_pieces() {
         let transfer = Transfer::new(100..110);
         for piece in [&b"abc"[..], b"", b"defg"] {
             transfer.push(Bytes::copy_from_slice(piece));
@@ -109,7 +107,7 @@ mod tests {
         assert_eq!(transfer.read(&mut two, 102, || false).unwrap(), 2);
         assert_eq!(&two, b"cd");
         transfer.fail(RequestError::last(ErrorKind::Other, "gone"));
-        assert_eq!(transfer.read(&mut two, 106, || false).unwrap(), 1, "what is there is there");
+        assert_eq!(transfer.read(&mut two, 106, || false).unwrap(), 1, "arrived bytes are returned before the failure");
         assert_eq!(transfer.read(&mut two, 107, || true).unwrap_err().words, "gone");
     }
 

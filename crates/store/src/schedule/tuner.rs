@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_much_is_halved_and_bounds_hold() {
+    fn slowing_down_halves_the_limit_within_its_bounds() {
         let mut tuner = Tuner::new((8, 256));
         for expected in [16, 8, 8] {
             tuner.slow_down();
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reader_that_is_the_limit_teaches_nothing() {
+    fn a_slow_reader_does_not_change_the_tuning() {
         let mut tuner = Tuner::new((8, 256));
         for second in 0..1000 {
             tuner.done(Duration::from_secs(second), 1, false);

@@ -164,7 +164,7 @@ fn no_credential_follows_a_redirect_to_another_origin() {
 }
 
 #[test]
-fn nobody_is_led_to_files_loops_or_link_local_addresses() {
+fn redirects_to_files_loops_and_link_local_addresses_are_refused() {
     for to in
         ["file:///etc/passwd", "http://169.254.169.254/latest/meta-data", "http://[fe80::1]/", "https://127.0.0.1/"]
     {
@@ -232,7 +232,7 @@ fn link_local_addresses_are_refused_at_once_but_for_credentials() {
 }
 
 #[test]
-fn what_cannot_be_reached_is_said_by_the_name_of_its_variable() {
+fn an_unreachable_endpoint_is_named_by_its_variable() {
     let environment = |endpoint: &str| options().environment([("AWS_ENDPOINT".to_owned(), endpoint.to_owned())]);
     for endpoint in ["localhost:9000", "http://", "http://[::1", "http://a b", "http://localhost:99999", "ftp://x"] {
         let error = said(&opened("s3://bucket/data", &environment(endpoint)).unwrap_err());
@@ -246,7 +246,7 @@ fn what_cannot_be_reached_is_said_by_the_name_of_its_variable() {
 }
 
 #[test]
-fn a_connection_that_is_not_safe_is_said_at_once() {
+fn an_insecure_connection_fails_at_once() {
     let garbage: Vec<u8> = (0..=255).collect::<Vec<u8>>().repeat(20);
     for (answer, expected) in [
         (&b"HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\n\r\n"[..], "the server does not use TLS on this port"),
@@ -272,7 +272,7 @@ fn a_connection_that_is_not_safe_is_said_at_once() {
 }
 
 #[test]
-fn a_drip_ends_with_an_error_that_says_so() {
+fn a_dripping_answer_ends_with_an_error() {
     let drip = Liar::start(|head, stream| {
         let first = head.lines().find_map(|line| line.strip_prefix("range: bytes=")?.split('-').next());
         let status = match first {
@@ -303,7 +303,7 @@ fn a_drip_ends_with_an_error_that_says_so() {
 }
 
 #[test]
-fn a_wait_is_given_up_once_nobody_wants_the_answer() {
+fn a_cancelled_wait_ends_soon() {
     let disk = Disk::alike(&[3]);
     for stage in ["open", "read", "list"] {
         let server = Server::start(disk.path(), move |request| match request.number {
@@ -334,7 +334,7 @@ fn a_wait_is_given_up_once_nobody_wants_the_answer() {
 
 /// Each store repeats its requests as long as a reader waits.
 #[test]
-fn a_cancelled_call_asks_for_nothing_more_and_others_go_on() {
+fn a_cancelled_call_sends_no_more_requests_and_others_continue() {
     let disk = Disk::alike(&[3; 70]);
     let mut options = options();
     (options.max_attempts, options.backoff) = (100_000, Duration::from_millis(5));
@@ -358,7 +358,7 @@ fn a_cancelled_call_asks_for_nothing_more_and_others_go_on() {
                 })
             });
             std::thread::sleep(Duration::from_millis(300));
-            assert!(others() > 2, "it asks again as long as it is wanted");
+            assert!(others() > 2, "the request is repeated while a reader waits");
             cancel.store(true, Ordering::Relaxed);
             assert!(said(&called.join().unwrap().unwrap_err()).contains("was cancelled"));
             std::thread::sleep(Duration::from_secs(1));
@@ -373,7 +373,7 @@ fn a_cancelled_call_asks_for_nothing_more_and_others_go_on() {
 }
 
 #[test]
-fn servers_are_told_which_program_asks() {
+fn requests_name_the_program() {
     let asked = Liar::always("HTTP/1.1 404 Not found\r\ncontent-length: 0\r\nconnection: close\r\n\r\n");
     for (url, mut options) in stores(&asked.origin()) {
         let told = |options: &StoreOptions, agent: &str| {
@@ -392,7 +392,7 @@ fn servers_are_told_which_program_asks() {
 /// The true reason for an unreadable manifest is reported by every way to open it, although the
 /// server has no listing.
 #[test]
-fn a_manifest_that_is_too_large_or_compressed_is_called_so() {
+fn a_manifest_that_is_too_large_or_compressed_is_refused() {
     let answer = |head: &str, body: &[u8]| {
         [format!("HTTP/1.1 200 OK\r\n{head}content-length: {}\r\n\r\n", body.len()).as_bytes(), body].concat()
     };
@@ -425,7 +425,7 @@ fn resident() -> u64 {
 }
 
 #[test]
-fn lies_are_errors_that_come_soon_and_cost_little() {
+fn false_answers_fail_soon_and_take_little_memory() {
     let head = |status: &str, headers: &str| format!("HTTP/1.1 {status}\r\n{headers}\r\n\r\n");
     let long = "x".repeat(4 << 20);
     let many = (0..20_000).map(|n| format!("x-{n}: {n}\r\n")).collect::<String>();
@@ -451,7 +451,7 @@ fn lies_are_errors_that_come_soon_and_cost_little() {
         ("nothing", String::new(), ""),
         ("a status that is none", head("999999 Odd", "content-length: 0"), ""),
         ("a switch of protocols", head("101 Switching", "upgrade: h2c\r\nconnection: upgrade"), ""),
-        ("an answer to nobody", head("204 Nothing", "etag: \"a\""), ""),
+        ("an answer without a reader", head("204 Nothing", "etag: \"a\""), ""),
         ("a time that is none", head("200 OK", "last-modified: never\r\ncontent-length: 2"), "{}"),
     ];
     for (lie, head, body) in lies {

@@ -75,7 +75,7 @@ fn every_object_is_the_file_of_a_folder_and_nothing_else_stays() {
 }
 
 #[test]
-fn a_run_whose_store_dies_at_any_request_goes_on_when_it_is_given_again() {
+fn a_run_continues_after_the_store_failed_at_any_request() {
     let source = Bytes::new(0);
     let expected = expected(&source);
     let (mut died_with_claim, mut died_without) = (0, 0);
@@ -103,7 +103,7 @@ fn a_run_whose_store_dies_at_any_request_goes_on_when_it_is_given_again() {
 }
 
 #[test]
-fn another_machine_takes_over_only_when_it_is_told_to_and_sends_nothing_again() {
+fn another_machine_takes_over_only_on_request_and_sends_no_shard_twice() {
     let source = Bytes::new(0);
     let (memory, here, there) = (Arc::new(InMemory::new()), tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     // Some shards are sent; the claim stays.
@@ -128,7 +128,7 @@ fn another_machine_takes_over_only_when_it_is_told_to_and_sends_nothing_again() 
 }
 
 #[test]
-fn of_two_at_once_one_is_refused_on_this_machine_and_on_another() {
+fn the_second_of_two_runs_is_refused_on_any_machine() {
     let source = Bytes::new(0);
     let (memory, here, there) = (Arc::new(InMemory::new()), tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let refused = AtomicU64::new(0);
@@ -173,7 +173,7 @@ fn a_run_that_is_taken_over_while_it_lives_stops_before_its_next_object() {
 }
 
 #[test]
-fn what_is_there_is_refused_as_in_a_folder_and_replaced_by_force() {
+fn an_existing_dataset_is_refused_and_replaced_by_force() {
     let (old, new, spools) = (Bytes::new(0), Bytes::new(1), tempfile::tempdir().unwrap());
     let memory = Arc::new(InMemory::new());
     let place = healthy(&memory, spools.path());
@@ -203,7 +203,7 @@ fn what_is_there_is_refused_as_in_a_folder_and_replaced_by_force() {
 }
 
 #[test]
-fn a_manifest_that_appears_meanwhile_is_not_replaced() {
+fn a_manifest_of_another_run_is_not_replaced() {
     let (source, spools, memory) = (Bytes::new(0), tempfile::tempdir().unwrap(), Arc::new(InMemory::new()));
     let on_progress = |_: &shardpack_writer::Progress| put(&memory, "manifest.json", b"another");
     let watched = WriteOptions { on_progress: Some(&on_progress), ..options() };
@@ -213,7 +213,7 @@ fn a_manifest_that_appears_meanwhile_is_not_replaced() {
 }
 
 #[test]
-fn a_shard_that_is_gone_or_another_is_packed_again() {
+fn a_missing_or_foreign_shard_is_packed_again() {
     let (source, spools, memory) = (Bytes::new(0), tempfile::tempdir().unwrap(), Arc::new(InMemory::new()));
     write(&place(Faulty::new(&memory, Fault::Dead(15)), spools.path()), &source).unwrap_err();
     let expected = expected(&source);
@@ -225,7 +225,7 @@ fn a_shard_that_is_gone_or_another_is_packed_again() {
 }
 
 #[test]
-fn a_run_that_is_cancelled_gives_up_what_is_on_its_way() {
+fn a_cancelled_run_aborts_its_uploads() {
     let (source, spools, memory) = (Bytes::new(0), tempfile::tempdir().unwrap(), Arc::new(InMemory::new()));
     let cancel = Arc::new(AtomicBool::new(true));
     // Before the first request, the only failure is that the store does not answer.
@@ -267,7 +267,7 @@ fn parts_of_several_machines_are_merged_into_the_same_objects() {
 }
 
 #[test]
-fn the_claim_of_a_dead_part_stops_the_whole_and_the_merge_until_it_is_taken_over() {
+fn the_claim_of_a_dead_part_stops_whole_runs_and_merges_until_taken_over() {
     let (source, memory) = (Bytes::new(0), Arc::new(InMemory::new()));
     let (here, there) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let part = |i| WriteOptions { part: Some(Part::new(i, 2).unwrap()), ..options() };
@@ -286,7 +286,7 @@ fn the_claim_of_a_dead_part_stops_the_whole_and_the_merge_until_it_is_taken_over
 
 #[cfg(unix)]
 #[test]
-fn a_spool_that_is_not_this_users_is_refused() {
+fn a_spool_of_another_user_is_refused() {
     let (source, memory, spools) = (Bytes::new(0), Arc::new(InMemory::new()), tempfile::tempdir().unwrap());
     let place = healthy(&memory, spools.path());
     let elsewhere = tempfile::tempdir().unwrap();
@@ -411,7 +411,7 @@ fn folders_in_a_store_are_storages() {
 }
 
 #[test]
-fn the_spool_holds_three_shards_and_shards_are_checked_side_by_side() {
+fn the_spool_holds_three_shards_and_shards_are_checked_in_parallel() {
     let (source, memory, spools) = (Bytes::new(0), Arc::new(InMemory::new()), tempfile::tempdir().unwrap());
     let watched = Watched::new(&memory, spools.path());
     let place = Bucket::new(Arc::<Watched>::clone(&watched), spools.path());

@@ -38,7 +38,7 @@ fn disk() -> Disk {
 }
 
 #[test]
-fn the_second_time_comes_from_the_disk_and_wrong_blocks_do_not() {
+fn the_second_read_comes_from_the_cache_except_wrong_blocks() {
     let (disk, folder) = (disk(), tempfile::tempdir().unwrap());
     let server = Server::start(disk.path(), |_| Answer::Right);
     let (cache, right) = (folder.path().join("cache"), records(&disk.open()));
@@ -139,7 +139,7 @@ fn a_random_order_fetches_each_byte_once_and_reads_little_more_than_it_wants() {
 }
 
 #[test]
-fn a_folder_that_is_not_its_own_is_refused() {
+fn a_folder_that_is_not_a_cache_is_refused() {
     let (disk, folder) = (disk(), tempfile::tempdir().unwrap());
     let server = Server::start(disk.path(), |_| Answer::Right);
     let refused = |cache: &Path| Remote::at(&server.url(), &options(cache)).unwrap_err().to_string();
@@ -237,12 +237,12 @@ fn killed(rounds: u64) {
     let mut all: Vec<Child> = (0..4).map(|_| start(&url, &cache, &right)).collect();
     assert!(all.iter_mut().all(|child| child.wait().unwrap().success()));
     assert_eq!(read(&url, &options(&cache)).1.misses, 0);
-    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2, "nothing beside the cache");
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2, "the cache folder has no other files");
     assert_eq!(fs::read_to_string(folder.path().join("beside.block")).unwrap(), "not ours");
 }
 
 #[test]
-fn processes_that_are_killed_leave_no_wrong_block() {
+fn killed_processes_leave_no_wrong_block() {
     killed(5);
 }
 
@@ -284,7 +284,7 @@ impl Drop for Small {
 #[cfg(target_os = "linux")]
 #[test]
 #[allow(clippy::print_stderr, reason = "a test that does not run says so")]
-fn a_disk_that_is_full_keeps_what_fits_and_one_that_is_read_only_gives_what_is_there() {
+fn a_full_disk_keeps_earlier_blocks_and_a_read_only_disk_is_read() {
     let disk = Disk::varied(&[2000, 1500]);
     let server = Server::start(disk.path(), |_| Answer::Right);
     let right = records(&disk.open());

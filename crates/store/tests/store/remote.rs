@@ -49,7 +49,7 @@ pub fn assert_same(local: &Dataset, remote: &Dataset) {
 }
 
 #[test]
-fn everything_is_as_from_the_disk() {
+fn a_store_returns_the_same_as_a_disk() {
     let disk = Disk::varied(&[40, 1, 0, 90]);
     let server = Server::start(disk.path(), |_| Answer::Right);
     let remote = opened(&server, &options());
@@ -68,7 +68,7 @@ fn everything_is_as_from_the_disk() {
 }
 
 #[test]
-fn what_was_sent_to_a_store_is_the_dataset() {
+fn the_uploaded_objects_are_the_dataset() {
     let disk = Disk::varied(&[40, 1, 0, 90]);
     let store = std::sync::Arc::new(object_store::memory::InMemory::new());
     let upload = Upload::new(store.clone(), "train", &options()).unwrap();
@@ -113,7 +113,7 @@ fn a_manifest_takes_one_request_and_a_shard_two_at_once() {
 }
 
 #[test]
-fn what_fails_in_passing_is_tried_again() {
+fn a_temporary_failure_is_retried() {
     let disk = Disk::varied(&[60, 70]);
     let local = disk.open();
     let faults: [fn(&Request) -> Answer; 6] = [
@@ -145,7 +145,7 @@ fn what_fails_in_passing_is_tried_again() {
 }
 
 #[test]
-fn what_fails_for_good_names_object_range_and_attempt() {
+fn a_permanent_failure_names_object_range_and_attempt() {
     let disk = Disk::alike(&[30]);
     let of_shard = |answer: Answer| {
         move |request: &Request| match request.path.ends_with(".shard") && request.number > 3 {
@@ -201,7 +201,7 @@ fn what_changes_is_never_mixed() {
 }
 
 #[test]
-fn a_server_that_is_not_there_is_said_soon() {
+fn an_absent_server_is_reported_soon() {
     let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let error = open(&format!("http://{closed}/data"), &DatasetOptions::new(), &options()).unwrap_err().to_string();
     assert!(error.contains(&format!("cannot connect to `{closed}`: ")) && error.contains("attempt 3"), "{error}");
@@ -221,7 +221,7 @@ fn a_server_that_is_not_there_is_said_soon() {
 }
 
 #[test]
-fn requests_are_many_large_and_within_the_memory() {
+fn requests_are_parallel_large_and_within_the_memory() {
     let disk = large();
     let server = Server::start(disk.path(), |_| Answer::Late(20));
     let options = StoreOptions { read_ahead_bytes: 8 << 20, ..options() };
@@ -236,7 +236,7 @@ fn requests_are_many_large_and_within_the_memory() {
 }
 
 #[test]
-fn a_loader_keeps_many_requests_on_their_way() {
+fn a_loader_keeps_many_requests_in_flight() {
     let disk = Disk::alike(&[300; 8]);
     let server = Server::start(disk.path(), |_| Answer::Late(30));
     let remote = opened(&server, &options());
@@ -256,7 +256,7 @@ fn large() -> Disk {
 }
 
 #[test]
-fn an_epoch_in_random_order_asks_for_each_byte_once() {
+fn an_epoch_in_random_order_requests_each_byte_once() {
     let disk = large();
     let server = Server::start(disk.path(), |_| Answer::Late(20));
     let remote = opened(&server, &options());
@@ -273,7 +273,7 @@ fn an_epoch_in_random_order_asks_for_each_byte_once() {
 }
 
 #[test]
-fn the_next_epoch_is_on_its_way_before_it_begins_if_one_has_followed_another() {
+fn the_next_epoch_is_requested_before_it_begins_if_an_epoch_has_followed_another() {
     let disk = large();
     let server = Server::start(disk.path(), |_| Answer::Late(5));
     let remote = opened(&server, &StoreOptions { read_ahead_bytes: 8 << 20, ..options() });
@@ -289,7 +289,7 @@ fn the_next_epoch_is_on_its_way_before_it_begins_if_one_has_followed_another() {
     same(&mut loader, &mut local);
     let once = remote.traffic().requests;
     wait();
-    assert_eq!(remote.traffic().requests, once, "who reads it once does not pay for more");
+    assert_eq!(remote.traffic().requests, once, "a single read does not fetch more");
     begin(&mut loader, &mut local, 1);
     same(&mut loader, &mut local);
     wait();
@@ -329,7 +329,7 @@ fn readers_that_stop_in_the_middle_leave_room_for_others() {
 }
 
 #[test]
-fn a_slow_request_is_asked_twice_if_that_is_wanted() {
+fn a_slow_request_is_sent_twice_if_hedging_is_on() {
     let disk = Disk::alike(&[400]);
     // One request in fifty is never answered.
     let rule = |request: &Request| match request.number > 150 && request.number.is_multiple_of(50) {
@@ -377,7 +377,7 @@ fn s3_is_signed_listed_and_read() {
 }
 
 #[test]
-fn azure_which_knows_no_last_bytes_is_read() {
+fn azure_without_suffix_ranges_is_read() {
     let disk = Disk::varied(&[40, 0]);
     let server = Server::start(disk.path(), |_| Answer::Right);
     let (endpoint, mut options) = (server.endpoint(), options());
@@ -430,7 +430,7 @@ fn any_object_store_will_do() {
 }
 
 #[test]
-fn what_is_announced_can_be_given_up() {
+fn announced_openings_can_be_dropped() {
     let disk = Disk::alike(&[3]);
     let server = Server::start(disk.path(), |_| Answer::Silence);
     let store = object_store::http::HttpBuilder::new()

@@ -163,7 +163,7 @@ fn campaign(seeds: u64) {
 }
 
 #[test]
-fn whatever_a_server_does_what_is_read_is_right_or_an_error_that_says_where() {
+fn any_server_yields_the_right_bytes_or_an_error_with_the_place() {
     campaign(300);
 }
 

@@ -50,7 +50,7 @@ fn objects_of_all_sizes_arrive_though_each_second_request_fails() {
 }
 
 #[test]
-fn some_parts_are_on_their_way_at_once_and_arrive_in_order() {
+fn some_parts_are_sent_in_parallel_and_arrive_in_order() {
     let (upload, store) = upload(|number| number % 3 == 0);
     let source = content(6 * PART_BYTES + 5);
     assert_eq!(upload.send("a.shard", &mut source.as_slice()).unwrap(), source.len() as u64);
@@ -59,7 +59,7 @@ fn some_parts_are_on_their_way_at_once_and_arrive_in_order() {
 }
 
 #[test]
-fn what_fails_for_good_leaves_no_object_and_tells_no_secret() {
+fn a_permanent_failure_leaves_no_object_and_shows_no_secret() {
     // The first part fails, the second, the end.
     for fails in [|number| number >= 1, |number| number >= 2, |number| number >= 3] as [fn(u64) -> bool; 3] {
         let (upload, store) = upload(fails);
@@ -72,7 +72,7 @@ fn what_fails_for_good_leaves_no_object_and_tells_no_secret() {
 }
 
 #[test]
-fn a_source_that_breaks_leaves_no_object() {
+fn a_failing_source_leaves_no_object() {
     struct Broken;
     impl Read for Broken {
         fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {
@@ -86,10 +86,10 @@ fn a_source_that_breaks_leaves_no_object() {
 }
 
 #[test]
-fn what_is_created_is_never_replaced() {
+fn a_created_object_is_never_replaced() {
     let (upload, _) = upload(|_| false);
     assert!(upload.create("manifest.json", b"one").unwrap());
-    assert!(upload.create("manifest.json", b"one").unwrap(), "the same is as good");
+    assert!(upload.create("manifest.json", b"one").unwrap(), "an equal object counts as created");
     assert!(!upload.create("manifest.json", b"two").unwrap());
     assert!(!upload.create("manifest.json", b"longer").unwrap());
     assert_eq!(stored(&upload, "manifest.json").unwrap(), b"one");

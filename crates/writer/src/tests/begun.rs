@@ -20,7 +20,7 @@ fn append(fs: &MemoryFs, source: &Numbers, force: bool) -> crate::Result<()> {
 }
 
 #[test]
-fn a_killed_program_keeps_no_other_out() {
+fn a_killed_program_locks_no_other_out() {
     let start = fresh();
     let before = held(&start);
     for crash in [Crash::NothingSurvives, Crash::NamesSurvive, Crash::Random(1)] {
@@ -47,7 +47,7 @@ fn a_killed_program_keeps_no_other_out() {
 }
 
 #[test]
-fn what_files_began_is_kept_for_their_command_unless_forced() {
+fn an_unfinished_addition_of_files_is_kept_without_force() {
     let fs = begun();
     let error = super::said(&append(&fs, &others(), false).unwrap_err());
     assert!(error.contains("interrupted") && error.contains("run that command again to continue"), "{error}");
@@ -62,7 +62,7 @@ fn what_files_began_is_kept_for_their_command_unless_forced() {
 }
 
 #[test]
-fn shards_whose_journal_is_missing_or_damaged_are_kept_unless_forced() {
+fn shards_without_a_readable_journal_are_kept_without_force() {
     let begun = fresh();
     let (_, mut later) = sources();
     later.fail = Some(29);

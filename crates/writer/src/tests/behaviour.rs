@@ -227,7 +227,7 @@ fn a_panic_in_the_progress_function_ends_all_threads() {
 }
 
 #[test]
-fn a_record_that_is_not_of_the_sample_asked_for_is_refused() {
+fn a_record_of_a_different_sample_is_refused() {
     struct Wrong(Numbers);
     impl crate::SampleSource for Wrong {
         type Tally = super::source::Sum;

@@ -81,7 +81,7 @@ fn expected(source: &Numbers) -> BTreeMap<String, Vec<u8>> {
 }
 
 #[test]
-fn an_object_whose_last_answer_is_lost_is_there() {
+fn an_object_whose_last_answer_is_lost_exists() {
     let (source, spools) = (Numbers::new(40), tempfile::tempdir().unwrap());
     let unsure = Unsure::new(true, false);
     let place = Bucket::new(Arc::<Unsure>::clone(&unsure), spools.path());
@@ -91,7 +91,7 @@ fn an_object_whose_last_answer_is_lost_is_there() {
 }
 
 #[test]
-fn a_run_that_is_taken_over_while_it_sends_says_what_it_sent() {
+fn a_run_taken_over_during_an_upload_names_the_object() {
     let (source, spools) = (Numbers::new(40), tempfile::tempdir().unwrap());
     let unsure = Unsure::new(false, true);
     let place = Bucket::new(Arc::<Unsure>::clone(&unsure), spools.path());
@@ -103,7 +103,7 @@ fn a_run_that_is_taken_over_while_it_sends_says_what_it_sent() {
 }
 
 #[test]
-fn force_leaves_nothing_of_a_dataset_that_had_grown() {
+fn force_removes_all_generations() {
     let (old, mut new, spools) = (Numbers::new(40), Numbers::new(30), tempfile::tempdir().unwrap());
     new.keys.iter_mut().for_each(|key| *key = format!("new/{key}"));
     let mut objects = expected(&old);

@@ -63,7 +63,7 @@ fn a_kill_at_any_moment_leaves_no_shard_that_the_next_run_does_not_find() {
 }
 
 #[test]
-fn waits_for_what_was_begun_and_for_nothing_else() {
+fn compacting_waits_only_for_an_unfinished_generation() {
     let fs = fresh();
     let (_, mut later) = sources();
     later.fail = Some(0);
@@ -77,7 +77,7 @@ fn waits_for_what_was_begun_and_for_nothing_else() {
 }
 
 #[test]
-fn a_shard_that_cannot_be_known_any_more_is_named_before_anything_is_deleted() {
+fn an_unidentifiable_shard_is_reported_before_anything_is_deleted() {
     let fs = grown();
     let before = held(&fs);
     let newest = parse(&before, "manifest.json");

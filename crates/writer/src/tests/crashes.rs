@@ -86,7 +86,7 @@ impl Case {
         let other = fs.with_fault(Fault::None, None);
         let force = WriteOptions { force: true, ..options(1) };
         run(&other, &self.other, &Numbers::new(1), &force).map_err(|e| format!("cannot start over: {e}"))?;
-        let report = run(fs, &self.plan, &self.source, &options(2)).map_err(|e| format!("cannot go on: {e}"))?;
+        let report = run(fs, &self.plan, &self.source, &options(2)).map_err(|e| format!("cannot continue: {e}"))?;
         if report.shards_reused < reported {
             return Err(format!("{reported} shards were finished, {} are left", report.shards_reused));
         }
@@ -126,7 +126,7 @@ fn a_sync_that_is_missing_is_noticed() {
         // one round of crashes can miss a window that another finds. No round reports a missing
         // sync on which nothing depends.
         let noticed = (0..100).any(|_| case.first_violation(Some(lie)).is_some());
-        assert!(noticed, "{lie:?} could be left out and nobody would know");
+        assert!(noticed, "{lie:?} could be left out without a failing test");
     }
 }
 

@@ -64,7 +64,7 @@ fn any_operation_may_fail_once() {
 }
 
 #[test]
-fn a_finished_shard_whose_line_could_not_be_written_is_noted_after_all() {
+fn a_finished_shard_without_a_journal_line_is_added_later() {
     let source = Numbers::new(40);
     let plan = source.plan(20_000);
     let fs = MemoryFs::new().with_fault(Fault::FailJournalLine, None);
@@ -76,7 +76,7 @@ fn a_finished_shard_whose_line_could_not_be_written_is_noted_after_all() {
 }
 
 #[test]
-fn what_is_written_once_more_is_not_counted_as_reused() {
+fn a_rewritten_shard_does_not_count_as_reused() {
     let source = Numbers::new(40);
     let plan = source.plan(20_000);
     let mut went_on = 0;
@@ -99,7 +99,7 @@ fn what_is_written_once_more_is_not_counted_as_reused() {
 }
 
 #[test]
-fn a_merge_that_was_stopped_after_the_manifest_still_tells_what_was_left_out() {
+fn a_merge_stopped_after_the_manifest_still_reports_skipped_samples() {
     let mut source = Numbers::new(40);
     source.skip = vec![7, 33];
     let plan = source.plan(20_000);
@@ -153,7 +153,7 @@ fn any_operation_of_a_merge_may_fail_once() {
 }
 
 #[test]
-fn a_full_disk_says_what_is_missing_and_the_run_goes_on_later() {
+fn a_full_disk_reports_the_missing_bytes_and_the_run_continues_later() {
     let source = Numbers::new(40);
     let plan = source.plan(20_000);
     let expected = reference(&plan, &source);
@@ -180,7 +180,7 @@ fn a_full_disk_says_what_is_missing_and_the_run_goes_on_later() {
 }
 
 #[test]
-fn a_shard_that_cannot_be_synced_is_written_once_more_and_no_sync_is_tried_again() {
+fn a_shard_that_cannot_be_synced_is_rewritten_once_and_no_sync_is_retried() {
     let source = Numbers::new(40);
     let plan = source.plan(20_000);
     let expected = reference(&plan, &source);
@@ -198,7 +198,7 @@ fn a_shard_that_cannot_be_synced_is_written_once_more_and_no_sync_is_tried_again
 }
 
 #[test]
-fn a_file_system_without_locks_and_without_syncs_of_folders_is_named_and_does() {
+fn a_file_system_without_locks_and_folder_syncs_works_and_is_reported() {
     let source = Numbers::new(40);
     let plan = source.plan(20_000);
     let expected = reference(&plan, &source);

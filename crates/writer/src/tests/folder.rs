@@ -146,7 +146,7 @@ fn shards_without_their_manifest_are_replaced_by_force_alone() {
 }
 
 #[test]
-fn a_manifest_that_salvage_put_aside_is_in_nobodys_way() {
+fn a_manifest_that_salvage_moved_aside_does_not_stop_a_run() {
     let source = Numbers::new(20);
     let plan = source.plan(4000);
     let dir = tempdir().unwrap();

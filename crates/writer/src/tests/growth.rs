@@ -74,7 +74,7 @@ fn add_at_last(fs: &MemoryFs) {
     match add(fs, &sources().1, &options(1)) {
         Ok(_) => {}
         Err(Error::Refused { what, .. }) if what == "done" => {}
-        Err(error) => panic!("cannot go on: {error}"),
+        Err(error) => panic!("cannot continue: {error}"),
     }
 }
 
@@ -103,7 +103,7 @@ pub(super) fn samples(files: &BTreeMap<String, Vec<u8>>, manifest: &Manifest) ->
 }
 
 #[test]
-fn an_addition_changes_no_byte_of_what_was_there() {
+fn an_addition_changes_no_existing_byte() {
     let fs = fresh();
     let before = held(&fs);
     let report = add(&fs, &sources().1, &options(2)).unwrap();
@@ -119,7 +119,7 @@ fn an_addition_changes_no_byte_of_what_was_there() {
     assert_eq!(new.shards[..old.shards.len()], old.shards[..]);
     assert_eq!(new.shard_recipe(), old.recipe);
     let names = after.keys().filter(|name| !name.starts_with("manifest")).collect::<Vec<_>>();
-    assert_eq!(names, new.shards.iter().map(|shard| &shard.name).collect::<Vec<_>>(), "nothing else is left");
+    assert_eq!(names, new.shards.iter().map(|shard| &shard.name).collect::<Vec<_>>(), "no other file is left");
     let (of_old, of_new) = (samples(&after, &old), samples(&after, &new));
     assert!(of_old.iter().all(|(key, id)| of_new.get(key) == Some(id)));
     assert_eq!(of_new["later/0007.bin"], FIRST + 7);
@@ -168,7 +168,7 @@ fn a_crash_at_any_moment_leaves_the_old_generation_or_the_new_one() {
 }
 
 #[test]
-fn what_was_begun_is_not_mixed_with_something_else() {
+fn an_unfinished_generation_is_not_mixed_with_another() {
     let fs = begun();
     let other = others();
     let error = super::said(&add(&fs, &other, &options(1)).unwrap_err());
@@ -265,7 +265,7 @@ pub(super) fn remove(fs: &MemoryFs, key: &str) {
 }
 
 #[test]
-fn a_removal_writes_its_shard_anew_and_compacting_leaves_no_byte_of_the_old_one() {
+fn a_removal_rewrites_its_shard_and_compacting_removes_all_old_bytes() {
     let fs = fresh();
     let before = held(&fs);
     let old = parse(&before, "manifest.json");
@@ -298,7 +298,7 @@ fn a_removal_writes_its_shard_anew_and_compacting_leaves_no_byte_of_the_old_one(
 }
 
 #[test]
-fn another_command_behind_an_interrupted_one_is_told_of_that() {
+fn a_different_command_is_refused_after_an_interrupted_one() {
     let fs = fresh();
     let (_, mut later) = sources();
     later.fail = Some(29);
@@ -324,7 +324,7 @@ fn another_command_behind_an_interrupted_one_is_told_of_that() {
 }
 
 #[test]
-fn other_files_are_not_packed_over_generations_unawares() {
+fn other_files_replace_generations_only_with_force() {
     let fs = fresh();
     add_at_last(&fs);
     let (mut first, _) = sources();
@@ -346,7 +346,7 @@ fn thirty(growth: &Growth<'_>) -> (Plan, BTreeMap<u32, Sum>) {
 }
 
 #[test]
-fn an_addition_that_failed_anywhere_is_ended_by_the_same_call_of_whoever_holds_the_lock() {
+fn an_addition_that_failed_anywhere_is_finished_by_the_same_call() {
     let start = fresh();
     let done = start.with_fault(Fault::None, None);
     add(&done, &sources().1, &options(1)).unwrap();
@@ -376,7 +376,7 @@ fn an_addition_that_failed_anywhere_is_ended_by_the_same_call_of_whoever_holds_t
 }
 
 #[test]
-fn a_generation_that_is_ready_is_never_cleared_away_nor_taken_for_another() {
+fn a_ready_generation_is_neither_cleared_nor_confused() {
     let start = fresh();
     let mut ready = 0;
     for k in 1.. {

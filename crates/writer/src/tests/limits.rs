@@ -125,7 +125,7 @@ proptest! {
 }
 
 #[test]
-fn a_refusal_says_what_is_over_which_limit() {
+fn a_refusal_names_the_quantity_and_the_limit() {
     let plan = |metadata| {
         let sample = PlanSample { key: "a", source_bytes: 1, stored_bytes: 1, ..Default::default() };
         said(&Plan::new([sample], metadata, PlanOptions::default()).unwrap_err())

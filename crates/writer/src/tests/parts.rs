@@ -166,7 +166,7 @@ fn a_whole_run_that_is_not_finished_needs_no_merge() {
 }
 
 #[test]
-fn merge_says_which_parts_have_which_option() {
+fn merge_groups_the_parts_by_the_differing_option() {
     let source = Numbers::new(300);
     let dir = tempdir().unwrap();
     for i in 0..5 {
@@ -273,7 +273,7 @@ fn parts_start_over_by_force_with_other_options_in_any_order() {
 }
 
 #[test]
-fn a_part_that_starts_over_takes_what_its_journal_had_not_noted_yet_with_it() {
+fn a_part_that_starts_over_removes_shards_missing_in_its_journal() {
     let source = Numbers::new(300);
     let dir = tempdir().unwrap();
     let plan = source.plan(20_000);
@@ -293,7 +293,7 @@ fn a_part_that_starts_over_takes_what_its_journal_had_not_noted_yet_with_it() {
 }
 
 #[test]
-fn a_part_shuts_out_whole_runs_and_merges_and_itself() {
+fn a_running_part_excludes_whole_runs_merges_and_itself() {
     let source = Numbers::new(20_000);
     let plan = source.plan(1 << 20);
     let dir = tempdir().unwrap();
@@ -325,7 +325,7 @@ fn put_line(journal: &Path, line: usize, change: impl FnOnce(&mut Value)) {
 }
 
 #[test]
-fn journals_that_ask_for_much_are_refused() {
+fn journals_beyond_the_limits_are_refused() {
     let source = Numbers::new(60);
     let plan = source.plan(40_000);
     let dir = tempdir().unwrap();

@@ -152,7 +152,7 @@ fn other_options_or_inputs_are_refused_by_name() {
 }
 
 #[test]
-fn a_run_that_finished_no_shard_begins_anew_with_other_options() {
+fn a_run_without_a_finished_shard_may_start_over_with_other_options() {
     let mut source = Numbers::new(200);
     let plan = source.plan(40_000);
     source.fail = Some(u64::from(plan.samples(0)[0]));
@@ -169,7 +169,7 @@ fn a_run_that_finished_no_shard_begins_anew_with_other_options() {
 }
 
 #[test]
-fn force_starts_over_from_anything_of_ours() {
+fn force_starts_over_from_any_of_our_files() {
     let source = Numbers::new(200);
     let new = source.plan(30_000);
     let expected = reference(&new);
@@ -190,7 +190,7 @@ fn force_starts_over_from_anything_of_ours() {
 }
 
 #[test]
-fn files_of_others_are_never_touched() {
+fn foreign_files_are_never_touched() {
     let source = Numbers::new(20);
     let plan = source.plan(4000);
     for name in ["notes.txt", "shard-00000.shard", "shard-0.shard"] {
@@ -239,7 +239,7 @@ fn a_complete_dataset_with_a_lost_shard_is_an_error() {
 }
 
 #[test]
-fn the_second_packer_is_told_who_holds_the_folder() {
+fn the_second_packer_learns_the_holder_of_the_folder() {
     let source = Numbers::new(20_000);
     let plan = source.plan(1 << 20);
     let dir = tempdir().unwrap();

@@ -243,7 +243,7 @@ const ALONE: [(&str, Case); 2] = [
 ];
 
 #[test]
-fn a_hundred_milliseconds_cost_nothing_where_the_device_is_the_limit() {
+fn a_latency_of_100_ms_costs_nothing_if_the_device_is_the_limit() {
     for (name, case) in ALONE {
         let case = Case { samples: case.samples.min(100_000), ..case };
         let (near, far) = (run(Case { first_byte_s: 0.0, ..case }), run(case));
@@ -257,7 +257,7 @@ fn a_hundred_milliseconds_cost_nothing_where_the_device_is_the_limit() {
 #[test]
 #[ignore = "seconds with optimisation: cargo test --release -p shardpack-store --test store simulation -- --ignored \
             --nocapture"]
-#[allow(clippy::print_stdout, reason = "the table is what it is run for")]
+#[allow(clippy::print_stdout, reason = "the table is the purpose of this run")]
 fn the_table() {
     let open = Case { opened: true, ..CASE };
     let lanes = Case { lanes: 15_360, ..CASE };

@@ -114,7 +114,7 @@ impl Rank {
 
     /// Advances to the next event.
     pub(super) fn step(&mut self) {
-        let Reverse((at, number)) = self.events.pop().expect("somebody waits, and nothing is on its way");
+        let Reverse((at, number)) = self.events.pop().expect("a reader waits, and no request is in flight");
         self.now = at as f64 / 1e9;
         let now = Duration::from_nanos(at);
         let full = self.schedule.is_full();
@@ -135,7 +135,7 @@ impl Rank {
                 let start = pin.size - index;
                 if self.schedule.tail_bytes() < index {
                     let (_, begun) = self.schedule.want(&pin, start..pin.size);
-                    let Some(Request::Transfer(_, transfer)) = begun else { panic!("an index that nobody asked for") };
+                    let Some(Request::Transfer(_, transfer)) = begun else { panic!("an index that was not requested") };
                     self.schedule.count_out(1);
                     self.schedule.was_read(&pin, &transfer, index);
                     self.schedule.finished(&pin, &transfer, true);
