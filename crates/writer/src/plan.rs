@@ -275,7 +275,7 @@ pub(crate) fn room_for_shards(metadata: &Metadata) -> Result<u64> {
     let metadata = Metadata { shards: Some(u32::MAX), ..metadata.clone() };
     Manifest::room_for_shards(&metadata, &Limits::default()).map_err(|error| match error {
         shardpack_format::Error::Limit { what, limit, found, .. } => {
-            let hint = "readers refuse more by default: choose fewer or shorter fields, classes and options";
+            let hint = "readers refuse more by default: use fewer or shorter fields, classes and options";
             Error::Limit { what, limit, found, hint: hint.into() }
         }
         other => other.into(),

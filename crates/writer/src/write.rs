@@ -115,15 +115,14 @@ pub(crate) fn weaknesses(target: &Target<'_>, lock: &RunLock) -> Vec<String> {
     let mut notes = Vec::new();
     if lock.is_by_name() {
         notes.push(format!(
-            "`{}`: this file system has no locks: a lock file by its name was used, which a run that is killed on \
-             another machine leaves behind",
+            "`{}`: this file system has no locks: a run that is killed on another machine leaves its lock file behind",
             target.path().display()
         ));
     }
     if !target.syncs_folders() {
         notes.push(format!(
-            "`{}`: this file system cannot sync folders: after a power failure files may be missing, and `shardpack \
-             verify` says whether any is",
+            "`{}`: this file system cannot sync folders: files may be missing after a power failure; check with \
+             `shardpack verify`",
             target.path().display()
         ));
     }
