@@ -29,7 +29,7 @@ def main(dataset: sp.Dataset, folder: Path) -> None:
         dataset, 10, image="rrc64", layout="chw", to="torch", device=str(accelerator.device),
         rank=accelerator.process_index, world_size=accelerator.num_processes,
     )  # fmt: skip
-    # What is registered is saved and loaded with model and optimizer.
+    # Registered objects are saved and loaded with model and optimizer.
     accelerator.register_for_checkpointing(loader)
     for epoch in range(3):
         total = 0.0

@@ -9,12 +9,12 @@ WIDTH, LEFT, RIGHT, TOP, ROW = 880, 330, 150, 64, 40
 
 
 def svg(title: str, subtitle: str, rows: Sequence[tuple[str, float, str]], accent: int | None = None) -> str:
-    """Horizontal bars from zero: a label, a length and words behind the bar for each row.
+    """Horizontal bars from zero: each row has a label, a length, and words after the bar.
 
     Parameters
     ----------
     accent : int, optional
-        Row of the bar that is drawn in a colour.
+        Row of the highlighted bar.
     """
     longest = max(length for _, length, _ in rows)
     height = TOP + ROW * len(rows) + 16

@@ -1,9 +1,9 @@
-"""Images and texts: captions come with the batch, and two encoders learn which belong together.
+"""Pictures and captions: captions come with the batch, and two encoders learn to match them.
 
     python captions.py [DATASET]
 
 A dataset with the fields ``image`` and ``caption`` (text), as ``sp.pack(…, labels="captions.jsonl")`` makes one. Without it,
-coloured shapes on coloured grounds are packed that way. At the end the rate of the loader, with and without captions.
+the program packs coloured shapes on coloured backgrounds. At the end it prints the loading rate with and without captions.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ OPTIONS: dict[str, Any] = {"fields": ["image", "caption"], "layout": "chw", "to"
 
 
 def tokens(captions: list[str | None]) -> Tensor:
-    """The numbers of the words, ``[rows, LENGTH]``; 0 is no word. A real run has a tokenizer here."""
+    """Numbers of the words, ``[rows, LENGTH]``; 0 is padding. A real run has a tokenizer here."""
     rows = torch.zeros(len(captions), LENGTH, dtype=torch.int64)
     for row, caption in enumerate(captions):
         numbers = [1 + zlib.crc32(word.encode()) % (WORDS - 1) for word in (caption or "").lower().split()[:LENGTH]]
@@ -35,7 +35,7 @@ def tokens(captions: list[str | None]) -> Tensor:
 
 
 class Net(nn.Module):
-    """Pictures and texts as vectors of length 1, and what both are compared by."""
+    """Encoders of pictures and texts as vectors of length 1, and the scale of their similarity."""
 
     def __init__(self, size: int = 64) -> None:
         super().__init__()
@@ -48,14 +48,14 @@ class Net(nn.Module):
         self.scale = nn.Parameter(torch.tensor(3.0))
 
     def forward(self, images: Tensor, captions: Tensor) -> Tensor:
-        """How well each picture fits each text, ``[rows, rows]``."""
+        """Similarity of each picture and each text, ``[rows, rows]``."""
         pictures = nn.functional.normalize(self.pictures(images.float() / 128 - 1), dim=1)
         texts = nn.functional.normalize(self.texts(self.words(captions))[0][:, -1], dim=1)
         return self.scale.exp() * pictures @ texts.T
 
 
 def right(model: Net, dataset: sp.Dataset) -> tuple[int, int]:
-    """Of how many held-out pictures the text that fits best, among all different ones, is their own."""
+    """Number of held-out pictures whose best text, among all distinct texts, is their own; and number of pictures."""
     model.eval()
     with sp.Loader(dataset, image=sp.view.resize(SIDE), shuffle=False, end="uneven", **OPTIONS) as loader, torch.no_grad():
         batches = [(batch["image"], batch["caption"]) for batch in loader]
@@ -67,7 +67,7 @@ def right(model: Net, dataset: sp.Dataset) -> tuple[int, int]:
 
 
 def rate(dataset: sp.Dataset, fields: list[str]) -> float:
-    """Samples a second, the loader alone: the middle one of five epochs."""
+    """Samples a second of the loader alone: median of five epochs."""
     rates = []
     with sp.Loader(dataset, image="rrc224", **{**OPTIONS, "fields": fields}) as loader:
         for _ in range(5):
@@ -90,7 +90,7 @@ def main(dataset: sp.Dataset) -> None:
             for batch in loader:
                 captions = batch["caption"]
                 scores = model(batch["image"], tokens(captions))
-                # Texts that are the same fit the same pictures.
+                # Equal texts match the same pictures.
                 own = torch.tensor([[float(a == b) for b in captions] for a in captions])
                 goal = own / own.sum(1, keepdim=True)
                 loss = nn.functional.cross_entropy(scores, goal) + nn.functional.cross_entropy(scores.T, goal)

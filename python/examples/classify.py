@@ -2,8 +2,7 @@
 
     python classify.py [DATASET]
 
-Batches are uint8 all the way into the model, a quarter of the bytes of float32; the model's first line makes floats
-of them.
+Batches stay uint8 up to the model, a quarter of the bytes of float32; the model's first line converts them to floats.
 """
 
 from __future__ import annotations
@@ -47,7 +46,7 @@ class ResNet(nn.Module):
 def main(dataset: sp.Dataset) -> None:
     torch.manual_seed(0)
     classes = dataset.classes or []
-    # Every tenth sample is for evaluation. Samples were mixed when they were packed.
+    # Every tenth sample is for evaluation. Packing mixed the samples.
     number = torch.arange(len(dataset)).numpy()
     train, held_out = dataset.subset(number % 10 != 0), dataset.subset(number % 10 == 0)
     model = ResNet(len(classes))
@@ -65,7 +64,7 @@ def main(dataset: sp.Dataset) -> None:
 
     model.eval()
     right = 0
-    # "uneven" brings every sample once, in a shorter last batch.
+    # "uneven" gives every sample once, with a shorter last batch.
     with sp.Loader(held_out, 16, shuffle=False, image="center64", layout="chw", end="uneven", to="torch") as loader:
         for batch in loader:
             with torch.inference_mode():

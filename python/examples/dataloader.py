@@ -1,10 +1,10 @@
-"""Inside ``torch.utils.data.DataLoader``, for programs that insist on one.
+"""Inside ``torch.utils.data.DataLoader``, for programs that require one.
 
     python dataloader.py [DATASET]
 
-Map style: ``shardpack.Dataset`` is one already, with a collate function of your own. Iterable:
-``shardpack.torch.IterableDataset`` around a loader; each worker takes its part of every epoch. A ``shardpack.Loader``
-alone does the same with threads, without worker processes.
+Map style: ``shardpack.Dataset`` itself, with your own collate function. Iterable: ``shardpack.torch.IterableDataset``
+around a loader; each worker gets its part of every epoch. A ``shardpack.Loader`` alone does the same with threads,
+without worker processes.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import tiny
 
 
 def collate(samples: list[sp.Sample]) -> tuple[Tensor, Tensor]:
-    """Pictures cut to the 48 × 48 pixels in their middle."""
+    """The central 48 × 48 pixels of pictures, and their labels."""
     images = []
     for sample in samples:
         height, width, _ = sample["image"].shape
@@ -33,7 +33,7 @@ def collate(samples: list[sp.Sample]) -> tuple[Tensor, Tensor]:
 
 def main(dataset: sp.Dataset) -> None:
     for workers in (0, 2):
-        # A dataset has all that a map-style dataset needs, but is none by name, since it does not need torch.
+        # A dataset has all methods of a map-style dataset, but not its type, because it does not need torch.
         map_style: DataLoader[sp.Sample] = DataLoader(
             dataset, 8, shuffle=True, num_workers=workers, collate_fn=collate  # type: ignore[arg-type]
         )

@@ -2,8 +2,8 @@
 
     python ddp.py [DATASET]
 
-Under ``torchrun``, leave ``spawn`` and the three lines that name the group away. The loader asks
-``torch.distributed`` for rank and world size; there is no DistributedSampler.
+Under ``torchrun``, omit ``spawn`` and the three lines that initialise the group. The loader gets rank and world size
+from ``torch.distributed``; there is no DistributedSampler.
 """
 
 from __future__ import annotations
@@ -31,8 +31,7 @@ def train(rank: int, dataset: sp.Dataset, meeting: str) -> None:
     dist.init_process_group("gloo", init_method=meeting, rank=rank, world_size=RANKS)
     model = DistributedDataParallel(ResNet(len(dataset.classes or [])))
     optimizer = torch.optim.AdamW(model.parameters(), 3e-3)
-    # All ranks have equally many batches, known before the first: nobody waits at the end of an epoch for a rank that
-    # has no more.
+    # All ranks have the same number of batches, so no rank waits at the end of an epoch.
     with sp.Loader(dataset, 8, image="rrc64", layout="chw", to="torch", threads=1) as loader:
         for epoch in range(4):
             total, samples = torch.zeros(()), 0

@@ -1,9 +1,9 @@
-"""Find objects: boxes and their classes follow the random crop of their picture.
+"""Detect objects: boxes and their classes follow the random crop of their picture.
 
     python detect.py [DATASET] [PICTURE]
 
 A dataset with the fields ``image``, ``boxes`` ``[objects, 4]`` (left, top, right, bottom) and ``classes`` ``[objects]``, as
-``sp.convert("voc", …)`` makes one. PICTURE is a file to draw a batch to, with its boxes.
+``sp.convert("voc", …)`` makes one. PICTURE is an output file for a batch with its boxes.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ OPTIONS: dict[str, Any] = {"fields": ["image", "boxes", "classes"], "align": ALI
 
 
 class Net(nn.Module):
-    """For each cell of 8 × 8 pixels: whether the centre of an object of each class is there, and that object's box."""
+    """Predicts for each cell of 8 × 8 pixels the centres of objects of each class, and their boxes."""
 
     def __init__(self, classes: int) -> None:
         super().__init__()
@@ -43,7 +43,7 @@ class Net(nn.Module):
 
 
 def targets(boxes: list[Tensor], classes: list[Tensor], like: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Centres ``[rows, classes, cells, cells]``; boxes ``[rows, 4, cells, cells]``, from their cell; and where there are."""
+    """Centres ``[rows, classes, cells, cells]``; boxes ``[rows, 4, cells, cells]``, relative to their cell; and their mask."""
     centres = torch.zeros_like(like)
     sides, there = like.new_zeros(like.shape[0], 4, *like.shape[2:]), torch.zeros_like(like[:, :1])
     for row, (of_row, kinds) in enumerate(zip(boxes, classes, strict=True)):
@@ -56,7 +56,7 @@ def targets(boxes: list[Tensor], classes: list[Tensor], like: Tensor) -> tuple[T
 
 
 def found(centres: Tensor, sides: Tensor, least: float = 0.5) -> list[list[tuple[int, list[float]]]]:
-    """Class and box of what is found in each row: the peaks."""
+    """Class and box of each detected object, by row: the peaks."""
     share = centres.sigmoid()
     peaks = (share == nn.functional.max_pool2d(share, 3, 1, 1)) & (share > least)
     rows: list[list[tuple[int, list[float]]]] = [[] for _ in range(len(share))]
@@ -78,7 +78,7 @@ def draw(batch: sp.Batch, out: Path) -> None:
     sheet = Image.new("RGB", (8 * SIDE, -(-len(batch) // 8) * SIDE))
     for row, (image, boxes) in enumerate(zip(batch["image"], batch["boxes"], strict=True)):
         picture = Image.fromarray(image.permute(1, 2, 0).numpy())
-        # Sides lie between pixels: the first pixel of a box is right of its left side, the last one left of its right side.
+        # Sides lie between pixels: the last pixel of a box is left of its right side.
         for left, top, right, bottom in (boxes - torch.tensor([0, 0, 1, 1])).sub(0.5).ceil().clamp(0, SIDE - 1).int().tolist():
             ImageDraw.Draw(picture).rectangle((left, top, max(left, right), max(top, bottom)), outline=BOX)
         sheet.paste(picture, (row % 8 * SIDE, row // 8 * SIDE))

@@ -1,9 +1,10 @@
-"""Train with the recipe that ImageNet is trained with today: random crops, TrivialAugment, erasing, Mixup and CutMix, an
-average of the weights. All of the data's part is in the loader; with a GPU it is done there, to the same pixels.
+"""Train with a current ImageNet recipe: random crops, TrivialAugment, erasing, Mixup and CutMix, an average of the weights.
+
+The loader does the data part, on a GPU if there is one, to the same pixels.
 
     python imagenet_recipe.py [DATASET] [SIZE] [EPOCHS]
 
-Run it again with the same seed, and every picture of every batch is the same.
+Another run with the same seed has the same batches, to the pixel.
 """
 
 from __future__ import annotations
@@ -20,12 +21,12 @@ from torch import Tensor, nn
 import shardpack as sp
 import tiny
 
-# Of ImageNet, in shares of 255.
+# Mean and standard deviation of ImageNet, as fractions of 255.
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
 
 def recipe(size: int) -> dict[str, Any]:
-    """What a loader of training pictures is told."""
+    """Options of a loader for training."""
     mean_levels = [round(255 * mean) for mean in MEAN]
     return {
         "image": sp.view.random_resized_crop(size),
@@ -55,7 +56,7 @@ def main(dataset: sp.Dataset, size: int, epochs: int) -> None:
     model = Network(len(dataset.classes or [])).to(device)
     average = torch.optim.swa_utils.AveragedModel(model, multi_avg_fn=torch.optim.swa_utils.get_ema_multi_avg_fn(0.9))
     optimizer = torch.optim.SGD(model.parameters(), 0.05, momentum=0.9, weight_decay=2e-5)
-    # Labels are soft already: float32, one weight for each class.
+    # Labels are soft: float32, one weight for each class.
     criterion = nn.CrossEntropyLoss(label_smoothing=0.1)
     with sp.Loader(dataset, 32, to="torch", device=device, **recipe(size)) as loader:
         schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, epochs * len(loader))

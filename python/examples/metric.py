@@ -1,12 +1,12 @@
-"""What a loss costs a classifier: a metric of one's own for ``shardpack report``.
+"""Cost of lossy storage for a classifier: your own metric for ``shardpack report``.
 
     shardpack report PHOTOS --metric "accuracy=python metric.py"
     shardpack report CUBES --masks MASKS --metric "accuracy=python metric.py" --metric-baseline-runs 5
 
-``shardpack report`` adds the paths of two datasets: the samples as they are, and under a candidate. This trains on the
-candidate and prints how well it then does on the original: what is stored with loss must still teach a model what the
-world looks like. The classes are those of pictures, or of the pixels of masks. Half of the samples are for training;
-which half, and where the weights begin, depends on the number of the run, so that several runs show the spread.
+``shardpack report`` appends the paths of two datasets: the original samples, and those of a candidate. This program
+trains on the candidate, and prints the accuracy on the original. Classes are those of pictures, or of the pixels of
+masks. Half of the samples are for training; the half and the initial weights depend on the number of the run, so that
+several runs show the spread.
 
 The model is a linear classifier in NumPy. Put your own training here.
 """
@@ -29,7 +29,7 @@ Examples = tuple[NDArray[np.float32], NDArray[np.int64]]
 
 
 def pictures(dataset: sp.Dataset) -> dict[str, Examples]:
-    """Of each sample its small picture, and its class."""
+    """By key: a small picture of the sample, and its class."""
     with sp.Loader(dataset, 64, image=f"center{SIDE}", shuffle=False, end="uneven", fields=["image", "label"]) as loader:
         return {
             key: (image.reshape(1, -1).astype(np.float32) / 255, np.array([label], np.int64))
@@ -38,7 +38,7 @@ def pictures(dataset: sp.Dataset) -> dict[str, Examples]:
 
 
 def spectra(dataset: sp.Dataset) -> dict[str, Examples]:
-    """Of each sample the spectra of some pixels, and their classes."""
+    """By key: spectra of some pixels of the sample, and their classes."""
     found: dict[str, Examples] = {}
     for index in range(len(dataset)):
         sample = dataset.get(index, ["cube", "mask"])
@@ -51,7 +51,7 @@ def spectra(dataset: sp.Dataset) -> dict[str, Examples]:
 
 
 def train(examples: Examples, classes: int, seed: int) -> tuple[NDArray[np.float32], NDArray[np.float32], NDArray[np.float32]]:
-    """Weights of a softmax regression, and what its inputs are normalised by."""
+    """Weights of a softmax regression, and mean and deviation of its inputs."""
     inputs, labels = examples
     mean, std = inputs.mean(0), inputs.std(0) + 1e-6
     rng = np.random.default_rng(seed)

@@ -2,8 +2,8 @@
 
     python numpy_only.py [DATASET]
 
-Mean and standard deviation of each channel over all pixels of all pictures, as a model's first line wants them;
-pictures keep their sizes, so the field is ragged.
+Mean and standard deviation of each channel over all pixels of all pictures. Pictures keep their sizes, so the field is
+ragged.
 """
 
 from __future__ import annotations

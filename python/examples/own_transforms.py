@@ -2,8 +2,8 @@
 
     python own_transforms.py [DATASET]
 
-A row's transform runs in the loader's threads, several rows at a time. Each draws from a generator of its own, seeded by
-``row.seed``: a resumed run draws the same, with any number of threads.
+Transforms of rows run in the loader's threads, several at a time. Each uses its own generator, seeded by ``row.seed``, so
+that a resumed run draws the same numbers, with any number of threads.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from torch import Tensor
 import shardpack as sp
 import tiny
 
-torch.set_num_threads(1)  # the loader has threads enough
+torch.set_num_threads(1)  # the loader has enough threads
 
 
 def by_torchvision() -> dict[str, Any]:
     from torchvision.transforms.v2 import functional as F
 
-    # The class ElasticTransform draws from PyTorch's global generator, which all threads share, the loop's too: nobody
-    # can seed it for a row. The function takes what was drawn.
+    # The class ElasticTransform draws from PyTorch's global generator, which all threads share, so it cannot be seeded
+    # for a row. The function takes the drawn numbers.
     def transform(row: sp.Row) -> dict[str, Any]:
         image = torch.from_numpy(row["image"]).permute(2, 0, 1)
         generator = torch.Generator().manual_seed(row.seed)
@@ -41,7 +41,7 @@ def by_torchvision() -> dict[str, Any]:
 def by_albumentations() -> dict[str, Any]:
     import albumentations as A
 
-    # A pipeline has generators of its own: each thread has a pipeline of its own, and seeds it for every row.
+    # A pipeline has its own generators, so each thread has a pipeline and seeds it for every row.
     of_thread = threading.local()
 
     def transform(row: sp.Row) -> dict[str, Any]:
@@ -58,9 +58,8 @@ def by_kornia() -> dict[str, Any]:
 
     distort = K.AugmentationSequential(K.RandomMotionBlur(5, 35.0, 0.5, p=1.0), K.RandomPlasmaShadow(p=1.0))
 
-    # It draws from PyTorch's global generator, and runs in the loop's thread, where nobody else draws meanwhile: the
-    # generator is seeded by the samples of the batch, and gets its state back. A resumed run draws the same if it has
-    # the same batches.
+    # kornia draws from PyTorch's global generator, but in the loop's thread, without concurrent draws. So the generator is
+    # seeded by the samples of the batch, and restored. A resumed run draws the same if it has the same batches.
     def transform(batch: sp.Batch) -> None:
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(zlib.crc32("\n".join(batch.sample_keys).encode()))
@@ -70,7 +69,7 @@ def by_kornia() -> dict[str, Any]:
 
 
 def pictures(batches: sp.Loader, count: int | None = None) -> list[Tensor]:
-    """Pictures of ``count`` batches, or of the rest of the epoch. Here the model would learn, and draw numbers, too."""
+    """Pictures of ``count`` batches, or of the rest of the epoch. A real model would train here, and draw numbers, too."""
     seen: list[Tensor] = []
     for number, batch in enumerate(batches):
         seen += batch["image"].clone()
@@ -92,7 +91,7 @@ def main(dataset: sp.Dataset) -> None:
         with sp.Loader(dataset, **options, **plain) as before, sp.Loader(dataset, **options, **own) as after:
             expected = pictures(after)
             changed = sum(int((a != b).any()) for a, b in zip(pictures(before), expected, strict=True))
-        # Stopped after three batches, and gone on with other threads.
+        # Stopped after three batches, and resumed with another number of threads.
         with sp.Loader(dataset, threads=2, **options, **own) as stopped, sp.Loader(dataset, threads=1, **options, **own) as rest:
             seen = pictures(stopped, 3)
             rest.load_state_dict(stopped.state_dict())

@@ -1,18 +1,17 @@
-"""Hyperspectral cubes on their way to a GPU: six ways, each with one improvement more than the one before, in one run.
+"""Six ways to bring hyperspectral cubes to a GPU, each with one more improvement, measured in one run.
 
-    python poster.py                                     48 cubes of 480 × 640 × 100 that it makes: 16 GB below --dir
+    python poster.py                                     48 made-up cubes of 480 × 640 × 100: 16 GB below --dir
     python poster.py --cubes 12 --shape 120,160,100      smaller
     python poster.py --source FOLDER                     your cubes: .npy, ENVI, MATLAB v5, GeoTIFF, Tivita
 
 The steps are those of a poster about training on surgical images (PyTorch Conference 2023, github.com/IMSY-DKFZ/htc):
 original files, Blosc, float16, augmentation on the GPU, a fixed ring of pinned memory. The sixth decodes on the GPU.
-The first five are what one would write with NumPy, python-blosc2 and PyTorch. All steps have the same codec, workers,
-augmentation and model. The last line says how fast augmentation and model are alone, with a batch that is there already.
+The first five use NumPy, python-blosc2 and PyTorch. All steps have the same codec, workers, augmentation and model. The
+last line is the rate of augmentation and model alone, with a batch that is already on the device.
 
-One epoch of each step warms up. Then epochs follow each other for ``--seconds`` at least, as they do in training, and
-that ``--epochs`` times, of which the median counts. ``--copies`` makes epochs longer, by hard links. It prints a table, and writes ``poster.json`` and
-``poster.svg``. It needs PyTorch and blosc2. Without a GPU, the two steps that need one are left out, and shardpack
-decodes on the host.
+One epoch of each step warms up. Then a round is as many epochs as take ``--seconds``, and the median of ``--epochs``
+rounds counts. ``--copies`` makes epochs longer, by hard links. The program prints a table, and writes ``poster.json`` and
+``poster.svg``. It needs PyTorch and blosc2. Without a GPU, two steps are left out, and shardpack decodes on the host.
 """
 
 from __future__ import annotations
@@ -51,13 +50,13 @@ CODECS: dict[str, tuple[Any, int, Any, Literal["blosc2-lz4", "blosc2-zstd"]]] = 
     "lz4": (blosc2.Codec.LZ4, 5, blosc2.Filter.BITSHUFFLE, "blosc2-lz4"),
     "zstd": (blosc2.Codec.ZSTD, 1, blosc2.Filter.SHUFFLE, "blosc2-zstd"),
 }
-# An epoch gives batches on the device, float32 [cubes, height, width, channels] or, if augmented, channels first.
+# An epoch yields batches on the device: float32 [cubes, height, width, channels], or, if augmented, channels first.
 Epoch = Callable[[], Iterator[Tensor]]
 
 
 @dataclass
 class Job:
-    """What all steps share."""
+    """Settings common to all steps."""
 
     folder: Path
     shape: tuple[int, int, int]
@@ -74,7 +73,7 @@ class Job:
 
 
 class Step(NamedTuple):
-    """A way to load: its store below the folder, whether only a GPU makes sense of it, and its epochs."""
+    """A way to load: name, store below the folder, True if it needs a GPU, and its epochs."""
 
     name: str
     store: str
@@ -86,14 +85,14 @@ class Step(NamedTuple):
 
 
 def augment(cubes: Tensor) -> Tensor:
-    """Each cube rotated, scaled, shifted and flipped at random: float32 ``[n, height, width, channels]`` to channels first."""
+    """Rotate, scale, shift and flip each cube at random: float32 ``[n, height, width, channels]`` to channels first."""
     count, height, width, channels = cubes.shape
     angle = (torch.rand(count) * 2 - 1) * math.pi / 4
     size = 0.9 + 0.2 * torch.rand(count)
     flips = torch.randint(0, 2, (2, count)) * 2 - 1
     along, aside = flips * torch.cos(angle) / size, flips * torch.sin(angle) / size
     rows = torch.zeros(count, 2, 3)
-    # Coordinates run from -1 to 1 along both sides: without the ratio of the sides a rotation would shear.
+    # Coordinates run from -1 to 1 along both sides, so without the ratio of the sides a rotation would shear.
     rows[:, 0, 0], rows[:, 0, 1] = along[0], -aside[0] * height / width
     rows[:, 1, 0], rows[:, 1, 1] = aside[1] * width / height, along[1]
     rows[:, :, 2] = (torch.rand(count, 2) * 2 - 1) / 16
@@ -102,7 +101,7 @@ def augment(cubes: Tensor) -> Tensor:
 
 
 class Model:
-    """One training step for each batch: a layer over the spectrum of each pixel, and one that looks at its neighbours."""
+    """One training step for each batch: a layer over the spectrum of each pixel, and one over its neighbours."""
 
     def __init__(self, channels: int, device: torch.device) -> None:
         body = nn.Sequential(nn.Conv2d(channels, 32, 1), nn.ReLU(), nn.Conv2d(32, 8, 3, padding=1))
@@ -131,7 +130,7 @@ def read_blosc(path: Path, shape: tuple[int, int, int]) -> Tensor:
 
 
 class Cubes(TorchDataset[Tensor]):
-    """The cubes of a store, for a DataLoader; augmented by its workers, or as they are."""
+    """The cubes of a store, for a DataLoader; optionally augmented by its workers."""
 
     def __init__(self, job: Job, store: str, augmented: bool) -> None:
         self.paths, self.shape, self.augmented = job.paths(store), job.shape, augmented
@@ -146,7 +145,7 @@ class Cubes(TorchDataset[Tensor]):
 
 
 def dataloader(store: str, augmented: bool) -> Callable[[Job], AbstractContextManager[Epoch]]:
-    """torch's DataLoader: worker processes read and decode, and augment if told to."""
+    """torch's DataLoader: worker processes read and decode, and augment if ``augmented``."""
 
     @contextmanager
     def opened(job: Job) -> Iterator[Epoch]:
@@ -167,19 +166,19 @@ def dataloader(store: str, augmented: bool) -> Callable[[Job], AbstractContextMa
 
 @contextmanager
 def ring(job: Job) -> Iterator[Epoch]:
-    """Threads decompress into batches of pinned memory that are used again; a copy stream empties them."""
+    """Threads decompress into a ring of batches in pinned memory, which a copy stream empties."""
     slots = [torch.empty((job.batch, *job.shape), dtype=torch.float16, pin_memory=job.cuda) for _ in range(SLOTS)]
     rows = [slot.numpy() for slot in slots]
     copied = [torch.cuda.Event() if job.cuda else None for _ in slots]
     side = torch.cuda.Stream(job.device) if job.cuda else None
     paths = job.paths("blosc16")
-    # Else one thread decompresses, and all others wait for it.
+    # Otherwise one thread decompresses, and all others wait for it.
     blosc2.set_releasegil(True)
 
     def fill(path: Path, slot: int, row: int) -> None:
         data = path.read_bytes()
         if (event := copied[slot]) is not None:
-            # Not before the copy of what was there has ended; an event that was never recorded has.
+            # Wait for the copy of the slot's previous batch. An event that was never recorded counts as done.
             event.synchronize()
         blosc2.decompress2(data, dst=rows[slot][row], nthreads=1)
 
@@ -210,7 +209,7 @@ def ring(job: Job) -> Iterator[Epoch]:
                     some, slot = paths[starts[number] : starts[number] + job.batch], number % SLOTS
                     filling.append((slot, [pool.submit(fill, path, slot, row) for row, path in enumerate(some)]))
 
-            # The slot of the batch that is being copied is the only one that is not being filled.
+            # All slots are being filled, except that of the batch being copied.
             for number in range(SLOTS - 1):
                 begin(number)
             there: Tensor | None = None
@@ -220,7 +219,7 @@ def ring(job: Job) -> Iterator[Epoch]:
                     part.result()
                 following = copy(slot)
                 begin(number + SLOTS - 1)
-                # One batch is on its way while the one before is used.
+                # One batch is copied while the previous one is used.
                 if there is not None:
                     yield use(there)
                 there = following
@@ -232,7 +231,7 @@ def ring(job: Job) -> Iterator[Epoch]:
 
 @contextmanager
 def loader(job: Job) -> Iterator[Epoch]:
-    """shardpack: compressed bytes go to the GPU, and become a batch there."""
+    """shardpack: compressed bytes are copied to the GPU, and decoded there."""
     with sp.Loader(
         sp.Dataset(job.folder / "packed"), job.batch, fields=["cube"], dtype="float32", to="torch",
         device=str(job.device), decode="device" if job.cuda else "host", threads=job.workers,
@@ -247,7 +246,7 @@ def loader(job: Job) -> Iterator[Epoch]:
 
 @contextmanager
 def still(job: Job) -> Iterator[Epoch]:
-    """Nothing is loaded: one batch, which is on the device already."""
+    """Nothing is loaded: one batch that is already on the device."""
     there = torch.rand((job.batch, *job.shape), device=job.device)
 
     def epoch() -> Iterator[Tensor]:
@@ -265,7 +264,7 @@ STEPS = [
     Step("+ ring of pinned memory", "blosc16", True, ring),
     Step("shardpack: decoding on the GPU", "packed", False, loader),
 ]
-# What no way to load can pass that augments on the device.
+# Upper limit for ways to load that augment on the device.
 CEILING = Step("augmentation and model alone", "packed", False, still)
 
 
@@ -273,7 +272,7 @@ CEILING = Step("augmentation and model alone", "packed", False, still)
 
 
 def synthetic(seed: int, shape: tuple[int, int, int]) -> NDArray[np.float32]:
-    """Mixtures of eight smooth spectra in smooth shares, with 1 % noise: they compress as real cubes do."""
+    """Smooth mixtures of eight smooth spectra with 1 % noise, which compress like real cubes."""
     height, width, channels = shape
     rng = np.random.default_rng(seed)
     knots = rng.random((8, 9))
@@ -287,7 +286,7 @@ def synthetic(seed: int, shape: tuple[int, int, int]) -> NDArray[np.float32]:
 
 
 def originals(options: argparse.Namespace, folder: Path) -> Iterator[NDArray[np.float32]]:
-    """The cubes of the user, or ``--cubes`` that are made."""
+    """The cubes of the user, or ``--cubes`` synthetic ones."""
     if options.source is None:
         yield from (synthetic(seed, options.shape) for seed in range(options.cubes))
         return
@@ -297,7 +296,7 @@ def originals(options: argparse.Namespace, folder: Path) -> Iterator[NDArray[np.
 
 
 def prepare(options: argparse.Namespace, folder: Path) -> Job:
-    """Every store of the same cubes."""
+    """Write the same cubes to every store."""
     codec, level, shuffle, ours = CODECS[options.codec]
     for store in ("npy", "blosc32", "blosc16", "npy16"):
         (folder / store).mkdir()
@@ -305,7 +304,7 @@ def prepare(options: argparse.Namespace, folder: Path) -> Job:
     for number, cube in enumerate(originals(options, folder)):
         shape, count = shape or cube.shape, number + 1
         if cube.ndim != 3 or cube.shape != shape:
-            raise SystemExit(f"cube {number} of {options.source}: shape: expected {shape}, three sides, found {cube.shape}")
+            raise SystemExit(f"cube {number} of {options.source}: expected shape {shape}, three sides, found {cube.shape}")
         name, half = f"cube-{number:05}", cube.astype(np.float16)
         np.save(folder / "npy" / f"{name}.npy", cube)
         np.save(folder / "npy16" / f"{name}.npy", half)
@@ -338,13 +337,13 @@ def drop(folder: Path) -> None:
 
 
 def measure(step: Step, job: Job, options: argparse.Namespace) -> list[float]:
-    """Seconds of an epoch, in each round, after one that warms up."""
+    """Seconds of an epoch, in each round, after a warm-up."""
     expected = len(job.paths("npy")) // job.batch * job.batch
     model = Model(job.shape[2], job.device) if options.model == "small" else None
     seconds = []
     with step.open(job) as epoch:
         for round_number in range(options.epochs + 1):
-            # One that warms up, and each that finds no page in the cache, is an epoch.
+            # The warm-up, and each round with a cold cache, is one epoch.
             least = 0.0 if options.cold or round_number == 0 else options.seconds
             if options.cold:
                 drop(job.folder / step.store)
@@ -359,7 +358,7 @@ def measure(step: Step, job: Job, options: argparse.Namespace) -> list[float]:
                 torch.cuda.synchronize(job.device)
             seconds.append((time.perf_counter() - start) / rounds)
             if cubes != expected * rounds:
-                raise SystemExit(f"{step.name}: cubes of {rounds} epochs: expected {expected * rounds}, found {cubes}")
+                raise SystemExit(f"{step.name}: expected {expected * rounds} cubes in {rounds} epochs, found {cubes}")
     return seconds[1:]
 
 
@@ -376,22 +375,22 @@ def arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
         return int(words)
 
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--source", type=Path, help="folder of cubes (default: they are made)")
+    parser.add_argument("--source", type=Path, help="folder of cubes (default: make cubes)")
     parser.add_argument("--cubes", type=positive, default=48, help="cubes to make (default 48)")
     parser.add_argument("--shape", type=shape, default=(480, 640, 100), help="their shape (default 480,640,100)")
     parser.add_argument("--copies", type=positive, default=1, help="times that each cube comes in an epoch (default 1)")
-    parser.add_argument("--epochs", type=positive, default=3, help="rounds that count (default 3)")
+    parser.add_argument("--epochs", type=positive, default=3, help="measured rounds (default 3)")
     parser.add_argument("--seconds", type=float, default=2.0, help="least time of a round, in whole epochs (default 2)")
     parser.add_argument("--batch", type=positive, default=6, help="cubes in a batch (default 6)")
     cores = len(os.sched_getaffinity(0))
     parser.add_argument("--workers", type=positive, default=cores, help="processes or threads (default all cores)")
     parser.add_argument("--codec", choices=CODECS, default="lz4", help="lz4 (default), or zstd as on the poster")
-    parser.add_argument("--model", choices=["small", "none"], default="small", help="what is trained (default small)")
+    parser.add_argument("--model", choices=["small", "none"], default="small", help="model to train (default small)")
     parser.add_argument("--cold", action="store_true", help="drop the files from the page cache before each epoch")
     default = "cuda" if torch.cuda.is_available() else "cpu"
     parser.add_argument("--device", type=torch.device, default=default, help="default cuda, or cpu without a GPU")
     parser.add_argument("--dir", type=Path, help="disk to measure (default: the folder for temporary files)")
-    parser.add_argument("--out", type=Path, default=Path(), help="where poster.json and poster.svg go (default: here)")
+    parser.add_argument("--out", type=Path, default=Path(), help="folder of poster.json and poster.svg (default: here)")
     return parser.parse_args(words)
 
 

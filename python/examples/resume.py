@@ -1,10 +1,10 @@
-"""Killed in the middle of an epoch, and gone on with another batch size and another number of ranks.
+"""Killed in the middle of an epoch, and resumed with another batch size and number of ranks.
 
     python resume.py [DATASET]
 
-Two ranks train with batches of 8. Rank 0 saves the loader's state every third step, beside where a model would be
-saved. In the fifth step both are killed with SIGKILL. Then three ranks go on with batches of 5: every sample that
-was not trained on before the save comes exactly once.
+Two ranks train with batches of 8. Rank 0 saves the loader's state every third step, when a model would be saved. In the
+fifth step both are killed with SIGKILL. Then three ranks continue with batches of 5: every sample that was not used
+before the save comes exactly once.
 """
 
 from __future__ import annotations
@@ -30,15 +30,14 @@ KILLED_IN_STEP = 5
 def train(
     dataset: sp.Dataset, folder: Path, run: str, rank: int, ranks: int, batch_size: int, together: Barrier
 ) -> None:
-    """One rank. A dataset travels to another process as its path."""
+    """One rank. A dataset is pickled as its path."""
     checkpoint = folder / "checkpoint.json"
     seen = (folder / f"{run}-{rank}.jsonl").open("w")
     loader = sp.Loader(dataset, batch_size, seed=7, image="rrc32", rank=rank, world_size=ranks, end="pad", threads=1)
     if checkpoint.exists():
         loader.load_state_dict(json.loads(checkpoint.read_text())["loader"])
     for step, batch in enumerate(loader):
-        # Here the model would learn. Ranks wait for each other, as when gradients are averaged. Padding has an empty
-        # key.
+        # A model would train here. Ranks wait for each other, as for averaging gradients. Padding has an empty key.
         print(json.dumps([key for key in batch.sample_keys if key]), file=seen, flush=True)
         if run == "first" and step + 1 == KILLED_IN_STEP:
             threading.Event().wait()  # for the end
@@ -72,7 +71,7 @@ class Run:
 
 
 def keys(folder: Path, run: str, steps: int | None = None) -> list[str]:
-    """What all ranks of a run were given in its first ``steps`` steps."""
+    """Keys of the samples of all ranks in the first ``steps`` steps of a run."""
     return [
         key
         for path in sorted(folder.glob(f"{run}-*.jsonl"))

@@ -1,4 +1,4 @@
-"""Label every pixel of hyperspectral scenes: trained on several patches of each, then whole scenes, stitched together.
+"""Segment hyperspectral scenes: train on several patches of each, then stitch predictions of whole scenes.
 
     python segment.py [DATASET]
 
@@ -22,7 +22,7 @@ import tiny
 
 
 class Net(nn.Module):
-    """A layer over the spectrum of each pixel, then two that look at its neighbours."""
+    """A layer over the spectrum of each pixel, then two over its neighbours."""
 
     def __init__(self, bands: int, classes: int, mean: float, deviation: float) -> None:
         super().__init__()
@@ -40,14 +40,13 @@ class Net(nn.Module):
 
 def main(dataset: sp.Dataset) -> None:
     torch.manual_seed(0)
-    # A few samples say what the values are like. The labels of all pixels are not known in advance: count them.
+    # Mean and deviation of a few samples, and the number of classes in the masks.
     some = dataset.get_many(range(min(8, len(dataset))))
     values = np.concatenate([sample["cube"].reshape(-1, sample["cube"].shape[-1]) for sample in some])
     classes = 1 + max(int(sample["mask"].max()) for sample in dataset)
     model = Net(values.shape[-1], classes, float(values.mean()), float(values.std()))
     optimizer = torch.optim.AdamW(model.parameters(), 5e-3)
-    # Four patches of each scene in an epoch, elsewhere in every one; that of a mask always lies where that of its cube
-    # does. A loss wants masks as int64.
+    # Four random patches of each scene in an epoch, of cube and mask at the same place. Losses need masks as int64.
     side = min(24, *(min(sample["mask"].shape) for sample in some))
     options: dict[str, Any] = {"cube": f"patch{side}x{side}", "layout": "chw", "fields": ["cube", "mask"], "dtype": {"mask": "int64"}}
     loader = sp.Loader(dataset, 8, patches_per_sample=4, to="torch", **options)
@@ -70,7 +69,7 @@ def main(dataset: sp.Dataset) -> None:
 
 
 def predict(dataset: sp.Dataset, model: Net, options: dict[str, Any]) -> None:
-    """Labels whole scenes: all patches of each, put together where they overlap."""
+    """Predict whole scenes, stitched from overlapping patches."""
     side = int(options["cube"].split("x")[-1])
     grid: dict[str, Any] = {"patches": "grid", "overlap": side // 2, "shuffle": False, "end": "uneven"}
     loader = sp.Loader(dataset, 16, to="torch", **grid, **options)

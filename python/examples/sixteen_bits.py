@@ -1,4 +1,4 @@
-"""Pictures of 16 bits: no level is lost, and a model sees what 8 bits would not have shown.
+"""Pictures of 16 bits: no level is lost, and a model finds what 8 bits would not show.
 
     python sixteen_bits.py [FOLDER]
 
@@ -39,7 +39,7 @@ def make(folder: Path, count: int = 240) -> Path:
 
 
 def lost(folder: Path, dataset: sp.Dataset) -> int:
-    """How many pictures of the dataset differ from their file in any pixel."""
+    """Number of pictures of the dataset that differ from their file in any pixel."""
     files = {path.relative_to(folder).with_suffix("").as_posix(): path for path in folder.glob("*/*.*")}
     assert len(files) == len(dataset)
     differ = 0
@@ -50,7 +50,7 @@ def lost(folder: Path, dataset: sp.Dataset) -> int:
 
 
 class Net(nn.Module):
-    """Brightness beside that of the surroundings, then two layers that look for something."""
+    """Brightness relative to the surroundings, then two convolutions."""
 
     def __init__(self, classes: int) -> None:
         super().__init__()
@@ -65,7 +65,7 @@ class Net(nn.Module):
 
 
 def train(dataset: sp.Dataset, level: int) -> float:
-    """The share of held-out pictures that are told right, if the model sees every ``level``-th level alone."""
+    """Accuracy on held-out pictures, if the model sees only every ``level``-th level."""
     torch.manual_seed(0)
     mean, deviation = 32_768.0, 30.0
     # The loader makes floats of uint16: (level − mean) / std, rounded once.

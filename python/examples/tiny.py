@@ -1,4 +1,4 @@
-"""Small datasets that the examples make for themselves when none is given."""
+"""Small datasets for examples that are started without one."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def photos(out: Path, counts: tuple[int, ...] = (50, 50, 50), seed: int = 0) -> 
 
 
 def clips(source: Path, count: int = 90, seed: int = 0) -> None:
-    """Folders of 12 to 20 JPEGs each: a disc that moves to the left, or to the right, on noise."""
+    """Folders of 12 to 20 JPEGs each: a disc that moves left or right on noise."""
     rng = np.random.default_rng(seed)
     rows, columns = np.mgrid[:64, :96]
     for number in range(count):
@@ -46,7 +46,7 @@ def clips(source: Path, count: int = 90, seed: int = 0) -> None:
 
 
 def cubes(out: Path, count: int = 24, bands: int = 32, seed: int = 0) -> sp.Dataset:
-    """Scenes of 48 × 48 pixels and ``bands`` bands, float32 counts of a sensor, and a mask of three kinds of land."""
+    """Scenes of 48 × 48 pixels and ``bands`` bands, float32 sensor counts, with masks of three kinds of land."""
     rng = np.random.default_rng(seed)
     spectra = rng.uniform(200, 3000, (len(LAND), bands))
     with sp.Writer(out) as writer:
@@ -93,7 +93,7 @@ def objects(out: Path, count: int = 120, seed: int = 0) -> sp.Dataset:
 
 
 def captions(folder: Path, count: int = 200, seed: int = 0) -> sp.Dataset:
-    """A folder of JPEGs of 64 × 64 pixels, each with a shape of some colour, and what a table says of it, packed."""
+    """A dataset of JPEGs of 64 × 64 pixels, each with a coloured shape, and a caption from a table."""
     rng = np.random.default_rng(seed)
     colours = {"red": (220, 40, 40), "green": (40, 190, 60), "blue": (50, 70, 220), "yellow": (230, 210, 40)}
     (folder / "pictures").mkdir(parents=True)

@@ -1,12 +1,11 @@
-"""Data that comes week after week: three additions, a run that is resumed across them, and a withdrawn patient.
+"""Data that arrives weekly: three additions, a run that is resumed across them, and a withdrawn patient.
 
     python weekly.py [FOLDER]
 
-A clinic sends photos each week. The first week is packed; the others are added behind it, in the time of the new photos
-alone. A job trains for some batches each week, and is stopped in the middle of an epoch. The next one ends that epoch on
-the generation on which it began, sample by sample as if nothing had happened, and takes the newest one for the next epoch.
-Then a patient withdraws: the photos go from the newest generation, and `compact` deletes the older ones, which still had
-them.
+A clinic sends photos each week. The first week is packed; the others are added, in the time of the new photos. A job
+trains for some batches each week, and stops in the middle of an epoch. The next job finishes that epoch on its generation,
+with the same samples as without a stop, and uses the newest generation for the next epoch. Then a patient withdraws:
+`remove` makes a generation without the photos, and `compact` deletes the older ones, which still have them.
 """
 
 from __future__ import annotations
@@ -24,12 +23,12 @@ from PIL import Image
 import shardpack as sp
 
 KINDS = [["naevus", "scar"], ["naevus", "scar"], ["naevus", "wart", "scar"], ["wart", "scar"]]
-# How many batches the job of each week has time for.
+# Number of batches of each week's job.
 BATCHES = [3, 6, 10, 21]
 
 
 def send(folder: Path, week: int, patients: int = 8) -> Path:
-    """What the clinic sends: a folder for each kind, files by patient."""
+    """Write the photos of a week: a folder for each kind, files by patient."""
     rng = np.random.default_rng(week)
     for patient in range(patients):
         kinds = KINDS[week]
@@ -44,11 +43,11 @@ def loader(dataset: sp.Dataset) -> sp.Loader:
 
 
 def job(train: Path, checkpoint: Path, count: int) -> list[tuple[int, int, list[str]]]:
-    """Trains on ``count`` batches, from where the last job stopped: the epoch, generation and keys of each."""
+    """Train on ``count`` batches from the last job's position. Returns epoch, generation and keys of each."""
     state: dict[str, Any] = json.loads(checkpoint.read_text()) if checkpoint.exists() else {"epoch": 0, "samples_consumed": 0}
     seen: list[tuple[int, int, list[str]]] = []
     while len(seen) < count:
-        # An epoch that was begun ends on its generation; the next one begins on the newest.
+        # A started epoch is finished on its generation; the next one uses the newest.
         begun = state["samples_consumed"] > 0
         dataset = sp.Dataset(train, generation=state.get("generation", 1) if begun else None)
         with loader(dataset) as batches:
@@ -57,7 +56,7 @@ def job(train: Path, checkpoint: Path, count: int) -> list[tuple[int, int, list[
             else:
                 batches.set_epoch(state["epoch"])
             for batch in batches:
-                # Here the model would learn.
+                # A model would train here.
                 seen.append((batches.epoch, dataset.generation, batch.sample_keys))
                 if len(seen) == count:
                     break
@@ -69,7 +68,7 @@ def job(train: Path, checkpoint: Path, count: int) -> list[tuple[int, int, list[
 
 
 def whole(train: Path, epoch: int, generation: int) -> list[str]:
-    """The keys of an epoch that nobody stops."""
+    """The keys of an epoch without a stop."""
     with loader(sp.Dataset(train, generation=generation)) as batches:
         batches.set_epoch(epoch)
         return [key for batch in batches for key in batch.sample_keys]

@@ -79,13 +79,12 @@ impl Packing {
             note = of_recipe.note;
             for (name, value) in of_recipe.options {
                 if options.contains(&name)? {
-                    let said = format!("{name}: expected what the recipe `{recipe}` says alone, found both");
+                    let said = format!("{name}: the recipe `{recipe}` already sets this option");
                     return Err(UsageError::new_err(said));
                 }
                 let known = PackOptions::canonical(&name, &value).map_err(raise)?;
                 if known.is_none() {
-                    let said =
-                        format!("recipe: expected options of `pack` in `{recipe}`, found `{}`", name.escape_debug());
+                    let said = format!("recipe: `{recipe}` has the option `{}`, unknown to `pack`", name.escape_debug());
                     return Err(UsageError::new_err(said));
                 }
                 all.push((name, value));

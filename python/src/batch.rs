@@ -179,8 +179,8 @@ impl PyTensor {
     fn interface<'py>(&self, py: Python<'py>, address: usize) -> PyResult<Bound<'py, PyDict>> {
         if self.dtype == ElementType::Bf16 {
             return Err(PyAttributeError::new_err(format!(
-                "array interface: expected a type that it knows, found {}\n\
-                 hint: DLPack has it: to=\"torch\" or to=\"jax\"",
+                "the array interface has no type {}\n\
+                 hint: use DLPack: to=\"torch\" or to=\"jax\"",
                 self.dtype
             )));
         }
@@ -231,7 +231,7 @@ impl PyTensor {
         }
         if copy == Some(true) {
             return Err(PyBufferError::new_err(
-                "DLPack: this tensor is lent, not copied\nhint: copy what you made of it",
+                "DLPack: this tensor cannot be copied on export\nhint: copy the imported tensor",
             ));
         }
         // The CPU has no streams. Values on a device are complete: the consumer need not wait.
@@ -298,7 +298,7 @@ impl PyTensor {
     fn to_host<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         match self.elements() {
             Elements::Device { .. } => self.copied(py),
-            Elements::Host(_) => Err(PyAttributeError::new_err("to_host: the tensor is there")),
+            Elements::Host(_) => Err(PyAttributeError::new_err("to_host: the tensor is already on the host")),
         }
     }
 }

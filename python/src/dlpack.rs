@@ -131,7 +131,7 @@ impl Elements {
             Self::Host(memory) => Ok(memory.cast().as_ptr()),
             Self::Device { address, .. } => usize::try_from(*address)
                 .map(without_provenance_mut)
-                .map_err(|_| PyBufferError::new_err("DLPack: an address of the device that is no pointer here")),
+                .map_err(|_| PyBufferError::new_err("DLPack: a device address that does not fit a pointer of this machine")),
         }
     }
 }
@@ -163,7 +163,7 @@ const fn data_type(element: ElementType) -> Option<DataType> {
 /// error if it cannot make a capsule.
 pub(crate) fn export(py: Python<'_>, lent: &LentTensor<'_>, versioned: bool) -> PyResult<Py<PyAny>> {
     let dtype = data_type(lent.dtype).ok_or_else(|| {
-        PyBufferError::new_err(format!("DLPack: expected a type that it knows, found {}", lent.dtype))
+        PyBufferError::new_err(format!("DLPack has no type {}", lent.dtype))
     })?;
     let axes: Result<Vec<i64>, _> = lent.shape.iter().map(|&axis| i64::try_from(axis)).collect();
     let shape = axes.map_err(|_| PyBufferError::new_err(format!("DLPack: shape too large: {:?}", lent.shape)))?;

@@ -12,24 +12,24 @@ create_exception!(
     shardpack,
     FormatError,
     PyValueError,
-    "The bytes of a file break the specification: it is damaged, or not what it says it is."
+    "A file violates the specification of its format: it is damaged, or of another format."
 );
 create_exception!(
     shardpack,
     LimitError,
     PyValueError,
-    "The bytes of a file ask for more than the limits allow: more memory, more samples."
+    "A file exceeds the limits for memory or samples."
 );
 create_exception!(
     shardpack,
     NoDeviceError,
     PyRuntimeError,
-    "There is no CUDA driver on this machine, no device of this number, or one that is too old."
+    "There is no CUDA driver on this machine, no device with this number, or the device is too old."
 );
 create_exception!(shardpack, UsageError, PyValueError, "An argument does not fit the dataset, or another argument.");
 
 create_exception!(shardpack, RepeatedKeyError, UsageError, "Two samples have one key.");
-create_exception!(shardpack, KnownKeyError, UsageError, "The dataset that is added to has a sample with this key.");
+create_exception!(shardpack, KnownKeyError, UsageError, "The dataset already has a sample with this key.");
 
 /// Returns the exception for an error.
 pub(crate) fn raise(error: impl Into<shardpack::Error>) -> PyErr {

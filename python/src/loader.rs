@@ -89,7 +89,7 @@ impl PyLoader {
             match self.with(py, next)? {
                 None => {
                     return Err(PyRuntimeError::new_err(
-                        "iteration over a loader: expected the latest one, found one that another has replaced",
+                        "this iteration over the loader has ended, because a newer one was started",
                     ));
                 }
                 Some(Poll::Ready(None)) => return Ok(None),
@@ -272,7 +272,7 @@ impl PyLoader {
         match std::process::id() == self.pid {
             true => Ok(()),
             false => Err(PyRuntimeError::new_err(
-                "loader: expected the process that made it, found a fork of that process\n\
+                "this loader was started in the parent process and cannot be used after fork\n\
                  hint: make the loader in the child, or start workers with spawn",
             )),
         }
@@ -294,6 +294,6 @@ impl PyLoader {
     ) -> PyResult<T> {
         self.check_process()?;
         detached(py, || self.lock().as_mut().map(work))?
-            .ok_or_else(|| PyRuntimeError::new_err("loader: expected an open one, found one that was closed"))
+            .ok_or_else(|| PyRuntimeError::new_err("the loader is closed"))
     }
 }

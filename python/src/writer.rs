@@ -246,8 +246,8 @@ impl PyWriter {
     fn collector(&self) -> PyResult<Arc<Collector>> {
         if self.pid != std::process::id() {
             return Err(PyRuntimeError::new_err(
-                "a writer belongs to the process that made it\n\
-                 hint: let workers hand their samples back, or use threads",
+                "this writer was created in the parent process and cannot be used after fork\n\
+                 hint: let workers return their samples to the parent, or use threads",
             ));
         }
         let inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);

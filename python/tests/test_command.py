@@ -130,7 +130,7 @@ def test_coco_takes_the_folder_of_its_pictures(tmp_path: Path) -> None:
     }
     (tmp_path / "instances.json").write_text(json.dumps(content))
     hint = run("convert", "coco", tmp_path / "instances.json", tmp_path / "no", code=2).stderr
-    assert "hint: --images … names the folder of the pictures" in hint
+    assert "hint: pass the folder of the pictures, --images …" in hint
     run("convert", "coco", tmp_path / "instances.json", tmp_path / "out", "--images", tmp_path / "elsewhere")
     assert len(sp.Dataset(tmp_path / "out")) == 1
 
@@ -164,7 +164,7 @@ def test_export_and_back(rows: Path, tmp_path: Path) -> None:
     run("convert", "webdataset", tmp_path / "tars", tmp_path / "again")
     first, again = content(tmp_path / "out"), content(tmp_path / "again")
     assert np.array_equal(first["row 2"]["cube"], again["row 2"]["cube"]) and again["row 2"]["notes"] == "x" and "label" not in again["row 2"]
-    assert "expected no folder, or an empty one" in run("export", tmp_path / "out", "webdataset", tmp_path / "tars", code=2).stderr
+    assert "the output folder is not empty" in run("export", tmp_path / "out", "webdataset", tmp_path / "tars", code=2).stderr
     assert "exported 5 samples to" in run("export", tmp_path / "out", "webdataset", tmp_path / "more").stdout
 
 

@@ -67,7 +67,7 @@ def test_damage_in_compressed_tars_ends_that_tar_alone(
     hurt = damaged(GOOD + member(b"b.txt", noise) + member(b"b.cls", b"2") + END)
     (tmp_path / f"0.tar.{suffix}").write_bytes(hurt)
     (tmp_path / f"1.tar.{suffix}").write_bytes(packer(member(b"c.txt", b"c") + member(b"c.cls", b"3") + END))
-    with pytest.raises(ValueError, match=rf"0\.tar\.{suffix}`: expected a whole tar, found damage after sample `"):
+    with pytest.raises(ValueError, match=rf"0\.tar\.{suffix}`: damage after sample `"):
         sp.convert("webdataset", tmp_path, tmp_path / "out")
     report = sp.convert("webdataset", tmp_path, tmp_path / "out", on_bad_input="skip")
     assert (report["samples"], report["samples_skipped"]) == (2, 1)
@@ -81,7 +81,7 @@ def test_a_window_of_gibibytes(tmp_path: Path) -> None:
     packed[end - 4 : end] = struct.pack("<I", zlib.crc32(packed[12 : end - 4]))
     (tmp_path / "t.tar.xz").write_bytes(packed)
     out = bounded("webdataset", tmp_path / "t.tar.xz")
-    assert "expected a whole tar, found damage" in out and "Memory usage limit exceeded" in out
+    assert ": damage " in out and "Memory usage limit exceeded" in out
 
 
 def test_a_lack_of_memory_drops_no_sample(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -125,7 +125,7 @@ def test_headers_for_all_members_that_add_up(tmp_path: Path) -> None:
 def test_sizes_that_no_member_has(tmp_path: Path, hostile: bytes) -> None:
     (tmp_path / "t.tar").write_bytes(GOOD + hostile + END)
     out = bounded("webdataset", tmp_path / "t.tar")
-    assert "expected a whole tar, found damage after sample" in out and len(out.splitlines()) < 4
+    assert ": damage after sample" in out and len(out.splitlines()) < 4
 
 
 def test_members_that_are_nothing_but_names(tmp_path: Path) -> None:
@@ -148,7 +148,7 @@ def test_members_that_are_nothing_but_names(tmp_path: Path) -> None:
 
 def test_json_that_a_dictionary_would_lose_or_a_parser_falls_over(tmp_path: Path) -> None:
     assert parse_json(b'{"a": 1, "b": {"a": 2}}') == {"a": 1, "b": {"a": 2}}
-    with pytest.raises(ValueError, match="expected each key of an object once, found twice: 'x'"):
+    with pytest.raises(ValueError, match="the key 'x' occurs twice"):
         parse_json(b'[{"y": {"x": 1, "x": 2}}]')
     with pytest.raises(ValueError, match="too deep"):
         parse_json(b"[" * 200_000)
@@ -199,9 +199,9 @@ def write_mds(folder: Path, data: bytes | None, *, encoding: str = "str", sample
 WELL = shard([b"well"])
 PREPARED: dict[str, tuple[Any, str]] = {
     "pipe": (lambda path: os.mkfifo(path), "expected a regular file, found a pipe, socket or device"),
-    "device": (lambda path: path.symlink_to("/dev/zero"), "expected a file in the folder, found a link to: `/dev/"),
-    "link out": (lambda path: path.symlink_to(__file__), "expected a file in the folder, found a link to: `"),
-    "loop": (lambda path: path.symlink_to(path), "expected a file that can be read: "),
+    "device": (lambda path: path.symlink_to("/dev/zero"), "a link leads out of the folder, to `/dev/"),
+    "link out": (lambda path: path.symlink_to(__file__), "a link leads out of the folder, to `"),
+    "loop": (lambda path: path.symlink_to(path), "cannot read the file: "),
     "folder": (lambda path: path.mkdir(), "expected a regular file, found a folder"),
 }
 
@@ -227,8 +227,8 @@ def test_links_within_the_folder_are_followed(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("data", "changes", "message"),
     [
-        (WELL, {"raw": {"hashes": [1]}}, r"expected digests by their names in the index, found: \[1\]"),
-        (None, {"raw": {"basename": "a" * 5000}}, "expected a file that can be read: "),
+        (WELL, {"raw": {"hashes": [1]}}, r"expected a mapping from names to digests in the index, found: \[1\]"),
+        (None, {"raw": {"basename": "a" * 5000}}, "cannot read the file: "),
         (None, {"raw": {"basename": "a\0b"}}, "null (byte|character)"),
         (WELL, {"raw": {"bytes": 1 << 40}}, "expected a shard of at most 4294967296 bytes, found 1099511627776"),
         (WELL, {"samples": 1 << 70}, "expected a table of"),
@@ -276,7 +276,7 @@ def test_hard_links_that_multiply(tmp_path: Path) -> None:
     out = bounded("hdf5", tmp_path / "a.h5", group="data", samples="groups")
     assert "sample `one`: expected at most 10000 groups and arrays in a sample" in out and "sample two" in out
     out = bounded("hdf5", tmp_path / "a.h5", group="deep", samples="groups")
-    assert "sample `one`: expected at most 16 groups inside one another" in out and "sample two" in out
+    assert "sample `one`: expected at most 16 nested groups" in out and "sample two" in out
 
 
 def test_arrays_that_unpack_to_gibibytes(tmp_path: Path) -> None:
@@ -332,7 +332,7 @@ def test_text_of_a_source_in_messages(tmp_path: Path) -> None:
     report = sp.convert("webdataset", tmp_path / "t.tar", tmp_path / "out", on_bad_input="skip")
     assert report["skipped"][0]["reason"].replace("\n", "").isprintable()
     (tmp_path / "classes.json").write_text('["cat", "\\ud800"]')
-    with pytest.raises(sp.SourceError, match="expected names of classes in whole characters, found: '.*ud800'"):
+    with pytest.raises(sp.SourceError, match="the name of a class is not valid Unicode: '.*ud800'"):
         sp.convert("webdataset", tmp_path, tmp_path / "no")
 
 
@@ -343,10 +343,10 @@ def test_parsers_that_say_no_place(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         return b"\xff".decode("utf-8")
 
     monkeypatch.setattr(webdataset, "_one_tar", lambda *_: map(fails, [b"x"]))
-    with pytest.raises(sp.SourceError, match="webdataset: expected a readable source, found: UnicodeDecodeError: "):
+    with pytest.raises(sp.SourceError, match="webdataset: cannot read the source: UnicodeDecodeError: "):
         sp.convert("webdataset", tmp_path / "t.tar", tmp_path / "out")
     monkeypatch.setattr(webdataset, "list_objects", lambda *_: fails(b""))
-    with pytest.raises(sp.SourceError, match="webdataset: `.*t.tar`: expected a readable source, found: UnicodeDecodeError: "):
+    with pytest.raises(sp.SourceError, match="webdataset: `.*t.tar`: cannot read the source: UnicodeDecodeError: "):
         sp.convert("webdataset", tmp_path / "t.tar", tmp_path / "out")
 
 

@@ -52,7 +52,7 @@ def v2(folder: Path, chunk: bytes | None, **changes: Any) -> Path:
 
 
 def v3(folder: Path, chunk: bytes | None, **changes: Any) -> Path:
-    """The same of version 3."""
+    """A codec of version 3 that unpacks a chunk to a bounded size."""
     array = {"zarr_format": 3, "node_type": "array", "shape": [3], "data_type": "int32", "fill_value": 0}
     array |= {"chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [3]}}, "attributes": {}}
     array |= {"chunk_key_encoding": {"name": "default"}, "codecs": [{"name": "bytes", "configuration": {"endian": "little"}}]}
@@ -192,7 +192,7 @@ def test_stored_bytes_are_counted_once_and_without_holes(tmp_path: Path, monkeyp
 )
 def test_codecs_of_version_3_that_are_none_of_ours(tmp_path: Path, codecs: Any) -> None:
     source = v3(tmp_path / "a.zarr", THREE, codecs=codecs)
-    with pytest.raises(ValueError, match="1 column cannot be taken\n  x: (codec|index_codecs|codecs)"):
+    with pytest.raises(ValueError, match="1 column cannot be converted\n  x: (codec|index_codecs|codecs)"):
         sp.convert("zarr", source, tmp_path / "out")
     v3_group = zarr.open_group(source, mode="a")
     v3_group.create_array("y", data=np.arange(3))
@@ -274,7 +274,7 @@ def test_a_chunk_of_zarr_that_unpacks_to_gibibytes(tmp_path: Path, codec: str) -
     assert "row 0: " in out and "sample" not in out.replace("a sample", "")
     if codec == "zstd":
         out = bounded("zarr", v2(tmp_path / "u.zarr", zstd(4 << 30, False), compressor={"id": codec}))
-        assert "expected a chunk of at most 76 bytes" in out
+        assert "the chunk unpacks to more than 76 bytes" in out
     name = codec if codec in ("gzip", "zstd", "blosc") else f"numcodecs.{codec}"
     out = bounded("zarr", v3(tmp_path / "3.zarr", data, codecs=[{"name": "bytes"}, {"name": name}]))
     assert "row 0: " in out
@@ -286,16 +286,16 @@ def test_text_of_zarr_that_counts_more_strings_than_a_chunk_has(tmp_path: Path, 
     string = STRING | {"filters": [{"id": "vlen-utf8"}]}
     for number, packed in enumerate([{}, {"compressor": {"id": "zlib"}}]):
         source = v2(tmp_path / f"{number}.zarr", zlib.compress(text) if packed else text, **string, **packed)
-        assert "row 0: expected a chunk of 3 strings" in bounded("zarr", source)
+        assert "row 0: the chunk does not hold 3 strings" in bounded("zarr", source)
     source = v3(tmp_path / "3.zarr", text, data_type="string", fill_value="", codecs=[{"name": "vlen-utf8"}])
-    assert "row 0: expected a chunk of 3 strings" in bounded("zarr", source)
+    assert "row 0: the chunk does not hold 3 strings" in bounded("zarr", source)
 
 
 MANY = 1 << 40
 
 
 def test_rows_that_no_byte_stands_for(tmp_path: Path) -> None:
-    message = "stored bytes for samples of .* bytes in memory, found \\d+\nhint: are nearly all values fill values"
+    message = "stored bytes for samples of .* bytes in memory, found \\d+\nhint: if nearly all values are fill values"
     with h5py.File(tmp_path / "a.h5", "w") as file:
         file.create_dataset("x", (MANY,), "u1", chunks=(1 << 20,), compression="gzip")
     with h5py.File(tmp_path / "groups.h5", "w") as file:
@@ -344,14 +344,14 @@ def test_a_small_sample_in_a_chunk_of_gibibytes(tmp_path: Path) -> None:
         data = file.create_dataset("x", (4, 4), "f4", maxshape=(None, None), chunks=(1 << 14, 1 << 15), compression="gzip")
         data.id.write_direct_chunk((0, 0), zeros(1 << 31))
     out = bounded("hdf5", tmp_path / "a.h5", max_sample_bytes=1 << 20)
-    assert "x: chunks of 2147483648 bytes; at most 268435456 are taken (max_sample_bytes)" in out
+    assert "x: chunks of 2147483648 bytes; the limit is 268435456 (max_sample_bytes)" in out
     chunk = numcodecs.Zstd().encode(bytes(1 << 20))
     source = v2(tmp_path / "a.zarr", chunk, shape=[4, 4], chunks=[1 << 14, 1 << 15], dtype="<f4", compressor={"id": "zstd"})
-    assert "x: chunks of 2147483648 bytes; at most 268435456" in bounded("zarr", source, max_sample_bytes=1 << 20)
+    assert "x: chunks of 2147483648 bytes; the limit is 268435456" in bounded("zarr", source, max_sample_bytes=1 << 20)
     shards = {"chunk_shape": [1 << 29], "codecs": [{"name": "bytes"}], "index_codecs": [{"name": "bytes"}]}
     grid = {"name": "regular", "configuration": {"chunk_shape": [1 << 29]}}
     source = v3(tmp_path / "3.zarr", None, chunk_grid=grid, codecs=[{"name": "sharding_indexed", "configuration": shards}])
-    assert "x: chunks of 2147483648 bytes; at most 1073741824" in bounded("zarr", source)
+    assert "x: chunks of 2147483648 bytes; the limit is 1073741824" in bounded("zarr", source)
 
 
 def test_a_stored_chunk_of_hdf5_that_unpacks_to_gibibytes(tmp_path: Path) -> None:
@@ -360,7 +360,7 @@ def test_a_stored_chunk_of_hdf5_that_unpacks_to_gibibytes(tmp_path: Path) -> Non
         data.id.write_direct_chunk((0,), zeros(1 << 32))
         file["y"] = np.arange(4)
     out = bounded("hdf5", tmp_path / "a.h5")
-    assert "row 0: expected a chunk of at most 80 bytes at [0], found more: damaged" in out
+    assert "row 0: the chunk at [0] unpacks to more than 80 bytes: damaged" in out
 
 
 @pytest.mark.parametrize("times", [2, 3])
@@ -410,7 +410,7 @@ def test_a_chunk_of_lzf_that_unpacks_to_more(tmp_path: Path) -> None:
         data = file.create_dataset("x", (4,), "f4", chunks=(4,), compression="lzf")
         # One zero, then again and again 264 bytes from one byte before.
         data.id.write_direct_chunk((0,), b"\0\0" + b"\xe0\xff\0" * (4 << 20))
-    assert "row 0: expected a chunk of at most 80 bytes at [0], found more: damaged" in bounded("hdf5", tmp_path / "a.h5")
+    assert "row 0: the chunk at [0] unpacks to more than 80 bytes: damaged" in bounded("hdf5", tmp_path / "a.h5")
 
 
 def test_a_large_chunk_of_hdf5_is_checked_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -455,7 +455,7 @@ def test_one_large_text_many_times(tmp_path: Path) -> None:
 def test_texts_of_one_sample_that_name_one_place(tmp_path: Path, shape: tuple[int, ...]) -> None:
     # By groups, by rows, and as an array of varying shape.
     many_times(tmp_path / "a.h5", shape, b"x" * (4 << 20))
-    message = "expected samples of at most 1048576 bytes, found more"
+    message = "the sample has more than 1048576 bytes"
     for options in ({"samples": "groups"}, {"group": "s", "samples": "rows"}):
         out = bounded("hdf5", tmp_path / "a.h5", max_sample_bytes=1 << 20, **options)
         assert message in out and "sample s" not in out and "sample None" not in out
@@ -514,7 +514,7 @@ def test_a_file_of_zarr_that_is_none_of_its_folder(tmp_path: Path, case: str, pl
     else:
         path.symlink_to(secret if case == "link" else "/dev/zero")
     out = bounded("zarr", source)
-    assert "expected a regular file, found a pipe" in out if case == "pipe" else "found a link to: `" in out
+    assert "expected a regular file, found a pipe" in out if case == "pipe" else "a link leads out of the folder, to `" in out
     assert "sample" not in out
 
 
@@ -570,7 +570,7 @@ def test_data_of_other_files_behind_links_of_hdf5(tmp_path: Path, samples: str) 
             sp.convert("hdf5", path, tmp_path / "out", group=group, samples=samples)
         assert str(path) in str(caught.value)
     for group in ("away", "one", "group/two"):
-        with pytest.raises(ValueError, match="found a link to another: `away` → `.*other.h5`"):
+        with pytest.raises(ValueError, match="`away`: a link to another file → `.*other.h5`"):
             sp.convert("hdf5", tmp_path / "chain.h5", tmp_path / "out", group=group)
     assert not (tmp_path / "out").exists()
 
@@ -581,7 +581,7 @@ def test_a_link_to_a_pipe_is_not_opened(tmp_path: Path) -> None:
     with h5py.File(tmp_path / "a.h5", "w") as file:
         file["away"] = h5py.ExternalLink(str(tmp_path / "pipe"), "/")
         file["group/x"] = h5py.SoftLink("/away/x")
-    assert "found a link to another: `away`" in bounded("hdf5", tmp_path / "a.h5", group="group")
+    assert "`away`: a link to another file" in bounded("hdf5", tmp_path / "a.h5", group="group")
 
 
 def test_links_within_the_file_are_followed(tmp_path: Path) -> None:
@@ -592,9 +592,9 @@ def test_links_within_the_file_are_followed(tmp_path: Path) -> None:
         file["view/label"] = h5py.SoftLink("../view/other")
         file["now"] = h5py.SoftLink("data")
         file["loop/a"], file["loop/b"] = h5py.SoftLink("/loop/b"), h5py.SoftLink("/loop/a")
-    with pytest.raises(ValueError, match="expected a readable member `label`, found damage or a dead link"):
+    with pytest.raises(ValueError, match="cannot read the member `label`: damage or a dead link"):
         sp.convert("hdf5", tmp_path / "a.h5", tmp_path / "out", group="view")
-    with pytest.raises(ValueError, match="expected at most 16 links that lead to one another"):
+    with pytest.raises(ValueError, match="a chain of more than 16 links"):
         sp.convert("hdf5", tmp_path / "a.h5", tmp_path / "out", group="loop")
     assert sp.convert("hdf5", tmp_path / "a.h5", tmp_path / "out", group="now")["samples"] == 3
     assert content(tmp_path / "out")["00000002"]["cube"].tolist() == [8, 9, 10, 11]
@@ -614,7 +614,7 @@ def test_a_changed_byte_of_an_lmdb_ends_no_program(tmp_path: Path) -> None:
     whole[at + 2] = 0
     file.write_bytes(whole)
     # The size of the file grows without a byte on the disk: only the page behind its end is not there.
-    with pytest.raises(ValueError, match=r"a`, after key `011`: expected entries|SIGBUS|SIGSEGV"):
+    with pytest.raises(ValueError, match=r"a`, after key `011`: .*damaged|SIGBUS|SIGSEGV"):
         sp.convert("lmdb", tmp_path / "a", tmp_path / "out")
     report = sp.convert("lmdb", tmp_path / "a", tmp_path / "out", on_bad_input="skip")
     assert report["samples"] == 12 and report["samples_skipped_exact"] is False

@@ -80,7 +80,7 @@ def test_attributes_of_samples_are_columns_or_a_note(tmp_path: Path) -> None:
             group = file.create_group(f"s{i}")
             group["cube"] = cubes()[i]
             group.attrs.update({"label": i, "place": "field", "centre": np.float32([i, 2]), "TITLE": b"of PyTables"})
-    with pytest.warns(UserWarning, match="attributes of the samples' groups are not taken: 'label', 'place', 'centre'|'centre', 'label', 'place'"):
+    with pytest.warns(UserWarning, match="attributes of the samples' groups are not converted: 'label', 'place', 'centre'|'centre', 'label', 'place'"):
         report = sp.convert("hdf5", tmp_path / "a.h5", tmp_path / "out")
     assert kinds(tmp_path / "out") == {"cube": "array"} and "hint: attributes=True makes columns of them; drop=[" in report["notes"][0]
     report = sp.convert("hdf5", tmp_path / "a.h5", tmp_path / "taken", attributes=True, drop=["place"])
@@ -93,7 +93,7 @@ def test_attributes_of_samples_are_columns_or_a_note(tmp_path: Path) -> None:
     assert sp.convert("hdf5", tmp_path / "a.h5", tmp_path / "b", drop=["label", "place", "centre"])["notes"] == []
     with h5py.File(tmp_path / "a.h5", "a") as file:
         file["s1"].attrs["cube"] = 1
-    with pytest.raises(ValueError, match="sample `s1`: expected an array or an attribute 'cube', found both"):
+    with pytest.raises(ValueError, match="sample `s1`: an array and an attribute have the name 'cube'"):
         sp.convert("hdf5", tmp_path / "a.h5", tmp_path / "c", attributes=True)
 
 
@@ -129,7 +129,7 @@ def test_columns_that_cannot_be_taken_are_listed(tmp_path: Path) -> None:
         file.create_dataset("lists", (2,), h5py.vlen_dtype(np.float32))
     refuse(
         path,
-        r"3 columns cannot be taken\n  complex: .*\n  lists: .*varying length\n  table: .*\n"
+        r"3 columns cannot be converted\n  complex: .*\n  lists: .*varying length\n  table: .*\n"
         r"hint: drop=\['complex', 'lists', 'table'\]",
     )
     report = sp.convert("hdf5", path, tmp_path / "out", drop=["complex", "lists", "table"])
@@ -141,13 +141,13 @@ def test_lengths_that_differ_are_said(tmp_path: Path) -> None:
     with h5py.File(path, "w") as file:
         file["cube"] = np.zeros((4, 2, 2))
         file["mean"] = np.zeros(3)
-    refuse(path, r"found other lengths: 'cube' \[4, 2, 2\], 'mean' \[3\]\nhint: drop=")
-    refuse(path, r"expected arrays with first axes of one length, found", samples="rows")
-    refuse(path, r"`drop` names a column that is not there.*, found: 'means'\nhint: did you mean 'mean'\?", drop=["means"], samples="rows")
-    refuse(path, r"found other lengths: .*\nhint: drop=.*\n`drop` names nothing there: 'means'\nhint: did you mean 'mean'\?", drop=["means"])
+    refuse(path, r"differ in length.*: 'cube' \[4, 2, 2\], 'mean' \[3\]\nhint: drop=")
+    refuse(path, r"the first axes of the arrays differ in length", samples="rows")
+    refuse(path, r"`drop` names an unknown column 'means'; .*\nhint: did you mean 'mean'\?", drop=["means"], samples="rows")
+    refuse(path, r"differ in length.*: .*\nhint: drop=.*\n`drop` names an unknown column: 'means'\nhint: did you mean 'mean'\?", drop=["means"])
     refuse(path, r"expected an array of text as `key`, found: 'cube'", key="cube", drop=["mean"])
     refuse(path, r"samples: expected 'auto', 'rows' or 'groups', found: 'row'", samples="row")
-    refuse(path, r"expected a group, found none of that name: 'train'", group="train")
+    refuse(path, r"no group 'train'", group="train")
 
 
 def test_a_wrong_name_in_drop_is_said(tmp_path: Path) -> None:
@@ -158,8 +158,8 @@ def test_a_wrong_name_in_drop_is_said(tmp_path: Path) -> None:
             file[f"s{i}/waves"] = np.zeros(2, np.complex64)
     options: dict[str, Any] = {"drop": ["wave", "w"]}
     said = (
-        r"sample `s0`: 1 column cannot be taken\n  waves: .*\nhint: drop=\['waves'\]\n"
-        r"`drop` names nothing there: 'w'\n`drop` names nothing there: 'wave'\nhint: did you mean 'waves'\?"
+        r"sample `s0`: 1 column cannot be converted\n  waves: .*\nhint: drop=\['waves'\]\n"
+        r"`drop` names an unknown column: 'w'\n`drop` names an unknown column: 'wave'\nhint: did you mean 'waves'\?"
     )
     refuse(path, said, **options)
     # A sample is left out as a whole, and another column from each.
@@ -178,9 +178,9 @@ def test_groups_beside_arrays_are_left_out_by_name_alone(tmp_path: Path) -> None
         file["boxes/second"] = [[0, 1]]
         file["notes/by"] = "me"
     refuse(path, r"found both; the arrays are: 'x' \[3\]\nhint: drop=\['boxes', 'notes'\] leaves the groups out")
-    message = r"2 columns cannot be taken\n  boxes: a group, which has no rows\n  notes: a group.*\nhint: drop=\['boxes', 'notes'\]"
+    message = r"2 columns cannot be converted\n  boxes: a group, which has no rows\n  notes: a group.*\nhint: drop=\['boxes', 'notes'\]"
     refuse(path, message, samples="rows")
-    refuse(path, "1 column cannot be taken\n  notes: a group", samples="rows", drop=["boxes"])
+    refuse(path, "1 column cannot be converted\n  notes: a group", samples="rows", drop=["boxes"])
     for number, options in enumerate([{}, {"samples": "rows"}]):
         report = sp.convert("hdf5", path, tmp_path / f"{number}", drop=["boxes", "notes"], **options)
         assert report["samples"] == 3 and report["dropped"] == {"boxes": 3, "notes": 3}
@@ -198,8 +198,8 @@ def test_data_outside_the_file_is_refused(tmp_path: Path) -> None:
         file.create_dataset("x", (2,), "u1", external=[(str(tmp_path / "secret"), 0, 64)])
     with h5py.File(tmp_path / "link.h5", "w") as file:
         file["x"] = h5py.ExternalLink(str(tmp_path / "other.h5"), "/x")
-    refuse(tmp_path / "raw.h5", "1 column cannot be taken\n  x: a dataset whose data are in another file: .*secret")
-    refuse(tmp_path / "link.h5", "expected data in this file, found a link to another: `x` → `.*other.h5`")
+    refuse(tmp_path / "raw.h5", "1 column cannot be converted\n  x: a dataset whose data are in another file: .*secret")
+    refuse(tmp_path / "link.h5", "`x`: a link to another file → `.*other.h5`")
 
 
 def test_what_is_no_hdf5_file(tmp_path: Path) -> None:
@@ -208,10 +208,10 @@ def test_what_is_no_hdf5_file(tmp_path: Path) -> None:
     whole = (tmp_path / "a.h5").read_bytes()
     for data in (b"", b"no", whole[:1000], whole[:-1]):
         (tmp_path / "a.h5").write_bytes(data)
-        refuse(tmp_path / "a.h5", "a.h5`: expected an? (whole )?HDF5 file")
+        refuse(tmp_path / "a.h5", "a.h5`: (cannot open the|damaged) HDF5 file")
     with h5py.File(tmp_path / "a.h5", "w"):
         pass
-    refuse(tmp_path / "a.h5", "expected arrays or groups, found none")
+    refuse(tmp_path / "a.h5", "no arrays or groups")
     with pytest.raises(FileNotFoundError):
         sp.convert("hdf5", tmp_path / "missing.h5", tmp_path / "out")
 

@@ -59,9 +59,9 @@ def test_channels_stand_where_they_are_asked_for(tmp_path: Path) -> None:
     save(tmp_path / "src" / "a.nii", values)
     save(tmp_path / "labels" / "a.nii", volume(1) % 3)
     options: dict[str, Any] = {"masks": str(tmp_path / "labels")}
-    with pytest.warns(UserWarning, match=r"field `volume`: the axes are \[t = 3, z = 4, y = 5, x = 6\] \(`.*a.nii`\), the first of them taken for time"):
+    with pytest.warns(UserWarning, match=r"field `volume`: the axes are \[t = 3, z = 4, y = 5, x = 6\] \(`.*a.nii`\); the first is taken for time"):
         report = sp.convert("nifti", tmp_path / "src", tmp_path / "time", **options)
-    assert len(report["notes"]) == 1 and "hint: channels='last' stores channels as [z, y, x, c]" in report["notes"][0]
+    assert len(report["notes"]) == 1 and "hint: channels='last' stores [z, y, x, c]" in report["notes"][0]
     found = content(tmp_path / "time")["a.nii"]
     assert np.array_equal(found["volume"], values.T) and found["meta"]["axes"] == ["t", "z", "y", "x"]
     save(tmp_path / "src" / "b.nii", volume(2, (6, 5, 4)))
@@ -173,10 +173,10 @@ def test_bad_files_are_named(tmp_path: Path) -> None:
     huge = bytearray(whole)
     huge[40:48] = np.array([3, 30000, 30000, 30000], "<i2").tobytes()
     bad = {
-        "cut.nii": (whole[:-7], "expected a whole NIfTI file"),
-        "empty.nii": (b"", "expected a whole NIfTI file"),
+        "cut.nii": (whole[:-7], "cannot read the NIfTI file"),
+        "empty.nii": (b"", "cannot read the NIfTI file"),
         "huge.nii": (bytes(huge), "expected at most max_sample_bytes = 4294967296 bytes, found 54000000000000"),
-        "text.nii.gz": (gzip.compress(b"hello"), "expected a whole NIfTI file"),
+        "text.nii.gz": (gzip.compress(b"hello"), "cannot read the NIfTI file"),
     }
     for name, (data, _) in bad.items():
         (tmp_path / "src" / name).write_bytes(data)
@@ -184,7 +184,7 @@ def test_bad_files_are_named(tmp_path: Path) -> None:
     assert report["samples"] == 1 and report["samples_skipped"] == len(bad)
     for (name, (_, expected)), skipped in zip(sorted(bad.items()), report["skipped"], strict=True):
         assert f"{name}`: {expected}" in skipped["reason"]
-    with pytest.raises(ValueError, match=r"cut.nii`: expected a whole NIfTI file"):
+    with pytest.raises(ValueError, match=r"cut.nii`: cannot read the NIfTI file"):
         sp.convert("nifti", tmp_path / "src" / "cut.nii", tmp_path / "b")
     assert not (tmp_path / "b").exists()
     (tmp_path / "none").mkdir()
@@ -192,7 +192,7 @@ def test_bad_files_are_named(tmp_path: Path) -> None:
         sp.convert("nifti", tmp_path / "none", tmp_path / "b")
     with pytest.raises(FileNotFoundError):
         sp.convert("nifti", tmp_path / "nowhere", tmp_path / "b")
-    with pytest.raises(ValueError, match="`drop` names a column that is not there"):
+    with pytest.raises(ValueError, match="`drop` names an unknown column"):
         sp.convert("nifti", tmp_path / "src", tmp_path / "b", drop=["mask"])
 
 

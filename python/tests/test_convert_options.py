@@ -40,7 +40,7 @@ def test_names_that_are_said(tmp_path: Path) -> None:
     )
     assert report["fields"] == {"img": "photo", "target": "odd", "score": "label"}
     for options in ({"image": "jpg"}, {"label": "cls"}, {"rename": {"cls": "x"}}):
-        with pytest.raises(ValueError, match=r"expected a column '(jpg|cls)', found: 'img', 'target', 'score'"):
+        with pytest.raises(ValueError, match=r"no column '(jpg|cls)'; the columns are 'img', 'target', 'score'"):
             sp.convert("torchvision", items(), tmp_path / "other", **options)
 
 
@@ -59,7 +59,7 @@ def test_labels_that_are_floats_are_whole_beside_classes(tmp_path: Path) -> None
 
 def test_a_wrong_name_in_drop_is_said_with_what_it_leads_to(tmp_path: Path) -> None:
     source = items(**{"a/b": 1, "a b": 2})
-    with pytest.raises(ValueError, match=r"two columns become the field `a_b`: .*\nhint: rename=.*\n`drop` names nothing there: 'a\.b'\nhint: did you mean 'a[/ ]b'\?"):
+    with pytest.raises(ValueError, match=r"two columns become the field `a_b`: .*\nhint: rename=.*\n`drop` names an unknown column: 'a\.b'\nhint: did you mean 'a[/ ]b'\?"):
         sp.convert("torchvision", source, tmp_path / "out", drop=["a.b"])
     with pytest.warns(UserWarning, match="`drop` names a column that no sample has: 'scores'\nhint: did you mean 'score'"):
         report = sp.convert("torchvision", items(), tmp_path / "other", drop=["scores"])
@@ -77,13 +77,13 @@ def test_names_that_fields_cannot_have_and_names_that_collide(tmp_path: Path) ->
 def test_a_schema_that_the_first_sample_does_not_show(tmp_path: Path) -> None:
     source = Items([{"text": None, "x": 1}, {"text": "b", "x": 2}])
     with pytest.raises(
-        ValueError, match=r"1 column cannot be taken\n  text: expected a value in the first sample, found: None"
+        ValueError, match=r"1 column cannot be converted\n  text: the first sample has None here"
     ):
         sp.convert("torchvision", source, tmp_path / "out")
     sp.convert("torchvision", source, tmp_path / "out", schema={"text": "text", "x": "float32"})
     assert kinds(tmp_path / "out") == {"text": "text", "x": "float32"}
     assert [sample["text"] for _, sample in sorted(content(tmp_path / "out").items())] == [None, "b"]
-    with pytest.raises(ValueError, match="`schema` names a field that is not there"):
+    with pytest.raises(ValueError, match="`schema` names an unknown field"):
         sp.convert("torchvision", source, tmp_path / "other", schema={"txt": "text"})
 
 
@@ -97,7 +97,7 @@ def test_the_writer_s_options_reach_it(tmp_path: Path) -> None:
 def test_options_nobody_knows(tmp_path: Path, option: str) -> None:
     format = {"shufle": "torchvision", "prefix_key": "webdataset", "grop": "hdf5"}[option]
     options: dict[str, Any] = {option: True}
-    message = rf"option: expected one of {format} or of Writer, found: '{option}'\nhint: did you mean '\w+'\?"
+    message = rf"unknown option '{option}' of {format} and of Writer\nhint: did you mean '\w+'\?"
     with pytest.raises(TypeError, match=message):
         sp.convert(format, tmp_path, tmp_path / "out", **options)
 
@@ -109,7 +109,7 @@ def test_formats_nobody_knows(tmp_path: Path) -> None:
         str(caught.value)
         == f"format: expected one of {', '.join(FORMATS)}, found: 'web-dataset'\nhint: did you mean 'webdataset'?"
     )
-    with pytest.raises(ValueError, match=r"hint: folders of files are packed: shardpack.pack\(src, out\)"):
+    with pytest.raises(ValueError, match=r"hint: shardpack.pack\(src, out\) packs folders of files"):
         sp.convert("ImageFolder", tmp_path, tmp_path / "out")
 
 
@@ -199,7 +199,7 @@ def test_nothing_that_can_be_taken(tmp_path: Path) -> None:
         info.size = 2
         tar.addfile(info, io.BytesIO(b"no"))
     with pytest.raises(
-        ValueError, match=r"webdataset: expected samples, found none that can be taken; the first problem: .*a\.jpg"
+        ValueError, match=r"webdataset: no sample can be converted; the first problem: .*a\.jpg"
     ):
         sp.convert("webdataset", tmp_path / "t.tar", tmp_path / "out", on_bad_input="skip")
 

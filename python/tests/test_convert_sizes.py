@@ -146,7 +146,7 @@ def test_masks_without_a_picture_have_any_size(tmp_path: Path) -> None:
 
 def test_pictures_that_shrink_are_refused_beside_masks(tmp_path: Path) -> None:
     source = tar_of(tmp_path / "a.tar", [png(CLASSES, "P")])
-    said = "webdataset: beside masks, expected pictures of the size of the source, found the option: short_side\nhint: "
+    said = "webdataset: short_side would shrink pictures, but not their masks\nhint: "
     with pytest.raises(sp.SourceError, match=said):
         sp.convert("webdataset", source, tmp_path / "out", masks=["seg"], jpeg="reencode", short_side=12)
     assert not (tmp_path / "out").exists()
@@ -194,7 +194,7 @@ def test_sizes_that_coco_says_are_those_of_the_upright_picture(tmp_path: Path) -
         said_of_coco(tmp_path, whole, {"height": 24, "width": 400}, box)
     said = (
         "expected `height` 40 and `width` 24, as the upright picture has, found 24 and 40\n"
-        "hint: the picture has the Exif orientation 6: turn its objects as it turns the picture"
+        "hint: the picture has the Exif orientation 6: turn its objects in the same way"
     )
     with pytest.raises(sp.SourceError, match=said):
         said_of_coco(tmp_path, turned, {"height": 24, "width": 40}, box)
@@ -216,7 +216,7 @@ def test_boxes_outside_of_their_picture_are_refused(tmp_path: Path) -> None:
             said_of_coco(tmp_path, whole, {}, [1, 2, 3, 4], box)
     # A part of an object is one, and so is a box of no width.
     assert said_of_coco(tmp_path, whole, {}, [39, 23, 50, 50], [-5, -5, 6, 6], [40, 0, 0, 5], [1, 1, 0, 0])["samples"] == 2
-    with pytest.raises(sp.SourceError, match=r"24 wide and 40 high, found: \[30, 1, 5, 5\]\nhint: the picture has the Exif orientation 6: boxes are"):
+    with pytest.raises(sp.SourceError, match=r"24 wide and 40 high, found: \[30, 1, 5, 5\]\nhint: the picture has the Exif orientation 6: boxes refer"):
         said_of_coco(tmp_path, turned, {}, [30, 1, 5, 5])
     report = said_of_coco(tmp_path, whole, {}, [1000, 1000, 50, 50], on_bad_input="skip")
     assert (report["samples"], report["samples_skipped"]) == (1, 1) and "a.jpg" in report["skipped"][0]["reason"]
@@ -244,7 +244,7 @@ def test_sizes_and_boxes_of_voc(tmp_path: Path) -> None:
     with pytest.raises(sp.SourceError, match="expected a number `height` in `a.xml`, found: 'tall'"):
         convert("<size><width>40</width><height>tall</height></size>")
     (root / "JPEGImages" / "a.jpg").write_bytes(picture("JPEG", {}, "exif", 6))
-    with pytest.raises(sp.SourceError, match="found 24 and 40\nhint: the picture has the Exif orientation 6: turn its objects as it turns"):
+    with pytest.raises(sp.SourceError, match="found 24 and 40\nhint: the picture has the Exif orientation 6: turn its objects in the same way"):
         convert("<size><width>40</width><height>24</height></size>")
     (root / "JPEGImages" / "a.jpg").write_bytes(jpeg(0))
     path.write_text(good.replace("<xmin>2<", "<xmin>45<").replace("<xmax>11<", "<xmax>48<"))

@@ -111,11 +111,11 @@ def test_what_cannot_be_taken_is_named(tmp_path: Path) -> None:
     for source in (SimpleNamespace(), str(tmp_path), iter([1])):
         with pytest.raises(ValueError, match=r"expected a dataset with `len\(\)` and `\[i\]`, found: "):
             sp.convert("torchvision", source, tmp_path / "out")
-    with pytest.raises(ValueError, match="expected samples, found none"):
+    with pytest.raises(ValueError, match="the source has no samples"):
         sp.convert("torchvision", Items(), tmp_path / "out")
     with pytest.raises(
         ValueError,
-        match=r"1 column cannot be taken\n  image: expected a picture.*found: object\nhint: drop=\['image'\]",
+        match=r"1 column cannot be converted\n  image: expected a picture.*found: object\nhint: drop=\['image'\]",
     ):
         sp.convert("torchvision", Items([(object(), 1)]), tmp_path / "out")
     src = folder(tmp_path / "src")

@@ -148,7 +148,7 @@ def test_tars_that_each_count_from_zero(tmp_path: Path) -> None:
         ),
         (
             [*samples(0, 1), ("b.jpg", jpeg(1)), ("b.cls", b"1"), ("b.txt", b"x")],
-            r"sample `b`: .*found one more: 'txt'",
+            r"sample `b`: column 'txt' is not in the first sample",
         ),
         (
             [*samples(0, 1), ("b.jpg", jpeg(1)), ("b.cls", b"dog")],
@@ -156,7 +156,7 @@ def test_tars_that_each_count_from_zero(tmp_path: Path) -> None:
         ),
         (
             [("b.jpg", jpeg(1)), ("b.jpg", jpeg(2))],
-            r"sample `b`: expected each extension once, found another member: `b\.jpg`",
+            r"sample `b`: two members have the same extension: `b\.jpg`",
         ),
         (
             [("b.jpg", jpeg(1)), ("b.png", picture(2, "PNG"))],
@@ -173,7 +173,7 @@ def test_tars_that_each_count_from_zero(tmp_path: Path) -> None:
         ([("b.json", b'{"a": NaN}')], r"member `b\.json`: expected JSON, found: NaN"),
         ([("b.json", b'{"a"')], r"member `b\.json`: "),
         ([("b.txt", b"\xff\xfe")], r"member `b\.txt`: "),
-        ([], r"webdataset: expected samples, found none"),
+        ([], r"webdataset: the source has no samples"),
     ],
 )
 def test_what_cannot_be_taken_is_named_and_nothing_is_left(
@@ -214,7 +214,7 @@ def test_every_truncation_is_found(tmp_path: Path) -> None:
             sp.convert("webdataset", tar, tmp_path / "out")
     tar.write_bytes(whole[: 4 * 512 + 2 * 1024])
     report = sp.convert("webdataset", tar, tmp_path / "out", on_bad_input="skip")
-    assert report["samples"] >= 1 and "expected a whole tar" in report["skipped"][0]["reason"]
+    assert report["samples"] >= 1 and ": damage " in report["skipped"][0]["reason"]
 
 
 @pytest.mark.parametrize("suffix", ["", ".gz"])
@@ -235,7 +235,7 @@ def test_tars_one_behind_the_other_are_all_read(tmp_path: Path, suffix: str) -> 
     # What is no tar is damage.
     for rest in (b"x", b"x" * 5000, again[: len(again) - 9000]):
         path.write_bytes(pack(parts[0] + rest))
-        with pytest.raises(ValueError, match=r"expected a whole tar, found damage after sample"):
+        with pytest.raises(ValueError, match=r": damage after sample"):
             sp.convert("webdataset", path, tmp_path / "never")
         report = sp.convert("webdataset", path, tmp_path / "some", on_bad_input="skip", force=True)
         assert report["samples"] == 2 and not report["samples_skipped_exact"]
@@ -245,7 +245,7 @@ def test_tars_one_behind_the_other_are_all_read(tmp_path: Path, suffix: str) -> 
         with pytest.raises(ValueError, match="expected at most 1048576 bytes of zeros at the end, found more"):
             sp.convert("webdataset", path, tmp_path / "never", max_sample_bytes=1 << 20)
         path.write_bytes(path.read_bytes()[:-9])
-        with pytest.raises(ValueError, match="expected a whole tar"):
+        with pytest.raises(ValueError, match=": damage "):
             sp.convert("webdataset", path, tmp_path / "never")
 
 
@@ -259,16 +259,16 @@ def test_a_clip_without_one_of_its_frames(tmp_path: Path, numbers: list[int], ga
         report = sp.convert("webdataset", path, tmp_path / "out", on_bad_input="skip", force=True, **options)
         assert report["samples"] == (1 if gap else 2)
         if gap:
-            expected = f"sample `a`: clip `frame`: expected frames without a gap, found number {gap}"
+            expected = f"sample `a`: clip `frame`: the frames have a gap: number {gap}"
             assert report["skipped"][0]["reason"].endswith(expected)
 
 
 @pytest.mark.parametrize(
     ("pattern", "message"),
     [
-        ("t-{000..002.tar", "expected each brace closed"),
-        ("t-000..002}.tar", "expected an opening brace"),
-        ("t-{5..2}.tar", "expected a range that goes up"),
+        ("t-{000..002.tar", "a brace is not closed"),
+        ("t-000..002}.tar", "a closing brace has no opening one"),
+        ("t-{5..2}.tar", "expected an ascending range"),
         ("t-{x}.tar", "found {x} in"),
         ("t-{0..9}{0..999999}.tar", "expected at most 1000000 files"),
         ("pipe:cat t.tar", "expected local files"),
@@ -360,7 +360,7 @@ def test_damage_is_placed_by_the_sample_before_it(tmp_path: Path) -> None:
         first, second, third = (member.offset_data + 9 for member in tar)
     for end, place in ((100, "before the first sample"), (first, "before the first sample"), (second, "after sample `a`"), (third, "after sample `b`")):
         path.write_bytes(whole[:end])
-        with pytest.raises(sp.SourceError, match=f"expected a whole tar, found damage {place}: "):
+        with pytest.raises(sp.SourceError, match=f": damage {place}: "):
             sp.convert("webdataset", path, tmp_path / "never")
     packed = tmp_path / "t.tar.gz"
     packed.write_bytes(gzip.compress(whole))

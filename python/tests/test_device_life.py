@@ -220,7 +220,7 @@ def test_a_fork_is_refused_in_words(squares: Path) -> None:
             try:
                 next(iter(loader))
             except RuntimeError as error:
-                print("expected the process that made it, found a fork of that process" in str(error))
+                print("cannot be used after fork" in str(error))
             else:
                 print("no error")
         if child == 0:
@@ -243,5 +243,5 @@ def test_closing_while_batches_are_on_their_way(big: Path) -> None:
         device.close()
         for batch in batches:
             assert batch["image"].is_cuda and batch["image"].sum().item() > 0
-        with pytest.raises(RuntimeError, match="found one that was closed"):
+        with pytest.raises(RuntimeError, match="the loader is closed"):
             device.stats()

@@ -137,7 +137,7 @@ def test_keys_that_a_tar_cannot_tell_apart(tmp_path: Path) -> None:
     src = write(tmp_path / "src", samples)
     with pytest.raises(
         ValueError,
-        match=r"expected each once, found two that are `a\.b/x_v1` as a tar has them: .*\nhint: keys='number'",
+        match=r"both become `a\.b/x_v1` in a tar\nhint: keys='number'",
     ):
         sp.export(src, "webdataset", tmp_path / "tars")
     assert [path.name for path in tmp_path.iterdir()] == ["src"]
@@ -163,7 +163,7 @@ def test_what_is_asked_for_wrongly(tmp_path: Path) -> None:
             ValueError,
             "format: expected one of webdataset, zarr, found: 'webdatset'\nhint: did you mean 'web",
         ),
-        ("webdataset", {"shard_sise": 1}, TypeError, "found: 'shard_sise'\nhint: did you mean 'shard_size'"),
+        ("webdataset", {"shard_sise": 1}, TypeError, "unknown option 'shard_sise'; .*\nhint: did you mean 'shard_size'"),
         (
             "webdataset",
             {"shard_size": "big"},
@@ -172,14 +172,14 @@ def test_what_is_asked_for_wrongly(tmp_path: Path) -> None:
         ),
         ("webdataset", {"shard_size": 0}, ValueError, "shard_size: expected"),
         ("webdataset", {"keys": "no"}, ValueError, "keys: expected 'dataset' or 'number', found: 'no'"),
-        ("webdataset", {"fields": ["image"]}, ValueError, "fields: expected some of text, found: 'image'"),
+        ("webdataset", {"fields": ["image"]}, ValueError, "fields: no field 'image'; the fields are text"),
     ]
     for format, options, error, message in cases:
         with pytest.raises(error, match=message):
             sp.export(src, format, tmp_path / "out", **options)
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "mine").write_text("x")
-    with pytest.raises(FileExistsError, match="expected no folder, or an empty one"):
+    with pytest.raises(FileExistsError, match="the output folder is not empty"):
         sp.export(src, "webdataset", tmp_path / "full")
     held = sorted(path.name for path in src.iterdir())
     with pytest.raises(ValueError, match="out: expected a folder outside of the dataset"):
@@ -217,7 +217,7 @@ def test_numbers_that_a_part_lacks_are_missing(tmp_path: Path) -> None:
     order = list(both.keys)
     sp.export(both.subset([order.index("b"), order.index("c")]), "webdataset", tmp_path / "some")
     assert sorted(members(tmp_path / "some")) == ["b.cls", "b.x.npy", "c.score.npy", "c.x.npy"]
-    with pytest.raises(ValueError, match="expected a value in each sample, as Zarr has no missing ones, found None"):
+    with pytest.raises(ValueError, match="has no value, and Zarr has no missing values"):
         sp.export(both, "zarr", tmp_path / "zarr")
 
 
@@ -225,7 +225,7 @@ def test_a_url_is_no_folder_to_export_into(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.chdir(tmp_path)
     src = write(tmp_path / "src", photos(1))
     for format in ("webdataset", "zarr"):
-        with pytest.raises(sp.UsageError, match="out: expected a folder of this machine, with which export works, found the URL s3://b/tars\nhint: write into"):
+        with pytest.raises(sp.UsageError, match="out: export needs a local folder, found the URL s3://b/tars\nhint: write to"):
             sp.export(src, format, "s3://b/tars")
     assert not (tmp_path / "s3:").exists()
 
@@ -301,7 +301,7 @@ def test_zarr_of_varying_shapes_and_back(tmp_path: Path) -> None:
 def test_zarr_has_no_missing_values(tmp_path: Path) -> None:
     pytest.importorskip("zarr", minversion="3")
     src = write(tmp_path / "src", {"a": {"note": "x"}, "b": {"note": None}})
-    with pytest.raises(ValueError, match=r"`note`: expected text in each sample"):
+    with pytest.raises(ValueError, match=r"`note`: sample .* has no value"):
         sp.export(src, "zarr", tmp_path / "z")
     assert not (tmp_path / "z").exists()
 
@@ -367,10 +367,10 @@ def test_fields_of_a_program_that_have_such_names_are_written(tmp_path: Path) ->
 
 def test_a_sample_without_any_value_is_no_sample_of_a_tar(tmp_path: Path) -> None:
     src = write(tmp_path / "src", {"a": {"note": "x"}, "b": {"note": None}})
-    with pytest.raises(ValueError, match="sample `b`: expected a value in at least one field, .*, found none in note"):
+    with pytest.raises(ValueError, match="sample `b` has no value in note"):
         sp.export(src, "webdataset", tmp_path / "tars")
     assert not (tmp_path / "tars").exists()
-    with pytest.raises(ValueError, match="fields: expected some of note, found none"):
+    with pytest.raises(ValueError, match="fields: pass at least one of note"):
         sp.export(src, "webdataset", tmp_path / "tars", fields=[])
 
 
@@ -406,7 +406,7 @@ def test_places_that_are_links_or_no_folders(tmp_path: Path) -> None:
     (tmp_path / "loop").symlink_to("loop")
     os.mkfifo(tmp_path / "pipe")
     for name in ("link", "dangling", "loop", "pipe"):
-        with pytest.raises(FileExistsError, match="expected no folder, or an empty one"):
+        with pytest.raises(FileExistsError, match="the output folder is not empty"):
             sp.export(tmp_path / "in", "webdataset", tmp_path / name)
     with pytest.raises(ValueError, match="out: expected the name of a folder, found: "):
         sp.export(tmp_path / "in", "webdataset", tmp_path / "a\0b")
@@ -416,6 +416,6 @@ def test_places_that_are_links_or_no_folders(tmp_path: Path) -> None:
 def test_fields_that_are_named_as_files_of_zarr(tmp_path: Path) -> None:
     with sp.Writer(tmp_path / "in") as writer:
         writer.write({"zarr.json": np.arange(3), "v": 1}, key="k")
-    with pytest.raises(ValueError, match=r"field `zarr.json`: expected no name that Zarr has.*\nhint: fields=\['v'\]"):
+    with pytest.raises(ValueError, match=r"field `zarr.json`: the name is reserved.*\nhint: fields=\['v'\]"):
         sp.export(tmp_path / "in", "zarr", tmp_path / "out")
     assert sp.export(tmp_path / "in", "zarr", tmp_path / "out", fields=["v"])["arrays"] == 2

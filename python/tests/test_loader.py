@@ -117,7 +117,7 @@ def test_an_iterator_ends_when_another_begins(dataset: sp.Dataset) -> None:
     first = iter(loader)
     next(first)
     second = iter(loader)
-    with pytest.raises(RuntimeError, match="latest one"):
+    with pytest.raises(RuntimeError, match="a newer one was started"):
         next(first)
     assert len(list(second)) == 3 and list(second) == []
 

@@ -99,7 +99,7 @@ def test_of_two_iterations_the_latest_goes_on_and_its_epoch_is_whole(photos: Pat
                     for batch in loader:
                         found += batch.indices.tolist()
                 except RuntimeError as error:
-                    assert "one that another has replaced" in str(error)
+                    assert "a newer one was started" in str(error)
                     return
                 ended.append((number, found))
 

@@ -215,7 +215,7 @@ def test_closing_ends_a_process_in_the_middle_of_a_row(photos: Path) -> None:
     loader.close()
     waiting.join(30)
     assert time.monotonic() - begun < 20 and not waiting.is_alive() and not children()
-    assert "found one that was closed" in str(raised[0])
+    assert "the loader is closed" in str(raised[0])
 
 
 PROGRAM = """

@@ -137,7 +137,7 @@ print(writer.close()["samples"])
 """
     program = run(code, tmp_path / "out")
     stdout, stderr = program.communicate(timeout=600)
-    assert "belongs to the process that made it" in stdout and stdout.splitlines()[-1] == "2", stderr
+    assert "cannot be used after fork" in stdout and stdout.splitlines()[-1] == "2", stderr
 
 
 def test_a_full_disk_costs_one_sample(tmp_path: Path) -> None:

@@ -1,6 +1,6 @@
-"""Coming from what people hold today: `shardpack.convert` and one module for each format.
- A module opens its format as a :class:`~shardpack.convert._source.Source`, a stream of samples; everything else, from
-the names of fields to the report, is the same for all formats and stands here and in ``_run``.
+"""Converts datasets of other formats: `shardpack.convert`, and one module for each format.
+ A module opens its format as a :class:`~shardpack.convert._source.Source`, a stream of samples. All else, from the names
+of fields to the report, is common to all formats: here and in ``_run``.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = ["FORMATS", "SourceError", "convert"]
 FORMATS = (
     "webdataset", "mds", "tfrecord", "hdf5", "zarr", "lmdb", "parquet", "torchvision", "coco", "voc", "yolo", "nifti", "dicom",
 )  # fmt: skip
-"""Names of the formats, each with a module of its own in this package."""
+"""Names of the formats; each has its module in this package."""
 
 
 def convert(
@@ -43,9 +43,9 @@ def convert(
 ) -> dict[str, Any]:
     """Convert a dataset of another format, once.
 
-    JPEG files are kept to the byte, and arrays keep every bit. With ``jpeg="tile"`` a random crop of a picture
-    decodes about half of it. With ``values="auto"`` floats may become float16, and the error is measured. The dataset
-    appears at `out` when it is complete; after an error there is nothing.
+    JPEG files stay unchanged, and arrays keep every bit. With ``jpeg="tile"`` a random crop decodes about half of a
+    picture. With ``values="auto"`` floats may become float16, and the error is measured. The dataset appears at `out`
+    when it is complete; after an error there is none.
 
     Parameters
     ----------
@@ -53,33 +53,32 @@ def convert(
         ``"webdataset"``, ``"mds"``, ``"tfrecord"``, ``"hdf5"``, ``"zarr"``, ``"lmdb"``, ``"parquet"``,
         ``"torchvision"``, ``"coco"``, ``"voc"``, ``"yolo"``, ``"nifti"`` or ``"dicom"``.
     src
-        What the format's ``open`` takes. That is usually a path, a folder, a pattern such as
-        ``"train-{000..012}.tar"``, or a list of them. For ``"torchvision"`` it is the dataset object.
+        The source, usually a file, a folder, a pattern such as ``"train-{000..012}.tar"``, or a list of them. For
+        ``"torchvision"`` the dataset object. See ``open`` of the format.
     out
         Folder of the dataset to write.
     image, label
         The column that becomes the field ``image`` or ``label``. Default: the one column with a usual name (``img``,
         ``jpg``, ``cls``, ``target`` …).
     classes
-        Names of the classes, in the order of their labels. Default: those that the source holds. A label that is text
-        is looked up in them.
+        Names of the classes, indexed by label. Default: the names in the source. Labels that are text are looked up in
+        them.
     rename
         Column to the name of its field, for any other column.
     drop
-        Columns to leave out. A column that cannot be converted must be named here: nothing is left out silently. A name
-        that nothing has is an error, or, where a source does not know its columns beforehand, a warning at the end.
+        Columns to leave out. A column that cannot be converted must be named here. An unknown name is an error, or a
+        warning at the end if the source does not know its columns beforehand.
     schema
-        Field to kind (``"image"``, ``"array"``, ``"text"``, ``"json"``, ``"bytes"``, ``"int64"``, ``"float32"`` …),
-        where the source and its first sample do not show it correctly.
+        Field to kind (``"image"``, ``"array"``, ``"text"``, ``"json"``, ``"bytes"``, ``"int64"``, ``"float32"`` …), if
+        the source and its first sample do not show it correctly.
     on_bad_input
         ``"stop"`` (default): the first sample that cannot be converted is an error. ``"skip"``: such samples are left
-        out, counted and listed in the report. Their neighbours are converted, as far as they can be read.
+        out, counted and listed in the report.
     append
-        Add the samples to the dataset at `out`, as its next generation, instead of writing one: as
-        ``shardpack.Writer(out, append=True)``, which says more. Kinds of fields, element types, and how values are stored
-        are those of the dataset. Give the options of the format that you gave the first time.
+        Add the samples to the dataset at `out` as its next generation, as ``shardpack.Writer(out, append=True)`` does.
+        Kinds of fields, element types and storage options come from the dataset. Repeat the options of the format.
     on_known_key
-        With ``append``: ``"stop"`` (default): a sample whose key the dataset holds is an error. ``"skip"``: such samples
+        With ``append``: ``"stop"`` (default): a key that the dataset already has is an error. ``"skip"``: such samples
         are left out, and counted as ``known`` in the report.
     progress
         Called about ten times a second with a dict: ``phase`` (``"convert"``, then ``"write"``: samples are encoded as
@@ -92,22 +91,21 @@ def convert(
     Returns
     -------
     dict
-        The writer's report (with ``append`` also ``generation``, ``samples_of_dataset``, ``new_classes``, ``known``), and: ``format``, ``fields`` (column to field), ``kinds`` (field to kind), ``skipped`` (of
-        up to 1000 samples, or parts of files, that were left out ``key``, if it is known, and ``reason``),
-        ``samples_skipped`` (how many samples), ``samples_skipped_exact`` (False: at least so many, as the rest of a file
-        does not say what is in it), ``dropped`` (column to number of samples that had it), ``notes`` (what you should
-        know of the fields; each is also a warning, once the first sample was read). ``seconds`` are those of the whole
-        conversion.
+        The writer's report (with ``append`` also ``generation``, ``samples_of_dataset``, ``new_classes``, ``known``), and:
+        ``format``, ``fields`` (column to field), ``kinds`` (field to kind), ``skipped`` (``key``, if known, and
+        ``reason`` of up to 1000 samples or parts of files that were left out), ``samples_skipped`` (their number),
+        ``samples_skipped_exact`` (False if this is a minimum, because the rest of a file could not be read), ``dropped``
+        (column to number of samples that had it), ``notes`` (about the fields; each is also a warning after the first
+        sample), and ``seconds`` of the whole conversion.
 
     Raises
     ------
     SourceError
-        A ValueError: a source, a sample or a column cannot be converted. The message names the file, the sample, what
-        was expected and what was found.
+        A ValueError: a source, a sample or a column cannot be converted. The message names file and sample.
     ImportError
         If the format's library is not installed. The hint says how to install it.
     FileNotFoundError
-        If a source is not there.
+        If a source does not exist.
     TypeError
         If an option is unknown to the format and to the writer.
 
@@ -124,7 +122,7 @@ def convert(
     """
     if format not in FORMATS:
         is_folder = format.lower().replace("_", "") in ("folder", "imagefolder", "images", "jpeg", "jpg", "png", "tiff", "envi", "npy", "mat")
-        hint = "\nhint: folders of files are packed: shardpack.pack(src, out)" if is_folder else did_you_mean(format, FORMATS)
+        hint = "\nhint: shardpack.pack(src, out) packs folders of files" if is_folder else did_you_mean(format, FORMATS)
         raise ValueError(f"format: expected one of {', '.join(FORMATS)}, found: {format!r}{hint}")
     if on_bad_input not in ("stop", "skip"):
         raise ValueError(f"on_bad_input: expected 'stop' or 'skip', found: {on_bad_input!r}")
@@ -147,13 +145,13 @@ def convert(
         source: Source = module.open(src, drop=frozenset(drop), **of_format)
     except RAW as error:
         named = f"`{shown(os.fspath(src))}`" if isinstance(src, (str, os.PathLike)) else "source"
-        raise SourceError(f"{format}: {named}: expected a readable source, found: {type(error).__name__}: {error}") from error
+        raise SourceError(f"{format}: {named}: cannot read the source: {type(error).__name__}: {error}") from error
     run = Run(format, source, fields, skip=on_bad_input == "skip", progress=progress)
     return run.write(out, of_writer)
 
 
 def _fields_of(out: Union[str, os.PathLike[str]], force: bool) -> dict[str, str]:
-    """Field to kind of a dataset that is to be added to. Says at once if it cannot be."""
+    """Field to kind of the dataset to append to. Raises at once if it cannot be appended to."""
     from .. import Writer
 
     writer = Writer(out, append=True, force=force)
@@ -166,7 +164,7 @@ def _fields_of(out: Union[str, os.PathLike[str]], force: bool) -> dict[str, str]
 def _split_options(
     format: str, opener: Callable[..., Source], options: Mapping[str, Any], append: bool
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The options of the format, and those of the writer."""
+    """Split options into those of the format and of the writer."""
     from .._pack import StorageOptions
 
     own = set(inspect.signature(opener).parameters) - {"src", "drop"}
@@ -174,7 +172,7 @@ def _split_options(
     for name in options:
         if name not in own | of_writer:
             hint = did_you_mean(name, own | of_writer)
-            raise TypeError(f"option: expected one of {format} or of Writer, found: {name!r}{hint}")
+            raise TypeError(f"unknown option {name!r} of {format} and of Writer{hint}")
     kept = {"jpeg": "keep"} if "max_error" in options else {"jpeg": "keep", "values": "keep"}
     if append:
         kept = {}

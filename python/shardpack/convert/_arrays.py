@@ -1,4 +1,4 @@
-"""Arrays of a file, and how those are read whose elements may be of any size: part by part, and no further than a bound."""
+"""Arrays of a file. Arrays of elements of varying size are read in parts, up to a limit."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ import numpy as np
 from ._values import DTYPES
 
 _MOST_BLOCK_BYTES = 256 << 20
-"""Most bytes of a block of elements of any size, if each is as large as it can be."""
+"""Most bytes of a block of varying elements, each at its largest size."""
 USUAL_BYTES = 1 << 16
-"""Bytes that an element of any size is taken for."""
+"""Bytes counted for a varying element."""
 _REFERENCE_BYTES = 64
-"""Bytes that an element of any size takes even if it is empty."""
+"""Bytes of memory of an empty varying element."""
 
 
 @dataclass(frozen=True)
@@ -26,24 +26,24 @@ class Column:
 
     shape: tuple[int, ...]
     kind: str
-    """``numbers``, ``text``, ``bytes`` (one string of them in each element), ``json``, ``ragged`` (an array in each),
-    or why it cannot be taken."""
+    """``numbers``, ``text``, ``bytes`` (a byte string in each element), ``json``, ``ragged`` (an array in each), or the
+    reason why it is refused."""
     dtype: str
-    """NumPy name of the elements, of ``numbers``."""
+    """NumPy name of the elements, for ``numbers``."""
     read: Callable[[Any], Any]
-    """An index (a slice of the first axis, or of each axis, or ``...``) to the values."""
+    """Reads the values at an index (a slice of the first axis, or of each axis, or ``...``)."""
     element_bytes: int = 0
-    """Bytes of an element; 0: they vary."""
+    """Bytes of an element; 0 if they vary."""
     most_element_bytes: int = USUAL_BYTES
-    """The most that an element may have, where they vary."""
+    """Most bytes of a varying element."""
     chunk: tuple[int, ...] | None = None
-    """Shape of the parts that are read as a whole; None: any part can be read."""
+    """Shape of the parts that are read as a whole; None if any part can be read."""
     by_chunk: bool = False
-    """Elements that vary are bounded by the chunk, not each by `most_element_bytes`."""
+    """True if a chunk limits varying elements together, instead of `most_element_bytes` each."""
 
     @property
     def refused(self) -> str | None:
-        """Why it cannot be taken, or None."""
+        """The reason why it is refused, or None."""
         if self.kind not in ("numbers", "text", "json", "bytes", "ragged"):
             return self.kind
         if self.kind == "numbers" and self.dtype not in DTYPES:
@@ -51,24 +51,22 @@ class Column:
         return None
 
     def bytes_of(self, axes: int) -> int:
-        """Bytes of the values behind the first `axes` axes; of elements that vary, the least that they can have."""
+        """Bytes of the values after the first `axes` axes; for varying elements, a minimum."""
         return math.prod(self.shape[axes:]) * (self.element_bytes or _REFERENCE_BYTES)
 
     def chunks(self) -> int:
-        """How many parts there are to read."""
+        """Number of parts to read."""
         if self.chunk is None:
             return 0
         return math.prod(-(-side // max(1, part)) for side, part in zip(self.shape, self.chunk, strict=True))
 
 
 Tree = Mapping[str, Any]
-"""Name to `Column`, or to a tree."""
+"""Mapping from name to `Column` or tree."""
 
 
 class Varying:
-    """Elements of any size of the rows of a block, of which few are in memory at a time: each may be as large as it can
-    be. Numbers beside them are read by the block, as a chunk is decoded for each read.
-    """
+    """Varying elements of the rows of a block. Few of them are in memory at a time, because each may be large."""
 
     def __init__(self, column: Column, begin: int, end: int, max_bytes: int) -> None:
         self._column = column
@@ -84,7 +82,7 @@ class Varying:
     def __getitem__(self, number: int) -> Any:
         row = self._begin + number
         if not self._first <= row < self._last:
-            # Whole chunks, after the first.
+            # Read whole chunks after the first part.
             last = min(row + self._at_once - row % self._at_once, self._end)
             try:
                 self._values = self._read(row, last)
@@ -93,7 +91,7 @@ class Varying:
             except Exception:
                 if last == row + 1:
                     raise
-                # Those beside a row that cannot be read are not lost.
+                # Rows next to an unreadable one are still read.
                 self._at_once, last = 1, row + 1
                 self._values = self._read(row, last)
             self._first, self._last = row, last
@@ -111,11 +109,11 @@ class Varying:
 
 
 def too_large(max_bytes: int) -> str:
-    return f"expected samples of at most {max_bytes} bytes, found more\nhint: raise max_sample_bytes"
+    return f"the sample has more than {max_bytes} bytes\nhint: raise max_sample_bytes"
 
 
 def gathered(column: Column, rows: slice | None, most: int) -> Any:
-    """Elements of any size of some rows, or of all, read part by part.
+    """Varying elements of some rows, or of all, read in parts.
 
     Raises
     ------
@@ -141,7 +139,7 @@ def gathered(column: Column, rows: slice | None, most: int) -> Any:
 
 
 def _parts(column: Column, sides: list[tuple[int, int]]) -> Iterator[Any]:
-    """Indices of parts of an array of elements of any size, each small enough to be read at once."""
+    """Indices of parts of an array of varying elements, each small enough to be read at once."""
     if not sides or any(begin >= end for begin, end in sides):
         yield tuple(slice(*side) for side in sides) if sides else ...
         return
@@ -165,7 +163,7 @@ def _parts(column: Column, sides: list[tuple[int, int]]) -> Iterator[Any]:
 
 
 def length(value: Any) -> int:
-    """Bytes of an element of any size, or of several."""
+    """Bytes of one or several varying elements."""
     if isinstance(value, np.ndarray) and value.dtype.kind in "OT":
         return sum(map(length, value.ravel().tolist()))
     return value.nbytes if isinstance(value, np.ndarray) else len(value) if isinstance(value, (str, bytes)) else 0

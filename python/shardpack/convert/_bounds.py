@@ -1,6 +1,4 @@
-"""How much may come out of a few bytes of a file: HDF5 and Zarr read what was never stored as fill values, and a chunk
-is decoded whole for one value of it.
-"""
+"""Limits the data that a few bytes of a file can become: HDF5 and Zarr read unwritten data as fill values."""
 
 from __future__ import annotations
 
@@ -10,21 +8,21 @@ from collections.abc import Callable
 from ._source import SourceError
 
 MOST_CHUNK_BYTES = 256 << 20
-"""Bytes of a chunk, as decoded, that are taken in any case. More are taken where a sample may be larger."""
+"""Decoded bytes that a chunk may always have. More are accepted if a sample may be larger."""
 EXPANSION = 10_000
 """Default of ``max_expansion``."""
 _FREE_BYTES = 1 << 30
 _SAMPLE_BYTES = 10_000
-"""A sample costs time even where it has few bytes: it counts as so many more."""
+"""Extra bytes counted for each sample, because even small samples take time."""
 
 
 def check_whole(name: str, value: object) -> int:
-    """A number that an option gives, at least 1.
+    """Check that an option is a number of at least 1.
 
     Raises
     ------
     ValueError
-        If it is none.
+        If it is not.
     """
     if not isinstance(value, int) or isinstance(value, bool) or value < 1:
         raise ValueError(f"{name}: expected a number of at least 1, found: {value!r}")
@@ -32,28 +30,28 @@ def check_whole(name: str, value: object) -> int:
 
 
 def on_disk(found: os.stat_result) -> int:
-    """Bytes that a file takes on the disk: holes in it are none."""
+    """Bytes of a file on the disk, without holes."""
     blocks: int | None = getattr(found, "st_blocks", None)
     return found.st_size if blocks is None else min(found.st_size, 512 * blocks)
 
 
 class Expansion:
-    """Compares what a source claims to hold with the bytes that are there."""
+    """Compares the size that a source claims with its stored bytes."""
 
     def __init__(self, where: str, stored: Callable[[int], int], most: int) -> None:
         self._where = where
         self._stored = stored
-        """The bytes that are there, or so many of them as are asked for."""
+        """The stored bytes, counted up to a given number."""
         self._most = check_whole("max_expansion", most)
         self._claimed = 0
 
     def add(self, samples: int, value_bytes: int) -> None:
-        """Count samples and the bytes of their values, before they are read.
+        """Count samples and bytes of their values, before they are read.
 
         Raises
         ------
         SourceError
-            If all samples so far are more than the bytes that are there explain.
+            If the samples so far are too large for the stored bytes.
         """
         self._claimed += value_bytes + samples * _SAMPLE_BYTES
         beyond = self._claimed - _FREE_BYTES
@@ -64,5 +62,5 @@ class Expansion:
         if found < needed:
             raise SourceError(
                 f"{self._where}: expected at least {needed} stored bytes for samples of {self._claimed} bytes in memory, "
-                f"found {found}\nhint: are nearly all values fill values? raise max_expansion"
+                f"found {found}\nhint: if nearly all values are fill values, raise max_expansion"
             )

@@ -1,4 +1,4 @@
-"""`tf.train.Example`, the few messages of it, as they are on the wire: no generated code, no TensorFlow.
+"""Parser of the wire format of `tf.train.Example`, without generated code or TensorFlow.
 
 ::
 
@@ -26,20 +26,20 @@ def parse_example(data: bytes) -> dict[str, Any]:
     Raises
     ------
     ValueError
-        If the bytes are no `Example`.
+        If the bytes are not an `Example`.
     """
     features: dict[str, Any] = {}
-    # Of a SequenceExample the context looks like features, and the lists of features beside it would be lost.
+    # The context of a SequenceExample looks like features, but its lists of features would be lost.
     if any(number == 2 for number, _, _ in wire_fields(memoryview(data))):
         raise ValueError("expected a tf.train.Example, found a SequenceExample: its lists of features cannot be converted")
     for message in messages(memoryview(data), 1):
         for entry in messages(message, 1):
             name, values = _entry(entry)
             if name in features:
-                raise ValueError(f"expected each feature once, found a second one: {name!r}")
+                raise ValueError(f"feature {name!r} occurs twice")
             features[name] = values
     if not features:
-        raise ValueError("expected a tf.train.Example with features, found none")
+        raise ValueError("the tf.train.Example has no features")
     return features
 
 
@@ -78,8 +78,7 @@ def _numbers(data: memoryview, floats: bool) -> np.ndarray[Any, Any]:
 
 
 def messages(data: memoryview, number: int) -> Iterator[memoryview]:
-    """The values of one field that have a length: messages and byte strings. Others are passed over, as protobuf asks
-    for."""
+    """The messages or byte strings of one field. Other fields are skipped, as protobuf requires."""
     for found, _wire, value in wire_fields(data):
         if found == number:
             if not isinstance(value, memoryview):
@@ -103,7 +102,7 @@ def wire_fields(data: memoryview) -> Iterator[Field]:
         else:
             raise ValueError(f"expected a protobuf field, found wire type {wire}")
         if length > len(data) - at:
-            raise ValueError(f"expected {length} bytes, found {len(data) - at}: no tf.train.Example, or damaged")
+            raise ValueError(f"expected {length} bytes, found {len(data) - at}: damaged, or not a tf.train.Example")
         part = data[at : at + length]
         at += length
         yield number, wire, part if wire == _BYTES else int.from_bytes(part, "little")
@@ -118,7 +117,7 @@ def _varint(data: memoryview, at: int) -> tuple[int, int]:
         if byte < 0x80:
             return value, at
         shift += 7
-    raise ValueError("expected a protobuf number, found its beginning only: no tf.train.Example, or damaged")
+    raise ValueError("a protobuf number is cut short: damaged, or not a tf.train.Example")
 
 
 def signed(value: int) -> int:

@@ -1,4 +1,4 @@
-"""From columns of a source to fields of ours: names, kinds, and labels that are text."""
+"""Maps columns of a source to fields of the dataset: names, kinds, and labels that are text."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ IMAGE_NAMES = ("image", "images", "img", "jpg", "jpeg", "picture", "image/encode
 LABEL_NAMES = ("label", "labels", "cls", "class", "target", "targets", "image/class/label", "class_id")
 
 _OF_PICTURES = ("height", "width", "orientation", "gpu_jpeg", "icc")
-"""Fields that the writer adds beside a picture."""
+"""Fields that the writer adds for a picture."""
 
 _NOT_ALLOWED = re.compile(r"[^A-Za-z0-9_.-]")
 
@@ -34,7 +34,7 @@ class Fields:
     schema: Mapping[str, str]
     classes: Sequence[str] | None
     convention: Callable[[str], str] = same
-    """The format's own: column to field."""
+    """The format's convention: column to field."""
     names: dict[str, str] = field(default_factory=dict)
     """Column to field."""
     kinds: dict[str, str] = field(default_factory=dict)
@@ -44,22 +44,21 @@ class Fields:
     masks: dict[str, str] = field(default_factory=dict)
     """Field of class numbers to its column."""
     mask_types: dict[str, np.dtype[Any]] = field(default_factory=dict)
-    """Field of class numbers to its element type: what `schema` says, or that of the first sample."""
+    """Field of class numbers to its element type, from `schema` or the first sample."""
     whole_labels: bool = False
-    """True if labels are floats in the source, and numbers of classes."""
+    """True if the source has numbers of classes as floats."""
     notes: list[str] = field(default_factory=list)
     """Notes for the user about the fields."""
     known: Mapping[str, str] | None = None
-    """Field to kind of the dataset that is added to."""
+    """Field to kind of the dataset to append to."""
 
     def settle(self, source: Source, first: Mapping[str, Any], where: str) -> None:
-        """Decide on names and kinds, by what the source declares and by its first sample.
+        """Decide names and kinds, from the source's declarations and its first sample.
 
         Raises
         ------
         SourceError
-            If columns have no kind of ours (all are listed), two get the same name, or a name that was given is not
-            there.
+            If columns cannot be stored (all are listed), two get the same name, or a given name does not exist.
         """
         self.convention = source.field_name
         self.dropped = dict.fromkeys(sorted(self.drop), 0)
@@ -70,8 +69,7 @@ class Fields:
         for name in self.schema:
             if name not in self.names.values():
                 raise SourceError(
-                    f"{where}: `schema` names a field that is not there: expected one "
-                    f"of {list(self.names.values())}, found: {name!r}"
+                    f"{where}: `schema` names an unknown field {name!r}; the fields are {list(self.names.values())}"
                 )
         if self.known is not None:
             self._fit(self.known, where)
@@ -94,12 +92,12 @@ class Fields:
         ]
 
     def _fit(self, known: Mapping[str, str], where: str) -> None:
-        """Raise unless the columns become the fields of the dataset that is added to."""
+        """Raise unless the columns become exactly the fields of the dataset to append to."""
         for column, name in self.names.items():
             if name not in known:
                 raise SourceError(
-                    f"{where}: field `{shown(name)}`: expected a field of the dataset: {', '.join(known)}, found one that it does not have, "
-                    f"of the column {column!r}\nhint: drop=[{column!r}], or rename={{{column!r}: …}}"
+                    f"{where}: the dataset has no field `{shown(name)}` for the column {column!r}; it has {', '.join(known)}\n"
+                    f"hint: drop=[{column!r}], or rename={{{column!r}: …}}"
                 )
         for name, kind in known.items():
             if name not in self.names.values():
@@ -107,7 +105,7 @@ class Fields:
                 raise SourceError(f"{where}: field `{shown(name)}`: expected a column for it, {kind}, as the dataset has, found: {found}")
 
     def _known(self, source: Source, column: str, name: str, first: Mapping[str, Any]) -> str | None:
-        """The kind of a field that the dataset has which is added to."""
+        """The kind of a field of the dataset to append to."""
         kind = (self.known or {}).get(name)
         if kind is not None and name == "label" and "int" in kind and not isinstance(first.get(column), str):
             found = source.kinds.get(column) or kind_of(name, first.get(column))
@@ -115,32 +113,32 @@ class Fields:
         return kind
 
     def _masks(self, given: frozenset[str], where: str) -> dict[str, str]:
-        """Field to column of what the caller calls masks, by either name.
+        """Field to column of the masks, which the caller may name by field or column.
 
         Raises
         ------
         SourceError
-            If there is none of that name, or `schema` says that it is something else.
+            If the name is unknown, or `schema` gives it another kind.
         """
         found: dict[str, str] = {}
         for mask in sorted(given):
             column = next((column for column, name in self.names.items() if mask in (column, name)), None)
             if column is None:
                 known = ", ".join(map(repr, self.names)) or "none"
-                raise SourceError(f"{where}: `masks` names a column that is not there: expected one of {known}, found: {mask!r}")
+                raise SourceError(f"{where}: `masks` names an unknown column {mask!r}; the columns are {known}")
             name = self.names[column]
             if not self.schema.get(name, "array").startswith("array"):
-                raise SourceError(f"{where}: `masks` makes arrays, expected no other kind of {name!r} in `schema`, found: {self.schema[name]!r}")
+                raise SourceError(f"{where}: `masks` makes an array of {name!r}, but `schema` says {self.schema[name]!r}")
             found[name] = column
         return found
 
     def decoded(self, sample: Mapping[str, Any]) -> Mapping[str, Any]:
-        """A sample under the names of its fields with its masks as class numbers.
+        """A sample, by field, with its masks as class numbers.
 
         Raises
         ------
         SourceError
-            If one is none, or has not the size of its picture.
+            If a value is not a mask, or differs in size from its picture.
         """
         if not self.masks:
             return sample
@@ -153,27 +151,26 @@ class Fields:
             return None
         check_size(self.masks[name], numbers, pictures)
         if name not in self.mask_types:
-            # The first sample is written before there are several threads.
+            # The first sample is written before other threads start.
             said = self.kinds[name].partition(":")[2]
             self.mask_types[name] = np.dtype(said or numbers.dtype)
         wanted = self.mask_types[name]
         if not np.can_cast(numbers.dtype, wanted):
-            hint = f"\nhint: schema={{{name!r}: 'array:{np.promote_types(numbers.dtype, wanted)}'}} holds those of all masks"
+            hint = f"\nhint: schema={{{name!r}: 'array:{np.promote_types(numbers.dtype, wanted)}'}} holds the numbers of all masks"
             raise SourceError(
-                f"column {self.masks[name]!r}: expected class numbers that {wanted} holds, found {numbers.dtype}{hint if self.known is None else ''}"
+                f"column {self.masks[name]!r}: expected class numbers of type {wanted}, found {numbers.dtype}{hint if self.known is None else ''}"
             )
         return numbers.astype(wanted, copy=False)
 
     def _refuse_reserved(self, where: str) -> None:
-        """Raise for columns that have the names of those that the writer adds beside a picture."""
+        """Raise for columns whose names the writer reserves for the size of a picture."""
         if list(self.kinds.values()).count("image") != 1:
             return
         columns = [column for column, name in self.names.items() if name in _OF_PICTURES]
         if columns:
             renamed = {column: f"source_{self.names[column]}" for column in columns}
             raise SourceError(
-                f"{where}: beside a picture, expected no columns {', '.join(_OF_PICTURES)}, "
-                "which are made of the picture, found: "
+                f"{where}: the names {', '.join(_OF_PICTURES)} are reserved for columns made from the picture, found: "
                 f"{', '.join(columns)}\nhint: drop={columns}, or rename={renamed}"
             )
 
@@ -199,7 +196,7 @@ class Fields:
         for column in said:
             if column not in columns:
                 raise SourceError(
-                    f"{where}: expected a column {column!r}, found: {', '.join(map(repr, columns)) or 'none'}"
+                    f"{where}: no column {column!r}; the columns are {', '.join(map(repr, columns)) or 'none'}"
                 )
         names = {column: said.get(column) or field_name(source.field_name(column)) for column in columns}
         for name, usual in (("image", IMAGE_NAMES), ("label", LABEL_NAMES)):
@@ -217,12 +214,12 @@ class Fields:
         return names
 
     def take(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        """One sample under the names of its fields.
+        """One sample, by field.
 
         Raises
         ------
         SourceError
-            If a column is missing, or one is there that the first sample did not have.
+            If a column is missing, or was not in the first sample.
         """
         sample: dict[str, Any] = {}
         for column, value in values.items():
@@ -231,7 +228,7 @@ class Fields:
                 continue
             name = self.names.get(column) or self._another_name(column)
             if name in sample:
-                raise SourceError(f"expected one column for the field `{shown(name)}`, found a second one: {column!r}")
+                raise SourceError(f"two columns become the field `{shown(name)}`; the second is {column!r}")
             sample[name] = _whole(column, value) if self.whole_labels and name == "label" else value
         for column, name in self.names.items():
             if name not in sample:
@@ -240,13 +237,13 @@ class Fields:
         return sample
 
     def _another_name(self, column: str) -> str:
-        """The field of a column that the first sample did not have: `png` where that had `jpg`."""
+        """The field of a column that the first sample lacked, such as `png` instead of `jpg`."""
         name = field_name(self.convention(column))
         if name in self.kinds:
             return name
         known = ", ".join(map(repr, self.names))
         raise SourceError(
-            f"expected the columns of the first sample ({known}), found one more: {column!r}\nhint: drop=[{column!r}]"
+            f"column {column!r} is not in the first sample ({known})\nhint: drop=[{column!r}]"
         )
 
 
@@ -255,7 +252,7 @@ def _whole(column: str, value: Any) -> Any:
     if not isinstance(value, (float, np.floating)):
         return value
     if not float(value).is_integer():
-        hint = "schema={'label': 'float64'} stores such numbers; they are of no class"
+        hint = "schema={'label': 'float64'} stores such numbers, which are not classes"
         raise SourceError(f"column {column!r}: expected the number or the name of a class, found {value}\nhint: {hint}")
     return int(value)
 
@@ -266,8 +263,8 @@ def _mask_note(column: str, name: str, has_option: bool) -> str:
     else:
         hint = f"give arrays of class numbers, or masks=[{column!r}] with a format that has the option"
     return (
-        f"field `{shown(name)}`: its name is that of masks, and it holds pictures, which are loaded as RGB and scaled as photos are\n"
-        f"hint: {hint}; schema={{{name!r}: 'image'}} says that they are photos"
+        f"field `{shown(name)}` is named like a mask, but holds pictures, which are loaded as RGB and scaled like photos\n"
+        f"hint: {hint}; schema={{{name!r}: 'image'}} declares photos"
     )
 
 
@@ -278,7 +275,7 @@ def _if_masks(source: Source, column: str, name: str) -> str:
 
 
 def field_name(column: str) -> str:
-    """A column's name with what a field's name may not hold replaced by ``_``.
+    """A column's name, with ``_`` for characters that a field's name cannot have.
 
     >>> field_name("image/class/label")
     'image_class_label'

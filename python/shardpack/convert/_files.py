@@ -1,4 +1,4 @@
-"""Which files a source is: a file, a folder, a list, a glob, or a brace pattern such as ``train-{000..012}.tar``."""
+"""Lists the files of a source: a file, a folder, a list, a glob, or a brace pattern such as ``train-{000..012}.tar``."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ Paths = Union[PathLike, Iterable[PathLike]]
 
 _MOST_FILES = 1_000_000
 SPLITS = ("train", "training", "val", "valid", "validation", "test", "testing")
-"""Words by which files and groups of different splits are told."""
+"""Words in names that show different splits."""
 _NUMBERED = re.compile(r"-\d+-of-\d+$")
 _OF_A_SET = re.compile(r"(.*-)(\d+)(-of-(\d+)(?:[.].*)?)", re.S)
-"""Name of a file of several: what is before its number, the number, what is after it, and of how many."""
+"""Name of a file of a numbered set: text before the number, the number, text after it, size of the set."""
 _RANGE = re.compile(r"(\d+)\.\.(\d+)")
 
 
@@ -42,10 +42,10 @@ def list_files(src: Paths, suffixes: Collection[str], what: str) -> list[Path]:
     Raises
     ------
     SourceError
-        If a pattern is malformed, a folder holds no such file or those of several splits, a set of files (``-of-00012``) in
-        a folder or a glob is incomplete, a name is that of a pipe or a device, or a URL was given.
+        If a pattern is malformed, a folder has no such file or files of several splits, a numbered set (``-of-00012``) in
+        a folder or a glob is incomplete, or a name is a pipe, a device or a URL.
     FileNotFoundError
-        If a file is not there.
+        If a file does not exist.
     """
     if isinstance(src, (str, os.PathLike)):
         files = list(_expand(os.fspath(src), suffixes, what))
@@ -56,7 +56,7 @@ def list_files(src: Paths, suffixes: Collection[str], what: str) -> list[Path]:
     for file in files:
         if not file.exists():
             raise FileNotFoundError(2, "no such file", str(file))
-        # A pipe would wait for a writer, a device might never end.
+        # Reading a pipe could wait forever, and a device might have no end.
         if not file.is_file():
             found = "a folder" if file.is_dir() else "a pipe, socket or device"
             raise SourceError(f"`{shown(file)}`: expected a regular file, found {found}")
@@ -64,22 +64,22 @@ def list_files(src: Paths, suffixes: Collection[str], what: str) -> list[Path]:
 
 
 def open_regular(path: PathLike) -> BinaryIO:
-    """Open a regular file, never to wait: opening a pipe would wait for a writer, and a device might have no end.
+    """Open a regular file without blocking: a pipe would wait for a writer, and a device might have no end.
 
     Raises
     ------
     ValueError
-        If it is none, or its name is none that a file can have.
+        If it is not a regular file, or its name is invalid.
     OSError
-        If it is not there, or cannot be read.
+        If it does not exist, or cannot be read.
     """
-    # The kind is that of the open file: the name may lead to another one by now.
+    # Checked on the open file, because the name may lead to another one by now.
     flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
     return _regular(os.open(path, flags))
 
 
 def _regular(opened: int) -> BinaryIO:
-    """A file of an open descriptor, if it is a regular one; else the descriptor is closed."""
+    """The file of an open descriptor. Closes the descriptor and raises if it is not a regular file."""
     try:
         kind = os.fstat(opened).st_mode
         if not stat.S_ISREG(kind):
@@ -95,39 +95,39 @@ class Elsewhere(ValueError):
     """A path that leads out of its folder."""
 
     def __init__(self, real: object) -> None:
-        super().__init__(f"expected a file in the folder, found a link to: `{shown(real)}`")
+        super().__init__(f"a link leads out of the folder, to `{shown(real)}`")
         self.real = real
 
 
 def open_inside(root: Path, name: PathLike) -> BinaryIO:
-    """Open a regular file of a folder by a name that data give. Links within the folder are followed, and no other.
+    """Open a regular file in a folder by an untrusted name. Only links within the folder are followed.
 
     Parameters
     ----------
     root
         The folder, resolved once by the caller.
     name
-        A path from there, or one that begins with the path of the folder.
+        A path below the folder, or one that begins with the path of the folder.
 
     Raises
     ------
     Elsewhere
-        If the file is elsewhere, also by links.
+        If the file is outside of the folder, also through links.
     ValueError
-        If it is no regular file, or its path is replaced by a link meanwhile.
+        If it is not a regular file, or its path was replaced by a link meanwhile.
     OSError
         As :func:`open_regular`.
     """
     try:
         real = (root / name).resolve(strict=True)
     except RuntimeError as error:  # Before Python 3.13, a loop of links.
-        raise ValueError(f"expected a file that can be read: {shown(error)}") from error
+        raise ValueError(f"cannot read the file: {shown(error)}") from error
     if not real.is_relative_to(root):
         raise Elsewhere(real)
     parts = real.relative_to(root).parts
     if os.open not in os.supports_dir_fd or not parts:
         return open_regular(real)
-    # The path was free of links a moment ago. Now each part is opened in the one before it, and must be none.
+    # The resolved path has no links. Each part is opened below the previous one, and must not be a link by now.
     folder = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     try:
         for part in parts[:-1]:
@@ -144,7 +144,7 @@ def _open_part(name: str, flags: int, folder: int) -> int:
         return os.open(name, os.O_RDONLY | os.O_NOFOLLOW | flags, dir_fd=folder)
     except OSError as error:
         if error.errno in (errno.ELOOP, errno.ENOTDIR):
-            raise ValueError(f"expected a path that stays as it is, found `{shown(name)}` replaced by a link") from error
+            raise ValueError(f"`{shown(name)}` was replaced by a link while it was opened") from error
         raise
 
 
@@ -161,8 +161,8 @@ def _expand(text: str, suffixes: Collection[str], what: str) -> Iterator[Path]:
     elif glob.has_magic(text):
         matches = sorted(glob.glob(text))
         if not matches:
-            raise SourceError(f"{what}: expected files that match the pattern, found none: {text!r}")
-        # `train-0000?-of-00100` asks for a part of the set.
+            raise SourceError(f"{what}: no files match the pattern {text!r}")
+        # `train-0000?-of-00100` deliberately names a part of the set.
         refuse_gap(text, matches, lambda name: fnmatch.fnmatch(name, text))
         yield from map(Path, matches)
     else:
@@ -180,7 +180,9 @@ def _folder(folder: Path, suffixes: Collection[str], what: str) -> list[Path]:
 
 
 def of_one_split(folder: PathLike, names: list[str], suffixes: Collection[str], what: str) -> list[str]:
-    """The names of files in a folder, refused if there are none, or those of several splits, or a part of a set."""
+    """The names of files in a folder. Raises if there are none, if they belong to several splits, or if some of a numbered
+    set are missing.
+    """
     if not names:
         raise SourceError(f"`{shown(folder)}`: expected files that end in {' or '.join(suffixes)}, found: none of {what}")
     splits = sorted({word for name in names for word in re.split(r"[^a-z]+", name.lower()) if word in SPLITS})
@@ -193,7 +195,7 @@ def of_one_split(folder: PathLike, names: list[str], suffixes: Collection[str], 
 
 
 def refuse_gap(where: str, names: Iterable[str], is_meant: Callable[[str], bool]) -> None:
-    """Raise if a file of a set ``-00000-of-00012`` is missing that is meant as well."""
+    """Raise if a wanted file of a set ``-00000-of-00012`` is missing."""
     sets: dict[tuple[str, str], dict[int, str]] = {}
     for name in names:
         if found := _OF_A_SET.fullmatch(name):
@@ -202,15 +204,15 @@ def refuse_gap(where: str, names: Iterable[str], is_meant: Callable[[str], bool]
         found = _OF_A_SET.fullmatch(numbers[min(numbers)])
         assert found is not None
         count, width = int(found[4]), len(found[2])
-        # Some count from 1.
+        # Some sets count from 1.
         first = 1 if 0 not in numbers and count in numbers else 0
-        # As many as there are, and one more: a name may say that there are billions.
+        # Limited to one more than the existing files, because a name may claim billions.
         missing = (n for n in range(first, first + min(count, len(numbers) + 1)) if n not in numbers)
         lost = next((name for n in missing if is_meant(name := f"{before}{n:0{width}}{after}")), None)
         if lost is not None:
             raise SourceError(
                 f"`{shown(where)}`: expected {count} files `{before}{first:0{width}}{after}` …, found {len(numbers)}, without `{shown(lost)}`\n"
-                "hint: a list, or a pattern such as {00000..00003}, takes the files that it names"
+                "hint: to convert a part, pass a list, or a pattern such as {00000..00003}"
             )
 
 
@@ -232,13 +234,13 @@ def expand_braces(text: str) -> list[str]:
     while rest:
         plain, brace, rest = rest.partition("{")
         if "}" in plain:
-            raise SourceError(f"brace pattern: expected an opening brace before each closing one, found: {text!r}")
+            raise SourceError(f"brace pattern: a closing brace has no opening one: {text!r}")
         names = [name + plain for name in names]
         if not brace:
             break
         inside, closing, rest = rest.partition("}")
         if not closing or "{" in inside:
-            raise SourceError(f"brace pattern: expected each brace closed, and none inside another, found: {text!r}")
+            raise SourceError(f"brace pattern: a brace is not closed, or is inside another: {text!r}")
         choices = _choices(inside, text)
         if len(names) * len(choices) > _MOST_FILES:
             raise SourceError(f"brace pattern: expected at most {_MOST_FILES} files, found more: {text!r}")
@@ -253,7 +255,7 @@ def _choices(inside: str, text: str) -> list[str]:
         low, high = int(first), int(last)
         if high < low or high - low >= _MOST_FILES:
             raise SourceError(
-                f"brace pattern: expected a range that goes up, of at most {_MOST_FILES} files, found: {text!r}"
+                f"brace pattern: expected an ascending range of at most {_MOST_FILES} files, found: {text!r}"
             )
         width = len(first) if first.startswith("0") or len(first) == len(last) else 0
         return [str(number).zfill(width) for number in range(low, high + 1)]

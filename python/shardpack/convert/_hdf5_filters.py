@@ -1,4 +1,4 @@
-"""Filters of HDF5 datasets, before the library runs them: it takes memory for everything that comes out of a chunk."""
+"""Checks the filters of HDF5 datasets before the library runs them, because it unpacks chunks to any size."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from ._bounds import MOST_CHUNK_BYTES
 
 _DEFLATE, _SHUFFLE, _FLETCHER32, _NBIT, _SCALE_OFFSET, _LZF = 1, 2, 3, 5, 6, 32000
 PACKERS = {_DEFLATE: 1032, _LZF: 88}
-"""Filters that compress, and the most bytes that each stored byte can become."""
+"""Compressing filters, and the largest expansion of a stored byte."""
 _NAMES = {_SHUFFLE: "shuffle", _FLETCHER32: "fletcher32", _NBIT: "nbit", _SCALE_OFFSET: "scaleoffset", _DEFLATE: "gzip", _LZF: "lzf"}
 _SLACK = 64
 """Bytes that checksums and headers of filters add to a chunk."""
 
 
 def refused_filters(filters: Sequence[tuple[int, int, tuple[int, ...], bytes]], chunk_bytes: int) -> str | None:
-    """Why a dataset with these filters, in the order in which they write, cannot be taken; None if it can.
+    """The reason to refuse a dataset with these filters, in the order of writing; None if it can be read.
 
     Parameters
     ----------
@@ -45,12 +45,12 @@ def refused_filters(filters: Sequence[tuple[int, int, tuple[int, ...], bytes]], 
         else:
             continue
         if said > chunk_bytes:
-            return f"filter {_NAMES[number]!r} to {said} bytes, of chunks of {chunk_bytes}"
+            return f"filter {_NAMES[number]!r} to {said} bytes, but chunks have {chunk_bytes}"
     return None
 
 
 _ATOMIC = 1
-"""The type of nbit's elements, where they are numbers."""
+"""nbit's type code of numbers."""
 
 
 def check_chunks(
@@ -63,13 +63,13 @@ def check_chunks(
     dataset
         The h5py dataset.
     index
-        What will be read: ``...``, a slice of the first axis, or a slice of each axis.
+        Index to read: ``...``, a slice of the first axis, or a slice of each axis.
     place, packer
-        Place of the filter that compresses among the filters, and its number.
+        Position of the compressing filter among the filters, and its number.
     chunk_bytes
         Bytes of a chunk, as decoded.
     checked
-        Chunks that are known to be right, by their offset, stored bytes and `chunk_bytes`.
+        Chunks that were already checked, by offset, stored bytes and `chunk_bytes`.
 
     Raises
     ------
@@ -89,7 +89,7 @@ def check_chunks(
         found = dataset.id.get_chunk_info_by_coord(corner)
         if found.byte_offset is None or found.size * PACKERS[packer] <= max(most, MOST_CHUNK_BYTES):
             continue
-        # A chunk that the filter did not shrink is stored as it is.
+        # A chunk that the filter did not shrink is stored without it.
         if found.filter_mask >> place & 1:
             continue
         chunk = (found.byte_offset, found.size, chunk_bytes)
@@ -97,7 +97,7 @@ def check_chunks(
             continue
         _, packed = dataset.id.read_direct_chunk(corner)
         if (_inflates if packer == _DEFLATE else _lzf_unpacks)(bytes(packed), most):
-            raise ValueError(f"expected a chunk of at most {most} bytes at {list(corner)}, found more: damaged")
+            raise ValueError(f"the chunk at {list(corner)} unpacks to more than {most} bytes: damaged")
         checked.add(chunk)
 
 
@@ -109,13 +109,13 @@ def _inflates(data: bytes, most: int) -> bool:
             left -= len(unpacking.decompress(data, min(left, 1 << 20)))
             data = unpacking.unconsumed_tail
     except zlib.error:
-        # HDF5 says what is wrong.
+        # HDF5 reports the damage.
         return False
     return left <= 0
 
 
 def _lzf_unpacks(data: bytes, most: int) -> bool:
-    """The same of LZF."""
+    """True if LZF data unpack to more than `most` bytes."""
     at = total = 0
     while at < len(data) and total <= most:
         head = data[at]

@@ -1,7 +1,7 @@
-"""Entries of an LMDB environment, in a process of its own. LMDB maps its file and trusts each page: one changed byte can
-lead it to a page that is not there, which ends the process.
+"""Reads the entries of an LMDB environment in a separate process.
 
-This file is also the program of that process, and imports nothing of the package: it starts in a moment.
+LMDB maps its file and trusts each page: one changed byte can lead it to a missing page, which kills the process. This
+file is also the program of that process. It imports nothing of the package, so that it starts fast.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from collections.abc import Callable, Iterator
 from typing import IO, Any, Union
 
 Entry = list[Union[bytes, None]]
-"""A key and its value; or the end of keys, and the value of each prefix."""
+"""A key and its value; or the common end of keys, and the value of each prefix."""
 
 _END = 0xFFFFFFFF
-"""In the place of the number of parts: a text in JSON follows, and nothing more."""
+"""Sent instead of the number of parts: a text in JSON follows, and nothing more."""
 _PATIENCE_S = 5.0
 _MOST_SAID = 2000
-"""Bytes of the end of stderr that an error repeats."""
+"""Last bytes of stderr that an error repeats."""
 _OF_BAD_MEMORY = frozenset(getattr(signal, name) for name in ("SIGBUS", "SIGSEGV", "SIGABRT", "SIGILL", "SIGFPE") if hasattr(signal, name))
-"""Signals that end a process that follows damage."""
+"""Signals that kill a process after damage."""
 
 
 class Damage(Exception):
@@ -33,34 +33,34 @@ class Damage(Exception):
 
 
 class Failed(Exception):
-    """The process that reads failed, for a reason that is not in the environment."""
+    """The reading process failed for a reason other than the environment."""
 
 
 def read(path: str, prefixes: list[bytes] | None) -> tuple[int, Iterator[Entry]]:
-    """Number of entries, and the entries, in this process.
+    """Number of entries, and the entries, read in this process.
 
     Raises
     ------
     Damage
-        If it is no environment, or damaged where that can be told.
+        If it is not an environment, or is noticeably damaged.
     """
     import lmdb
 
     file = os.path.join(path, "data.mdb") if os.path.isdir(path) else path
-    # Opening a pipe would wait for a writer.
+    # Opening a pipe would block.
     if not os.path.isfile(file):
-        raise Damage(f"expected an LMDB environment: expected a regular file `{file}`, found none")
+        raise Damage(f"not an LMDB environment: no regular file `{file}`")
     try:
         env = lmdb.open(path, readonly=True, lock=False, subdir=os.path.isdir(path), max_dbs=0, readahead=True)
     except lmdb.Error as error:
-        raise Damage(f"expected an LMDB environment: {error}") from error
+        raise Damage(f"not an LMDB environment: {error}") from error
     size = os.path.getsize(file)
     try:
         # Touching a page behind the end kills the process.
         expected = (env.info()["last_pgno"] + 1) * env.stat()["psize"]
     except lmdb.Error as error:
         env.close()
-        raise Damage(f"expected an LMDB environment: {error}") from error
+        raise Damage(f"not an LMDB environment: {error}") from error
     if size < expected:
         env.close()
         raise Damage(f"expected at least {expected} bytes in `{file}`, found {size}: the file is cut short")
@@ -71,12 +71,12 @@ def read(path: str, prefixes: list[bytes] | None) -> tuple[int, Iterator[Entry]]
                 pairs = transaction.cursor()
                 found = ([key, value] for key, value in pairs) if prefixes is None else _joined(transaction, prefixes)
                 for number, entry in enumerate(found):
-                    # Pages that lead back to one another have no end.
+                    # Pages that refer to each other would never end.
                     if number > size or any(part is not None and len(part) > size for part in entry):
-                        raise Damage("expected entries of the file, found more or larger ones: damaged")
+                        raise Damage("the entries exceed the size of the file: damaged")
                     yield [None if part is None else bytes(part) for part in entry]
         except lmdb.Error as error:
-            raise Damage(f"expected readable entries, found damage: {error}") from error
+            raise Damage(f"damaged entries: {error}") from error
         finally:
             env.close()
 
@@ -86,7 +86,7 @@ def read(path: str, prefixes: list[bytes] | None) -> tuple[int, Iterator[Entry]]
 def _joined(transaction: Any, prefixes: list[bytes]) -> Iterator[list[Any]]:
     for end in _ends(transaction, prefixes[0], prefixes):
         yield [end, *(transaction.get(prefix + end) for prefix in prefixes)]
-    # Samples without the first column, each at the first of the columns that it has.
+    # Samples without the first column come with the first column that they have.
     for number, prefix in enumerate(prefixes[1:], 1):
         for end in _ends(transaction, prefix, prefixes):
             if all(transaction.get(before + end) is None for before in prefixes[:number]):
@@ -94,7 +94,7 @@ def _joined(transaction: Any, prefixes: list[bytes]) -> Iterator[list[Any]]:
 
 
 def _ends(transaction: Any, prefix: bytes, prefixes: list[bytes]) -> Iterator[bytes]:
-    """Ends of the keys that begin with a prefix, and with no longer one of another column."""
+    """Ends of the keys with this prefix, without keys that have a longer prefix of another column."""
     longer = tuple(other for other in prefixes if len(other) > len(prefix))
     cursor = transaction.cursor()
     found = cursor.set_range(prefix) if prefix else cursor.first()
@@ -105,12 +105,12 @@ def _ends(transaction: Any, prefix: bytes, prefixes: list[bytes]) -> Iterator[by
 
 
 def read_in_child(path: str, prefixes: list[bytes] | None) -> tuple[int, Iterator[Entry], Callable[[], None]]:
-    """As :func:`read`, in a child, and how that is ended.
+    """As :func:`read`, in a child process; also a function that ends it.
 
     Raises
     ------
     Damage
-        As :func:`read`, and if a signal of bad memory ended the child.
+        As :func:`read`, and if a signal of bad memory access killed the child.
     Failed
         If the child ended for another reason, such as a lack of memory.
     OSError
@@ -121,7 +121,7 @@ def read_in_child(path: str, prefixes: list[bytes] | None) -> tuple[int, Iterato
         "prefixes": None if prefixes is None else [prefix.hex() for prefix in prefixes],
         "modules": [os.path.abspath(place) for place in sys.path if place],
     }
-    # No program of the caller runs in it, as it would in one of `multiprocessing`.
+    # Unlike with `multiprocessing`, the caller's program does not run in it.
     command = [sys.executable or "python3", "-I", os.path.abspath(__file__)]
     said_last = tempfile.TemporaryFile()
     try:
@@ -149,7 +149,7 @@ def read_in_child(path: str, prefixes: list[bytes] | None) -> tuple[int, Iterato
             child.stdin.write(json.dumps(said).encode("ascii"))
             child.stdin.close()
         except BrokenPipeError:
-            # It has ended already; below stands how.
+            # It has ended already; the reason is found below.
             pass
         total = struct.unpack("<q", taken(8))[0]
     except BaseException:
@@ -179,10 +179,10 @@ def _ended(child: subprocess.Popen[bytes], said_last: IO[bytes]) -> Exception:
         return Failed("the process that reads it closed its output")
     if -code in _OF_BAD_MEMORY:
         how = signal.Signals(-code).name
-        return Damage(f"expected an environment that LMDB can read, found damage: it ended the process that read it, by {how}")
+        return Damage(f"the environment is damaged: {how} killed the process that read it")
     text = f"the process that reads it ended with exit code {code}"
     if code < 0:
-        text = f"the process that reads it was ended by {_signal_name(-code)}"
+        text = f"the process that reads it was killed by {_signal_name(-code)}"
         if -code == getattr(signal, "SIGKILL", None):
             text += ", perhaps for lack of memory"
     said_last.seek(max(0, said_last.seek(0, os.SEEK_END) - _MOST_SAID))
@@ -201,14 +201,14 @@ def _serve() -> None:
     """Main loop of the child."""
     # Ctrl-C goes to all processes of a program; this one is ended by its parent, or by the closed pipe.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    # Without a buffer: what was read before the process dies arrives.
+    # Unbuffered, so that entries read before a crash arrive.
     out = os.fdopen(os.dup(1), "wb", 0)
     said = json.loads(sys.stdin.buffer.read())
     sys.path[:] = said["modules"]
     try:
         import resource
 
-        # A child that dies leaves no copy of its memory.
+        # A child that dies leaves no core dump.
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     except ImportError:
         pass

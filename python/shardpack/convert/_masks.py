@@ -1,4 +1,4 @@
-"""Masks that come as pictures: files of class numbers, which become arrays of them."""
+"""Masks stored as pictures, which become arrays of class numbers."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from ._values import is_picture_object, picture_type
 
 
 def as_masks(masks: Collection[str]) -> frozenset[str]:
-    """The option ``masks`` of a format.
+    """Check the option ``masks`` of a format.
 
     Raises
     ------
     TypeError
-        If it is one name and no list of them.
+        If it is one name instead of a list.
     """
     if isinstance(masks, str):
         raise TypeError(f"masks: expected a list of columns, found: {masks!r}\nhint: masks=[{masks!r}]")
@@ -29,15 +29,15 @@ def as_masks(masks: Collection[str]) -> frozenset[str]:
 def class_numbers(column: str, value: Any) -> Any:
     """The class numbers of a mask, as ``shardpack pack --masks`` stores them.
 
-    Of a PNG with a palette the indices are the numbers, of a grey one its samples, 16 bits of them too.
+    They are the indices of a PNG with a palette, or the values of a grey PNG or TIFF, 16 bits too.
 
     Parameters
     ----------
     column
         Its column, for messages.
     value
-        The bytes of a PNG or TIFF, a PIL picture of greys or with a palette, or an array of integers or booleans
-        `[height, width]`. None is no mask.
+        The bytes of a PNG or TIFF, a grey PIL picture or one with a palette, or an array of integers or booleans
+        `[height, width]`. None if the sample has no mask.
 
     Returns
     -------
@@ -47,7 +47,7 @@ def class_numbers(column: str, value: Any) -> Any:
     Raises
     ------
     SourceError
-        If it is none of these: a picture of colours, or a JPEG, which changes numbers.
+        If it is something else, such as a colour picture, or a JPEG, which changes numbers.
     """
     if value is None:
         return None
@@ -59,7 +59,7 @@ def class_numbers(column: str, value: Any) -> Any:
     if is_picture_object(value):
         if value.mode not in ("1", "L", "P", "I", "I;16"):
             hint = "save the class numbers themselves, not their colours"
-            raise SourceError(f"column {column!r}: expected a mask of greys or with a palette, found mode {value.mode}\nhint: {hint}")
+            raise SourceError(f"column {column!r}: expected a grey mask or one with a palette, found mode {value.mode}\nhint: {hint}")
         return np.asarray(value)
     if not isinstance(value, (bytes, bytearray, memoryview)):
         raise SourceError(f"column {column!r}: expected a mask as PNG or TIFF, found {type(value).__name__}")
@@ -77,8 +77,8 @@ def class_numbers(column: str, value: Any) -> Any:
 
 
 def check_size(column: str, mask: np.ndarray[Any, Any], pictures: Collection[Any]) -> None:
-    """Refuse a mask that is not as high and wide as its picture is when people see it, after its Exif orientation: no
-    view of the two would show the same.
+    """Refuse a mask that differs in size from its upright picture, after Exif orientation, because they could not be
+    aligned.
 
     Parameters
     ----------
@@ -87,7 +87,7 @@ def check_size(column: str, mask: np.ndarray[Any, Any], pictures: Collection[Any
     mask
         `[height, width]`.
     pictures
-        The pictures of its sample: it belongs to one of them. Where the size of one is unknown, nothing is said.
+        The pictures of its sample; it belongs to one of them. No check if the size of one is unknown.
 
     Raises
     ------
@@ -102,5 +102,5 @@ def check_size(column: str, mask: np.ndarray[Any, Any], pictures: Collection[Any
     turned = next((size.orientation for size in sizes if size.stored == mask.shape), None)
     found = f"{mask.shape[0]} × {mask.shape[1]}"
     if turned is not None:
-        found += f"\nhint: the picture has the Exif orientation {turned}: turn the mask as it turns the picture"
+        found += f"\nhint: the picture has the Exif orientation {turned}: turn the mask in the same way"
     raise SourceError(f"column {column!r}: expected a mask of {expected} pixels, as {whose} has, found {found}")

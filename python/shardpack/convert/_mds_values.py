@@ -1,4 +1,4 @@
-"""The encodings of MDS columns, pickle excepted."""
+"""Decoders of MDS columns, except pickle."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _NUMBERS = {
         "float64",
     )
 }
-# One byte names the element type of arrays whose encoding does not.
+# Element types by the byte in front of arrays whose encoding names none.
 _ARRAY_CODES = {
     8: "uint8", 9: "int8", 16: "uint16", 17: "int16", 18: "float16", 32: "uint32", 33: "int32", 34: "float32",
     64: "uint64", 65: "int64", 66: "float64",
@@ -38,12 +38,12 @@ _SHAPE_CODES = ("<u1", "<u2", "<u4", "<u8")
 
 @dataclass(frozen=True)
 class Decoder:
-    """How a column is read."""
+    """Decoder of a column."""
 
     kind: str | None
-    """Kind of the field; None: as the first value says."""
+    """Kind of the field; None if the first value decides."""
     size: int | None
-    """Bytes of each value; None: they vary."""
+    """Bytes of each value; None if they vary."""
     decode: Callable[[bytes], Any]
 
 

@@ -15,12 +15,12 @@ from ._files import Paths, expand_braces, list_files, of_one_split, refuse_gap
 from ._source import SourceError, shown
 
 _AHEAD = 64 << 20
-"""Bytes that are on their way while a file is read from front to back."""
+"""Bytes that are fetched ahead while a file is read."""
 _STEP = 4 << 20
 
 
 class ObjectFile:
-    """An object that is read from front to back, and named by its URL."""
+    """An object that is read sequentially, named by its URL."""
 
     def __init__(self, objects: _shardpack.Objects, url: str, key: str) -> None:
         self.objects, self.url, self.key = objects, url, key
@@ -32,7 +32,7 @@ class ObjectFile:
         return self.url
 
     def announce(self) -> None:
-        """Have its first bytes on their way."""
+        """Start to fetch its first bytes."""
         if self._object is None:
             self._object = self.objects.open(self.key)
             self._object.announce(0, min(len(self._object), _STEP))
@@ -76,7 +76,7 @@ class _Raw(io.RawIOBase):
         try:
             piece = self.found.read(self.at, len(view))
         except OSError as error:
-            # Readers of archives take an error for damage: look at `failed` first.
+            # Readers of archives take any error for damage, so `failed` keeps errors of the store.
             self.file.failed = self.file.failed or error
             raise
         view[: len(piece)] = piece
@@ -87,13 +87,11 @@ class _Raw(io.RawIOBase):
 def list_objects(
     src: Paths, suffixes: Collection[str], what: str, storage_options: Mapping[str, Any] | None
 ) -> tuple[list[Any], Any]:
-    """The files that `src` names, as :func:`list_files` does, or objects of stores, and the ``classes.json`` of a
-    folder, if there is one.
-    """
+    """The files of `src`, as from :func:`list_files`, or objects of stores, and the ``classes.json`` of a folder, if any."""
     many = [src] if isinstance(src, (str, os.PathLike)) else list(src)
     if not any(is_url(part) for part in many):
         if storage_options:
-            raise SourceError(f"storage_options: expected none for files of this machine, found: {list(storage_options)}")
+            raise SourceError(f"storage_options do not apply to local files: {list(storage_options)}")
         return list(list_files(src if isinstance(src, (str, os.PathLike)) else many, suffixes, what)), None
     stores: dict[str, _shardpack.Objects] = {}
     found: list[Any] = []
@@ -109,7 +107,7 @@ def list_objects(
             if any(letter in name for letter in "*?["):
                 names = [each for each in _list(store, folder) if fnmatch.fnmatchcase(each, name)]
                 if not names:
-                    raise SourceError(f"{what}: expected objects that match the pattern, found none: {part!r}")
+                    raise SourceError(f"{what}: no objects match the pattern {part!r}")
                 refuse_gap(str(part), names, partial(fnmatch.fnmatchcase, pat=name))
         else:
             folder = str(part).rstrip("/")
@@ -125,5 +123,5 @@ def list_objects(
 def _list(store: _shardpack.Objects, folder: str) -> list[str]:
     names = store.list()
     if not names:
-        raise SourceError(f"`{shown(folder)}`: expected a folder with objects in it, found none below this name")
+        raise SourceError(f"`{shown(folder)}`: no objects below this name")
     return names

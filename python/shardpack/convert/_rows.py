@@ -1,6 +1,6 @@
-"""Layouts that HDF5 and Zarr share: a tree of groups and arrays becomes samples by rows, or by groups.
- By rows: arrays of one group whose first axes are equally long; row `i` of each is sample `i`. By groups: each group,
-or each array, that stands in one group is a sample, and its name the key.
+"""Layouts common to HDF5 and Zarr: a tree of groups and arrays becomes samples by rows, or by groups.
+ By rows: arrays of one group whose first axes have the same length; row `i` of each is sample `i`. By groups: each member
+of one group, a group or an array, is a sample, and its name is the key.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from ._values import check_array, parse_json
 
 _BLOCK_BYTES = 32 << 20
 _PIECE_BYTES = 10_000
-"""Reading a chunk takes time also where it was never stored: it counts as so many bytes more."""
+"""Extra bytes counted for each chunk, because reading it takes time even if it was never stored."""
 _MOST_COLUMNS = 1000
 _MOST_OBJECTS = 10_000
-"""Most groups and arrays of one sample. Hard links that lead to links multiply."""
+"""Most groups and arrays of one sample, because hard links can multiply them."""
 _MOST_LEVELS = 16
-"""Most groups inside one another in a sample."""
+"""Most nested groups of a sample."""
 KEY = "__key__"
-"""The array of text that holds the samples' keys, where nothing else is said."""
+"""Default name of the text array with the keys."""
 
 
 def open_tree(
@@ -45,14 +45,14 @@ def open_tree(
     if samples not in ("auto", "rows", "groups"):
         raise SourceError(f"samples: expected 'auto', 'rows' or 'groups', found: {samples!r}")
     if not tree:
-        raise SourceError(f"{where}: expected arrays or groups, found none")
+        raise SourceError(f"{where}: no arrays or groups")
     columns = {} if samples == "groups" else _columns(tree, max_bytes, expansion)
     others = [] if samples == "groups" else _others(tree, columns, drop)
     if samples == "rows" or (columns and not others and _one_length(columns, drop)):
         if len(tree) > _MOST_COLUMNS:
             raise SourceError(
                 f"{where}: expected at most {_MOST_COLUMNS} arrays, each a column, found: {len(tree)} members\n"
-                "hint: samples='groups' takes each member as a sample"
+                "hint: samples='groups' makes each member a sample"
             )
         return _by_rows(where, tree, columns, others, drop, key, classes, max_bytes, expansion)
     if samples == "auto":
@@ -64,7 +64,7 @@ def open_tree(
 
 
 def _columns(tree: Tree, max_bytes: int, expansion: Expansion) -> dict[str, Column]:
-    """The arrays of a tree, and its groups of numbered arrays, which are arrays of varying shape."""
+    """The arrays of a tree, and its groups of numbered arrays, which count as arrays of varying shape."""
     columns = {name: node for name in itertools.islice(tree, _MOST_COLUMNS) if isinstance(node := tree[name], Column)}
     groups = [name for name in itertools.islice(tree, _MOST_COLUMNS) if name not in columns]
     for name in groups:
@@ -74,12 +74,12 @@ def _columns(tree: Tree, max_bytes: int, expansion: Expansion) -> dict[str, Colu
 
 
 def _others(tree: Tree, columns: dict[str, Column], drop: frozenset[str]) -> list[str]:
-    """The members that are no columns, and stay if nobody drops them."""
+    """The members that are neither columns nor dropped."""
     return [name for name in itertools.islice(tree, _MOST_COLUMNS) if name not in columns and name not in drop]
 
 
 def _ragged(tree: Tree, max_bytes: int, expansion: Expansion) -> Column | None:
-    """A group whose members are arrays named `0`, `1`, `2` … (zeros before them or not), one for each sample."""
+    """A group of arrays named `0`, `1`, `2` … (also with leading zeros), one for each sample."""
     if not all(name.isdigit() for name in tree):
         return None
     names = sorted(tree, key=int)
@@ -114,7 +114,7 @@ def _one_length(columns: dict[str, Column], drop: frozenset[str]) -> bool:
 
 
 def _refuse_doubt(where: str, tree: Tree, columns: dict[str, Column], others: list[str]) -> None:
-    """Raise if it is not plain that each member is a sample."""
+    """Raise if it is unclear that each member is a sample."""
     splits = [name for name in itertools.islice(tree, _MOST_COLUMNS) if name.lower() in SPLITS]
     if splits:
         raise SourceError(
@@ -128,15 +128,15 @@ def _refuse_doubt(where: str, tree: Tree, columns: dict[str, Column], others: li
         few = ", ".join(map(repr, others[:10])) + (", …" if len(others) > 10 else "")
         raise SourceError(
             f"{where}: expected arrays or groups, found both; the arrays are: {found}\n"
-            f"hint: drop=[{few}] leaves the groups out; samples='groups' takes each member as a sample"
+            f"hint: drop=[{few}] leaves the groups out; samples='groups' makes each member a sample"
         )
     if (
         len({(column.kind, column.dtype, len(column.shape)) for column in columns.values()}) > 1
         or min(len(c.shape) for c in columns.values()) < 2
     ):
         raise SourceError(
-            f"{where}: expected arrays whose first axis counts the samples, found other lengths: {found}\n"
-            "hint: drop=[…] leaves arrays out; samples='groups' takes each array as a sample"
+            f"{where}: the first axes of the arrays differ in length, so they cannot count the samples: {found}\n"
+            "hint: drop=[…] leaves arrays out; samples='groups' makes each array a sample"
         )
 
 
@@ -165,7 +165,7 @@ def _by_rows(
     if len(lengths) != 1:
         found = ", ".join(f"{name!r} {list(column.shape)}" for name, column in taken.items()) or "none"
         raise SourceError(
-            f"{where}: expected arrays with first axes of one length, found: {found}\nhint: drop=[…] leaves arrays out"
+            f"{where}: the first axes of the arrays differ in length: {found}\nhint: drop=[…] leaves arrays out"
         )
     if key is not None and (key not in taken or taken[key].kind != "text"):
         raise SourceError(f"{where}: expected an array of text as `key`, found: {key!r}")
@@ -183,7 +183,7 @@ def _claim(expansion: Expansion, samples: int, columns: Mapping[str, Column]) ->
 
 
 def _check_size(where: str, columns: Mapping[str, Column], axes_of_samples: int, max_bytes: int) -> None:
-    """Raise if the numbers of one sample take more: compressed, a few bytes of a file can be gibibytes of them."""
+    """Raise if one sample takes more than `max_bytes`: a few compressed bytes can become gibibytes."""
     sizes = {name: column.bytes_of(axes_of_samples) for name, column in columns.items() if column.refused is None}
     if sum(sizes.values()) > max_bytes:
         largest = max(sizes, key=lambda name: sizes[name])
@@ -194,7 +194,7 @@ def _check_size(where: str, columns: Mapping[str, Column], axes_of_samples: int,
 
 
 def _kind(column: Column, axes_of_samples: int) -> str | None:
-    """Kind of the field, where the file says it: bytes may be pictures, and arrays of pixels too."""
+    """Kind of the field, if the file determines it; bytes and arrays of pixels may be pictures."""
     if column.kind in ("text", "json"):
         return column.kind
     if column.kind == "numbers" and len(column.shape) == axes_of_samples:
@@ -208,7 +208,7 @@ def _rows(
     varying = [name for name, column in columns.items() if not column.element_bytes and column.kind != "ragged"]
     row_bytes = sum(column.bytes_of(1) if column.element_bytes else USUAL_BYTES for column in columns.values())
     step = max(1, min(4096, _BLOCK_BYTES // max(1, row_bytes)))
-    # Whole chunks, where that is possible: one in two blocks is decoded twice.
+    # Whole chunks if possible, because a chunk in two blocks is decoded twice.
     of_chunk = max((column.chunk[0] for column in columns.values() if column.chunk and column.chunk[0] <= step), default=1)
     step -= step % of_chunk
     for begin in range(0, rows, step):
@@ -242,9 +242,11 @@ def _rows(
 def _blocks(
     columns: dict[str, Column], begin: int, end: int, max_bytes: int
 ) -> Iterator[tuple[int, int, Union[dict[str, Any], Exception]]]:
-    """Rows of all columns: first row, the one after the last, and values. Of rows that cannot be read together the halves,
-    down to a single row with its error: those beside a damaged one are not lost. Halving reads a damaged chunk about twice
-    for each of its rows, and whole ones a few times."""
+    """Blocks of rows of all columns: first row, end, and values or an error.
+
+    A block that cannot be read is halved, down to a single row with its error, so that only damaged rows are lost. A
+    damaged chunk is read about twice for each of its rows.
+    """
     blocks: Union[dict[str, Any], Exception]
     try:
         blocks = {
@@ -253,7 +255,7 @@ def _blocks(
         }
     except MemoryError:
         raise
-    except Exception as error:  # Libraries of formats, and their codecs, raise whatever they find.
+    except Exception as error:  # Libraries of formats, and their codecs, raise anything.
         blocks = error
     if isinstance(blocks, dict) or end - begin == 1:
         yield begin, end, blocks
@@ -274,7 +276,7 @@ def _by_groups(
     attributes: bool,
 ) -> Source:
     if key is not None:
-        raise SourceError(f"{where}: expected no `key`, as each sample's key is its group's name, found: {key!r}")
+        raise SourceError(f"{where}: key={key!r} does not apply, because the name of its group is the key of a sample")
     there = list(tree)
     names = [name for name in there if name not in drop]
     left_out = drop.intersection(there)
@@ -283,27 +285,27 @@ def _by_groups(
     return Source(items, classes=classes, total=len(names), dropped=left_out, notes=notes)
 
 
-# Those that PyTables writes to each group.
+# Attributes that PyTables writes to each group.
 _OF_LIBRARIES = frozenset(["CLASS", "TITLE", "VERSION", "FILTERS"])
 
 
 def _with_attributes(
     at: str, group: Any, values: dict[str, Any], drop: frozenset[str], taken: bool, notes: list[str]
 ) -> dict[str, Any]:
-    """The values of a sample with the attributes of its group, where they are to be taken; else a note about them."""
+    """The values of a sample, with the attributes of its group if requested; else a note about them."""
     found = {name: value for name, value in group.attributes().items() if name not in _OF_LIBRARIES}
     left = [name for name in found if name not in drop]
     if not taken:
         if left and not notes:
             names = ", ".join(map(repr, left))
             notes.append(
-                f"attributes of the samples' groups are not taken: {names} ({at})\n"
+                f"attributes of the samples' groups are not converted: {names} ({at})\n"
                 f"hint: attributes=True makes columns of them; drop=[{names}] leaves them out"
             )
         return values | {name: None for name in found if name in drop}
     for name in found:
         if name in values:
-            raise ValueError(f"expected an array or an attribute {name!r}, found both")
+            raise ValueError(f"an array and an attribute have the name {name!r}")
     return values | {name: _attribute(found[name]) if name in left else None for name in found}
 
 
@@ -363,12 +365,12 @@ def _groups(
 
 
 def _members(columns: dict[str, Column], max_bytes: int) -> tuple[dict[str, Any], int]:
-    """Values of the arrays of one sample, and how many bytes those of elements of any size have.
+    """Values of the arrays of one sample, and the bytes of their varying elements.
 
     Raises
     ------
     ValueError
-        If the values have more than `max_bytes` together.
+        If all values together have more than `max_bytes`.
     """
     known = sum(column.bytes_of(0) for column in columns.values() if column.element_bytes)
     values, varying = {}, 0
@@ -394,7 +396,7 @@ def _flat(tree: Tree) -> dict[str, Column]:
     def enter(group: Tree, prefix: str, levels: int) -> None:
         nonlocal left
         if levels == 0:
-            raise ValueError(f"expected at most {_MOST_LEVELS} groups inside one another in a sample, found more")
+            raise ValueError(f"expected at most {_MOST_LEVELS} nested groups in a sample, found more")
         for name in group:
             left -= 1
             if left < 0:
@@ -424,7 +426,7 @@ def _value(column: Column, value: Any) -> Any:
     if column.kind == "bytes":
         value = value.item() if isinstance(value, np.ndarray) and value.ndim == 0 else value
         if isinstance(value, np.ndarray) and value.dtype.hasobject:
-            raise ValueError("expected one string of bytes, found an array of them")
+            raise ValueError("expected one byte string, found an array of them")
         return value.tobytes() if isinstance(value, np.ndarray) else bytes(value)
     array = check_array(np.asarray(value))
     return array if array.ndim else array[()]

@@ -1,4 +1,4 @@
-"""One conversion: samples out of a source, into a writer."""
+"""One conversion, from a source to a writer."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _SECONDS_BETWEEN_REPORTS = 0.1
 Progress = Callable[[dict[str, Any]], object]
 """Called about ten times a second with a dict: ``phase`` (``"convert"``: samples are read and encoded; then
 ``"write"``: they are written in their final order), ``samples`` and ``total`` (None if unknown) of this phase,
-``skipped``, ``seconds`` since the beginning."""
+``skipped``, ``seconds`` since the start."""
 
 
 class Run:
@@ -48,7 +48,7 @@ class Run:
         self.samples = 0
         self.first_number = 0
         self.numbers: np.ndarray[Any, Any] | None = None
-        """The class of the dataset for each of the source, where the dataset had classes before."""
+        """For each class of the source, its number in the dataset; None if the dataset had no classes before."""
         self.skipped = 0
         self.skipped_exact = True
         self.listed: list[dict[str, str | None]] = []
@@ -60,7 +60,7 @@ class Run:
         try:
             report = self._write_all(out, options)
         finally:
-            # A generator holds what it reads from: a cursor of a database that is being closed.
+            # The generator holds a cursor of the database that is being closed.
             if isinstance(self.source.items, Generator):
                 self.source.items.close()
             self.source.close()
@@ -89,7 +89,7 @@ class Run:
             raise SourceError(f"{error}{dropped_nothing(self.fields.drop - self.source.dropped, first.values)}") from error.__cause__
         self._refuse_shrinking(options)
         self.fields.notes = [printable(note) for note in [*self.fields.notes, *self.source.notes]]
-        # Now, and not at the end: what they say costs another conversion.
+        # Now, not at the end, so that a wrong conversion can be stopped early.
         for note in self.fields.notes:
             _warn.warn(note)
         classes = None if self.fields.classes is None else list(self.fields.classes)
@@ -101,8 +101,8 @@ class Run:
                 numbers = {name: number for number, name in enumerate(writer.classes)}
                 self.numbers = np.array([numbers[name] for name in classes], np.int64)
             ordered = writer._inner.keeps_order()
-            # The first sample settles how arrays are coded, so that it goes alone: the same samples then give the
-            # same dataset.
+            # The first sample decides the coding of arrays. It is written alone, so that the same samples give the same
+            # dataset.
             pending: deque[tuple[Sample, Future[None]]] = deque()
             with ThreadPoolExecutor(threads, "shardpack-convert") as pool:
                 try:
@@ -122,15 +122,15 @@ class Run:
             return dict(writer.close(progress=self._written if self.progress is not None else None))
 
     def _check_names(self, classes: list[str] | None) -> None:
-        """Raise if names of classes have halves of characters, as of bytes that are no UTF-8."""
+        """Raise if names of classes are not valid Unicode."""
         for name in classes or ():
             try:
                 name.encode("utf-8")
             except UnicodeEncodeError:
-                raise SourceError(f"{self.format}: expected names of classes in whole characters, found: {name!r}") from None
+                raise SourceError(f"{self.format}: the name of a class is not valid Unicode: {name!r}") from None
 
     def _note_dropped(self) -> None:
-        """Say which names of `drop` no sample had."""
+        """Note names of `drop` that no sample had."""
         for column, count in self.fields.dropped.items():
             if count == 0 and column not in self.source.dropped:
                 known = [*self.fields.names, *(other for other, found in self.fields.dropped.items() if found)]
@@ -138,17 +138,16 @@ class Run:
                 _warn.warn(self.fields.notes[-1])
 
     def _refuse_shrinking(self, options: Mapping[str, Any]) -> None:
-        """Raise where pictures would be shrunk, and their masks not."""
+        """Raise if pictures would be shrunk, but not their masks."""
         shrinking = [name for name in ("short_side", "long_side") if options.get(name) is not None]
         if shrinking and self.fields.masks and "image" in self.fields.kinds.values():
             raise SourceError(
-                f"{self.format}: beside masks, expected pictures of the size of the source, "
-                f"found the option: {shrinking[0]}\n"
+                f"{self.format}: {shrinking[0]} would shrink pictures, but not their masks\n"
                 "hint: `shardpack pack --masks` shrinks masks with their pictures"
             )
 
     def _items(self) -> Iterator[Item]:
-        """The items of the source; what it does not name itself ends them."""
+        """The items of the source. An unexpected error of the source ends them."""
         where = ""
         try:
             for item in self.source.items:
@@ -156,7 +155,7 @@ class Run:
                 yield item
         except RAW as error:
             after = f", after {where}" if where else ""
-            message = f"{self.format}{after}: expected a readable source, found: {type(error).__name__}: {error}"
+            message = f"{self.format}{after}: cannot read the source: {type(error).__name__}: {error}"
             yield Problem(message, samples=None)
 
     def _first(self, items: Iterator[Item]) -> Sample:
@@ -167,8 +166,8 @@ class Run:
         raise self._no_samples()
 
     def _no_samples(self) -> SourceError:
-        found = f"none that can be taken; the first problem: {self.listed[0]['reason']}" if self.listed else "none"
-        return SourceError(f"{self.format}: expected samples, found {found}")
+        found = f"no sample can be converted; the first problem: {self.listed[0]['reason']}" if self.listed else "the source has no samples"
+        return SourceError(f"{self.format}: {found}")
 
     def _begin(
         self,
@@ -200,7 +199,7 @@ class Run:
         writer.write(values, key, order=order)
 
     def _numbered(self, classes: Any) -> Any:
-        """Numbers of classes of the source as those of the dataset."""
+        """Translate the source's numbers of classes to the dataset's."""
         assert self.numbers is not None
         if classes is None or not len(classes):
             return classes
@@ -219,12 +218,12 @@ class Run:
 
     def _refused(self, sample: Sample, error: Exception) -> None:
         hint = self.source.repeated_keys
-        # The source's name for the sample says more than the writer's.
+        # The source's name of the sample is better than the writer's.
         text = str(error).removeprefix(f"sample `{sample.key}`: ")
         if hint and isinstance(error, RepeatedKeyError):
             text = f"{text}\nhint: {hint}"
         if isinstance(error, KnownKeyError):
-            # No bad input: whoever skips that has not said what is to become of these.
+            # Not bad input: `on_bad_input="skip"` does not apply to it.
             raise SourceError(f"{sample.where}: {text}") from error
         self._problem(f"{sample.where}: {text}", sample.key, error)
 

@@ -1,4 +1,4 @@
-"""One element type for the arrays of a field, whatever each file holds its numbers as."""
+"""Converts the arrays of a field to one element type."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from ._values import DTYPES
 
 
 class SameType:
-    """Makes all arrays of a field those of one type: the one that was asked for, or that of the first array.
+    """Converts all arrays of a field to one type: the requested one, or that of the first array.
 
-    Values never change, except that floats are rounded to a type of floats that was asked for by name.
+    Values never change, except that floats are rounded to a requested type of floats.
     """
 
     def __init__(self, field: str, dtype: str | None = None) -> None:
@@ -30,7 +30,7 @@ class SameType:
         return self._field
 
     def follow(self, dtype: str) -> None:
-        """Take the type that a dataset has, which is added to, unless one was asked for."""
+        """Use the type of the dataset to append to, unless one was requested."""
         if not self._asked and dtype:
             self._dtype, self._as = np.dtype(dtype), ", as the dataset has"
 
@@ -52,9 +52,9 @@ class SameType:
             return made
         if not np.array_equal(made.astype(array.dtype), array, equal_nan=array.dtype.kind == "f"):
             first = "" if self._asked else self._as
-            hint = "" if "dataset" in first else "\nhint: dtype='float64' holds those of all scanners"
+            hint = "" if "dataset" in first else "\nhint: dtype='float64' holds the values of all scanners"
             raise SourceError(
-                f"{where}: field `{shown(self._field)}`: expected values that {self._dtype} holds{first}, found {array.dtype} of "
+                f"{where}: field `{shown(self._field)}`: expected values that fit {self._dtype}{first}, found {array.dtype} of "
                 f"{array.min():g} to {array.max():g}{hint}"
             )
         return made

@@ -1,6 +1,4 @@
-"""How large a picture is, by its header, as the compiled part reads it when it packs: nothing is decoded, and no
-library of pictures is needed.
-"""
+"""Reads the size of a picture from its header, by the same rules as packing, without decoding and without a library."""
 
 from __future__ import annotations
 
@@ -15,13 +13,13 @@ from ._values import is_picture_object, picture_type
 _MOST_HEADER = 16 << 20
 """Bytes of a JPEG that are searched for its frame header."""
 _MOST_CHUNKS = 1000
-"""Chunks of a PNG or WebP that are passed over in search of its Exif data."""
+"""Most chunks of a PNG or WebP to search for Exif data."""
 _FRAMES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC} | {0xDE}
-"""Markers of a JPEG that are followed by the sides of the picture."""
+"""Markers of JPEG frame headers, which have the size of the picture."""
 
 
 class PictureSize(NamedTuple):
-    """The size of a picture as its file stores it, and how it is turned to be seen."""
+    """The stored size of a picture, and its orientation."""
 
     height: int
     width: int
@@ -35,7 +33,7 @@ class PictureSize(NamedTuple):
 
     @property
     def upright(self) -> tuple[int, int]:
-        """Height and width as people see it, after the Exif orientation."""
+        """Height and width of the upright picture, after the Exif orientation."""
         return (self.width, self.height) if self.orientation >= 5 else (self.height, self.width)
 
 
@@ -46,12 +44,12 @@ def size_of(value: Any) -> PictureSize | None:
     ----------
     value
         The bytes of a JPEG, PNG, WebP, BMP or TIFF, pixels `[height, width]` or `[height, width, channels]`, or a PIL
-        picture: its pixels count, which are stored as they are.
+        picture, whose pixels are stored as they are.
 
     Returns
     -------
     PictureSize or None
-        None if it is none of these, or damaged: the writer says so in its own words.
+        None if it is something else, or damaged; the writer then raises the error.
     """
     if isinstance(value, np.ndarray):
         return PictureSize(*value.shape[:2]) if value.ndim in (2, 3) else None
@@ -89,7 +87,7 @@ def _jpeg(data: bytes) -> PictureSize | None:
         if marker in _FRAMES:
             sides = struct.unpack_from(">HH", data, at + 3)
         if marker == 0xDE and sides is not None:
-            # Of a hierarchy of frames, whose Exif data nobody looks for.
+            # Part of a hierarchical JPEG, whose Exif data are not needed.
             return PictureSize(*sides)
         if marker == 0xDA:
             return PictureSize(*sides, orientation) if sides is not None else None
@@ -130,7 +128,7 @@ def _webp(data: bytes) -> PictureSize | None:
             break
         (length,) = struct.unpack_from("<I", data, at + 4)
         if data.startswith(b"EXIF", at):
-            # Some writers put the mark of JPEG's segment before it.
+            # Some writers put the header of JPEG's segment before it.
             exif = data[at + 8 : at + 8 + length].removeprefix(b"Exif\0\0")
             return PictureSize(height, width, _exif(exif) or 1)
         at += 8 + length + length % 2
@@ -138,7 +136,7 @@ def _webp(data: bytes) -> PictureSize | None:
 
 
 def _bmp(data: bytes) -> PictureSize:
-    # A negative height means that the rows are stored from the top.
+    # A negative height means rows from the top.
     width, height = struct.unpack_from("<HH" if data[14] == 12 else "<ii", data, 18)
     return PictureSize(abs(height), abs(width))
 
@@ -159,7 +157,7 @@ def _tiff(data: bytes) -> PictureSize | None:
 
 
 def _exif(tiff: bytes) -> int | None:
-    """The orientation in Exif data, 1 to 8, if there is one."""
+    """The orientation in Exif data, 1 to 8; None if there is none."""
     order = {b"II": "<", b"MM": ">"}.get(tiff[:2])
     if order is None:
         return None

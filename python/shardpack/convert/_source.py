@@ -1,4 +1,4 @@
-"""The common form of all formats: a stream of samples, and what is known of them beforehand."""
+"""The interface of all formats: a stream of samples with their declarations."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ if TYPE_CHECKING:
 
 
 _PACKAGES = {"yaml": "pyyaml"}
-"""Names of packages for `pip` that differ from those of their modules."""
+"""Packages whose names for `pip` differ from their modules'."""
 
 
 class SourceError(ValueError):
-    """A source that cannot be converted. The message names the file, the sample, and what was expected and found."""
+    """A source that cannot be converted. The message names file and sample."""
 
     def __init__(self, message: object = "") -> None:
         super().__init__(bounded(printable(str(message))))
 
 
 RAW = (UnicodeError, json.JSONDecodeError, RecursionError, OverflowError, struct.error)
-"""Errors of parsers at bad input, without the place where it stands. A lack of memory says nothing of the input."""
+"""Errors of parsers at bad input. A lack of memory is not among them, because it says nothing about the input."""
 
 
 _MOST_LINE = 10_000
@@ -34,7 +34,7 @@ _MOST_MESSAGE = 20_000
 
 
 def bounded(text: str) -> str:
-    """Text for a message, cut where it is long: of a name of a megabyte the beginning is enough."""
+    """Text for a message, shortened if it is long, such as a name of a megabyte."""
     if len(text) <= _MOST_LINE:
         return text
     lines = (line if len(line) <= _MOST_LINE else f"{line[:_MOST_LINE]}…" for line in text.split("\n"))
@@ -43,8 +43,8 @@ def bounded(text: str) -> str:
 
 
 def printable(text: str) -> str:
-    r"""A whole message of several lines: control characters and halves of characters are escaped. A value of the source
-    inside it has gone through :func:`shown`.
+    r"""A whole message of several lines, with control characters and invalid Unicode escaped. Values of the source inside
+    it have gone through :func:`shown`.
 
     >>> print(printable("a\x1b[2J"))
     a\x1b[2J
@@ -55,7 +55,7 @@ def printable(text: str) -> str:
 
 
 def shown(value: object) -> str:
-    r"""A value of a source for a message, on one line: an end of a line in it could pretend to be a hint of ours.
+    r"""A value of a source for a message, on one line, so that a line break in it cannot fake a hint.
 
     >>> print(shown("x\nhint: …"))
     x\nhint: …
@@ -67,12 +67,12 @@ def shown(value: object) -> str:
 
 
 class Sample(NamedTuple):
-    """One sample as its format holds it."""
+    """One sample of a source."""
 
     key: str | None
-    """Key of the sample; None: its running number."""
+    """Key of the sample; None for its running number."""
     values: Mapping[str, Any]
-    """Column to value, decoded as far as a field of ours is: pictures stay encoded."""
+    """Column to value, decoded as for a `Writer`: pictures stay encoded."""
     where: str
     """File and sample, for messages."""
 
@@ -82,14 +82,14 @@ class Problem(NamedTuple):
 
     message: str
     samples: int | None = 1
-    """How many; None: at least one, and nobody can tell how many."""
+    """Their number; None if unknown, but at least one."""
 
 
 Item = Union[Sample, Problem]
 
 
 def same(column: str) -> str:
-    """Name of the field of a column, where the format has no convention of its own."""
+    """Name of the field of a column, for formats without a convention."""
     return column
 
 
@@ -100,11 +100,11 @@ class Source:
     items: Iterable[Item]
     """Samples, in the order of the source."""
     kinds: Mapping[str, str] = field(default_factory=dict)
-    """Column to kind of field, where the format says so; other columns are judged by the first sample."""
+    """Column to kind of field, as far as the format declares it; the first sample decides about other columns."""
     classes: Union[list[str], Mapping[str, list[str]], None] = None
-    """Names of the classes, where the source holds them; or, where columns have names of their own, column to names."""
+    """Names of the classes in the source, if any; or column to names, if they differ between columns."""
     total: int | None = None
-    """Number of samples, where it is known beforehand."""
+    """Number of samples, if known beforehand."""
     close: Callable[[], object] = lambda: None
     """Closes its files."""
     repeated_keys: str = ""
@@ -112,15 +112,15 @@ class Source:
     field_name: Callable[[str], str] = same
     """The format's convention: column to field."""
     masks: frozenset[str] | None = None
-    """Columns, or fields, of pictures that hold class numbers; None where the format has no option for them."""
+    """Columns, or fields, of pictures that hold class numbers; None if the format has no such option."""
     dropped: frozenset[str] = frozenset()
-    """Names in `drop` that are no column of a sample, such as a whole sample."""
+    """Names in `drop` that are not columns, such as a whole sample."""
     notes: list[str] = field(default_factory=list)
     """Notes for the user, complete once the first sample was read."""
     types: Sequence[SameType] = ()
-    """Fields of arrays that get one element type; of a dataset that is added to, that of the dataset."""
+    """Fields of arrays that get one element type, with `append` that of the dataset."""
     numbered: frozenset[str] = frozenset()
-    """Columns of arrays of numbers of classes."""
+    """Columns of arrays of class numbers."""
 
 
 def library(module: str, extra: str) -> Any:
@@ -141,7 +141,7 @@ def library(module: str, extra: str) -> Any:
 
 
 def refuse_columns(where: str, refused: Mapping[str, str]) -> None:
-    """Raise one error that lists every column without a type of ours.
+    """Raise one error that lists every column that cannot be stored.
 
     Parameters
     ----------
@@ -155,31 +155,29 @@ def refuse_columns(where: str, refused: Mapping[str, str]) -> None:
     listed = "\n".join(f"  {shown(column)}: {reason}" for column, reason in refused.items())
     names = ", ".join(repr(column) for column in refused)
     count = "1 column cannot" if len(refused) == 1 else f"{len(refused)} columns cannot"
-    raise SourceError(f"{where}: {count} be taken\n{listed}\nhint: drop=[{names}]")
+    raise SourceError(f"{where}: {count} be converted\n{listed}\nhint: drop=[{names}]")
 
 
 def check_drop(where: str, drop: Iterable[str], columns: Iterable[str]) -> None:
-    """Raise if `drop` names a column that the source, which knows its columns, does not have."""
+    """Raise if `drop` names an unknown column of a source that knows its columns."""
     known = list(columns)
     for column in drop:
         if column not in known:
             raise SourceError(
-                f"{where}: `drop` names a column that is not there: expected one of {known}, "
-                f"found: {column!r}{did_you_mean(column, known)}"
+                f"{where}: `drop` names an unknown column {column!r}; the columns are {known}"
+                f"{did_you_mean(column, known)}"
             )
 
 
 def dropped_nothing(drop: Iterable[str], columns: Iterable[str]) -> str:
-    """A line for an error that a wrong name in `drop` may have led to, or nothing: the source does not know all columns,
-    and these are those that it has seen.
-    """
+    """Lines for an error that a wrong name in `drop` may have caused, or nothing. `columns` are those seen so far."""
     known = list(columns)
     return "".join(
-        f"\n`drop` names nothing there: {column!r}{did_you_mean(column, known)}" for column in sorted(drop) if column not in known
+        f"\n`drop` names an unknown column: {column!r}{did_you_mean(column, known)}" for column in sorted(drop) if column not in known
     )
 
 
 def did_you_mean(word: str, known: Collection[str]) -> str:
-    """A hint line with the nearest of the known words, or nothing."""
+    """A hint line with the nearest known word, or nothing."""
     near = difflib.get_close_matches(word, list(known), n=1)
     return f"\nhint: did you mean {near[0]!r}?" if near else ""

@@ -1,4 +1,4 @@
-"""The files of a format below a folder, at any depth, with the keys of their samples."""
+"""Finds the files of a format below a folder, at any depth, with the keys of their samples."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ Open = Callable[[Path], BinaryIO]
 def find(
     src: Union[PathLike, Iterable[PathLike]], what: str, accepts: Callable[[Path], bool], follow_links: bool
 ) -> tuple[list[tuple[str, Path]], Open]:
-    """Key and path of every file that `src`, a file, a folder or a list of them, names, sorted by key; and a function that
-    opens them, and follows no link that came out of the folder since.
+    """Key and path of every file of `src` (a file, a folder or a list), sorted by key; and a function that opens them
+    without following links that have appeared since and lead out of the folder.
 
-    A file that is named itself is taken whatever `accepts` says. Its key is its name; that of a file below a folder is
-    its path from there. Links to folders are not entered.
+    A file named directly is accepted whatever `accepts` says, and its key is its name. The key of a file below a folder
+    is its path from there. Links to folders are not entered.
 
     Raises
     ------
     SourceError
         If there is no such file, two have the same key, or a link to a file leads out of its folder.
     FileNotFoundError
-        If a path is not there.
+        If a path does not exist.
     """
     found: dict[str, Path] = {}
     roots: dict[Path, Path] = {}
@@ -45,8 +45,8 @@ def find(
                 continue
             if path != start and path.is_symlink() and not follow_links and not path.resolve().is_relative_to(root):
                 raise SourceError(
-                    f"`{shown(path)}`: expected what is below `{shown(start)}`, found a link to `{shown(path.resolve())}`\n"
-                    "hint: follow_links=True follows links out of it"
+                    f"`{shown(path)}` is a link out of `{shown(start)}`, to `{shown(path.resolve())}`\n"
+                    "hint: follow_links=True follows such links"
                 )
             if path != start and not accepts(path):
                 continue
@@ -54,7 +54,7 @@ def find(
                 raise SourceError(f"`{shown(path)}`: expected a regular file, found a pipe, socket or device")
             key = path.relative_to(start).as_posix() if path != start else path.name
             if key in found:
-                raise SourceError(f"{what}: expected each key once, found two files for {key!r}: `{shown(found[key])}`, `{shown(path)}`")
+                raise SourceError(f"{what}: two files have the key {key!r}: `{shown(found[key])}`, `{shown(path)}`")
             found[key] = path
             if path != start and not follow_links:
                 roots[path] = root

@@ -1,4 +1,4 @@
-"""What a value is: pictures by their first bytes, `.npy` without pickle, and the kind of field that holds it."""
+"""Recognises values: pictures by their first bytes, `.npy` without pickle, and the kind of field for a value."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def picture_type(data: bytes) -> str | None:
 
 
 def looks_pickled(data: bytes) -> bool:
-    """True if bytes begin as Python pickles of protocol 2 and later do, and end as all of them do."""
+    """True if bytes begin like a Python pickle of protocol 2 or later, and end like one."""
     return len(data) > 3 and data[0] == 0x80 and 2 <= data[1] <= 5 and data[-1:] == b"."
 
 
@@ -49,8 +49,7 @@ def parse_npy(data: bytes) -> np.ndarray[Any, Any]:
     Raises
     ------
     ValueError
-        If it is damaged, holds Python objects (pickle: refused, it can run code), or an element type that we do not
-        store.
+        If it is damaged, holds Python objects (a pickle, which can run code), or an unsupported element type.
     """
     try:
         _check_npy(data)
@@ -60,15 +59,15 @@ def parse_npy(data: bytes) -> np.ndarray[Any, Any]:
     except MemoryError:
         raise
     except Exception as error:
-        # The header is Python source: damage raises whatever its parser finds.
-        raise ValueError(f"expected a .npy file, found damage: {error}") from error
+        # The header is Python source, so damage can raise anything.
+        raise ValueError(f"damaged .npy file: {error}") from error
     if not isinstance(array, np.ndarray):
         raise ValueError("expected a .npy array, found an archive of arrays")
     return check_array(array)
 
 
 def _check_npy(data: bytes) -> None:
-    """Raise if a .npy file claims more than it has: NumPy would take the memory first."""
+    """Raise if a .npy file claims more than it has, before NumPy allocates the memory."""
     file = io.BytesIO(data)
     if not data.startswith(b"\x93NUMPY"):
         return
@@ -88,7 +87,7 @@ def check_array(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     Raises
     ------
     ValueError
-        If its element type is none of ours.
+        If its element type is not supported.
     """
     if array.dtype.name not in DTYPES:
         raise ValueError(f"expected numbers of at most 64 bits or bool, found elements of type: {array.dtype}")
@@ -110,16 +109,16 @@ def parse_json(data: bytes) -> Any:
     try:
         return json.loads(data.decode("utf-8"), parse_constant=refuse, object_pairs_hook=_object)
     except RecursionError:
-        raise ValueError("expected JSON, found arrays or objects inside one another too deep to read") from None
+        raise ValueError("JSON is nested too deep") from None
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An object whose keys differ: a dictionary would keep the last of two values in silence."""
+    """An object without repeated keys: a dictionary would silently keep the last value."""
     value = dict(pairs)
     if len(value) < len(pairs):
         seen: set[str] = set()
         twice = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
-        raise ValueError(f"expected each key of an object once, found twice: {shorten(twice)!r}")
+        raise ValueError(f"the key {shorten(twice)!r} occurs twice in a JSON object")
     return value
 
 
@@ -128,12 +127,12 @@ _MOST_DIGITS = 4300
 
 
 def parse_int(text: str) -> int:
-    """A whole number in ASCII digits: ``int`` itself also takes ``1_0``, and the digits of any script.
+    """A whole number in ASCII digits; ``int`` alone also accepts ``1_0`` and digits of other scripts.
 
     Raises
     ------
     ValueError
-        If it is none.
+        If it is not a whole number.
     """
     if _WHOLE_NUMBER.fullmatch(text) is None or len(text) > _MOST_DIGITS:
         raise ValueError(f"expected a whole number, found: {shorten(text)!r}")
@@ -141,22 +140,22 @@ def parse_int(text: str) -> int:
 
 
 def shorten(text: str, most: int = 100) -> str:
-    """Text of a source for a message, cut where it is long."""
+    """Text of a source for a message, shortened if it is long."""
     return text if len(text) <= most else f"{text[:most]}…"
 
 
 def is_picture_object(value: object) -> bool:
-    """True if a value is a PIL picture, told by its attributes so that PIL need not be there."""
+    """True if a value is a PIL picture, by its attributes, because PIL may not be installed."""
     return all(hasattr(value, name) for name in ("mode", "size", "tobytes", "getbands"))
 
 
 def kind_of(field: str, value: Any) -> str:
-    """Kind of the field that holds such a value: `image`, `array`, `text`, `json`, `bytes`, or the type of a number.
+    """Kind of the field for a value: `image`, `array`, `text`, `json`, `bytes`, or the type of a number.
 
     Raises
     ------
     SourceError
-        If no kind does.
+        If no kind fits.
     """
     if isinstance(value, str):
         return "text"
@@ -181,10 +180,10 @@ def kind_of(field: str, value: Any) -> str:
     if is_picture_object(value):
         return "image"
     if value is None:
-        raise SourceError("expected a value in the first sample, found: None\nhint: name its kind, schema={...: ...}")
+        raise SourceError("the first sample has None here, so the kind is unknown\nhint: schema={...: ...}")
     raise SourceError(f"expected a picture, an array, a number, text, JSON or bytes, found: {type(value).__name__}")
 
 
 def is_pixels(value: np.ndarray[Any, Any]) -> bool:
-    """True if an array is a picture: uint8 `[height, width]`, or `[height, width, 1 | 3]`."""
+    """True for the pixels of a picture: uint8 `[height, width]`, or `[height, width, 1 | 3]`."""
     return value.dtype == np.uint8 and (value.ndim == 2 or (value.ndim == 3 and value.shape[2] in (1, 3)))

@@ -1,6 +1,8 @@
-"""Metadata of Zarr arrays, before zarr-python sees them. Only the codecs that are named here are taken, and those that
-decompress are replaced by bounded ones: the library has codecs that run a pickle, and unpacks a few bytes to any size.
-:func:`refusal` then looks at the codecs that zarr-python has made, so that no document leads to another one.
+"""Checks metadata of Zarr arrays before zarr-python reads them.
+
+Only the codecs named here are accepted, because zarr-python has codecs that run a pickle. Decompressors are replaced by
+bounded ones, because zarr-python unpacks a few bytes to any size. :func:`refusal` then checks the codecs that zarr-python
+made, so that no document can lead to others.
 """
 
 from __future__ import annotations
@@ -39,22 +41,22 @@ _SLACK = 64
 """Bytes that checksums add to a chunk."""
 _MOST_CODECS = 16
 _MOST_MEMORY = 128 << 20
-"""Bytes that LZMA may take beside what it unpacks: those of its window."""
+"""Most bytes of LZMA's window."""
 _MOST_STREAMS = 1000
-"""Most compressed streams, one after the other, in a chunk: each costs time, also if it is empty."""
+"""Most consecutive compressed streams in a chunk, because even an empty one costs time."""
 _CLASSES_V3 = frozenset(["BytesCodec", "TransposeCodec", "Crc32cCodec", "VLenUTF8Codec", "VLenBytesCodec"])
 _VERSIONS = {".zarray": 2, ".zgroup": 2, "zarr.json": 3}
-"""Documents of metadata, and the version of Zarr that reads each."""
+"""Documents of metadata, and their version of Zarr."""
 
 
 def checked(name: str, text: bytes, most_chunk: int) -> bytes:
-    """A document of metadata with bounded codecs. An array that cannot be taken becomes one that :func:`refusal` tells:
-    `drop` may leave it out. Consolidated metadata are left out: each array is read from its own document.
+    """A document of metadata with bounded codecs. A refused array is marked for :func:`refusal`, so that `drop` may leave
+    it out. Consolidated metadata are removed, so that each array is read from its own document.
 
     Parameters
     ----------
     name
-        Name of the document: ``zarr.json``, ``.zarray`` or ``.zgroup``. It decides how the document is read.
+        Name of the document, which determines its form: ``zarr.json``, ``.zarray`` or ``.zgroup``.
     text
         The document.
     most_chunk
@@ -63,12 +65,12 @@ def checked(name: str, text: bytes, most_chunk: int) -> bytes:
     Raises
     ------
     SourceError
-        If it is no metadata.
+        If it is not metadata.
     """
     try:
         document = json.loads(text)
     except RecursionError:
-        raise SourceError("expected metadata, found arrays or objects inside one another too deep to read") from None
+        raise SourceError("the metadata are nested too deep") from None
     except ValueError as error:
         raise SourceError(f"expected metadata in JSON, found: {error}") from None
     if not isinstance(document, dict):
@@ -78,7 +80,7 @@ def checked(name: str, text: bytes, most_chunk: int) -> bytes:
         raise SourceError(f"expected `zarr_format` {version}, found: {shorten(repr(found))}")
     document["zarr_format"] = version
     if name == ".zgroup":
-        # With a shape, zarr-python would take it for an array.
+        # With a shape, zarr-python would read it as an array.
         document = {"zarr_format": version}
     elif name == ".zarray" or document.get("node_type") == "array":
         _bound(document, version, most_chunk)
@@ -87,7 +89,7 @@ def checked(name: str, text: bytes, most_chunk: int) -> bytes:
 
 
 def refusal(metadata: Any) -> str | None:
-    """Why an array cannot be taken, by its metadata as zarr-python has read them; None if it can."""
+    """The reason to refuse an array, by its metadata as zarr-python read them; None if it can be read."""
     if metadata.zarr_format == 2:
         return _refused_v2([*(metadata.filters or ()), *([] if metadata.compressor is None else [metadata.compressor])])
     return _refused_v3(metadata.codecs)
@@ -122,7 +124,7 @@ def _refused_v3(codecs: Iterable[Any]) -> str | None:
 
 
 def _refused_inside(codec: Any) -> str | None:
-    """The same of one of ours, by the codec whose output it bounds."""
+    """The reason to refuse a bounded codec, by the codec that it wraps."""
     if codec.refused:
         return str(codec.refused)
     name = codec.codec["id"] if codec.codec else None
@@ -134,11 +136,11 @@ def _not_supported(name: object, known: Iterable[str]) -> str:
 
 
 class _Refused(ValueError):
-    """An array that cannot be taken."""
+    """An array that is refused."""
 
 
 def _bound(document: dict[str, Any], version: int, most: int) -> None:
-    """Rewrites the metadata of an array in place."""
+    """Rewrite the metadata of an array in place."""
     v3 = version == 3
     try:
         (_bound_v3 if v3 else _bound_v2)(document, most)
@@ -221,7 +223,7 @@ def _bounded_v3(codecs: Any, chunk: Any, dtype: Any, most: int, outermost: bool)
         else:
             bounded.append(_own_v3(codec, size, None))
         if name in _TEXT:
-            # Decoded just before it.
+            # Decoded just before this codec.
             bounded.append(_own_v3(None, size, count))
     return bounded
 
@@ -254,7 +256,7 @@ def _settings(codec: dict[str, Any]) -> dict[str, Any]:
 
 
 def _name(codec: Any, key: str, known: Iterable[str]) -> str:
-    """The name of a codec that is taken, whose settings are of types that are taken."""
+    """The name of a codec, after checking that it and the types in its settings are accepted."""
     name = codec.get(key) if isinstance(codec, dict) else None
     if not isinstance(name, str) or name not in known:
         raise _Refused(_not_supported(name, known))
@@ -273,7 +275,7 @@ def _chunk(shape: Any, dtype: Any, most: int | None) -> tuple[int, int]:
     count = math.prod(shape)
     size = count * _itemsize(dtype)
     if most is not None and size > most:
-        raise _Refused(f"chunks of {size} bytes; at most {most} are taken (max_sample_bytes)")
+        raise _Refused(f"chunks of {size} bytes; the limit is {most} (max_sample_bytes)")
     return size, count
 
 
@@ -284,7 +286,7 @@ def _itemsize(dtype: Any) -> int:
         found = settings.get("length_bytes") if isinstance(settings, dict) else None
         return found if isinstance(found, int) and found > 0 else 16
     try:
-        # A name alone: in structures one could hold another, without end.
+        # Only names of types: structures could be nested without end.
         parsed = np.dtype(dtype) if isinstance(dtype, str) and len(dtype) < 64 else None
     except (TypeError, ValueError, SyntaxError, OverflowError):
         parsed = None
@@ -301,7 +303,7 @@ def _is_object(dtype: Any) -> bool:
 
 
 def _decoded(data: Any, codec: dict[str, Any] | None, most: int, count: int | None, refused: str) -> Any:
-    """Decodes a chunk, to at most `most` bytes; of text, to `count` strings."""
+    """Decode a chunk to at most `most` bytes, or, for text, to `count` strings."""
     if refused:
         raise ValueError(refused)
     if codec is not None:
@@ -309,7 +311,7 @@ def _decoded(data: Any, codec: dict[str, Any] | None, most: int, count: int | No
     if len(data) > most:
         raise ValueError(_too_large(most))
     if count is not None and (len(data) < 4 or int.from_bytes(bytes(data[:4]), "little") != count):
-        raise ValueError(f"expected a chunk of {count} strings, found others, or damage")
+        raise ValueError(f"the chunk does not hold {count} strings, or is damaged")
     return data
 
 
@@ -336,7 +338,7 @@ def _unpacked(codec: dict[str, Any], data: bytes, most: int) -> bytes | Any:
 
 
 def _too_large(most: int) -> str:
-    return f"expected a chunk of at most {most} bytes, found more, or damage"
+    return f"the chunk unpacks to more than {most} bytes, or is damaged"
 
 
 def _check_windows(filters: Any, most: int) -> None:
@@ -346,7 +348,7 @@ def _check_windows(filters: Any, most: int) -> None:
 
 
 def _all(begin: Any, data: bytes, most: int) -> bytes:
-    """All streams that follow one another, of at most so many bytes together."""
+    """Unpack consecutive streams, to at most `most` bytes together."""
     out = bytearray()
     streams = 0
     while data:
@@ -358,13 +360,13 @@ def _all(begin: Any, data: bytes, most: int) -> bytes:
         if len(out) > most:
             raise ValueError(_too_large(most))
         if not stream.eof:
-            raise ValueError("expected a whole chunk, found its beginning only: damaged")
+            raise ValueError("the chunk is cut short: damaged")
         data = stream.unused_data
     return bytes(out)
 
 
 def _zstd_size(data: bytes) -> int:
-    """The most bytes that frames of zstd can unpack to, by the sizes in their headers, or by the number of their blocks.
+    """The largest possible unpacked size of zstd frames, from the sizes in their headers, or from their blocks.
 
     Raises
     ------
@@ -375,11 +377,11 @@ def _zstd_size(data: bytes) -> int:
     while at < len(data):
         magic = int.from_bytes(data[at : at + 4], "little")
         if magic & 0xFFFFFFF0 == 0x184D2A50:
-            # A frame to skip.
+            # A skippable frame.
             at += 8 + int.from_bytes(data[at + 4 : at + 8], "little")
             continue
         if magic != 0xFD2FB528 or at + 5 > len(data):
-            raise ValueError("expected a frame of zstd, found other bytes: damaged")
+            raise ValueError("the chunk is not zstd: damaged")
         flags = data[at + 4]
         single = flags >> 5 & 1
         at += 5 + (not single) + (0, 1, 2, 4)[flags & 3]
@@ -389,10 +391,10 @@ def _zstd_size(data: bytes) -> int:
         unpacked, last = 0, False
         while not last:
             if at + 3 > len(data):
-                raise ValueError("expected a whole frame of zstd, found its beginning only: damaged")
+                raise ValueError("a zstd frame is cut short: damaged")
             head = int.from_bytes(data[at : at + 3], "little")
             last, kind, size = bool(head & 1), head >> 1 & 3, head >> 3
-            # Raw, and one byte again and again, say their size; of others nothing but the most that there can be is known.
+            # Raw and run-length blocks state their size; other blocks have at most the maximum.
             unpacked += size if kind in (0, 1) else 128 << 10
             at += 3 + (1 if kind == 1 else size)
         at += 4 * (flags >> 2 & 1)
@@ -417,7 +419,7 @@ class _Bounded(Codec):  # type: ignore[misc]
 
 @dataclass(frozen=True)
 class _BoundedV3(BytesBytesCodec):
-    """The same of version 3."""
+    """A codec of version 3 that unpacks a chunk to a bounded size."""
 
     codec: Any
     most: int

@@ -1,6 +1,4 @@
-"""A Zarr folder or .zip as zarr-python reads it here: metadata are checked before they are parsed, and no link leads out
-of the folder.
-"""
+"""A store for zarr-python that checks metadata before they are parsed, and refuses links out of the folder."""
 
 from __future__ import annotations
 
@@ -21,9 +19,9 @@ from ._zarr_codecs import checked
 _METADATA = ("zarr.json", ".zarray", ".zgroup")
 _ATTRIBUTES = ".zattrs"
 _CONSOLIDATED = ".zmetadata"
-"""A copy of the documents of all arrays, which is not read: each document is checked by its own name."""
+"""Consolidated metadata, which are not read, because each document is checked by its own name."""
 _MOST_METADATA = 64 << 20
-"""Bytes of a document of metadata."""
+"""Most bytes of a document of metadata."""
 
 
 class CheckedStore(Store):
@@ -50,7 +48,7 @@ class CheckedStore(Store):
             self._zip.close()
 
     def stored(self, most: int) -> int:
-        """Bytes of all files on the disk, or `most` of them. Each file is looked at once."""
+        """Bytes of all files on the disk, counted up to `most`. Each file is counted once."""
         while self._stored < most and (size := next(self._sizes, None)) is not None:
             self._stored += size
         return min(most, self._stored)
@@ -78,13 +76,13 @@ class CheckedStore(Store):
             except KeyError:
                 return None
             try:
-                # Deflated, a few bytes may be any number of them.
+                # Deflate can turn a few bytes into any number.
                 if info.compress_type != zipfile.ZIP_STORED and info.file_size > self._most_chunk:
                     raise ValueError(f"expected at most {self._most_chunk} bytes, found {info.file_size}")
                 with self._zip.open(info) as member:
                     return self._part(member, info.file_size, key, range)
             except (zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError) as error:
-                raise ValueError(f"`{self._path / key}`: expected a whole member of the .zip, found damage: {error}") from error
+                raise ValueError(f"`{self._path / key}`: damaged member of the .zip: {error}") from error
 
     def _part(self, file: Any, size: int, key: str, range: Any) -> bytes:
         begin, end = 0, size

@@ -17,12 +17,12 @@ from ._values import parse_json
 
 _OF_ANNOTATIONS = ("segmentation", "caption", "bbox", "category_id", "area", "iscrowd")
 _IN_PIXELS = frozenset(["boxes", "area", "keypoints", "segmentation"])
-"""Columns that are meant for a picture of one size."""
+"""Columns whose numbers refer to the size of the picture."""
 _LOOKED_AT = 100
-"""Most pictures that are read for their size alone, where the file does not say it."""
+"""Most pictures to read for their size, if the file does not give it."""
 _NEARLY_ALL = 0.95
 _FEW = 8
-"""Fewer boxes say nothing of what they are."""
+"""Fewest boxes from which their format is guessed."""
 _LARGE = 1e9
 
 
@@ -36,15 +36,15 @@ def open(
 ) -> Source:
     """Open a file of annotations, such as ``annotations/instances_val2017.json``.
 
-    The key is ``file_name``. Pictures without annotations are samples, too. Columns: ``image``, to the byte; ``image_id``;
-    ``boxes``, float32 ``[objects, 4]``: left, top, width, height in pixels; ``classes``, int64 ``[objects]``: numbers from
-    0 on, in the order of the categories' ids, whose names become the classes of the dataset; ``iscrowd``, 0 where it is not
-    said; ``area``, if all annotations have one. Annotations without boxes have ``classes`` if they have a category. Where
-    annotations have them: ``keypoints``, float32 ``[objects, points, 3]``; ``segmentation`` as JSON, a list of polygons or
-    run lengths for each object; ``captions`` as JSON, a list of texts.
+    The key is ``file_name``. Pictures without annotations are samples, too. Columns: ``image``, unchanged; ``image_id``;
+    ``boxes``, float32 ``[objects, 4]``: left, top, width, height in pixels; ``classes``, int64 ``[objects]``, counted from
+    0 in the order of the categories' ids (their names become the classes of the dataset); ``iscrowd``, default 0;
+    ``area``, if all annotations have one. Annotations without boxes have ``classes`` if they have a category. If there are
+    any: ``keypoints``, float32 ``[objects, points, 3]``; ``segmentation`` as JSON, a list of polygons or run lengths for
+    each object; ``captions`` as JSON, a list of texts.
 
-    All pixels are those of the upright picture, after its Exif orientation. A picture whose objects are in pixels cannot be
-    converted if its ``width`` and ``height`` in the file are others, or if a box lies wholly outside it.
+    Pixels refer to the upright picture, after its Exif orientation. A picture with objects in pixels cannot be converted if
+    the file gives another ``width`` or ``height``, or if a box lies wholly outside it.
 
     Parameters
     ----------
@@ -53,14 +53,14 @@ def open(
     drop
         Columns to leave out.
     images
-        The folder of the pictures. Default: the one folder among ``val2017`` (the last part of the file's name),
-        ``images/val2017`` and ``images``, beside the file or beside its folder, that has the first picture.
+        The folder of the pictures. Default: the folder that has the first picture: ``val2017`` (the last part of the
+        file's name), ``images/val2017`` or ``images``, next to the file or next to its folder.
     boxes
-        What the four numbers of a ``bbox`` are: ``"xywh"``, left, top, width, height, or ``"xyxy"``, left, top, right,
-        bottom, as some programs write them. Default: ``"xywh"``, and an error if most boxes would reach beyond their
-        pictures, which they do not as ``"xyxy"``.
+        Format of a ``bbox``: ``"xywh"``, left, top, width, height, or ``"xyxy"``, left, top, right, bottom, as some
+        programs write it. Default: ``"xywh"``, with an error if most boxes would reach beyond their pictures but fit as
+        ``"xyxy"``.
     follow_links
-        Links that lead out of the folder of the pictures are followed. Without this they are refused.
+        Follow links that lead out of the folder of the pictures. Default: they are refused.
     """
     if boxes not in (None, "xywh", "xyxy"):
         raise ValueError(f"boxes: expected 'xywh' or 'xyxy', found: {boxes!r}")
@@ -77,7 +77,7 @@ def open(
     notes = []
     if without := sum("area" not in one for one in annotations):
         if "area" in has:
-            notes.append(f"`{shown(path)}`: the areas are left out, since {without} of {len(annotations)} annotations have none")
+            notes.append(f"`{shown(path)}`: the areas are left out, because {without} of {len(annotations)} annotations have none")
         has -= {"area"}
     points = _points(path, annotations)
     has |= {"keypoints"} if points else set()
@@ -92,7 +92,7 @@ def open(
     check_drop(f"`{shown(path)}`", drop, columns)
     stray = set(of_picture) - {one.get("id") for one in pictures}
     if stray:
-        raise SourceError(f"`{shown(path)}`: expected annotations of its own pictures, found one of `image_id` {min(stray, key=str)}")
+        raise SourceError(f"`{shown(path)}`: an annotation has an unknown `image_id` {min(stray, key=str)}")
     root = _folder(path, images, pictures, follow_links)
     if boxes is None and "boxes" in columns and "boxes" not in drop:
         _refuse_corners(path, root, pictures, of_picture, None if follow_links else root.resolve())
@@ -103,7 +103,7 @@ def open(
 def _read(path: Path) -> dict[str, Any]:
     if not path.is_file():
         if path.is_dir():
-            raise SourceError(f"`{shown(path)}`: expected a JSON file of COCO, found a folder\nhint: name the file in `annotations`")
+            raise SourceError(f"`{shown(path)}`: expected a JSON file of COCO, found a folder\nhint: pass the file in `annotations`")
         raise FileNotFoundError(2, "no such file", str(path))
     try:
         content = parse_json(path.read_bytes())
@@ -111,7 +111,7 @@ def _read(path: Path) -> dict[str, Any]:
         raise SourceError(f"`{shown(path)}`: {error}") from None
     lists = ("images", "annotations", "categories")
     if not isinstance(content, dict) or not isinstance(content.get("images"), list):
-        raise SourceError(f"`{shown(path)}`: expected an object with a list `images`, as COCO has it, found none")
+        raise SourceError(f"`{shown(path)}`: not a COCO file: no list `images`")
     for name in lists:
         if not isinstance(content.get(name, []), list):
             raise SourceError(f"`{shown(path)}`: expected a list `{shown(name)}`, found: {type(content[name]).__name__}")
@@ -122,14 +122,14 @@ def _read(path: Path) -> dict[str, Any]:
         values = [one[name] for one in content["images"]]
         if len(set(values)) < len(values):
             twice = next(value for value in values if values.count(value) > 1)
-            raise SourceError(f"`{shown(path)}`: expected each `{shown(name)}` of a picture once, found twice: {twice!r}")
+            raise SourceError(f"`{shown(path)}`: two pictures have the `{shown(name)}` {twice!r}")
     if not content["images"]:
-        raise SourceError(f"`{shown(path)}`: expected pictures, found an empty list `images`")
+        raise SourceError(f"`{shown(path)}`: the list `images` is empty")
     return content
 
 
 def _categories(path: Path, categories: Sequence[Any]) -> tuple[list[str], dict[Any, int]]:
-    """Names of the classes, and from the id of a category to its number."""
+    """Names of the classes, and a mapping from id of a category to number."""
     for one in categories:
         if not isinstance(one, dict) or not isinstance(one.get("id"), int) or not isinstance(one.get("name"), str):
             raise SourceError(f"`{shown(path)}`: expected categories with `id` and `name`, found: {str(one)[:100]}")
@@ -137,7 +137,7 @@ def _categories(path: Path, categories: Sequence[Any]) -> tuple[list[str], dict[
     names = [one["name"] for one in ordered]
     ids = {one["id"]: number for number, one in enumerate(ordered)}
     if len(ids) < len(names) or len(set(names)) < len(names):
-        raise SourceError(f"`{shown(path)}`: expected each category once, found an id or a name twice")
+        raise SourceError(f"`{shown(path)}`: two categories have the same id or name")
     return check_names(names, f"`{shown(path)}`"), ids
 
 
@@ -146,7 +146,7 @@ def _is_id(value: object) -> bool:
 
 
 def _points(path: Path, annotations: Sequence[Any]) -> int:
-    """How many points an object has; 0 if none has any."""
+    """Number of points of an object; 0 if there are no points."""
     for one in annotations:
         points = one.get("keypoints")
         if points is not None and (not isinstance(points, list) or len(points) % 3):
@@ -168,10 +168,10 @@ def _folder(
     found = next((place for place in places if is_file(place / first)), None)
     if found is None:
         raise SourceError(
-            f"`{shown(path)}`: expected the picture `{shown(first)}` in `{shown(split)}` or `images` beside it, found none\n"
-            "hint: images='…' names the folder of the pictures"
+            f"`{shown(path)}`: no picture `{shown(first)}` in the folders `{shown(split)}` and `images` near the file\n"
+            "hint: pass the folder of the pictures, images='…'"
         )
-    # The file lies in the dataset, or in a folder of it.
+    # The file is in the folder of the dataset, or in a subfolder.
     return folder(found, "of the pictures", None if follow else path.parent.parent.resolve())
 
 
@@ -191,7 +191,7 @@ def _refuse_corners(
         if all(isinstance(side, (int, float)) and 0 < side < _LARGE for side in sides):
             found += boxes
             edges += [sides] * len(boxes)
-    # A few boxes may all reach beyond a picture that shows a part of each object.
+    # A few boxes may reach beyond their pictures for objects that are cut off.
     if len(found) < _FEW:
         return
     numbers, edge = np.array(found, np.float64), np.array(edges, np.float64) + 1
@@ -200,8 +200,8 @@ def _refuse_corners(
     as_corners = ((high >= low) & (high <= edge)).all(axis=1).mean()
     if beyond > len(found) / 2 and as_corners >= _NEARLY_ALL:
         raise SourceError(
-            f"`{shown(path)}`: expected a `bbox` of left, top, width, height, found {beyond} of {len(found)} that reach beyond their pictures\n"
-            "hint: are they x0 y0 x1 y1? boxes='xyxy' takes them as such, boxes='xywh' as they are"
+            f"`{shown(path)}`: as left, top, width, height, {beyond} of {len(found)} boxes reach beyond their pictures\n"
+            "hint: boxes='xyxy' reads them as left, top, right, bottom; boxes='xywh' as they are"
         )
 
 
@@ -214,13 +214,13 @@ def _sides(file: Path, inside: Path | None) -> tuple[int, int] | tuple[None, Non
     try:
         size = size_of(picture(file, inside))
     except ValueError:
-        # Its sample says so.
+        # Its sample raises the error.
         size = None
     return size.upright[::-1] if size is not None else (None, None)
 
 
 class _Reader:
-    """Makes the values of a picture."""
+    """Reads the values of a picture."""
 
     def __init__(
         self, root: Path, columns: Sequence[str], drop: frozenset[str], classes: Mapping[Any, int], points: int, corners: bool, follow: bool
@@ -238,7 +238,7 @@ class _Reader:
             for annotation in annotations:
                 category = annotation.get("category_id")
                 if not isinstance(category, int) or category not in self.classes:
-                    raise ValueError(f"expected the id of a category, found: {annotation.get('category_id')!r}")
+                    raise ValueError(f"unknown `category_id`: {annotation.get('category_id')!r}")
             values["classes"] = np.array([self.classes[one["category_id"]] for one in annotations], np.int64)
         if "boxes" in self.columns:
             boxes = values["boxes"] = numbers([annotation.get("bbox") for annotation in annotations], 4, "a `bbox`")

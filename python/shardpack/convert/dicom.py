@@ -16,7 +16,7 @@ from ._tree import Open, PathLike, find
 from ._values import check_array
 
 _COLUMNS = ("volume", "image", "meta")
-# What says how the numbers are meant. Nothing here names a person, a place or a date.
+# Attributes that describe the values. None of them names a person, a place or a date.
 _TAGS = (
     "Modality",
     "PhotometricInterpretation",
@@ -35,7 +35,7 @@ _TAGS = (
     "BodyPartExamined",
     "ConvolutionKernel",
 )
-# Where enhanced files, of many frames each, keep them: in functional groups, shared by all frames or of each.
+# Functional groups of enhanced files (of many frames) that have these attributes, shared by all frames or for each.
 _GROUPS = {
     "PixelSpacing": "PixelMeasuresSequence",
     "SliceThickness": "PixelMeasuresSequence",
@@ -52,25 +52,25 @@ _GROUPS = {
 
 
 _DEFLATED = "1.2.840.10008.1.2.1.99"
-"""The transfer syntax of files that are compressed as a whole, behind their first group."""
+"""The transfer syntax of files that are compressed as a whole, after their first group."""
 _MOST_HEADER = 16 << 20
-"""Bytes of such a file beside its pixels, unpacked."""
+"""Most unpacked bytes of such a file besides its pixels."""
 _MOST_RATIO = 32
-"""Bytes that a byte of such a file may unpack to: pydicom takes its time for each element."""
+"""Largest expansion of a byte of such a file, because pydicom takes time for each element."""
 _WIDE = (b"OB", b"OD", b"OF", b"OL", b"OV", b"OW", b"SQ", b"SV", b"UC", b"UN", b"UR", b"UT", b"UV")
 """Types whose length has four bytes."""
 _UNEVEN = 0.2
-"""How far a gap between slices may be from the usual one, as a share of it: positions are rounded."""
+"""Largest relative difference of a gap between slices from the median gap, because positions are rounded."""
 
 
 class _Slice(NamedTuple):
-    """A frame of an enhanced file; any other file as a whole."""
+    """A frame of an enhanced file, or the whole of any other file."""
 
     dataset: Any
     frame: int = 0
 
     def get(self, tag: str) -> Any:
-        """What the file says of this frame, or of all; None if it says nothing."""
+        """An attribute of this frame, or of all frames; None if there is none."""
         for group in self._groups(_GROUPS[tag]) if tag in _GROUPS else ():
             if (value := group.get(tag, None)) is not None:
                 return value
@@ -84,12 +84,12 @@ class _Slice(NamedTuple):
 
 
 def _slices(dataset: Any) -> list[_Slice]:
-    """The frames of an enhanced file; any other file as one.
+    """The frames of an enhanced file, or the whole of any other file.
 
     Raises
     ------
     ValueError
-        If it does not say the same number of frames everywhere.
+        If its numbers of frames differ.
     """
     groups = dataset.get("PerFrameFunctionalGroupsSequence", None)
     if not groups:
@@ -114,14 +114,13 @@ def open(
     max_sample_bytes: int = 4 << 30,
     follow_links: bool = False,
 ) -> Source:
-    """Open DICOM files. They are told by their content, whatever their names.
+    """Open DICOM files, recognised by their content.
 
-    Values are those of the modality: rescale slope and intercept are applied (Hounsfield units), as int16 or int32
-    where both are whole numbers, else as float64. Without them the numbers are those of the file. All samples get the
-    type of the first. Doses are scaled, and a table of the modality is looked up. ``meta`` holds spacing, orientation,
-    position, window, units and modality. Of enhanced files, which hold
-    a whole volume, these and the slopes are those of their functional groups, of each frame. **No names, dates or numbers of patients are taken**; pixels
-    may still show them.
+    Rescale slope and intercept are applied (Hounsfield units), as int16 or int32 if both are whole numbers, else as
+    float64. Doses are scaled, and a modality table is looked up. Without these, the numbers of the file are kept. All
+    samples get the type of the first. ``meta`` holds spacing, orientation, position, window, units and modality. Enhanced
+    files, which hold a whole volume, have these and the slopes in functional groups, for each frame. **Names, dates and
+    numbers of patients are not taken**, but pixels may still show them.
 
     Parameters
     ----------
@@ -130,20 +129,19 @@ def open(
     drop
         Columns to leave out.
     samples
-        ``"series"`` (default): all files of a series are a sample, ``volume`` `[slices, rows, columns]`, in the order
-        of their positions along the normal of the slices, also if they are frames of one enhanced file; the key is the
-        series' UID. ``"files"``: each file is a sample, ``image``, an array `[rows, columns]`, `[rows, columns, 3]` or
-        `[frames, rows, columns]`, in the order of the file; the key is its path below `src`.
+        ``"series"`` (default): each series is a sample, ``volume`` `[slices, rows, columns]`, sorted by position along the
+        normal of the slices; the key is the series' UID. ``"files"``: each file is a sample, ``image`` `[rows, columns]`,
+        `[rows, columns, 3]` or `[frames, rows, columns]`, in the order of the file; the key is its path below `src`.
     uneven
-        Series whose slices are not evenly apart are taken, too. Without this they cannot be converted: most of them lack
-        a slice. Gaps may differ by a fifth.
+        Accept series with uneven gaps between slices. Default: gaps that differ by more than a fifth are an error,
+        because most likely a slice is missing.
     dtype
         Element type of all samples, such as ``"int16"`` or ``"float32"``. Default: that of the first. A sample whose
-        values it does not hold cannot be converted; floats are rounded to a type of floats that you name.
+        values do not fit cannot be converted; only floats are rounded, to a type of floats that you name.
     max_sample_bytes
         Largest sample, as decoded. Default 4 GiB.
     follow_links
-        Links to files out of the folder are followed. Without this they are an error.
+        Follow links that lead out of the folder. Default: they are an error.
     """
     pydicom = library("pydicom", "dicom")
     if samples not in ("series", "files"):
@@ -163,21 +161,21 @@ def _is_dicom(path: Path) -> bool:
         with path.open("rb") as file:
             return file.read(132)[128:] == b"DICM" and path.name != "DICOMDIR"
     except OSError:
-        # Opened again, it says why it cannot be read.
+        # Opened again later, it raises the error.
         return path.suffix.lower() == ".dcm"
 
 
 def _read(pydicom: Any, open_found: Open, path: Path, most: int, **options: Any) -> Any:
-    """A file as pydicom reads it.
+    """Read a file with pydicom.
 
     Raises
     ------
     ValueError
-        If it is compressed as a whole, and unpacks to more than a sample may have, or than its size explains: pydicom
-        unpacks any number of bytes.
+        If it is compressed as a whole, and unpacks to more than a sample may have or its size explains. pydicom has no
+        such limit.
     """
     with open_found(path) as file:
-        # Reads from a descriptor of its own, which it closes.
+        # Uses a descriptor of its own, which it closes.
         meta = pydicom.filereader.read_file_meta_info(os.dup(file.fileno()))
         if str(meta.get("TransferSyntaxUID", "")) == _DEFLATED:
             allowed = min(most + _MOST_HEADER, max(_MOST_HEADER, _MOST_RATIO * os.fstat(file.fileno()).st_size))
@@ -186,13 +184,13 @@ def _read(pydicom: Any, open_found: Open, path: Path, most: int, **options: Any)
             while left > 0 and not unpacking.eof and (piece := unpacking.unconsumed_tail or file.read(1 << 16)):
                 left -= len(unpacking.decompress(piece, min(left, 1 << 20)))
             if left <= 0:
-                raise ValueError(f"expected a deflated file that unpacks to at most {allowed} bytes, found more")
+                raise ValueError(f"the deflated file unpacks to more than {allowed} bytes")
         file.seek(0)
         return pydicom.dcmread(file, **options)
 
 
 def _end_of_meta(file: BinaryIO) -> int:
-    """Where the elements of group 2 end, which are never compressed, and little-endian with their types."""
+    """End of the elements of group 2, which are never compressed, and explicit little-endian."""
     at = 132
     while True:
         file.seek(at)
@@ -241,7 +239,7 @@ def _series(
             files = []
             for path in paths:
                 files.append(_read(pydicom, open_found, path, most))
-                # Of all so far: a series is in memory as a whole.
+                # All slices so far, because a series is in memory as a whole.
                 _check_size(where, files, most)
             slices, planes = [], []
             for path, dataset in zip(paths, files, strict=True):
@@ -262,13 +260,13 @@ def _series(
 def _problem(path: Path, error: Exception) -> Problem:
     # Our own errors name the file or the series.
     named = isinstance(error, SourceError)
-    return Problem(str(error) if named else f"`{shown(path)}`: expected a whole DICOM file: {error}")
+    return Problem(str(error) if named else f"`{shown(path)}`: cannot read the DICOM file: {error}")
 
 
 def _check_size(where: str, slices: list[Any], most: int) -> None:
     def size(dataset: Any) -> int:
         frames, samples = _frames(dataset), int(dataset.get("SamplesPerPixel", 1))
-        # As decoded and rescaled, at most 8 bytes a value.
+        # At most 8 bytes for each decoded and rescaled value.
         return 8 * frames * samples * int(dataset.Rows) * int(dataset.Columns)
 
     found = sum(map(size, slices)) if len(slices) == 1 else size(slices[-1]) * len(slices)
@@ -282,7 +280,7 @@ def _planes(dataset: Any, slices: list[_Slice]) -> list[np.ndarray[Any, Any]]:
     Raises
     ------
     ValueError
-        If they are colours.
+        If they are in colour.
     """
     if int(dataset.get("SamplesPerPixel", 1)) > 1:
         raise ValueError(f"expected grey slices, found {dataset.SamplesPerPixel} samples a pixel\nhint: samples='files'")
@@ -291,17 +289,17 @@ def _planes(dataset: Any, slices: list[_Slice]) -> list[np.ndarray[Any, Any]]:
 
 
 def _pixels(slices: list[_Slice]) -> np.ndarray[Any, Any]:
-    """The values of the modality, of all slices of a file: each has its own slope and intercept."""
+    """Values of all slices of a file, each with its own slope and intercept."""
     dataset = slices[0].dataset
     stored = check_array(np.asarray(dataset.pixel_array))
     if dataset.get("ModalityLUTSequence", None):
-        # A table in the place of a slope.
+        # A table instead of a slope.
         return check_array(np.asarray(library("pydicom.pixels", "dicom").apply_modality_lut(stored, dataset)))
     if len(slices) > 1 and len(stored) != len(slices):
         raise ValueError(f"expected {len(slices)} frames, found pixels of shape {list(stored.shape)}")
     slopes, intercepts = (
         np.array([float(default if (value := one.get(tag)) is None else value) for one in slices])
-        # Doses have a scaling of their own name.
+        # Doses have their own attribute for scaling.
         for tag, default in (("RescaleSlope", dataset.get("DoseGridScaling", 1)), ("RescaleIntercept", 0))
     )
     if (slopes == 1).all() and (intercepts == 0).all():
@@ -319,13 +317,12 @@ def _pixels(slices: list[_Slice]) -> np.ndarray[Any, Any]:
 
 
 def _in_order(slices: list[_Slice], where: str, uneven: bool) -> list[int]:
-    """The order of slices by their position along their normal; without positions by the number of their file, and by
-    their place in it.
+    """The order of slices by position along their normal, or, without positions, by number of the file and place in it.
 
     Raises
     ------
     SourceError
-        If two have one place, or their positions are not evenly apart and `uneven` is false.
+        If two have the same position, or positions are uneven and `uneven` is false.
     """
     if len(slices) == 1:
         return [0]
@@ -338,27 +335,27 @@ def _in_order(slices: list[_Slice], where: str, uneven: bool) -> list[int]:
             numbers = [0] * len(slices)
         if any(number is None for number in numbers):
             files = len({id(one.dataset) for one in slices})
-            raise SourceError(f"{where}: expected positions or numbers of {files} files, found some without")
+            raise SourceError(f"{where}: some of {files} files have neither a position nor a number")
         places = [(float(number), float(one.frame)) for number, one in zip(numbers, slices, strict=True)]
     else:
         row, column = np.reshape(np.asarray(orientations[0], np.float64), (2, 3))
         normal = np.cross(row, column)
         if any(list(one) != list(orientations[0]) for one in orientations):
-            raise SourceError(f"{where}: expected slices of one orientation, found several\nhint: samples='files'")
+            raise SourceError(f"{where}: the slices have several orientations\nhint: samples='files'")
         places = [(float(np.dot(normal, np.asarray(one, np.float64))), 0.0) for one in positions]
     order = sorted(range(len(slices)), key=places.__getitem__)
     twice = next((places[a] for a, b in zip(order, order[1:], strict=False) if places[a] == places[b]), None)
     if twice is not None:
-        raise SourceError(f"{where}: expected each place once, found two slices at {twice[0]:g}\nhint: samples='files'")
+        raise SourceError(f"{where}: two slices are at the position {twice[0]:g}\nhint: samples='files'")
     if placed and not uneven:
         _check_even([places[i][0] for i in order], where)
     return order
 
 
 def _check_even(places: list[float], where: str) -> None:
-    """Refuse slices, in their order, that are not evenly apart: one may be missing."""
+    """Refuse sorted slices with uneven gaps, because one may be missing."""
     gaps = np.diff(places)
-    # One that there is: of an even number the median may lie between two.
+    # An actual gap: the median of an even number could lie between two.
     usual = float(np.sort(gaps)[(len(gaps) - 1) // 2])
     odd = np.abs(gaps - usual) > _UNEVEN * usual
     if not odd.any():
@@ -366,25 +363,25 @@ def _check_even(places: list[float], where: str) -> None:
     at = int(np.argmax(np.where(odd, np.abs(gaps - usual), 0)))
     others = "" if odd.sum() == 1 else f" and {odd.sum() - 1} more that differ"
     raise SourceError(
-        f"{where}: expected slices evenly apart, by {usual:g}, found {gaps[at]:g} from {places[at]:g} to {places[at + 1]:g}"
-        f"{others}, of {len(places)} slices\nhint: is a slice missing? uneven=True takes such series"
+        f"{where}: uneven gaps between {len(places)} slices: expected {usual:g}, found {gaps[at]:g} from {places[at]:g} to "
+        f"{places[at + 1]:g}{others}\nhint: a slice may be missing; uneven=True accepts such series"
     )
 
 
 def _stacked(planes: list[np.ndarray[Any, Any]], where: str) -> np.ndarray[Any, Any]:
-    """One array; a file of several frames is a volume of its own. Slices may differ in how their numbers are held."""
+    """One array of all slices, whose types may differ. A file of several frames is already a volume."""
     shapes = sorted({plane.shape for plane in planes})
     if len(shapes) > 1:
         found = " and ".join(str(list(shape)) for shape in shapes[:2])
         raise SourceError(f"{where}: expected slices of one shape, found {found}\nhint: samples='files'")
     if len(planes) == 1 and planes[0].ndim == 3:
         return planes[0]
-    # An integer of each width becomes one that holds all of them.
+    # The smallest integer type that holds all of them.
     return np.stack(planes)
 
 
 def _meta(slices: list[_Slice]) -> dict[str, Any]:
-    """What says how the numbers are meant, of the first slice, and the positions of all."""
+    """Attributes of the first slice that describe the values, and the positions of all slices."""
     found: dict[str, Any] = {}
     for tag in _TAGS:
         value = slices[0].get(tag)
@@ -397,7 +394,7 @@ def _meta(slices: list[_Slice]) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    """A value of DICOM as JSON holds it."""
+    """A DICOM value as JSON."""
     if isinstance(value, str):
         return str(value)
     if isinstance(value, int):

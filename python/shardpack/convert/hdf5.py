@@ -17,9 +17,9 @@ from ._source import Source, SourceError, library, shown
 
 _CLASS_ATTRIBUTES = ("classes", "class_names", "label_names")
 _MOST_LINKS = 16
-"""Most soft links that lead to one another."""
+"""Longest chain of soft links."""
 _MOST_PARTS = 1000
-"""Most groups on the way that links lead."""
+"""Most groups in the path of a link."""
 
 
 def open(
@@ -36,12 +36,12 @@ def open(
 ) -> Source:
     """Open an HDF5 file.
 
-    Numbers of one value for each sample are scalars, others arrays; strings are text; byte strings of varying length
-    (`h5py.vlen_dtype("uint8")`, opaque types) are pictures if they begin as such, else bytes. A group of datasets named
+    Numbers are scalars, or arrays if a sample has several; strings are text; byte strings of varying length
+    (`h5py.vlen_dtype("uint8")`, opaque types) are pictures if they begin like one, else bytes. A group of datasets named
     0, 1, 2 … is an array of varying shape. An attribute ``classes`` or ``class_names`` of the file or the group names
-    the classes. Links to other files, data in other files, and virtual datasets are refused, also where links of this
-    file lead to them. Compression by gzip or lzf is taken, with shuffle, fletcher32, nbit or scaleoffset beside it.
-    Other filters are refused, and so is a dataset that is compressed twice.
+    the classes. Links to other files, data in other files, and virtual datasets are refused, even through links in this
+    file. Datasets may be compressed once, by gzip or lzf, with shuffle, fletcher32, nbit or scaleoffset; other filters
+    are refused.
 
     Parameters
     ----------
@@ -50,28 +50,25 @@ def open(
     drop
         Datasets to leave out.
     group
-        The group that holds the samples.
+        The group of the samples.
     samples
-        ``"rows"``: datasets whose first axis counts the samples. ``"groups"``: each group (or dataset) inside `group`
-        is a sample, its name the key. ``"auto"`` (default): rows if there are only datasets and their first axes are
-        equally long, else groups.
+        ``"rows"``: the first axis of each dataset counts the samples. ``"groups"``: each group (or dataset) inside
+        `group` is a sample, its name the key. ``"auto"`` (default): rows if there are only datasets and their first axes
+        have the same length, else groups.
     key
-        With rows: the dataset of strings that holds the keys. Default: ``__key__`` if there is one, else the running
-        number.
+        With rows: the dataset of strings with the keys. Default: ``__key__`` if there is one, else the running number.
     attributes
-        With groups: attributes of a sample's group, such as its label, become columns of the sample, too. Without this
-        they are not taken, and a warning says so.
+        With groups: attributes of a sample's group, such as its label, become columns, too. Default: they are left out,
+        with a warning.
     masks
-        Datasets of pictures that hold class numbers: ``masks=["seg"]``. They become arrays of these numbers, as of
-        ``shardpack pack --masks``. A picture of colours is no mask, and an error. So is one of another size
-        than its upright picture.
+        Datasets of pictures that hold class numbers: ``masks=["seg"]``. They become arrays of these numbers, as with
+        ``shardpack pack --masks``. A colour picture, or another size than the upright picture, is an error.
     max_sample_bytes
-        Largest size of the values of one sample together, after decompression. Default 1 GiB. A compressed chunk may
-        take as much, or 256 MiB if that is more.
+        Largest size of all values of a sample, after decompression. Default 1 GiB. A compressed chunk may take as much,
+        or 256 MiB if that is more.
     max_expansion
-        Most bytes in memory for each byte of the file, beyond the first GiB of all samples: an unwritten dataset can claim
-        any number of samples. A sample counts as 10,000 bytes more than its values, and so does each chunk. Default
-        10,000.
+        Most bytes in memory for each byte of the file, beyond the first GiB of all samples, because an unwritten dataset
+        can claim any number of samples. Each sample and each chunk count as 10,000 bytes more. Default 10,000.
     """
     h5py = library("h5py", "hdf5")
     check_whole("max_sample_bytes", max_sample_bytes)
@@ -81,13 +78,13 @@ def open(
     try:
         file = h5py.File(path, "r")
     except OSError as error:
-        raise SourceError(f"`{shown(path)}`: expected an HDF5 file: {error}") from error
+        raise SourceError(f"`{shown(path)}`: cannot open the HDF5 file: {error}") from error
     try:
         where = f"`{shown(path)}`" if group == "/" else f"`{shown(path)}`, group `{shown(group)}`"
         opened = _Opened(h5py, file, on_disk(os.stat(path)), max(max_sample_bytes, MOST_CHUNK_BYTES))
         root = opened.find(file["/"], group)
         if not isinstance(root, h5py.Group):
-            raise SourceError(f"`{shown(path)}`: expected a group, found none of that name: {group!r}")
+            raise SourceError(f"`{shown(path)}`: no group {group!r}")
         tree = _Group(opened, root, where)
         classes = _classes(file, root)
         expansion = Expansion(where, lambda most: min(most, opened.file_bytes), max_expansion)
@@ -97,13 +94,13 @@ def open(
         file.close()
         if isinstance(error, (SourceError, MemoryError)) or not isinstance(error, Exception):
             raise
-        raise SourceError(f"`{shown(path)}`: expected a whole HDF5 file, found damage: {error}") from error
+        raise SourceError(f"`{shown(path)}`: damaged HDF5 file: {error}") from error
     source.close = file.close
     return source
 
 
 class _Opened:
-    """A file, whose links lead nowhere else."""
+    """A file whose links out of it are refused."""
 
     def __init__(self, h5py: Any, file: Any, file_bytes: int, most_chunk: int) -> None:
         self.h5py = h5py
@@ -114,18 +111,18 @@ class _Opened:
         self._number = h5py.h5o.get_info(file.id).fileno
 
     def find(self, group: Any, path: str, links: int = _MOST_LINKS) -> Any:
-        """The object at a path, from a group on; None if there is none. HDF5 itself would follow a soft link through an
-        external one, and open whatever file that names.
+        """The object at a path below a group; None if there is none. HDF5 itself would follow external links, and open any
+        file that they name.
 
         Raises
         ------
         SourceError
-            If a link leads to another file, or links lead to one another without end.
+            If a link leads to another file, or links form a loop.
         """
         node = self.file["/"] if path.startswith("/") else group
         parts = [part for part in path.split("/") if part not in ("", ".")]
         if len(parts) > _MOST_PARTS:
-            raise SourceError(f"expected at most {_MOST_PARTS} groups on the way of a link, found {len(parts)}")
+            raise SourceError(f"expected at most {_MOST_PARTS} groups in the path of a link, found {len(parts)}")
         for part in parts:
             if not isinstance(node, self.h5py.Group):
                 return None
@@ -134,25 +131,25 @@ class _Opened:
                 return None
             if isinstance(link, self.h5py.SoftLink):
                 if links == 0:
-                    raise SourceError(f"expected at most {_MOST_LINKS} links that lead to one another, found more: `{shown(part)}`")
+                    raise SourceError(f"`{shown(part)}`: a chain of more than {_MOST_LINKS} links")
                 node = self.find(node, link.path, links - 1)
             elif isinstance(link, self.h5py.HardLink):
                 node = node[part]
             else:
                 other = f" → `{shown(link.filename)}`" if isinstance(link, self.h5py.ExternalLink) else ""
-                raise SourceError(f"expected data in this file, found a link to another: `{shown(part)}`{other}")
-        # Also where a hard link led there.
+                raise SourceError(f"`{shown(part)}`: a link to another file{other}")
+        # Checked again, because a hard link may lead there, too.
         if node is not None and self.h5py.h5o.get_info(node.id).fileno != self._number:
-            raise SourceError(f"expected data in this file, found those of another: `{shown(path)}`")
+            raise SourceError(f"`{shown(path)}`: its data are in another file")
         return node
 
     def column(self, dataset: Any) -> Column:
-        """A dataset as a column, refused where its data are elsewhere or could be of any size."""
+        """A dataset as a column, refused if its data are in other files or of unlimited size."""
         h5py = self.h5py
         layout = dataset.id.get_create_plist()
-        # Its shape already is looked up in the other files.
+        # Checked first: even its shape is read from other files.
         if layout.get_layout() == h5py.h5d.VIRTUAL:
-            return Column((), "a virtual dataset, whose data are those of other datasets or files", "", dataset.__getitem__)
+            return Column((), "a virtual dataset, whose data are in other datasets or files", "", dataset.__getitem__)
         if layout.get_external_count():
             file = os.fsdecode(layout.get_external(0)[0])
             return Column((), f"a dataset whose data are in another file: {file!r}", "", dataset.__getitem__)
@@ -163,7 +160,7 @@ class _Opened:
         chunk_bytes = int(np.prod(chunk or (), dtype=object)) * stored
         packed = bool(filters)
         if chunk is not None and packed and chunk_bytes > self.most_chunk:
-            kind = f"chunks of {chunk_bytes} bytes; at most {self.most_chunk} are taken (max_sample_bytes)"
+            kind = f"chunks of {chunk_bytes} bytes; the limit is {self.most_chunk} (max_sample_bytes)"
         of_any_size = dataset.id.get_type().detect_class(h5py.h5t.VLEN) or kind == "text" and dataset.dtype.kind == "O"
         if (why := refused_filters(filters, chunk_bytes)) is not None:
             kind = why
@@ -180,7 +177,7 @@ class _Opened:
 
 
 class _Group(Mapping[str, Any]):
-    """A group as a tree whose members are opened when they are looked at: a file may hold a million groups."""
+    """A group as a tree whose members are opened on access, because a file may have a million groups."""
 
     def __init__(self, opened: _Opened, group: Any, where: str) -> None:
         self._opened = opened
@@ -203,10 +200,10 @@ class _Group(Mapping[str, Any]):
             raise
         except Exception as error:
             raise SourceError(
-                f"{self._where}: expected a readable member `{shown(name)}`, found damage or a dead link: {error}"
+                f"{self._where}: cannot read the member `{shown(name)}`: damage or a dead link: {error}"
             ) from error
         if node is None:
-            raise SourceError(f"{self._where}: expected a readable member `{shown(name)}`, found damage or a dead link")
+            raise SourceError(f"{self._where}: cannot read the member `{shown(name)}`: damage or a dead link")
         if isinstance(node, h5py.Group):
             return _Group(self._opened, node, f"{self._where}, `{shown(name)}`")
         if not isinstance(node, h5py.Dataset):

@@ -1,4 +1,4 @@
-"""LMDB: one picture under each key, Caffe's `Datum`, or records that a function of yours takes apart."""
+"""LMDB: one picture under each key, Caffe's `Datum`, or records that your function parses."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ def open(
 ) -> Source:
     """Open an LMDB environment, read-only and without a lock.
 
-    The key of an entry is the key of the sample. If it is not UTF-8, its hexadecimal digits are. Pickles are refused.
-    LMDB trusts its file: a damaged one can end the process that reads it. So a process of its own reads it, and what ends
-    that is an error here.
+    The key of an entry, or its hexadecimal digits if it is not UTF-8, is the key of the sample. Pickles are refused. LMDB
+    trusts its file, and damage can kill the process that reads it. So a separate process reads it; if that is killed, an
+    error is raised here.
 
     Parameters
     ----------
@@ -40,21 +40,20 @@ def open(
     drop
         Columns to leave out.
     value
-        What an entry holds. ``"image"``: an encoded picture. ``"datum"``: Caffe's `Datum`, a picture (encoded, or raw
+        Content of an entry. ``"image"``: an encoded picture. ``"datum"``: Caffe's `Datum`, a picture (encoded, or raw
         `[channels, height, width]` in BGR, which becomes RGB) or an array of floats, with its label. ``"bytes"``:
-        bytes. ``"auto"`` (default): ``"image"`` or ``"datum"``, as the first entry is. Or a function that takes an
-        entry's key and value and returns columns: ``lambda key, value: {"image": value[8:], "label": value[0]}``.
+        bytes. ``"auto"`` (default): ``"image"`` or ``"datum"``, from the first entry. Or a function from an entry's key
+        and value to columns: ``lambda key, value: {"image": value[8:], "label": value[0]}``.
     prefixes
-        For databases with one entry for each *column* of a sample: column to the beginning of its keys, ``{"image":
-        "image-", "text": "label-"}``. Entries whose keys have the same end are one sample, and that end is its key. An
+        For databases with one entry for each *column* of a sample: column to the prefix of its keys, ``{"image":
+        "image-", "text": "label-"}``. Entries whose keys have the same rest are one sample, and that rest is its key. An
         entry that is not a picture is text.
     masks
-        Columns of pictures that hold class numbers: ``masks=["seg"]``. They become arrays of these numbers, as of
-        ``shardpack pack --masks``: the indices of a PNG's palette, or the samples of a grey PNG or TIFF, 16 bits too. A
-        picture of colours is no mask, and an error. So is one of another size
-        than its upright picture.
+        Columns of pictures that hold class numbers: ``masks=["seg"]``. They become arrays of these numbers, as with
+        ``shardpack pack --masks``: the indices of a PNG's palette, or the values of a grey PNG or TIFF, 16 bits too. A
+        colour picture, or another size than the upright picture, is an error.
     own_process
-        ``False``: the environment is read in this process, as where no other can be started. Damage may then end it.
+        ``False``: read the environment in this process, if no other can be started. Damage may then kill it.
     """
     library("lmdb", "lmdb")
     path = os.fspath(src)
@@ -63,7 +62,7 @@ def open(
     if not callable(value) and value not in ("auto", "image", "datum", "bytes"):
         raise ValueError(f"value: expected 'auto', 'image', 'datum', 'bytes' or a function, found: {value!r}")
     if prefixes is not None and (value != "auto" or not prefixes):
-        raise ValueError("prefixes: expected at least one column, and no `value` beside them")
+        raise ValueError("prefixes: expected at least one column, and no `value`")
     beginnings = None if prefixes is None else [prefix.encode() for prefix in prefixes.values()]
     try:
         if own_process:
@@ -84,7 +83,7 @@ def open(
 
 
 def _nothing() -> None:
-    """Closes what closes itself."""
+    """Closes nothing."""
 
 
 def _started(path: str, prefixes: list[bytes] | None) -> tuple[int, Iterator[Entry], Callable[[], None]]:
@@ -92,13 +91,13 @@ def _started(path: str, prefixes: list[bytes] | None) -> tuple[int, Iterator[Ent
         return read_in_child(path, prefixes)
     except OSError as error:
         raise SourceError(
-            f"`{shown(path)}`: expected to start a process that reads it: {error}\n"
-            "hint: own_process=False reads it here, where damage may end the program"
+            f"`{shown(path)}`: cannot start a process to read it: {error}\n"
+            "hint: own_process=False reads it in this process, which damage may kill"
         ) from error
 
 
 def _whole(entries: Iterator[Entry], path: str) -> Iterator[Union[Entry, Problem]]:
-    """The entries, and a problem where they end before the last one."""
+    """The entries, and a problem if they end early."""
     last = None
     try:
         for entry in entries:
@@ -107,7 +106,7 @@ def _whole(entries: Iterator[Entry], path: str) -> Iterator[Union[Entry, Problem
     except (Damage, Failed) as error:
         place = "" if last is None else f", after key `{shown(_text_key(last))}`"
         if isinstance(error, Failed):
-            # Nothing that `on_bad_input` may skip.
+            # Not bad input, so `on_bad_input` does not apply.
             raise SourceError(f"`{shown(path)}`{place}: {error}") from error
         yield Problem(f"`{shown(path)}`{place}: {error}", samples=None)
 
@@ -152,7 +151,7 @@ def _value(kind: str, data: bytes) -> dict[str, Any]:
     if looks_pickled(data):
         raise ValueError(
             "expected data, found a pickle, which can run code\n"
-            "hint: value=… takes a function of yours that reads such an entry"
+            "hint: pass a function that reads such an entry, value=…"
         )
     if kind == "image":
         raise ValueError(
@@ -163,8 +162,8 @@ def _value(kind: str, data: bytes) -> dict[str, Any]:
         return parse_datum(data)
     except ValueError as error:
         raise ValueError(
-            f"expected a picture or a Caffe Datum: {error}\n"
-            "hint: value=… takes a function of yours that reads such an entry"
+            f"neither a picture nor a Caffe Datum: {error}\n"
+            "hint: pass a function that reads such an entry, value=…"
         ) from error
 
 
@@ -175,7 +174,7 @@ def parse_datum(data: bytes) -> dict[str, Any]:
     Raises
     ------
     ValueError
-        If it is none.
+        If it is not a `Datum`.
     """
     numbers: dict[int, int] = {}
     view = memoryview(data)
@@ -225,7 +224,7 @@ def _joined(
         try:
             for column, prefix, data in zip(columns, prefixes, entry[1:], strict=True):
                 if data is None:
-                    raise ValueError(f"expected an entry for {column!r}, found no key: `{shown(_text_key(prefix + end))}`")
+                    raise ValueError(f"no entry for {column!r} under the key `{shown(_text_key(prefix + end))}`")
                 values[column] = data if picture_type(data) else _text(column, data)
         except ValueError as error:
             yield Problem(f"{where}: {error}")

@@ -36,25 +36,24 @@ def open(
 
     Columns encoded as ``jpeg``, ``png`` and ``bytes`` keep their bytes; ``str`` and ``str_decimal`` are text; ``json``
     is JSON; ``int``, ``int8`` … ``float64``, ``str_int`` and ``str_float`` are scalars; ``ndarray`` with and without a
-    type and a shape is an array; ``pil`` is a picture of 8-bit greys or RGB. ``pkl`` is refused. Sizes are checked, and
-    digests where the index has them.
+    type and a shape is an array; ``pil`` is a grey or RGB picture of 8 bits. ``pkl`` is refused. Sizes are checked, and
+    digests if the index has them.
 
     Parameters
     ----------
     src
-        The folder that holds ``index.json``. Remote ones: download them first.
+        The local folder with ``index.json``.
     drop
         Columns to leave out.
     key
         A text column that becomes the samples' key. Default: their running number.
     masks
-        Columns of pictures that hold class numbers: ``masks=["seg"]``. They become arrays of these numbers, as of
-        ``shardpack pack --masks``: the indices of a PNG's palette, or the samples of a grey PNG or TIFF, 16 bits too. A
-        picture of colours is no mask, and an error. So is one of another size
-        than its upright picture.
+        Columns of pictures that hold class numbers: ``masks=["seg"]``. They become arrays of these numbers, as with
+        ``shardpack pack --masks``: the indices of a PNG's palette, or the values of a grey PNG or TIFF, 16 bits too. A
+        colour picture, or another size than the upright picture, is an error.
     max_shard_bytes
-        Largest size of a shard, before and after decompression. A shard is in memory as a whole while its samples are
-        converted. Default 4 GiB, which no shard of MDS exceeds.
+        Largest size of a shard, before and after decompression, because a whole shard is in memory at a time. Default
+        4 GiB, the maximum of the format.
     """
     if not isinstance(max_shard_bytes, int) or isinstance(max_shard_bytes, bool) or max_shard_bytes < 1:
         raise ValueError(f"max_shard_bytes: expected a number of bytes, found: {max_shard_bytes!r}")
@@ -86,8 +85,8 @@ def _read_index(folder: Path) -> Mapping[str, Any]:
         if not folder.is_dir():
             raise FileNotFoundError(2, "no such folder", str(folder))
         splits = sorted(p.parent.name for p in folder.glob("*/index.json"))
-        hint = f"\nhint: it holds splits, convert one at a time: {', '.join(splits)}" if splits else ""
-        raise SourceError(f"`{shown(folder)}`: expected a folder with an `index.json`, found none in it{hint}")
+        hint = f"\nhint: convert its splits one at a time: {', '.join(splits)}" if splits else ""
+        raise SourceError(f"`{shown(folder)}`: the folder has no `index.json`{hint}")
     try:
         index = parse_json(file.read_bytes())
     except ValueError as error:
@@ -103,7 +102,7 @@ def _entries(index: Mapping[str, Any], folder: Path) -> list[Mapping[str, Any]]:
     if not isinstance(shards, list) or not all(isinstance(shard, dict) for shard in shards):
         raise SourceError(f"`{shown(folder / 'index.json')}`: expected a list of shards, found: {type(shards).__name__}")
     if not shards:
-        raise SourceError(f"`{shown(folder / 'index.json')}`: expected at least one shard, found none")
+        raise SourceError(f"`{shown(folder / 'index.json')}`: the list of shards is empty")
     for shard in shards:
         if shard.get("format") != "mds":
             raise SourceError(
@@ -122,14 +121,14 @@ def _columns(shard: Mapping[str, Any], folder: Path) -> dict[str, str]:
         or len(set(names)) != len(names)
     ):
         raise SourceError(
-            f"`{shown(folder / 'index.json')}`: expected names of columns and as many encodings, found: {names} "
+            f"`{shown(folder / 'index.json')}`: expected a list of column names and a list of their encodings, found: {names} "
             f"and {encodings}"
         )
     return dict(zip(names, encodings))
 
 
 def _sizes(shard: Mapping[str, Any], decoders: dict[str, Decoder], folder: Path) -> list[int | None]:
-    """Bytes of each column's values, None where they vary."""
+    """Bytes of each column's values; None if they vary."""
     names, sizes = shard["column_names"], shard.get("column_sizes")
     if (
         not isinstance(sizes, list)
@@ -165,8 +164,7 @@ def _samples(
     for shard in shards:
         if _columns(shard, folder) != columns:
             raise SourceError(
-                f"`{shown(folder / 'index.json')}`: expected the same columns in all shards, found another "
-                f"set: {_columns(shard, folder)}"
+                f"`{shown(folder / 'index.json')}`: the columns differ between shards: {_columns(shard, folder)}"
             )
         name = _file_name(shard.get("raw_data"), folder)
         count = _count(shard, "samples", folder)
@@ -174,7 +172,7 @@ def _samples(
             data = _read_shard(root, shard, max_bytes)
             offsets = _offsets(data, count)
         except ValueError as error:
-            # An index may promise more samples than any shard has room for.
+            # An index may claim more samples than a shard can hold.
             yield Problem(f"`{shown(folder / name)}`: {error}", samples=count if 4 * count <= max_bytes else None)
             continue
         sizes = _sizes(shard, decoders, folder)
@@ -222,14 +220,14 @@ def _too_large(max_bytes: int, found: int) -> str:
 
 
 def _read_file(folder: Path, name: str, max_bytes: int) -> bytes:
-    """The content of a regular file in the folder: the index comes from elsewhere, and must not lead to other files.
+    """The content of a regular file in the folder. The index is untrusted, and must not lead to other files.
 
     Raises
     ------
     FileNotFoundError
-        If it is not there.
+        If it does not exist.
     ValueError
-        If it is no regular file, too large, or cannot be read.
+        If it is not a regular file, too large, or cannot be read.
     """
     try:
         with open_inside(folder, name) as file:
@@ -240,13 +238,13 @@ def _read_file(folder: Path, name: str, max_bytes: int) -> bytes:
     except FileNotFoundError:
         raise FileNotFoundError(2, "no such file", str(folder / name)) from None
     except OSError as error:
-        raise ValueError(f"expected a file that can be read: {error}") from error
+        raise ValueError(f"cannot read the file: {error}") from error
 
 
 def _check_digest(data: bytes, entry: Mapping[str, Any]) -> None:
     hashes = entry.get("hashes") or {}
     if not isinstance(hashes, dict):
-        raise ValueError(f"expected digests by their names in the index, found: {shorten(repr(hashes))}")
+        raise ValueError(f"expected a mapping from names to digests in the index, found: {shorten(repr(hashes))}")
     for name, expected in hashes.items():
         if name in hashlib.algorithms_guaranteed and not name.startswith("shake"):
             found = hashlib.new(name, data).hexdigest()
@@ -258,7 +256,7 @@ def _unpack(data: bytes, compression: str, size: int) -> bytes:
     algorithm = compression.partition(":")[0]
     try:
         if algorithm == "zstd":
-            # One byte more than expected shows that there is more, without unpacking all of it.
+            # One extra byte shows that there is more, without unpacking all of it.
             with library("zstandard", "mds").ZstdDecompressor().stream_reader(data) as stream:
                 return _read_all(stream, size + 1)
         if algorithm == "gz":
@@ -271,12 +269,12 @@ def _unpack(data: bytes, compression: str, size: int) -> bytes:
     except MemoryError:
         raise
     except Exception as error:
-        raise ValueError(f"expected a whole file compressed by {algorithm}, found damage: {error}") from error
+        raise ValueError(f"damaged {algorithm} file: {error}") from error
     raise ValueError(f"expected a shard compressed by zstd, gz or bz2, found: {compression!r}")
 
 
 def _read_all(stream: Any, most: int) -> bytes:
-    """At most so many bytes, a piece at a time: the index may promise more than there is memory."""
+    """Read at most `most` bytes in pieces, because the index may claim more than the memory."""
     data = bytearray()
     while len(data) < most and (piece := stream.read(min(_CHUNK, most - len(data)))):
         data += piece
@@ -284,7 +282,7 @@ def _read_all(stream: Any, most: int) -> bytes:
 
 
 def _offsets(data: bytes, samples: int) -> tuple[int, ...]:
-    """Where samples begin, and where the last one ends."""
+    """Starts of the samples, and the end of the last one."""
     head = 4 * (samples + 2)
     if len(data) < head:
         raise ValueError(f"expected a table of {samples} samples in {head} bytes, found {len(data)} bytes")
@@ -292,14 +290,14 @@ def _offsets(data: bytes, samples: int) -> tuple[int, ...]:
     if count != samples:
         raise ValueError(f"expected {samples} samples, as the index says, found: {count}")
     if offsets[0] < head or offsets[-1] != len(data) or any(a > b for a, b in itertools.pairwise(offsets)):
-        raise ValueError(f"expected offsets that rise from {head} or later to {len(data)}, found others")
+        raise ValueError(f"expected ascending offsets from at least {head} to {len(data)}")
     return tuple(offsets)
 
 
 def _decode(
     data: memoryview, columns: dict[str, str], sizes: list[int | None], decoders: dict[str, Decoder]
 ) -> dict[str, Any]:
-    """One sample: the lengths of the columns that vary, then all values."""
+    """Decode one sample: the lengths of varying columns, then all values."""
     varying = sum(size is None for size in sizes)
     if len(data) < 4 * varying:
         raise ValueError(f"expected the lengths of {varying} columns, found {len(data)} bytes")

@@ -18,10 +18,10 @@ from ._values import check_array
 _COLUMNS = ("volume", "mask", "affine", "meta")
 _ENDINGS = (".nii", ".nii.gz")
 _HEADER_BYTES = 540
-# nnU-Net numbers the channels of an image, and a mask has none.
+# nnU-Net appends the number of the channel to images, but not to masks.
 _CHANNEL = "_0000"
 _APART = 0.1
-"""How far a mask may lie from its volume, in voxels: programs round affines, and a quaternion holds fewer digits."""
+"""Largest offset of a mask from its volume, in voxels: programs round affines, and quaternions have fewer digits."""
 
 
 def open(
@@ -38,11 +38,10 @@ def open(
 ) -> Source:
     """Open NIfTI files (``.nii``, ``.nii.gz``).
 
-    Each file is a sample with its path below `src` as the key. ``volume`` is an array `[z, y, x]`, or `[t, z, y, x]`:
-    the axes of the file from the last to the first, so that slices are together. With ``channels="last"`` it is
-    `[z, y, x, c]`, as loaders cut boxes out of volumes with channels. ``affine`` is the file's own
-    `[4, 4]` matrix, float64, from voxel (x, y, z) to the scanner's millimetres. ``meta`` holds the axes and zooms in
-    the order of the array, and units and the description of the header.
+    Each file is a sample with its path below `src` as the key. ``volume`` is an array `[z, y, x]` or `[t, z, y, x]`: the
+    axes of the file in reverse order, so that slices are contiguous. With ``channels="last"`` it is `[z, y, x, c]`, the
+    layout from which loaders cut boxes. ``affine`` is the file's `[4, 4]` matrix, float64, from voxel (x, y, z) to the
+    scanner's millimetres. ``meta`` holds axes and zooms in the order of the array, units, and the header's description.
 
     Parameters
     ----------
@@ -51,26 +50,25 @@ def open(
     drop
         Columns to leave out.
     masks
-        Folder of label volumes with the same paths as those below `src` (``_0000`` before the ending may be left out):
-        they become the field ``mask``, `[z, y, x]`, and must have these sides of their volume, and its affine: no corner
-        may be further than a tenth of a voxel from that of the volume. Every volume needs one.
+        Folder of label volumes with the same paths as below `src` (``_0000`` before the extension may be missing). They
+        become the field ``mask``, `[z, y, x]`. Every volume needs a mask of its shape and affine: corners may differ by
+        at most a tenth of a voxel.
     any_affine
-        Masks are taken whatever their affine says, as of programs that do not write it.
+        Accept masks with any affine, from programs that do not write it.
     scaled
-        Whether slope and intercept of the header are applied, as nibabel does: the values are then float64 where there
-        are any, and the file's own numbers where there are none. ``False`` keeps the file's own numbers, and adds
-        ``slope`` and ``intercept`` to ``meta``.
+        Apply slope and intercept of the header, as nibabel does; such values are float64. ``False`` keeps the numbers of
+        the file, and adds ``slope`` and ``intercept`` to ``meta``.
     dtype
-        Element type of all volumes, such as ``"float32"``. Default: that of the first. A volume whose values it does
-        not hold cannot be converted; floats are rounded to a type of floats that you name.
+        Element type of all volumes, such as ``"float32"``. Default: that of the first. A volume whose values do not fit
+        cannot be converted; only floats are rounded, to a type of floats that you name.
     channels
-        What the fourth axis of the files is; the header does not say whether it counts time or channels. ``"last"``:
-        channels, such as the modalities of BraTS, stored `[z, y, x, c]`; a volume of three axes has one. ``"first"``:
-        channels, stored `[c, z, y, x]`. Default: it is taken for time, stored `[t, z, y, x]`, and a warning says so.
+        Meaning of the fourth axis, which the header does not give. ``"last"``: channels, such as the modalities of BraTS,
+        stored `[z, y, x, c]`; a volume of three axes has one channel. ``"first"``: channels, stored `[c, z, y, x]`.
+        Default: time, stored `[t, z, y, x]`, with a warning.
     max_sample_bytes
         Largest volume, as decoded. Default 4 GiB.
     follow_links
-        Links to files out of the folder are followed. Without this they are an error.
+        Follow links that lead out of the folder. Default: they are an error.
     """
     nibabel = library("nibabel", "nifti")
     if channels not in (None, "first", "last"):
@@ -116,7 +114,7 @@ def _samples(
         except Exception as error:  # A library of a format raises whatever it finds.
             # Our own errors name the file.
             named = isinstance(error, SourceError)
-            yield Problem(str(error) if named else f"{where}: expected a whole NIfTI file: {error}")
+            yield Problem(str(error) if named else f"{where}: cannot read the NIfTI file: {error}")
             continue
         yield Sample(key, values | dict.fromkeys(drop), where)
 
@@ -129,7 +127,7 @@ def _volume(nibabel: Any, opened: Open, path: Path, scaled: bool, most: int) -> 
         versions = (nibabel.Nifti1Image, nibabel.Nifti2Image)
         version = next((one for one in versions if one.header_class.may_contain_header(head)), None)
         if version is None:
-            raise ValueError("found no header of it")
+            raise ValueError("no header")
         image = version.from_file_map({"image": nibabel.FileHolder(fileobj=stream)})
         return _values(image, path, scaled, most)
 
@@ -138,7 +136,7 @@ def _values(image: Any, path: Path, scaled: bool, most: int) -> dict[str, Any]:
     proxy = image.dataobj
     shape = tuple(int(side) for side in image.shape)
     item = 8 if scaled and (proxy.slope, proxy.inter) != (1, 0) else image.get_data_dtype().itemsize
-    # The header tells before a byte is read: a small file may claim any size.
+    # Checked before a byte is read, because a small file may claim any size.
     size = item * int(np.prod(shape, dtype=object))
     if size > most:
         raise SourceError(f"`{shown(path)}`: expected at most max_sample_bytes = {most} bytes, found {size}")
@@ -158,19 +156,19 @@ def _values(image: Any, path: Path, scaled: bool, most: int) -> dict[str, Any]:
 def _unsaid(where: str, values: dict[str, Any]) -> str:
     axes = ", ".join(f"{axis} = {side}" for axis, side in zip(values["meta"]["axes"], values["volume"].shape, strict=True))
     return (
-        f"field `volume`: the axes are [{axes}] ({where}), the first of them taken for time: "
-        "a file does not say whether it is time or channels\n"
-        "hint: channels='last' stores channels as [z, y, x, c], as loaders cut boxes; channels='first' as [c, z, y, x]"
+        f"field `volume`: the axes are [{axes}] ({where}); the first is taken for time, because the file does not tell time "
+        "from channels\n"
+        "hint: channels='last' stores [z, y, x, c], from which loaders cut boxes; channels='first' stores [c, z, y, x]"
     )
 
 
 def _place_channels(values: dict[str, Any], channels: str | None, path: Path) -> None:
-    """Names the axis of channels, and puts it where it was asked for."""
+    """Name the axis of channels, and move it to the requested place."""
     if channels is None:
         return
     volume, meta = values["volume"], values["meta"]
     if volume.ndim == 5 and volume.shape[1] == 1:
-        # NIfTI keeps vectors in its fifth axis, behind one of time.
+        # NIfTI keeps vectors in its fifth axis, after time.
         volume, meta["axes"], meta["zooms"] = volume[:, 0], ["c", *meta["axes"][2:]], [meta["zooms"][0], *meta["zooms"][2:]]
     if volume.ndim == 3:
         volume, meta["axes"], meta["zooms"] = volume[None], ["c", *meta["axes"]], [1.0, *meta["zooms"]]
@@ -184,7 +182,7 @@ def _place_channels(values: dict[str, Any], channels: str | None, path: Path) ->
 
 
 def _mask_of(key: str, folder: Path) -> Path:
-    """The mask of a volume: another compression is another ending, and a channel's number may be missing."""
+    """The mask of a volume, which may differ in compression, and may lack the number of a channel."""
     ending = next(ending for ending in sorted(_ENDINGS, key=len, reverse=True) if key.lower().endswith(ending) or not ending)
     stem = key[: -len(ending)]
     stems = [stem, stem.removesuffix(_CHANNEL)]
@@ -212,16 +210,16 @@ def _labels(mask: np.ndarray[Any, Any], path: Path, shape: tuple[int, ...]) -> n
 def _check_affine(
     mask: np.ndarray[Any, Any], path: Path, volume: np.ndarray[Any, Any], of: Path, shape: tuple[int, ...]
 ) -> None:
-    """Refuse a mask that lies elsewhere than its volume: turned over, moved, or of other voxels."""
+    """Refuse a mask whose position differs from its volume's: flipped, moved, or with voxels of another size."""
     z, y, x = (side - 1 for side in (1, 1, *shape)[-3:])
     corners = np.array([[i, j, k, 1] for i in (0, x) for j in (0, y) for k in (0, z)], np.float64).T
     apart = np.linalg.norm(((mask - volume) @ corners)[:3], axis=0).max()
     voxel = np.linalg.norm(volume[:3, :3], axis=0).min()
-    # Also what is no number, as in a damaged header.
+    # NaN, as in a damaged header, is refused, too.
     if not apart <= _APART * voxel:
         raise SourceError(
             f"`{shown(path)}`: expected the affine of its volume `{shown(of)}`, {_rows(volume)}, found {_rows(mask)}: corners are up to {apart:.3g} apart\n"
-            "hint: resample the mask to the volume; any_affine=True takes it as it is, voxel by voxel"
+            "hint: resample the mask to the volume; any_affine=True ignores affines"
         )
 
 

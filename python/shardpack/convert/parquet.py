@@ -1,5 +1,4 @@
-"""Parquet and Arrow files, read with pyarrow: pictures as Hugging Face keeps them, and columns of numbers, text and
-lists."""
+"""Parquet and Arrow files, read with pyarrow: Hugging Face's pictures, and columns of numbers, text and lists."""
 
 from __future__ import annotations
 
@@ -20,7 +19,7 @@ _SUFFIXES = (".parquet", ".arrow", ".feather")
 _BATCH_ROWS = 64
 _LARGE_CHUNK_BYTES = 4 << 20
 _MOST_RATIO = 100
-"""How far a column is compressed whose rows are read one by one: each may be one large entry of its dictionary."""
+"""Expansion from which rows of a column are read one by one, because each may be one large dictionary entry."""
 # Arrow's own `to_pandas_dtype` needs pandas in some versions.
 _NUMBERS = {"halffloat": "float16", "float": "float32", "double": "float64", "bool": "bool"} | {
     f"{sign}int{bits}": f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)
@@ -32,10 +31,10 @@ Take = Callable[[Any], Any]
 def open(src: Paths, *, drop: Collection[str] = (), key: str | None = None, masks: Collection[str] = ()) -> Source:
     """Open Parquet files, or Arrow files and streams (`datasets.save_to_disk`).
 
-    A struct ``{bytes, path}`` is a picture; binary is a picture if it begins as one, else bytes; numbers and booleans
-    are scalars; strings are text; lists of numbers are arrays (nested ones that are not rectangular are JSON), other
-    lists and structs are JSON. The names of a Hugging Face ``ClassLabel`` become the classes. A null is a missing
-    value; fields of a scalar type cannot have one.
+    A struct ``{bytes, path}`` is a picture; binary is a picture if it begins like one, else bytes; numbers and booleans
+    are scalars; strings are text; lists of numbers are arrays (JSON if they are nested and not rectangular); other lists
+    and structs are JSON. The names of a Hugging Face ``ClassLabel`` become the classes. A null is a missing value, which
+    scalars cannot have.
 
     Parameters
     ----------
@@ -44,13 +43,12 @@ def open(src: Paths, *, drop: Collection[str] = (), key: str | None = None, mask
     drop
         Columns to leave out.
     key
-        A column of text that becomes the samples' key, or the path of a picture: ``"image.path"``. Default: the
-        running number.
+        A text column that becomes the samples' key, or the path of a picture: ``"image.path"``. Default: the running
+        number.
     masks
-        Columns of pictures that hold class numbers: ``masks=["seg"]``. They become arrays of these numbers, as of
-        ``shardpack pack --masks``: the indices of a PNG's palette, or the samples of a grey PNG or TIFF, 16 bits too. A
-        picture of colours is no mask, and an error. So is one of another size
-        than its upright picture.
+        Columns of pictures that hold class numbers: ``masks=["seg"]``. They become arrays of these numbers, as with
+        ``shardpack pack --masks``: the indices of a PNG's palette, or the values of a grey PNG or TIFF, 16 bits too. A
+        colour picture, or another size than the upright picture, is an error.
     """
     library("pyarrow", "parquet")
     files = list_files(src, _SUFFIXES, "Parquet")
@@ -60,14 +58,14 @@ def open(src: Paths, *, drop: Collection[str] = (), key: str | None = None, mask
     for table in tables[1:]:
         if table.schema.names != schema.names or table.schema.types != schema.types:
             raise SourceError(
-                f"`{shown(table.file)}`: expected the columns of `{shown(files[0])}`, found others: {', '.join(table.schema.names)}"
+                f"`{shown(table.file)}`: its columns differ from those in `{shown(files[0])}`: {', '.join(table.schema.names)}"
             )
     classes = _classes(schema, where)
     for table in tables[1:]:
         _check_classes(table, classes or {}, [name for name in schema.names if name not in drop], files[0])
     twice = next((name for name in schema.names if schema.names.count(name) > 1), None)
     if twice is not None:
-        raise SourceError(f"{where}: expected each name of a column once, found two columns {twice!r}")
+        raise SourceError(f"{where}: two columns have the name {twice!r}")
     check_drop(where, drop, schema.names)
     takes: dict[str, Take] = {}
     kinds: dict[str, str] = {}
@@ -114,7 +112,7 @@ class _Table:
         except (pyarrow.ArrowException, OSError) as error:
             if isinstance(error, OSError) and error.errno is not None:
                 raise
-            raise SourceError(f"`{shown(file)}`: expected a Parquet or Arrow file: {error}") from error
+            raise SourceError(f"`{shown(file)}`: cannot open the Parquet or Arrow file: {error}") from error
 
     def batches(self, part: _Part, columns: list[str]) -> Iterator[Any]:
         """Record batches of these columns, in a part."""
@@ -124,7 +122,7 @@ class _Table:
         except (pyarrow.ArrowException, OSError) as error:
             if isinstance(error, OSError) and error.errno is not None:
                 raise
-            raise ValueError(f"expected readable rows, found damage: {error}") from error
+            raise ValueError(f"damaged rows: {error}") from error
 
 
 def _begins_with(file: Path, magic: bytes) -> bool:
@@ -135,12 +133,12 @@ def _begins_with(file: Path, magic: bytes) -> bool:
 
 
 class _Part(NamedTuple):
-    """What can be read of a file where what is before it cannot: a row group of Parquet; the whole of an Arrow file."""
+    """An independently readable part of a file: a row group of Parquet, or a whole Arrow file."""
 
     rows: int | None
-    """How many it has, where the file says it."""
+    """Number of rows; None if the file does not give it."""
     batches: Callable[[list[str]], Iterator[Any]]
-    """Its record batches of these columns."""
+    """Record batches of the given columns."""
 
 
 def _row_group(opened: Any, number: int) -> _Part:
@@ -150,7 +148,7 @@ def _row_group(opened: Any, number: int) -> _Part:
 
 
 def _rows_at_once(column: Any) -> int:
-    """How many rows may be in memory: a few bytes can name one large entry of a dictionary again and again."""
+    """Number of rows to hold in memory, because a few bytes can repeat one large entry of a dictionary."""
     unpacked, stored = column.total_uncompressed_size, column.total_compressed_size
     is_large = unpacked > _LARGE_CHUNK_BYTES and unpacked > _MOST_RATIO * stored
     return 1 if is_large and column.has_dictionary_page else _BATCH_ROWS
@@ -164,7 +162,7 @@ def _arrow_batches(reader: Any, columns: list[str]) -> Iterator[Any]:
         try:
             batch.validate(full=True)
         except library("pyarrow", "parquet").ArrowInvalid:
-            # Row by row, so that one row that is wrong does not take the others with it.
+            # Row by row, so that one bad row does not affect the others.
             for row in range(selected.num_rows):
                 yield _one_row(selected.slice(row, 1))
             continue
@@ -177,12 +175,12 @@ def _one_row(batch: Any) -> Union[Any, ValueError]:
         for column in batch.columns:
             _validate(column)
     except library("pyarrow", "parquet").ArrowInvalid as error:
-        return ValueError(f"expected a readable row, found damage: {error}")
+        return ValueError(f"damaged row: {error}")
     return batch
 
 
 def _validate(array: Any) -> None:
-    """Raise unless an array that is a slice is whole. Of a struct, Arrow would look at all rows of its fields."""
+    """Raise if a slice of an array is invalid. For a struct, Arrow would check all rows of its fields."""
     if not _types().is_struct(array.type):
         array.validate(full=True)
         return
@@ -196,18 +194,18 @@ def _types() -> Any:
 
 
 def _column(kind: Any) -> tuple[str | None, Take]:
-    """Kind of the field of an Arrow type (None: as the first value says), and how a value is taken.
+    """Kind of the field of an Arrow type (None if the first value decides), and the conversion of a value.
 
     Raises
     ------
     ValueError
-        If there is none.
+        If the type is not supported.
     """
     types = _types()
     if types.is_dictionary(kind):
         return _column(kind.value_type)
     if hasattr(kind, "storage_type"):
-        # An extension type, such as the Array2D of Hugging Face, is what it is stored as.
+        # An extension type, such as Hugging Face's Array2D, counts as its storage type.
         return _column(kind.storage_type)
     if types.is_boolean(kind):
         return "bool", _same
@@ -234,7 +232,7 @@ def _is_list(kind: Any) -> bool:
 
 
 def _element(kind: Any) -> np.dtype[Any] | None:
-    """Element type of lists, however deep, of numbers."""
+    """Element type of nested lists of numbers."""
     types = _types()
     while _is_list(kind):
         kind = kind.value_type
@@ -288,15 +286,15 @@ def _array(value: Any, dtype: np.dtype[Any]) -> np.ndarray[Any, Any] | None:
         array = np.array(value)
     except ValueError:
         raise ValueError(
-            "expected lists of equal lengths, found others\nhint: schema={…: 'json'} keeps them as they are"
+            "the lists differ in length\nhint: schema={…: 'json'} keeps them as they are"
         ) from None
     if array.dtype == object:
-        raise ValueError("expected numbers, found nulls among them")
+        raise ValueError("a list of numbers has nulls")
     return array.astype(dtype)
 
 
 def _key(key: str | None, schema: Any, where: str) -> tuple[str | None, Callable[[Any], Any]]:
-    """The column of the keys, and how a key is taken out of its value."""
+    """The column of the keys, and the conversion of its values to keys."""
     types = _types()
     if key is None or (key in schema.names and types.is_string(schema.field(key).type)):
         return key, _same
@@ -337,7 +335,7 @@ def _samples(
 
 
 def _rows(table: _Table, columns: list[str]) -> Iterator[Union[tuple[str, dict[str, Any]], Problem]]:
-    """Place and values of each row, and what cannot be read."""
+    """Place and values of each row, or a problem for unreadable rows."""
     begin = 0
     for part in table.parts:
         row = begin
@@ -357,14 +355,14 @@ def _rows(table: _Table, columns: list[str]) -> Iterator[Union[tuple[str, dict[s
 
 
 def _values(batch: Any) -> list[Union[dict[str, Any], ValueError]]:
-    """The rows of a batch; if it cannot be taken as a whole, each row by itself, or its error."""
+    """The rows of a batch; if it is damaged, each row alone, or its error."""
     if isinstance(batch, ValueError):
         return [batch]
     try:
         return list(batch.to_pylist())
     except (ValueError, library("pyarrow", "parquet").ArrowException) as error:
         if batch.num_rows == 1:
-            return [ValueError(f"expected a readable row, found damage: {error}")]
+            return [ValueError(f"damaged row: {error}")]
         return [values for row in range(batch.num_rows) for values in _values(batch.slice(row, 1))]
 
 
@@ -389,17 +387,17 @@ def _classes(schema: Any, where: str) -> dict[str, list[str]] | None:
         }
         return {name: [str(text) for text in names] for name, names in labels.items()}
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise SourceError(f"{where}: expected Hugging Face's metadata, found others: {shorten(repr(error))}") from error
+        raise SourceError(f"{where}: cannot parse Hugging Face's metadata: {shorten(repr(error))}") from error
 
 
 def _check_classes(table: _Table, classes: dict[str, list[str]], columns: list[str], first: Path) -> None:
-    """Raise if a file counts into other names than the first one."""
+    """Raise if the names of classes differ from the first file's."""
     own = _classes(table.schema, f"`{shown(table.file)}`") or {}
     for column in columns:
         expected, found = classes.get(column), own.get(column)
         if expected != found:
             raise SourceError(
-                f"`{shown(table.file)}`: column {column!r}: expected the names of classes that `{shown(first)}` has, "
+                f"`{shown(table.file)}`: column {column!r}: expected the classes of `{shown(first)}`, "
                 f"{shorten(str(expected))}, found: {shorten(str(found))}\n"
-                "hint: convert files of other names by themselves; sp.concat joins datasets and matches classes by name"
+                "hint: convert such files separately; sp.concat joins datasets and matches classes by name"
             )

@@ -1,4 +1,4 @@
-"""TFRecord files of `tf.train.Example`. Read here, without TensorFlow; `crc32c` checks every record."""
+"""TFRecord files of `tf.train.Example`, read without TensorFlow; `crc32c` checks every record."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ def open(
 ) -> Source:
     """Open TFRecord files of `tf.train.Example`.
 
-    A feature of one integer or float is a scalar (int64, float32); of several, an array of one axis; one byte string is
-    a picture, text if it is UTF-8 in the first sample, or bytes; several byte strings must be text and become JSON.
-    Every length and every record is checked by its CRC32C. The integer feature `label` (or the one that `label=` names)
-    becomes the labels, unchanged: many ImageNet files count from 1.
+    One integer or float is a scalar (int64, float32), several are an array of one axis. One byte string is a picture,
+    text if it is UTF-8 in the first sample, or bytes; several must be text and become JSON. The CRC32C of every length
+    and record is checked. The integer feature `label` (or the one named by `label=`) becomes the labels, unchanged: many
+    ImageNet files count from 1.
 
     Parameters
     ----------
@@ -45,17 +45,16 @@ def open(
     drop
         Features to leave out.
     key
-        A feature of text that becomes the samples' key, such as ``"image/filename"``. Default: their running number.
+        A text feature that becomes the samples' key, such as ``"image/filename"``. Default: their running number.
     arrays
         Feature of raw bytes to element type, or to ``(type, shape)``: ``{"cube": ("float32", (64, 64, 224))}``,
         little-endian.
     text
-        The features of byte strings that are text. Default: those that are UTF-8 in the first sample.
+        Features of byte strings that are text. Default: those that are UTF-8 in the first sample.
     masks
-        Features of pictures that hold class numbers: ``masks=["seg"]``. They become arrays of these numbers, as of
-        ``shardpack pack --masks``: the indices of a PNG's palette, or the samples of a grey PNG or TIFF, 16 bits too. A
-        picture of colours is no mask, and an error. So is one of another size
-        than its upright picture.
+        Features of pictures that hold class numbers: ``masks=["seg"]``. They become arrays of these numbers, as with
+        ``shardpack pack --masks``: the indices of a PNG's palette, or the values of a grey PNG or TIFF, 16 bits too. A
+        colour picture, or another size than the upright picture, is an error.
     """
     files = list_files(src, _SUFFIXES, "TFRecord")
     crc32c = library("crc32c", "tfrecord").crc32c
@@ -82,7 +81,7 @@ def _samples(files: list[Path], features: _Features, crc32c: Callable[[bytes], i
                 where = f"`{shown(file)}`, record {number}"
                 try:
                     if record is None:
-                        raise ValueError("expected a whole record, found data whose CRC32C does not match: damaged")
+                        raise ValueError("the CRC32C of the record does not match: damaged")
                     key, values = features.take(parse_example(record))
                 except ValueError as error:
                     yield Problem(f"{where}: {error}")
@@ -93,8 +92,8 @@ def _samples(files: list[Path], features: _Features, crc32c: Callable[[bytes], i
 
 
 def _records(file: Path, crc32c: Callable[[bytes], int]) -> Iterator[bytes | None]:
-    """The records of a file: length u64, its masked CRC, data, its masked CRC. None for one whose data are damaged: its
-    length is not, and leads to the next."""
+    """The records of a file: length u64, its masked CRC, data, their masked CRC. None for a record of damaged data, whose
+    length still leads to the next one."""
     with builtins.open(file, "rb") as plain:
         packed = plain.read(2) == b"\x1f\x8b"
         plain.seek(0)
@@ -105,7 +104,7 @@ def _records(file: Path, crc32c: Callable[[bytes], int]) -> Iterator[bytes | Non
             length, crc = struct.unpack("<QI", head)
             if _mask(crc32c(head[:8])) != crc:
                 raise ValueError(
-                    "expected a record's length, found one whose CRC32C does not match: damaged, or no TFRecord"
+                    "the CRC32C of a record's length does not match: damaged, or not a TFRecord"
                 )
             if length > _MOST_RECORD_BYTES:
                 raise ValueError(f"expected a record of at most {_MOST_RECORD_BYTES} bytes, found: {length}")
@@ -121,7 +120,7 @@ def _mask(crc: int) -> int:
 
 
 class _Features:
-    """From features to values of ours, by one rule for each feature in all records: the first record sets it."""
+    """Converts features by one rule for each, which the first record sets."""
 
     def __init__(
         self,
@@ -152,7 +151,7 @@ class _Features:
             return None, values
         key = values.pop(self.key, None)
         if not isinstance(key, str):
-            raise ValueError(f"feature {self.key!r}: expected text, which is the sample's key, found: {key!r}")
+            raise ValueError(f"feature {self.key!r}: expected text as the sample's key, found: {key!r}")
         return key, values
 
     def _rule(self, name: str, stored: list[Any] | np.ndarray[Any, Any]) -> Callable[[list[Any]], Any]:
@@ -167,7 +166,7 @@ class _Features:
                 else (lambda stored: _numbers(stored, dtype))
             )
         if not stored:
-            raise ValueError("expected values in the first record, found none")
+            raise ValueError("the first record has no values here")
         is_text = name in self.text if self.text is not None else all(_is_text(value) for value in stored)
         if name == self.key:
             is_text = True

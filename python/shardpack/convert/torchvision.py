@@ -1,4 +1,4 @@
-"""torchvision and any other map-style dataset. Nothing is imported: what a dataset is, its attributes say."""
+"""torchvision and any other map-style dataset, recognised by its attributes, without imports."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ def open(
 ) -> Source:
     """Open a map-style dataset: an object with ``len(dataset)`` and ``dataset[i]``.
 
-    If the dataset has a list ``samples`` of ``(path, label)``, as `ImageFolder` and `DatasetFolder` have, the files
-    are read directly: JPEG files stay the same to the byte, the key is the path below ``root``, and no transform runs.
-    From any other dataset ``dataset[i]`` is taken, with all transforms that it has. PIL pictures and uint8
-    `[height, width, 3]` arrays are stored without loss, tensors as arrays, numbers as scalars. The parts of a dict
-    keep their names. A `Subset` of either kind works.
+    If the dataset has a list ``samples`` of ``(path, label)``, as `ImageFolder` and `DatasetFolder` do, the files are
+    read directly: JPEG files stay unchanged, the key is the path below ``root``, and no transform runs. For any other
+    dataset ``dataset[i]`` is called, with its transforms. PIL pictures and uint8 `[height, width, 3]` arrays are stored
+    without loss, tensors as arrays, numbers as scalars. The parts of a dict keep their names. A `Subset` of either kind
+    works.
 
     Parameters
     ----------
@@ -40,16 +40,15 @@ def open(
     drop
         Columns to leave out. (The dataset still makes them.)
     columns
-        Names of the parts of ``dataset[i]``, where that is a tuple. Default: ``("image", "label")``.
+        Names of the parts of ``dataset[i]``, if that is a tuple. Default: ``("image", "label")``.
     paths
-        The files of the pictures, as a list or as a function of the index. Their bytes are then kept. The other columns
+        The files of the pictures, as a list or a function of the index, whose bytes are then kept. The other columns
         come from ``dataset[i]``.
     key
-        A function of the index that gives the key. Default: the path as above, or the running number.
+        A function from index to key. Default: the path as above, or the running number.
     masks
         Columns of pictures that hold class numbers: ``masks=["mask"]``. They become arrays of these numbers: the indices
-        of a palette, or greys. A picture of colours is no mask, and an error. So is one of another size
-        than its upright picture.
+        of a palette, or grey values. A colour picture, or another size than the upright picture, is an error.
     """
     dataset, indices = _unwrap(src)
     if (
@@ -59,7 +58,7 @@ def open(
     ):
         raise SourceError(
             f"expected a dataset with `len()` and `[i]`, found: {type(dataset).__name__}\n"
-            "hint: `shardpack.pack` takes folders of pictures"
+            "hint: `shardpack.pack` packs folders of pictures"
         )
     classes = getattr(dataset, "classes", None)
     names = [str(name) for name in classes] if isinstance(classes, (list, tuple)) else None
@@ -114,7 +113,7 @@ class _Files:
 
 
 class _Items:
-    """The value of `dataset[i]`, with the bytes of files where they are known."""
+    """The values of `dataset[i]`, with the bytes of files if `paths` are given."""
 
     def __init__(self, dataset: Any, columns: Sequence[str] | None, paths: PathOf | None) -> None:
         self.dataset = dataset

@@ -30,13 +30,13 @@ def open(
 ) -> Source:
     """Open a folder such as ``VOCdevkit/VOC2012``.
 
-    The key is the name of the picture. Columns: ``image``, to the byte; ``boxes``, float32 ``[objects, 4]``: left, top,
-    right, bottom in pixels from the left and upper edge (VOC counts pixels from 1, so 1 is taken off left and top);
+    The key is the name of the picture. Columns: ``image``, unchanged; ``boxes``, float32 ``[objects, 4]``: left, top,
+    right, bottom in pixels from the left and upper edge (VOC counts pixels from 1, so 1 is subtracted from left and top);
     ``classes``, int64 ``[objects]``; ``difficult`` and ``truncated``, uint8 ``[objects]``; with `masks` also ``mask``,
-    uint8 ``[height, width]``, as the palette of the PNG numbers classes (255: border).
+    uint8 ``[height, width]``, the indices of the PNG's palette (255: border).
 
-    All pixels are those of the upright picture, after its Exif orientation. A picture with objects cannot be converted if
-    the ``size`` of its annotations is another, or if a box lies wholly outside it.
+    Pixels refer to the upright picture, after its Exif orientation. A picture with objects cannot be converted if its
+    annotations give another ``size``, or if a box lies wholly outside it.
 
     Parameters
     ----------
@@ -50,9 +50,9 @@ def open(
     names
         Names of the classes, in order. Default: the twenty of VOC.
     masks
-        The folder of masks, ``"SegmentationClass"`` or ``"SegmentationObject"``: pictures that have one.
+        The folder of masks, ``"SegmentationClass"`` or ``"SegmentationObject"``. Only pictures with a mask are converted.
     follow_links
-        Links that lead out of the folder are followed. Without this they are refused.
+        Follow links that lead out of the folder. Default: they are refused.
     """
     root = folder(Path(src), "of VOC")
     inside = None if follow_links else root.resolve()
@@ -74,8 +74,8 @@ def _keys(root: Path, annotations: Path, split: str | None, masks: str | None, i
         path = root / "ImageSets" / ("Segmentation" if masks else "Main") / f"{split}.txt"
         if not path.is_file():
             there = sorted(file.stem for file in path.parent.glob("*.txt") if "_" not in file.stem)
-            raise SourceError(f"`{shown(path)}`: expected a list of pictures, found none\nhint: split is one of {', '.join(there) or 'none'}")
-        # The list of a class, `cat_train`, names all pictures, and says by -1 which have none.
+            raise SourceError(f"`{shown(path)}`: no such list of pictures\nhint: split is one of {', '.join(there) or 'none'}")
+        # The list of a class, `cat_train`, names all pictures, with -1 for those without the class.
         try:
             lines = [line.split() for line in text(path, inside).splitlines() if line.strip()]
         except ValueError as error:
@@ -85,12 +85,12 @@ def _keys(root: Path, annotations: Path, split: str | None, masks: str | None, i
         of = root / masks if masks else annotations
         keys = sorted(file.stem for file in of.iterdir() if file.suffix in (".xml", ".png"))
     if not keys:
-        raise SourceError(f"`{shown(root)}`: expected pictures with annotations, found none")
+        raise SourceError(f"`{shown(root)}`: no pictures with annotations")
     return keys
 
 
 class _Reader:
-    """Makes the values of a picture."""
+    """Reads the values of a picture."""
 
     def __init__(
         self, pictures: Path, annotations: Path, classes: dict[str, int], masks: Path | None | str, located: bool, inside: Path | None
@@ -104,12 +104,12 @@ class _Reader:
             raise ValueError(f"expected the name of a picture, found: {key!r}")
         file = next((path for path in (self.pictures / (key + suffix) for suffix in PICTURES) if is_file(path)), None)
         if file is None:
-            raise ValueError(f"expected a picture `{shown(key)}.jpg` in `{shown(self.pictures)}`, found none")
+            raise ValueError(f"no picture `{shown(key)}.jpg` in `{shown(self.pictures)}`")
         objects, (height, width) = _objects(self.annotations / f"{key}.xml", self.inside)
         boxes = numbers([one[1] for one in objects], 4, "a `bndbox`")
         boxes[:, :2] -= 1
         if (boxes[:, 2:] < boxes[:, :2]).any():
-            raise ValueError(f"expected `xmin` and `ymin` below `xmax` and `ymax` in `{shown(key)}.xml`, found others")
+            raise ValueError(f"a box in `{shown(key)}.xml` has `xmin` or `ymin` above `xmax` or `ymax`")
         content = picture(file, self.inside)
         if objects and self.located:
             size = checked_size(content, height, width)
@@ -130,19 +130,19 @@ _Object = tuple[str, list[float], bool, bool]
 
 
 def _objects(path: Path, inside: Path | None) -> tuple[list[_Object], tuple[float | None, float | None]]:
-    """Class, box, difficult, truncated of each object; and height and width of the picture, where they are said."""
-    # Not as text: XML says itself how it is encoded.
+    """Class, box, difficult, truncated of each object; and height and width of the picture, or None."""
+    # As bytes, because XML declares its encoding.
     try:
         tree = ElementTree.fromstring(data(path, inside), ElementTree.XMLParser(target=_Plain()))
     except (ElementTree.ParseError, LookupError, UnicodeError) as error:
-        raise ValueError(f"expected XML in `{shown(path.name)}`, found: {error}") from None
+        raise ValueError(f"`{shown(path.name)}` is not XML: {error}") from None
     except _DocumentType:
-        raise ValueError(f"expected plain XML in `{shown(path.name)}`, found a document type, which may stand for anything") from None
+        raise ValueError(f"`{shown(path.name)}` has a document type, which could define entities") from None
     found = []
     for one in tree.iter("object"):
         name, box = one.findtext("name"), one.find("bndbox")
         if name is None or box is None:
-            raise ValueError(f"expected objects with `name` and `bndbox` in `{shown(path.name)}`, found one without")
+            raise ValueError(f"an object in `{shown(path.name)}` has no `name` or no `bndbox`")
         sides = []
         for side in ("xmin", "ymin", "xmax", "ymax"):
             sides.append(_side(path, box, side))
@@ -154,7 +154,7 @@ def _objects(path: Path, inside: Path | None) -> tuple[list[_Object], tuple[floa
 
 
 class _DocumentType(Exception):
-    """Before its entities are declared, in whatever encoding."""
+    """Raised before entities are declared, in any encoding."""
 
 
 class _Plain(ElementTree.TreeBuilder):

@@ -1,4 +1,4 @@
-"""WebDataset: tars whose members share a sample's key up to the first dot. Read with the standard library alone."""
+"""WebDataset: tars whose members share a sample's key up to the first dot. Read with only the standard library."""
 
 from __future__ import annotations
 
@@ -28,21 +28,21 @@ PICKLES = frozenset(["pyd", "pickle", "pkl", "pth", "pt"])
 
 _SUFFIXES = (".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz")
 _MAX_HEADER = 1 << 20
-"""Longest name or extended header of a member, in bytes: tarfile reads it whole."""
+"""Largest extended header of a member in bytes, because tarfile reads it whole."""
 _MOST_HEADERS = 16
-"""Most of them before one member, which has four at the most: tarfile calls itself for each."""
+"""Most extended headers before a member (valid tars have four), because tarfile recurses for each."""
 _MAX_GLOBAL = 1 << 20
-"""Bytes of all headers that are for every later member together: tarfile keeps them."""
+"""Most bytes of all global headers, because tarfile keeps them."""
 _MAX_NAME = 4096
-"""Longest name of a member, in bytes: that of a path on Linux."""
+"""Longest name of a member in bytes, as for a path on Linux."""
 _MAX_CLASSES = 64 << 20
 _PIECE = 1 << 16
 _MOST_WINDOW = 1 << 30
-"""Bytes of memory that the head of an .xz may ask for."""
+"""Most bytes of memory that the header of an .xz may require."""
 _MOST_MEMBERS = 1000
 """Most members of one sample, without the frames of its clips."""
 MOST_FRAMES = 100_000
-"""Most frames of all clips of one sample: an hour at 25 a second, and more."""
+"""Most frames of all clips of one sample: over an hour at 25 a second."""
 _NAME = re.compile(r"((?:.*/|)[^./]+)[.]([^/]*)")
 
 
@@ -58,10 +58,10 @@ def open(
 ) -> Source:
     """Open WebDataset tars.
 
-    Members ``KEY.EXT`` in a row with one ``KEY`` are a sample; ``EXT``, lower case, is the column: ``jpg``, ``cls``,
-    ``json``, ``seg.png``. Pictures become the field ``image`` and ``cls`` becomes ``label``. ``seg.png`` becomes the
-    field ``seg``. ``.txt`` is text, ``.json`` JSON (a bare number: a scalar), ``.npy`` an array, ``.cls`` and the like
-    a number, and everything else bytes. Pickles (``.pyd``, ``.pth``, ``.pt``) are refused.
+    Consecutive members ``KEY.EXT`` with one ``KEY`` are a sample; ``EXT``, lower case, is the column: ``jpg``, ``cls``,
+    ``json``, ``seg.png``. Pictures become the field ``image``, ``cls`` becomes ``label``, and ``seg.png`` becomes
+    ``seg``. ``.txt`` is text, ``.json`` JSON (a bare number is a scalar), ``.npy`` an array, ``.cls`` and similar a
+    number, and everything else bytes. Pickles (``.pyd``, ``.pth``, ``.pt``) are refused.
 
     Parameters
     ----------
@@ -69,26 +69,23 @@ def open(
         A tar (also .gz, .bz2, .xz), a folder of them, a pattern, or a list. A ``classes.json`` in the folder names the
         classes. Each may be a URL in a store: ``"s3://bucket/train-{000..012}.tar"``.
     drop
-        Extensions to pass over.
+        Extensions to skip.
     prefix_keys
         Put the tar's name before each key, for tars that each count from zero.
     max_sample_bytes
-        Largest size of all members of one sample together, after decompression. Default 1 GiB. A larger sample cannot
-        be converted. Nor can the rest of its tar if the tar is compressed: getting past the sample would mean
-        decompressing it.
+        Largest size of all members of a sample, after decompression. Default 1 GiB. A larger sample cannot be converted,
+        nor the rest of its tar if the tar is compressed, because skipping the sample would decompress it.
     frames
-        Members ``FRAMES0.jpg``, ``FRAMES1.jpg`` … of a sample become one field, a clip, in the order of their numbers:
-        ``frames="frame"`` for ``clip7.frame0.jpg``. It has that name. Members with a dot before three digits or more,
-        ``clip7.image.000.jpg``, are the frames of a clip ``image`` in any case: :func:`shardpack.export` writes them.
-        Their numbers may begin anywhere, and leave none out.
-        A sample has at most 100,000 frames, and 1000 other members.
+        Members ``FRAMES0.jpg``, ``FRAMES1.jpg`` … of a sample become one field, a clip of that name, in the order of
+        their numbers: ``frames="frame"`` for ``clip7.frame0.jpg``. Members with a dot before three or more digits, such
+        as ``clip7.image.000.jpg`` from :func:`shardpack.export`, are always frames of a clip, here ``image``. Numbers may
+        start anywhere, but must have no gaps. A sample has at most 100,000 frames, and 1000 other members.
     masks
-        Extensions, or fields, of pictures that hold class numbers: ``masks=["seg"]``. They become arrays of these numbers, as of
-        ``shardpack pack --masks``: the indices of a PNG's palette, or the samples of a grey PNG or TIFF, 16 bits too. A
-        picture of colours is no mask, and an error. So is one of another size
-        than its upright picture.
+        Extensions, or fields, of pictures that hold class numbers: ``masks=["seg"]``. They become arrays of these
+        numbers, as with ``shardpack pack --masks``: the indices of a PNG's palette, or the values of a grey PNG or TIFF,
+        16 bits too. A colour picture, or another size than the upright picture, is an error.
     storage_options
-        With URLs: how their store is reached, as for :class:`shardpack.Dataset`.
+        With URLs: options of the store, as for :class:`shardpack.Dataset`.
     """
     if not isinstance(max_sample_bytes, int) or isinstance(max_sample_bytes, bool) or max_sample_bytes < 1:
         raise ValueError(f"max_sample_bytes: expected a number of bytes, found: {max_sample_bytes!r}")
@@ -160,25 +157,25 @@ _FRAME = re.compile(r"(.+)[.]([0-9]{3,9})[.]jpe?g")
 
 
 def _frame(extension: str, named: re.Pattern[str] | None) -> re.Match[str] | None:
-    """The clip of a member that is a frame, and its number."""
+    """Clip and number of a member that is a frame; None for other members."""
     return (named and named.fullmatch(extension)) or _FRAME.fullmatch(extension)
 
 
 def _with_clips(values: Mapping[str, Any], name: str | None, named: re.Pattern[str] | None) -> dict[str, Any]:
-    """The values with the members ``name0.jpg``, ``name1.jpg`` …, and ``other.000.jpg``, ``other.001.jpg`` … as one
+    """The values, with the members ``name0.jpg``, ``name1.jpg`` …, and ``other.000.jpg``, ``other.001.jpg`` …, as one
     list each.
 
     Raises
     ------
     ValueError
-        If the numbers of a clip leave one out. Three frames or more may all be equally far apart: 0, 10, 20.
+        If the numbers of a clip have a gap. Three or more frames may have equal steps, such as 0, 10, 20.
     """
     others: dict[str, Any] = {}
     clips: dict[str, dict[int, Any]] = {} if name is None else {name: {}}
     for extension, value in values.items():
         found = _frame(extension, named)
         clip = clips.setdefault(found[1], {}) if found else {}
-        # Of two with one number, as of `frame1.jpg` and `frame01.jpg`, none is lost: the second stays a column.
+        # The second of two with one number, such as `frame1.jpg` and `frame01.jpg`, stays a column, so that none is lost.
         if found and int(found[2]) not in clip:
             clip[int(found[2])] = value
         else:
@@ -189,17 +186,17 @@ def _with_clips(values: Mapping[str, Any], name: str | None, named: re.Pattern[s
         steps = {b - a: (a, b) for a, b in itertools.pairwise(numbers)}
         if len(steps) > 1 or (len(numbers) == 2 and 1 not in steps):
             before, after = steps[max(steps)]
-            raise ValueError(f"clip `{shown(name)}`: expected frames without a gap, found number {after} after {before}")
+            raise ValueError(f"clip `{shown(name)}`: the frames have a gap: number {after} after {before}")
         lists[name] = [frames[number] for number in numbers] or None
     return {**others, **lists}
 
 
 class _Bounded(tarfile.TarInfo):
-    """A member whose headers are read only if they are short and few: a few compressed bytes could be a header of
-    gibibytes, and a size below 0 leads back to what was read before."""
+    """A member with limits for the size and number of its headers: a few compressed bytes could be a header of gibibytes,
+    and a negative size leads back to earlier data."""
 
     def _block(self, count: int) -> int:
-        # Of a header before the member. Pythons that refuse it themselves take it for the end of the tar.
+        # Also the size of a header. Newer Pythons refuse it, but treat it as the end of the tar.
         if count < 0:
             raise tarfile.ReadError(f"expected a member of 0 bytes or more, found {count}")
         return int(super()._block(count))  # type: ignore[misc]
@@ -224,13 +221,13 @@ class _Bounded(tarfile.TarInfo):
 
 
 class _Tar(tarfile.TarFile):
-    """A tar that counts what `_Bounded` bounds."""
+    """A tar that counts the headers for `_Bounded`."""
 
     tarinfo = _Bounded
     headers = 0
     """Headers since the last member."""
     global_bytes = 0
-    """Bytes of the headers for all later members."""
+    """Bytes of global headers."""
 
 
 _DAMAGE = (
@@ -239,12 +236,12 @@ _DAMAGE = (
     lzma.LZMAError,
     EOFError,
     OSError,
-    # A size in a header.
+    # An invalid size in a header.
     OverflowError,
-    # Numbers of a sparse member that are none.
+    # Invalid numbers of a sparse member.
     ValueError,
 )
-"""Errors of tarfile and of the decompressors below it at damage."""
+"""Errors of tarfile and its decompressors for damaged files."""
 
 
 def _one_tar(
@@ -258,20 +255,20 @@ def _one_tar(
         with _Tar.open(str(file), "r:*", opened) as tar:
             plain = isinstance(tar.fileobj, io.BufferedReader)
             at = -1
-            # An empty tar has been read to its end already; Python 3.10 cannot ask it once more.
+            # An empty tar is already at its end; Python 3.10 cannot read on.
             empty = getattr(tar, "firstmember", None) is None
             while True:
                 member = None if empty else tar.next()
                 if member is None:
                     if not _goes_on(tar, plain, max_bytes):
                         break
-                    # Another tar behind this one: what it begins with is no part of the sample before.
+                    # A concatenated tar: its first member does not belong to the previous sample.
                     yield from group.finish()
                     empty = False
                     continue
                 # The list of members that tarfile keeps would grow with the tar.
                 tar.members.clear()  # type: ignore[attr-defined]
-                # The size may stand in a header, too.
+                # An extended header may also give the size.
                 if member.size < 0 or tar.offset <= at:
                     raise tarfile.ReadError(f"expected a member of 0 bytes or more, found {member.size}")
                 if plain and tar.offset > length + tarfile.BLOCKSIZE:
@@ -290,13 +287,13 @@ def _one_tar(
         return
     except _DAMAGE as error:
         if isinstance(file, ObjectFile) and file.failed is not None:
-            # Of the store, not of the tar.
+            # An error of the store, not of the tar.
             raise file.failed from None
         if isinstance(error, OSError) and error.errno is not None:
             raise
         why = error if str(error) else type(error).__name__
-        # The sample at hand may miss members, so that it goes with the rest.
-        yield Problem(f"`{shown(file)}`: expected a whole tar, found damage {group.place()}: {why}", samples=None)
+        # The current sample may lack members, so it is left out, too.
+        yield Problem(f"`{shown(file)}`: damage {group.place()}: {why}", samples=None)
         return
     finally:
         if opened is not None:
@@ -305,7 +302,7 @@ def _one_tar(
 
 
 def _check_window(file: Path | ObjectFile, opened: BinaryIO | None) -> None:
-    """Refuse an .xz that asks for more memory than `_MOST_WINDOW`."""
+    """Refuse an .xz that requires more memory than `_MOST_WINDOW`."""
     if not str(file).lower().endswith(".xz"):
         return
     if opened is None:
@@ -318,15 +315,13 @@ def _check_window(file: Path | ObjectFile, opened: BinaryIO | None) -> None:
 
 
 def _goes_on(tar: tarfile.TarFile, plain: bool, max_bytes: int) -> bool:
-    """True if something follows the end of a tar, as where tars were put one behind the other; the next member is then read
-    from there.
+    """True if another tar follows the end of a tar (concatenated tars); the next member is then read from there.
 
     Raises
     ------
     tarfile.ReadError
-        If the tar does not end as tars do: `tarfile` takes one cut between two members for a whole one, and damage to the
-        head of a member for the end. Or if more zeros follow in a compressed tar than a sample may have bytes: a few of its
-        bytes could be any number of them.
+        If the tar has no proper end: `tarfile` accepts one that is cut between two members, or whose next header is
+        damaged. Or if more zeros follow in a compressed tar than a sample may have bytes.
     """
     assert tar.fileobj is not None
     tar.fileobj.seek(tar.offset)
@@ -346,11 +341,11 @@ def _goes_on(tar: tarfile.TarFile, plain: bool, max_bytes: int) -> bool:
 
 
 class _TooLarge(Exception):
-    """A member that is not unpacked, so that what follows it cannot be reached."""
+    """A member too large to unpack, after which the tar cannot be read."""
 
 
 class _Group:
-    """The sample being put together out of members that follow one another."""
+    """Collects consecutive members of a sample."""
 
     def __init__(
         self, file: Path | ObjectFile, drop: frozenset[str], max_bytes: int, named: re.Pattern[str] | None
@@ -363,15 +358,15 @@ class _Group:
         self.members = self.frames = 0
         self.key: str | None = None
         self.last: str | None = None
-        """Key of the sample that was finished last."""
+        """Key of the last finished sample."""
         self.values: dict[str, Any] = {}
         self.fault: str | None = None
 
     def add(self, member: tarfile.TarInfo, tar: tarfile.TarFile) -> Iterator[Item]:
-        """Take a member; yields the sample before it, if it begins a new one."""
+        """Add a member; yields the previous sample if this one begins a new sample."""
         path = member.name.removeprefix("./")
-        # Hidden files (`._x.jpg` of macOS), and what begins with two underscores: the webdataset library has no samples
-        # there either.
+        # Hidden files (`._x.jpg` of macOS) and names with two leading underscores: the webdataset library ignores them,
+        # too.
         if path.startswith("__") or path.rpartition("/")[2].startswith("."):
             return
         length = len(path.encode("utf-8", "replace"))
@@ -403,7 +398,7 @@ class _Group:
                 f"expected at most {self.max_bytes} bytes, found more: `{shown(member.name)}`\nhint: raise max_sample_bytes"
             )
         elif extension in self.values:
-            self.fault = f"expected each extension once, found another member: `{shown(member.name)}`"
+            self.fault = f"two members have the same extension: `{shown(member.name)}`"
         else:
             try:
                 self.values[extension] = _value(extension, member, tar)
@@ -411,18 +406,18 @@ class _Group:
                 self.fault = f"member `{shown(member.name)}`: {error}"
 
     def before(self, member: tarfile.TarInfo) -> Iterator[Item]:
-        """The sample before a member that begins another."""
+        """The previous sample, if a member begins another."""
         name = _NAME.fullmatch(member.name.removeprefix("./"))
         if name is not None and name.group(1) != self.key:
             yield from self.finish()
 
     def place(self) -> str:
-        """Where in the tar the next member is: behind the sample at hand, which may go on there, or the one before it."""
+        """Position in the tar: after the current or the last finished sample."""
         key = self.last if self.key is None else self.key
         return "before the first sample" if key is None else f"after sample `{shown(key)}`"
 
     def finish(self) -> Iterator[Item]:
-        """The sample, complete."""
+        """The complete sample."""
         if self.key is None:
             return
         where = f"`{shown(self.file)}`, sample `{shown(self.key)}`"
@@ -432,7 +427,7 @@ class _Group:
 
 
 def _value(extension: str, member: tarfile.TarInfo, tar: tarfile.TarFile) -> Any:
-    # A sparse file may say that it is larger than any memory.
+    # A sparse file may claim any size.
     if not member.isreg() or member.issparse():
         raise ValueError("expected a plain file, found a link, a device or a sparse file")
     opened = tar.extractfile(member)
@@ -467,5 +462,5 @@ def _number(data: bytes) -> int | str:
     try:
         return parse_int(text)
     except ValueError:
-        # The name of a class, perhaps: `classes` turns it into a label.
+        # It may be the name of a class, which `classes` turns into a label.
         return text

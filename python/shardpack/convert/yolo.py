@@ -1,4 +1,4 @@
-"""YOLO: pictures, and beside them a text of labels for each."""
+"""YOLO: pictures, and a text file of labels for each."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ._values import parse_int
 
 _CONFIG = "data.yaml"
 _NOT_LABELS = ("classes.txt", "README.txt")
-"""Files that programs for labelling put beside the labels."""
+"""Files of labelling programs in the folder of labels."""
 
 
 def open(
@@ -30,37 +30,36 @@ def open(
     root: Union[str, "os.PathLike[str]", None] = None,
     follow_links: bool = False,
 ) -> Source:
-    """Open a folder with ``images`` and ``labels``. A ``data.yaml`` in it, or in its place, names classes and splits.
+    """Open a folder with ``images`` and ``labels``. A ``data.yaml`` in it, or given instead, names classes and splits.
 
-    The key is the path of the picture below its folder. Columns: ``image``, to the byte; ``boxes``, float32
-    ``[objects, 4]``: x and y of the centre, width and height, in shares of the picture's; ``classes``, int64
-    ``[objects]``; with `points` also ``keypoints``, float32 ``[objects, points, 2 or 3]``, in shares as well. A picture
-    without a file of labels has no objects. A file of labels without a picture is one that cannot be converted, and pictures
-    none of which has labels are an error: names that do not match look the same.
+    The key is the path of the picture below its folder. Columns: ``image``, unchanged; ``boxes``, float32 ``[objects,
+    4]``: x and y of the centre, width and height, as fractions of the picture; ``classes``, int64 ``[objects]``; with
+    `points` also ``keypoints``, float32 ``[objects, points, 2 or 3]``, as fractions. A picture without a file of labels
+    has no objects. A file of labels without a picture counts as a bad sample. It is an error if no picture has labels,
+    because most likely the names do not match.
 
     Parameters
     ----------
     src
-        The folder, or a ``data.yaml``. That file, also one in the folder, needs PyYAML.
+        The folder, or a ``data.yaml``. Reading a ``data.yaml`` needs PyYAML.
     drop
         Columns to leave out.
     split
-        ``"train"``, ``"val"`` …: with a ``data.yaml`` the entry that names the pictures, else the folder below ``images``
-        and ``labels``. Default: the one split of the ``data.yaml``; without one all of ``images``, with a warning if
-        these are several splits.
+        ``"train"``, ``"val"`` …: an entry of the ``data.yaml``, else a folder below ``images`` and ``labels``. Default:
+        the only split of the ``data.yaml``; without one all of ``images``, with a warning if they are several splits.
     names
-        Names of the classes, in order. Default: those of the ``data.yaml``, else none.
+        Names of the classes, in order. Default: from the ``data.yaml``, else none.
     points
-        How many points an object has, and how many numbers a point, as ``kpt_shape`` has it: ``(17, 3)``.
+        Points of an object, and numbers of a point, like ``kpt_shape``: ``(17, 3)``.
     root
-        The folder of the dataset, where it is not that of the ``data.yaml``. What that file names elsewhere is not read.
+        The folder of the dataset, if it is not the folder of the ``data.yaml``. Paths outside of it are not read.
     follow_links
-        Links that lead out of this folder are followed. Without this they are refused.
+        Follow links that lead out of this folder. Default: they are refused.
     """
     path = Path(src)
     config_path = path if path.is_file() else path / _CONFIG
     notes: list[str] = []
-    # Given `names`, the file is not needed.
+    # With `names`, the file is not needed.
     if path.is_file() or (config_path.is_file() and (not names or importlib.util.find_spec("yaml") is not None)):
         config = _yaml(config_path)
         names = names or _names(config_path, config.get("names"))
@@ -78,11 +77,11 @@ def open(
     names = check_names(names, f"{said}names") if names else None
     pair = isinstance(points, (tuple, list)) and len(points) == 2 and all(isinstance(one, int) for one in points)
     if points is not None and (not pair or points[0] < 1 or points[1] not in (2, 3)):
-        raise SourceError(f"{said}points: expected how many, and 2 or 3 numbers each, such as (17, 3), found: {short(points)}")
+        raise SourceError(f"{said}points: expected a number of points and 2 or 3 numbers for each, such as (17, 3), found: {short(points)}")
     check_drop(f"`{shown(path)}`", drop, ["image", "boxes", "classes", *(["keypoints"] if points else [])])
     files = sorted(file for file in images.rglob("*") if file.suffix.lower() in PICTURES and file.is_file())
     if not files:
-        raise SourceError(f"`{shown(images)}`: expected pictures, found none")
+        raise SourceError(f"`{shown(images)}`: no pictures")
     labels = _labels(images, inside)
     stray = _stray(images, labels, files)
     shape = None if points is None else (points[0], points[1])
@@ -91,7 +90,7 @@ def open(
 
 
 def _pictures(path: Path, config: Mapping[str, Any], split: str | None, base: Path, inside: Path | None) -> Path:
-    """The folder of pictures of a split, as a ``data.yaml`` names it."""
+    """The folder of pictures of a split, from a ``data.yaml``."""
     splits = {name: config[name] for name in SPLITS if config.get(name)}
     if split is None and len({short(entry) for entry in splits.values()}) > 1:
         raise SourceError(
@@ -102,51 +101,51 @@ def _pictures(path: Path, config: Mapping[str, Any], split: str | None, base: Pa
     entry = config.get(split, f"images/{split}") if split else "images"
     if not isinstance(entry, str):
         raise SourceError(f"`{shown(path)}`: expected one folder of pictures in {split!r}, found: {short(entry)}")
-    # Many files say `../train/images` of the folder that they lie in, or a `path` on the machine of who wrote them.
+    # Many files have `../train/images` for a folder next to them, or a `path` of the machine where they were written.
     entries = [entry, entry[3:]] if entry.startswith("../") else [entry]
-    # The folder of the file first: a copy of a dataset names, perhaps, where the first one is.
+    # The file's own folder comes first, because a copied file may still name the original place.
     bases = [base, base / named if isinstance(named := config.get("path"), str) else base]
     places = [one / name for one in bases for name in entries]
     found = next((place for place in places if is_folder(place)), places[0])
     try:
         return folder(found, f"of the pictures of {split!r}" if split else "of the pictures", inside)
     except SourceError as error:
-        hint = "" if is_folder(base) and not is_folder(found) else "\nhint: root='…' names the folder of the dataset"
+        hint = "" if is_folder(base) and not is_folder(found) else "\nhint: pass the folder of the dataset, root='…'"
         raise SourceError(f"`{shown(path)}`: {error}{hint}") from None
 
 
 def _merged(root: Path) -> list[str]:
-    """A note of the splits that are taken together."""
+    """A note if several splits are converted together."""
     splits = [name for name in SPLITS if (root / name).is_dir()]
     if len(splits) < 2:
         return []
-    return [f"`{shown(root)}`: all splits are taken together: {', '.join(splits)}\nhint: split='{splits[0]}' takes one of them"]
+    return [f"`{shown(root)}`: all splits are converted together: {', '.join(splits)}\nhint: split='{splits[0]}' selects one"]
 
 
 def _labels(root: Path, inside: Path | None) -> Path:
-    """The folder of labels: that of the pictures, with the last ``images`` as ``labels``."""
+    """The folder of labels: the path of the pictures with ``labels`` instead of the last ``images``."""
     parts = list(root.parts)
     if "images" not in parts:
-        raise SourceError(f"`{shown(root)}`: expected a folder `images`, beside which there is `labels`, found none in its path")
+        raise SourceError(f"`{shown(root)}`: its path has no folder `images` with a folder `labels` next to it")
     parts[len(parts) - 1 - parts[::-1].index("images")] = "labels"
     return folder(Path(*parts), "of the labels", inside)
 
 
 def _stray(root: Path, labels: Path, files: Sequence[Path]) -> list[Path]:
-    """The files of labels that are of no picture.
+    """The files of labels without a picture.
 
     Raises
     ------
     SourceError
-        If no picture has one.
+        If no picture has labels.
     """
     found = {file for file in labels.rglob("*.txt") if file.name not in _NOT_LABELS and not file.name.startswith(".")}
     expected = {_of_picture(file, root, labels) for file in files}
     if found.isdisjoint(expected):
-        some = f"{len(found)} others, such as `{shown(min(found))}`" if found else "none at all"
+        some = f"only {len(found)} others, such as `{shown(min(found))}`" if found else "no files of labels"
         raise SourceError(
-            f"`{shown(labels)}`: expected files of labels for the pictures, such as `{shown(min(expected))}`, found {some}\n"
-            "hint: each has the name and the folder of its picture, and ends in .txt"
+            f"`{shown(labels)}`: no picture has a file of labels such as `{shown(min(expected))}`; found {some}\n"
+            "hint: the file has the folder and name of its picture, and ends in .txt"
         )
     return sorted(found - expected)
 
@@ -162,8 +161,8 @@ def _yaml(path: Path) -> Mapping[str, Any]:
         config = yaml.safe_load(text(path))
     except MemoryError:
         raise
-    except Exception as error:  # Its constructors of dates and numbers raise whatever they find.
-        raise SourceError(f"`{shown(path)}`: expected YAML, found: {error}") from None
+    except Exception as error:  # Its constructors of dates and numbers raise anything.
+        raise SourceError(f"`{shown(path)}`: not YAML: {error}") from None
     if not isinstance(config, dict):
         raise SourceError(f"`{shown(path)}`: expected a data.yaml of YOLO, found: {type(config).__name__}")
     return config
@@ -185,7 +184,7 @@ def _names(path: Path, names: Any) -> list[str] | None:
 
 
 class _Reader:
-    """Makes the values of a picture."""
+    """Reads the values of a picture."""
 
     def __init__(self, root: Path, labels: Path, classes: int | None, points: tuple[int, int] | None, inside: Path | None) -> None:
         self.root, self.labels, self.classes, self.points, self.inside = root, labels, classes, points, inside
@@ -201,7 +200,7 @@ class _Reader:
             if not words:
                 continue
             if len(words) != width + 1:
-                hint = "" if self.points or len(words) < 7 else "\nhint: points=(17, 3) for poses; polygons are not taken"
+                hint = "" if self.points or len(words) < 7 else "\nhint: points=(17, 3) for poses; polygons are not supported"
                 raise ValueError(f"`{shown(path)}`, line {number}: expected a class and {width} numbers, found {len(words)} words{hint}")
             try:
                 of_class, row = parse_int(words[0]), [float(word) for word in words[1:]]
@@ -211,7 +210,7 @@ class _Reader:
             if not 0 <= of_class < most:
                 raise ValueError(f"`{shown(path)}`, line {number}: expected a class from 0 to {most - 1}, found: {words[0][:100]}")
             if not all(-0.01 <= share <= 1.01 for share in row[:4]):
-                raise ValueError(f"`{shown(path)}`, line {number}: expected shares of the picture, from 0 to 1, found: {line[:100]!r}")
+                raise ValueError(f"`{shown(path)}`, line {number}: expected fractions of the picture, from 0 to 1, found: {line[:100]!r}")
             classes.append(of_class)
             rows.append(row)
             lines.append(number)
@@ -238,4 +237,4 @@ def _samples(files: Sequence[Path], reader: _Reader, stray: Sequence[Path]) -> I
         yield Sample(file.relative_to(reader.root).as_posix(), values, where)
     for file in stray:
         name = file.relative_to(reader.labels).with_suffix("").as_posix()
-        yield Problem(f"`{shown(file)}`: expected labels of a picture in `{shown(reader.root)}`, found none named `{shown(name)}`")
+        yield Problem(f"`{shown(file)}`: labels without a picture: no `{shown(name)}` in `{shown(reader.root)}`")

@@ -1,4 +1,4 @@
-"""Zarr v3 (and v2), read with zarr-python: arrays whose first axis counts the samples, or one group or array for each
+"""Zarr v3 (and v2), read with zarr-python: arrays whose first axis counts the samples, or a group or array for each
 sample."""
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from ._source import Source, SourceError, library, shown
 
 _CLASS_ATTRIBUTES = ("classes", "class_names", "label_names")
 _NUMCODECS = (0, 16, 6)
-"""Older versions run the pickles of arrays that name one."""
+"""Oldest safe version; older ones run pickles that arrays name."""
 _LARGE_CHUNK_BYTES = 4 << 20
-"""Larger chunks are read one by one: zarr-python has several at a time in memory."""
+"""Chunks above this size are read one by one, because zarr-python holds several in memory."""
 
 
 def open(
@@ -38,15 +38,14 @@ def open(
 ) -> Source:
     """Open a Zarr group or array in a local folder or a .zip.
 
-    Numbers of one value for each sample are scalars, others arrays; strings are text (JSON, if the array's attribute
-    ``kind`` is ``"json"``). A group of arrays named 0, 1, 2 … is an array of varying shape. An attribute ``classes`` or
-    ``class_names`` of the group names the classes. Zarr reads a missing chunk as fill values. It cannot tell a lost
-    chunk from one that was never written, and neither can we.
+    Numbers are scalars, or arrays if a sample has several; strings are text (JSON, if the array's attribute ``kind`` is
+    ``"json"``). A group of arrays named 0, 1, 2 … is an array of varying shape. An attribute ``classes`` or
+    ``class_names`` of the group names the classes. Zarr reads missing chunks as fill values, so lost chunks are not
+    noticed.
 
-    Codecs that compress, check or filter numbers are taken: blosc, bz2, gzip, lz4, lzma, zlib, zstd; adler32, crc32,
-    crc32c, fletcher32; astype, bitround, delta, fixedscaleoffset, packbits, quantize, shuffle; sharding, and text as
-    ``vlen-utf8``. All others are refused, and so are arrays of Python objects: a codec can run code. Links that lead out
-    of the folder are refused.
+    Accepted codecs: blosc, bz2, gzip, lz4, lzma, zlib, zstd; adler32, crc32, crc32c, fletcher32; astype, bitround, delta,
+    fixedscaleoffset, packbits, quantize, shuffle; sharding, and text as ``vlen-utf8``. Others are refused, because a codec
+    can run code; so are arrays of Python objects, and links that lead out of the folder.
 
     Parameters
     ----------
@@ -55,23 +54,22 @@ def open(
     drop
         Arrays to leave out.
     group
-        Path of the group that holds the samples.
+        Path of the group of the samples.
     samples
-        ``"rows"``: arrays whose first axis counts the samples. ``"groups"``: each group (or array) inside `group` is a
-        sample, its name the key. ``"auto"`` (default): rows if there are only arrays and their first axes are equally
-        long, else groups.
+        ``"rows"``: the first axis of each array counts the samples. ``"groups"``: each group (or array) inside `group` is
+        a sample, its name the key. ``"auto"`` (default): rows if there are only arrays and their first axes have the same
+        length, else groups.
     key
-        With rows: the array of strings that holds the keys. Default: ``__key__`` if there is one, else the running
-        number.
+        With rows: the array of strings with the keys. Default: ``__key__`` if there is one, else the running number.
     attributes
-        With groups: attributes of a sample's group, such as its label, become columns of the sample, too. Without this
-        they are not taken, and a warning says so.
+        With groups: attributes of a sample's group, such as its label, become columns, too. Default: they are left out,
+        with a warning.
     max_sample_bytes
-        Largest size of the values of one sample together, after decompression. Default 1 GiB. A chunk may take as
-        much, or 256 MiB if that is more.
+        Largest size of all values of a sample, after decompression. Default 1 GiB. A chunk may take as much, or 256 MiB
+        if that is more.
     max_expansion
-        Most bytes in memory for each stored byte, beyond the first GiB of all samples: an unwritten array can claim any
-        number of samples. A sample counts as 10,000 bytes more than its values, and so does each chunk. Default 10,000.
+        Most bytes in memory for each stored byte, beyond the first GiB of all samples, because an unwritten array can
+        claim any number of samples. Each sample and each chunk count as 10,000 bytes more. Default 10,000.
     """
     zarr = library("zarr", "zarr")
     _check_numcodecs(library("numcodecs", "zarr").__version__)
@@ -100,7 +98,7 @@ def open(
             store.close()
         if isinstance(error, (SourceError, MemoryError)) or not isinstance(error, Exception):
             raise
-        raise SourceError(f"{where}: expected a Zarr group or array, found none, or damage: {error}") from error
+        raise SourceError(f"{where}: no Zarr group or array, or a damaged one: {error}") from error
     source.close = store.close
     return source
 
@@ -117,7 +115,7 @@ def _check_numcodecs(version: str) -> None:
 
 
 class _Group(Mapping[str, Any]):
-    """A group as a tree whose members are opened when they are looked at."""
+    """A group as a tree whose members are opened on access."""
 
     def __init__(self, zarr: Any, group: Any, where: str) -> None:
         self._zarr = zarr
@@ -137,7 +135,7 @@ class _Group(Mapping[str, Any]):
         except MemoryError:
             raise
         except Exception as error:
-            raise SourceError(f"{self._where}: expected a readable member `{shown(name)}`, found damage: {error}") from error
+            raise SourceError(f"{self._where}: damaged member `{shown(name)}`: {error}") from error
         if isinstance(node, self._zarr.Array):
             return _column(node)
         return _Group(self._zarr, node, f"{self._where}, `{shown(name)}`")
@@ -158,7 +156,7 @@ def _column(array: Any) -> Column:
     varying = array.dtype.kind in "TO"
     size = 0 if varying else array.dtype.itemsize
     fill = array.fill_value
-    # A chunk that was never stored comes as fill values.
+    # A missing chunk is read as fill values.
     filled = len(fill) * math.prod(array.chunks) if varying and isinstance(fill, (str, bytes)) else 0
 
     def read(index: Any) -> Any:
@@ -173,14 +171,14 @@ def _column(array: Any) -> Column:
         except MemoryError:
             raise
         except Exception as error:
-            # Codecs have exceptions of their own.
+            # Codecs raise their own exceptions.
             raise ValueError(str(error) or type(error).__name__) from error
 
     return Column(tuple(array.shape), kind, dtype, read, size, chunk=tuple(array.chunks), by_chunk=varying)
 
 
 def _by_chunks(array: Any, index: Any) -> np.ndarray[Any, Any]:
-    """The same values as ``array[index]``, one chunk at a time."""
+    """``array[index]``, read one chunk at a time."""
     rows = range(array.shape[0]) if index is ... else range(*index.indices(array.shape[0]))
     sides = [(rows.start, rows.stop), *((0, side) for side in array.shape[1:])]
     out = np.empty([end - begin for begin, end in sides], array.dtype)

@@ -1,4 +1,4 @@
-"""Going back: a dataset as WebDataset tars or as a Zarr v3 group, so that nobody is locked in."""
+"""Exports a dataset as WebDataset tars or as a Zarr v3 group."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ._samples import Samples
 __all__ = ["FORMATS", "export"]
 
 FORMATS = ("webdataset", "zarr")
-"""Names of the formats, each with a module of its own in this package."""
+"""Names of the formats; each has its module in this package."""
 
 
 def export(
@@ -37,35 +37,34 @@ def export(
     dataset
         A :class:`shardpack.Dataset`, a subset of one, or a path.
     format
-        ``"webdataset"``: tars with the stored JPEGs (tiled ones get back the profile and the orientation that are kept
-        beside them). ``"zarr"``: arrays of a Zarr v3 group, with the decoded pixels.
+        ``"webdataset"``: tars with the stored JPEGs (tiled ones as plain JPEGs, with profile and orientation).
+        ``"zarr"``: arrays of a Zarr v3 group, with the decoded pixels.
     out
-        Folder to write, on this machine. It must be empty, a link to such a folder, or not exist. It appears when it is complete.
+        Local folder to write. It must be empty, a link to an empty folder, or not exist. It appears when it is complete.
     fields
-        Fields to write. Default: all, without those that a packer adds to describe others (sizes and orientation of
-        pictures, sizes of cubes, figures such as `cube.max_abs_error`). Fields of yours with such names are written.
+        Fields to write. Default: all, except those that packing adds (sizes and orientation of pictures, sizes of cubes,
+        figures such as `cube.max_abs_error`). Your own fields with such names are written.
     progress
         Called about ten times a second, and once at the end, with a dict: ``samples`` written, ``total``, ``seconds``.
     **options
-        For ``"webdataset"``: ``shard_size`` (``"1GiB"``, or a number of bytes: no tar is larger, unless a single sample
-        is), ``keys`` (``"dataset"``: the key without the extension of its picture, and with ``_`` for the dots in its
-        last part, since a tar's key ends at the first dot; or ``"number"``: running numbers). For ``"zarr"``:
-        ``shard_size`` (``"64MiB"``: how much of an array is in one file, uncompressed; as much is in memory for each
-        field).
+        For ``"webdataset"``: ``shard_size`` (largest tar, unless one sample is larger; default ``"1GiB"``), ``keys``
+        (``"dataset"``, the default: the key without the extension of its picture, and with ``_`` for dots in its last
+        part, because a tar's key ends at the first dot; or ``"number"``: running numbers). For ``"zarr"``:
+        ``shard_size`` (uncompressed part of an array in one file, and in memory for each field; default ``"64MiB"``).
 
     Returns
     -------
     dict
-        ``format``, ``samples``, ``files`` (tars) or ``arrays``, ``bytes`` written, ``seconds``, and ``fields``: field
-        to its place in the output.
+        ``format``, ``samples``, ``files`` (tars) or ``arrays``, ``bytes`` written, ``seconds``, and ``fields`` (field to
+        its place in the output).
 
     Raises
     ------
     ValueError
-        If the format is unknown, `out` is a URL or inside the dataset's folder, a field is not there, two samples get the same key, or a sample has nothing that the
-        format can hold: no value at all in a tar, one that is missing in Zarr.
+        If the format or a field is unknown, `out` is a URL or inside the dataset's folder, two samples get the same key, a
+        sample has no value for a tar, or a value is missing for Zarr.
     FileExistsError
-        If `out` holds something.
+        If `out` is not empty.
     ImportError
         If the format's library is not installed.
     TypeError
@@ -84,20 +83,20 @@ def export(
     for name in options:
         if name not in module.OPTIONS:
             raise TypeError(
-                f"option: expected one of {', '.join(module.OPTIONS)}, "
-                f"found: {name!r}{did_you_mean(name, module.OPTIONS)}"
+                f"unknown option {name!r}; the options are {', '.join(module.OPTIONS)}"
+                f"{did_you_mean(name, module.OPTIONS)}"
             )
-    refuse("export", hint="write into a folder of this machine, and copy that into the store", out=out)
+    refuse("export", hint="write to a local folder, and copy it to the store", out=out)
     target = _target(out)
     started = time.monotonic()
     samples = Samples(dataset, fields, progress, started)
     held = str(getattr(samples.dataset, "path", ""))
-    # A shard, or a URL, is no folder that something could be in.
+    # Only a local folder can contain `out`; a shard or a URL cannot.
     if held and target.resolve().is_relative_to(Path(held).resolve()):
         raise ValueError(f"out: expected a folder outside of the dataset `{held}`, found: {str(target)!r}")
     parent = target.absolute().parent
     parent.mkdir(parents=True, exist_ok=True)
-    # Beside the final place, so that moving it there is one rename.
+    # Next to the final place, so that one rename moves it there.
     partial = Path(tempfile.mkdtemp(prefix=f".{target.name}.partial-", dir=parent))
     try:
         report: dict[str, Any] = module.write(samples, partial, **options)
@@ -114,14 +113,14 @@ def export(
 
 
 def _target(out: Union[str, os.PathLike[str]]) -> Path:
-    """The folder to write: nothing is there, or an empty folder, or a link to one, which stays.
+    """Check the folder to write: it does not exist, is empty, or is a link to an empty folder, which stays.
 
     Raises
     ------
     ValueError
-        If no folder can have this name.
+        If the name is invalid.
     FileExistsError
-        If something else is there.
+        If something else exists there.
     """
     target = Path(out)
     if "\0" in str(target):
@@ -129,7 +128,7 @@ def _target(out: Union[str, os.PathLike[str]]) -> Path:
     if target.is_symlink() and target.is_dir():
         target = target.resolve()
     if os.path.lexists(target) and (target.is_symlink() or not target.is_dir() or any(target.iterdir())):
-        raise FileExistsError(17, "expected no folder, or an empty one", str(target))
+        raise FileExistsError(17, "the output folder is not empty", str(target))
     return target
 
 
@@ -142,7 +141,7 @@ def parse_size(size: Union[int, str]) -> int:
     Raises
     ------
     ValueError
-        If it is none.
+        If it is not a size.
     """
     units = {
         "B": 1,

@@ -1,4 +1,4 @@
-"""What is exported: the samples of a dataset in stored order, field by field."""
+"""Reads the samples of a dataset for an export, in stored order, field by field."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 _SECONDS_BETWEEN_REPORTS = 0.1
 
-# What a packer adds beside a picture, and beside an array where there is no picture.
+# Columns that packing adds for a picture, or for an array if there is no picture.
 _OF_PICTURES = {"height": "uint32", "width": "uint32", "orientation": "uint8", "gpu_jpeg": "bool", "icc": "bytes"}
 _OF_SHAPES = ("height", "width", "channels")
 _LOOKED_AT = 8
@@ -19,7 +19,7 @@ _LOOKED_AT = 8
 
 
 class Samples:
-    """The samples of a dataset in stored order, and how far the export has come."""
+    """The samples of a dataset in stored order, with the progress of the export."""
 
     def __init__(
         self,
@@ -32,15 +32,15 @@ class Samples:
 
         self.dataset = dataset if hasattr(dataset, "schema") else Dataset(dataset)
         kinds = {field.name: field.kind for field in self.dataset.schema}
-        # With the figures of packing, which are no part of a sample but may be asked for.
+        # Including the figures of packing, which are not part of a sample but may be requested.
         kinds |= {name: "scalar" for name in self.dataset.columns}
         for name in fields or ():
             if name not in kinds:
-                raise ValueError(f"fields: expected some of {', '.join(kinds)}, found: {name!r}")
+                raise ValueError(f"fields: no field {name!r}; the fields are {', '.join(kinds)}")
         own = {field.name for field in self.dataset.schema}
         chosen = own - added(self.dataset) if fields is None else set(fields)
         if not chosen:
-            raise ValueError(f"fields: expected some of {', '.join(kinds)}, found none")
+            raise ValueError(f"fields: pass at least one of {', '.join(kinds)}")
         self.kinds: dict[str, str] = {name: kind for name, kind in kinds.items() if name in chosen}
         """Field to kind: image, array, text, json, bytes or scalar."""
         self.classes: list[str] | None = self.dataset.classes
@@ -53,7 +53,7 @@ class Samples:
         return len(self.dataset)
 
     def files(self) -> Iterator[tuple[str, dict[str, Any]]]:
-        """Key and fields of each sample: stored ones as bytes (`.npy` of arrays; a list of JPEGs of clips), None if
+        """Key and fields of each sample: stored values as bytes (`.npy` for arrays, a list of JPEGs for clips), None if
         missing; scalars with their type."""
         stored = [name for name, kind in self.kinds.items() if kind != "scalar"]
         for (index, key), numbers in zip(enumerate(self.dataset.keys), self._numbers()):
@@ -71,8 +71,7 @@ class Samples:
             self._advance()
 
     def _numbers(self) -> Iterator[dict[str, Any]]:
-        """The scalars of each sample, None where its part of several datasets has no such field: columns hold −1 or NaN
-        there."""
+        """The scalars of each sample. In a concat, None if the sample's dataset lacks the field (columns have −1 or NaN)."""
         columns = {name: self.dataset.column(name) for name, kind in self.kinds.items() if kind == "scalar"}
         lacking = {name: lacks for name in columns if (lacks := self._lacking(name)) is not None}
         for index in range(len(self)):
@@ -83,7 +82,7 @@ class Samples:
             }
 
     def _lacking(self, name: str) -> NDArray[np.bool_] | None:
-        """Which samples of several datasets as one have no such scalar; None if all have it."""
+        """In a concat, True for samples without this scalar; None if all have it."""
         parts = getattr(getattr(self.dataset, "_whole", self.dataset), "_parts", None) or ()
         lacks = [name not in set(part.columns) for part in parts]
         return np.repeat(lacks, [len(part) for part in parts]) if any(lacks) else None
@@ -93,7 +92,7 @@ class Samples:
         self.report()
 
     def report(self, last: bool = False) -> None:
-        """Tell the caller how far it is."""
+        """Report the progress to the caller."""
         seconds = time.monotonic() - self._started
         if self._progress is not None and (last or seconds - self._reported >= _SECONDS_BETWEEN_REPORTS):
             self._reported = seconds
@@ -101,14 +100,14 @@ class Samples:
 
 
 def added(dataset: Any) -> set[str]:
-    """The fields that a packer adds to describe others: of the one picture its size and what a reader has to know of it, of
-    an array its shape, of a clip the number of its frames. Fields of a program that merely have such a name are its own.
+    """The fields that packing adds to describe others: size and orientation of the only picture, shape of an array, number
+    of frames of a clip. A program's own fields with such names do not count.
     """
     kinds = {field.name: field.kind if field.dtype is None else field.dtype.name for field in dataset.schema}
     images = [name for name, kind in kinds.items() if kind == "image"]
     found = {f"{name}.frames" for name in images if kinds.get(f"{name}.frames") == "uint32"}
     if images:
-        # Beside the only picture these names are taken; of several none is described.
+        # These names are reserved if there is one picture; several pictures have no such columns.
         return found | {name for name, kind in _OF_PICTURES.items() if len(images) == 1 and kinds.get(name) == kind}
     named = [name for name in _OF_SHAPES if kinds.get(name) == "uint32"]
     arrays = [name for name, kind in kinds.items() if kind == "array"]
@@ -116,7 +115,7 @@ def added(dataset: Any) -> set[str]:
 
 
 def _describing(dataset: Any, array: str, named: list[str]) -> list[str]:
-    """The columns of `named` that are the shape of an array, as far as the first samples show."""
+    """The columns of `named` that hold the shape of an array, judged by the first samples."""
     names: list[str] = []
     for index in range(min(_LOOKED_AT, len(dataset)) if named else 0):
         sample = dataset.get(index, [array, *named])

@@ -1,5 +1,4 @@
-"""WebDataset tars, written with the standard library: the stored bytes of pictures, and every other field in a member
-of its own."""
+"""WebDataset tars, written with the standard library: stored bytes of pictures, and a member for every other field."""
 
 from __future__ import annotations
 
@@ -43,7 +42,7 @@ def write(
             name = str(number).zfill(digits) if keys == "number" else _member_key(key)
             if name in seen:
                 raise ValueError(
-                    f"key: expected each once, found two that are `{name}` as a tar has them: `{seen[name]}` and `{key}`\n"
+                    f"the keys `{seen[name]}` and `{key}` both become `{name}` in a tar\n"
                     "hint: keys='number'"
                 )
             seen[name] = key
@@ -52,8 +51,8 @@ def write(
                 if isinstance(value, list):
                     if len(value) > MOST_FRAMES:
                         raise ValueError(
-                            f"sample `{key}`, field `{field}`: expected at most {MOST_FRAMES} frames, as `convert` takes "
-                            f"them back, found {len(value)}\nhint: fields=[…] without it"
+                            f"sample `{key}`, field `{field}`: expected at most {MOST_FRAMES} frames, the limit of `convert`, "
+                            f"found {len(value)}\nhint: fields=[…] without it"
                         )
                     places.setdefault(field, f"{field}.000.jpg")
                     members += [(f"{name}.{field}.{at:03}.jpg", frame) for at, frame in enumerate(value)]
@@ -63,8 +62,7 @@ def write(
                     members.append((f"{name}.{extension}", data))
             if not members:
                 raise ValueError(
-                    f"sample `{key}`: expected a value in at least one field, as a sample of a tar is its members, found "
-                    f"none in {', '.join(values)}"
+                    f"sample `{key}` has no value in {', '.join(values)}, and a tar cannot hold an empty sample"
                 )
             tars.add(members)
     finally:
@@ -83,12 +81,12 @@ def _member_key(key: str) -> str:
     stem, dot, extension = name.rpartition(".")
     if dot and stem and extension.lower() in PICTURES:
         name = stem
-    # A name that begins with `__` is none of a sample to the webdataset library.
+    # The webdataset library ignores names that begin with `__`.
     return folder + slash + ("x" + name if not folder and name.startswith("__") else name).replace(".", "_")
 
 
 def _member(field: str, kind: str, value: Any) -> tuple[str, bytes]:
-    """Extension and bytes of a field: of stored ones the bytes as `Samples.files` has them."""
+    """Extension and bytes of a field, whose stored bytes are those from `Samples.files`."""
     if kind == "image":
         extension = _EXTENSIONS[picture_type(value) or "jpeg"]
         return (extension if field == "image" else f"{field}.{extension}"), value
@@ -96,14 +94,14 @@ def _member(field: str, kind: str, value: Any) -> tuple[str, bytes]:
         return f"{field}.{_SUFFIXES[kind]}", value
     if np.issubdtype(value.dtype, np.integer):
         return ("cls" if field == "label" else f"{field}.cls"), str(int(value)).encode("ascii")
-    # With its type, which text would lose; and JSON knows neither NaN nor the infinities.
+    # As .npy, because text would lose the type, and JSON has no NaN or infinity.
     buffer = io.BytesIO()
     np.save(buffer, value, allow_pickle=False)
     return f"{field}.npy", buffer.getvalue()
 
 
 class _Tars:
-    """Tars that are begun when one is full."""
+    """Writes tars, starting a new one when one is full."""
 
     def __init__(self, out: Path, size: int) -> None:
         self.out = out
@@ -114,12 +112,12 @@ class _Tars:
 
     def add(self, members: list[tuple[str, bytes]]) -> None:
         """Add one sample, whole."""
-        # A header, and the data in whole blocks. Long names take two or three blocks more.
+        # A header, and the data in whole blocks. Long names take two or three more blocks.
         blocks = sum(
             1 + -(-len(data) // tarfile.BLOCKSIZE) + (3 if len(name.encode()) > 100 else 0) for name, data in members
         )
         taken = blocks * tarfile.BLOCKSIZE
-        # At its end a tar is filled up to a record with at least two empty blocks.
+        # A tar is padded to a record at its end, with at least two empty blocks.
         if self.tar is None or (
             self.used and self.used + taken + tarfile.RECORDSIZE + 2 * tarfile.BLOCKSIZE > self.size
         ):
@@ -130,14 +128,14 @@ class _Tars:
         for name, data in members:
             info = tarfile.TarInfo(name)
             info.size = len(data)
-            # No time and no user: the same dataset gives the same bytes.
+            # Without time and user, so that the same dataset gives the same bytes.
             info.mode = 0o444
             self.tar.addfile(info, io.BytesIO(data))
         self.tar.members.clear()  # type: ignore[attr-defined]
         self.used += taken
 
     def close(self) -> None:
-        """End the tar at hand."""
+        """Finish the current tar."""
         if self.tar is not None:
             self.tar.close()
             self.tar = None

@@ -1,5 +1,5 @@
-"""A Zarr v3 group: one array for each field, its first axis the samples; where shapes differ, a group of one array for
-each sample."""
+"""A Zarr v3 group: an array for each field, with samples along the first axis; if shapes differ, a group with an array
+for each sample."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ._samples import Samples
 OPTIONS = ("shard_size",)
 
 _TAKEN = ("zarr.json", "__key__")
-"""Names of files of Zarr, and of the array of keys."""
+"""Names of Zarr's files and of the array of keys."""
 
 _CHUNK_BYTES = 1 << 20
 
@@ -35,9 +35,9 @@ def write(samples: Samples, out: Path, *, shard_size: Union[int, str] = "64MiB")
     size = parse_size(shard_size)
     if taken := [name for name in samples.kinds if name in _TAKEN]:
         others = [name for name in samples.kinds if name not in _TAKEN]
-        raise ValueError(f"field `{taken[0]}`: expected no name that Zarr has for its own files and keys\nhint: fields={others}")
+        raise ValueError(f"field `{taken[0]}`: the name is reserved for Zarr's files and keys\nhint: fields={others}")
     with warnings.catch_warnings():
-        # Strings of any length are in zarr-python and in the list of extensions, though not in the core specification.
+        # Variable-length strings are an extension of Zarr, not part of the core specification.
         warnings.simplefilter("ignore")
         group = zarr.create_group(store=str(out), zarr_format=3)
         if samples.classes is not None:
@@ -70,8 +70,7 @@ class _Texts:
     def add(self, value: Any) -> None:
         if value is None:
             raise ValueError(
-                f"`{self.name}`: expected text in each sample, as Zarr has no missing values, found None in "
-                f"sample {len(self.values)}"
+                f"`{self.name}`: sample {len(self.values)} has no value, and Zarr has no missing values"
             )
         self.values.append(json.dumps(value, ensure_ascii=False) if self.kind == "json" else str(value))
 
@@ -102,8 +101,7 @@ class _Arrays:
     def add(self, value: Any) -> None:
         if value is None:
             raise ValueError(
-                f"`{self.name}`: expected a value in each sample, as Zarr has no missing ones, found None in "
-                f"sample {self.written + len(self.block)}"
+                f"`{self.name}`: sample {self.written + len(self.block)} has no value, and Zarr has no missing values"
             )
         array = np.frombuffer(value, np.uint8) if isinstance(value, (bytes, memoryview)) else np.asarray(value)
         if self.ragged is not None:
@@ -143,7 +141,7 @@ class _Arrays:
             self.block = []
 
     def _become_ragged(self) -> None:
-        """The first value of another shape: what was written moves into a group."""
+        """At the first value of another shape, move the written values into a group."""
         self._flush()
         before = self.array
         done, self.written = self.written, 0
@@ -153,7 +151,7 @@ class _Arrays:
             self._write_one(np.asarray(before[index]))
         self.array = None
         del self.group[self.name]
-        # Zarr cannot rename: the folder is moved.
+        # Zarr cannot rename, so the folder is moved.
         root = Path(str(self.group.store.root))
         (root / moved).rename(root / self.name)
         self.ragged = self.group[self.name]
