@@ -94,7 +94,7 @@ impl Workers {
                 self.ended(number);
                 format!("in the worker: {text}").into()
             }
-            Err(_) => Note::from(format!("a worker that {} before it was ready", self.ended(number))).with_hint(
+            Err(_) => Note::from(format!("a worker {} before it was ready", self.ended(number))).with_hint(
                 "what it printed says why; each worker runs the program once more, so put what it does below \
                  `if __name__ == \"__main__\":`",
             ),
@@ -124,7 +124,7 @@ impl Workers {
             Err(_) => {
                 // Closing the socket ends the process, if it is still running.
                 drop(process);
-                Err(format!("a worker that {}", self.ended(number)).into())
+                Err(format!("a worker {}", self.ended(number)).into())
             }
         }
     }

@@ -184,10 +184,10 @@ def test_what_does_not_follow_is_said(scenes: sp.Dataset) -> None:
         warnings.simplefilter("ignore")
         sp.Loader(scenes, 4, image="rrc32", fields=["image", "boxes", "masks"], align={"boxes": sp.align.boxes("xywh")})
     for align, said in [
-        ({"masks": sp.align.mask()}, "found 3|axes|as high and wide as its upright picture"),
-        ({"mask": sp.align.instance_masks()}, "one mask for all is aligned as a mask"),
-        ({"segmentation": sp.align.boxes()}, "expected fields of arrays, found `segmentation`, of kind Json"),
-        ({"quads": sp.align.polygons(relative=True)}, "field `quads`, aligned as polygons relative: numbers of a relative polygon"),
+        ({"masks": sp.align.mask()}, "shape|axes|the size of its upright picture"),
+        ({"mask": sp.align.instance_masks()}, "align one mask for all objects as `mask`"),
+        ({"segmentation": sp.align.boxes()}, "aligned field `segmentation`: expected arrays, found a field of kind Json"),
+        ({"quads": sp.align.polygons(relative=True)}, "field `quads`, aligned as polygons relative: relative polygon: expected fractions"),
         ({"segmentation": sp.align.polygons(rows="quads")}, "aligned as boxes"),
     ]:
         with pytest.raises(sp.UsageError, match=said), warnings.catch_warnings():

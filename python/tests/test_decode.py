@@ -103,9 +103,9 @@ def test_a_dtype_alone_is_for_cubes(photos: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "match"),
     [
-        ({"mean": MEAN, "dtype": {"image": "uint8"}}, r"mean and std: expected pictures that come as floats.*\n.*choose float16, bfloat16 or float32"),
-        ({"mean": MEAN, "dtype": {"label": "float16"}}, r"dtype: expected fields out of \[image\]"),
-        ({"mean": MEAN, "dtype": "float16", "image": "raw"}, "dtype: expected .* found none that could be float16"),
+        ({"mean": MEAN, "dtype": {"image": "uint8"}}, r"mean and std: no pictures are loaded as floats.*\n.*choose float16, bfloat16 or float32"),
+        ({"mean": MEAN, "dtype": {"label": "float16"}}, r"dtype: `label` is not a decoded picture or array: these are \[image\]"),
+        ({"mean": MEAN, "dtype": "float16", "image": "raw"}, "dtype: no decoded array of three axes to load as float16"),
         ({"mean": (1, 2), "dtype": "float16"}, r"mean: expected a number, or three .*found 2 numbers"),
         ({"mean": np.nan, "dtype": "float16"}, "mean: expected finite numbers, found NaN"),
         ({"std": (0.1, 0.0, 0.1), "dtype": "float16"}, "std: expected finite numbers above 0, found 0"),

@@ -111,9 +111,9 @@ def test_lanes_change_what_is_mixed_and_nothing_else(runs: sp.Dataset) -> None:
 def test_a_state_belongs_to_its_number_of_lanes(runs: sp.Dataset) -> None:
     state = sp.Loader(runs, 4, lanes=3).state_dict()
     sp.Loader(runs, 4, lanes=3).load_state_dict(state)
-    with pytest.raises(sp.UsageError, match="saved with `lanes=3`, and here there are 240: give the same number"):
+    with pytest.raises(sp.UsageError, match="saved with `lanes=3`, not 240: use the same number"):
         sp.Loader(runs, 4).load_state_dict(state)
-    with pytest.raises(sp.UsageError, match="saved with `lanes=240`, and here there are 15360"):
+    with pytest.raises(sp.UsageError, match="saved with `lanes=240`, not 15360"):
         sp.Loader(runs, 4, lanes=15360).load_state_dict(sp.Loader(runs, 4).state_dict())
 
 

@@ -11,6 +11,26 @@ const NAMES: &str = "trivial_augment_wide, rand_augment, color_jitter, random_er
     random_equalize, random_invert or random_grayscale, with options in brackets where they are not the defaults, \
                      such as random_erasing(p=0.25)";
 
+impl Augmentation {
+    /// Names of the augmentations.
+    pub const NAMES: [&str; 14] = [
+        "trivial_augment_wide",
+        "rand_augment",
+        "color_jitter",
+        "random_erasing",
+        "gaussian_blur",
+        "random_affine",
+        "random_rotation",
+        "random_posterize",
+        "random_solarize",
+        "random_adjust_sharpness",
+        "random_autocontrast",
+        "random_equalize",
+        "random_invert",
+        "random_grayscale",
+    ];
+}
+
 /// Format of degrees.
 const ANGLES: &str = "NUMBER from 0 on, or LOW..HIGH";
 

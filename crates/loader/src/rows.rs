@@ -167,7 +167,7 @@ impl Rows {
             end = part.end;
         }
         if end > host.min(block.len) {
-            bug("parts of a batch leave its slot");
+            bug("parts of a batch exceed its slot");
         }
         if rows.checked_mul(parts.len().checked_div(rows).unwrap_or(0)) != Some(parts.len()) {
             bug("parts of a batch are not whole rows");

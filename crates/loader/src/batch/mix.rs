@@ -55,7 +55,7 @@ pub(crate) fn mix(choices: &[Mix], layout: PixelLayout, lent: &mut Lent) -> Resu
                 .map_err(|error| Error::io(format!("batch {}", plan.in_epoch), "mix it on the device", error))?,
             None => match Rows::bytes_mut(slot) {
                 Some(memory) => mix.apply(&parts, memory),
-                None => bug("a batch that is mixed is still in use"),
+                None => bug("a batch is mixed while in use"),
             },
         }
     }

@@ -40,15 +40,15 @@ impl Batch {
     pub fn shown(&self, field: &str) -> Result<Vec<Option<Shown>>> {
         let from = self.fields_of_loader().plans.iter().find(|plan| plan.name == field).map(|plan| &plan.kind);
         let Some(FieldType::Picture(PictureField { view, orientation, .. })) = from else {
-            let found = format!("`{}`", field.escape_debug());
             return Err(Error::usage(format!(
-                "field whose views are asked for: expected pictures that are decoded, found {found}"
+                "field `{}` has no views: only decoded pictures have them",
+                field.escape_debug()
             )));
         };
         let schema = self.dataset().schema();
         let (Some(height), Some(width)) = (Col::find(schema, "height"), Col::find(schema, "width")) else {
             return Err(Error::usage(
-                "views of a batch: expected scalar fields `height` and `width`, found a dataset without them",
+                "views of a batch need the scalar fields `height` and `width`, which the dataset lacks",
             ));
         };
         let present: Vec<bool> = self.field(field).map(|tensor| tensor.mask().collect()).unwrap_or_default();
@@ -60,7 +60,7 @@ impl Batch {
             let shard = self.dataset().shard(number)?;
             let side = |column: &Col| {
                 let side = column.length(&shard, record).and_then(|side| u32::try_from(side).ok());
-                side.ok_or_else(|| Error::usage("size of a picture in the index: expected one of 32 bits, found none"))
+                side.ok_or_else(|| Error::usage("the index holds no valid height or width of a picture"))
             };
             let stored = [side(&height)?, side(&width)?];
             let turned = match orientation.filter(|column| column.is_in(&shard)) {

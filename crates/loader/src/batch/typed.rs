@@ -85,8 +85,7 @@ impl Batch {
     fn known(&self, name: &str) -> Result<Tensor<'_>> {
         self.field(name).ok_or_else(|| {
             let names: Vec<_> = self.names().map(|name| format!("`{}`", name.escape_debug())).collect();
-            let found = format!("`{}`", name.escape_debug());
-            Error::usage(format!("field of the batch: expected {}, found {found}", names.join(", ")))
+            Error::usage(format!("no field `{}`: the batch has {}", name.escape_debug(), names.join(", ")))
         })
     }
 }
@@ -98,8 +97,7 @@ impl<'a> Tensor<'a> {
     /// As [`Batch::slice`].
     pub fn slice<T: Element>(&self) -> Result<&'a [T]> {
         if self.shape().is_none() {
-            let error =
-                Error::usage(format!("{}: expected one shape, found rows of their own shapes", self.titled("rows")));
+            let error = Error::usage(format!("{} differ in shape", self.titled("rows")));
             return Err(error.with_hint("choose a view of one size, or read row by row with `Tensor::row_array`"));
         }
         self.cast(self.bytes())
@@ -134,18 +132,17 @@ impl<'a> Tensor<'a> {
         if self.dtype() != T::TYPE {
             return Err(Error::usage(format!(
                 "{}: expected {}, found {}",
-                self.titled("elements"),
+                self.titled("element type"),
                 T::TYPE,
                 self.dtype()
             )));
         }
         if self.on_device().is_some() && bytes.is_empty() {
-            let error =
-                Error::usage(format!("{}: expected that of the host, found that of a device", self.titled("memory")));
-            return Err(error.with_hint("`Tensor::to_host` copies it"));
+            let error = Error::usage(format!("{} are in device memory", self.titled("rows")));
+            return Err(error.with_hint("`Tensor::to_host` copies them"));
         }
         try_cast_slice(bytes)
-            .map_err(|error| Error::usage(format!("{}: expected {}, found {error}", self.titled("memory"), T::TYPE)))
+            .map_err(|error| Error::usage(format!("{} cannot be viewed as {}: {error}", self.titled("bytes"), T::TYPE)))
     }
 
     fn shaped<T, D: Dimension>(&self, values: &'a [T], shape: &[u64]) -> Result<ArrayView<'a, T, D>> {
@@ -158,6 +155,6 @@ impl<'a> Tensor<'a> {
             ))
         };
         let view = ArrayView::from_shape(IxDyn(&axes), values).map_err(|error| wrong(error.to_string()))?;
-        view.into_dimensionality().map_err(|_| wrong(format!("{}, of the shape {shape:?}", shape.len())))
+        view.into_dimensionality().map_err(|_| wrong(format!("{}, of shape {shape:?}", shape.len())))
     }
 }

@@ -79,7 +79,7 @@ fn follow(
             Ok((Object::Json(polygons::of_json(text, *relative, shape, kept, limits)?), None))
         }
         (_, Object::Array(array)) => moved(align, array, shape, kept).map(|(array, rows)| (Object::Array(array), rows)),
-        _ => bug("a text or bytes are aligned"),
+        _ => bug("a text or bytes cannot be aligned"),
     }
 }
 

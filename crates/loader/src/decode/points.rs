@@ -37,7 +37,7 @@ pub(crate) fn moved(
         }
         Align::Keypoints { relative, swap, .. } => {
             if let ([_, _], Some(_), false) = (array.shape(), kept, swap.is_empty()) {
-                let expected = "[objects, points, 2 or 3], of which points change places and objects are boxes";
+                let expected = "[objects, points, 2 or 3], since points are swapped and objects follow boxes";
                 return Err(Error::usage(format!("shape: expected {expected}, found {:?}", array.shape())));
             }
             let moved = keypoints(array.shape(), &numbers, *relative, swap, shape)?;
@@ -76,7 +76,7 @@ fn boxes(
     let (mut out, mut rows) = (Vec::new(), Vec::new());
     for (row, given) in all.iter().enumerate() {
         if !given.iter().all(|number| number.is_finite()) {
-            return Err(Error::format("numbers of a box", "finite ones", format!("{given:?} in box {row}")));
+            return Err(Error::format(format!("box {row}"), "finite numbers", format!("{given:?}")));
         }
         let [left, top, right, bottom] = corners(format, given);
         if right < left || bottom < top {
@@ -126,14 +126,13 @@ fn turned_over(all: &[[f64; 4]], row: usize, format: BoxFormat, from: [f64; 2], 
     };
     let others = [BoxFormat::Xyxy, BoxFormat::Xywh, BoxFormat::Cxcywh].into_iter().filter(|other| *other != format);
     let fitting: Vec<_> = others.filter(|other| all.iter().all(|given| fits(*other, given))).collect();
-    let (what, expected) = ("sides of a box", "none of a negative length");
-    let found = format!("{:?} in box {row}", all.get(row).copied().unwrap_or_default());
+    let found = format!("{:?}", all.get(row).copied().unwrap_or_default());
     match *fitting {
-        [] => Error::format(what, expected, found),
+        [] => Error::format(format!("box {row}"), "no side of negative length", found),
         [first, ref more @ ..] => {
             let named = |format: BoxFormat| [Setting::word("format", format.name())];
             let hint = more.iter().fold(Hint::set(named(first)), |hint, format| hint.then(" or ").and(named(*format)));
-            Error::usage(format!("{what}: expected {expected}, found {found}"))
+            Error::usage(format!("box {row} has a side of negative length: {found}"))
                 .with_hint(hint.then(" fits all boxes of this sample"))
         }
     }
@@ -150,16 +149,13 @@ fn check_unit(boxes: &[[f64; 4]], relative: bool) -> Result<()> {
         let Some(given) = boxes.iter().find(far).filter(|given| given.iter().all(|n| n.is_finite())) else {
             return Ok(());
         };
-        return Err(Error::usage(format!(
-            "numbers of a relative box: expected shares of the sides of its picture, found {given:?}"
-        ))
-        .with_hint("numbers in pixels are not relative"));
+        return Err(Error::usage(format!("relative box: expected fractions of the picture's sides, found {given:?}"))
+            .with_hint("boxes in pixels are not relative"));
     }
     match boxes.first() {
         Some(first) if boxes.iter().all(is_share) && !boxes.iter().all(is_whole) => {
-            let found = format!("{first:?}, and all others of the picture up to 1");
-            Err(Error::usage(format!("numbers of a box in pixels: expected some above 1, found {found}"))
-                .with_hint("shares of the sides of the picture are relative"))
+            Err(Error::usage(format!("boxes in pixels: no number in the sample is above 1, for example {first:?}"))
+                .with_hint("boxes in fractions of the picture's sides are relative"))
         }
         _ => Ok(()),
     }
@@ -194,7 +190,7 @@ fn keypoints(shape_of: &[u64], numbers: &[f64], relative: bool, swap: &[(u32, u3
     }
     let in_object = |&&(a, b): &&(u32, u32)| (a as usize) < points && (b as usize) < points;
     if let Some((a, b)) = swap.iter().find(|pair| !in_object(pair)) {
-        return Err(Error::usage(format!("points that change places: expected below {points}, found {a}-{b}")));
+        return Err(Error::usage(format!("swapped points: expected numbers below {points}, found {a}-{b}")));
     }
     if shape.crop.flip {
         for object in out.chunks_exact_mut(points.saturating_mul(width).max(1)) {
@@ -227,7 +223,7 @@ fn numbers(array: &Array) -> Result<Vec<f64>> {
         Dtype::F16 => array.bytes().as_chunks().0.iter().map(|b| half::f16::from_le_bytes(*b).to_f64()).collect(),
         Dtype::F32 => all!(f32),
         Dtype::F64 => all!(f64),
-        other => return Err(Error::usage(format!("type: expected numbers, found {other}"))),
+        other => return Err(Error::usage(format!("element type: expected numbers, found {other}"))),
     })
 }
 
@@ -243,10 +239,10 @@ mod tests {
             assert_eq!(said(boxes, relative), Ok(()));
         }
         let error = said(&pixels, true).unwrap_err();
-        assert!(error.contains("numbers of a relative box: expected shares of the sides of its picture"), "{error}");
+        assert!(error.contains("relative box: expected fractions of the picture's sides"), "{error}");
         let error = said(&shares, false).unwrap_err();
         assert!(
-            error.contains("numbers of a box in pixels: expected some above 1, found [0.1, 0.25, 0.9, 1.0]"),
+            error.contains("boxes in pixels: no number in the sample is above 1, for example [0.1, 0.25, 0.9, 1.0]"),
             "{error}"
         );
         // Valid: a box that reaches beyond the picture (a person who is half visible), the first pixel,

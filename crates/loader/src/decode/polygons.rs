@@ -103,16 +103,14 @@ impl Unit {
     /// the first one, as for boxes.
     fn check(&self, relative: bool) -> Result<()> {
         match (relative, self.far, self.beyond, self.between) {
-            (true, Some(point), ..) => {
-                let expected = "shares of the sides of its picture";
-                Err(Error::usage(format!("numbers of a relative polygon: expected {expected}, found {point:?}"))
-                    .with_hint("numbers in pixels are not relative"))
-            }
-            (false, _, false, Some(point)) => {
-                let found = format!("{point:?}, and all others of the picture up to 1");
-                Err(Error::usage(format!("numbers of a polygon in pixels: expected some above 1, found {found}"))
-                    .with_hint("shares of the sides of the picture are relative"))
-            }
+            (true, Some(point), ..) => Err(Error::usage(format!(
+                "relative polygon: expected fractions of the picture's sides, found {point:?}"
+            ))
+            .with_hint("polygons in pixels are not relative")),
+            (false, _, false, Some(point)) => Err(Error::usage(format!(
+                "polygons in pixels: no number in the sample is above 1, for example {point:?}"
+            ))
+            .with_hint("polygons in fractions of the picture's sides are relative")),
             _ => Ok(()),
         }
     }
@@ -152,7 +150,7 @@ impl<'de> DeserializeSeed<'de> for Items<'_, '_> {
     }
 }
 
-const LISTS: &str = "lists of x, y, x, y or lists of such";
+const LISTS: &str = "lists of x, y, x, y, … or lists of such lists";
 
 impl<'de> Visitor<'de> for Items<'_, '_> {
     type Value = ();
@@ -184,7 +182,7 @@ impl<'de> Visitor<'de> for Items<'_, '_> {
             }
         }
         if list.x.is_some() {
-            return Err(walk.refuse("as many x as y", "an odd count of numbers in a list"));
+            return Err(walk.refuse("pairs of x and y", "an odd count of numbers in a list"));
         }
         if list.has_points && list.has_lists {
             return Err(walk.refuse(LISTS, "numbers and lists in one list"));
@@ -294,7 +292,7 @@ impl<'de> Visitor<'de> for Item<'_, '_> {
         walk.unit.see([x, number]);
         let [x, y] = placed([x, number], walk.relative, walk.shape).map(|number| number as f32);
         if !(x.is_finite() && y.is_finite()) {
-            return Err(walk.refuse("numbers that float32 holds", format!("{number:?}")));
+            return Err(walk.refuse("numbers in the range of float32", format!("{number:?}")));
         }
         let comma = if list.has_points { "," } else { "" };
         list.has_points = true;
@@ -375,7 +373,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_polygon_is_refused() {
+    fn other_json_than_polygons_is_refused() {
         for (text, said) in [
             ("3", "polygons: expected lists"),
             ("null", "found null"),
@@ -384,14 +382,14 @@ mod tests {
             ("[[1,2,[3,4]]]", "numbers and lists in one list"),
             (r#"[["a"]]"#, "found a text"),
             ("[[true]]", "found a boolean"),
-            ("[[1e300,5]]", "numbers that float32 holds"),
-            ("[[0.25,0.5]]", "numbers of a polygon in pixels: expected some above 1"),
+            ("[[1e300,5]]", "numbers in the range of float32"),
+            ("[[0.25,0.5]]", "polygons in pixels: no number in the sample is above 1"),
         ] {
             let error = of_json(text, false, &doubled(false), None, &Limits::default()).unwrap_err();
             assert!(matches!(error, Error::Usage { .. }) && error.to_string().contains(said), "{text}: {error}");
         }
         let error = of_json("[[100,50]]", true, &doubled(false), None, &Limits::default()).unwrap_err().to_string();
-        assert!(error.contains("numbers of a relative polygon"), "{error}");
+        assert!(error.contains("relative polygon"), "{error}");
         let deep = "[".repeat(100_000);
         for text in ["[[1,2]", "[[1,2]]x", "[[NaN,2]]", "", &deep] {
             let error = of_json(text, false, &doubled(false), None, &Limits::default()).unwrap_err();

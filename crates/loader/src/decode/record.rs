@@ -61,9 +61,7 @@ impl<'a> RowRecord<'a> {
             }
             RecordBytes::Parts { large, staged } => large.value(staged, position, limits),
             // Users do not see this error: the caller then reads the record.
-            RecordBytes::Elsewhere => {
-                Err(FormatError::usage(format!("value of a record: expected one that was read, found {position}")))
-            }
+            RecordBytes::Elsewhere => Err(FormatError::usage(format!("value {position} of the record was not read"))),
         }
     }
 

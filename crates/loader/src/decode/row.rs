@@ -173,7 +173,7 @@ impl RowDecoder {
         let (Some(window), others) = (large.window(number), self.tools.window) else { return Ok(()) };
         if others.is_some_and(|others| others.size != window.size) {
             // The record is then read as a whole, which reports the error.
-            return Err(FormatError::usage("arrays of one row: expected of one size, found of several").into());
+            return Err(FormatError::usage("arrays of one row differ in size").into());
         }
         self.tools.window = Some(window);
         Ok(())
@@ -199,7 +199,7 @@ impl RowDecoder {
     }
 
     pub(super) fn decoder(&self, number: usize) -> &dyn super::fields::FieldDecoder {
-        self.fields.get(number).map_or_else(|| bug("a field without a decoder"), |decoder| &**decoder)
+        self.fields.get(number).map_or_else(|| bug("a field has no decoder"), |decoder| &**decoder)
     }
 
     /// Decodes a field on the host; returns false, and writes nothing, if the sample has no value for
@@ -210,7 +210,7 @@ impl RowDecoder {
         out: &mut [u8],
         dims: &mut [u64],
     ) -> Result<bool, FormatError> {
-        let Some(decoder) = self.fields.get_mut(of.number) else { bug("a field without a decoder") };
+        let Some(decoder) = self.fields.get_mut(of.number) else { bug("a field has no decoder") };
         decoder.decode(&mut self.tools, of, out, dims)
     }
 }

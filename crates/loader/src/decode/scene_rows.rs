@@ -33,7 +33,7 @@ impl RowDecoder {
         read: &SceneRead,
     ) -> Result<Scene> {
         let recipe = context.recipe;
-        let Some(plan) = &recipe.fields.patches else { bug("a scene without a plan of its patches") };
+        let Some(plan) = &recipe.fields.patches else { bug("a scene has no patch plan") };
         let at = SampleAt {
             sample: read.sample,
             record,
@@ -84,7 +84,7 @@ impl RowDecoder {
         let mut fields = Vec::new();
         for (number, field) in record.recipe.fields.plans.iter().enumerate() {
             let of = RowField { record, field, number };
-            let Some(decoder) = self.fields.get_mut(number) else { bug("a field without a decoder") };
+            let Some(decoder) = self.fields.get_mut(number) else { bug("a field has no decoder") };
             let part = decoder.decode_scene(&mut self.tools, &of, &draws, &mut scene);
             fields.push(match part.map_err(|error| record.named(name_field(&field.name, error)))? {
                 ScenePart::Missing => SceneField::Missing,
@@ -204,7 +204,7 @@ impl RowDecoder {
         let record = target.record(context, shard, RecordBytes::Elsewhere);
         let found = scene.patches.binary_search_by_key(&target.at.patch, |patch| patch.number);
         let found = found.ok().and_then(|number| Some((number, scene.patches.get(number)?)));
-        let Some((number, patch)) = found else { bug("a patch is none of its scene") };
+        let Some((number, patch)) = found else { bug("a patch does not belong to its scene") };
         match &scene.content {
             SceneContent::Stored(stored) => {
                 let bytes = stored.bytes();
@@ -221,7 +221,7 @@ impl RowDecoder {
                 self.begin();
                 let bytes = patch.bytes.lock().unwrap_or_else(PoisonError::into_inner).take();
                 if bytes.is_none() && !scene.is_whole {
-                    bug("a patch of a scene is wanted twice");
+                    bug("a patch of a scene is requested twice");
                 }
                 let copied = self.copy_patch(record, scene, fields, number, bytes.as_deref(), target);
                 bytes.into_iter().for_each(|bytes| scene.plan.give_back(bytes));
@@ -270,7 +270,7 @@ impl RowDecoder {
 
 fn copy(from: &[u8], out: &mut [u8]) {
     if from.len() != out.len() {
-        bug("a patch is of another size than its row");
+        bug("a patch and its row differ in size");
     }
     out.copy_from_slice(from);
 }

@@ -57,7 +57,7 @@ impl RowDecoder {
         resident: Option<ResidentValue>,
         dims: &mut [u64],
     ) -> Result<Option<Result<(), Cow<'static, str>>>, FormatError> {
-        let Some(decoder) = self.fields.get_mut(of.number) else { bug("a field without a decoder") };
+        let Some(decoder) = self.fields.get_mut(of.number) else { bug("a field has no decoder") };
         let mut to = StageTarget { slot, spot, zstd: &mut self.zstd, resident };
         Ok(decoder.prepare(&mut self.tools, of, dims, &mut to)?.map(|prepared| match prepared {
             Prepared::Taken(size) => {
@@ -90,14 +90,14 @@ impl RowDecoder {
             let number = to_usize(*number);
             let found = context.recipe.fields.plans.get(number).zip(odd.handle.spot(number));
             let Some((field, (slot, spot))) = found else {
-                return Err(Error::internal("field that the device found odd", "one of the device", number));
+                return Err(Error::internal("field that the device could not decode", "a field of the device", number));
             };
             let dims = odd.dims.get_mut(field.dims_range()).unwrap_or_default();
             let of = RowField { record, field, number };
             let write = |row: &[u8]| slot.write(spot.bytes.start, row);
             let there = self.decode_for_device(&of, spot.bytes.len(), dims, write);
             if !there.map_err(|error| record.named(name_field(&field.name, error)))? {
-                let missing = FormatError::format("value that the device found odd", "in its record", "none");
+                let missing = FormatError::format("record", "the value that the device could not decode", "none");
                 return Err(record.named(name_field(&field.name, missing)));
             }
         }
@@ -135,7 +135,7 @@ impl OddRow {
     /// # Errors
     /// `Io` if the device fails.
     pub(crate) fn erase(&mut self, fields: usize) -> Result<()> {
-        let failed = |error| Error::io(format!("row {}", self.row), "make it zero on the device", error);
+        let failed = |error| Error::io(format!("row {}", self.row), "clear it on the device", error);
         (0..fields).try_for_each(|field| self.handle.erase(field)).map_err(failed)
     }
 

@@ -29,11 +29,11 @@ pub(crate) fn change(
             true => dims.get(plan.dims_range()).unwrap_or_default(),
         };
         let length = to_usize(plan.dtype.array_bytes(shape)?);
-        let Some(bytes) = part.get_mut(..length) else { bug("the axes of a row ask for more than its bytes") };
+        let Some(bytes) = part.get_mut(..length) else { bug("the shape of a row needs more bytes than the row has") };
         fields.push(TransformField { name: &plan.name, dtype: plan.dtype, shape, bytes });
     }
     transform.change(&mut TransformRow { index, key, draws, fields }).map_err(|said| {
-        let error = FormatError::usage(format!("transform: expected no error, found {}", said.text));
+        let error = FormatError::usage(format!("transform failed: {}", said.text));
         match said.hint {
             Some(hint) => error.with_hint(hint),
             None => error,

@@ -6,7 +6,7 @@ use super::parts::{Description, axes, several_shapes};
 use crate::fields::{ArrayField, Axis, Col, FieldType, Followed, MaskField};
 use crate::options::{Align, CubeMode, ImageMode, LoaderOptions, NoData};
 use shardpack_array::{As, Bands, integer_bytes};
-use shardpack_format::{Dtype, ElementType, FieldKind, Hint, Schema, Setting, Voice, bug};
+use shardpack_format::{Dtype, ElementType, FieldKind, Hint, Schema, Setting, Voice, bug, to_usize};
 use shardpack_jpeg::Framing;
 use shardpack_reader::mask_names::is_mask;
 use shardpack_reader::{Dataset, Error, Result};
@@ -17,14 +17,9 @@ use shardpack_reader::{Dataset, Error, Result};
 /// `Usage` if there is no such picture, if there are several and none is named, or if pictures are
 /// loaded as stored bytes.
 pub(crate) fn followed(schema: &Schema, options: &LoaderOptions, field: &str, named: Option<&str>) -> Result<Followed> {
-    let refuse = |expected: &str, found: String| {
-        Err(Error::usage(format!(
-            "picture that `{}` follows: expected {expected}, found {found}",
-            field.escape_debug()
-        )))
-    };
+    let refuse = |reason: String| Err(Error::usage(format!("field `{}`: {reason}", field.escape_debug())));
     let ImageMode::View(view) = options.view.image else {
-        return refuse("pictures that are decoded", "stored bytes (`raw`)".into());
+        return refuse("it follows a picture, and pictures are loaded as stored bytes (`raw`)".into());
     };
     let is_loaded = |name: &String| options.output.fields.as_ref().is_none_or(|fields| fields.contains(name));
     let is_followed = |name: &String| match named {
@@ -35,12 +30,12 @@ pub(crate) fn followed(schema: &Schema, options: &LoaderOptions, field: &str, na
     let names: Vec<&str> = pictures.map(|field| field.name.as_str()).collect();
     match (&*names, named) {
         (&[name], _) => {
-            let position = schema.stored_position(name).unwrap_or_else(|| bug("a picture is no stored field"));
+            let position = schema.stored_position(name).unwrap_or_else(|| bug("a picture is not a stored field"));
             Ok(Followed { position, view, orientation: Col::find(schema, "orientation") })
         }
-        ([], Some(named)) => refuse("a field of pictures", format!("`{}`", named.escape_debug())),
-        ([], None) => refuse("a field of pictures among the fields", "none".into()),
-        (several, _) => refuse("the name of one of several pictures", format!("none of {}", several.join(", "))),
+        ([], Some(named)) => refuse(format!("it follows `{}`, which is not a field of pictures", named.escape_debug())),
+        ([], None) => refuse("it follows a picture, and no field of pictures is loaded".into()),
+        (several, _) => refuse(format!("name the picture that it follows: one of {}", several.join(", "))),
     }
 }
 
@@ -64,7 +59,7 @@ pub(crate) fn plan_mask(
     else {
         // The index has no sizes of the whole pictures: all masks must have one size.
         let whole = arrays::plan(dataset, name, position, options)?.ok_or_else(|| several_shapes(name))?;
-        let FieldType::Array(ArrayField { stored, .. }) = whole.kind else { bug("a mask is planned as no array") };
+        let FieldType::Array(ArrayField { stored, .. }) = whole.kind else { bug("a mask is not planned as an array") };
         // Masks of one size need no padding.
         let kind = FieldType::Mask(MaskField { position, picture, stored, fill: Vec::new() });
         return Ok(Description { kind, ..whole });
@@ -72,26 +67,24 @@ pub(crate) fn plan_mask(
     let examples = Examples::find(dataset, name, position, dataset.limits(), None)?;
     let (_, _, descriptor) = examples.first(dataset, options.order.epoch)?;
     let (dtype, to) = examples.element(dataset, name, options)?;
-    let refuse = |what: &str, expected: &str, found: String| {
-        Err(Error::usage(format!("{what} of field `{}`: expected {expected}, found {found}", name.escape_debug())))
-    };
+    let refuse = |reason: String| Err(Error::usage(format!("mask `{}`: {reason}", name.escape_debug())));
     if to != As::Decoded {
-        return refuse("element type", "one that holds all values of a mask", dtype.to_string());
+        return refuse(format!("{dtype} does not hold all of its values"));
     }
     let axes = match &*descriptor.shape {
         [_, _] => vec![height, width],
         &[_, _, channels] => axes(options.output.layout, height, width, Axis::Fixed(channels)).to_vec(),
-        other => return refuse("axes", "two, or three, of a mask", format!("{other:?}")),
+        other => return refuse(format!("expected two or three axes, found shape {other:?}")),
     };
     let stored = examples.stored(dtype, to);
     let mut fill = Vec::new();
     if let (Framing::Pad { .. }, Some(Align::Mask { fill: value, .. })) = (picture.view.framing, options.aligned(name))
     {
         let Some(element) = element(dtype, *value) else {
-            let hint = Hint::new("say another one, ")
+            let hint = Hint::new("choose another, such as ")
                 .only(Voice::Python, "sp.align.mask(fill=0)")
                 .only(Voice::Rust, "`mask,fill=0`");
-            return refuse("value beside the picture", &format!("one of {dtype}"), value.to_string())
+            return refuse(format!("fill: expected a value of {dtype}, found {value}"))
                 .map_err(|error| error.with_hint(hint));
         };
         fill = element;
@@ -101,9 +94,7 @@ pub(crate) fn plan_mask(
     let Some(shape) = axes.iter().map(fixed).collect::<Option<Vec<u64>>>() else {
         return Ok(Description::ragged(kind, dtype, axes));
     };
-    let bytes = usize::try_from(dtype.array_bytes(&shape)?);
-    let bytes =
-        bytes.map_err(|_| Error::usage(format!("size of a view: expected one that fits memory, found {shape:?}")))?;
+    let bytes = to_usize(dtype.array_bytes(&shape)?);
     Ok(Description::dense(kind, dtype, shape, bytes))
 }
 
@@ -147,55 +138,53 @@ fn as_arrays(name: &str) -> Hint {
 /// are cut or turned; an augmentation moves pixels of the picture alone.
 pub(crate) fn check(schema: &Schema, options: &LoaderOptions) -> Result<()> {
     let quoted = |name: &str| format!("`{}`", name.escape_debug());
-    let refuse = |expected: &str, found: String| {
-        Err(Error::usage(format!("aligned fields: expected {expected}, found {found}")))
-    };
+    let refuse =
+        |name: &str, reason: String| Err(Error::usage(format!("aligned field `{}`: {reason}", name.escape_debug())));
     let Some((first, _)) = options.view.align.first() else { return Ok(()) };
     for (at, (name, align)) in options.view.align.iter().enumerate() {
         align.check()?;
         let kind = schema.fields().iter().find(|field| field.name == *name).map(|field| field.kind);
         let is_json = kind == Some(FieldKind::Json) && matches!(align, Align::Polygons { .. });
         if kind != Some(FieldKind::Array) && !is_json {
-            let what = kind.map_or("no field of the dataset".to_owned(), |kind| format!("of kind {kind:?}"));
-            let refused = refuse("fields of arrays", format!("{}, {what}", quoted(name)));
+            let found = kind.map_or("no field of this name".to_owned(), |kind| format!("a field of kind {kind:?}"));
+            let refused = refuse(name, format!("expected arrays, found {found}"));
             return match kind {
                 Some(FieldKind::Json) => refused.map_err(|error| error.with_hint(as_arrays(name))),
                 _ => refused,
             };
         }
         if options.view.align.iter().take(at).any(|(other, _)| other == name) {
-            return refuse("each field once", quoted(name));
+            return refuse(name, "it is aligned twice".into());
         }
         if options.output.normalise.iter().any(|(other, _)| other == name) {
-            return refuse("fields without mean and std", quoted(name));
+            return refuse(name, "it takes no mean and std".into());
         }
         if matches!(&options.output.no_data, NoData::Fields(fields) if fields.iter().any(|(other, _)| other == name)) {
-            return refuse("fields without a value for no-data", quoted(name));
+            return refuse(name, "it takes no value for no-data".into());
         }
         if let Some(of) = align.rows() {
             let boxes = options.aligned(of).filter(|of| matches!(of, Align::Boxes { .. }));
-            let found = || format!("{}, for {}", quoted(of), quoted(name));
-            let Some(boxes) = boxes else { return refuse("rows of a field that is aligned as boxes", found()) };
+            let Some(boxes) = boxes else {
+                return refuse(name, format!("its rows follow {}, which is not aligned as boxes", quoted(of)));
+            };
             if !matches!(align, Align::Rows { .. }) && align.picture() != boxes.picture() {
-                return refuse("fields on the picture of their boxes", found());
+                return refuse(name, format!("its boxes {} follow a different picture", quoted(of)));
             }
         }
     }
     if options.view.cube != CubeMode::Whole {
-        return refuse("whole arrays", format!("{}, of which a patch is cut", quoted(first)))
+        return refuse(first, "expected whole arrays, found patches or stored bytes".into())
             .map_err(|error| error.with_hint("load the patches in a loader of their own"));
     }
     if !options.view.augment.is_none() {
-        let found = format!("{}, beside flips or turns of arrays", quoted(first));
         let hint = Hint::new("the view mirrors both: ").and([Setting::number("flip", 0.5)]);
-        return refuse("arrays that are not turned", found).map_err(|error| error.with_hint(hint));
+        return refuse(first, "it cannot be flipped or turned alone".into()).map_err(|error| error.with_hint(hint));
     }
     if options.view.bands != Bands::All {
-        return refuse("all bands", format!("{}, of which some are chosen", quoted(first)));
+        return refuse(first, "expected all bands, found a choice".into());
     }
     if options.view.augment_pictures.iter().any(shardpack_augment::Augmentation::moves) {
-        let found = format!("one that moves the pixels of the picture, and not {}", quoted(first));
-        return refuse("an augmentation that leaves pixels at their place", found).map_err(|error| {
+        return refuse(first, "an augmentation moves the pixels of its picture only".into()).map_err(|error| {
             error.with_hint("choose augmentations of colours; the view crops, scales and mirrors both")
         });
     }

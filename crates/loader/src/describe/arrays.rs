@@ -8,7 +8,7 @@ use crate::options::{ArrayDtype, CubeMode, LoaderOptions, NoData};
 use crate::patches::PatchPlace;
 use crate::sample::name;
 use shardpack_array::{As, Bands, Factors, Finish, Region};
-use shardpack_format::{Dtype, Error as FormatError, FieldKind, Hint, Layout, Setting};
+use shardpack_format::{Dtype, Error as FormatError, FieldKind, Hint, Layout, Setting, to_usize};
 use shardpack_jpeg::PixelLayout;
 use shardpack_reader::Dataset;
 use shardpack_reader::Shard;
@@ -56,7 +56,7 @@ pub(crate) fn check(options: &LoaderOptions) -> Result<()> {
         }
         if place == PatchPlace::Cycle {
             return Err(Error::usage(
-                "place of boxes of volumes: expected a random one, or the middle, found a tile in each epoch",
+                "volumes are cut at a random place or in the centre: `cycle` is for patches of two sides",
             ));
         }
     }
@@ -69,7 +69,7 @@ pub(crate) fn check(options: &LoaderOptions) -> Result<()> {
         return Err(Error::usage(format!("bands: expected at least one, found {:?}", options.view.bands)));
     }
     if options.view.cube == CubeMode::Raw {
-        return Err(Error::usage("bands: expected arrays that are decoded, found stored bytes (`CubeMode::Raw`)"));
+        return Err(Error::usage("bands: expected decoded arrays, found stored bytes (`CubeMode::Raw`)"));
     }
     Ok(())
 }
@@ -91,16 +91,16 @@ pub(crate) fn check_used(plans: &[FieldPlan], options: &LoaderOptions) -> Result
         ArrayDtype::Source => {}
         ArrayDtype::Cubes(dtype) => {
             if !arrays.clone().any(takes) {
-                let expected = "an array of three axes among the fields, to be decoded";
-                let error = Error::usage(format!("dtype: expected {expected}, found none that could be {dtype}"));
+                let error = Error::usage(format!("dtype: no decoded array of three axes to load as {dtype}"));
                 return Err(error.with_hint("for pictures name the field, or give mean and std"));
             }
         }
         ArrayDtype::Fields(fields) => {
             if let Some((name, _)) = fields.iter().find(|(name, _)| !arrays.clone().any(|plan| plan.name == *name)) {
                 let names: Vec<&str> = arrays.map(|plan| plan.name.as_str()).collect();
-                let expected = format!("fields out of [{}], the pictures and arrays to be decoded", names.join(", "));
-                return Err(Error::usage(format!("dtype: expected {expected}, found `{}`", name.escape_debug())));
+                let (name, names) = (name.escape_debug(), names.join(", "));
+                let text = format!("dtype: `{name}` is not a decoded picture or array: these are [{names}]");
+                return Err(Error::usage(text));
             }
         }
     }
@@ -108,8 +108,7 @@ pub(crate) fn check_used(plans: &[FieldPlan], options: &LoaderOptions) -> Result
         let is_it =
             |plan: &FieldPlan| plan.name == *name && matches!(plan.kind, FieldType::Array(_) | FieldType::Volume(_));
         if !plans.iter().any(is_it) {
-            let expected = "arrays among the fields, to be decoded";
-            return Err(Error::usage(format!("mean and std: expected {expected}, found `{}`", name.escape_debug())));
+            return Err(not_loaded("mean and std", name));
         }
     }
     check_no_data(plans, options)?;
@@ -123,36 +122,32 @@ pub(crate) fn check_used(plans: &[FieldPlan], options: &LoaderOptions) -> Result
         | FieldType::Raw(_) => false,
     };
     if !options.view.augment.is_none() && !plans.iter().any(|plan| is_turned(&plan)) {
-        let expected = "an array of two or three axes among the fields, to be decoded";
         if !plans.iter().any(|plan| matches!(plan.kind, FieldType::Picture(_))) {
-            return Err(Error::usage(format!("augmentation: expected {expected}, found none")));
+            return Err(Error::usage("augmentation: no decoded array of two or three axes to flip or turn"));
         }
         let hint = match options.view.augment.flip_columns {
             true => Hint::new("the view mirrors pictures: `rrcN` half of them, others with `flip`, such as ")
                 .and([Setting::word("image", "full,flip=0.5")]),
             false => Hint::new("`random_rotation` and `random_affine` turn pictures"),
         };
-        return Err(Error::usage(format!(
-            "flips and turns: expected {expected}, found pictures, which they do not change"
-        ))
-        .with_hint(hint));
+        return Err(Error::usage("flips and turns change arrays, and only pictures are loaded").with_hint(hint));
     }
     // The planes of volumes are turned; other arrays in the dataset have different sides.
     let is_other = |plan: &&FieldPlan| is_turned(plan) && !matches!(plan.kind, FieldType::Volume(_));
     if let (CubeMode::Volume { .. }, false, Some(other)) =
         (options.view.cube, options.view.augment.is_none(), plans.iter().find(is_other))
     {
-        let found = format!("`{}`, which is none", other.name.escape_debug());
-        let error = Error::usage(format!("arrays to turn: expected volumes, where these are cut, found {found}"));
+        let name = other.name.escape_debug();
+        let error = Error::usage(format!("field `{name}` is not a volume and cannot be turned with volumes"));
         return Err(error.with_hint("leave it out of the fields, or turn in a `transform`"));
     }
     let is_banded = |plan: &FieldPlan| plan.kind.is_banded();
     if !options.view.augment_bands.is_empty() && !plans.iter().any(is_banded) {
-        let expected = match options.view.cube {
-            CubeMode::Volume { .. } => "a volume with channels among the fields",
-            _ => "an array of three axes among the fields, to be decoded, that is no mask",
+        let missing = match options.view.cube {
+            CubeMode::Volume { .. } => "volume with channels",
+            _ => "decoded array of three axes, other than masks,",
         };
-        return Err(Error::usage(format!("augmentation of bands: expected {expected}, found none")));
+        return Err(Error::usage(format!("augmentation of bands: no {missing} is loaded")));
     }
     let cuts = plans.iter().map(|plan| &plan.kind);
     let (mut patch, mut bands) = (!options.view.cube.is_cut(), options.view.bands == Bands::All);
@@ -167,22 +162,16 @@ pub(crate) fn check_used(plans: &[FieldPlan], options: &LoaderOptions) -> Result
     // columns of the other arrays.
     let uncut = |plan: &&FieldPlan| matches!(plan.kind, FieldType::Array(_)) && plan.shape.len() > 3;
     if let (CubeMode::Patch { .. }, Some(plan)) = (options.view.cube, plans.iter().find(uncut)) {
-        let found = format!(
-            "`{}` of {} axes, of which no patch of two sides is cut",
-            plan.name.escape_debug(),
-            plan.shape.len()
-        );
-        return Err(Error::usage(format!(
-            "patch: expected arrays of at most three axes among the fields, found {found}"
-        ))
-        .with_hint("`patchDxHxW` cuts volumes; or leave the field out"));
+        let (name, axes) = (plan.name.escape_debug(), plan.shape.len());
+        return Err(Error::usage(format!("patch: expected two or three axes, found {axes} in field `{name}`"))
+            .with_hint("`patchDxHxW` cuts volumes; or leave the field out"));
     }
     match (patch, bands) {
         (false, _) if matches!(options.view.cube, CubeMode::Volume { .. }) => {
-            Err(Error::usage("patch: expected an array of three or four axes among the fields, found none"))
+            Err(Error::usage("patch: no array of three or four axes is loaded"))
         }
-        (false, _) => Err(Error::usage("patch: expected an array of two or three axes among the fields, found none")),
-        (_, false) => Err(Error::usage("bands: expected an array of three axes among the fields, found none")),
+        (false, _) => Err(Error::usage("patch: no array of two or three axes is loaded")),
+        (_, false) => Err(Error::usage("bands: no array of three axes is loaded")),
         _ => Ok(()),
     }
 }
@@ -190,13 +179,10 @@ pub(crate) fn check_used(plans: &[FieldPlan], options: &LoaderOptions) -> Result
 /// Refuses a replacement for no-data that applies to no field.
 fn check_no_data(plans: &[FieldPlan], options: &LoaderOptions) -> Result<()> {
     let is_filled = |plan: &FieldPlan| plan.kind.fill().is_some();
-    let (expected, found) = match &options.output.no_data {
+    let error = match &options.output.no_data {
         NoData::AsStored => return Ok(()),
         NoData::Cubes(_) if plans.iter().any(is_filled) => return Ok(()),
-        NoData::Cubes(_) => {
-            let expected = "arrays of three axes among the fields, to be decoded, that declare a no-data value";
-            (expected, "none".to_owned())
-        }
+        NoData::Cubes(_) => Error::usage("value for no-data: no decoded array of three axes declares a no-data value"),
         // A field that declares no no-data value is refused when it is planned.
         NoData::Fields(fields) => {
             let is_known = |name: &str| {
@@ -205,11 +191,16 @@ fn check_no_data(plans: &[FieldPlan], options: &LoaderOptions) -> Result<()> {
             };
             match fields.iter().find(|(name, _)| !is_known(name)) {
                 None => return Ok(()),
-                Some((name, _)) => ("arrays among the fields, to be decoded", format!("`{}`", name.escape_debug())),
+                Some((name, _)) => not_loaded("value for no-data", name),
             }
         }
     };
-    Err(Error::usage(format!("value for no-data: expected {expected}, found {found}")).with_hint(DECLARED))
+    Err(error.with_hint(DECLARED))
+}
+
+/// An option names a field that is not a decoded array of the batch.
+fn not_loaded(option: &str, field: &str) -> Error {
+    Error::usage(format!("{option}: field `{}` is not a decoded array of the batch", field.escape_debug()))
 }
 
 /// The axes from the packer's columns `height`, `width`, and for cubes `channels`; and true if they
@@ -339,8 +330,7 @@ pub(crate) fn plan(
     if channels_first {
         shape.rotate_right(1);
     }
-    let bytes = usize::try_from(dtype.array_bytes(&shape)?)
-        .map_err(|_| Error::usage(format!("array `{field}`: expected one that fits memory, found {shape:?}")))?;
+    let bytes = to_usize(dtype.array_bytes(&shape)?);
     Ok(Some(Description::dense(kind, dtype, shape, bytes)))
 }
 

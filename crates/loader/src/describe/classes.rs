@@ -18,23 +18,24 @@ impl ClassPlan {
             PatchClasses::Balanced => None,
             PatchClasses::Weighted(weights) => Some(weights.iter().copied().collect::<BTreeMap<_, _>>()),
         };
-        let refuse = |expected: &str, found: &str| {
-            Err(Error::usage(format!("patches by class: expected {expected}, found {found}")))
-        };
+        let refuse = |reason: &str| Err(Error::usage(format!("patches by class: {reason}")));
         if let Some(weights) = &weights {
             if let Some((class, weight)) = weights.iter().find(|(_, weight)| !(weight.is_finite() && **weight >= 0.0)) {
-                return refuse("finite weights from 0 on", &format!("{weight} for class {class}"));
+                return refuse(&format!(
+                    "weight of class {class}: expected a finite number of at least 0, found {weight}"
+                ));
             }
             if weights.values().all(|weight| *weight == 0.0) {
-                return refuse("a class with a weight above 0", "none");
+                return refuse("no class has a weight above 0");
             }
         }
         let patch = match (options.view.cube, options.view.patches) {
             (CubeMode::Patch { height, width, .. }, Patches::PerSample(_)) => [1, height, width],
             (CubeMode::Volume { size, .. }, Patches::PerSample(_)) => size,
             _ => {
-                let expected = "several patches of each sample, of a size such as `patch64x64` or `patch16x64x64`";
-                return refuse(expected, "none, or all of a grid");
+                return refuse(
+                    "give the number of patches per sample, and a size such as `patch64x64` or `patch16x64x64`",
+                );
             }
         };
         let is_followed = |plan: &&FieldPlan| {
@@ -48,9 +49,8 @@ impl ClassPlan {
         let Some((plan, position)) =
             plans.iter().find(is_followed).and_then(|plan| Some((plan, plan.kind.position()?)))
         else {
-            return refuse("a mask of integers among the fields", "none").map_err(|error| {
-                error
-                    .with_hint("put a field such as `mask`, [height, width] or [depth, height, width], into the fields")
+            return refuse("no mask of integers is loaded").map_err(|error| {
+                error.with_hint("add a field such as `mask`, [height, width] or [depth, height, width], to the fields")
             });
         };
         Ok(Some(Self { position, field: plan.name.clone(), patch: patch.map(u64::from), weights }))

@@ -22,7 +22,7 @@ const TRIES: usize = 16;
 
 /// Origin of the no-data value, for hints.
 pub(crate) const DECLARED: &str =
-    "arrays declare it if their source did when it was packed: `data ignore value` of ENVI, GDAL_NODATA of GeoTIFF";
+    "`pack` takes the no-data value from the source: `data ignore value` of ENVI, GDAL_NODATA of GeoTIFF";
 
 /// Samples that differ in element type or storage, one of each kind, ascending. There is at least one,
 /// and each is read as a whole, because a head alone has no checksum.
@@ -88,7 +88,7 @@ impl Examples {
             // Reading the first sample returns the error to report.
             let first = having.nth(0).map(|first| dataset.get(first)?.descriptor(field));
             first.transpose()?;
-            return Err(Error::usage(format!("samples: expected one with this field, found none with `{field}`")));
+            return Err(Error::usage(format!("no sample has field `{field}`")));
         }
         let first = whole.first().map_or(&[][..], |example| &example.descriptor.shape);
         let differs = |shape: &Vec<u64>, axis: usize| shape.len() != first.len() || shape.get(axis) != first.get(axis);
@@ -99,7 +99,7 @@ impl Examples {
     /// The first example: its place, and its array descriptor.
     pub(crate) fn first(&self, dataset: &Dataset, epoch: u32) -> Result<(SampleAt, Arc<Shard>, &ArrayDescriptor)> {
         let Example { sample, descriptor, .. } =
-            self.samples.first().ok_or_else(|| Error::usage("samples: expected one with an array, found none"))?;
+            self.samples.first().ok_or_else(|| Error::usage("no sample has an array"))?;
         let (number, record) = dataset.locate(*sample)?;
         Ok((
             SampleAt { sample: *sample, record, epoch, repetition: 0, patch: 0, origin: None },
@@ -127,13 +127,9 @@ impl Examples {
         let axes = self.axes(field, options);
         let with = options.output.no_data.of(field, axes).filter(|_| options.aligned(field).is_none());
         if with.is_some() && !self.has_no_data && matches!(options.output.no_data, NoData::Fields(_)) {
-            let what = format!("value for no-data of field `{}`", field.escape_debug());
-            let found = match self.looked_at {
-                1 => "none in the sample that was looked at".to_owned(),
-                count => format!("none in the {count} samples that were looked at"),
-            };
-            return Err(Error::usage(format!("{what}: expected arrays that declare a no-data value, found {found}"))
-                .with_hint(DECLARED));
+            let (field, count) = (field.escape_debug(), self.looked_at);
+            let text = format!("value for no-data: field `{field}` declares none (samples inspected: {count})");
+            return Err(Error::usage(text).with_hint(DECLARED));
         }
         Ok(with.filter(|_| self.has_no_data))
     }
@@ -179,8 +175,8 @@ impl Examples {
         let Some(to) = As::float(element) else {
             let why = match (has_factors, fills) {
                 (true, _) => "which has mean and std",
-                (false, true) => "of which no-data is filled",
-                (false, false) => "which has its bands augmented",
+                (false, true) => "whose no-data is replaced",
+                (false, false) => "whose bands are augmented",
             };
             let what = format!("element type of field `{field}`, {why}");
             let hint = Hint::new("choose one of these as ").and([Setting::named("dtype")]);
@@ -204,11 +200,9 @@ impl Examples {
             types.sort_unstable();
             types.dedup();
             let types: Vec<&str> = types.iter().map(|dtype| dtype.name()).collect();
-            let expected = "types of which one holds the values of all";
-            let error = Error::usage(format!(
-                "element types of field `{field}`: expected {expected}, found {}",
-                types.join(", ")
-            ));
+            let types = types.join(", ");
+            let error =
+                Error::usage(format!("field `{field}`: no element type holds the values of all samples: {types}"));
             return Err(error.with_hint(format!("load the samples of each type apart, or leave `{field}` out")));
         };
         for Example { sample, descriptor, .. } in &self.samples {

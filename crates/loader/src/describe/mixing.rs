@@ -16,27 +16,26 @@ const LABEL: &str = "label";
 pub(crate) fn plan(plans: &mut [FieldPlan], options: &LoaderOptions) -> Result<()> {
     let Some(mix) = &options.output.mix else { return Ok(()) };
     mix.choices.iter().try_for_each(Mix::check)?;
-    let refuse =
-        |expected: &str, found: String| Err(Error::usage(format!("mixed batches: expected {expected}, found {found}")));
+    let refuse = |reason: &str| Err(Error::usage(format!("mixed batches: {reason}")));
     let leave_out = |error: Error| error.with_hint("leave it out of the fields");
     if mix.choices.is_empty() || mix.classes == 0 {
-        let found = format!("{} of {} classes", mix.choices.len(), mix.classes);
-        return refuse("a way to mix, and at least one class", found);
+        let found = format!("{} and {}", mix.choices.len(), mix.classes);
+        return refuse(&format!("expected at least one mix and one class, found {found}"));
     }
     let is_dense = |plan: &FieldPlan| matches!(plan.size, RowSize::Dense { .. });
     if let Some((name, _)) = options.view.align.first() {
-        let found = format!("`{}`, which would follow one of two", name.escape_debug());
-        return refuse("pictures that no other field follows", found).map_err(leave_out);
+        let reason = format!("field `{}` follows one picture and cannot follow a mix of two", name.escape_debug());
+        return refuse(&reason).map_err(leave_out);
     }
     if !plans.iter().any(|plan| matches!(plan.kind, FieldType::Picture(_) | FieldType::Raw(_))) {
         let hint = Hint::new("name the field of the pictures, too: ").and([Setting::named("fields")]);
-        return refuse("a field of pictures among the fields", "none".into()).map_err(|error| error.with_hint(hint));
+        return refuse("no field of pictures is loaded").map_err(|error| error.with_hint(hint));
     }
     if !plans
         .iter()
         .any(|plan| matches!(plan.kind, FieldType::Picture(PictureField { clip: None, .. })) && is_dense(plan))
     {
-        return refuse("decoded pictures of one size", "none".into())
+        return refuse("expected decoded pictures of one size")
             .map_err(|error| error.with_hint("choose a view such as `rrc224`"));
     }
     let is_other = |plan: &&FieldPlan| {
@@ -45,8 +44,8 @@ pub(crate) fn plan(plans: &mut [FieldPlan], options: &LoaderOptions) -> Result<(
         !(is_picture || is_number) || !is_dense(plan)
     };
     if let Some(other) = plans.iter().find(is_other) {
-        let found = format!("`{}`, which is neither", other.name.escape_debug());
-        return refuse("pictures of one size, and scalars", found).map_err(leave_out);
+        let name = other.name.escape_debug();
+        return refuse(&format!("field `{name}` is neither a picture of one size nor a scalar")).map_err(leave_out);
     }
     for plan in plans {
         let FieldType::Scalar(column) = plan.kind else { continue };
@@ -60,5 +59,5 @@ pub(crate) fn plan(plans: &mut [FieldPlan], options: &LoaderOptions) -> Result<(
         plan.size = RowSize::Dense { bytes: mix.classes as usize * 4 };
         return Ok(());
     }
-    refuse("a field `label` of integers among the fields", "none".into())
+    refuse("no field `label` of integers is loaded")
 }

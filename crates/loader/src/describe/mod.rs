@@ -21,7 +21,7 @@ use crate::options::{CubeMode, FrameMode, ImageMode, LoaderOptions};
 use crate::patches::PatchPlan;
 use parts::{Description, several_shapes};
 use shardpack_augment::BandAugmentation;
-use shardpack_format::{Dtype, Field, FieldKind, Hint, Schema, Setting, Voice};
+use shardpack_format::{Dtype, Field, FieldKind, Hint, Schema, Setting, Voice, to_usize};
 use shardpack_jpeg::Scaling;
 use shardpack_reader::{Dataset, Error, Result};
 use std::sync::Arc;
@@ -68,11 +68,7 @@ impl Fields {
             Some(names) => {
                 for name in names.iter().filter(|name| !options.is_aligned_object(name)) {
                     let field = schema.fields().iter().find(|field| field.name == *name).ok_or_else(|| {
-                        Error::usage(format!(
-                            "field name: expected {}, found `{}`",
-                            known_fields(schema),
-                            name.escape_debug()
-                        ))
+                        Error::usage(format!("no field `{}`: expected {}", name.escape_debug(), known_fields(schema)))
                     })?;
                     fields.add(dataset, field, options)?;
                 }
@@ -131,10 +127,9 @@ impl Fields {
         };
         let Description { kind, dtype, shape, size } = match field.kind {
             FieldKind::Scalar => {
-                let column = Col::find(schema, &field.name).ok_or_else(|| {
-                    Error::usage(format!("field: expected a column of the index, found {}", field.name.as_str()))
-                })?;
-                let bytes = usize::try_from(column.dtype.bytes()).unwrap_or(0);
+                let column = Col::find(schema, &field.name)
+                    .ok_or_else(|| Error::usage(format!("field `{}` is not a column of the index", field.name)))?;
+                let bytes = to_usize(column.dtype.bytes());
                 Description::dense(FieldType::Scalar(column), column.dtype.into(), Vec::new(), bytes)
             }
             FieldKind::Image => match options.view.image {
@@ -163,9 +158,9 @@ impl Fields {
                 }
             },
             _ => {
-                let found = format!("`{}`, of kind {:?}", field.name, field.kind);
-                return Err(Error::usage(format!("field: expected a scalar, an image or an array, found {found}"))
-                    .with_hint("batches hold numbers: read it sample by sample"));
+                let (name, kind) = (&field.name, field.kind);
+                let text = format!("field `{name}`: expected a scalar, an image or an array, found kind {kind:?}");
+                return Err(Error::usage(text).with_hint("batches hold numbers: read it sample by sample"));
             }
         };
         let is_banded = kind.is_banded();
@@ -196,20 +191,17 @@ impl Fields {
         }
         let is_picture = |plan: &&FieldPlan| matches!(plan.kind, FieldType::Picture(_));
         let is_cube = |plan: &&FieldPlan| matches!(plan.kind, FieldType::Array(_) | FieldType::Volume(_));
-        let expected = "pictures that come as floats";
         if let (None, Some(cube)) = (self.plans.iter().find(is_picture), self.plans.iter().find(is_cube)) {
             let name = cube.name.escape_debug();
             let hint = Hint::new("")
-                .only(
-                    Voice::Python,
-                    format!("those of arrays are given by name: mean={{\"{name}\": …}}, std={{\"{name}\": …}}"),
-                )
-                .only(Voice::Rust, "those of arrays are `normalise`");
-            return Err(
-                Error::usage(format!("mean and std: expected {expected}, found arrays, `{name}`")).with_hint(hint)
-            );
+                .only(Voice::Python, format!("name the field of arrays: mean={{\"{name}\": …}}, std={{\"{name}\": …}}"))
+                .only(Voice::Rust, "`normalise` is for arrays");
+            return Err(Error::usage(format!(
+                "mean and std without a name are for pictures, and `{name}` is an array"
+            ))
+            .with_hint(hint));
         }
-        Err(Error::usage(format!("mean and std: expected {expected}, found none that does"))
+        Err(Error::usage("mean and std: no pictures are loaded as floats")
             .with_hint("choose float16, bfloat16 or float32 as the element type of the pictures"))
     }
 
@@ -221,8 +213,7 @@ impl Fields {
         }
         let hint =
             Hint::new("`pack` with ").and([Setting::on("clips")]).then(" makes a clip of each folder of pictures");
-        let error =
-            Error::usage("frames of clips: expected a field of clips among the fields, found none that is decoded");
+        let error = Error::usage("frames of clips: no field of clips is decoded");
         Err(error.with_hint(hint))
     }
 }
@@ -236,9 +227,9 @@ fn known_fields(schema: &Schema) -> String {
     let names: Vec<&str> = others.iter().map(|field| field.name.as_str()).collect();
     let names = names.join(", ");
     match figures.as_slice() {
-        [] => format!("a field out of [{names}]"),
-        [figure] => format!("a field out of [{names}, {}]", figure.name),
-        [first, ..] => format!("a field out of [{names}] or of {} columns such as {}", figures.len(), first.name),
+        [] => format!("one of [{names}]"),
+        [figure] => format!("one of [{names}, {}]", figure.name),
+        [first, ..] => format!("one of [{names}], or one of {} columns such as {}", figures.len(), first.name),
     }
 }
 
@@ -254,7 +245,7 @@ fn check_view(schema: &Schema, options: &LoaderOptions) -> Result<()> {
         return Ok(());
     }
     let hint = "`patch224x224` cuts arrays";
-    Err(Error::usage("view of pictures: expected a dataset with pictures, found one without").with_hint(hint))
+    Err(Error::usage("view of pictures: the dataset has no pictures").with_hint(hint))
 }
 
 #[cfg(test)]
@@ -268,9 +259,9 @@ mod tests {
             let fields = [Field::stored("cube", FieldKind::Array), Field::stored("meta", FieldKind::Json)];
             known_fields(&Schema::new(fields.into_iter().chain(scalars).collect()).unwrap())
         };
-        assert_eq!(known(&["label"]), "a field out of [cube, meta, label]");
-        assert_eq!(known(&["label", "cube.nan"]), "a field out of [cube, meta, label, cube.nan]");
-        let expected = "a field out of [cube, meta, label, meta.n, sun.angle] or of 2 columns such as cube.values";
+        assert_eq!(known(&["label"]), "one of [cube, meta, label]");
+        assert_eq!(known(&["label", "cube.nan"]), "one of [cube, meta, label, cube.nan]");
+        let expected = "one of [cube, meta, label, meta.n, sun.angle], or one of 2 columns such as cube.values";
         assert_eq!(known(&["label", "cube.values", "cube.nan", "meta.n", "sun.angle"]), expected);
     }
 }

@@ -26,9 +26,9 @@ pub(crate) fn plan(schema: &Schema, options: &LoaderOptions) -> Result<Vec<Objec
         let objects_of = |kind| matches!(kind, FieldKind::Array | FieldKind::Text | FieldKind::Json | FieldKind::Bytes);
         let Some((field, position)) = field.filter(|field| objects_of(field.kind)).zip(schema.stored_position(name))
         else {
-            let found = format!("`{}`", name.escape_debug());
             return Err(Error::usage(format!(
-                "field of objects: expected arrays, texts, JSON or bytes, found {found}"
+                "objects: field `{}` does not hold arrays, texts, JSON or bytes",
+                name.escape_debug()
             )));
         };
         let align = options.view.align.iter().find(|(known, _)| known == *name).map(|(_, align)| align);
@@ -36,12 +36,12 @@ pub(crate) fn plan(schema: &Schema, options: &LoaderOptions) -> Result<Vec<Objec
             None => Follows::Nothing,
             Some(Align::Mask { .. }) => {
                 return Err(Error::usage(format!(
-                    "field of objects: expected no mask, which is a tensor, found {}",
-                    name.as_str()
+                    "objects: field `{}` is aligned as a mask, which is a tensor",
+                    name.escape_debug()
                 )));
             }
             Some(Align::Rows { of }) => {
-                Follows::Boxes(number_of(of).unwrap_or_else(|| bug("rows follow no field of boxes")))
+                Follows::Boxes(number_of(of).unwrap_or_else(|| bug("rows follow a field without boxes")))
             }
             Some(align) => Follows::Picture {
                 align: align.clone(),

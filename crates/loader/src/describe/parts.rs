@@ -7,8 +7,7 @@ use shardpack_reader::Error;
 
 /// The arrays of a field have several shapes, and the index does not contain them.
 pub(crate) fn several_shapes(field: &str) -> Error {
-    let expected = "one, or such as the index tells by `height`, `width` and `channels`";
-    Error::usage(format!("shape of the arrays `{field}`: expected {expected}, found several"))
+    Error::usage(format!("field `{field}` has arrays of several shapes, and the index does not hold them"))
         .with_hint("leave it out of the fields of the batch, and read it sample by sample")
 }
 

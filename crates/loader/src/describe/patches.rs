@@ -22,22 +22,17 @@ impl PatchPlan {
             CubeMode::Patch { height, width, place } => ([0, height, width], place),
             CubeMode::Volume { size, place } => (size, place),
             CubeMode::Whole | CubeMode::Raw => {
-                return Err(Error::usage(
-                    "several patches of a sample: expected a size of patches (`patch64x64`), found none",
-                ));
+                return Err(Error::usage("several patches per sample need a size, such as `patch64x64`"));
             }
         };
         if place != PatchPlace::Random {
-            let hint = "`patch64x64` says the size; where they lie, the number or the grid of the patches says";
-            let found = format!("places of their own ({place:?})");
-            let error = Error::usage(format!(
-                "several patches of a sample: expected patches that are placed by it, found {found}"
-            ));
+            let hint = "give the size as `patch64x64`";
+            let error = Error::usage(format!("several patches per sample are random or a grid, not {place:?}"));
             return Err(error.with_hint(hint));
         }
         let (grid, unit) = match options.view.patches {
             Patches::PerSample(0) => {
-                return Err(Error::usage(format!("patches of a sample: expected at least 1, found {}", 0)));
+                return Err(Error::usage("patches per sample: expected at least 1, found 0"));
             }
             Patches::PerSample(count) => (None, Unit::Patches(count)),
             Patches::One | Patches::Grid { .. } => {
@@ -99,9 +94,8 @@ impl PatchPlan {
         };
         let left = plans.iter().find(|plan| is_left(plan)).map(|plan| plan.name.escape_debug().to_string());
         if let (Some(name), true) = (&left, options.resources.resident) {
-            let expected = "arrays that the device decodes, for values that stay there (`resident`)";
             return Err(Error::usage(format!(
-                "several patches of a sample: expected {expected}, found `{name}`, which the host does"
+                "several patches per sample with `resident`: the host, not the device, decodes field `{name}`"
             )));
         }
         if left.is_some() {
@@ -123,9 +117,7 @@ impl PatchPlan {
         });
         if let Some((name, scene)) = volume {
             let Some(scene) = scene else {
-                return Err(Error::usage(format!(
-                    "sizes of the volumes `{name}`, for a grid: expected one, found several"
-                )));
+                return Err(Error::usage(format!("grid of patches: the volumes of field `{name}` differ in size")));
             };
             self.most = self.count(grid, scene)?;
             return Ok(self);
@@ -143,8 +135,8 @@ impl PatchPlan {
         }
         let sides = if indexed { sides_of(dataset.schema()) } else { Vec::new() };
         let [height, width] = &*sides else {
-            let what = format!("sizes of the arrays `{}`, for a grid", plan.name);
-            return Err(Error::usage(format!("{what}: expected one, found several, which the index does not tell"))
+            let text = "differ in size, and the index does not hold their sizes";
+            return Err(Error::usage(format!("grid of patches: the arrays of field `{}` {text}", plan.name))
                 .with_hint("pack the dataset with scalar fields `height` and `width`"));
         };
         let mut counts = vec![1; to_usize(dataset.len())];
@@ -188,22 +180,22 @@ fn patch_sides(options: &LoaderOptions) -> [u32; 3] {
 fn no_patch(plan: &FieldPlan, options: &LoaderOptions) -> Error {
     let (field, mode) = (plan.name.escape_debug(), options.view.cube);
     if let (CubeMode::Volume { size: [depth, height, width], .. }, FieldType::Array(_)) = (mode, &plan.kind) {
-        return Error::usage(format!("fields of several patches of a sample: expected volumes, which `patch{depth}x{height}x{width}` cuts: [depth, height, width], with or without channels, found `{field}`, which is none"))
+        return Error::usage(format!("several patches per sample: `patch{depth}x{height}x{width}` cannot cut field `{field}`: it is not [depth, height, width], with or without channels"))
         .with_hint(format!(
             "`patch{height}x{width}` cuts [height, width] and [height, width, channels]; or leave it out of the fields"
         ));
     }
     if let FieldType::Array(ArrayField { cut: Some(_), .. }) = plan.kind {
-        let found = format!("several numbers of bands, of `{field}`");
         let hint = Hint::new("")
             .and([Setting::named("bands")])
-            .then(" takes those that all have; or pack scenes of each sensor apart");
-        return Error::usage(format!("bands of patches: expected as many in each scene, found {found}"))
-            .with_hint(hint);
+            .then(" chooses bands that all scenes have; or pack each sensor as a dataset");
+        return Error::usage(format!(
+            "several patches per sample: the scenes of field `{field}` differ in their number of bands"
+        ))
+        .with_hint(hint);
     }
-    let expected = "scalars, arrays that are cut, and arrays of one shape";
-    let hint = Hint::new("choose the fields (").and([Setting::named("fields")]).then("), without pictures; and ");
-    let hint = hint.and([Setting::named("bands")]).then(", if cubes differ in theirs");
-    let found = format!("`{field}`, which is no such field");
-    Error::usage(format!("fields of several patches of a sample: expected {expected}, found {found}")).with_hint(hint)
+    let hint = Hint::new("choose fields without pictures (").and([Setting::named("fields")]).then("); and ");
+    let hint = hint.and([Setting::named("bands")]).then(", if cubes differ in their bands");
+    let text = "is neither a scalar, an array that is cut, nor an array of one shape";
+    Error::usage(format!("several patches per sample: field `{field}` {text}")).with_hint(hint)
 }

@@ -4,7 +4,7 @@ use super::parts::{Description, axes};
 use crate::fields::{ArrayField, Axis, Col, FieldPlan, FieldType, PictureField};
 use crate::options::LoaderOptions;
 use shardpack_augment::Augmentation;
-use shardpack_format::{Dtype, ElementType, FieldKind, Schema};
+use shardpack_format::{Dtype, ElementType, FieldKind, Schema, to_usize};
 use shardpack_jpeg::{FloatTable, Scaling, View};
 use shardpack_reader::mask_names::is_mask;
 use shardpack_reader::{Error, Result};
@@ -47,10 +47,11 @@ pub(crate) fn plan(
         None => match (Col::find(schema, "height"), Col::find(schema, "width")) {
             (Some(height), Some(width)) => [height, width].map(Axis::Column),
             _ => {
-                let expected = "scalar fields `height` and `width`, to make room for them";
                 let hint = "choose a view of fixed size, or raw pictures";
-                return Err(Error::usage(format!("whole pictures: expected {expected}, found a dataset without them"))
-                    .with_hint(hint));
+                return Err(Error::usage(
+                    "whole pictures need the scalar fields `height` and `width`, which the dataset lacks",
+                )
+                .with_hint(hint));
             }
         },
     };
@@ -59,9 +60,7 @@ pub(crate) fn plan(
     let Some(shape) = axes.iter().map(fixed).collect::<Option<Vec<u64>>>() else {
         return Ok(Description::ragged(kind, dtype, axes));
     };
-    let bytes = dtype.array_bytes(&shape)?;
-    let bytes = usize::try_from(bytes)
-        .map_err(|_| Error::usage(format!("size of a view: expected one that fits memory, found {bytes}")))?;
+    let bytes = to_usize(dtype.array_bytes(&shape)?);
     Ok(Description::dense(kind, dtype, shape, bytes))
 }
 
@@ -85,26 +84,19 @@ pub(crate) fn check(plans: &[FieldPlan], options: &LoaderOptions) -> Result<()> 
         let expected = format!("at most {}", Augmentation::MOST);
         return Err(Error::usage(format!("augmentations of pictures: expected {expected}, found {}", changes.len())));
     }
-    let refuse = |expected: &str, found: String| {
-        Err(Error::usage(format!("augmentation of pictures: expected {expected}, found {found}")))
-    };
+    let refuse = |reason: String| Err(Error::usage(format!("augmentation of pictures: {reason}")));
     let is_picture = |plan: &&FieldPlan| matches!(plan.kind, FieldType::Picture(_));
     let Some(first) = plans.iter().find(is_picture) else {
-        return refuse("a field of pictures that are decoded", "none".into());
+        return refuse("no field of decoded pictures is loaded".into());
     };
     if let Some(mask) = plans.iter().filter(is_picture).find(|plan| is_mask(&plan.name)) {
-        let found = format!("`{}`, a mask, whose classes would become others", mask.name.escape_debug());
-        return refuse("pictures that are no masks", found)
+        return refuse(format!("it would change the classes of mask `{}`", mask.name.escape_debug()))
             .map_err(|error| error.with_hint("leave it out of the fields, or pack masks as arrays"));
     }
     let fits = |plan: &&FieldPlan| matches!(plan.kind, FieldType::Array(ArrayField { indexed, .. }) if indexed || is_mask(&plan.name));
     if let (Some(_), Some(array)) = (changes.iter().find(|change| change.moves()), plans.iter().find(fits)) {
-        let found = format!(
-            "one that moves the pixels of `{}`, and not those of `{}`",
-            first.name.escape_debug(),
-            array.name.escape_debug()
-        );
-        return refuse("one that leaves pixels at the place that arrays of the sample have", found).map_err(|error| {
+        let (picture, array) = (first.name.escape_debug(), array.name.escape_debug());
+        return refuse(format!("it moves the pixels of `{picture}` but not of `{array}`")).map_err(|error| {
             error.with_hint("leave one of the two out of the fields, or choose augmentations of colours")
         });
     }

@@ -30,8 +30,11 @@ pub(crate) fn check(plans: &[FieldPlan], options: &LoaderOptions) -> Result<()> 
     for (picture, view) in viewed {
         let size = view.size().map(|(height, width)| [u64::from(height), u64::from(width)]);
         if size.is_some() && is_mask(picture) {
-            return Err(Error::usage(format!("field `{}`: expected a mask that is stored as an array, found one that is stored as a picture, which a view scales: classes would become others", picture.escape_debug()))
-            .with_hint("load it as it is (`full` or `raw`), leave it out of the fields, or pack masks as arrays"));
+            return Err(Error::usage(format!(
+                "field `{}` is a mask stored as a picture: a view that scales it changes its classes",
+                picture.escape_debug()
+            ))
+            .with_hint("load it unscaled (`full` or `raw`), leave it out of the fields, or pack masks as arrays"));
         }
         let is_elsewhere = |plan: &&FieldPlan| match size {
             Some(size) => is_cut_elsewhere(plan, size, options.output.layout),
@@ -46,15 +49,14 @@ pub(crate) fn check(plans: &[FieldPlan], options: &LoaderOptions) -> Result<()> 
             .only(Voice::Rust, follow)
             .then("load one of the two (")
             .and([Setting::named("fields")])
-            .then("), or whole pictures beside whole arrays");
+            .then("), or whole pictures with whole arrays");
         let (picture, name) = (picture.escape_debug(), array.name.escape_debug());
-        let found = match size {
-            None if is_cut(array) => format!("whole pictures, `{picture}`, beside patches of `{name}`"),
-            None if turned => format!("whole pictures, `{picture}`, beside `{name}`, which is flipped or turned"),
-            _ => format!("a view of `{picture}`, which is cut, scaled or mirrored, beside `{name}`, which is not"),
+        let reason = match size {
+            None if is_cut(array) => format!("picture `{picture}` is whole, and patches are cut from `{name}`"),
+            None if turned => format!("picture `{picture}` is whole, and `{name}` is flipped or turned"),
+            _ => format!("picture `{picture}` is cut, scaled or mirrored, and `{name}` is not"),
         };
-        return Err(Error::usage(format!("views: expected pictures and arrays cut at the same place, found {found}"))
-            .with_hint(hint));
+        return Err(Error::usage(format!("pixels of pictures and arrays would not match: {reason}")).with_hint(hint));
     }
     Ok(())
 }

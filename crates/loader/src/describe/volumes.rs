@@ -7,6 +7,7 @@ use crate::fields::{FieldType, VolumeField};
 use crate::options::LoaderOptions;
 use crate::patches::PatchPlace;
 use shardpack_array::{Bands, Factors, Finish};
+use shardpack_format::to_usize;
 use shardpack_jpeg::PixelLayout;
 use shardpack_reader::{Dataset, Error, Result};
 
@@ -30,17 +31,12 @@ pub(crate) fn plan(
         [depth, height, width, channels] => ([depth, height, width], Some(channels)),
         _ => return arrays::plan(dataset, field, position, options),
     };
-    let refused = |what: &'static str, expected: &'static str, found: &'static str| {
-        Err(Error::usage(format!(
-            "{what} of volumes, field `{}`: expected {expected}, found {found}",
-            field.escape_debug()
-        )))
-    };
+    let refused = |what: &str| Err(Error::usage(format!("volumes of field `{}` {what}", field.escape_debug())));
     if options.view.bands != Bands::All {
-        return refused("bands", "all", "some");
+        return refused("take no choice of bands");
     }
     if channels.is_some() && options.output.layout == PixelLayout::ChannelsHeightWidth {
-        return refused("layout", "[depth, height, width, channels]", "channels first");
+        return refused("are [depth, height, width, channels]: expected no channels first");
     }
     if examples.varies.get(3).is_some_and(|&varies| varies) {
         return Ok(None);
@@ -60,8 +56,7 @@ pub(crate) fn plan(
     };
     let finish = Finish { to, factors, ..Finish::NOTHING };
     let shape: Vec<u64> = size.into_iter().chain(channels).collect();
-    let bytes = usize::try_from(dtype.array_bytes(&shape)?)
-        .map_err(|_| Error::usage(format!("array `{field}`: expected one that fits memory, found {shape:?}")))?;
+    let bytes = to_usize(dtype.array_bytes(&shape)?);
     let stored = examples.stored(dtype, to);
     let volume = VolumeField { position, size, place, finish, is_banded, fill, stored, scene };
     Ok(Some(Description::dense(FieldType::Volume(Box::new(volume)), dtype, shape, bytes)))

@@ -22,7 +22,7 @@ use crate::options::FrameMode;
 use crate::patches::PatchPlan;
 use crate::stage::{FieldSource, FieldSpec};
 use shardpack_augment::Augmentation;
-use shardpack_format::{ArrayDescriptor, Codec, ElementType, Error as FormatError, FRAME_BYTES};
+use shardpack_format::{ArrayDescriptor, Codec, ElementType, Error as FormatError, FRAME_BYTES, to_usize};
 use shardpack_jpeg::{FloatTable, PixelLayout, Scaling, View};
 use shardpack_reader::{Shard, raw};
 use std::ops::Range;
@@ -231,15 +231,14 @@ impl FieldPlan {
         };
         for (axis, out) in axes.iter().zip(&mut *dims) {
             *out = axis.length(shard, record).ok_or_else(|| {
-                FormatError::format(format!("field `{}`: length of an axis in the index", self.name), "one", "none")
+                FormatError::format(format!("field `{}`: axis length in the index", self.name), "a number", "none")
             })?;
         }
         let bytes = self.dtype.array_bytes(dims)?;
         let limits = &shard.options().limits;
-        let too_large =
-            |name, limit| FormatError::limit(format!("field `{}`: size in the index", self.name), name, limit, bytes);
+        let size = || format!("field `{}`: size in the index", self.name);
         if bytes > limits.max_decoded_bytes {
-            return Err(too_large("max_decoded_bytes", limits.max_decoded_bytes));
+            return Err(FormatError::limit(size(), "max_decoded_bytes", limits.max_decoded_bytes, bytes));
         }
         // An index with a row that no record of this length can hold is refused before memory is
         // allocated for it.
@@ -255,12 +254,11 @@ impl FieldPlan {
                 limits.check_pixels(stored, length).map_err(|error| raw::name_field(&self.name, error))?;
             }
             _ if stored > 1 << 20 && stored > most => {
-                let what = format!("field `{}`: size in the index", self.name);
-                return Err(FormatError::limit(what, "max_expansion", most, stored));
+                return Err(FormatError::limit(size(), "max_expansion", most, stored));
             }
             _ => {}
         }
-        usize::try_from(bytes).map_err(|_| too_large("max_decoded_bytes", usize::MAX as u64))
+        Ok(to_usize(bytes))
     }
 
     /// Stored bytes of a row of `bytes`: float16 may be loaded as float32, and levels of one byte as
@@ -291,8 +289,7 @@ impl FieldPlan {
             return Err(FormatError::limit("record", "max_record_bytes", limits.max_record_bytes, length));
         }
         dims.fill(0);
-        usize::try_from(length.saturating_sub(head))
-            .map_err(|_| FormatError::limit("record", "max_record_bytes", usize::MAX as u64, length))
+        Ok(to_usize(length.saturating_sub(head)))
     }
 }
 

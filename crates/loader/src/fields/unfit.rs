@@ -11,14 +11,13 @@ pub(crate) fn loses(field: &str, descriptor: &ArrayDescriptor, dtype: Dtype) -> 
         None => "no type holds both: load the samples of each type apart".into(),
     };
     let special = match (descriptor.no_data, &descriptor.transform) {
-        (_, Transform::Fixed { .. }) => ", stored as fixed point".to_owned(),
-        (Some(value), _) if descriptor.codes != Codes::default() => format!(", where no data is {value}"),
-        _ if descriptor.codes != Codes::default() => ", some of it not finite".to_owned(),
+        (_, Transform::Fixed { .. }) => " (stored as fixed point)".to_owned(),
+        (Some(value), _) if descriptor.codes != Codes::default() => format!(" (no-data is {value})"),
+        _ if descriptor.codes != Codes::default() => " (some not finite)".to_owned(),
         _ => String::new(),
     };
-    let expected = format!("values that {dtype}, the type of the batch, holds exactly");
-    let found = format!("{}{special}", descriptor.decoded);
-    FormatError::usage(format!("element type of field `{field}`: expected {expected}, found {found}")).with_hint(hint)
+    let found = descriptor.decoded;
+    FormatError::usage(format!("field `{field}`: {dtype} does not hold all values of {found}{special}")).with_hint(hint)
 }
 
 /// Error of a patch of `[height, width]` in a smaller array.

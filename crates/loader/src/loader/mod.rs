@@ -118,11 +118,7 @@ impl Loader {
     pub fn next_batch_timeout(&mut self, timeout: Duration) -> Poll<Option<Result<Batch>>> {
         // Before the lock: in a fork, a thread that no longer exists may hold the lock.
         if self.shared.is_forked() {
-            let expected = "used in the process that began to load";
-            let hint = "open the loader after the fork, or start workers with spawn";
-            let error =
-                || Error::usage(format!("loader: expected {expected}, found a fork of that process")).with_hint(hint);
-            return Poll::Ready(self.broken().then(|| Err(error())));
+            return Poll::Ready(self.broken().then(|| Err(forked())));
         }
         if self.pool.is_none() {
             match Pool::start(Arc::clone(&self.shared), self.threads) {
@@ -298,9 +294,7 @@ impl Loader {
     /// `Usage` if the state belongs to a different dataset, seed or order.
     pub fn restore(&mut self, state: &OrderState) -> Result<()> {
         if self.shared.is_forked() {
-            return Err(Error::usage(
-                "loader: expected used in the process that began to load, found a fork of that process",
-            ));
+            return Err(forked());
         }
         let mut planner = self.shared.planner();
         let is_under_way = planner.start == *state && state.epoch != self.start.epoch;
@@ -349,4 +343,10 @@ impl Loader {
             self.options.resources.begins_ahead && is_over && u64::from(epoch) == u64::from(self.start.epoch) + 1;
         self.restore(&OrderState { epoch, samples_consumed: 0, ..self.start })
     }
+}
+
+/// A loader that has started is used in a fork of its process.
+fn forked() -> Error {
+    Error::usage("this loader was started in the parent process and cannot be used after fork")
+        .with_hint("open the loader after the fork, or start workers with spawn")
 }

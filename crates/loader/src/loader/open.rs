@@ -39,7 +39,7 @@ impl LoaderOptions<Dataset> {
         let Self { mut order, view, output, resources, dataset, subset } = self;
         if let Some(samples) = subset {
             if order.sampling.is_some() {
-                return Err(Error::usage("order of samples: expected a subset or a sampling, found both"));
+                return Err(Error::usage("a subset and a sampling cannot be combined"));
             }
             let members = Members::new(&Runs::of(&dataset, Runs::BYTES), samples);
             let whole = Order::of(&dataset, order.seed).mode(order.mode).lanes(order.lanes);
@@ -70,9 +70,8 @@ impl Loader {
         let mut options = options;
         options.resources.slots = options.resources.slots.max(1);
         if options.resources.stage.is_some() && options.output.transform.is_some() {
-            let error =
-                Error::usage("transform of rows: expected rows in memory of the host, found a device that decodes");
-            return Err(error.with_hint("have the host decode, or change whole batches"));
+            let error = Error::usage("transform needs rows in host memory, and a device decodes them");
+            return Err(error.with_hint("decode on the host, or change whole batches"));
         }
         let world = World::new(options.order.rank, options.order.world_size, options.order.batch_size)?;
         let sampling: Arc<dyn Sampling> = match &options.order.sampling {
@@ -181,8 +180,8 @@ fn refuse_no_batch(share: &Share, epochs: &Epochs, options: &LoaderOptions) -> R
         ranks => format!("{ranks} × {}", options.order.batch_size),
     };
     let hint = Hint::new("")
-        .only(Voice::Rust, "`End::Pad` and `End::Uneven` give what there is")
-        .only(Voice::Python, "end=\"pad\" or end=\"uneven\" give what there is");
+        .only(Voice::Rust, "`End::Pad` and `End::Uneven` keep a batch that is not full")
+        .only(Voice::Python, "end=\"pad\" and end=\"uneven\" keep a batch that is not full");
     let found = format!("{every}: every batch would be dropped");
     Err(Error::usage(format!("batch size: expected at most {positions} ({what} in an epoch), found {found}"))
         .with_hint(hint))

@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_none_is_refused_in_words() {
+    fn unknown_alignments_are_refused_by_name() {
         for (bad, said) in [
             ("", "mask, instances, boxes"),
             ("box", "mask, instances, boxes"),

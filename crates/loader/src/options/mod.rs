@@ -90,10 +90,10 @@ impl LoaderOptions {
             return Ok(None);
         }
         let keeping = resources.stage.as_ref().and_then(|stage| stage.keeping()).ok_or_else(|| {
-            let found = if resources.stage.is_some() { "one that cannot keep them" } else { "none: the host decodes" };
-            Error::usage(format!(
-                "values that stay on a device (`resident`): expected a device that decodes, found {found}"
-            ))
+            Error::usage(match resources.stage {
+                Some(_) => "`resident`: this device cannot keep values",
+                None => "`resident` needs a device that decodes, and the host decodes",
+            })
         })?;
         resources.stage = Some(keeping.stage);
         Ok(Some(keeping.keeper))

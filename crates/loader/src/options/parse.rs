@@ -76,7 +76,7 @@ impl FromStr for Augment {
                 _ => &mut unknown,
             };
             if std::mem::replace(place, true) {
-                let expected = "hflip, vflip and rot90, or some of them, each once, with commas between them";
+                let expected = "hflip, vflip and rot90, each at most once, with commas between them";
                 return Err(Error::usage(format!("augmentation: expected {expected}, found `{text}`")));
             }
         }
@@ -121,18 +121,27 @@ pub fn parse_augment(text: &str) -> Result<Augments> {
         [] => Augment::default(),
         words => words.join(",").parse()?,
     };
-    let pictures = pictures.into_iter().map(|part| {
-        part.parse().map_err(|error| match error {
-            FormatError::Usage { .. } if is_mix(part) => {
-                let hint =
-                    Hint::set([Setting::named("mix").in_python("augment_batch")]).then(" mixes samples of a batch");
-                Error::usage(format!("augmentation `{part}` mixes samples: expected one that changes a single sample"))
-                    .with_hint(hint)
-            }
-            error => error.into(),
-        })
-    });
-    Ok(Augments { arrays, bands, pictures: pictures.collect::<Result<_>>()? })
+    if let Some(unknown) = pictures.iter().find(|part| !Augmentation::NAMES.contains(&name_of(part))) {
+        return Err(unknown_augmentation(unknown));
+    }
+    let pictures = pictures.into_iter().map(str::parse).collect::<Result<_, FormatError>>()?;
+    Ok(Augments { arrays, bands, pictures })
+}
+
+fn unknown_augmentation(part: &str) -> Error {
+    if name_of(part).parse::<Mix>().is_ok() {
+        let hint = Hint::set([Setting::named("mix").in_python("augment_batch")]).then(" mixes samples of a batch");
+        let text = format!("augmentation: expected one that changes a single sample, found `{part}`");
+        return Error::usage(text).with_hint(hint);
+    }
+    let arrays = "hflip, vflip, rot90, random_gain, band_jitter, band_dropout or gaussian_noise";
+    let pictures = Augmentation::NAMES.join(", ");
+    Error::usage(format!("augmentation: expected for arrays {arrays}, for pictures one of {pictures}, found `{part}`"))
+}
+
+/// The name before the options in brackets.
+fn name_of(part: &str) -> &str {
+    part.split('(').next().unwrap_or_default().trim()
 }
 
 /// Parses ways to mix a batch, separated by commas, such as `mixup(alpha=0.2),cutmix`.
@@ -146,11 +155,6 @@ pub fn parse_augment(text: &str) -> Result<Augments> {
 /// `Usage` if one of them is unknown.
 pub fn parse_mixes(text: &str) -> Result<Vec<Mix>> {
     Ok(split(text).map(str::parse).collect::<Result<_, FormatError>>()?)
-}
-
-/// Returns true if the name is a way to mix a batch.
-fn is_mix(part: &str) -> bool {
-    part.split('(').next().is_some_and(|name| name.trim().parse::<Mix>().is_ok())
 }
 
 /// Augmentations of arrays.

@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_none_is_refused_in_words() {
+    fn unknown_views_are_refused_by_name() {
         for (bad, said) in [
             ("", "such as rrc224"),
             ("rrc", "such as rrc224"),

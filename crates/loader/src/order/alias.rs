@@ -16,16 +16,16 @@ impl Alias {
         let wrong = weights.iter().enumerate().find(|(_, w)| !w.is_finite() || **w < 0.0);
         if let Some((number, weight)) = wrong {
             return Err(Error::usage(format!(
-                "weight {number}: expected a finite number, not negative, found {weight}"
+                "weight {number}: expected a finite number of at least 0, found {weight}"
             )));
         }
         let count = u32::try_from(weights.len())
-            .map_err(|_| Error::usage(format!("number of weights: expected below 2^32, found {}", weights.len())))?;
+            .map_err(|_| Error::usage(format!("weights: expected fewer than 2³², found {}", weights.len())))?;
         // Divided by the largest weight first, so that the sum of many large weights stays finite.
         let largest = weights.iter().fold(0.0_f64, |a, &b| a.max(b));
         let sum: f64 = weights.iter().map(|w| w / largest).sum();
         if largest <= 0.0 {
-            return Err(Error::usage(format!("weights: expected at least one above zero, found {count} that are not")));
+            return Err(Error::usage(format!("weights: none of {count} is above 0")));
         }
         let mut parts: Vec<f64> = weights.iter().map(|w| w / largest / sum * f64::from(count)).collect();
         let mut columns = vec![(u64::MAX, 0_u32); parts.len()];
@@ -137,7 +137,7 @@ mod tests {
     fn weights_that_make_no_sense_are_refused() {
         assert_eq!(
             Alias::new(&[1.0, -1.0]).unwrap_err().to_string(),
-            "weight 1: expected a finite number, not negative, found -1"
+            "weight 1: expected a finite number of at least 0, found -1"
         );
         for weights in [&[f64::NAN][..], &[f64::INFINITY], &[0.0, 0.0], &[]] {
             assert!(Alias::new(weights).is_err(), "{weights:?}");

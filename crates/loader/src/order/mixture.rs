@@ -97,14 +97,14 @@ impl Mixture {
         let weights: Vec<f64> = sources.iter().map(|(_, weight)| *weight).collect();
         if let Some(number) = sources.iter().position(|(source, _)| source.sources().len() != 1) {
             return Err(Error::usage(format!("source {number}: expected samples of one dataset, found a mixture"))
-                .with_hint("give its sources here, their weights multiplied by its own"));
+                .with_hint("list its sources here, each weight multiplied by the weight of the mixture"));
         }
         let columns = sources.iter().map(|(source, _)| source.aligned()).max().unwrap_or(1).max(1);
         let pattern = Pattern::new(&weights, columns)?;
         let source = |(number, (sampling, _))| MixedSource::new(sampling, columns, pattern.apart(number));
         let sources: Vec<_> = (0..).zip(sources).map(source).collect();
         if let Some(number) = sources.iter().position(|source| source.len == 0) {
-            return Err(Error::usage(format!("source {number}: expected at least one sample, found none")));
+            return Err(Error::usage(format!("source {number} has no samples")));
         }
         let draws = sources.iter().fold(0_u64, |sum, source| sum.saturating_add(source.len));
         Ok(Self { seed, draws, inner: Arc::new(Inner { sources, pattern, columns }) })

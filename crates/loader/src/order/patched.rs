@@ -76,16 +76,17 @@ impl Patched {
         let fits = wanted.len() == counts.len() && wanted.iter().zip(&counts).all(|(&w, c)| w <= c.len() as u64);
         if !fits {
             let found = format!("{:?}", counts.iter().map(Vec::len).collect::<Vec<_>>());
-            return Err(Error::usage(format!(
-                "numbers of patches: expected one for each sample of {wanted:?}, found {found}"
-            )));
+            return Err(Error::usage(format!("patch counts: expected one for each sample, {wanted:?}, found {found}")));
         }
         Self::new(scenes, unit, Counts::Each(counts.into()), Self::OPEN_SCENES_OF_GRIDS)
     }
 
     fn new(scenes: Arc<dyn Sampling>, unit: Unit, counts: Counts, open: u64) -> Result<Self> {
         if scenes.unit() != Unit::Samples {
-            return Err(Error::usage(format!("scenes: expected samples, found {}", scenes.unit())));
+            return Err(Error::usage(format!(
+                "order of scenes: expected an order of samples, found one of {}",
+                scenes.unit()
+            )));
         }
         let (none, most) = match &counts {
             Counts::Same(count) => (*count == 0, *count),
@@ -95,7 +96,7 @@ impl Patched {
             }
         };
         if none {
-            return Err(Error::usage(format!("patches of a sample: expected at least 1, found {}", 0)));
+            return Err(Error::usage("patches per sample: expected at least 1, found 0"));
         }
         let scenes_of_epoch = scenes.epoch(0).len();
         if scenes_of_epoch.checked_mul(most).is_none() {
@@ -147,8 +148,8 @@ impl Sampling for Patched {
     fn difference(&self, other: Fingerprint) -> Option<Hint> {
         let open = (1..=Self::OPEN_TRIED).find(|&open| self.clone().open_scenes(open).fingerprint() == other)?;
         let own = self.open;
-        let hint = Hint::new("it was saved with ").and([Setting::number("open_scenes", open)]);
-        Some(hint.then(format!(", and here it is {own}: give the same number")))
+        let hint = Hint::new("the state was saved with ").and([Setting::number("open_scenes", open)]);
+        Some(hint.then(format!(", not {own}: use the same number")))
     }
 
     fn epoch(&self, epoch: u32) -> Box<dyn Positions> {

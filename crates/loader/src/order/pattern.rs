@@ -49,13 +49,13 @@ impl Pattern {
         let mut of_source = vec![Vec::new(); weights.len()];
         let mut in_round = of_source.clone();
         for (slot, wish) in (0..).zip(&wishes) {
-            in_round.get_mut(to_usize(wish.2)).unwrap_or_else(|| bug("a slot of no source")).push(slot);
+            in_round.get_mut(to_usize(wish.2)).unwrap_or_else(|| bug("a slot has no source")).push(slot);
         }
         let mut slots = Vec::new();
         for met in 0..SLOTS {
             let wish = wishes.get(to_usize(met * stride % SLOTS));
             let &(.., source) = wish.unwrap_or_else(|| bug("a round has too few slots"));
-            let own = of_source.get_mut(to_usize(source)).unwrap_or_else(|| bug("a slot of no source"));
+            let own = of_source.get_mut(to_usize(source)).unwrap_or_else(|| bug("a slot has no source"));
             slots.push((source, own.len() as u64));
             own.push(met);
         }
@@ -115,11 +115,11 @@ impl Pattern {
 fn counts(weights: &[f64]) -> Result<Vec<u64>> {
     let wrong = weights.iter().enumerate().find(|(_, w)| !w.is_finite() || **w < 0.0);
     if let Some((number, weight)) = wrong {
-        return Err(Error::usage(format!("weight {number}: expected a finite number, not negative, found {weight}")));
+        return Err(Error::usage(format!("weight {number}: expected a finite number of at least 0, found {weight}")));
     }
     let positive = weights.iter().filter(|&&w| w > 0.0).count() as u64;
     if positive == 0 || positive > SLOTS {
-        return Err(Error::usage(format!("weights: expected from 1 to {SLOTS} above zero, found {positive}")));
+        return Err(Error::usage(format!("weights: expected 1 to {SLOTS} above 0, found {positive}")));
     }
     let largest = weights.iter().fold(0.0_f64, |a, &b| a.max(b));
     let sum: f64 = weights.iter().map(|w| w / largest).sum();
@@ -132,7 +132,7 @@ fn counts(weights: &[f64]) -> Result<Vec<u64>> {
     let own = |weight: f64, part: f64| if weight > 0.0 { part.floor() as u64 + 1 } else { 0 };
     let mut counts: Vec<u64> = weights.iter().zip(&parts).map(|(&weight, &part)| own(weight, part)).collect();
     let given: u64 = counts.iter().sum();
-    let Some(missing) = SLOTS.checked_sub(given) else { bug("a round of more slots than it has") };
+    let Some(missing) = SLOTS.checked_sub(given) else { bug("a round has too many slots") };
     let mut order: Vec<usize> = (0..weights.len()).filter(|&i| weights.get(i).is_some_and(|&w| w > 0.0)).collect();
     let fraction = |i: usize| parts.get(i).map_or(0.0, |part| part.fract());
     order.sort_by(|&a, &b| fraction(b).total_cmp(&fraction(a)).then(a.cmp(&b)));

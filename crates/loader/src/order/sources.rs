@@ -23,20 +23,15 @@ impl Sources {
             _ => dataset.parts().to_vec(),
         };
         if parts.len() != wanted.len() {
-            let expected = format!("a mixture of {}, as the dataset is", parts.len());
-            return Err(Error::usage(format!("sampling: expected {expected}, found one of {}", wanted.len()))
-                .with_hint("load `concat` of the datasets that it mixes, in its order"));
+            let (mixed, loaded) = (wanted.len(), parts.len());
+            return Err(Error::usage(format!("datasets of the sampling: expected {mixed}, found {loaded}"))
+                .with_hint("load the `concat` of its datasets, in the same order"));
         }
         for (number, (part, wanted)) in parts.iter().zip(wanted).enumerate() {
             let len = part.end - part.start;
             if wanted > len {
-                let what = match parts.len() {
-                    1 => "samples that the sampling draws from".to_owned(),
-                    _ => format!("samples that the sampling draws from in dataset {number}"),
-                };
-                return Err(Error::usage(format!(
-                    "{what}: expected at most {len}, those of the dataset, found {wanted}"
-                )));
+                let dataset = if parts.len() == 1 { "the dataset".to_owned() } else { format!("dataset {number}") };
+                return Err(Error::usage(format!("the sampling draws from {wanted} samples, and {dataset} has {len}")));
             }
         }
         Ok(Self(parts))

@@ -69,7 +69,7 @@ impl Split {
         if (sum - 1.0).abs() > 1e-6 {
             let refused = refuse("a sum of 1", format!("{sum}, of {shares:?}"));
             return refused
-                .map_err(|e| e.with_hint("divide the number of samples of each part by that of all samples"));
+                .map_err(|e| e.with_hint("divide the number of samples in each part by the number of all samples"));
         }
         let shares = shares.iter().map(|share| share / sum).collect();
         Ok(Self { shares, seed, stratify: None, groups: None, is_growing: false })
@@ -111,8 +111,10 @@ impl Split {
     /// [`Dataset::shard`].
     pub fn parts(&self, dataset: &Dataset, members: Option<&[u64]>) -> Result<Vec<Vec<u64>>> {
         if self.is_growing && self.stratify.is_some() {
-            let error = Error::usage("split: expected a growing one, or a stratified one, found both");
-            return Err(error.with_hint("a growing split looks at no other sample, so it cannot count classes"));
+            let error = Error::usage("a split cannot be both growing and stratified");
+            return Err(
+                error.with_hint("a growing split places each sample by its key alone, and cannot count classes")
+            );
         }
         let samples: Vec<u64> = members.map_or_else(|| (0..dataset.len()).collect(), <[u64]>::to_vec);
         let groups = self.groups.as_ref().map(|by| by.values(dataset, &samples, "groups")).transpose()?;
@@ -131,10 +133,9 @@ impl Split {
         for (number, (part, share)) in parts.iter_mut().zip(&self.shares).enumerate() {
             if part.is_empty() {
                 let units = if groups.is_some() { " in their groups" } else { "" };
-                let what = format!("part {number} of a split, of share {share}");
-                let found = format!("none of {} samples{units}", samples.len());
-                return Err(Error::usage(format!("{what}: expected at least one sample, found {found}"))
-                    .with_hint(self.way_out()));
+                let count = samples.len();
+                let text = format!("part {number} of the split, of share {share}, gets none of {count} samples{units}");
+                return Err(Error::usage(text).with_hint(self.way_out()));
             }
             part.sort_unstable();
         }
@@ -143,7 +144,7 @@ impl Split {
 
     fn way_out(&self) -> shardpack_format::Hint {
         if self.is_growing {
-            shardpack_format::Hint::new("a part of a growing split is split again by another ")
+            shardpack_format::Hint::new("to split a part of a growing split, use another ")
                 .and([Setting::named("seed")])
         } else {
             "choose larger shares".into()
@@ -266,9 +267,8 @@ impl Attribute {
             Self::Column(name) => {
                 let column = dataset.column(name)?;
                 if matches!(column.dtype(), Dtype::F16 | Dtype::F32 | Dtype::F64) {
-                    let expected = format!("integers, for `{option}`");
                     return Err(Error::usage(format!(
-                        "field `{}`: expected {expected}, found {}",
+                        "`{option}`, field `{}`: expected integers, found {}",
                         name.escape_debug(),
                         column.dtype()
                     ))
@@ -283,7 +283,7 @@ impl Attribute {
 fn text_of(column: &Column, sample: u64) -> Result<String> {
     let value = column.value(sample);
     Ok(value
-        .ok_or_else(|| Error::usage(format!("sample index: expected one below {}, found {sample}", column.len())))?
+        .ok_or_else(|| Error::usage(format!("sample index: expected below {}, found {sample}", column.len())))?
         .to_string())
 }
 

@@ -48,12 +48,15 @@ pub trait Sampling: fmt::Debug + Send + Sync {
     /// than an epoch has.
     fn epoch_of(&self, state: &OrderState) -> Result<Box<dyn Positions>> {
         if state.unit != self.unit() {
-            return Err(Error::usage(format!("state: expected one of {}, found one of {}", self.unit(), state.unit)));
+            return Err(Error::usage(format!(
+                "the state counts {}, and the loader counts {}",
+                state.unit,
+                self.unit()
+            )));
         }
         let (expected, found) = (self.fingerprint(), state.fingerprint);
         if expected != found {
-            let other =
-                "the dataset, its generation, the subset, the mode or the lanes are not those of the run that saved it";
+            let other = "the dataset, its generation, the subset, the mode or the lanes differ from the run that saved the state";
             let hint = self.difference(found).unwrap_or_else(|| other.into());
             return Err(
                 Error::usage(format!("fingerprint of the state: expected {expected}, found {found}")).with_hint(hint)
@@ -177,7 +180,7 @@ impl std::str::FromStr for Unit {
         // Text in any other form was not written by this library.
         unit.filter(|unit| unit.to_string() == text).ok_or_else(|| {
             let expected = "`samples`, `8 patches a sample` or `grids of 64x64, overlap 16x16`, with other numbers";
-            Error::usage(format!("what a state counts: expected {expected}, found `{}`", text.escape_debug()))
+            Error::usage(format!("unit of the state: expected {expected}, found `{}`", text.escape_debug()))
         })
     }
 }

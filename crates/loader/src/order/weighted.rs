@@ -73,9 +73,7 @@ impl Weighted {
         let empty =
             members.iter().find(|(class, samples)| samples.is_empty() && weights.get(class).is_some_and(|&w| w > 0.0));
         if let Some((class, _)) = empty {
-            return Err(Error::usage(format!(
-                "weights of classes: expected classes that have samples, found class {class}, without one"
-            )));
+            return Err(Error::usage(format!("class {class} has a weight and no samples")));
         }
         let values: Vec<f64> = weights.values().copied().collect();
         let mut digest = Digest::new("weights of classes");

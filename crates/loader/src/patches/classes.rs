@@ -65,7 +65,10 @@ impl ClassPlan {
             [height, width] => [1, height, width],
             [depth, height, width] => [depth, height, width],
             _ => {
-                return Err(FormatError::usage(format!("mask: expected two axes, or three, found {:?}", mask.shape())));
+                return Err(FormatError::usage(format!(
+                    "mask: expected two or three axes, found shape {:?}",
+                    mask.shape()
+                )));
             }
         };
         let mut classes: BTreeMap<i64, Class> = BTreeMap::new();
@@ -187,7 +190,7 @@ fn runs_of(mask: &Array, most: u64) -> Result<Vec<ClassRun>, FormatError> {
         Dtype::U64 => collect(bytes, runs, |value| u64::from_le_bytes(value).cast_signed()),
         Dtype::I64 => collect(bytes, runs, i64::from_le_bytes),
         other => {
-            return Err(FormatError::usage(format!("mask whose classes are drawn: expected integers, found {other}")));
+            return Err(FormatError::usage(format!("patches by class: expected a mask of integers, found {other}")));
         }
     };
     found.ok_or_else(|| {

@@ -105,9 +105,9 @@ impl PatchPlan {
         let own = || usize::try_from(sample).ok().and_then(|sample| self.counts.as_ref()?.get(sample).copied());
         let expected = u64::from(own().unwrap_or(self.most));
         if found != expected {
-            let expected = format!("one of {expected} patches, by the index or the samples that were looked at");
+            let size = format!("scene of size {scene:?}");
             return Err(FormatError::usage(format!(
-                "size of a scene: expected {expected}, found {found} patches, {scene:?}"
+                "{size}: expected {expected} patches, as in the index or the samples inspected, found {found}"
             )));
         }
         Ok(self.grid.and_then(|grid| grid.origin(patch.into(), scene)))

@@ -234,8 +234,7 @@ impl Planner {
 
     fn put(&mut self, plan: &mut BatchPlan, step: &Step) {
         let Some(source) = self.sources.samples(step.at.source) else {
-            let error =
-                Error::usage(format!("dataset of a sample: expected one that is loaded, found {}", step.at.source));
+            let error = Error::usage(format!("the order draws from dataset {}, which is not loaded", step.at.source));
             return self.put_nothing(plan, step.at.sample, Some(error));
         };
         self.begun += u64::from(step.read.is_some());

@@ -101,11 +101,11 @@ pub(crate) fn predict(
     });
     let dense = dense.fold(0, u64::saturating_add);
     if dense > options.resources.max_batch_bytes {
-        let expected = format!("at most {}", options.resources.max_batch_bytes);
+        let most = options.resources.max_batch_bytes;
         let hint = Hint::new("choose a smaller `batch_size`, or views, patches or bands that take less, or raise ")
             .and([Setting::named("max_batch").in_rust("max_batch_bytes")]);
-        let found = format!("{dense}, for {rows} rows");
-        return Err(Error::usage(format!("bytes of a batch: expected {expected}, found {found}")).with_hint(hint));
+        let text = format!("batch of {rows} rows: expected at most {most} bytes, found {dense}");
+        return Err(Error::usage(text).with_hint(hint));
     }
     let alignment = alignment(options.resources.stage.is_some());
     // Host bytes of the fields that the host decodes; the others are for fields that a stage accepts.

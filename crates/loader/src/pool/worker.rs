@@ -81,7 +81,7 @@ impl Worker {
                 continue;
             }
             let Some((mut row, mut dims, staged)) = large.take_row() else {
-                bug("somebody else has the row of a large record");
+                bug("the row of a large record is already taken");
             };
             self.row(shared, large.of, &mut row, &mut dims, |decoder, target| {
                 decoder.complete(shared.context(), large, &staged, target)

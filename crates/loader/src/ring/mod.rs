@@ -464,7 +464,7 @@ impl Ring {
                 self.samples += plan.mask.iter().filter(|&&there| there).count() as u64;
                 Ok((slot, plan))
             }
-            (Ok(_), None) => bug("a batch without a slot is no error"),
+            (Ok(_), None) => bug("a batch has neither a slot nor an error"),
             (Err(error), slot) => {
                 self.free.extend(slot);
                 self.spare_plans.push(plan);

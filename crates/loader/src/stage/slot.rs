@@ -44,7 +44,7 @@ pub trait StageSlot: Send + Sync + fmt::Debug {
     /// `value` gives its rendering, and has no bytes.
     fn prepare_kept(&self, spot: &Spot, number: u64, value: &RecordValue<'_>, zstd: &mut ZstdDecoder) -> Prepared {
         let _ = (spot, value, zstd);
-        Prepared::Refused(format!("a value {number} that is not on the device").into())
+        Prepared::Refused(format!("value {number} is not on the device").into())
     }
 
     /// Accepts a row that the host has decoded: all bytes of `spot`.

@@ -92,8 +92,7 @@ impl Ticket {
 
 impl Drop for Ticket {
     fn drop(&mut self) {
-        let found = "one that was dropped";
-        self.end(Ending::Lost(Error::internal("batch on the device", "one that is done or has failed", found)));
+        self.end(Ending::Lost(Error::internal("batch on the device", "done or failed", "dropped")));
     }
 }
 

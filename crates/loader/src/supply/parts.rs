@@ -337,9 +337,8 @@ impl LargeRecord {
             None => within(&self.kept, &place.bytes),
         };
         // Users do not see this error: the record is then read as a whole.
-        let bytes = bytes.ok_or_else(|| {
-            FormatError::usage(format!("value of a large record: expected one that was kept, found {position}"))
-        })?;
+        let bytes =
+            bytes.ok_or_else(|| FormatError::usage(format!("value {position} of a large record was not kept")))?;
         Ok(Some(FieldValue {
             codec: place.codec,
             decoded_bytes: place.decoded_bytes,

@@ -83,7 +83,7 @@ fn read_again(shard: &Shard, record: u64, start: u64, run: &mut [u8], whole: &Er
     }
     let span = shard.span(&(record..record + 1))?;
     let range = to_usize(span.start - start)..to_usize(span.end - start);
-    let Some(place) = run.get_mut(range) else { bug("a record leaves its run") };
+    let Some(place) = run.get_mut(range) else { bug("a record exceeds its run") };
     shard.file().read_exact_at(place, span.start)?;
     Ok(span.end - span.start)
 }

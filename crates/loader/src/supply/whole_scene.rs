@@ -34,7 +34,7 @@ impl WholeScene {
     /// Cuts out the patch with this index in the list.
     pub(crate) fn cut(&self, place: usize, out: &mut [u8]) -> Result<()> {
         let Some(PatchWindow { rows, columns, finish }) = self.patches.get(place) else {
-            bug("a patch is none of its scene")
+            bug("a patch does not belong to its scene")
         };
         let window = [rows.clone(), columns.clone()];
         let length = to_usize(self.dtype.array_bytes(&self.shape)?);

@@ -173,8 +173,8 @@ fn what_stands_beside_a_mask_has_its_type() {
     }
     for (mask, dtype) in [("mask,fill=-1", None), ("mask,fill=256", None), ("mask,fill=nan", None)] {
         let error = open(mask, dtype, "pad8").err().unwrap().to_string();
-        assert!(error.contains("value beside the picture of field `mask`"), "{error}");
-        assert!(open(mask, None, "resize8").is_ok(), "nothing stands beside it");
+        assert!(error.contains("mask `mask`: fill: expected a value of uint8"), "{error}");
+        assert!(open(mask, None, "resize8").is_ok(), "no border to fill");
     }
 }
 

@@ -62,31 +62,33 @@ fn samples_that_lack_something_and_damage() {
     // A mismatch with the caller's declaration is a usage error, not damage, so it is not skipped.
     let refused = |said: &str, change: &dyn Fn(&mut Vec<Option<Stored>>)| {
         let (text, skipped) = error(change);
-        assert!(text.contains(said) && text.ends_with(": sample 2, `scene-2`"), "{said}: {text}");
+        assert!(text.contains(said) && text.starts_with("sample 2, `scene-2`: "), "{said}: {text}");
         assert!(matches!(&skipped, Err(Error::Usage(error)) if error.to_string() == text), "{said}");
         skipped.unwrap_err().hint().map_or_else(String::new, |hint| hint.to_string())
     };
-    refused("field `mask`, aligned as a mask: shape: expected as high and wide as its upright picture", &|values| {
+    refused("field `mask`, aligned as a mask: shape: expected 40 × 56, the size of its upright picture", &|values| {
         values[1] = Some((Codec::Raw, vec![0; 12], plain(Dtype::U8, &[3, 4]), None));
     });
     refused("field `boxes`, aligned as boxes xyxy in pixels: shape: expected [boxes, 4], found [4, 5]", &|values| {
         values[2].as_mut().unwrap().2 = plain(Dtype::F32, &[4, 5]);
     });
-    refused("field `classes`, aligned as rows of `boxes`: rows that belong to boxes: expected 5, one for", &|values| {
+    refused("field `classes`, aligned as rows of `boxes`: rows: expected 5, one for each box, found 4", &|values| {
         values[3] = Some((Codec::Raw, vec![0; 8], plain(Dtype::U16, &[4]), None));
     });
     // Left, top, width, height.
     let all = boxes([[20.0, 9.0, 8.0, 12.0], [1.0; 4], [1.0, 2.0, 3.0, 4.0], [1.0; 4], [2.0; 4]]);
-    let hint =
-        refused("aligned as boxes xyxy in pixels: sides of a box: expected none of a negative length", &|values| {
+    let hint = refused(
+        "aligned as boxes xyxy in pixels: box 0 has a side of negative length: [20.0, 9.0, 8.0, 12.0]",
+        &|values| {
             values[2].as_mut().unwrap().1.clone_from(&all);
-        });
+        },
+    );
     assert_eq!(hint, "`format = xywh` or `format = cxcywh` fits all boxes of this sample");
     let all = boxes([[0.1, 0.2, 0.5, 0.75]; 5]);
-    refused("aligned as boxes xyxy in pixels: numbers of a box in pixels: expected some above 1", &|values| {
+    refused("aligned as boxes xyxy in pixels: boxes in pixels: no number in the sample is above 1", &|values| {
         values[2].as_mut().unwrap().1.clone_from(&all);
     });
-    refused("field `points`, aligned as keypoints in pixels: points that change places: expected below 1", &|values| {
+    refused("field `points`, aligned as keypoints in pixels: swapped points: expected numbers below 1", &|values| {
         values[4] = Some((Codec::Raw, vec![0; 12], plain(Dtype::F32, &[1, 3]), None));
     });
 }
@@ -102,12 +104,18 @@ fn what_cannot_be_aligned_is_refused_at_open() {
     for (change, said) in [
         (
             &(|o: &mut LoaderOptions| o.view.align.push(("mask".into(), "boxes".parse().unwrap()))) as &dyn Fn(&mut _),
-            "each field once",
+            "`mask`: it is aligned twice",
         ),
-        (&|o: &mut LoaderOptions| o.view.align = align(&[("caption", "mask")]), "fields of arrays"),
-        (&|o: &mut LoaderOptions| o.view.align = align(&[("nothing", "mask")]), "no field of the dataset"),
+        (
+            &|o: &mut LoaderOptions| o.view.align = align(&[("caption", "mask")]),
+            "expected arrays, found a field of kind Text",
+        ),
+        (
+            &|o: &mut LoaderOptions| o.view.align = align(&[("nothing", "mask")]),
+            "expected arrays, found no field of this name",
+        ),
         (&|o: &mut LoaderOptions| o.view.align = align(&[("classes", "rows,of=points")]), "aligned as boxes"),
-        (&|o: &mut LoaderOptions| o.view.align = align(&[("boxes", "boxes,picture=mask")]), "a field of pictures"),
+        (&|o: &mut LoaderOptions| o.view.align = align(&[("boxes", "boxes,picture=mask")]), "not a field of pictures"),
         (&|o: &mut LoaderOptions| o.view.image = "raw".parse().unwrap(), "stored bytes"),
         (&|o: &mut LoaderOptions| o.view.cube = "patch4x4".parse().unwrap(), "whole arrays"),
         (
@@ -124,7 +132,7 @@ fn what_cannot_be_aligned_is_refused_at_open() {
         ),
         (&|o: &mut LoaderOptions| o.output.objects.push("image".into()), "arrays, texts, JSON or bytes"),
         (&|o: &mut LoaderOptions| o.output.objects.push("mask".into()), "a tensor"),
-        (&|o: &mut LoaderOptions| o.output.fields = Some(vec!["mask".into()]), "a field of pictures among the fields"),
+        (&|o: &mut LoaderOptions| o.output.fields = Some(vec!["mask".into()]), "no field of pictures is loaded"),
     ] {
         let error = refused(change);
         assert!(error.contains(said), "{said}: {error}");
@@ -157,11 +165,7 @@ fn masks_of_objects_and_polygons_that_are_none() {
             "aligned as masks of objects: shape: expected [masks,",
         ),
         ("instances", &|[h, w]| vec![h, w], "shape: expected [masks,"),
-        (
-            "instances,rows=boxes",
-            &|[h, w]| vec![4, h, w],
-            "rows that belong to boxes: expected 5, one for each box, found 4",
-        ),
+        ("instances,rows=boxes", &|[h, w]| vec![4, h, w], "rows: expected 5, one for each box, found 4"),
         ("instances", &|_| vec![5, 0, 0], "shape: expected [masks,"),
         ("polygons,rows=boxes", &|_| vec![5, 2], "expected [polygons, points, 2], one polygon for each box"),
         ("polygons", &|_| vec![4, 3], "aligned as polygons in pixels: shape: expected [points, 2]"),

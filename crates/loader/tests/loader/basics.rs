@@ -182,7 +182,7 @@ fn epochs_differ_and_can_begin_before_the_last_one_ends() {
         loader.set_epoch(1).unwrap();
         // Threads are working on batches that will be discarded.
         let batch = seen(&loader.next_batch().unwrap().unwrap());
-        assert!(batch == second[0], "an epoch does not depend on what was begun before");
+        assert!(batch == second[0], "an epoch does not depend on earlier requests");
         loader.set_epoch(0).unwrap();
         assert!(seen(&loader.next_batch().unwrap().unwrap()) == first[0]);
     }
@@ -231,7 +231,7 @@ fn offsets_of_ragged_rows_are_where_the_rows_are() {
         assert!(cube.shape().is_none());
         let mut end = 0;
         for ((i, offset), &index) in cube.offsets().enumerate().zip(batch.indices()) {
-            assert_eq!(offset, end, "decoded rows stand one after the other");
+            assert_eq!(offset, end, "decoded rows are adjacent");
             let expected = disk.samples[index as usize].cube();
             assert_eq!(cube.all()[offset..offset + expected.len()], expected);
             assert_eq!(cube.row_of(i), expected);
@@ -248,7 +248,7 @@ fn options_that_make_no_sense_are_refused_in_words() {
     let fields = |name: &str| options(2).fields([name]);
     assert_eq!(
         refused(fields("lable")),
-        "field name: expected a field out of [image, cube, label, height, width, channels], found `lable`"
+        "no field `lable`: expected one of [image, cube, label, height, width, channels]"
     );
     assert_eq!(refused(options(0)), "batch size: expected at least 1, found 0");
     assert!(refused(options(2).rank(2).world_size(2)).starts_with("rank: expected below"));

@@ -149,39 +149,39 @@ fn a_type_that_is_asked_for_comes_if_no_value_changes() {
     let mixed = Arrays::new(&[Half, HalfNoData, Plain(Dtype::F32)]);
     assert_eq!(
         mixed.refused(cubes(Dtype::F16)),
-        "element type of field `cube`: expected values that float16, the type of the batch, holds exactly, \
-         found float32, where no data is -9999: sample 1, `cube-1`\nhint: `dtype` float32 holds both"
+        "sample 1, `cube-1`: field `cube`: float16 does not hold all values of float32 (no-data is -9999)\n\
+         hint: `dtype` float32 holds both"
     );
     assert!(
-        mixed.refused(cubes(Dtype::I64)).contains("found float32: sample 0"),
+        mixed.refused(cubes(Dtype::I64)).contains("int64 does not hold all values of float32"),
         "{}",
         mixed.refused(cubes(Dtype::I64))
     );
     let fields = |name: &str| ArrayDtype::Fields(vec![(name.into(), Dtype::F32.into())]);
-    assert_eq!(
-        mixed.refused(fields("cub")),
-        "dtype: expected fields out of [cube], the pictures and arrays to be decoded, found `cub`"
-    );
+    assert_eq!(mixed.refused(fields("cub")), "dtype: `cub` is not a decoded picture or array: these are [cube]");
     let apart = Arrays::new(&[Plain(Dtype::U64), Plain(Dtype::I64)]).refused(ArrayDtype::Source);
-    assert!(apart.contains("found uint64, int64\nhint: load the samples of each type apart"), "{apart}");
+    assert!(
+        apart.contains("values of all samples: uint64, int64\nhint: load the samples of each type apart"),
+        "{apart}"
+    );
 }
 
 /// Too many samples to look at each: a misfit among the others is found when it is loaded, reported
 /// with its name, and not treated as damage.
 #[test]
-fn a_misfit_that_nobody_looked_at_is_named_and_is_no_damage() {
+fn a_misfit_outside_the_inspected_samples_is_named_and_is_not_damage() {
     for (kind, message) in [
         (
             Kind::Plain(Dtype::F64),
-            "element type of field `cube`: expected values that float32, the type of the batch, holds exactly, \
-             found float64: sample 101, `cube-101`\n\
+            "sample 101, `cube-101`: field `cube`: float32 does not hold all values of float64\n\
              hint: `dtype` float64 holds both",
         ),
         (
             Kind::Wide,
-            "shape of field `cube`: expected [2, 3, 2], as in the first sample, found [2, 5, 2]: sample 101, \
-             `cube-101`\n\
-             hint: arrays of several shapes come ragged if `height`, `width` and `channels` are columns of the index; or load a patch",
+            "sample 101, `cube-101`: shape of field `cube`: expected [2, 3, 2], as in the first sample, \
+             found [2, 5, 2]\n\
+             hint: to load arrays of several shapes, pack them with scalar fields `height`, `width` and `channels`; \
+             or load a patch",
         ),
     ] {
         let mut kinds = vec![Kind::Half; 200];
@@ -237,7 +237,7 @@ fn arrays_of_several_shapes_are_left_out_unless_named() {
     assert_eq!(loader.names().len(), 0);
     let named = base().batch_size(2).fields(["cube"]);
     let error = Loader::open(&dataset, named.clone()).unwrap_err().to_string();
-    assert!(error.contains("shape of the arrays `cube`: expected one, or such as the index tells"), "{error}");
+    assert!(error.contains("field `cube` has arrays of several shapes"), "{error}");
     // A patch of one size fits all of them.
     let cube = CubeMode::Patch { height: 2, width: 2, place: PatchPlace::Center };
     let mut patches = Loader::open(&dataset, named.cube(cube)).unwrap();

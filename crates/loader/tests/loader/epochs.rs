@@ -135,7 +135,7 @@ fn damaged_samples_are_skipped_in_the_order_of_batches() {
     for number in 0..3 {
         loader.set_epoch(number).unwrap();
         assert_eq!(epoch(&mut loader), alone(&disk.open(), &skip, number));
-        assert_eq!(loader.stats().skipped, 2 * u64::from(number + 1), "those of epochs that were handed out");
+        assert_eq!(loader.stats().skipped, 2 * u64::from(number + 1), "skipped samples of delivered epochs only");
     }
     // One more skip is allowed: the second damaged sample is the error of its batch, regardless of the
     // read-ahead.
@@ -170,7 +170,7 @@ fn the_next_epoch_is_begun_once_one_has_followed_another() {
     let disk = Disk::alike(&[16]);
     let (mut loader, counts) = counted(&disk, options(4).slots(3));
     assert_eq!(epoch(&mut loader).len(), 4);
-    assert_eq!(settled(&counts), 4, "who reads it once does not pay for more");
+    assert_eq!(settled(&counts), 4, "one epoch costs one epoch");
     loader.set_epoch(1).unwrap();
     assert_eq!(epoch(&mut loader).len(), 4);
     // Three slots are filled before the epoch is requested, and no more.
@@ -256,7 +256,7 @@ fn phases_follow_each_other() {
     for number in 1..3 {
         for _ in 0..4 {
             loader.next_batch().unwrap().unwrap();
-            assert_eq!(loader.phase(), EpochPhase::Running, "the last one, too: nobody has asked for more");
+            assert_eq!(loader.phase(), EpochPhase::Running, "after the last batch, too, until the next request");
         }
         for _ in 0..2 {
             assert!(loader.next_batch().is_none());

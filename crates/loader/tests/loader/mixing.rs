@@ -181,16 +181,16 @@ fn what_cannot_be_mixed_is_refused_in_words() {
     every_field.output.fields = None;
     for (options, said) in [
         (options().image(LoaderOptions::default().view.image), "decoded pictures of one size"),
-        (options().fields(["label"]), "a field of pictures among the fields, found none\nhint: "),
-        (options().fields(["image"]), "a field `label` of integers"),
-        (every_field, "found `cube`, which is neither\nhint: "),
+        (options().fields(["label"]), "mixed batches: no field of pictures is loaded\nhint: "),
+        (options().fields(["image"]), "no field `label` of integers"),
+        (every_field, "field `cube` is neither a picture of one size nor a scalar\nhint: "),
         (
             {
                 let mut options = options();
                 options.output.mix = mix(&[]);
                 options
             },
-            "expected a way to mix, and at least one class",
+            "expected at least one mix and one class",
         ),
         (options().mix(BatchMix { classes: 2, ..mix(&["mixup"]).unwrap() }), "label: expected a class below 2, found "),
     ] {

@@ -219,27 +219,23 @@ fn masks_have_theirs_by_name() {
 fn where_there_is_none_is_said() {
     let (with, without) = (Cubes::all_declare(), Cubes::new(8, |_| None));
     let error = without.refused(options());
-    let expected = "value for no-data: expected arrays of three axes among the fields, to be decoded, that declare \
-                    a no-data value, found none\nhint: ";
+    let expected = "value for no-data: no decoded array of three axes declares a no-data value\nhint: ";
     assert!(error.contains(expected) && error.contains("GDAL_NODATA"), "{error}");
     let named = |field: &str| NoData::Fields(vec![(field.to_owned(), 0.0)]);
     let error = without.refused(options().no_data(named("cube")));
-    assert!(
-        error.contains("of field `cube`: expected arrays that declare a no-data value, found none in the 8"),
-        "{error}"
-    );
+    assert!(error.contains("value for no-data: field `cube` declares none (samples inspected: 8)"), "{error}");
     let error = with.refused(options().no_data(named("cubes")));
-    assert!(error.contains("expected arrays among the fields, to be decoded, found `cubes`"), "{error}");
+    assert!(error.contains("value for no-data: field `cubes` is not a decoded array of the batch"), "{error}");
     let mut every_field = options().no_data(named("mask"));
     every_field.output.fields = None;
     let error = with.refused(every_field);
     assert!(
-        error.contains("`mask`, of which no-data is filled: expected float16, bfloat16 or float32, found uint8"),
+        error.contains("`mask`, whose no-data is replaced: expected float16, bfloat16 or float32, found uint8"),
         "{error}"
     );
     let align = vec![("mask".to_owned(), "mask".parse::<Align>().unwrap())];
     let error = with.refused(options().no_data(named("mask")).align(align));
-    assert!(error.contains("fields without a value for no-data"), "{error}");
+    assert!(error.contains("it takes no value for no-data"), "{error}");
 }
 
 /// A device replaces no-data too: its refusals have other reasons.

@@ -289,7 +289,7 @@ fn mixtures_go_through_each_source_and_keep_its_lanes() {
         assert!((i64::from(counts.iter().sum::<u32>()) - draws).abs() < 240 * 2);
         let near = draws / counts.len() as i64;
         let off = counts.iter().filter(|&&n| (i64::from(n) - near).abs() > 1).count();
-        assert_eq!(off, 0, "nobody is seen twice more than another");
+        assert_eq!(off, 0, "counts of samples differ by at most one");
     }
     for world_size in [1, 8, 60] {
         let world = World::new(world_size - 1, world_size, 4).unwrap();
@@ -414,7 +414,7 @@ fn a_state_of_something_else_is_refused() {
         assert!(error.to_string().contains("fingerprint of the state") && error.hint().is_some(), "{error}");
     }
     let hint = order.clone().lanes(120).epoch_of(&state).unwrap_err().hint().unwrap().to_string();
-    assert_eq!(hint, "it was saved with `lanes = 240`, and here there are 120: give the same number");
+    assert_eq!(hint, "the state was saved with `lanes = 240`, not 120: use the same number");
     let error = Order::new(Runs::new(1000, 37), 43).epoch_of(&state).unwrap_err().to_string();
     assert_eq!(error, "seed of the state: expected 43, found 42");
     let error = order.epoch_of(&OrderState { samples_consumed: 1001, ..state }).unwrap_err().to_string();

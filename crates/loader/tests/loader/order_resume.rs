@@ -77,7 +77,7 @@ fn deliver(order: &dyn Sampling, state: &OrderState, leg: Leg, end: End, batches
             last = Some(step.batch);
         }
         let promised: u64 = (0..share.batches().min(batches)).map(|batch| share.filled(batch)).sum();
-        assert_eq!(own, promised, "rank {rank} was told what it gets");
+        assert_eq!(own, promised, "rank {rank} gets its promised samples");
         if batches >= share.batches() {
             assert_eq!(own, share.samples());
             assert!(end == End::Pad || last.map_or(0, |batch| batch + 1) == share.batches());

@@ -196,7 +196,7 @@ fn a_cube_that_is_too_small_is_named() {
     let alike = Cubes::packed(&[3], |_| ALIKE);
     assert_eq!(
         alike.refused(options(patch(41, 30, PatchPlace::Center))),
-        "patch: expected at most 40 × 30, the array's size, found 41 × 30: sample 0, `cube-0`"
+        "sample 0, `cube-0`: patch: expected at most 40 × 30, the array's size, found 41 × 30"
     );
     // Only sample 2 is too small; this is not damage, so it is not skipped.
     for columns in [&["height", "width", "channels"][..], &[]] {
@@ -211,7 +211,7 @@ fn a_cube_that_is_too_small_is_named() {
                     Err(error) => {
                         assert_eq!(number, 2);
                         let expected =
-                            "patch: expected at most 40 × 15, the array's size, found 8 × 16: sample 2, `cube-2`";
+                            "sample 2, `cube-2`: patch: expected at most 40 × 15, the array's size, found 8 × 16";
                         assert_eq!(error.to_string(), expected);
                     }
                 }
@@ -229,8 +229,7 @@ fn a_mask_of_another_size_cannot_be_cut_alike() {
     assert!(loader.next_batch().unwrap().is_ok());
     assert_eq!(
         loader.next_batch().unwrap().unwrap_err().to_string(),
-        "arrays to cut alike: expected 40 × 30, as the field before it, found 41 × 30 in field `mask`: sample 1, \
-         `cube-1`"
+        "sample 1, `cube-1`: arrays cut together: expected one size, 40 × 30, found 41 × 30 in field `mask`"
     );
     assert!(loader.next_batch().unwrap().is_ok(), "the next row begins anew");
 }
@@ -246,23 +245,20 @@ fn patches_and_bands_that_make_no_sense_are_refused_in_words() {
         (bands(Bands::Range(4..4), patch(4, 4, PatchPlace::Cycle)), "bands: expected at least one, found Range(4..4)"),
         (
             bands(Bands::Range(0..4), CubeMode::Raw),
-            "bands: expected arrays that are decoded, found stored bytes (`CubeMode::Raw`)",
+            "bands: expected decoded arrays, found stored bytes (`CubeMode::Raw`)",
         ),
         (
             bands(Bands::Range(10..13), CubeMode::Whole),
-            "bands of a region: expected within 0..12, found 3 from 10 on: sample 0, `cube-0`",
+            "sample 0, `cube-0`: bands of a region: expected within 0..12, found 3 from 10 on",
         ),
         (
             bands(Bands::List(vec![3, 12]), patch(4, 4, PatchPlace::Center)),
-            "band of a region: expected below 12, found 12: sample 0, `cube-0`",
+            "sample 0, `cube-0`: band of a region: expected below 12, found 12",
         ),
-        (
-            only("mask", CubeMode::Whole, Bands::Range(0..1)),
-            "bands: expected an array of three axes among the fields, found none",
-        ),
+        (only("mask", CubeMode::Whole, Bands::Range(0..1)), "bands: no array of three axes is loaded"),
         (
             only("spectrum", patch(4, 4, PatchPlace::Center), Bands::All),
-            "patch: expected an array of two or three axes among the fields, found none",
+            "patch: no array of two or three axes is loaded",
         ),
     ] {
         assert_eq!(refused, said);

@@ -112,14 +112,14 @@ fn with_a_device_nothing_else_is_refused() {
 fn what_would_do_nothing_or_train_nonsense_is_refused() {
     let disk = Disk::alike(&[4]);
     let refused = |options| said(&Loader::open(&disk.open(), options).unwrap_err());
-    let none = "augmentation of pictures: expected a field of pictures that are decoded, found none";
+    let none = "augmentation of pictures: no field of decoded pictures is loaded";
     assert!(refused(options().fields(["label"])).contains(none));
     assert!(refused(options().image(ImageMode::Raw)).contains(none));
     // The cube has the height and width of the picture.
     let mut every_field = options();
     every_field.output.fields = None;
     let moved = refused(every_field.clone());
-    assert!(moved.contains("one that moves the pixels of `image`, and not those of `cube`\nhint: "), "{moved}");
+    assert!(moved.contains("it moves the pixels of `image` but not of `cube`\nhint: "), "{moved}");
     let colours = vec!["random_grayscale".parse().unwrap()];
     assert!(Loader::open(&disk.open(), every_field.augment_pictures(colours)).is_ok());
     let bad = vec![Augmentation::TrivialAugmentWide { bins: 0 }];

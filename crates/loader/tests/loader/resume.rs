@@ -76,9 +76,9 @@ fn a_batch_that_was_an_error_was_not_consumed() {
     }
     assert!(loader.next_batch().unwrap().is_err());
     let state = loader.state();
-    assert_eq!(state.samples_consumed, 8, "a script that ends here goes on with the batch that it did not get");
+    assert_eq!(state.samples_consumed, 8, "a script that ends here resumes with the failed batch");
     assert!(loader.next_batch().unwrap().is_ok());
-    assert_eq!(loader.state().samples_consumed, 16, "one that goes on has left it behind");
+    assert_eq!(loader.state().samples_consumed, 16, "the next batch leaves it behind");
     assert!(loader.next_batch().unwrap().is_err());
     assert!(loader.next_batch().is_none());
     assert_eq!(loader.state().samples_consumed, 16, "nothing came after it");

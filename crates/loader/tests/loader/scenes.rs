@@ -187,7 +187,7 @@ fn a_grid_shows_every_pixel_and_each_patch_comes_once() {
             }
             assert_eq!(loader.len(), (order.len() as u64).div_ceil(5));
             if mode == Mode::Stored {
-                assert!(order.is_sorted(), "one after the other");
+                assert!(order.is_sorted(), "in stored order");
             } else {
                 assert!(!order.is_sorted_by_key(|(_, number)| number));
             }
@@ -260,12 +260,12 @@ fn states_of_another_kind_are_refused_in_words() {
     let refused = |from, to| open(to).restore(&open(from).state()).unwrap_err().to_string();
     let (one, six, seven) = (Patches::One, Patches::PerSample(6), Patches::PerSample(7));
     let grid = Patches::Grid { overlap: [0, 1, 2] };
-    assert_eq!(refused(one, six), "state: expected one of 6 patches a sample, found one of samples");
-    assert_eq!(refused(six, one), "state: expected one of samples, found one of 6 patches a sample");
-    assert_eq!(refused(six, seven), "state: expected one of 7 patches a sample, found one of 6 patches a sample");
+    assert_eq!(refused(one, six), "the state counts samples, and the loader counts 6 patches a sample");
+    assert_eq!(refused(six, one), "the state counts 6 patches a sample, and the loader counts samples");
+    assert_eq!(refused(six, seven), "the state counts 6 patches a sample, and the loader counts 7 patches a sample");
     assert_eq!(
         refused(grid, six),
-        "state: expected one of 6 patches a sample, found one of grids of 9x14, overlap 1x2"
+        "the state counts grids of 9x14, overlap 1x2, and the loader counts 6 patches a sample"
     );
     // A state of samples has the old form.
     assert!(!serde_json::to_string(&open(one).state()).unwrap().contains("unit"));
@@ -361,7 +361,7 @@ fn a_scene_that_is_too_small_is_named() {
         while let Some(batch) = loader.next_batch() {
             errors.extend(batch.err().map(|error| error.to_string()));
         }
-        let expected = "patch: expected at most 40 × 10, the array's size, found 9 × 14: sample 2, `cube-2`";
+        let expected = "sample 2, `cube-2`: patch: expected at most 40 × 10, the array's size, found 9 × 14";
         assert_eq!(errors.into_iter().collect::<Vec<_>>(), [expected]);
     }
 }
@@ -371,16 +371,13 @@ fn what_cannot_be_patches_is_refused_in_words() {
     let made = Cubes::packed(&[3], |_| ALIKE);
     let six = || options(Patches::PerSample(6));
     for (options, said) in [
-        (options(Patches::PerSample(0)), "patches of a sample: expected at least 1, found 0"),
+        (options(Patches::PerSample(0)), "patches per sample: expected at least 1, found 0"),
         (grid([9, 0]), "overlap of patches: expected less than a patch, 9 × 14, found 9 × 0"),
-        (
-            six().cube(CubeMode::Whole),
-            "several patches of a sample: expected a size of patches (`patch64x64`), found none",
-        ),
+        (six().cube(CubeMode::Whole), "several patches per sample need a size, such as `patch64x64`"),
         (
             six().cube(CubeMode::Patch { height: 4, width: 4, place: PatchPlace::Center }),
-            "several patches of a sample: expected patches that are placed by it, found places of their own (Center)\n\
-             hint: `patch64x64` says the size; where they lie, the number or the grid of the patches says",
+            "several patches per sample are random or a grid, not Center\n\
+             hint: give the size as `patch64x64`",
         ),
     ] {
         assert_eq!(made.refused(options), said);
@@ -389,15 +386,15 @@ fn what_cannot_be_patches_is_refused_in_words() {
     let cube = || six().fields(["cube"]);
     assert_eq!(
         bands.refused(cube()),
-        "bands of patches: expected as many in each scene, found several numbers of bands, of `cube`\n\
-         hint: `bands` takes those that all have; or pack scenes of each sensor apart"
+        "several patches per sample: the scenes of field `cube` differ in their number of bands\n\
+         hint: `bands` chooses bands that all scenes have; or pack each sensor as a dataset"
     );
     assert_eq!(load(&bands, cube().bands(Bands::Range(0..5))).len(), 18);
     // Sizes that are not known in advance: some are not among the samples looked at.
     let varied = Cubes::new(&[6], &[], varied);
     assert_eq!(
         varied.refused(grid([0, 0]).fields(["cube"])),
-        "sizes of the arrays `cube`, for a grid: expected one, found several, which the index does not tell\n\
+        "grid of patches: the arrays of field `cube` differ in size, and the index does not hold their sizes\n\
          hint: pack the dataset with scalar fields `height` and `width`"
     );
     assert_eq!(load(&varied, six().fields(["cube"])).len(), 36);
@@ -406,8 +403,8 @@ fn what_cannot_be_patches_is_refused_in_words() {
     let mut loader = Loader::open(&late.open(), stored).unwrap();
     let errors: BTreeSet<_> =
         std::iter::from_fn(|| loader.next_batch()).filter_map(|batch| Some(batch.err()?.to_string())).collect();
-    let expected = "size of a scene: expected one of 15 patches, by the index or the samples that were looked at, \
-                    found 25 patches, [1, 40, 60]: sample 1, `cube-1`";
+    let expected = "sample 1, `cube-1`: scene of size [1, 40, 60]: expected 15 patches, as in the index or the \
+                    samples inspected, found 25";
     assert_eq!(errors.into_iter().collect::<Vec<_>>(), [expected], "no pixel is lost in silence");
 }
 

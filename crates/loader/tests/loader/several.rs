@@ -135,12 +135,15 @@ fn a_sampling_that_does_not_fit_is_refused_at_once() {
     };
     let mixed = mixture(&first, &second);
     let text = open(&first, Arc::clone(&mixed)).unwrap_err();
-    assert!(text.contains("a mixture of 1") && text.contains("`concat` of the datasets"), "{text}");
+    assert!(
+        text.contains("datasets of the sampling: expected 2, found 1") && text.contains("`concat` of its datasets"),
+        "{text}"
+    );
     // With the datasets swapped, samples of the larger one are looked up in the smaller.
     let text = open(&Dataset::concat(&[second.clone(), first.clone()]).unwrap(), mixed).unwrap_err();
-    assert!(text.contains("in dataset 0: expected at most 10") && text.contains("found 20"), "{text}");
+    assert!(text.contains("draws from 20 samples, and dataset 0 has 10"), "{text}");
     let text = open(&second, Arc::new(Order::of(&first, 1))).unwrap_err();
-    assert!(text.contains("expected at most 10") && text.contains("found 20"), "{text}");
+    assert!(text.contains("draws from 20 samples, and the dataset has 10"), "{text}");
     assert!(open(&second, Arc::new(Weighted::by_sample(&[1.0; 11], 1).unwrap())).is_err());
     assert!(open(&second, Arc::new(Weighted::by_sample(&[1.0; 10], 1).unwrap())).is_ok());
     let nested: Arc<dyn Sampling> = mixture(&first, &second);

@@ -198,7 +198,7 @@ fn a_batch_that_the_device_has_no_memory_for_is_one_error() {
     assert_eq!(errors.len(), 1, "{errors:?}");
     assert!(errors[0].contains("9 bytes needed, 5 free"), "{errors:?}");
     loader.set_epoch(1).unwrap();
-    assert_eq!(epoch(&mut loader).len(), expected.len(), "the loader goes on");
+    assert_eq!(epoch(&mut loader).len(), expected.len(), "the loader continues");
 }
 
 /// A slot that cannot grow is an error of the batch that needs it larger.
@@ -246,9 +246,10 @@ fn threads_of_the_loader_let_go_of_slots() {
 #[test]
 fn a_lost_device_is_one_error_and_the_end() {
     let disk = Disk::alike(&[30]);
-    for (trouble, words) in
-        [(Trouble::LostAt(2), "the device fell off the bus"), (Trouble::DropsAt(1), "one that is done or has failed")]
-    {
+    for (trouble, words) in [
+        (Trouble::LostAt(2), "the device fell off the bus"),
+        (Trouble::DropsAt(1), "expected done or failed, found dropped"),
+    ] {
         let (staged, _) = options(trouble);
         let mut loader = Loader::open(&disk.open(), staged).unwrap();
         let results: Vec<_> = std::iter::from_fn(|| loader.next_batch()).collect();
@@ -302,7 +303,7 @@ fn floats_need_pictures_to_make_them_of() {
     assert!(Loader::open(&disk.open(), options.clone()).is_ok());
     let raw = options.clone().image(ImageMode::Raw);
     let error = said(&Loader::open(&disk.open(), raw).unwrap_err());
-    assert!(error.contains("expected pictures that come as floats, found arrays"), "{error}");
+    assert!(error.contains("mean and std without a name are for pictures, and `"), "{error}");
     let dtype = ArrayDtype::Cubes(Dtype::F64.into());
     let error = Loader::open(&disk.open(), options.dtype(dtype)).unwrap_err().to_string();
     assert!(error.contains("expected uint8, float16, bfloat16 or float32, found float64"), "{error}");
@@ -337,5 +338,5 @@ fn a_batch_that_cannot_be_mixed_is_not_delivered() {
     second.restore(&before).unwrap();
     let rest: Vec<_> = std::iter::from_fn(|| second.next_batch()).map(|batch| seen(&batch.unwrap())).collect();
     assert!(rest.len() == 3 && rest == expected[2..]);
-    assert_eq!(seen(&first.next_batch().unwrap().unwrap()), expected[3], "the loader goes on behind it");
+    assert_eq!(seen(&first.next_batch().unwrap().unwrap()), expected[3], "the loader continues after it");
 }

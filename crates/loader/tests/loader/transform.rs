@@ -89,7 +89,7 @@ fn errors_name_the_sample_and_are_no_damage() {
     let results: Vec<_> = std::iter::from_fn(|| loader.next_batch()).collect();
     let errors: Vec<_> = results.iter().map(|result| result.as_ref().err().map(said)).collect();
     assert_eq!((errors.len(), &errors[0], &errors[2]), (3, &None, &None));
-    let expected = "transform: expected no error, found it is tired: sample 5, `sample-00005`\nhint: let it sleep";
+    let expected = "sample 5, `sample-00005`: transform failed: it is tired\nhint: let it sleep";
     assert_eq!(errors[1].as_deref(), Some(expected));
 }
 
@@ -102,5 +102,5 @@ fn a_device_is_refused() {
         options
     };
     let error = Loader::open(&Disk::alike(&[4]).open(), options).unwrap_err().to_string();
-    assert!(error.starts_with("transform of rows: expected rows in memory of the host, found a device"), "{error}");
+    assert!(error.starts_with("transform needs rows in host memory, and a device decodes them"), "{error}");
 }

@@ -263,24 +263,18 @@ fn volumes_that_cannot_be_cut_are_refused_in_words() {
     let mut loader = open("patch3x5x7", |options| options.mode(Mode::Stored).batch_size(1)).unwrap();
     let errors: BTreeSet<_> =
         std::iter::from_fn(|| loader.next_batch()).filter_map(|b| Some(b.err()?.to_string())).collect();
-    let expected = "arrays to cut alike: expected 8 × 12 × 15, as the field before it, found 9 × 12 × 15 in field \
-                    `mask`: sample 5, `v5`";
+    let expected = "sample 5, `v5`: arrays cut together: expected one size, 8 × 12 × 15, found 9 × 12 × 15 in field \
+                    `mask`";
     assert_eq!(errors.into_iter().collect::<Vec<_>>(), [expected]);
     let mut loader = open("patch9x5x7", |options| options).unwrap();
     let error = loader.next_batch().unwrap().unwrap_err().to_string();
-    assert!(
-        error.starts_with("patch: expected at most 8 × 12 × 15, the array's size, found 9 × 5 × 7: sample"),
-        "{error}"
-    );
+    assert!(error.ends_with(": patch: expected at most 8 × 12 × 15, the array's size, found 9 × 5 × 7"), "{error}");
     let refused = |cube: &str, change| open(cube, change).map(|_| ()).unwrap_err().to_string();
     for (found, said) in [
-        (
-            refused("patch3x5x7", |o| o.bands(Bands::Range(0..1))),
-            "bands of volumes, field `volume`: expected all, found some",
-        ),
+        (refused("patch3x5x7", |o| o.bands(Bands::Range(0..1))), "volumes of field `volume` take no choice of bands"),
         (
             refused("patch3x5x7", |o| o.layout(PixelLayout::ChannelsHeightWidth)),
-            "layout of volumes, field `volume`: expected [depth, height, width, channels], found channels first",
+            "volumes of field `volume` are [depth, height, width, channels]: expected no channels first",
         ),
         (
             refused("patch3x5x7", |o| o.patches(Patches::Grid { overlap: [3, 0, 0] })),

@@ -216,8 +216,8 @@ impl StageSlot for FakeSlot {
 
     fn begin(&self, output_bytes: usize) {
         let mut inner = self.inner.lock().unwrap();
-        assert!(output_bytes <= self.room.output_bytes, "within the room that was asked for");
-        assert_eq!(self.lent.load(Ordering::Acquire), 0, "somebody fills what another batch is to have");
+        assert!(output_bytes <= self.room.output_bytes, "within the requested room");
+        assert_eq!(self.lent.load(Ordering::Acquire), 0, "the slot is still being filled");
         *inner = Inner { out: std::mem::take(&mut inner.out), ..Inner::default() };
         inner.out.clear();
         inner.out.resize(output_bytes, 0xA5);
@@ -255,7 +255,7 @@ impl StageSlot for FakeSlot {
             }
         };
         inner.staged += bytes;
-        assert!(inner.staged <= self.room.staged_bytes, "staging memory is as large as was asked for");
+        assert!(inner.staged <= self.room.staged_bytes, "staging memory has the requested size");
         inner.jobs.push((spot.clone(), job));
         Prepared::Taken(size)
     }
@@ -293,7 +293,7 @@ impl StageSlot for FakeSlot {
 
     fn submit(self: Arc<Self>, host: &[u8], ticket: Ticket) {
         self.counts.submitted.fetch_add(1, Ordering::Relaxed);
-        assert_eq!(self.lent.load(Ordering::Acquire), 0, "somebody fills what is submitted");
+        assert_eq!(self.lent.load(Ordering::Acquire), 0, "the submitted slot is still being filled");
         let queue = self.queue.clone();
         queue.send(Submission { slot: self, host: host.to_vec(), ticket }).expect("the device runs");
     }

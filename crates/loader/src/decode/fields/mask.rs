@@ -72,7 +72,7 @@ impl MaskDecoder {
             &[h, w] if [h, w] == [height, width] => 1,
             &[h, w, channels] if [h, w] == [height, width] && channels > 0 => channels,
             other => {
-                let expected = format!("as high and wide as its upright picture, {height} × {width}");
+                let expected = format!("{height} × {width}, the size of its upright picture");
                 return Err(refuse("shape", expected, format!("{other:?}")));
             }
         };
@@ -80,7 +80,7 @@ impl MaskDecoder {
             // The index may hold the size of the stored picture before it is turned upright.
             match (dims, layout) {
                 ([_, h, w], PixelLayout::ChannelsHeightWidth) | ([h, w] | [h, w, _], _) => (*h, *w) = (height, width),
-                _ => bug("a ragged mask of other than two or three axes"),
+                _ => bug("a ragged mask has other than two or three axes"),
             }
         }
         let inner = crop.inner;
@@ -105,14 +105,14 @@ impl MaskDecoder {
         let expected = view_rows.saturating_mul(view_columns).saturating_mul(pixel);
         if out.len() != expected {
             let of_batch = out.len().checked_div(expected / channels.max(1)).unwrap_or(0);
-            return Err(refuse("channels", format!("{of_batch}, as of the others"), channels.to_string()));
+            return Err(refuse("channels", format!("{of_batch}, as in the other samples"), channels.to_string()));
         }
         // With channels first, a plane takes one element of each pixel.
         let planes = if layout == PixelLayout::ChannelsHeightWidth { channels } else { 1 };
         let taken = pixel / planes.max(1);
         if crop.is_padded() {
             if fill.len() != element {
-                bug("the value beside a mask is of another type");
+                bug("the fill value of a mask has a different type");
             }
             out.chunks_exact_mut(element.max(1)).for_each(|to| copy(to, fill));
         }
@@ -125,7 +125,7 @@ impl MaskDecoder {
                 for (column, to) in self.columns.iter().zip(to) {
                     let at = start + (column - left) * pixel;
                     let Some(from) = pixels.get(at..at + taken) else {
-                        bug("a view shows more of a mask than there is");
+                        bug("a view exceeds its mask");
                     };
                     copy(to, from);
                 }
@@ -152,10 +152,10 @@ pub(crate) fn instances(array: &Array, shape: &Shape, kept: Option<&RemainingRow
         // An empty list has no height and width.
         ref other if other.first().is_none_or(|&count| count == 0) && array.bytes().is_empty() => 0,
         ref other => {
-            let expected = format!("[masks, {height}, {width}], as high and wide as its upright picture");
+            let expected = format!("[masks, {height}, {width}], the size of its upright picture");
             let error = Error::usage(format!("shape: expected {expected}, found {other:?}"));
             let is_one = matches!(*other, [h, w] if [h, w] == [height, width].map(u64::from));
-            return Err(if is_one { error.with_hint("one mask for all is aligned as a mask") } else { error });
+            return Err(if is_one { error.with_hint("align one mask for all objects as `mask`") } else { error });
         }
     };
     let count = to_usize(count);
@@ -169,10 +169,9 @@ pub(crate) fn instances(array: &Array, shape: &Shape, kept: Option<&RemainingRow
     let sides = [rows.len() as u64, crop.height.into(), crop.width.into()];
     let bytes = ElementType::from(array.dtype()).array_bytes(&sides)?;
     if bytes > limits.max_decoded_bytes {
-        return Err(Error::limit("masks as the view shows them", "max_decoded_bytes", limits.max_decoded_bytes, bytes));
+        return Err(Error::limit("masks in the view", "max_decoded_bytes", limits.max_decoded_bytes, bytes));
     }
-    let too_large = |_| Error::limit("masks as the view shows them", "memory", usize::MAX as u64, bytes);
-    let mut out = vec![0; usize::try_from(bytes).map_err(too_large)?];
+    let mut out = vec![0; to_usize(bytes)];
     let (mut ys, mut xs) = (Vec::new(), Vec::new());
     let inner = crop.inner;
     positions(&mut ys, crop.area.y, crop.area.height, inner.height, height, false);
@@ -187,7 +186,7 @@ pub(crate) fn instances(array: &Array, shape: &Shape, kept: Option<&RemainingRow
             let from = array.bytes().get(start..start + from_line).unwrap_or_default();
             for (x, to) in xs.iter().zip(line.chunks_exact_mut(element.max(1)).skip(inner.x as usize)) {
                 let Some(from) = from.get(x * element..(x + 1) * element) else {
-                    bug("a view shows more of a mask than there is");
+                    bug("a view exceeds its mask");
                 };
                 copy(to, from);
             }

@@ -31,8 +31,8 @@ impl FieldDecoder for PictureFieldDecoder {
         let (media_type, how) = of.record.rendering(&value, view, orientation)?;
         match clip {
             None if media_type == FRAMES => {
-                let column = format!("one, or a column `{}.frames`", of.field.name);
-                return Err(Error::format("pictures of the value", column, "a list of them"));
+                let expected = format!("one picture, or a column `{}.frames` in the index", of.field.name);
+                return Err(Error::format("value", expected, "a list of pictures"));
             }
             None => self.pixels(tools, of, &how, StoredPicture { media_type, bytes: value.bytes }, out, dims)?,
             Some(mode) => {
@@ -94,7 +94,7 @@ impl PictureFieldDecoder {
         if let Some(&promised) = dims.first()
             && promised != u64::from(count)
         {
-            let expected = format!("{promised}, by the index");
+            let expected = format!("{promised}, as in the index");
             return Err(Error::format("frames of the clip", expected, count));
         }
         let each = out.len() / (count as usize).max(1);
@@ -104,7 +104,7 @@ impl PictureFieldDecoder {
         for (number, frame) in (0..).zip(frames.iter()) {
             while wanted.next_if_eq(&number).is_some() {
                 let Some((row, after)) = std::mem::take(&mut rest).split_at_mut_checked(each) else {
-                    bug("a clip has more frames than it counts");
+                    bug("a clip has more frames than its count");
                 };
                 rest = after;
                 let sides = dims.get_mut(1..).unwrap_or_default();
@@ -162,7 +162,9 @@ fn levels(
     let size = decoded.map_err(|error| match error {
         // The size of the slot comes from the index, so a mismatch is damage, not an error of the
         // caller.
-        Error::Usage { text, .. } => Error::format("picture", format!("{room} bytes, by the index"), text),
+        Error::Usage { text, .. } => {
+            Error::format("picture", format!("{room} bytes, by height and width in the index"), text)
+        }
         other => other,
     })?;
     set_size(dims, size, how.layout);

@@ -69,13 +69,15 @@ impl VolumeDecoder {
         let (expected, found) = (&of.field.shape, &descriptor.shape);
         let (&[depth, height, width], true) = (found.get(..3).unwrap_or_default(), found.len() == expected.len())
         else {
-            return Err(Error::usage(format!("axes of a volume: expected {}, found {found:?}", expected.len())));
+            return Err(Error::usage(format!("volume: expected {} axes, found shape {found:?}", expected.len())));
         };
-        if found.get(3) != expected.get(3) {
-            return Err(Error::usage(format!("channels of a volume: expected {expected:?}, found {found:?}")));
+        if let (Some(expected), Some(found)) = (expected.get(3), found.get(3))
+            && expected != found
+        {
+            return Err(Error::usage(format!("channels of a volume: expected {expected}, found {found}")));
         }
         let sides = [depth, height, width];
-        check_alike("arrays to cut alike", sides, of, &mut tools.window)?;
+        check_alike("arrays cut together", sides, of, &mut tools.window)?;
         // All places are computed before decoding, so that a box that does not fit costs nothing.
         let mut origins = Vec::with_capacity(draws.len());
         for &at in draws {

@@ -84,9 +84,7 @@ pub(crate) fn fill(
 ) -> Result<Resident> {
     if !fields.plans.iter().any(|field| field.staged) {
         let hint = Hint::new("name a field of pictures or cubes in ").and([Setting::named("fields")]);
-        let error = Error::usage(
-            "values that stay on the device: expected a field that the device decodes, found none in the batch",
-        );
+        let error = Error::usage("`resident`: the device decodes no field of the batch");
         return Err(error.with_hint(hint));
     }
     let resident = Resident::new(Arc::clone(keeper), fields, dataset.len());
@@ -119,9 +117,7 @@ pub(crate) fn fill(
         None => {
             let hint = Hint::new("`pack` with ").and([Setting::word("jpeg", "tile")]).then(", or cubes as ");
             let hint = hint.and([Setting::word("codec", "blosc2-lz4")]);
-            let expected = "some that the device decodes";
-            Err(Error::usage(format!("values that stay on the device: expected {expected}, found none of the dataset"))
-                .with_hint(hint))
+            Err(Error::usage("`resident`: the device decodes no value of the dataset").with_hint(hint))
         }
     }
 }
@@ -167,7 +163,7 @@ impl Filling<'_> {
                 }
                 let done = catch_unwind(AssertUnwindSafe(|| work(&mut buffer, piece)));
                 let panicked = |panic: Box<dyn Any + Send>| {
-                    let what = format!("reading of the samples from {} on", piece.sample);
+                    let what = format!("reading samples from {} on", piece.sample);
                     Err(Error::Internal(FormatError::panicked(what, &*panic)))
                 };
                 if let Err(error) = done.unwrap_or_else(panicked) {
@@ -186,7 +182,7 @@ impl Filling<'_> {
             run();
         });
         if self.watch.cancel.load(Ordering::Relaxed) {
-            return Err(Error::usage("reading of the values: expected its end, found that it was cancelled"));
+            return Err(Error::usage("reading the values of `resident` was cancelled"));
         }
         locked(&self.failed).take().map_or(Ok(()), Err)
     }

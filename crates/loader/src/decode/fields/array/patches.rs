@@ -40,7 +40,7 @@ impl ArrayFieldDecoder {
             places.extend(tools.window.map(|window| window.at(at.patch)));
         }
         if regions.len() != draws.len() || regions.is_empty() {
-            bug("patches of an array that is not cut");
+            bug("an array that is not cut has patches");
         }
         let mut descriptor = request.descriptor().clone();
         let is_narrow = narrow(&mut descriptor, &mut finishes);
@@ -131,7 +131,9 @@ pub(crate) fn is_made_of_others(descriptor: &ArrayDescriptor) -> bool {
 
 /// Copies patches out of a decoded array.
 fn cut_out(whole: &[u8], descriptor: &ArrayDescriptor, regions: &[Region], outs: &mut [&mut [u8]]) {
-    let &[height, width, bands] = &*descriptor.shape else { bug("bands of an array of other than three axes") };
+    let &[height, width, bands] = &*descriptor.shape else {
+        bug("an array whose patches are cut has other than three axes")
+    };
     let pixel = bands.saturating_mul(descriptor.decoded.bytes());
     for (region, out) in regions.iter().zip(outs) {
         let part = Voxels { origin: [0, region.y, region.x], size: [1, region.height, region.width] };
@@ -158,10 +160,10 @@ pub(crate) fn copy_box(whole: &[u8], sides: [u64; 3], pixel: u64, part: Voxels, 
         let start = (((origin[0] + plane) * sides[1] + origin[1] + line) * sides[2] + origin[2]) * pixel;
         let from = to_usize(start);
         let from = whole.get(from..from.saturating_add(row));
-        to.copy_from_slice(from.unwrap_or_else(|| bug("a box leaves its volume")));
+        to.copy_from_slice(from.unwrap_or_else(|| bug("a box exceeds its volume")));
         copied += row;
     }
     if copied != expected {
-        bug("a box is of another size than its row");
+        bug("a box and its row differ in size");
     }
 }

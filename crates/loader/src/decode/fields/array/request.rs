@@ -51,7 +51,9 @@ impl ArrayRequest {
 
     /// The descriptor of the last row.
     pub(super) fn descriptor(&self) -> &ArrayDescriptor {
-        self.descriptor.as_ref().map_or_else(|| bug("an array was asked for without a descriptor"), |(_, last)| last)
+        self.descriptor
+            .as_ref()
+            .map_or_else(|| bug("an array is requested before its descriptor is parsed"), |(_, last)| last)
     }
 
     /// Sets the descriptor of this value, and the place and turn of its part; fails unless the value
@@ -66,7 +68,7 @@ impl ArrayRequest {
     ) -> Result<AskedArray<'_>> {
         self.describe(field, of, value)?;
         let Self { descriptor: Some((_, descriptor)), region, finish, factors } = self else {
-            bug("an array was asked for without a descriptor")
+            bug("an array is requested before its descriptor is parsed")
         };
         let recipe = of.recipe();
         if let (Some(cut), Some(region)) = (&field.cut, &mut *region) {
@@ -93,7 +95,7 @@ impl ArrayRequest {
         }
         if let ([height, width] | [height, width, _], false) = (&*descriptor.shape, recipe.augment.is_none()) {
             let size = [*height, *width];
-            check_alike("arrays to turn alike", [1, *height, *width], of, window)?;
+            check_alike("arrays turned together", [1, *height, *width], of, window)?;
             set_turn(finish, of, size);
         }
         vary(finish, factors.as_ref(), of, expected, field.channels_first)?;
@@ -183,7 +185,9 @@ pub(crate) fn vary(
     let (recipe, most) = (of.recipe(), BandAugmentation::MOST_BANDS);
     let bands = if channels_first { shape.first() } else { shape.last() };
     let Some(count) = bands.map(|&bands| to_usize(bands)).filter(|bands| *bands <= most) else {
-        return Err(Error::usage(format!("bands to augment: expected at most {most}, found {shape:?}")));
+        return Err(Error::usage(format!(
+            "augmentation of bands: expected at most {most} bands, found shape {shape:?}"
+        )));
     };
     let base: Vec<(f32, f32)> = factors.pairs().collect();
     let pairs = base.into_iter().cycle().take(count);
@@ -210,7 +214,7 @@ pub(crate) fn check_alike(
         sides.join(" × ")
     };
     let found = format!("{} in field `{}`", words(array), of.field.name);
-    Err(Error::usage(format!("{what}: expected {}, as the field before it, found {found}", words(others))))
+    Err(Error::usage(format!("{what}: expected one size, {}, found {found}", words(others))))
 }
 
 /// Moves `region` to the place of `cut` in this array.
@@ -222,16 +226,16 @@ fn place(
     window: &mut Option<CutOf>,
 ) -> Result<()> {
     let recipe = of.recipe();
-    let &[height, width, ..] = &*descriptor.shape else { bug("an array of one axis is cut") };
+    let &[height, width, ..] = &*descriptor.shape else { bug("an array of one axis cannot be cut") };
     let Some(place) = cut.place else {
         (region.height, region.width) = (height, width);
         if !recipe.augment.is_none() {
-            check_alike("arrays to turn alike", [1, height, width], of, window)?;
+            check_alike("arrays turned together", [1, height, width], of, window)?;
         }
         return Ok(());
     };
     let (array, patch) = ([height, width], [region.height, region.width]);
-    check_alike("arrays to cut alike", [1, height, width], of, window)?;
+    check_alike("arrays cut together", [1, height, width], of, window)?;
     let origin = match &recipe.fields.patches {
         Some(patches) if patches.grid.is_some() => {
             patches.in_grid(of.at().sample, of.at().patch, [1, height, width])?.map(|[_, y, x]| [y, x])
@@ -250,15 +254,15 @@ fn place(
 }
 
 fn other_shape(field: &ArrayField, of: &RowField<'_>, expected: &[u64], found: &[u64]) -> Error {
-    let cut = if field.cut.is_some() { " cut out of it" } else { "" };
+    let part = if field.cut.is_some() { "a patch of " } else { "" };
     if field.indexed {
-        let expected = format!("{expected:?}{cut}, by the columns of the index");
+        let expected = format!("{part}{expected:?}, as in the index");
         return Error::format("shape of the array", expected, format!("{found:?}"));
     }
     // A usage error, not damage: arrays of a field may differ in shape.
     let what = format!("shape of field `{}`", of.field.name);
-    let hint = "arrays of several shapes come ragged if `height`, `width` and `channels` are columns of the \
-                index; or load a patch";
-    let expected = format!("{expected:?}{cut}, as in the first sample");
+    let hint = "to load arrays of several shapes, pack them with scalar fields `height`, `width` and `channels`; \
+                or load a patch";
+    let expected = format!("{part}{expected:?}, as in the first sample");
     Error::usage(format!("{what}: expected {expected}, found {found:?}")).with_hint(hint)
 }

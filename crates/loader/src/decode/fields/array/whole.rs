@@ -40,7 +40,7 @@ impl ArrayFieldDecoder {
         let AskedPatches { descriptor, regions, finishes, places, is_narrow } =
             self.ask_all(tools, of, value, draws)?;
         let Some(whole) = regions.first().and_then(|region| all_pixels(&descriptor, region)) else {
-            bug("a scene without pixels waits as a whole")
+            bug("a scene without pixels is kept whole")
         };
         let found = whole.shape_of(&descriptor)?;
         let wanted = Wanted { region: (whole.bands != Bands::All).then_some(&whole), ..Wanted::ALL };
