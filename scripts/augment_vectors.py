@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes crates/augment/tests/torchvision.txt: what torchvision v2 makes of a small picture, operation by operation.
+"""Writes crates/augment/tests/torchvision.txt: results of torchvision v2 for a small picture, for each operation.
 
 Needs torch and torchvision; the file says of which version it is. The tests of the crate read it, and need neither.
 Each line: an operation, its parameters, and after a tab the pixels [height, width, 3] as hexadecimal digits.

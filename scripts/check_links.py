@@ -1,8 +1,8 @@
-"""Check the links of all Markdown of the repository: files, folders, and anchors as a code host makes them.
+"""Check the links of all Markdown files of the repository: files, folders, and anchors as a code host makes them.
 
     check_links.py [ROOT]     prints each dead link as FILE:LINE, and what is wrong; exit code 1 if there is one
 
-Links to other sites are left alone: whether these answer changes without us.
+Links to other sites are not checked.
 """
 
 import re
@@ -29,7 +29,7 @@ def slug(heading: str) -> str:
 
 
 def prose(text: str) -> list[str]:
-    """The lines of a page, those of code blocks empty."""
+    """The lines of a page, with empty lines for code blocks."""
     lines, fence = [], ""
     for line in text.splitlines():
         mark = FENCE.match(line)
@@ -63,13 +63,13 @@ def anchors(page: Path, known: dict[Path, set[str]]) -> set[str]:
 
 
 def targets(line: str) -> list[str]:
-    """What the links of a line lead to."""
+    """The targets of the links of a line."""
     line = CODE.sub(lambda code: " " * len(code.group()), line)
     return [one or other for one, other in LINK.findall(line)] + HTML.findall(line)
 
 
 def dead_links(root: Path, pages: list[Path]) -> list[str]:
-    """What is wrong with the links of these pages."""
+    """The dead links of these pages."""
     wrong = []
     known: dict[Path, set[str]] = {}
     for page in pages:

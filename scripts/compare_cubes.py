@@ -1,9 +1,9 @@
-"""Compare unpacked cubes and masks with what the demo knows that it made.
+"""Compare unpacked cubes and masks with the originals of the demo.
 
     compare_cubes.py TRUTH UNPACKED DATASET
 
 Integers, integers that came as floats, and masks must be equal to the bit. Other floats may differ by float16's rounding and by no more than the largest
-error that the dataset's own manifest states. NaN and no-data values must stand where they stood.
+error that the dataset's own manifest states. NaN and no-data values must be at the same places.
 """
 
 import json
@@ -30,18 +30,18 @@ def find(folder, stem, suffixes):
 
 
 def compare(stem, truth, got, bound):
-    """Largest absolute error of one cube; exits where it is not what it must be."""
+    """Largest absolute error of one cube; exits with an error if it is too large."""
     if truth.shape != got.shape:
         raise SystemExit(f"`{stem}`: expected shape {truth.shape}, found: {got.shape}")
     if not np.array_equal(np.isnan(truth), np.isnan(got)):
-        raise SystemExit(f"`{stem}`: NaN does not stand where it stood")
+        raise SystemExit(f"`{stem}`: the places of NaN changed")
     if truth.dtype.kind in "ui" or np.all(truth == np.round(truth)):
         if truth.dtype != got.dtype or not np.array_equal(truth, got):
             raise SystemExit(f"`{stem}`: integers must come back unchanged, as {truth.dtype}, found: {got.dtype}")
         return 0.0
     valid = ~np.isnan(truth) & (truth != NO_DATA)
     if not np.array_equal(got == NO_DATA, truth == NO_DATA):
-        raise SystemExit(f"`{stem}`: no-data does not stand where it stood")
+        raise SystemExit(f"`{stem}`: the places of no-data changed")
     exact, found = truth[valid].astype(np.float64), got[valid].astype(np.float64)
     error = np.abs(exact - found)
     rounding = np.maximum(np.abs(exact) * 2.0**-11, 2.0**-25)

@@ -70,7 +70,7 @@ def compiled(nvrtc: ctypes.CDLL, source: Path) -> str:
     ptx = re.sub(r"\n{2,}", "\n", text.value.decode())
     # A function that NVRTC does not know becomes one that the driver looks for in vain.
     if missing := re.findall(r"\.extern \.func.*?(\w+)\n", ptx):
-        sys.exit(f"make_ptx: {source.name} calls what is not there: {', '.join(missing)}")
+        sys.exit(f"make_ptx: {source.name} calls an unknown function: {', '.join(missing)}")
     return ptx
 
 
@@ -92,8 +92,8 @@ def main() -> None:
         elif not target.exists() or target.read_text() != text:
             wrong.append(target.name)
     if wrong:
-        print(f"make_ptx: not what the kernels compile to: {', '.join(wrong)}", file=sys.stderr)
-        print("hint: run scripts/make_ptx.py and commit what it writes", file=sys.stderr)
+        print(f"make_ptx: outdated: {', '.join(wrong)}", file=sys.stderr)
+        print("hint: run scripts/make_ptx.py and commit its output", file=sys.stderr)
         sys.exit(1)
 
 

@@ -1,4 +1,4 @@
-"""Put the pages of the documentation site together, and check the links of what was built.
+"""Prepare the pages of the documentation site, and check the links of the built site.
 
     site.py source yes|no     all Markdown of the repository into target/site-source, with pages of the API beside it;
                               yes: with those of the Rust crates, which are in target/doc
@@ -111,7 +111,7 @@ def source(with_rust: bool) -> None:
     for folder in (SOURCE, API):
         shutil.rmtree(folder, ignore_errors=True)
     names = tracked()
-    # The format is on the site; crates and benches have their pages beside the code.
+    # The format is on the site; the pages of crates and benches stay with the code.
     pages = {name for name in names if name.endswith(".md") and name.split("/")[0] in ("docs", "format-spec") or
              name.endswith(".md") and "/" not in name}  # fmt: skip
     for name in pages | {name for name in names if name.startswith("docs/") and name.endswith(".svg")}:
@@ -135,7 +135,7 @@ def source(with_rust: bool) -> None:
         body = "".join(f"\n::: shardpack.{name}\n" for name in members)
         (SOURCE / "api" / f"{page}.md").write_text(f"# {title}\n{body}")
     crates = sorted(name.split("/")[1] for name in names if re.fullmatch(r"crates/[^/]+/Cargo\.toml", name))
-    # As HTML: MkDocs looks for what a Markdown link leads to before the crates' pages are there.
+    # As HTML, because MkDocs checks Markdown links before the crates' pages exist.
     lines = [f'- <a href="../../rust/shardpack_{crate.replace("-", "_")}/index.html">shardpack-{crate}</a>' for crate in crates]
     body = "\n".join(lines) if with_rust else "This copy of the site was built without them: `cargo doc --workspace --no-deps`."
     (SOURCE / "api" / "rust.md").write_text(f"# Rust crates\n\nThe reference of each crate, as `cargo doc` makes it.\n\n{body}\n")
@@ -159,7 +159,7 @@ class Page(HTMLParser):
 
 
 def check() -> int:
-    """Follows the links of all pages; those of the Rust reference `cargo doc` has checked."""
+    """Check the links of all pages, except the Rust reference, which `cargo doc` has checked."""
     pages: dict[Path, Page] = {}
     wrong, followed = set(), 0
     own = [path for path in sorted(SITE.rglob("*.html")) if SITE / "rust" not in path.parents and path.name != "404.html"]

@@ -1,4 +1,4 @@
-"""Pack, verify and load the pictures and cubes of a folder with what is installed; runs in a bare system, for scripts/try_release.sh.
+"""Pack, verify and load the pictures and cubes of a folder with the installed package, in a bare system, for scripts/try_release.sh.
 
     try_wheel.py SOURCE OUT COMPAT     one line of JSON: seconds of each step, and a SHA-256 of every file that was written
 
@@ -44,7 +44,7 @@ def main() -> None:
 
     sums = step("load", load)
     if not all(np.isfinite(total) and total > 0 for total in sums):
-        raise SystemExit(f"try: expected sums above 0 of what was loaded, found {sums}")
+        raise SystemExit(f"try: the sums of the loaded values are not above 0: {sums}")
     files = sorted(path for path in out.rglob("*") if path.is_file())
     digests = {str(path.relative_to(out)): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
     samples = [len(sp.Dataset(out / kind)) for kind in ("pictures", "cubes")]

@@ -194,7 +194,7 @@ def cut():
     # The legend.
     legend_y = y + 14
     for i, (color, fill, words) in enumerate(
-        [(CROP, 0, "the rectangle that was asked for"), (TOUCHED, 0, "tiles that it touches"), (MARGIN, 0.42, "tiles that interpolation needs")]
+        [(CROP, 0, "the requested rectangle"), (TOUCHED, 0, "tiles that it touches"), (MARGIN, 0.42, "tiles that interpolation needs")]
     ):
         body.append(rect(cut_x + 1, legend_y + 26 * i - 12, 22, 14, f'fill="{color}" fill-opacity="{fill}" stroke="{color}" stroke-width="2.4"'))
         body.append(text(cut_x + 34, legend_y + 26 * i, words))

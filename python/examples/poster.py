@@ -209,7 +209,7 @@ def ring(job: Job) -> Iterator[Epoch]:
                     some, slot = paths[starts[number] : starts[number] + job.batch], number % SLOTS
                     filling.append((slot, [pool.submit(fill, path, slot, row) for row, path in enumerate(some)]))
 
-            # All slots are being filled, except that of the batch being copied.
+            # All slots are being filled, except the slot that is being copied.
             for number in range(SLOTS - 1):
                 begin(number)
             there: Tensor | None = None

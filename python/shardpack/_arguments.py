@@ -24,7 +24,7 @@ from shardpack._warn import warn
 Shuffle: TypeAlias = "bool | Literal['windowed', 'full']"
 """Order of the samples of a loader."""
 Weights: TypeAlias = "Literal['balanced'] | Mapping[int, float] | Mapping[str, float] | ArrayLike"
-"""Weights by which a loader draws samples."""
+"""Weights of samples for a loader's draws."""
 
 # Hints for keywords of torch's DataLoader.
 _HABITS = {
@@ -58,7 +58,7 @@ def _frames(frames: int | str) -> str:
 
 
 def _place(rank: int | None, world_size: int | None) -> tuple[int, int]:
-    """Rank and world size: as given, else from ``torch.distributed``, else 0 and 1."""
+    """Rank and world size: as given, or from ``torch.distributed``, or 0 and 1."""
     if rank is not None and world_size is not None:
         return rank, world_size
     if rank is not None or world_size is not None:
@@ -71,8 +71,8 @@ def _place(rank: int | None, world_size: int | None) -> tuple[int, int]:
 
 
 def _threads(threads: int | None, workers: int) -> int:
-    """Threads of a loader: as given, else this rank's share of the cores if several ranks share the machine, else 0
-    for one per core. At least one for each worker process.
+    """Threads of a loader: as given; or this rank's share of the cores, if several ranks share the machine; or 0 for one
+    per core. At least one for each worker process.
     """
     if threads is not None:
         if (threads := _number("threads", threads, 1, 4096)) < workers:

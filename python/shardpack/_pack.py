@@ -46,7 +46,7 @@ class StorageOptions(TypedDict, total=False):
     keep_metadata: bool
     """Keep Exif, ICC profile and comments inside tiled JPEGs, and the profile inside re-encoded ones."""
     values: Literal["auto", "keep", "f16", "fixed"]
-    """Values of float arrays: auto (lossless for integers, else float16), keep, f16, or fixed point within ``max_error``."""
+    """Values of float arrays: auto (integers lossless, others float16), keep, f16, or fixed point within ``max_error``."""
     max_error: float
     """Largest absolute error of a stored value, in the data's units: with fixed, and a bound for auto."""
     codec: Literal["auto", "blosc2-lz4", "blosc2-lz4hc", "blosc2-zstd", "zstd", "raw"]

@@ -136,8 +136,7 @@ class Stitcher:
             A batch of the loader.
         predictions : array_like
             ``[rows, height, width]`` or ``[rows, height, width, channels]``; if the loader has ``layout="chw"``, ``[rows,
-            channels, height, width]``. Height and width are those of the patches; volumes have a depth before the
-            height. Tensors of PyTorch may be on a device. Rows without a sample are ignored.
+            channels, height, width]``. Height and width are the patch's; volumes have a depth before the height. Tensors of PyTorch may be on a device. Rows without a sample are ignored.
 
         Returns
         -------

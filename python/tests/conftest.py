@@ -22,12 +22,12 @@ CLASSES = ("cat", "dog", "owl")
 # Height and width of the scenes.
 SIZES = [(40, 50), (33, 50), (61, 37), (40, 40), (52, 64), (35, 90), (48, 48), (40, 50)]
 
-# A job in the background ignores Ctrl-C, and so do the programs that it starts: those of the tests must not.
+# A background job ignores Ctrl-C, and its programs inherit that; programs of the tests must not.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def command() -> list[str]:
-    """The command: that of the environment, or the one beside this Python, or the one on the path."""
+    """The command: from the environment variable, next to this Python, or on the path."""
     beside = Path(sys.executable).parent / "shardpack"
     found = os.environ.get("SHARDPACK_BIN") or (str(beside) if beside.exists() else shutil.which("shardpack"))
     if not found:
@@ -83,7 +83,7 @@ def squares(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def cube_values() -> list[np.ndarray]:
-    """What the cubes hold: float32 [20, 30, 8], each with its number in it."""
+    """Values of the cubes: float32 [20, 30, 8], which contain the number of the cube."""
     y, x, band = np.mgrid[:20, :30, :8]
     return [(np.sin(x / 9 + band) + y * 0.01 + number).astype(np.float32) for number in range(CUBES)]
 

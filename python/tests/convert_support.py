@@ -1,4 +1,4 @@
-"""What the tests of `convert` and `export` share: pictures, and a dataset's content by key."""
+"""Common code of the tests of `convert` and `export`: pictures, and a dataset's content by key."""
 
 from __future__ import annotations
 
@@ -68,11 +68,11 @@ except ValueError as error:
 
 
 def bounded(module: str, src: Path, memory: int = 3 << 30, **options: Any) -> str:
-    """What a source yields, or its error, line by line."""
+    """Keys of the samples of a source, and its errors, line by line."""
     pytest.importorskip("resource")
     command = [sys.executable, "-c", CHILD, module, str(src), json.dumps(options), str(memory)]
     environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}
-    # What waits for a pipe takes no time of the CPU.
+    # A process that waits for a pipe uses no CPU time.
     done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=600)
     assert done.returncode == 0, done.stderr
     return done.stdout

@@ -1,4 +1,4 @@
-"""What the tests of decoding on a GPU share: pictures, and loaders on both sides."""
+"""Common code of the tests of decoding on a GPU: pictures, and loaders for host and device."""
 
 from __future__ import annotations
 

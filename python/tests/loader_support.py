@@ -1,4 +1,4 @@
-"""What the tests of loaders share."""
+"""Common code of the tests of loaders."""
 
 from __future__ import annotations
 

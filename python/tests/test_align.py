@@ -1,4 +1,4 @@
-"""Masks, boxes and keypoints that follow their picture, and what comes as lists with the batch."""
+"""Masks, boxes and keypoints that follow their picture, and fields that are lists in a batch."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def test_everything_shows_the_same_part(scenes: sp.Dataset, image: str) -> None:
                 assert boxes[row].dtype == points[row].dtype == np.float32 and classes[row].dtype == np.int64
                 for box, number, point in zip(boxes[row], classes[row], points[row][:, 0]):
                     same = masks[row] == number
-                    # A box of which only a sliver is seen may lie between the centres of pixels.
+                    # A box with only a sliver in view may lie between the centres of pixels.
                     if not same.any():
                         assert min(box[2:]) <= 1
                         continue
@@ -107,7 +107,7 @@ def test_everything_shows_the_same_part(scenes: sp.Dataset, image: str) -> None:
                     colours = images[row][inside].astype(int)
                     assert np.abs(colours - COLOURS[number]).max(initial=0) < 25
                     seen += len(colours)
-                    # What the views of the batch say is the same.
+                    # The views of the batch agree.
                     stored = scenes[int(index)]["points"][number - 1, 0, :2]
                     there = views.from_source(row, stored)
                     if point[2]:
@@ -119,7 +119,7 @@ def test_everything_shows_the_same_part(scenes: sp.Dataset, image: str) -> None:
 
 def test_rows_of_boxes_that_do_not_follow_them_are_refused(tmp_path: Path) -> None:
     def dataset(name: str, counts: list[int]) -> sp.Dataset:
-        """Pictures with so many boxes; arrays with a row for each, and others."""
+        """Pictures with the given numbers of boxes; arrays with a row for each box, and other arrays."""
         schema = {"image": "image", **dict.fromkeys(("boxes", "classes", "points", "size", "words"), "array")}
         with sp.Writer(tmp_path / name, schema) as writer:
             for number, count in enumerate(counts):
@@ -140,21 +140,21 @@ def test_rows_of_boxes_that_do_not_follow_them_are_refused(tmp_path: Path) -> No
     )
     with pytest.raises(sp.UsageError, match=expected):
         loader(some, ["image", "boxes", "classes"])
-    # Also if nobody named it; `points` has a row for each, too.
+    # Also without a name in `fields`; `points` has a row for each box, too.
     with pytest.raises(sp.UsageError, match="`points` has a row for each box of `boxes`"):
         loader(some, classes=sp.align.rows_of("boxes"))
     # `size` has two rows and `words` sometimes as many as there are boxes: neither is refused.
     follow = {"classes": sp.align.rows_of("boxes"), "points": sp.align.keypoints(rows="boxes")}
     for batch in loader(some, **follow):
         assert all(len(boxes) == len(kinds) for boxes, kinds in zip(batch["boxes"], batch["classes"], strict=True))
-    # Who says that all rows are meant gets them, and a field that was not chosen does not matter.
+    # `None` keeps all rows, and fields that are not loaded do not matter.
     for batch in loader(some, ["image", "boxes", "classes"], classes=None):
         assert all(len(kinds) == len(some[int(i)]["classes"]) for i, kinds in zip(batch.indices, batch["classes"], strict=True))
     loader(some, ["image", "boxes", "size", "words"])
     # Without boxes that are aligned nothing is left out.
     with pytest.warns(UserWarning, match="`boxes` is not aligned with its picture"):
         sp.Loader(some, 4, image="rrc16", fields=["image", "boxes", "classes"])
-    # Single boxes beside arrays of one row tell nothing; always two do.
+    # One row for a single box proves nothing; two rows for two boxes do.
     loader(dataset("ones", [1, 1, 1]), ["image", "boxes", "classes"])
     with pytest.raises(sp.UsageError, match="`classes` has a row for each box of `boxes` in the 3 samples"):
         loader(dataset("twos", [2, 2, 2]), ["image", "boxes", "classes"])
@@ -226,7 +226,7 @@ def test_boxes_of_a_table_are_json_and_do_not_follow(tmp_path: Path) -> None:
         sp.Loader(dataset, 2, image="rrc64", fields=["image", "boxes"], align={"boxes": None})
         sp.Loader(dataset, 2, image="rrc64", fields=["image", "words"])
         sp.Loader(dataset, 2, image="rrc64")
-    # What the hint says.
+    # As the hint says.
     with sp.Writer(tmp_path / "arrays", {"image": "image", "boxes": "array:float32"}) as writer:
         for number, sample in enumerate(dataset):
             writer.write({"image": dataset.raw(number, "image"), "boxes": sample["boxes"]}, key=sample["__key__"])
@@ -319,7 +319,7 @@ def test_whole_pictures_that_are_turned_have_their_masks(tmp_path: Path) -> None
         for number, orientation in enumerate((1, 6, 3, 8)):
             y, x = np.mgrid[:40, :56].astype(np.uint8)
             upright = np.stack([x * 4, y * 4, x], axis=2)
-            # What is seen when it is turned as Exif says.
+            # The picture after its Exif orientation.
             stored = Image.fromarray(upright).rotate({1: 0, 6: 90, 3: 180, 8: 270}[orientation], expand=True)
             exif = Image.Exif()
             exif[0x0112] = orientation
@@ -340,7 +340,7 @@ def test_masks_that_are_not_aligned_have_the_sides_of_the_picture_as_it_is_seen(
     (tmp_path / "masks").mkdir()
     rng = np.random.default_rng(1)
     masks = {}
-    # The first one stands upright: it says what the columns are.
+    # The first one is upright, and decides the columns.
     for number, orientation in enumerate((1, 6, 3, 8)):
         mask = rng.integers(0, 9, (40 + 2 * number, 56), np.uint8)
         height, width = mask.shape

@@ -85,7 +85,7 @@ def test_objects_are_where_the_picture_shows_them(scenes: sp.Dataset, image: str
                     different = (np.asarray(drawn) > 0) != of
                     assert different.sum() <= 3 * (np.abs(np.diff(of.astype(int), axis=0)).sum() + np.abs(np.diff(of.astype(int), axis=1)).sum() + 8)
                     seen += int(of.sum())
-                # Of an object that is there, the corners are where the views of the batch say.
+                # The corners of visible objects match the views of the batch.
                 for kind, polygon in enumerate(polygons):
                     was = [views.from_source(row, np.reshape(one[0], (-1, 2))) for one in stored["segmentation"]]
                     assert any(np.allclose(np.reshape(polygon[0], (-1, 2)), there, atol=1e-3) for there in was), kind
@@ -94,7 +94,7 @@ def test_objects_are_where_the_picture_shows_them(scenes: sp.Dataset, image: str
 
 def test_all_objects_stay_without_boxes(scenes: sp.Dataset) -> None:
     align = {"masks": sp.align.instance_masks(), "segmentation": sp.align.polygons()}
-    # Fields that follow are asked for, JSON too.
+    # Aligned fields are loaded, even JSON.
     loader = sp.Loader(scenes, 5, image="rrc64,scale=0.05..0.1", align={**align, "mask": None, "boxes": None, "quads": None}, end="uneven")
     for batch in loader:
         for row, index in enumerate(batch.indices):

@@ -1,4 +1,4 @@
-"""`Writer(…, append=True)`: samples of a program behind those of a dataset, as its next generation."""
+"""`Writer(…, append=True)`: samples of a program as the next generation of a dataset."""
 
 from __future__ import annotations
 
@@ -246,7 +246,7 @@ def test_a_killed_program_leaves_the_dataset_and_the_same_call_succeeds(tmp_path
     whole(out, 1)
     assert len(sp.Dataset(out, generation=1)) == 4
     report = write(out, range(4, 40), append=True)
-    # Killed at the very end, the generation is there, or comes with the next call.
+    # If killed at the very end, the generation exists, or appears with the next call.
     assert report["outcome"] in ("complete", "already-complete") if when == "during" else report["outcome"] == "complete"
     assert (report["generation"], report["samples_of_dataset"]) == (2, 40)
     write(tmp_path / "one", range(40))
@@ -356,7 +356,7 @@ def test_adding_files_says_how_such_a_dataset_grows(tmp_path: Path) -> None:
 
 
 def test_columns_of_a_table_stand_behind_those_of_the_picture(tmp_path: Path) -> None:
-    """A program gives its fields first: the order is that of the dataset all the same."""
+    """The order of fields is the dataset's, even if a program gives its own fields first."""
     from PIL import ImageCms
 
     profile = ImageCms.ImageCmsProfile(ImageCms.createProfile("sRGB")).tobytes()
@@ -382,7 +382,7 @@ def test_columns_of_a_table_stand_behind_those_of_the_picture(tmp_path: Path) ->
         for field, value in one[f"{key}/{key}.jpg"].items():
             np.testing.assert_equal(two[f"{key}.jpg"][field], value, f"{key}: {field}")
     assert sp.Dataset(out).schema == sp.Dataset(tmp_path / "whole").schema
-    # What goes on in the same way.
+    # Operations that continue in the same way.
     (tmp_path / "week").mkdir()
     (tmp_path / "all" / "a" / "a.jpg").rename(tmp_path / "week" / "c.jpg")
     (tmp_path / "week.csv").write_text("key,label,age,who\nc.jpg,y,3.5,Cem\n")

@@ -1,4 +1,4 @@
-"""Batches as mappings, with objects beside tensors; what of a sample is read."""
+"""Batches as mappings, with objects and tensors; and the fields of a sample that are read."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def mixed(tmp_path_factory: pytest.TempPathFactory) -> sp.Dataset:
 
 
 def objects(label: int) -> tuple[str | None, dict[str, int], bytes]:
-    """What stands beside the label."""
+    """Fields other than the label."""
     return None if label % 5 == 0 else f"picture {label}", {"n": label}, b"%d" % label
 
 

@@ -21,7 +21,7 @@ _NAMES = itertools.count()
 
 
 class Bucket:
-    """A bucket of its own, and what is in it."""
+    """A bucket, and its objects."""
 
     def __init__(self, endpoint: str, name: str) -> None:
         self.endpoint, self.name, self.url = endpoint, name, f"s3://{name}/train"

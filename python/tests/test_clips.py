@@ -257,7 +257,7 @@ def test_clips_are_added(source: Path, tmp_path: Path) -> None:
     assert np.abs(added["image"][2].astype(int) - pixels(jpeg(202)).astype(int)).max() <= 4
     batches = list(sp.Loader(dataset, 5, image="resize32", frames=4, fields=["image"]))
     assert [batch["image"].shape for batch in batches] == [(5, 4, 32, 32, 3)] * 2
-    # Files beside folders are no clips, now as when the dataset was packed.
+    # Files next to folders are not clips, as when the dataset was packed.
     (tmp_path / "flat").mkdir()
     (tmp_path / "flat/1.jpg").write_bytes(jpeg(1))
     with pytest.raises(sp.UsageError, match="found one beside them"):

@@ -169,7 +169,7 @@ def test_export_and_back(rows: Path, tmp_path: Path) -> None:
 
 
 class Terminal(io.StringIO):
-    """What a terminal shows: a line that is taken away is not there."""
+    """The visible text of a terminal, without cleared lines."""
 
     def isatty(self) -> bool:
         return True

@@ -139,7 +139,7 @@ def test_members_that_are_nothing_but_names(tmp_path: Path) -> None:
     (tmp_path / "m.tar").write_bytes(b"".join(header(b"b.%d" % i, 0) for i in range(1001)) + END)
     (problem,) = webdataset.open(tmp_path / "m.tar").items
     assert "sample `b`: expected at most 1000 members, found more" in str(problem)
-    # Names count as what they hold.
+    # Links count as their targets.
     many = b"".join(named(b"b.%03d" % i + b"x" * 4000) for i in range(9))
     (tmp_path / "s.tar").write_bytes(many + END)
     (problem,) = webdataset.open(tmp_path / "s.tar", max_sample_bytes=10_000).items
@@ -324,7 +324,7 @@ def test_arrays_that_claim_more_than_their_file(tmp_path: Path) -> None:
 
 
 def test_text_of_a_source_in_messages(tmp_path: Path) -> None:
-    # What a terminal obeys, and bytes that are no UTF-8.
+    # Control characters of terminals, and bytes that are not UTF-8.
     (tmp_path / "t.tar").write_bytes(GOOD + member(b"\x1b[2Jb\xff.txt", b"x") + member(b"\x1b[2Jb\xff.cls", b"1") + END)
     with pytest.raises(sp.SourceError) as caught:
         sp.convert("webdataset", tmp_path / "t.tar", tmp_path / "out")

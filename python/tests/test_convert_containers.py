@@ -329,7 +329,7 @@ def test_fill_values_are_values(tmp_path: Path) -> None:
     for out in ("h", "z"):
         dataset = sp.Dataset(tmp_path / out)
         assert len(dataset) == 300 and (dataset[299]["mask"] == 7).all()
-    # Nothing else is there: whoever knows that says so.
+    # If there are really only fill values, the option allows them.
     v2(tmp_path / "b.zarr", None, shape=[200_000], chunks=[200_000], dtype="|u1")
     with pytest.raises(ValueError, match="raise max_expansion"):
         sp.convert("zarr", tmp_path / "b.zarr", tmp_path / "out")
@@ -464,7 +464,7 @@ def test_texts_of_one_sample_that_name_one_place(tmp_path: Path, shape: tuple[in
         file["g/0"] = file["s/text"]
     out = bounded("hdf5", tmp_path / "b.h5", samples="rows", drop=["s"], max_sample_bytes=1 << 20)
     assert message in out and "sample None" not in out
-    # What is within the bound is taken.
+    # Data within the limit are accepted.
     many_times(tmp_path / "c.h5", shape, b"abc")
     assert "sample s" in bounded("hdf5", tmp_path / "c.h5", samples="groups", max_sample_bytes=1 << 16)
 
@@ -531,7 +531,7 @@ def test_a_zip_of_zarr_that_unpacks_to_gibibytes(tmp_path: Path) -> None:
 
 
 def linked(path: Path) -> dict[str, Path]:
-    """HDF5 files whose data are those of another."""
+    """HDF5 files whose data are in another file."""
     secret = path / "secret"
     secret.write_bytes(b"secret of the user")
     with h5py.File(path / "other.h5", "w") as file:

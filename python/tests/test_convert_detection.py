@@ -1,4 +1,4 @@
-"""From COCO, Pascal VOC and YOLO: the same objects, in each one's numbers; and what is not as it should be."""
+"""From COCO, Pascal VOC and YOLO: the same objects, in the numbers of each format; and bad input."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def write_yolo(root: Path, points: bool = False) -> Path:
             f"{of_class} {(x0 + x1) / 80} {(y0 + y1) / 48} {(x1 - x0) / 40} {(y1 - y0) / 24}" + " 0.5 0.25 2" * points
             for of_class, (x0, y0, x1, y1) in objects
         ]
-        # What has no object may have no file.
+        # A picture without objects may have no file.
         if lines:
             (root / "labels" / "train" / f"{Path(name).stem}.txt").write_text("\n".join(lines) + "\n")
     (root / "data.yaml").write_text("path: .\ntrain: images/train\nnames:\n  0: cat\n  1: dog\n  2: owl\n")

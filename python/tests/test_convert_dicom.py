@@ -112,7 +112,7 @@ def test_tables_and_doses_give_the_values_of_the_modality(tmp_path: Path) -> Non
 
 
 def groups(slopes: list[float], places: list[float]) -> dict[str, Any]:
-    """What an enhanced CT says of its frames, and of all of them."""
+    """Functional groups of an enhanced CT, for each frame and for all."""
     from pydicom.dataset import Dataset
     from pydicom.sequence import Sequence
 
@@ -141,7 +141,7 @@ def groups(slopes: list[float], places: list[float]) -> dict[str, Any]:
 
 
 def enhanced(path: Path, pixels: np.ndarray[Any, Any], slopes: list[float], places: list[float], **tags: Any) -> None:
-    """A file of many frames, as newer scanners write it: nothing of them stands at the top."""
+    """An enhanced file of many frames, as newer scanners write: no attribute of frames at the top level."""
     save(path, pixels, PixelSpacing=None, SliceThickness=None, NumberOfFrames=len(pixels), **groups(slopes, places), **tags)
 
 

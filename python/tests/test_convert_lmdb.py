@@ -116,7 +116,7 @@ def test_samples_without_the_first_column_are_named(tmp_path: Path) -> None:
         "sample `3`: no entry for 'image' under the key `image-3`",
         "sample `4`: no entry for 'image' under the key `image-4`",
     ]
-    # Each once, whatever of its columns is there.
+    # Each sample once, whichever columns it has.
     columns = {"note": "note-", "text": "label-", "image": "image-"}
     with pytest.raises(ValueError, match="no sample can be converted"):
         sp.convert("lmdb", src, tmp_path / "no", prefixes=columns, on_bad_input="skip")

@@ -1,4 +1,4 @@
-"""Masks that come as pictures: class numbers on request, and a note where nobody asked."""
+"""Masks stored as pictures: class numbers with `masks`, a note without."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_masks_of_several_types_become_one(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=said):
         sp.convert("webdataset", source, tmp_path / "no", masks=["seg"])
     sp.convert("webdataset", source, tmp_path / "out", masks=["seg"], schema={"seg": "array:uint16"})
-    # What the first holds needs no word.
+    # Values that fit the first mask's type need no note.
     sp.convert("webdataset", tar_of(tmp_path / "b.tar", [wide, narrow]), tmp_path / "b", masks=["seg"])
     for out, keys in (("out", "01"), ("b", "10")):
         found = content(tmp_path / out)

@@ -63,7 +63,7 @@ class Runs:
 
 
 Mutation = Callable[[Random, Path], "tuple[Any, dict[str, Any]]"]
-"""Writes a changed source into a folder, and says what it is and with which options it is converted."""
+"""Write a changed source into a folder. Returns its format, path and options."""
 
 
 def jpeg() -> bytes:
@@ -80,7 +80,7 @@ def png() -> bytes:
     return out.getvalue()
 
 
-# What takes the place of a value.
+# A replacement of a value.
 TEXTS = [
     "", "a", "../../x", "/etc/passwd", "a\0b", "\ud800", "\x1b[2J\x07\u202e", "x" * 5000, "0", "-1", "1e999", "NaN", "é" * 300, "a/b/../c",
     "__key__", "é\u0301", "0 0 1 1", "true", " ", "\n", "*", "!!python/object/apply:os.system [x]", "\ufeff", "CON", "~", "//", "/dev/zero",
@@ -602,7 +602,7 @@ FORMATS: dict[str, Mutation] = {
 
 
 def run(format: str, count: int, seed: int, root: Path) -> None:
-    """Convert so many changed sources, in this process. Prints what is no success and no error of the package's own."""
+    """Convert `count` changed sources in this process. Prints results that are neither a success nor an error of the package."""
     import resource
 
     import shardpack as sp

@@ -1,4 +1,4 @@
-"""What `convert` does alike for all formats."""
+"""Options and errors of `convert` that are common to all formats."""
 
 from __future__ import annotations
 

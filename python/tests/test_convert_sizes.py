@@ -138,7 +138,7 @@ def test_masks_without_a_picture_have_any_size(tmp_path: Path) -> None:
     source = tar_of(tmp_path / "a.tar", [png(CLASSES[:20], "P")])
     sp.convert("webdataset", source, tmp_path / "out", masks=["seg"], drop=["jpg"])
     assert content(tmp_path / "out")["0"]["seg"].shape == (20, 40)
-    # What is wrong with a picture says the writer.
+    # The writer reports damaged pictures.
     source = write_tar(tmp_path / "b.tar", [("0.jpg", jpeg(1)[:10]), ("0.seg.png", png(CLASSES, "P"))])
     with pytest.raises(sp.SourceError, match="sample `0`: .*JPEG"):
         sp.convert("webdataset", source, tmp_path / "b", masks=["seg"])

@@ -145,7 +145,7 @@ def test_a_damaged_record_takes_no_other_with_it(tmp_path: Path) -> None:
     report = sp.convert("tfrecord", path, tmp_path / "out", on_bad_input="skip")
     assert (report["samples"], report["samples_skipped"], report["samples_skipped_exact"]) == (9, 1, True)
     assert "record 3: the CRC32C of the record does not match" in report["skipped"][0]["reason"]
-    # Without its length nobody knows where the next record begins.
+    # Without the length, the next record cannot be found.
     damaged[7 * length] ^= 4
     path.write_bytes(damaged)
     report = sp.convert("tfrecord", path, tmp_path / "out", on_bad_input="skip", force=True)

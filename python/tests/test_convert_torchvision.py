@@ -23,7 +23,7 @@ def folder(root: Path) -> Path:
 
 
 class Folder:
-    """What of `ImageFolder` counts."""
+    """The attributes of `ImageFolder` that matter."""
 
     def __init__(self, root: Path) -> None:
         self.root = str(root)
@@ -38,7 +38,7 @@ class Folder:
 
 
 class Items(list):  # type: ignore[type-arg]
-    """A dataset of what it is given."""
+    """A dataset of the given items."""
 
 
 def check_folder(out: Path) -> None:

@@ -232,7 +232,7 @@ def test_tars_one_behind_the_other_are_all_read(tmp_path: Path, suffix: str) -> 
     path.write_bytes(pack(again) + pack(again))
     with pytest.raises(ValueError, match="expected each once"):
         sp.convert("webdataset", path, tmp_path / "never")
-    # What is no tar is damage.
+    # A file that is not a tar counts as damage.
     for rest in (b"x", b"x" * 5000, again[: len(again) - 9000]):
         path.write_bytes(pack(parts[0] + rest))
         with pytest.raises(ValueError, match=r": damage after sample"):
@@ -319,7 +319,7 @@ def test_members_of_compressed_tars_are_bounded(tmp_path: Path) -> None:
     assert isinstance(found[0], Sample) and found[0].values == {"txt": "x"}
     assert [type(item) for item in found] == [Sample, Problem]
     assert "expected members of at most 1048576 bytes in a compressed tar, found `b.bin` of 67108864" in str(found[1])
-    # What is not compressed is passed over by a seek.
+    # An uncompressed tar is skipped by seeking.
     plain = write_tar(tmp_path / "t.tar", [*members[:2], ("b.txt", b"z"), members[2]])
     found = list(webdataset.open(plain, max_sample_bytes=1 << 20).items)
     assert [type(item) for item in found] == [Sample, Problem, Sample]

@@ -1,4 +1,4 @@
-"""Pictures as floats, and what a loader does where it finds no GPU."""
+"""Pictures as floats, and loaders without a GPU."""
 
 from __future__ import annotations
 
@@ -202,7 +202,7 @@ def test_copies_under_way_are_waited_for_at_the_end() -> None:
 
 
 def test_this_machine_has_a_device_or_a_reason(photos: Path) -> None:
-    """The driver itself, not one that a test stands in for."""
+    """The real driver, without a stand-in."""
     try:
         device = _shardpack.Stage(0)
     except RuntimeError as error:

@@ -1,6 +1,6 @@
 """Decoding on a GPU: the same batches as the host's, to the bit.
 
-Each test needs a GPU and PyTorch; what is missing is said for each that is skipped.
+Each test needs a GPU and PyTorch, and is skipped, with the reason, if one is missing.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ def test_pictures_that_stay_on_the_device(big: Path, options: dict[str, Any]) ->
     stats = compare(big, epochs=3, resident=True, **options)
     rows = sum(stats["refused"].values())
     assert 3 * BIG <= stats["device_rows"] + rows <= 4 * BIG
-    # What the host has decoded was read for it, and nothing else.
+    # Only the rows decoded by the host were read for it.
     assert stats["read_bytes"] == before or rows > 0
 
 

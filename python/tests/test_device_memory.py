@@ -1,4 +1,4 @@
-"""Memory of batches on a GPU: nobody overwrites it, and it stays flat."""
+"""Memory of batches on a GPU is not overwritten, and does not grow."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_addresses_stay_and_graphs_can_be_captured(big: Path) -> None:
                 if place not in graphs:
                     torch.cuda.synchronize()
                     graph = torch.cuda.CUDAGraph()
-                    # Every second one in the strictest mode, in which nobody else may wait for the device.
+                    # Every second one in the strictest mode, in which no other thread may wait for the device.
                     mode = ("thread_local", "global")[len(graphs) % 2]
                     with torch.cuda.graph(graph, capture_error_mode=mode):
                         # Long enough for the loader's threads to finish batches meanwhile.

@@ -1,4 +1,4 @@
-"""The Python blocks of the pages run as they stand there, and print what stands there.
+"""Runs the Python blocks of the pages, and compares their output.
 
 Blocks of a page run in order, in one namespace and one temporary folder. A block ``text`` right after a ``python``
 block is what it prints; ``…`` in it stands for anything. What a page takes for granted (``it stands in a folder with
@@ -28,7 +28,7 @@ PAGES: dict[str, Callable[[Path], None]] = {}
 
 
 def page(name: str) -> Callable[[Callable[[Path], None]], Callable[[Path], None]]:
-    """Says what stands in the folder in which the blocks of a page run."""
+    """Register the function that prepares the folder of a page."""
 
     def note(setup: Callable[[Path], None]) -> Callable[[Path], None]:
         PAGES[name] = setup
@@ -62,7 +62,7 @@ def scenes(folder: Path, count: int = 12) -> None:
 
 
 def tars(folder: Path, source: Path) -> None:
-    """Two tars as WebDataset has them: ``NAME.jpg`` and ``NAME.cls`` beside each other."""
+    """Two WebDataset tars with ``NAME.jpg`` and ``NAME.cls``."""
     folder.mkdir()
     files = sorted(source.glob("*/*.jpg"))
     for number in range(2):
@@ -170,7 +170,7 @@ def package(folder: Path) -> None:
 
 @page("../../README.md")
 def readme(folder: Path) -> None:
-    """What its commands pack: one batch of pictures, because the model is a real one."""
+    """The datasets of its commands, with only one batch of pictures, because the model is a real one."""
     pytest.importorskip("torchvision")
     photos(folder / "photos", 64)
     sp.pack(folder / "photos", folder / "train")
@@ -194,7 +194,7 @@ def blocks(text: str) -> Iterator[tuple[int, str, str]]:
     found = list(BLOCK.finditer(text))
     for block, following in zip(found, [*found[1:], None], strict=True):
         if block[1] == "python":
-            # What a block prints stands right after it.
+            # The output of a block follows it.
             printed = following and following[1] == "text" and not text[block.end() : following.start()].strip()
             yield text[: block.start()].count("\n") + 2, block[2], following[2] if following and printed else ""
 

@@ -74,7 +74,7 @@ def test_a_container_is_packed_into_a_container(azure: tuple[Any, dict[str, Any]
     }
     assert found == digests(tmp_path / "here")
     assert sp.verify("az://data/train", deep=True, storage_options=options)["whole"]
-    # Of the same size.
+    # With the same size.
     changed = bytearray((source / "05.npy").read_bytes())
     changed[-1] ^= 1
     sp.plan("az://data/cubes", tmp_path / "out", 1, listing=tmp_path / "listing", storage_options=options)

@@ -56,7 +56,7 @@ def test_classify_photos(tmp_path: Path) -> None:
     pytest.importorskip("torch")
     photos = DATA / "imagenet-sample"
     if not photos.is_dir():
-        pytest.skip("no sample data beside the repository")
+        pytest.skip("no sample data next to the repository")
     import shardpack
 
     for folder in sorted(photos.iterdir())[:60]:
@@ -128,7 +128,7 @@ def test_segment_on_satellite_images(tmp_path: Path) -> None:
     pytest.importorskip("torch")
     tiles = DATA / "hsi" / "enmap-potsdam-tiles"
     if not tiles.is_dir():
-        pytest.skip("no sample data beside the repository")
+        pytest.skip("no sample data next to the repository")
     import shardpack
 
     shardpack.pack(tiles / "images", tmp_path / "tiles", masks=tiles / "labels")
@@ -322,7 +322,7 @@ def test_weekly(tmp_path: Path) -> None:
     assert lines[1] == "week 1: generation 2, 16 photos"
     assert lines[2].startswith("refused: the state is of generation")
     assert lines[3:5] == ["week 2: generation 3, 24 photos, new class wart", "week 3: generation 4, 32 photos"]
-    # Each job ends the epoch that the one before had begun, and begins the next on what came meanwhile.
+    # Each job finishes the epoch of the previous one, and starts the next on the newest generation.
     for epoch in range(4):
         assert lines[5 + epoch] == f"epoch {epoch} on generation {epoch + 1}: {8 * (epoch + 1)} photos, as without a stop: True"
     assert lines[9:] == ["generation 5: 28 photos; 4 older generations deleted", "whole: True"]

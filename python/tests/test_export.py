@@ -197,7 +197,7 @@ def test_long_clips_come_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     for key, count in (("a", 1100), ("b", 2)):
         before, after = (dataset.raw(dataset.index_of(key), "clip") for dataset in (first, again))
         assert bytes(before) == bytes(after) and again[again.index_of(key)]["clip.frames"] == count
-    # Beyond the limit it is said when they leave, and not when nothing else is left.
+    # Too many frames are an error of the export, not of a later conversion.
     for module in (export_webdataset, convert_webdataset):
         monkeypatch.setattr(module, "MOST_FRAMES", 1099)
     with pytest.raises(ValueError, match=r"sample `a`, field `clip`: expected at most 1099 frames, .*found 1100"):
@@ -207,7 +207,7 @@ def test_long_clips_come_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_numbers_that_a_part_lacks_are_missing(tmp_path: Path) -> None:
-    """Of several datasets as one: columns hold -1 and NaN there, which are no labels and no scores."""
+    """In a concat, -1 and NaN in columns mean missing values, not labels and scores."""
     cube = np.zeros((3, 3), np.float32)
     first = write(tmp_path / "a", {"a": {"x": cube, "label": 1}, "b": {"x": cube, "label": 0}})
     second = write(tmp_path / "b", {"c": {"x": cube, "score": 2.5}})
@@ -278,7 +278,7 @@ def test_zarr_of_one_shape_and_back(tmp_path: Path) -> None:
 
 def test_zarr_of_varying_shapes_and_back(tmp_path: Path) -> None:
     zarr = pytest.importorskip("zarr", minversion="3")
-    # Alike at first: what was written as one array becomes many.
+    # The shapes are equal at first, so one array becomes many later.
     shapes = [(2, 3)] * 4 + [(3, 3), (2, 3), (1, 7)]
     samples: dict[str, dict[str, Any]] = {
         f"k{i}": {"cube": np.full(shape, i, np.int16), "blob": bytes([i] * i)} for i, shape in enumerate(shapes)

@@ -1,4 +1,4 @@
-"""What frameworks do with a loader that they are given: resume in the middle of an epoch, begin their ranks late."""
+"""Loaders in frameworks: resume within an epoch, and ranks that start late."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def test_accelerate_and_lightning_find_the_batch_size(dataset: sp.Dataset) -> No
         for batch in prepared:
             assert isinstance(batch, sp.Batch) and batch["x"].shape == (10, 4) and list(batch.keys()) == ["x"]
             seen += batch["x"][:, 0].tolist()
-            # Accelerate takes batches apart and makes new ones: what it lost is not guessed.
+            # Accelerate takes batches apart and makes new ones, without keys and mask.
             with pytest.raises(AttributeError, match="sample_keys: .*\nhint: iterate over the Loader itself"):
                 batch.sample_keys
     assert sorted(seen) == list(range(60))

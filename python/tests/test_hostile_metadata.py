@@ -72,7 +72,7 @@ def hostile(rng: random.Random, plain: bytes) -> bytes:
 
 
 def bare(jpeg: bytes) -> bytes:
-    """The picture without its metadata, some of which Pillow cannot open."""
+    """The picture without its metadata, because Pillow cannot open all of them."""
     out, at = jpeg[:2], 2
     while jpeg[at + 1] != 0xDA:
         end = at + 2 + struct.unpack_from(">H", jpeg, at + 2)[0]
@@ -83,7 +83,7 @@ def bare(jpeg: bytes) -> bytes:
 
 
 def turned(pixels: np.ndarray) -> list[bytes]:
-    """The eight ways in which an orientation can show a picture."""
+    """The eight orientations of a picture."""
     flips = [pixels, pixels[:, ::-1], pixels[::-1], pixels[::-1, ::-1]]
     return [view.tobytes() + bytes(str(view.shape), "ascii") for flip in flips for view in (flip, flip.swapaxes(0, 1))]
 

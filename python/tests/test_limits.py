@@ -1,4 +1,4 @@
-"""What a file may ask for: as much as the command accepts, unless the program says otherwise."""
+"""Limits for files: as in the command, unless the program sets others."""
 
 from __future__ import annotations
 

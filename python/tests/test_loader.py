@@ -100,7 +100,7 @@ def test_a_view_of_pictures_needs_pictures(cubes: Path) -> None:
 def test_each_iteration_is_the_next_epoch(dataset: sp.Dataset) -> None:
     loader = sp.Loader(dataset, 16, seed=3)
     epochs = [keys(loader) for _ in range(3)]
-    assert loader.epoch == 3, "between two iterations, that of the next one"
+    assert loader.epoch == 3, "between two iterations, the next epoch"
     assert all(sorted(epoch) != sorted(epochs[0]) or epoch != epochs[0] for epoch in epochs[1:])
     assert [keys(sp.Loader(dataset, 16, seed=3, epoch=e)) for e in range(3)] == epochs
     for epoch in (1, 0, 2, 2):
@@ -283,7 +283,7 @@ def test_the_window_changes_no_batch(dataset: sp.Dataset) -> None:
         ("4", 2, 2, 8, 0), ("4", 4, 4, 8, 1),
         # A container with 8 of the 64 cores of a machine: no rank is bound to anything.
         ("8", 8, 8, 8, 1),
-        # A container with a quota: what the core starts by itself, not what the affinity says.
+        # In a container with a quota, the core's default counts, not the affinity.
         ("2", 6, 64, 64, 3), ("4", 2, 16, 64, 1),
         # The launcher has ended.
         ("4", 2, 2, None, 1),

@@ -21,7 +21,7 @@ def test_subsets_load(dataset: sp.Dataset) -> None:
     for batch in sp.Loader(owls, 8, end="pad"):
         assert batch.indices.dtype == np.int64 and (batch.indices == -1).tolist() == (~batch.mask).tolist()
         found = [owls.keys[int(i)] for i in batch.indices[batch.mask]]
-        assert found == [key for key in batch.sample_keys if key], "numbers are those of the subset"
+        assert found == [key for key in batch.sample_keys if key], "numbers refer to the subset"
     assert sorted(i for batch in sp.Loader(owls, 5) for i in batch.indices) == list(range(20))
 
 

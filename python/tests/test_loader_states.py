@@ -1,4 +1,4 @@
-"""Places in an epoch: ranks, lanes, states that go on, and copies."""
+"""Positions in an epoch: ranks, lanes, resumed states, and copies."""
 
 from __future__ import annotations
 

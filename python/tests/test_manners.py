@@ -24,8 +24,7 @@ def run(code: str, *arguments: object, timeout: float = 600) -> subprocess.Compl
 
 
 def threads(expected: int) -> bool:
-    """Whether the loaders of this process have so many threads; in the end, because a thread names itself, and the
-    system's list lags behind."""
+    """True once the loaders of this process have `count` threads. It polls, because a thread names itself, and the system's list lags behind."""
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
         names = []
@@ -58,7 +57,7 @@ def test_ctrl_c_ends_a_wait(squares: Path) -> None:
         except KeyboardInterrupt:
             # Not after the wait: then the batch would have been handed out, and lost.
             print("interrupted" if loader.stats()["batches"] == 0 else "too late")
-        assert len(next(iteration)) == 10, "and the loader goes on"
+        assert len(next(iteration)) == 10, "and the loader continues"
     """
     done = run(code, squares)
     assert done.stdout == "interrupted\n" and done.returncode == 0, done
@@ -113,7 +112,7 @@ def test_a_fork_of_a_busy_loader_says_so(squares: Path) -> None:
         except RuntimeError as error:
             code = 0 if "hint: make the loader in the child" in str(error) else 2
         try:
-            # What was handed out stays valid, and closing touches no thread of the parent.
+            # Batches stay valid, and closing touches no thread of the parent.
             code = code or (0 if batch["image"].shape == (8, 32, 32, 3) else 3)
             loader.close()
             del loader, iteration, batch

@@ -1,4 +1,4 @@
-"""No-data of cubes: what comes in its place."""
+"""Replacement of no-data in cubes."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_patches_and_noise_leave_it_as_it_is(tmp_path: Path) -> None:
     options: dict[str, Any] = {"dtype": "float16", "std": {"cube": 1e4}, "fields": ["cube"], "batch_size": 8}
     options |= {"cube": "center8x8", "layout": "chw", "augment": [sp.augment.gaussian_noise(0.5), "hflip"]}
     for batch in sp.Loader(data, no_data=-2.0, **options):
-        # Of the twelve rows the middle ones from the third on: one of them is no-data.
+        # The middle of the twelve rows, from the third on: one of them is no-data.
         assert np.all(batch["cube"][:, :, 0] == -2) and not np.any(batch["cube"][:, :, 1:] == -2)
 
 

@@ -1,4 +1,4 @@
-"""What a batch holds of values that are not alike: arrays of several lengths, missing ones, samples of a subset."""
+"""Uneven values in a batch: arrays of several lengths, missing values, samples of a subset."""
 
 from __future__ import annotations
 

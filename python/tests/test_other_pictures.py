@@ -1,4 +1,4 @@
-"""Pictures as other programs write them: what is packed can be decoded, with the pixels that Pillow has."""
+"""Pictures of other programs: all packed ones can be decoded, to Pillow's pixels."""
 
 from __future__ import annotations
 

@@ -246,7 +246,7 @@ def test_a_datasets_columns_of_figures_are_not_shown_as_the_users(tmp_path: Path
     assert done.returncode == 0, done.stderr
     expected = {**(sp.Dataset(tmp_path / "out").fidelity or {})}
     found = sp.Dataset(rebuilt).fidelity or {}
-    # Why a picture was kept stands in no column.
+    # No column gives the reason why a picture was kept.
     expected["photo"] = {name: value for name, value in expected["photo"].items() if name != "kept_because"}
     assert found == expected
 

@@ -1,4 +1,4 @@
-"""Augmentations of pictures: by their names, drawn by key, and beside torchvision's, where that is installed."""
+"""Augmentations of pictures: names, draws by key, and comparison with torchvision, if installed."""
 
 from __future__ import annotations
 

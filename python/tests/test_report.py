@@ -1,4 +1,4 @@
-"""`shardpack.report`: what it returns, writes and shows."""
+"""The result, page and notebook view of `shardpack.report`."""
 
 import json
 from pathlib import Path

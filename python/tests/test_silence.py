@@ -1,4 +1,4 @@
-"""No silent loss: what is changed, left out or misunderstood is said."""
+"""No silent loss: warnings for changed, skipped and misunderstood input."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def told(found: list[warnings.WarningMessage]) -> list[str]:
 
 @pytest.fixture(scope="module")
 def deep(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Four pictures of which three have 16 bits."""
+    """Four pictures, three of 16 bits."""
     source = tmp_path_factory.mktemp("deep")
     for number in range(3):
         (source / f"{number}.png").write_bytes(deep_png(65_525))
@@ -216,7 +216,7 @@ def test_a_view_beside_a_patch_is_refused(masked: sp.Dataset, image: str, cube: 
     with pytest.raises(sp.UsageError, match="whole pictures, `image`, beside `mask`, which is flipped or turned\nhint: the view mirrors both"):
         load(masked, "image", "mask", augment="hflip", layout=layout)
     assert load(masked, "image", "code", augment="hflip")["code"].shape == (4, 32, 32)
-    # Arrays that are no part of the picture may be cut beside it.
+    # Arrays of another size than the picture may be cut separately.
     assert load(masked, "image", "code", cube="patch16x16")["code"].shape == (4, 16, 16)
 
 
@@ -278,7 +278,7 @@ def test_a_path_is_read_and_the_name_of_a_picture_is_refused(tmp_path: Path, mon
         with pytest.raises(sp.UsageError, match="name of a file"):
             writer.write({"image": file.name})
         writer.write({"image": file})
-    # Names that are meant as such, and text that is no name.
+    # File names in fields of text, and text that is not a file name.
     with sp.Writer(tmp_path / "names", {"image": "text", "image_path": "text", "caption": "text"}) as writer:
         writer.write({"image": file.name, "image_path": str(file), "caption": "as in a.jpg"})
     with sp.Writer(tmp_path / "undeclared") as writer:

@@ -1,4 +1,4 @@
-"""A dataset in parts: each sample in one, in the shares that were asked for, for ever the same."""
+"""Splits of a dataset: disjoint, with the requested shares, and stable."""
 
 from __future__ import annotations
 

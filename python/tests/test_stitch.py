@@ -1,4 +1,4 @@
-"""What puts predictions of a grid of patches together."""
+"""Stitching of predictions for a grid of patches."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_the_identity_gives_the_scenes_back(
                 assert scene.key == f"s{scene.index}" and scene.index not in found
                 found[scene.index] = scene.values
             if shuffle is False:
-                # One scene after the other: no more than one is begun.
+                # Scenes come in turn, so only one is unfinished.
                 assert len(stitcher.missing) <= 1
     assert sorted(found) == list(range(len(SIZES)))
     for index, whole in found.items():
@@ -87,7 +87,7 @@ def test_sums_in_float32_take_half_of_the_memory(alike: sp.Dataset, layout: Any)
         tracemalloc.stop()
         stitcher.close()
     assert 0.45 < peaks["float32"] / peaks["float64"] < 0.55, peaks
-    # Sums, and a weight for each pixel: what the page says.
+    # Sums, and a weight for each pixel, as the page says.
     assert peaks["float64"] == pytest.approx(45 * 38 * 401 * 8, rel=0.05)
     for index in range(5):
         assert wholes["float32", index].dtype == np.float32 and wholes["float32", index].flags.c_contiguous

@@ -1,4 +1,4 @@
-"""Stores that are silent, drip, or are not whom they claim to be; Ctrl-C, forks and many loaders meanwhile."""
+"""Silent, slow and false stores, with Ctrl-C, forks and many loaders."""
 
 from __future__ import annotations
 
@@ -197,7 +197,7 @@ def test_a_fork_during_requests_reads_by_itself(photos: Path) -> None:
             time.sleep(0.05)
             child = os.fork()
             if child == 0:
-                # The server is the parent's: it is there.
+                # The server runs in the parent.
                 os._exit(0 if dataset[3]["__key__"] and len(sp.Dataset(url)) == len(dataset) else 1)
             deadline = time.monotonic() + 60
             while (ended := os.waitpid(child, os.WNOHANG))[0] == 0 and time.monotonic() < deadline:
@@ -301,7 +301,7 @@ def test_certificates_are_checked(
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(made, made.with_suffix(".key"))
     with ranges()(photos) as server:
-        # A client that breaks off is what is tried.
+        # Clients that disconnect are expected.
         server.server.handle_error = lambda *_: None
         server.server.socket = context.wrap_socket(server.server.socket, server_side=True)
         url = server.url.replace("http://", "https://")

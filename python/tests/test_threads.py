@@ -104,7 +104,7 @@ def test_of_two_iterations_the_latest_goes_on_and_its_epoch_is_whole(photos: Pat
                 ended.append((number, found))
 
             together(epoch)
-            # Whoever began last, and perhaps one that had ended before.
+            # The last iteration, and perhaps one that had ended before.
             assert 1 <= len(ended) <= THREADS
             assert all(sorted(found) == list(range(len(dataset))) for _, found in ended)
 
@@ -130,7 +130,7 @@ def test_states_of_a_loader_that_another_thread_uses_are_states_of_it(photos: Pa
         together(watch, 3)
     for seen in states:
         places = [(int(state["epoch"]), int(state["samples_consumed"])) for state in seen]
-        assert places == sorted(places), "it goes on, and never back"
+        assert places == sorted(places), "it moves forward only"
         assert all(epoch <= 3 and consumed % 3 == 0 and consumed <= len(dataset) for epoch, consumed in places)
         for state in seen[:: 1 + len(seen) // 5]:
             with sp.Loader(dataset, 3, **OPTIONS) as again:
@@ -183,7 +183,7 @@ def test_a_loader_answers_and_closes_while_a_thread_waits_for_a_batch_that_does_
         try:
             assert begun.wait(60)
             began = time.monotonic()
-            # The thread that waits lets go of the lock every 100 ms and takes it again: whoever came meanwhile is before it.
+            # The waiting thread releases the lock every 100 ms; a thread that came meanwhile goes first.
             for _ in range(10):
                 assert loader.stats()["batches"] == 0
                 time.sleep(0.005)

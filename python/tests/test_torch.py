@@ -163,7 +163,7 @@ def test_a_loader_that_has_begun_is_refused_in_a_fork(dataset: sp.Dataset) -> No
     )
     with pytest.raises(RuntimeError, match="cannot be used after fork"):
         list(loader)
-    assert len(list(iteration)) == 5, "and goes on where it was made"
+    assert len(list(iteration)) == 5, "and continues in the parent"
 
 
 class Begun(torch.utils.data.IterableDataset):  # type: ignore[misc, name-defined]
@@ -199,7 +199,7 @@ def test_tensors_are_indices(dataset: sp.Dataset) -> None:
 
 
 def double(sample: sp.Sample) -> tuple[Any, int]:
-    """What a program of its own makes of a sample."""
+    """A program's own transform of a sample."""
     return torch.from_numpy(sample["image"]).permute(2, 0, 1), 2 * sample["label"]
 
 

@@ -196,7 +196,7 @@ def test_closing_ends_a_process_in_the_middle_of_a_row(photos: Path) -> None:
     loader = sp.Loader(sp.Dataset(photos), transform=forever, transform_workers=2, threads=4, **OPTIONS)
     iterator = iter(loader)
     assert len(loader) > 0
-    # The first batch never comes: it is asked for in a thread, which ends with the loader.
+    # The first batch never comes, so a thread waits for it, which ends with the loader.
     import threading
 
     raised: list[BaseException] = []

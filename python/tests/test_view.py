@@ -1,4 +1,4 @@
-"""Views of pictures by their parameters, and what the rows of a batch say that they show."""
+"""Views of pictures by their parameters, and the views that a batch reports."""
 
 from __future__ import annotations
 

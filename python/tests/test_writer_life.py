@@ -25,7 +25,7 @@ def test_an_exception_leaves_nothing(tmp_path: Path) -> None:
     with pytest.raises(sp.UsageError, match="samples: expected at least one"), sp.Writer(out):
         pass
     assert not out.exists()
-    # What was there stays.
+    # Existing files stay.
     with sp.Writer(out) as writer:
         writer.write({"i": 1})
     before = files(out)
@@ -100,7 +100,7 @@ def test_a_writer_that_is_killed_leaves_no_dataset_and_locks_nobody_out(tmp_path
     assert program.stdout and program.stdout.readline() == "writing\n"
     program.kill()
     program.communicate()
-    # The samples went with the process; what is left is a lock file that nobody holds.
+    # The samples are gone with the process; an unlocked lock file is left.
     assert all(path.name.startswith(".shardpack-lock") and path.stat().st_size < 200 for path in out.iterdir())
     with sp.Writer(out) as writer:
         writer.write({"i": 1})

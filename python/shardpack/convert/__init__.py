@@ -164,7 +164,7 @@ def _fields_of(out: Union[str, os.PathLike[str]], force: bool) -> dict[str, str]
 def _split_options(
     format: str, opener: Callable[..., Source], options: Mapping[str, Any], append: bool
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Split options into those of the format and of the writer."""
+    """Split options between the format and the writer."""
     from .._pack import StorageOptions
 
     own = set(inspect.signature(opener).parameters) - {"src", "drop"}

@@ -292,7 +292,7 @@ _OF_LIBRARIES = frozenset(["CLASS", "TITLE", "VERSION", "FILTERS"])
 def _with_attributes(
     at: str, group: Any, values: dict[str, Any], drop: frozenset[str], taken: bool, notes: list[str]
 ) -> dict[str, Any]:
-    """The values of a sample, with the attributes of its group if requested; else a note about them."""
+    """The values of a sample, with the attributes of its group if requested; otherwise a note about them."""
     found = {name: value for name, value in group.attributes().items() if name not in _OF_LIBRARIES}
     left = [name for name in found if name not in drop]
     if not taken:

@@ -118,7 +118,7 @@ class Source:
     notes: list[str] = field(default_factory=list)
     """Notes for the user, complete once the first sample was read."""
     types: Sequence[SameType] = ()
-    """Fields of arrays that get one element type, with `append` that of the dataset."""
+    """Fields of arrays that get one element type (with `append`, the dataset's)."""
     numbered: frozenset[str] = frozenset()
     """Columns of arrays of class numbers."""
 

@@ -22,7 +22,7 @@ _LOOKED_AT = 100
 """Most pictures to read for their size, if the file does not give it."""
 _NEARLY_ALL = 0.95
 _FEW = 8
-"""Fewest boxes from which their format is guessed."""
+"""Fewest boxes for a guess of their format."""
 _LARGE = 1e9
 
 

@@ -158,7 +158,7 @@ def _unsaid(where: str, values: dict[str, Any]) -> str:
     return (
         f"field `volume`: the axes are [{axes}] ({where}); the first is taken for time, because the file does not tell time "
         "from channels\n"
-        "hint: channels='last' stores [z, y, x, c], from which loaders cut boxes; channels='first' stores [c, z, y, x]"
+        "hint: channels='last' stores [z, y, x, c], which loaders can cut into boxes; channels='first' stores [c, z, y, x]"
     )
 
 

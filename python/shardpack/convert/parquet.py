@@ -19,7 +19,7 @@ _SUFFIXES = (".parquet", ".arrow", ".feather")
 _BATCH_ROWS = 64
 _LARGE_CHUNK_BYTES = 4 << 20
 _MOST_RATIO = 100
-"""Expansion from which rows of a column are read one by one, because each may be one large dictionary entry."""
+"""Expansion above which rows of a column are read one by one, because each may be one large dictionary entry."""
 # Arrow's own `to_pandas_dtype` needs pandas in some versions.
 _NUMBERS = {"halffloat": "float16", "float": "float32", "double": "float64", "bool": "bool"} | {
     f"{sign}int{bits}": f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)

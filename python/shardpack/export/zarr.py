@@ -81,7 +81,7 @@ class _Texts:
 
 
 class _Arrays:
-    """Values of numbers: one array as long as all have one shape and type, else an array for each sample."""
+    """Numbers: one array while all samples have the same shape and type, otherwise an array for each sample."""
 
     def __init__(self, group: Any, name: str, samples: int, shard_bytes: int) -> None:
         self.group = group
