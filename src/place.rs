@@ -63,10 +63,8 @@ impl Destination {
         let Some(url) = url(&self.path, settings)? else {
             for (given, option) in [(self.spool.is_some(), "spool"), (self.take_over, "take_over")] {
                 if given {
-                    let found = format!("`{}`", visible_path(&self.path));
-                    return Err(Error::usage(format!(
-                        "output with the option `{option}`: expected a URL, found {found}"
-                    )));
+                    let path = visible_path(&self.path);
+                    return Err(Error::usage(format!("`{option}` needs a URL as output, found `{path}`")));
                 }
             }
             return Ok(Output::from(&self.path));
@@ -83,7 +81,7 @@ pub fn storage(url: &str, settings: &Settings) -> Result<Arc<dyn Storage>> {
     match remote::source(url, url, settings, None)? {
         remote::Source::Store(storage) => Ok(storage),
         remote::Source::Local(path) => {
-            Err(Error::usage(format!("`{url}`: expected a URL of a store, found the path `{}`", visible_path(&path))))
+            Err(Error::usage(format!("`{url}` is not in a store: it is the path `{}`", visible_path(&path))))
         }
     }
 }
@@ -123,13 +121,11 @@ fn url(path: &Path, settings: &Settings) -> Result<Option<String>> {
     if !is_url(path) {
         return match settings.first() {
             None => Ok(None),
-            Some((key, _)) => Err(Error::usage(format!(
-                "options of the storage: expected none for a path of this machine, found `{key}`"
-            ))),
+            Some((key, _)) => Err(Error::usage(format!("storage option `{key}`: a local path has no storage options"))),
         };
     }
     let text = path.to_str().map(str::to_owned);
-    text.map(Some).ok_or_else(|| Error::usage("URL: expected UTF-8, found other bytes"))
+    text.map(Some).ok_or_else(|| Error::usage("the URL is not valid UTF-8"))
 }
 
 #[cfg(feature = "store")]
@@ -226,8 +222,7 @@ mod remote {
     }
 
     fn off() -> Error {
-        Error::usage("dataset: expected a local path, found a URL")
-            .with_hint("this program was built without the feature `store`")
+        Error::usage("URLs need the feature `store`, and this program was built without it")
     }
 
     pub(super) fn output(_: &str, _: &Destination, _: &Settings, _: Option<Arc<AtomicBool>>) -> Result<Output> {

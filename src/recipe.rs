@@ -33,11 +33,7 @@ pub(crate) fn choose(recipe: &str) -> crate::Result<Chosen> {
     let (path, number) = match numbered {
         Some((path, number)) if number > 0 => (path, Some(number)),
         None if is_report() => (recipe, None),
-        _ => bail!(
-            "recipe: expected a report such as report.html, or one with the number of a candidate such as \
-             report.html#2, found `{}`",
-            recipe.escape_debug()
-        ),
+        _ => bail!("recipe: expected REPORT or REPORT#N, such as report.html#2, found `{}`", recipe.escape_debug()),
     };
     let report = read(Path::new(path)).with_context(|| format!("recipe: cannot read the report `{path}`"))?;
     let candidates = report.get("candidates").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
@@ -55,21 +51,20 @@ pub(crate) fn choose(recipe: &str) -> crate::Result<Chosen> {
         });
         let names: Vec<_> = names.collect();
         bail!(Hinted::new(
-            format!("recipe: expected the number of a candidate in `{path}`, found {number}"),
-            format!("there are {}", names.join(", "))
+            format!("recipe: `{path}` has no candidate {number}"),
+            format!("candidates: {}", names.join(", "))
         ));
     };
     let arguments = candidate.get("arguments").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
     let own: Option<Vec<OsString>> = arguments.iter().map(|argument| argument.as_str().map(OsString::from)).collect();
-    let own = own
-        .with_context(|| format!("recipe: expected arguments in candidate {number} of `{path}`, found other values"))?;
+    let own = own.with_context(|| format!("recipe: the arguments of candidate {number} of `{path}` are not text"))?;
     // The arguments come from a file: only options are accepted, so that no argument becomes a path.
     if let Some(other) = own.iter().find(|argument| !argument.to_string_lossy().starts_with("--") || argument.len() < 3)
     {
-        bail!("recipe: expected options of `pack` in candidate {number} of `{path}`, found `{}`", other.display());
+        bail!("recipe: `{}` in candidate {number} of `{path}` is not an option of `pack`", other.display());
     }
     if own.is_empty() {
-        bail!("recipe: candidate {number} of `{path}` has no options: it is what a dataset holds already");
+        bail!("recipe: candidate {number} of `{path}` has no options: it describes a packed dataset");
     }
     Ok(Chosen { arguments: own, note })
 }
@@ -83,27 +78,27 @@ fn recommended(path: &str, report: &Value, candidates: &[Value]) -> crate::Resul
         candidate.and_then(|candidate| Some((candidate.get("number")?.as_u64()?, candidate.get("name")?.as_str()?)));
     let Some((number, name)) = named else {
         let hint = format!("name a candidate: `{path}#1`");
-        bail!(Hinted::new(format!("recipe: expected a recommended candidate in `{path}`, found none"), hint));
+        bail!(Hinted::new(format!("recipe: `{path}` recommends no candidate"), hint));
     };
     let but =
         if verdict("met") == Some(&Value::Bool(false)) { ", although it does not meet all conditions" } else { "" };
     let note = format!(
-        "recipe: took candidate {number} of `{path}`, {}, which the report recommends{but}",
+        "recipe: using candidate {number} of `{path}`, {}, which the report recommends{but}",
         name.escape_debug()
     );
-    Ok((number, Note::new(note).with_hint(format!("`{path}#N` names another"))))
+    Ok((number, Note::new(note).with_hint(format!("`{path}#N` selects another candidate"))))
 }
 
 fn read(path: &Path) -> crate::Result<Value> {
     let mut text = String::new();
     std::fs::File::open(path)?.take(MAX_BYTES + 1).read_to_string(&mut text)?;
     if text.len() as u64 > MAX_BYTES {
-        bail!("expected at most {MAX_BYTES} bytes");
+        bail!("the file is larger than {MAX_BYTES} bytes");
     }
     let data = if text.trim_start().starts_with('{') { text.as_str() } else { data_of_page(&text).unwrap_or_default() };
     let report: Value = serde_json::from_str(data)
         .ok()
-        .with_context(|| "expected a page of `shardpack report`, or what its `--json` prints, found neither")?;
+        .with_context(|| "expected a page of `shardpack report`, or the output of its `--json`")?;
     match report.get("shardpack_report").and_then(Value::as_u64) {
         Some(version) if version == u64::from(VERSION) => Ok(report),
         Some(version) => bail!("expected a report of version {VERSION}, found version {version}"),
@@ -131,7 +126,7 @@ pub struct RecipeOptions {
 pub fn recipe_options(recipe: &str) -> crate::Result<RecipeOptions> {
     let Chosen { arguments, note } = choose(recipe)?;
     let arguments = arguments.into_iter().map(|argument| {
-        let argument = argument.into_string().ok().context("recipe: expected options as text, found other bytes")?;
+        let argument = argument.into_string().ok().context("recipe: an option is not valid UTF-8")?;
         let option = argument.trim_start_matches('-');
         let (name, value) = option.split_once('=').unwrap_or((option, "true"));
         Ok((name.replace('-', "_"), Given::Text(value.to_owned())))

@@ -33,11 +33,8 @@ pub(crate) fn check(path: &Path) -> crate::Result<()> {
     if manifest || start.starts_with(&HEADER_MAGIC) || Footer::parse(&end, bytes, &Limits::default()).is_ok() {
         return Ok(());
     }
-    let text = format!(
-        "not a dataset: expected a folder with a {MANIFEST_NAME}, or a shard, found another file: `{}`",
-        visible_path(path)
-    );
-    bail!(Hinted::new(text, "a shard that lost both its ends is searched for whole records if its name ends in .shard"))
+    let text = format!("not a dataset: `{}` is neither a manifest nor a shard", visible_path(path));
+    bail!(Hinted::new(text, "if it is a shard with a damaged start and end, rename it to end in .shard"))
 }
 
 #[cfg(test)]

@@ -129,7 +129,7 @@ fn check_fidelity(file: &str, manifest: &Manifest, tallies: BTreeMap<usize, Tall
             record: None,
             key: None,
             kind: "format",
-            what: format!("figures of fidelity of `{}`", field.escape_debug()),
+            what: format!("fidelity figures of `{}`", field.escape_debug()),
             expected: expected.to_owned(),
             found: found.to_owned(),
             is_missing: false,
@@ -138,7 +138,7 @@ fn check_fidelity(file: &str, manifest: &Manifest, tallies: BTreeMap<usize, Tall
     };
     for (field, expected) in &figures {
         match manifest.fidelity.get(field) {
-            None => put(field, "in the manifest", "none"),
+            None => put(field, "an entry in the manifest", "none"),
             Some(found) => {
                 let empty = serde_json::Map::new();
                 let [found, expected] = [found, expected].map(|all| all.as_object().unwrap_or(&empty));
@@ -148,7 +148,7 @@ fn check_fidelity(file: &str, manifest: &Manifest, tallies: BTreeMap<usize, Tall
                 }
                 let more = |name: &&String| !expected.contains_key(*name) && !NOT_STORED.contains(&name.as_str());
                 if let Some(name) = found.keys().find(more) {
-                    put(field, "those of the samples alone", &format!("also `{}`", name.escape_debug()));
+                    put(field, "only figures that the samples have", &format!("`{}`", name.escape_debug()));
                 }
             }
         }
@@ -156,7 +156,10 @@ fn check_fidelity(file: &str, manifest: &Manifest, tallies: BTreeMap<usize, Tall
     // Figures that another program measured and stored only in the manifest.
     let unknown = manifest.fidelity.keys().filter(|field| !figures.contains_key(*field));
     report.notes.extend(unknown.map(|field| {
-        format!("fidelity figures of `{}` were not compared: the samples do not hold them", field.escape_debug())
+        format!(
+            "fidelity figures of `{}` were not compared, because the samples do not have them",
+            field.escape_debug()
+        )
     }));
     report.problems.sort();
 }

@@ -30,7 +30,7 @@ def test_a_report_is_its_data_and_shows_itself(tmp_path: Path) -> None:
     # The page's candidate packs.
     packed = sp.pack(source, tmp_path / "out", recipe=f"{page}#3")
     assert packed["fidelity"]["image"]["quality"]["max"] == 40
-    with pytest.warns(UserWarning, match=r"recipe: took candidate \d of `.*`, .*, which the report recommends"):
+    with pytest.warns(UserWarning, match=r"recipe: using candidate \d of `.*`, .*, which the report recommends"):
         sp.pack(source, tmp_path / "best", recipe=str(page))
 
 

@@ -1,4 +1,4 @@
-//! The arguments of the command line as typed: clap parses them before any look-up or check against the disk.
+//! The arguments of the command line, as clap parses them.
 
 use super::bench::args::BenchArgs;
 use super::examples;
@@ -11,12 +11,12 @@ use shardpack_recipe::{parse_size, parse_threads};
 use std::path::PathBuf;
 
 const EXIT_CODES: &str = "\
-The Python package adds `shardpack convert` and `shardpack export`, from and to other formats.
+The Python package adds `shardpack convert` and `shardpack export` for other formats.
 
 Exit codes:
-  0    fine
-  1    done, but a problem in the data was found
-  2    could not run, or stopped: wrong arguments, bad input, missing files, a full disk
+  0    success
+  1    finished, but the data has a problem
+  2    failed: wrong arguments, bad input, missing files, a full disk
   130  interrupted";
 
 /// Pack images and hyperspectral cubes into shards that feed a GPU at disk speed.
@@ -45,47 +45,42 @@ pub(super) enum Command {
     Report(Box<ReportArgs>),
 }
 
-/// Show what a dataset is: fields, classes, shapes, sizes, recipe, fidelity, shards.
+/// Show the fields, classes, shapes, sizes, recipe, fidelity and shards of a dataset.
 #[derive(Debug, Args)]
 #[command(after_help = examples::INSPECT)]
 pub(super) struct InspectArgs {
-    /// Folder of a dataset, its manifest, or a lone shard
+    /// Folder or URL of a dataset, its manifest, or a single shard
     pub dataset: PathBuf,
     #[command(flatten)]
     pub from: FromStore,
-    /// Generation of a dataset that has grown or shrunk, from 1 [default: the newest]
+    /// Generation of the dataset, from 1 [default: the newest]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub generation: Option<u32>,
     /// Largest record or decoded field to accept
     #[arg(long, value_name = "SIZE", default_value = "4GiB", value_parser = parse_size)]
     pub max_record: u64,
-    /// One JSON object on stdout
+    /// Print one JSON object
     #[arg(long)]
     pub json: bool,
 }
 
 /// Check every byte of a dataset and list the damaged samples.
 ///
-/// Always checked: header, footer and index of each shard; frame, CRC32, head and padding of each
-/// record; whether records, index, schema and manifest agree; whether keys and sample ids are
-/// unique; labels against the classes; the fidelity figures of the manifest against those of the
-/// samples.
+/// Checks the header, footer and index of each shard; frame, checksum, head and padding of each
+/// record; the agreement of records, index, schema and manifest; unique keys and sample ids; labels
+/// against classes; and the fidelity figures of the manifest against those of the samples.
+/// `--deep` also decodes every field. `--digest` also compares each shard with its SHA-256.
 ///
-/// With --deep: whether every field decodes. With --digest: whether each shard is the file that was
-/// packed, by its SHA-256.
-///
-/// Not checked: whether values equal those of the sources (`pack` measures that), the minor version
-/// in the manifest, and files that the manifest does not name. --digest finds changes to a shard
-/// and all its CRC32s, but not changes to the manifest as well: if that matters, keep the
-/// manifest's SHA-256 elsewhere.
+/// It cannot check the values against the sources (`pack` measures that), nor files that the
+/// manifest does not name. To detect changes to the manifest, keep its SHA-256 elsewhere.
 #[derive(Debug, Args)]
 #[command(after_help = examples::VERIFY)]
 pub(super) struct VerifyArgs {
-    /// Folder of a dataset, its manifest, or a lone shard
+    /// Folder or URL of a dataset, its manifest, or a single shard
     pub dataset: PathBuf,
     #[command(flatten)]
     pub from: FromStore,
-    /// Generation of a dataset that has grown or shrunk, from 1 [default: the newest]
+    /// Generation of the dataset, from 1 [default: the newest]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub generation: Option<u32>,
     /// Also decode every field
@@ -100,31 +95,30 @@ pub(super) struct VerifyArgs {
     /// Largest record or decoded field to accept
     #[arg(long, value_name = "SIZE", default_value = "4GiB", value_parser = parse_size)]
     pub max_record: u64,
-    /// One JSON object on stdout
+    /// Print one JSON object
     #[arg(long)]
     pub json: bool,
 }
 
-/// Write the samples back as files: pictures under their old names, cubes as .npy.
+/// Write the samples back as files: pictures with their old names, cubes as .npy.
 ///
-/// Pictures that were kept come back to the byte. Tiled pictures come back with the same pixels,
-/// ICC profile and orientation. A cube `a.npy` has its mask beside it as `a.mask.npy` and its
-/// metadata as `a.meta.json`, a picture `a.jpg` its mask as `a.jpg.mask.npy`; `pack` takes them back.
+/// Pictures packed with `--jpeg keep` come back byte for byte; tiled pictures have the same pixels,
+/// ICC profile and orientation. The mask and metadata of `a.npy` are `a.mask.npy` and
+/// `a.meta.json`; the mask of `a.jpg` is `a.jpg.mask.npy`. `pack` accepts these files.
 ///
-/// Damaged samples are listed and skipped, and the exit code is 1. If a run is interrupted, give
-/// the same command again: it continues.
+/// Damaged samples are listed and skipped, and the exit code is 1. An interrupted run continues if
+/// you repeat the command.
 #[derive(Debug, Args)]
 #[command(after_help = examples::UNPACK)]
 pub(super) struct UnpackArgs {
-    /// Folder of a dataset, its manifest, or a lone shard
+    /// Folder or URL of a dataset, its manifest, or a single shard
     pub dataset: PathBuf,
     #[command(flatten)]
     pub from: FromStore,
-    /// Generation of a dataset that has grown or shrunk, from 1 [default: the newest]
+    /// Generation of the dataset, from 1 [default: the newest]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub generation: Option<u32>,
-    /// Folder to write to. Existing files are never overwritten: a file with the same content is
-    /// skipped, one with other content is an error
+    /// Folder to write to; existing files are never overwritten
     pub dir: PathBuf,
     /// Worker threads [default: all cores]
     #[arg(long, value_name = "N", value_parser = parse_threads)]
@@ -132,52 +126,51 @@ pub(super) struct UnpackArgs {
     /// Largest record or decoded field to accept
     #[arg(long, value_name = "SIZE", default_value = "4GiB", value_parser = parse_size)]
     pub max_record: u64,
-    /// One JSON object on stdout
+    /// Print one JSON object
     #[arg(long)]
     pub json: bool,
 }
 
-/// List the samples of a dataset, a line each: their keys, and columns on request.
+/// List the samples of a dataset: their keys, and columns on request.
 ///
-/// It reads the indexes alone, shard by shard, and no record.
+/// Reads the indexes of the shards, but no records. Columns are separated by tabs, and the first
+/// line has their names.
 #[derive(Debug, Args)]
 #[command(after_help = examples::LS)]
 pub(super) struct LsArgs {
-    /// Folder of a dataset, its manifest, a lone shard, or a URL
+    /// Folder or URL of a dataset, its manifest, or a single shard
     pub dataset: PathBuf,
     #[command(flatten)]
     pub from: FromStore,
-    /// Generation of a dataset that has grown or shrunk, from 1 [default: the newest]
+    /// Generation of the dataset, from 1 [default: the newest]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub generation: Option<u32>,
-    /// Only keys that match this pattern: `*` and `?` stand for any characters, `/` included
+    /// Keys to list; `*` and `?` match any characters, also `/`
     #[arg(long, value_name = "PATTERN")]
     pub keys: Option<String>,
-    /// Only samples that meet this condition: NAME, one of = != < <= > >=, and a value, such as
-    /// `class=ant` or `height>=256`; several must all hold
+    /// Samples to list: NAME, one of = != < <= > >=, and a value; may repeat
     #[arg(long, value_name = "COND")]
     pub r#where: Vec<String>,
-    /// Columns beside the key, separated by commas: scalar fields, and `class`, `index`, `bytes` (of
-    /// the record) and `shard`. Values are separated by tabs, under a line of names
+    /// Columns after the key: scalar fields, class, index, bytes, shard
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub columns: Vec<String>,
-    /// At most so many samples
+    /// Print at most N samples
     #[arg(long, value_name = "N")]
     pub limit: Option<u64>,
-    /// A JSON object on each line
+    /// Print a JSON object on each line
     #[arg(long)]
     pub json: bool,
 }
 
-/// Write one field of one sample to a file or to stdout.
+/// Write one field of a sample to a file or to stdout.
 #[derive(Debug, Args)]
 #[command(after_help = examples::CAT)]
 pub(super) struct CatArgs {
-    /// Folder of a dataset, its manifest, or a lone shard
+    /// Folder or URL of a dataset, its manifest, or a single shard
     pub dataset: PathBuf,
     #[command(flatten)]
     pub from: FromStore,
-    /// Generation of a dataset that has grown or shrunk, from 1 [default: the newest]
+    /// Generation of the dataset, from 1 [default: the newest]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub generation: Option<u32>,
     /// Key of the sample, or its index in stored order
@@ -185,34 +178,32 @@ pub(super) struct CatArgs {
     /// Field to write [default: the picture or the cube]
     #[arg(long, value_name = "NAME")]
     pub field: Option<String>,
-    /// File to write; `-` is stdout, even if that is a terminal [default: stdout]
+    /// File to write; `-` is stdout, also if it is a terminal [default: stdout]
     #[arg(long, short, value_name = "FILE")]
     pub output: Option<PathBuf>,
     /// Largest record or decoded field to accept
     #[arg(long, value_name = "SIZE", default_value = "4GiB", value_parser = parse_size)]
     pub max_record: u64,
-    /// Describe the sample and its fields instead of writing one
+    /// Print the description of the sample and its fields as JSON
     #[arg(long)]
     pub json: bool,
 }
 
-/// Copy all undamaged samples of a damaged dataset into a new one; rebuild a lost manifest, index
-/// or footer.
+/// Copy undamaged samples to a new dataset; rebuild a lost manifest, index or footer.
 #[derive(Debug, Args)]
 #[command(after_help = examples::SALVAGE)]
 pub(super) struct SalvageArgs {
-    /// Folder of a dataset, or a lone shard
+    /// Folder of a dataset, or a single shard
     pub dataset: PathBuf,
-    /// Folder of the dataset to write; the damaged one is not changed. Or the same folder, to
-    /// rebuild only its manifest
+    /// Folder of the new dataset; or the same folder, to rebuild only its manifest
     pub out: PathBuf,
-    /// Take the samples of all shards, also of older generations: removed samples come back
+    /// Copy the samples of all generations, also removed ones
     #[arg(long)]
     pub all_generations: bool,
     /// Largest record or decoded field to accept
     #[arg(long, value_name = "SIZE", default_value = "4GiB", value_parser = parse_size)]
     pub max_record: u64,
-    /// One JSON object on stdout
+    /// Print one JSON object
     #[arg(long)]
     pub json: bool,
 }

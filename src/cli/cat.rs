@@ -3,7 +3,7 @@
 use super::args::CatArgs;
 use super::exit_status::ExitStatus;
 use super::refuse::refuse_url_to_write;
-use super::{open, show};
+use super::{open, show, units};
 use crate::read_limits;
 use serde_json::{Map, Value, json};
 use shardpack_format::{ArrayDescriptor, FieldKind, Hint, Hinted, Limits, Setting};
@@ -39,7 +39,7 @@ pub(super) fn run(args: &CatArgs) -> crate::Result<ExitStatus> {
     };
     let Some(field) = dataset.schema().fields().iter().find(|f| f.name == name) else {
         let names: Vec<&str> = dataset.schema().fields().iter().map(|f| f.name.as_str()).collect();
-        bail!("field: expected one of {}, found `{}`", names.join(", "), show::plain(name));
+        bail!("the dataset has no field `{}`: its fields are {}", show::plain(name), names.join(", "));
     };
     let content = match field.kind {
         FieldKind::Scalar => Some(FileContent::from(format!("{}\n", view.scalar(name)?))),
@@ -55,7 +55,7 @@ pub(super) fn run(args: &CatArgs) -> crate::Result<ExitStatus> {
                 || content.is_hidden_text();
             if binary && asked.is_none() && io::stdout().is_terminal() {
                 let hint = Hint::new("name a file with ").and([Setting::named("output")]);
-                let hint = hint.then(" (`-` for the terminal all the same), or redirect stdout");
+                let hint = hint.then(" (`-` writes to the terminal), or redirect stdout");
                 bail!(Hinted::new(format!("field `{name}` is binary"), hint));
             }
             let mut out = BufWriter::new(io::stdout().lock());
@@ -83,7 +83,7 @@ fn write(path: &Path, content: &FileContent<'_>) -> crate::Result<()> {
     });
     match written.with_context(failed)? {
         Placed::New | Placed::AlreadyThere => Ok(()),
-        Placed::Occupied => bail!("something else stands at `{}`, and is not overwritten", path.display()),
+        Placed::Occupied => bail!("`{}` exists already, and is not overwritten", path.display()),
     }
 }
 
@@ -97,13 +97,9 @@ fn find(dataset: &Dataset, sample: &str) -> crate::Result<u64> {
     match (found, sample.parse::<u64>()) {
         (Some(index), _) => Ok(index),
         (None, Ok(index)) if index < dataset.len() => Ok(index),
-        (None, Ok(index)) => bail!("sample index: expected one below {}, found {index}", dataset.len()),
+        (None, Ok(index)) => bail!("sample index {index}: the dataset has {}", units::plural(dataset.len(), "sample")),
         (None, Err(_)) => bail!(Hinted::new(
-            format!(
-                "sample: expected a key of the dataset or an index below {}, found `{}`",
-                dataset.len(),
-                show::plain(sample)
-            ),
+            format!("no sample has the key `{}`, and it is not an index below {}", show::plain(sample), dataset.len()),
             meant(dataset, sample)
         )),
     }
@@ -138,7 +134,7 @@ fn find_without_table(dataset: &Dataset, sample: &str, error: crate::Error) -> c
         ([], Ok(index)) if index < dataset.len() => {
             if number_keys {
                 show::note(&format!(
-                    "note: {index} is taken as an index: not all keys can be read, and some are numbers"
+                    "note: took {index} as an index, although some keys are numbers and not all keys can be read"
                 ));
             }
             Ok(index)

@@ -30,7 +30,7 @@ Examples:
 pub(super) const UNPACK: &str = "\
 Examples:
   shardpack unpack train photos
-  shardpack unpack train photos-of-then --generation 1";
+  shardpack unpack train photos-v1 --generation 1";
 
 pub(super) const LS: &str = "\
 Examples:

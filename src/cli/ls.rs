@@ -209,7 +209,7 @@ impl Condition {
         if let (IndexColumn::Class, Operand::Text(class), Some(classes)) = (&column, &value, dataset.classes())
             && !classes.contains(class)
         {
-            let text = format!("--where: expected a class of the dataset, found `{}`", show::plain(class));
+            let text = format!("--where: the dataset has no class `{}`", show::plain(class));
             bail!(Hinted::new(text, meant(classes, class)));
         }
         Ok(Self { column, comparison, value })

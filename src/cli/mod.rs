@@ -6,6 +6,7 @@ mod cat;
 mod examples;
 mod exit_status;
 mod grow;
+mod help;
 mod inspect;
 mod interrupt;
 mod ls;
@@ -28,7 +29,7 @@ mod unpack;
 mod verify;
 
 use args::{Cli, Command};
-use clap::Parser;
+use clap::FromArgMatches;
 use exit_status::ExitStatus;
 use shardpack_pack::grow::AddOptions;
 use std::ffi::OsString;
@@ -100,7 +101,7 @@ pub fn main_from<T: Into<OsString> + Clone>(args: impl IntoIterator<Item = T>) -
 
 /// Parses a command line that begins with the program's name. With `pack --recipe`, inserts the options of the recipe.
 fn parse(args: &[OsString]) -> crate::Result<Result<Cli, clap::Error>> {
-    let cli = match Cli::try_parse_from(args) {
+    let cli = match read(args) {
         Ok(cli) => cli,
         refused => return Ok(refused),
     };
@@ -110,7 +111,13 @@ fn parse(args: &[OsString]) -> crate::Result<Result<Cli, clap::Error>> {
         _ => &None,
     };
     match recipe {
-        Some(recipe) => Ok(Cli::try_parse_from(recipe::inserted(args, recipe)?)),
+        Some(recipe) => Ok(read(&recipe::inserted(args, recipe)?)),
         None => Ok(Ok(cli)),
     }
+}
+
+fn read(args: &[OsString]) -> Result<Cli, clap::Error> {
+    let mut command = help::command(args.iter().any(|arg| arg == "-h"));
+    let mut matches = command.try_get_matches_from_mut(args)?;
+    Cli::from_arg_matches_mut(&mut matches).map_err(|error| error.format(&mut command))
 }

@@ -52,24 +52,24 @@ fn text(found: &Forecast, listing: Option<&Path>) -> String {
     }
     let empty = found.empty();
     let time = format!(
-        "{} for the longest part, {} for all after each other",
+        "{} for the longest part, {} for all parts in sequence",
         units::seconds(found.longest_seconds()),
         units::seconds(measured.seconds_for(found.source_bytes))
     );
     let rate = format!(
-        "{}, {} on {} here, without writing them",
+        "{}, {} on {} of this machine, without writing",
         units::plural(measured.samples, "sample"),
         units::rate(measured.source_bytes, measured.seconds),
         units::plural(measured.threads as u64, "thread"),
     );
     let memory = format!(
-        "{} of samples in flight, beside {} of listing, plan and program",
+        "{} for samples in progress, and {} for file list, plan and program",
         units::bytes(found.memory_bytes),
         units::bytes(found.plan_rss_bytes)
     );
     let listed = match listing {
         Some(file) => format!("{}, written to `{}`", units::seconds(found.listing_seconds), file.display()),
-        None => format!("{}, again in each part: --listing FILE shares it", units::seconds(found.listing_seconds)),
+        None => format!("{} in each part: with --listing FILE only once", units::seconds(found.listing_seconds)),
     };
     let mut pairs = vec![("time", time), ("measured on", rate), ("memory of a part", memory), ("listing", listed)];
     if !empty.is_empty() {

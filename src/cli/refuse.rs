@@ -7,11 +7,11 @@ use std::path::Path;
 /// The hint for a URL that is only read.
 pub(crate) const COPY: &str = "copy it here first, or mount the store";
 /// The hint for the URL of a dataset to which samples are added or from which they are removed.
-pub(crate) const COPY_AND_SEND: &str = "copy the dataset here, change the copy, and send what is new back, \
+pub(crate) const COPY_AND_SEND: &str = "copy the dataset here, change the copy, and upload the new files, \
      `manifest.json` last (docs/stores.md, \"Changing a dataset in a store\")";
 /// The hint for the URL of a dataset whose older generations are deleted.
-pub(crate) const COPY_AND_DELETE: &str = "copy the dataset here, compact the copy, and delete in the store what it has \
-     no longer, manifests first (docs/stores.md, \"Changing a dataset in a store\")";
+pub(crate) const COPY_AND_DELETE: &str = "copy the dataset here, compact the copy, and delete from the store the \
+     files that the copy no longer has, manifests first (docs/stores.md, \"Changing a dataset in a store\")";
 
 /// Refuses a URL where a folder is required. `what` is the command, `hint` the alternative.
 ///
@@ -19,7 +19,7 @@ pub(crate) const COPY_AND_DELETE: &str = "copy the dataset here, compact the cop
 /// Fails if `path` is a URL.
 pub(crate) fn refuse_url(path: &Path, what: &str, hint: &'static str) -> crate::Result<()> {
     if is_url(path) {
-        let text = format!("`{what}` works on folders of this machine, not on URLs: `{}`", visible_path(path));
+        let text = format!("`{what}` works on local folders, not on URLs: `{}`", visible_path(path));
         shardpack_pack::bail!(Hinted::new(text, hint));
     }
     Ok(())
@@ -31,8 +31,8 @@ pub(crate) fn refuse_url(path: &Path, what: &str, hint: &'static str) -> crate::
 /// Fails if `path` is a URL.
 pub(crate) fn refuse_url_to_write(path: &Path, what: &str) -> crate::Result<()> {
     if is_url(path) {
-        let text = format!("`{what}` writes to this machine, not to URLs: `{}`", visible_path(path));
-        shardpack_pack::bail!(Hinted::new(text, "name a path of this machine, then copy what is there to the store"));
+        let text = format!("`{what}` writes to local folders, not to URLs: `{}`", visible_path(path));
+        shardpack_pack::bail!(Hinted::new(text, "use a local path, then copy the files to the store"));
     }
     Ok(())
 }

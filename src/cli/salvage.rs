@@ -15,7 +15,7 @@ const SHOWN: usize = 50;
 
 pub(super) fn run(args: &SalvageArgs) -> crate::Result<ExitStatus> {
     refuse_url(&args.dataset, "salvage", COPY)?;
-    refuse_url(&args.out, "salvage", "name a folder of this machine")?;
+    refuse_url(&args.out, "salvage", "use a local folder")?;
     sniff::check(&args.dataset)?;
     let limits = read_limits(args.max_record);
     let how = SalvageOptions { limits: limits.clone(), all_generations: args.all_generations };
@@ -33,7 +33,7 @@ pub(super) fn run(args: &SalvageArgs) -> crate::Result<ExitStatus> {
     let (survey, report) = match salvaged {
         Ok(salvaged) => salvaged,
         Err(error) if error.kind() == ErrorKind::Cancelled => {
-            show::note("interrupted: the damaged dataset is as it was");
+            show::note("interrupted: the damaged dataset is unchanged");
             return Ok(ExitStatus::Interrupted);
         }
         Err(error) => return Err(error),

@@ -92,22 +92,19 @@ fn pictures_text(of: &PictureSummary) -> String {
         rows.extend(of.quality.as_ref().map(|quality| ("quality", spread(quality, 0))));
     }
     let how = [
-        (of.tiled, "in tiles", "a crop reads and decodes its part alone, on CPU and GPU"),
+        (of.tiled, "in tiles", "a crop reads and decodes only its part, on CPU and GPU"),
         (of.in_rows, "in rows", "a crop decodes all rows that it touches"),
-        (of.kept, "files as they were", "a crop decodes the picture from its start"),
+        (of.kept, "unchanged files", "a crop decodes the picture from its start"),
     ];
     let how = how.into_iter().filter(|(n, ..)| *n > 0);
     rows.extend(how.map(|(n, label, means)| (label, format!("{}: {means}", share(n)))));
     rows.extend(of.kept_because.iter().map(|(why, n)| ("", format!("{}: {why}", units::count(*n)))));
     if of.pixels_checked > 0 {
-        rows.push(("pixels", format!("{} compared, all equal to those of the source", share(of.pixels_checked))));
+        rows.push(("pixels", format!("{} compared with their sources, all equal", share(of.pixels_checked))));
     }
     if of.profiles_dropped > 0 {
         let dropped = units::count(of.profiles_dropped);
-        rows.push((
-            "ICC profiles",
-            format!("dropped from {dropped}: damaged, or of colours that the picture no longer has"),
-        ));
+        rows.push(("ICC profiles", format!("{dropped} dropped: damaged, or for other colours than the stored ones")));
     }
     if of.below_target > 0 {
         rows.push(("below target", share(of.below_target)));

@@ -1,6 +1,6 @@
 //! Arguments of the command, generated from the tables that declare options.
 
-use clap::builder::{PossibleValue, PossibleValuesParser};
+use clap::builder::PossibleValuesParser;
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches, value_parser};
 use shardpack_pack::grow::AddOptions;
@@ -106,12 +106,9 @@ fn arg<T: OptionTable>(about: &'static About) -> Arg {
         let check = |text: &str| checked::<T>(about.name, text);
         arg.value_name(name).allow_negative_numbers(true).value_parser(check)
     };
-    let word = |arg: Arg, words: Vec<(&'static str, &'static str)>, name: &'static str| {
-        let words = words.into_iter().map(|(word, help)| match help {
-            "" => PossibleValue::new(word),
-            help => PossibleValue::new(word).help(help),
-        });
-        let arg = arg.value_parser(PossibleValuesParser::new(words));
+    // The help text of the option names the words.
+    let word = |arg: Arg, words: Vec<&'static str>, name: &'static str| {
+        let arg = arg.value_parser(PossibleValuesParser::new(words)).hide_possible_values(true);
         if name.is_empty() { arg.value_name(about.name.to_uppercase()) } else { arg.value_name(name) }
     };
     let arg = match about.takes {

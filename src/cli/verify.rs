@@ -80,8 +80,8 @@ fn to_text(report: &VerifyReport, args: &VerifyArgs, undecodable: u64, seconds: 
         }
         (false, n) => {
             hints.insert(
-                "`shardpack salvage` copies what is undamaged, and rebuilds a manifest; without a whole one, \
-                 samples that were removed may come back"
+                "`shardpack salvage` copies the undamaged samples and rebuilds a manifest; without an undamaged \
+                 manifest, removed samples may come back"
                     .into(),
             );
             format!(

@@ -37,7 +37,7 @@ fn parse(text: &str) -> crate::Result<Vec<Rung>> {
         bail!(Hinted::new(format!("expected [[candidate]] only, found `{}`", other.escape_debug()), EXAMPLE));
     }
     let Some(Value::Array(all)) = table.get("candidate") else {
-        bail!(Hinted::new("expected a [[candidate]] for each, found none", EXAMPLE));
+        bail!(Hinted::new("the file has no [[candidate]]", EXAMPLE));
     };
     if all.len() > MOST {
         bail!("expected at most {MOST} candidates, found {}", all.len());
@@ -45,7 +45,7 @@ fn parse(text: &str) -> crate::Result<Vec<Rung>> {
     let rungs: Vec<Rung> = all.iter().enumerate().map(|(i, one)| rung(i + 1, one)).collect::<crate::Result<_>>()?;
     for (i, rung) in rungs.iter().enumerate() {
         if rungs.iter().take(i).any(|before| before.name == rung.name) {
-            bail!("candidate {}: expected a name of its own, found `{}` again", i + 1, rung.name.escape_debug());
+            bail!("candidate {}: the name `{}` occurs twice", i + 1, rung.name.escape_debug());
         }
     }
     Ok(rungs)
@@ -73,12 +73,9 @@ fn rung(number: usize, value: &Value) -> crate::Result<Rung> {
             "name" => name = Some(given.to_string()),
             known if StorageOptions::option(known).is_some() => own.push((option, given)),
             _ => bail!(Hinted::new(
+                format!("candidate {number}: `{}` is not a storage option of `pack`", key.escape_debug()),
                 format!(
-                    "candidate {number}: expected an option of `pack` on how samples are stored, found `{}`",
-                    key.escape_debug()
-                ),
-                format!(
-                    "there are {}",
+                    "storage options: {}",
                     StorageOptions::OPTIONS.iter().map(|option| option.about.name).collect::<Vec<_>>().join(", ")
                 )
             )),
@@ -111,12 +108,12 @@ mod tests {
         ];
         assert_eq!(found, wanted.map(|(name, value)| (name.to_owned(), value)));
         for (text, part) in [
-            ("", "expected a [[candidate]]"),
+            ("", "no [[candidate]]"),
             ("[[candidates]]\njpeg = 1", "found `candidates`"),
-            ("candidate = 3", "expected a [[candidate]]"),
-            ("[[candidate]]\nout = \"x\"", "found `out`"),
+            ("candidate = 3", "no [[candidate]]"),
+            ("[[candidate]]\nout = \"x\"", "`out` is not a storage option"),
             ("[[candidate]]\nquality = [1]", "found array"),
-            ("[[candidate]]\nname = \"a\"\n[[candidate]]\nname = \"a\"", "found `a` again"),
+            ("[[candidate]]\nname = \"a\"\n[[candidate]]\nname = \"a\"", "the name `a` occurs twice"),
             ("[[candidate]\n", "TOML parse error"),
         ] {
             let error = parse(text).err().unwrap().to_string();

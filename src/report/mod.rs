@@ -138,10 +138,10 @@ fn of_dataset(asked: &Asked<'_>, hooks: &Hooks<'_>, cancel: &Arc<AtomicBool>) ->
     let of_sources =
         args.candidates.is_some() || args.is_on_pictures() || args.is_on_cubes() || !args.metric.is_empty();
     if of_sources || !(args.reading.is_empty() || args.source.is_some()) {
-        bail!("`{source}` is a dataset: options on candidates, on metrics and on reading sources are for sources");
+        bail!("`{source}` is a dataset: options for candidates, metrics and reading apply only to sources");
     }
     if args.source.is_none() && asked.device.is_some() {
-        let said = format!("has no effect: `{source}` is a dataset, and without `source` nothing is decoded");
+        let said = format!("has no effect: `{source}` is a dataset, which is decoded only with `source`");
         bail!(ArgumentError::of("device", said).with_hint("`shardpack bench` measures the rate of a device"));
     }
     let dataset = open(asked.path)?;
@@ -169,7 +169,7 @@ fn of_sources(asked: &Asked<'_>, hooks: &Hooks<'_>, cancel: &Arc<AtomicBool>) ->
         let (src, source) = (&asked.src, source.display());
         bail!(ArgumentError::of(
             "source",
-            format!("expected SRC to be a dataset, found `{src}`, with `{source}` beside it")
+            format!("`{source}` can be compared only with a dataset, and `{src}` is not one")
         ));
     }
     // Before the sources are listed, because the file of candidates may have errors.
@@ -212,7 +212,7 @@ fn pack_command(asked: &Asked<'_>, report: &Report, recipes: &[CandidateRecipe])
 fn name_metric_option(report: &mut Report) {
     let option = Setting::named("metric").spelled(Voice::Command);
     let own = format!(
-        "What your model makes of it: `{option}` trains it on each candidate, and on the original with several seeds."
+        "The accuracy of your model: `{option}` trains it on each candidate, and on the original with several seeds."
     );
     report.provenance.not_measured.insert(0, own);
 }
@@ -278,10 +278,10 @@ fn refuse_wrong_kind(args: &ReportArguments, kind: SourceKind) -> crate::Result<
         SourceKind::Images
             if args.is_on_cubes() || ["variable", "spatial"].iter().any(|name| is_given(&args.reading, name)) =>
         {
-            bail!("the source holds pictures: options on errors, codecs and variables are for cubes")
+            bail!("the source holds pictures: options for errors, codecs and variables apply only to cubes")
         }
         SourceKind::Cubes if args.is_on_pictures() => {
-            bail!("the source holds cubes: options on quality and sizes are for pictures")
+            bail!("the source holds cubes: options for quality and sizes apply only to pictures")
         }
         _ => Ok(()),
     }
@@ -290,7 +290,7 @@ fn refuse_wrong_kind(args: &ReportArguments, kind: SourceKind) -> crate::Result<
 /// Returns a path as text, because the page shows it.
 fn text_of(path: &Path, what: &str) -> crate::Result<String> {
     let text = path.to_str().map(str::to_owned);
-    text.with_context(|| format!("{what}: expected a path in UTF-8, found `{}`", path.display()))
+    text.with_context(|| format!("{what}: the path `{}` is not valid UTF-8", path.display()))
 }
 
 fn open(path: &Path) -> crate::Result<shardpack_reader::Dataset> {

@@ -24,7 +24,7 @@ pub(crate) fn check(path: &Path, force: bool) -> crate::Result<()> {
     }
     let hint = Hint::set([Setting::any("output", "FILE")]).then(" names another file, ");
     let hint = hint.and([Setting::on("force")]).then(" replaces this one");
-    bail!(Hinted::new(format!("`{}` exists, and is no report", path.display()), hint))
+    bail!(Hinted::new(format!("`{}` exists, and is not a report", path.display()), hint))
 }
 
 fn is_report(path: &Path) -> bool {

@@ -1,5 +1,5 @@
-//! Compares the keywords of Python's `Loader` with the options of the library: each option has its keywords, the
-//! same default, and documentation that names it.
+//! Compares the keywords of Python with the options of the library: each option of a loader has its keywords, the same
+//! default, and documentation that names it; options of packing, adding and reports accept the same words.
 
 use crate::layers::root;
 use shardpack::order::{End, Mode, Order};
@@ -7,6 +7,10 @@ use shardpack::{
     CubeMode, FrameMode, ImageMode, LoaderOptions, NoData, OnCorrupt, OrderOptions, OutputOptions, PatchClasses,
     Patches, PixelLayout, ResourceOptions, ViewOptions, Window,
 };
+use shardpack_pack::grow::AddOptions;
+use shardpack_pack::options::ReportArguments;
+use shardpack_pack::pack::PackOptions;
+use shardpack_recipe::{About, Takes};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 
@@ -124,4 +128,43 @@ fn the_documentation_of_the_loader_names_every_keyword_and_its_default() {
         let said = documented[name].split_once("default ").map(|(_, default)| default);
         assert_eq!(said.unwrap_or("None"), default, "`{name}`");
     }
+}
+
+/// The words of `NAME: Literal["a", "b"]` in a file of the Python package, by name.
+fn literals(file: &str) -> BTreeMap<String, Vec<String>> {
+    let text = fs::read_to_string(root().join("python/shardpack").join(file)).expect("a file of the package");
+    let words = |list: &str| list.split(", ").map(|word| word.trim_matches('"').to_owned()).collect();
+    let lines = text.lines().filter_map(|line| {
+        let (name, rest) = line.strip_prefix("    ")?.split_once(": Literal[")?;
+        Some((name.to_owned(), words(rest.split_once(']')?.0)))
+    });
+    lines.collect()
+}
+
+fn compare_words(file: &str, options: impl Iterator<Item = &'static About>) {
+    let literals = literals(file);
+    let mut named = BTreeSet::new();
+    for about in options {
+        let (words, must) = match about.takes {
+            Takes::Word(words, _) => (words(), true),
+            Takes::Words(words, _) => (words(), false),
+            _ => continue,
+        };
+        match literals.get(about.name) {
+            Some(literal) => assert_eq!(*literal, words, "{file}: `{}`", about.name),
+            None => assert!(!must, "{file}: `{}` has no words", about.name),
+        }
+        named.insert(about.name);
+        let in_help = |word: &&str| about.help.contains(*word);
+        assert!(words.iter().all(in_help), "the help of `{}` does not name its words: {words:?}", about.name);
+    }
+    let others: Vec<&String> = literals.keys().filter(|name| !named.contains(name.as_str())).collect();
+    assert!(others.is_empty(), "{file}: not words of an option: {others:?}");
+}
+
+#[test]
+fn python_and_help_name_the_words_of_the_tables() {
+    compare_words("_pack.py", PackOptions::about());
+    compare_words("_grow.py", AddOptions::about());
+    compare_words("_report.py", ReportArguments::about());
 }

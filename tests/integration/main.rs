@@ -8,6 +8,7 @@ mod corpus;
 mod damage;
 mod facade;
 mod fixtures;
+mod help;
 mod hints;
 #[path = "../../fuzz/src/jpeg.rs"]
 mod jpeg;

@@ -1,4 +1,4 @@
-"""Kill `pack` at random moments, many times, and compare what a last run ends with. Long: `scripts/check.sh --long` runs it.
+"""Kill `pack` at random moments, many times, and compare the result of the last run with an undisturbed run. Long: `scripts/check.sh --long` runs it.
 
     kill_campaign.py [--rounds 200] [--seed 1]
 
@@ -18,7 +18,7 @@ from support import COMMAND, cubes, digests, pictures, shards
 
 
 def campaign(source, options, rounds, rng, folder):
-    """Kill, resume, kill again; each dataset that gets finished is compared with the undisturbed one. Returns kills and datasets."""
+    """Kill and resume until datasets are finished, and compare each with the undisturbed one. Returns the numbers of kills and datasets."""
     command = [COMMAND, "pack", source]
     subprocess.run([*command, folder / "reference", *options], check=True, capture_output=True)
     started = time.monotonic()
@@ -42,10 +42,10 @@ def campaign(source, options, rounds, rng, folder):
                 sys.exit(f"after {kills} kills: `{path.name}` was finished, and made again")
         for path in shards(out):
             if path.name in expected and digests(path.parent)[path.name] != expected[path.name]:
-                sys.exit(f"after {kills} kills: `{path.name}` stands under its final name with other bytes")
+                sys.exit(f"after {kills} kills: `{path.name}` has its final name but other bytes")
         if (out / "manifest.json").exists() and process.returncode == 0:
             if digests(out) != expected:
-                sys.exit(f"after {kills} kills: the dataset is not the one of an undisturbed run")
+                sys.exit(f"after {kills} kills: the dataset differs from that of an undisturbed run")
             finished += 1
             shutil.rmtree(out)
     return kills, finished

@@ -1,4 +1,4 @@
-"""A server of files that answers requests for ranges, which the one of the standard library does not."""
+"""A file server that answers range requests, which the server of the standard library does not."""
 
 import functools
 import http.server
@@ -17,7 +17,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         super().__init__(*args)
 
     def log_message(self, *args):
-        """Says nothing."""
+        """Prints nothing."""
 
     def do_HEAD(self):
         self.answer(False)
@@ -51,7 +51,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
 
 class Server:
-    """Serves a folder until the block ends; `url` is where, `seen` what was asked for."""
+    """Serves a folder until the block ends. `url` is its address, `seen` lists the requests."""
 
     def __init__(self, folder):
         self.seen = []

@@ -1,4 +1,4 @@
-"""A shard, read with nothing of the project's: for tests that compare stored bytes with what other libraries make of them.
+"""Reads a shard without code of the project, for tests that decode stored bytes with other libraries.
 
 Checks little on purpose. The reader that checks everything is `format-spec/reader.py`.
 """
@@ -18,7 +18,7 @@ UNIT_BYTES = 4 << 20
 
 @dataclass
 class Descriptor:
-    """What the stored bytes of an array mean (spec §4.2)."""
+    """The array descriptor (spec §4.2)."""
 
     decoded: np.dtype
     stored: np.dtype
@@ -47,7 +47,7 @@ class Descriptor:
         return out
 
     def values(self, payload):
-        """The array, from the bytes that the codec gave back."""
+        """The array, from the decompressed bytes."""
         stored = np.frombuffer(payload, self.stored.newbyteorder("<"))
         if self.band_major:
             stored = np.moveaxis(stored.reshape(self.shape[-1], *self.shape[:-1]), 0, -1)

@@ -1,4 +1,4 @@
-"""What the tests of the command share: where it is, how it is run, and small sources to pack."""
+"""Shared by the tests of the command: its path, runs of it, and small sources to pack."""
 
 import hashlib
 import io
@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-# A shell starts what it runs in the background with Ctrl-C ignored, and so would be every command that is started here.
+# A shell ignores Ctrl-C in background processes, and commands started here would inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -23,7 +23,7 @@ DATA = ROOT.parent / "shared" / "data"
 
 
 def command_path():
-    """The built command: the debug build of this checkout, or the release build where that is newer."""
+    """The built command: the debug build of this checkout, or the release build if that is newer."""
     built = [ROOT / "target" / profile / "shardpack" for profile in ("debug", "release")]
     built = [path for path in built if path.exists()]
     if not built:
@@ -53,7 +53,7 @@ class Result:
 
 
 def shardpack(*args, **options):
-    """Run the command to its end. A panic is a failure of the test, whatever the test is about."""
+    """Run the command to its end. A panic fails every test."""
     args = [str(arg) for arg in args]
     done = subprocess.run([COMMAND, *args], capture_output=True, timeout=600, **options)
     result = Result(args, done)
@@ -81,11 +81,11 @@ class CommandTest(unittest.TestCase):
         return result
 
     def assertSameTree(self, left, right):
-        """The same files with the same bytes, and nothing else."""
+        """Both folders have the same files with the same bytes."""
         self.assertEqual(digests(left), digests(right))
 
     def assertCloseAsFloat16(self, source, got):
-        """Every value within float16's rounding; NaN and infinities where they were."""
+        """Every value is within float16's rounding; NaN and infinities are in the same places."""
         source, got = source.astype(np.float64), got.astype(np.float64)
         self.assertEqual(source.shape, got.shape)
         np.testing.assert_array_equal(np.isfinite(source), np.isfinite(got))
@@ -106,7 +106,7 @@ def digests(folder):
 
 
 def names(folder):
-    """Names of what stands in a folder, sorted; hidden files, too."""
+    """Sorted names of the entries of a folder, hidden files included."""
     return sorted(path.name for path in Path(folder).iterdir())
 
 
@@ -164,7 +164,7 @@ def unpacked(folder, stem, field="cube"):
 
 
 def wait_until(condition, process=None, seconds=600):
-    """Wait for a condition; False if the process ended or the time is over before it came true."""
+    """Wait for a condition; False if the process ends or the time is over first."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         if condition():
@@ -176,14 +176,14 @@ def wait_until(condition, process=None, seconds=600):
 
 
 def catches(process, number):
-    """Whether a process has a handler for a signal; else the signal would end it."""
+    """True if a process has a handler for a signal."""
     status = Path(f"/proc/{process.pid}/status").read_text()
     caught = next(line.split()[1] for line in status.splitlines() if line.startswith("SigCgt:"))
     return bool(int(caught, 16) >> (number - 1) & 1)
 
 
 def shards(folder):
-    """Finished shards in a folder; none where the folder is not there yet."""
+    """Finished shards in a folder; empty if the folder does not exist."""
     return sorted(Path(folder).glob("shard-*.shard"))
 
 

@@ -1,4 +1,4 @@
-"""Two readers that share no code, on files that nobody wrote on purpose: they must accept and refuse the same ones, and read the same values.
+"""Two readers that share no code, on mutated files: both must accept and refuse the same files, and read the same values.
 
     SHARDPACK_MUTATIONS=100000 .venv/bin/python -m pytest tests/python/test_agreement.py     default 3000
 
@@ -37,7 +37,7 @@ def u64(data, at):
 
 
 def reseal(data, offsets, crc_column, index):
-    """Makes every checksum right, as far as the lengths still make sense."""
+    """Corrects every checksum, as far as the lengths are valid."""
     footer = len(data) - 128
     put_crc(data, 0, 60, 60)
     for i, at in enumerate(offsets):
@@ -92,7 +92,7 @@ def spec_verdict(path):
         if problems:
             return "refused", problems[0][-1]
         return "ok", hashlib.sha256("\n".join(reader.digest(path)).encode()).hexdigest()
-    except Exception as e:  # anything but a list of problems is a fault of the reader
+    except Exception as e:  # any other exception is a bug of the reader
         return "crash", repr(e)
 
 
@@ -121,7 +121,7 @@ class Agreement(unittest.TestCase):
                 (path / shard.name).symlink_to(shard)
             (path / "manifest.json").write_bytes(mutate_text(text, rng).encode())
 
-        # The shards are links to one folder: what is compared is the manifest, and the refusal of links has a test of its own.
+        # The shards are links to one folder, because this test compares manifests. Another test covers the refusal of links.
         with unittest.mock.patch("os.path.realpath", os.path.abspath):
             self.compare("{}", make)
 

@@ -1,4 +1,4 @@
-"""`bench`, as a user meets it: the table, the object, options that do not fit, damage, and how it ends."""
+"""`bench`: the table, the JSON object, options without effect, damage, and exit codes."""
 
 import os
 import shutil
@@ -50,13 +50,13 @@ class Figures(BenchTest):
         # 32 × 32 × 3 bytes and a label of 8; fields begin at multiples of 64.
         per_sample = got["output_mb_per_s"] * 1e6 / got["samples_per_s"]
         self.assertTrue(32 * 32 * 3 + 8 <= per_sample <= 32 * 32 * 3 + 200, per_sample)
-        # Some of each epoch is read while the one before it ends.
+        # Some of each epoch is read before the previous epoch ends.
         read = sum(epoch["read_mb_per_s"] * 1e6 * epoch["seconds"] for epoch in got["epochs"])
         self.assertTrue(2 * 0.9 * stored < read < 4 * 1.1 * stored, (read, stored))
         self.assertTrue(0 < got["cpu_s_per_sample"] < 1)
         self.assertEqual(set(got["thread_s"]), STAGES)
         self.assertTrue(all(seconds >= 0 for seconds in got["thread_s"].values()))
-        # A wait that goes on is counted when it ends, perhaps in the next epoch.
+        # A wait is counted when it ends, perhaps in the next epoch.
         self.assertGreater(sum(got["thread_s"].values()), got["seconds"])
         self.assertTrue(0 <= got["consumer_wait_s"] <= got["seconds"])
         self.assertTrue(0 <= got["queue_fill"] <= 3)
@@ -225,7 +225,7 @@ class Refused(BenchTest):
         self.assertEqual(result["options"]["mean"], [0.485, 0.456, 0.406])
         plain = self.expect(0, "bench", out, "--json", "--image", "rrc32").json()
         rate = lambda run: run["output_mb_per_s"] / run["samples_per_s"]
-        # Of 3 × 32 × 32 levels of a byte, floats of two; the scalars are as they were.
+        # 3 × 32 × 32 levels become floats of two bytes; the scalars do not change.
         self.assertAlmostEqual(rate(result) - rate(plain), 3 * 32 * 32 / 1e6, places=5)
         for args, said in [
             (["--mean", "0.5", "--dtype", "image=uint8"], "mean and std: no pictures are loaded as floats"),
@@ -249,7 +249,7 @@ class Refused(BenchTest):
 
     def test_options_that_do_not_fit_the_dataset(self):
         out = self.pictures(4)
-        self.assertIn("found none: its fields are", self.expect(2, "bench", out, "--cube", "raw").err)
+        self.assertIn("there are no arrays to load: the fields are", self.expect(2, "bench", out, "--cube", "raw").err)
         self.expect(2, "bench", out, "--fields", "label", "--image", "rrc32")
         shutil.rmtree(out)
         shutil.rmtree(self.tmp / "src")
@@ -258,13 +258,13 @@ class Refused(BenchTest):
         self.assertRegex(result.err, r"`--image rrc224`.*pictures.*found none.*cube")
         self.assertIn("at most 24 × 20, the array's size, found 25 × 6", self.expect(2, "bench", out, "--cube", "patch25x6").err)
         self.assertIn("found 2 from 16 on", self.expect(2, "bench", out, "--bands", "16..18").err)
-        self.assertIn("`--bands 3`: expected arrays that are decoded", self.expect(2, "bench", out, "--bands", "3", "--cube", "raw").err)
+        self.assertIn("`--bands 3` has no effect on `--cube raw`", self.expect(2, "bench", out, "--bands", "3", "--cube", "raw").err)
 
     @unittest.skipIf(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") > 400 << 30, "a machine with room for everything")
     def test_what_the_machine_has_no_memory_for(self):
         out = self.cubes(2, shape=(512, 512, 64))
         result = self.expect(2, "bench", out, "--batch-size", 2, "--slots", 4000)
-        self.assertRegex(result.err, r"memory for batches: expected at most .*B.*, found .*B")
+        self.assertRegex(result.err, r"not enough memory for the batches: .*B needed, .*B free")
         self.assertIn("hint: lower `--batch-size`", result.err)
 
 

@@ -1,4 +1,4 @@
-"""`benches/loader.py` on tiny data, so that it does not rot between the runs that count: shardpack, the limits, and those peers that need no more than this environment has."""
+"""`benches/loader.py` on tiny data: shardpack, the limits, and the peers that this environment can run."""
 
 import json
 import subprocess
@@ -36,11 +36,11 @@ class LoaderBench(CommandTest):
             self.assertLessEqual({"shardpack, tiled as `pack` does", "shardpack, files kept to the byte"}, set(sides[load]))
         self.assertEqual(len(sides["cubes, compressed"]), 4, "shardpack, Blosc2 alone, and two peers")
         self.assertEqual(len(sides["cubes, uncompressed"]), 3, "shardpack, a plain read, and a peer")
-        # Whoever delivers cubes delivers float16: the same bytes a sample.
+        # All sides deliver cubes as float16: the same bytes per sample.
         sizes = [float(row["MB/s"]) / float(row["samples/s"]) for row in rows if row["load"].startswith("cubes") and "plain read" not in row["side"]]
         for size in sizes:
             self.assertAlmostEqual(size / (24 * 40 * 17 * 2 / 1e6), 1, delta=0.1, msg="scalars may come along")
-        # The best peer is itself's equal, and so is the limit.
+        # The ratio of the best peer to itself is 1, and so is that of the limit.
         peers = [float(row["÷ best peer"]) for row in rows if "Blosc2 file" in row["side"]]
         self.assertEqual(max(peers), 1)
         limits = [float(row["÷ limit"]) for row in rows if row["side"].startswith("limit:")]

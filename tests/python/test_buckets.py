@@ -1,4 +1,4 @@
-"""Datasets that are written to S3, as a user of the command meets them: on the server of moto, where it is installed."""
+"""Writing datasets to S3 with the command, on the server of moto if it is installed."""
 
 import os
 import signal
@@ -91,7 +91,7 @@ class Buckets(CommandTest):
                 running.wait()
                 if any(name.endswith("/.shardpack-lock") for name in self.names()):
                     break
-                # It was faster: begin with an empty place.
+                # The run finished before the kill: start again with an empty folder.
                 self.remove_all()
             spool = self.spool
             if elsewhere:
@@ -173,7 +173,7 @@ class Buckets(CommandTest):
         self.ok("merge", self.url, "--spool", self.spool)
         for name in (path.name for path in self.here.iterdir()):
             self.assertEqual(self.read(name), (self.here / name).read_bytes(), name)
-        # Of the same size, and within the second.
+        # The same size, and changed within the same second.
         body = bytearray((self.source / "cube005.npy").read_bytes())
         body[-1] ^= 1
         self.client.put_object(Bucket=self.bucket, Key="cubes/cube005.npy", Body=bytes(body))

@@ -1,4 +1,4 @@
-"""Damaged datasets: `verify` finds and names the damage, the other commands do not hand out what is wrong, `salvage` saves the rest."""
+"""Damaged datasets: `verify` finds and names the damage, the other commands never return wrong values, `salvage` copies the rest."""
 
 import json
 import os
@@ -141,7 +141,7 @@ class Damage(CommandTest):
             self.assertEqual(digests(self.source)[path], digest)
 
     def salvage(self, *options):
-        """Salvage the damaged dataset; returns what then comes out of it."""
+        """Salvage the damaged dataset and unpack the result."""
         result = shardpack("salvage", self.out, self.tmp / "saved", *options)
         self.assertIn(result.code, (0, 1), repr(result))
         self.ok("verify", self.tmp / "saved", "--deep", "--digest")

@@ -1,4 +1,4 @@
-"""`shardpack add`, `remove` and `compact`, as a user meets them; the files of every generation by the independent reader."""
+"""`shardpack add`, `remove` and `compact`, with every generation also read by the independent reader."""
 
 import json
 import pathlib
@@ -22,7 +22,7 @@ class GrowTest(CommandTest):
             path.rename(path.with_name(f"week-{path.name}"))
 
     def check(self, newest):
-        """Every generation is whole, by both readers."""
+        """Both readers accept every generation."""
         for generation in range(1, newest + 1):
             report = self.expect(0, "verify", self.data, "--deep", "--digest", "--generation", generation, "--json").json()
             self.assertTrue(report["whole"], report)
@@ -34,7 +34,7 @@ class GrowTest(CommandTest):
         added = self.expect(0, "add", self.data, self.week).out
         self.assertIn("added 20 samples", added)
         self.assertIn("generation 2 of 50 samples", added)
-        self.assertIn("1 new class, behind the others: `class 3`", added)
+        self.assertIn("1 new class, numbered after the others: `class 3`", added)
         after = digests(self.data)
         self.assertEqual({name: after[name] for name in before if name != "manifest.json"},
                          {name: value for name, value in before.items() if name != "manifest.json"})
@@ -100,7 +100,7 @@ class GrowTest(CommandTest):
         for lost in ("shard-00002.shard", "manifest.json"):
             (self.data / lost).unlink()
             out = self.tmp / f"without {lost}"
-            # `manifest-0002.json` stands in for the lost one.
+            # `manifest-0002.json` replaces the lost manifest.
             self.expect(1, "salvage", self.data, out)
             manifest = json.loads((out / "manifest.json").read_text())
             self.assertEqual(manifest["classes"], classes)

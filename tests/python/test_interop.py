@@ -1,4 +1,4 @@
-"""Stored arrays are read by the libraries that the formats come from: python-blosc2 and zstandard, and put together by NumPy.
+"""Stored arrays are decoded by the original libraries, python-blosc2 and zstandard, and assembled by NumPy.
 Chunks that python-blosc2 makes are read by the command and by the reader of the specification, or refused in words.
 """
 
@@ -19,7 +19,7 @@ STREAM_BYTES = 64 << 10
 
 
 def decode(field):
-    """The bytes of a field's payload once the codec is undone, by the codec's own library."""
+    """The bytes of a field's payload, decompressed by the codec's own library."""
     if field.codec == "blosc2":
         return b"".join(blosc2.decompress2(chunk) for chunk in blosc2_chunks(field.data))
     if field.codec == "zstd":
@@ -36,7 +36,7 @@ def decode(field):
 
 class Interop(CommandTest):
     def read_all(self, dataset):
-        """Every sample of a dataset: stem of the key to its `cube` field."""
+        """The `cube` field of every sample of a dataset, by the stem of its key."""
         found = {}
         for shard in shards(dataset):
             for key, fields in records(shard):
@@ -44,7 +44,7 @@ class Interop(CommandTest):
         return found
 
     def check(self, dataset, sources):
-        """Every cube comes back through foreign libraries, equal or within float16's rounding."""
+        """Other libraries decode every cube, equal or within float16's rounding."""
         fields = self.read_all(dataset)
         self.assertEqual(sorted(fields), sorted(sources))
         for stem, source in sources.items():
@@ -81,7 +81,7 @@ class Interop(CommandTest):
                             self.check_chunk(chunk, format_code, ids)
 
     def check_chunk(self, chunk, format_code, filter_ids):
-        """The header says what the specification asks for, so that streams are many and of one size."""
+        """The header has the values that the specification requires, so streams are many and of one size."""
         flags, typesize, nbytes, blocksize = struct.unpack_from("<BBii", chunk, 2)
         self.assertEqual(typesize, 2)
         self.assertEqual(nbytes, len(blosc2.decompress2(chunk)))
@@ -114,7 +114,7 @@ class Interop(CommandTest):
         for name in ("u1", "i1", "u2", "i2", "u4", "i4", "u8", "i8", "f2", "f4", "f8"):
             (source / name).mkdir(parents=True)
             array = cube(3, dtype=np.float64)
-            # Spread over the whole range of integers, so that narrowing is possible for none but one.
+            # Spread over the whole range of integers, so that only one can be narrowed.
             info = np.iinfo(name) if name[0] in "ui" else None
             array = (info.min + array * (info.max - float(info.min)) * 0.9).astype(name) if info else array.astype(name)
             np.save(source / name / "a.npy", array)
@@ -157,7 +157,7 @@ class Interop(CommandTest):
 
 
 class ForeignChunks(CommandTest):
-    """A chunk of python-blosc2 in the place of ours: of an array of one unit."""
+    """Replaces our chunk by one of python-blosc2, for an array of one unit."""
 
     SHAPE = (10, 50, 100)
 
@@ -188,7 +188,7 @@ class ForeignChunks(CommandTest):
         return path
 
     def check(self, expected, chunk):
-        """Both readers give the array: the slow one, of the specification, that of one type."""
+        """Both readers decode the array; the slow reader of the specification knows only one type."""
         shard = self.shard(expected.dtype.name, chunk)
         np.testing.assert_array_equal(blosc2.decompress2(chunk), expected.tobytes())
         out = self.tmp / "cube.npy"
@@ -199,7 +199,7 @@ class ForeignChunks(CommandTest):
             self.assertEqual(read.returncode, 0, read.stdout + read.stderr)
 
     def refuse(self, dtype, chunk, *words):
-        """Both readers say what is wrong with the chunk, of which c-blosc2 makes the array."""
+        """Both readers refuse the chunk with a reason, although c-blosc2 decodes it."""
         shard = self.shard(dtype, chunk)
         verified = self.expect(1, "verify", shard, "--deep")
         for word in words:
@@ -209,7 +209,7 @@ class ForeignChunks(CommandTest):
 
     @staticmethod
     def chunk(array, **given):
-        """Made as the format asks for it, but for what is given."""
+        """Compression parameters that the format requires, changed by the arguments."""
         size = array.dtype.itemsize
         filters = given.pop("filters", [blosc2.Filter.SHUFFLE])
         options = {

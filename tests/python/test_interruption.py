@@ -1,4 +1,4 @@
-"""`pack` stopped at any moment: nothing finished is lost, nothing unfinished is seen, and a second run ends with the bytes of an undisturbed one."""
+"""`pack` stopped at any moment: finished shards stay, unfinished ones are never visible, and a second run ends with the bytes of an undisturbed run."""
 
 import errno
 import os
@@ -10,7 +10,7 @@ import unittest
 import numpy as np
 from support import CommandTest, cube, digests, names, pictures, shardpack, shards, start, wait_until
 
-# The slowest honest encoder: gives the tests time to meet a run at work.
+# The slowest encoder, so that the tests can interrupt a run.
 SLOW = ["--codec", "blosc2-zstd", "--level", "22", "--filter", "bitshuffle", "--shard-size", "300KiB", "--threads", "2"]
 
 
@@ -19,7 +19,7 @@ class Interruption(CommandTest):
         super().setUp()
         self.source = self.tmp / "src"
         self.source.mkdir()
-        # Many small ones: a worker that was interrupted ends its cube, and has two seconds for that.
+        # Many small cubes: an interrupted worker finishes its cube within two seconds.
         for i in range(240):
             np.save(self.source / f"cube{i:03d}.npy", cube(i, shape=(20, 20, 60)))
         self.out = self.tmp / "out"
@@ -45,7 +45,7 @@ class Interruption(CommandTest):
         return process.returncode, err.decode()
 
     def finish(self, kept):
-        """Give the same command again: finished shards are kept as they are, and the result is that of one run."""
+        """Run the same command again: finished shards stay, and the result equals that of one run."""
         self.assertNotIn("manifest.json", names(self.out))
         self.ok("pack", self.source, self.out, *SLOW)
         for path, inode in kept.items():
@@ -67,7 +67,7 @@ class Interruption(CommandTest):
     def test_sigkill_loses_nothing_finished(self):
         code, _ = self.interrupt(signal.SIGKILL)
         self.assertEqual(code, -signal.SIGKILL)
-        # The last one may stand there without its line in the journal: it is made again, with the same bytes.
+        # The last shard may lack its line in the journal. It is written again with the same bytes.
         self.finish({path: path.stat().st_ino for path in shards(self.out)[:-1]})
 
     def test_killed_again_and_again(self):
@@ -87,7 +87,7 @@ class Interruption(CommandTest):
 
     def test_a_second_packer_is_told_who_holds_the_folder(self):
         process = self.start()
-        process.send_signal(signal.SIGSTOP)  # it holds the folder, however fast the machine
+        process.send_signal(signal.SIGSTOP)  # it keeps the lock of the folder on any machine
         second = self.expect(2, "pack", self.source, self.out, *SLOW)
         self.assertIn(str(process.pid), second.err)
         process.send_signal(signal.SIGCONT)

@@ -1,4 +1,4 @@
-"""The check of links in Markdown finds the dead ones, and takes live ones as a code host does."""
+"""The check of Markdown links finds dead links, and accepts live ones like a code host."""
 
 import subprocess
 import sys

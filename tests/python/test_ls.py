@@ -1,4 +1,4 @@
-"""`shardpack ls`: which samples are there, out of the indexes alone."""
+"""`shardpack ls`: lists samples from the indexes."""
 
 import json
 import subprocess
@@ -52,7 +52,7 @@ class LsTest(CommandTest):
             (["--where", "label"], "expected a condition such as"),
             (["--where", "=3"], "expected a condition such as"),
             (["--where", "height=tall"], "expected a number for `height`"),
-            (["--where", "class=class 9"], "expected a class of the dataset, found `class 9`\nhint: `shardpack inspect --json` lists them"),
+            (["--where", "class=class 9"], "--where: the dataset has no class `class 9`\nhint: `shardpack inspect --json` lists them"),
             (["--where", "class=Lass 1"], "hint: did you mean `class 1`?"),
             (["--keys", "[a"], "--keys: expected a pattern"),
         ]:

@@ -1,4 +1,4 @@
-"""`pack` as a user meets it: what it takes, what it says, what it refuses, and that the same input gives the same bytes."""
+"""`pack`: accepted and refused input, messages, and equal bytes from equal input."""
 
 import json
 import os
@@ -107,7 +107,7 @@ class Pictures(CommandTest):
         guess = self.expect(2, "pack", source, self.tmp / "out1", "--labels", self.tmp / "other.csv")
         self.assertIn("hint: `--key-column NAME` says which one holds the files", guess.err)
         self.ok("pack", source, self.tmp / "out1", "--labels", self.tmp / "other.csv", "--key-column", "photo")
-        # The same samples; the name of the column stands in the recipe, for `add`.
+        # The same samples; the recipe records the name of the column for `add`.
         first, other = (self.ok("inspect", self.tmp / name, "--json").json()["recipe"]["labels"] for name in ("out", "out1"))
         self.assertEqual(other, first | {"key_column": "photo"})
         listed = [self.ok("ls", self.tmp / name, "--columns", "class,score,bytes").out for name in ("out", "out1")]
@@ -139,7 +139,7 @@ class Pictures(CommandTest):
         self.assertEqual(fields[0], fields[1] | {"species"})
         missing = self.expect(2, "pack", flat, self.tmp / "out", "--labels", table, "--label-column", "kind")
         self.assertIn("expected the column `kind` of the labels, found `species`, `site`", missing.err)
-        # More of the same kind follow without a word.
+        # The warning is not repeated.
         for number in range(2):
             (self.tmp / "more").mkdir(exist_ok=True)
             (self.tmp / "more" / f"new{number}.jpg").write_bytes((flat / "0.jpg").read_bytes())

@@ -1,4 +1,4 @@
-"""Pictures that are tiled or re-encoded: the pixels, what stands beside them, and what is said about it."""
+"""Tiled and re-encoded pictures: pixels, metadata and messages."""
 
 import io
 import json

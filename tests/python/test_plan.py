@@ -33,8 +33,8 @@ class Plan(CommandTest):
         self.assertIn(" 1/30", told)
         self.assertIn("… and 18 more (--json lists all)", told)
         self.assertRegex(told, r"empty parts +1-29: a smaller --shard-size makes more shards")
-        self.assertRegex(told, r"measured on +6 samples, .* without writing them")
-        self.assertRegex(told, r"listing .*again in each part: --listing FILE shares it")
+        self.assertRegex(told, r"measured on +6 samples, .* without writing")
+        self.assertRegex(told, r"listing .*in each part: with --listing FILE only once")
         for option in (["--part", "1/2"], ["--force"]):
             refused = self.expect(2, "plan", source, self.tmp / "out", "--parts", "3", *option)
             self.assertIn(f"{option[0]}: has no effect on a plan", refused.err)
@@ -54,7 +54,7 @@ class Plan(CommandTest):
     def test_a_listing_is_checked_against_the_source(self):
         source, listing, out = pictures(self.tmp / "src", 12), self.tmp / "listing", self.tmp / "out"
         self.ok("plan", source, out, "--parts", "2", "--listing", listing)
-        # What was added is not looked at: the source is not listed anew.
+        # Added files are ignored, because the source is not scanned again.
         (source / "added.jpg").write_bytes(jpeg(99))
         packed = self.ok("pack", source, out, "--listing", listing, "--json").json()
         self.assertEqual(packed["samples"], 12)
@@ -66,7 +66,7 @@ class Plan(CommandTest):
         first.unlink()
         gone = self.expect(2, "pack", source, self.tmp / "out3", "--listing", listing)
         self.assertIn(first.name, gone.err)
-        # Other options, another source, a damaged listing, one that is not there, a file that is none.
+        # Other options, another source, a damaged listing, a missing listing, another file.
         other = self.expect(2, "pack", source, self.tmp / "out4", "--listing", listing, "--class-folders", "off")
         self.assertIn("option `class_folders`: expected null, found false\nhint: give the options that `shardpack plan` was given", other.err)
         shutil.copytree(source, self.tmp / "copy")
@@ -76,7 +76,7 @@ class Plan(CommandTest):
         self.assertIn("listing `", self.expect(2, "pack", source, self.tmp / "out6", "--listing", listing).err)
         self.assertIn("cannot open `", self.expect(2, "pack", source, self.tmp / "out7", "--listing", self.tmp / "none").err)
         (source / "added.jpg").unlink()
-        (self.tmp / "notes").write_text("notes of somebody, which nobody wants to lose\n")
+        (self.tmp / "notes").write_text("personal notes that must not be overwritten\n")
         kept = self.expect(2, "plan", source, out, "--parts", "2", "--listing", self.tmp / "notes")
         self.assertIn("expected none, or a listing, found another file", kept.err)
 

@@ -1,4 +1,4 @@
-"""The commands that read, as a user meets them: `unpack`, `cat`, `inspect`, `verify`, on whole and on damaged datasets."""
+"""The commands that read: `unpack`, `cat`, `inspect`, `verify`, on undamaged and damaged datasets."""
 
 import json
 import os
@@ -35,7 +35,7 @@ def hurt_footer(shard):
 
 
 def small_files(limit):
-    """Options of a process that can write files up to `limit` bytes: what a full disk looks like."""
+    """Options of a process that can write files up to `limit` bytes, to simulate a full disk."""
     return {
         "preexec_fn": lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit)),
         # Leaves SIGXFSZ ignored: the write fails instead.
@@ -60,7 +60,7 @@ class Unpack(CommandTest):
         self.assertSameTree(self.source, self.back)
         after = {path: path.stat().st_mtime_ns for path in self.back.rglob("*.jpg")}
         self.assertEqual(sum(before[path] != after[path] for path in before), 1)
-        self.assertIn("40 files already there", self.ok("unpack", self.out, self.back).out)
+        self.assertIn("40 files already existed", self.ok("unpack", self.out, self.back).out)
 
     def test_what_a_killed_run_left_does_not_stand_in_the_way(self):
         self.pack()
@@ -288,7 +288,7 @@ class Verify(CommandTest):
 
     def test_pictures_that_were_damaged_before_they_were_packed(self):
         source = pictures(self.tmp / "src", 6)
-        # Its markers are whole, and a JPEG that is kept is not decoded.
+        # Its markers are valid, and `--jpeg keep` does not decode.
         broken = bytearray((Path(__file__).parents[2] / "crates" / "jpeg" / "testdata" / "tiles.jpg").read_bytes())
         header = broken.index(b"\xFF\xDA") + 2
         scan = header + int.from_bytes(broken[header : header + 2], "big")
@@ -300,10 +300,10 @@ class Verify(CommandTest):
         self.assertIn("broken.jpg", result.out)
         self.assertIn("source", result.out)
         self.assertNotIn("is damaged", result.out)
-        self.assertNotIn("copies what is whole", result.out)
+        self.assertNotIn("copies the undamaged samples", result.out)
         self.assertEqual(self.expect(1, "verify", self.tmp / "out", "--deep", "--json").json()["undecodable_pictures"], 1)
         hurt_record(shards(self.tmp / "out")[0])
-        self.assertIn("`shardpack salvage` copies what is undamaged", self.expect(1, "verify", self.tmp / "out", "--deep").out)
+        self.assertIn("`shardpack salvage` copies the undamaged samples", self.expect(1, "verify", self.tmp / "out", "--deep").out)
 
     def test_pack_says_which_kept_pictures_are_odd_and_refuses_those_that_do_not_decode(self):
         source = pictures(self.tmp / "src", 3)

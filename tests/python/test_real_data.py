@@ -1,4 +1,4 @@
-"""Real pictures and cubes, where they are at hand (`../shared/data` beside the repository; never part of it)."""
+"""Real pictures and cubes, if they exist in `../shared/data` outside of the repository."""
 
 import json
 import unittest
@@ -38,7 +38,7 @@ class RealPictures(CommandTest):
 @unittest.skipUnless((DATA / "hsi").is_dir(), "no ../shared/data/hsi")
 class RealCubes(CommandTest):
     def check(self, source, truths, *options):
-        """Pack with `auto` and with `keep`; compare with what other readers see in the files."""
+        """Pack with `auto` and with `keep`; compare with the values that other readers return."""
         for values in ("auto", "keep"):
             out, back = self.tmp / f"out-{values}", self.tmp / f"back-{values}"
             self.ok("pack", source, out, "--values", values, *options)
@@ -58,7 +58,7 @@ class RealCubes(CommandTest):
                 self.assertAlmostEqual(stated["max_abs_error"], largest, delta=1e-9 + 1e-6 * largest)
 
     def folder(self, *paths):
-        """A folder of links to some of the files, and nothing else."""
+        """A folder with links to some of the files."""
         folder = self.tmp / "src"
         folder.mkdir()
         for path in paths:

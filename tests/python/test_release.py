@@ -1,4 +1,4 @@
-"""A release is built of what was committed, under the day of the release; a trial, of anything."""
+"""A release requires a committed tree and the date of the release; a trial accepts any tree."""
 
 import os
 import shutil
@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 SCRIPTS = Path(__file__).resolve().parents[2] / "scripts"
 CARGO = '[workspace.package]\nversion = "1.2.3"\nedition = "2024"\n\n[workspace]\n'
 READY = "# Changelog\n\n## 1.2.3 - 2026-11-30\n"
-# It comes right after what is asked of the version and of the tree. Nothing is built.
+# This check follows those of the version and of the tree. Nothing is built.
 REACHED = 'raise SystemExit("would build")\n'
 
 
@@ -39,7 +39,7 @@ class Release(unittest.TestCase):
         self.git("commit", "--quiet", "--allow-empty", "--message", "a")
 
     def release(self, *args):
-        # The temporary folder may lie in a checkout, which is not asked about.
+        # The temporary folder may be inside a checkout, which must not matter.
         settings = os.environ | {"GIT_CEILING_DIRECTORIES": str(self.root.parent)}
         return subprocess.run(["bash", self.root / "scripts" / "release.sh", *args], capture_output=True, text=True, env=settings)
 

@@ -55,7 +55,7 @@ class Pictures(ReportTest):
     def test_a_metric_of_ones_own_is_run_on_each_candidate(self):
         source = pictures(self.tmp / "in", 6)
         script = self.tmp / "metric.sh"
-        # The bytes of the candidate and the number of the run: equal only where the run and the candidate are.
+        # Depends on the bytes of the candidate and the number of the run.
         script.write_text('test -f "$1/manifest.json" || exit 7\necho "of $2"\nexpr $(cat "$2"/*.shard | wc -c) + $SHARDPACK_METRIC_RUN\n')
         metric = ["--metric", f"bytes=sh '{script}'", "--metric", "bad=echo lost >&2; exit 3 #", "--metric-baseline-runs", "2"]
         found, page = self.report(source, *QUICK, "--quality", "80,30", *metric)
@@ -100,17 +100,17 @@ class Pictures(ReportTest):
         self.ok("pack", source, self.tmp / "b", "--jpeg", "reencode", "--quality", "60")
         self.assertSameTree(self.tmp / "a", self.tmp / "b")
         for recipe, part in [
-            (f"{data}#9", "there are 1 tile, 2 q60"),
+            (f"{data}#9", "candidates: 1 tile, 2 q60"),
             (f"{data}#two", "such as report.html#2"),
             (f"{source}#1", "cannot read the report"),
             (f"{self.tmp / 'a' / 'manifest.json'}#1", "found other JSON"),
         ]:
             refused = self.expect(2, "pack", source, self.tmp / "c", "--recipe", recipe)
             self.assertIn(part, refused.err)
-        # Without a number it is the one that the report recommends.
+        # Without a number, the recommended candidate is used.
         chosen = found.json()["candidates"][found.json()["verdict"]["chosen"]]
         recommended = self.ok("pack", source, self.tmp / "d", "--recipe", data)
-        said = f"note: recipe: took candidate {chosen['number']} of `{data}`, {chosen['name']}, which the report recommends"
+        said = f"note: recipe: using candidate {chosen['number']} of `{data}`, {chosen['name']}, which the report recommends"
         self.assertIn(said, recommended.err)
         self.ok("pack", source, self.tmp / "e", "--recipe", f"{data}#{chosen['number']}")
         self.assertSameTree(self.tmp / "d", self.tmp / "e")
@@ -121,7 +121,7 @@ class Pictures(ReportTest):
         self.assertIn("expected a recommended candidate", refused.err)
         twice = self.expect(2, "pack", source, self.tmp / "c", "--recipe", f"{data}#2", "--quality", "3")
         self.assertIn("--quality", twice.err)
-        # A recipe is options and nothing else.
+        # A recipe contains only options.
         evil = json.loads(found.out)
         evil["candidates"][0]["arguments"] = ["/etc"]
         data.write_text(json.dumps(evil))
@@ -235,7 +235,7 @@ class Pictures(ReportTest):
             (source / f"{i:03}.jpg").write_bytes(content)
         process = start("report", source, "--samples", "200", "--threads", "1", "-o", self.tmp / "page.html", "--json", "--target", "ssimulacra2=90,ssimulacra2=80")
         self.addCleanup(process.kill)
-        # Minutes of work. Whether the first sample is done by then makes no difference.
+        # This takes minutes. The first sample may or may not be finished by then.
         self.assertTrue(wait_until(lambda: catches(process, signal.SIGINT), process))
         time.sleep(1)
         process.send_signal(signal.SIGINT)
@@ -297,11 +297,11 @@ class Cubes(ReportTest):
         self.assertLess(chosen["scores"]["noise_ratio"]["worst"], 1.0001)
         self.assertLess(chosen["scores"]["spectral_angle_p99"]["worst"], 0.5)
         self.assertTrue(chosen["lossless"] or "smaller than without loss" in found["verdict"]["sentence"])
-        # What was refused is said, with its price.
+        # The refused candidate is named, with its size.
         self.assertIn("would be", found["verdict"]["reason"])
         self.assertIn("worst pixel", found["verdict"]["reason"])
         self.assertIn("noise_ratio&lt;=1", page)
-        # The user's own conditions choose the smallest, as ever.
+        # With the user's conditions, the smallest candidate is chosen.
         found, _ = self.report(source, "--max-error", "0.05,20", "--want", "max_abs_error<=20")
         self.assertTrue(found["candidates"][found["verdict"]["chosen"]]["name"].startswith("fixed ±20"))
 
@@ -365,17 +365,17 @@ class Datasets(ReportTest):
         self.assertEqual((found["verdict"]["met"], found["verdict"]["command"]), (False, ""))
         self.assertRegex(found["verdict"]["sentence"], "^Stored as reencode q60\\. .* became .*B\\. (All 8|7 of the 8) samples that were drawn reach ")
         self.assertIn("--source=", found["provenance"]["command"])
-        # What encoding cost is what a report before packing says of the same recipe.
+        # The loss equals the loss that a report before packing shows for the same recipe.
         before, _ = self.report(source, "--gallery", "0", "--samples", "8", "--quality", "60", "--short-side", "40")
         scores = lambda report, at: [row["scores"]["ssimulacra2"] for row in report["candidates"][at]["rows"]]
         self.assertEqual(scores(found, 0), scores(before, 1))
-        # A source that came later is named, and the others are compared.
+        # A source added later is named, and the others are compared.
         (source / "new.jpg").write_bytes(jpeg(16, 16))
         later, _ = self.report(out, "--source", source, "--samples", "13", code=1)
         self.assertEqual([one["path"] for one in later["unreadable"]], ["new.jpg"])
         self.assertIn("a sample of the dataset", later["unreadable"][0]["reason"])
         self.assertTrue(any("13 samples, the dataset holds 12" in note for note in later["notes"]))
-        self.assertIn("expected SRC to be a dataset", self.expect(2, "report", source, "--source", source, "-o", self.tmp / "a.html").err)
+        self.assertIn("can be compared only with a dataset", self.expect(2, "report", source, "--source", source, "-o", self.tmp / "a.html").err)
         wrong = cubes(self.tmp / "cubes", 2)
         self.assertIn("expected pictures, as in the dataset, found cubes", self.expect(2, "report", out, "--source", wrong, "-o", self.tmp / "a.html").err)
 

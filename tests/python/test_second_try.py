@@ -1,4 +1,4 @@
-"""What a user meets who runs a command again: with another option after a stop, on parts, on what is complete, on what was unpacked."""
+"""Commands that are run again: with another option after a stop, on parts, on complete datasets, on unpacked files."""
 
 import json
 
@@ -47,7 +47,7 @@ class SecondTry(CommandTest):
     def test_a_cube_beyond_float16_is_skipped_and_listed(self):
         source = cubes(self.tmp / "src", 5)
         paths = sorted(source.rglob("*.npy"))
-        # The first is one of those on which codecs are tried.
+        # The first cube is one of those used to try codecs.
         for path in (paths[0], paths[3]):
             values = np.load(path).astype(np.float32)
             values[0] = 1e6 + 0.5

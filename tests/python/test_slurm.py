@@ -1,4 +1,4 @@
-"""The array job of `examples/slurm`, run task by task with a `srun` of the tests' own; and what `merge` says to submit again."""
+"""The array job of `examples/slurm`, run task by task with a fake `srun`; and the parts that `merge` names for another submission."""
 
 import os
 import shutil
@@ -21,7 +21,7 @@ class SlurmTest(CommandTest):
         self.out = self.tmp / "out"
         programs = self.tmp / "bin"
         programs.mkdir()
-        # As srun does: it takes its own options, and runs the rest.
+        # Like srun: takes its own options and runs the rest.
         (programs / "srun").write_text('#!/bin/sh\nwhile [ "${1#--}" != "$1" ]; do echo "$1" >> "$SRUN_LOG"; shift; done\nexec "$@"\n')
         (programs / "srun").chmod(0o755)
         (programs / "shardpack").symlink_to(COMMAND)
@@ -46,7 +46,7 @@ class SlurmTest(CommandTest):
             done = self.run_task(number)
             self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual(set(self.log.read_text().split()), {"--ntasks=1", "--cpus-per-task=2"})
-        # Part 2 loses a shard; part 4 was killed before the last one was noted.
+        # Part 2 loses a shard; part 4 was killed before its last shard was recorded.
         journals = {n: self.out / f".shardpack-journal-{n:05}-of-{PARTS:05}.jsonl" for n in (2, 4)}
         shard = journals[2].read_text().split('"name":"shard-')[1].split('"')[0]
         (self.out / f"shard-{shard}").unlink()
@@ -83,7 +83,7 @@ class SlurmTest(CommandTest):
         self.assertSameTree(self.whole(), self.out)
 
     def test_a_task_that_is_killed_continues_when_it_is_requeued(self):
-        # Its end is not waited for: wherever the kill strikes, the bytes are the same.
+        # Killed at an arbitrary moment: the bytes must be the same.
         for number in range(1, PARTS + 1):
             task = subprocess.Popen(**self.task(number, self.source, self.out, PARTS, *OPTIONS, "--check-pixels", "all"))
             journal = self.out / f".shardpack-journal-{number:05}-of-{PARTS:05}.jsonl"
@@ -103,7 +103,7 @@ class SlurmTest(CommandTest):
             options = ["--force", "--seed", "7"] if number in (2, 5, 6) else ["--force"]
             done = self.run_task(number, self.source, self.out, PARTS, *OPTIONS, *options)
             self.assertEqual(done.returncode, 0, done.stderr)
-        # Without --force a part that differs from those begun is refused before it writes.
+        # Without --force, a part with other options is refused before it writes.
         self.assertIn("holds an unfinished dataset", self.run_task(1).stderr)
         refused = self.expect(2, "merge", self.out)
         self.assertIn("differ in option `shuffle`: 0 in parts 1,3-4 and 7 in parts 2,5-6", refused.err)

@@ -1,4 +1,4 @@
-"""The independent reader of the specification over every fixture, against the table of expected results.
+"""The independent reader of the specification reads every fixture; results are compared with the table.
 
     python -m pytest -s tests/python        needs numpy, zstandard and blosc2
 """

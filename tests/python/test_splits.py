@@ -8,7 +8,7 @@ from support import CommandTest, cubes, jpeg, names
 
 class Splits(CommandTest):
     def source(self):
-        """train with three classes, val with two of them, test with none."""
+        """Folders: train with three classes, val with two of them, test without classes."""
         files = {"train": ["ant/1", "bee/2", "cat/3", "cat/4"], "val": ["bee/5", "cat/6"], "test": ["7", "8"]}
         for split, keys in files.items():
             for number, key in enumerate(keys):

@@ -1,4 +1,4 @@
-"""Datasets behind a URL, as a user of the command meets them."""
+"""The command on datasets behind URLs."""
 
 import http.server
 import os
@@ -52,8 +52,8 @@ class Stores(CommandTest):
             self.assertEqual((second["cache"]["misses"], second["cache"]["dropped"]), (0, 0))
             self.assertGreater(second["cache"]["hits"], 0)
             self.assertLess(second["fetched_bytes"], first["fetched_bytes"])
-            self.assertRegex(self.ok("bench", server.url, "--epochs", "1", "--image", "raw").out, r"cache: \d+ of \d+ blocks there, ")
-            # A block that rots is read again.
+            self.assertRegex(self.ok("bench", server.url, "--epochs", "1", "--image", "raw").out, r"cache: \d+ of \d+ blocks found, ")
+            # A damaged block is read again.
             for block in cache.glob("*.block"):
                 data = bytearray(block.read_bytes())
                 data[-1] ^= 1
@@ -61,7 +61,7 @@ class Stores(CommandTest):
             self.assertEqual(self.ok("cat", server.url, "3").bytes, expected)
             rotten = self.ok("verify", server.url, "--deep", "--json").json()
             self.assertTrue(rotten["whole"])
-            # An object that changes has other blocks.
+            # A changed object has other blocks.
             shard = self.dataset / "shard-00000.shard"
             kept, other = shard.read_bytes(), bytearray(shard.read_bytes())
             other[len(other) // 2] ^= 1
@@ -69,7 +69,7 @@ class Stores(CommandTest):
             self.assertFalse(self.expect(1, "verify", server.url, "--json").json()["whole"])
             shard.write_bytes(kept)
             self.assertTrue(self.ok("verify", server.url, "--json").json()["whole"])
-            # The options come before the environment.
+            # Options take precedence over the environment.
             other = ("--cache", self.tmp / "other", "--cache-bytes", "64MiB")
             for command in (("inspect",), ("verify",), ("ls",), ("cat",), ("unpack",), ("bench", "--epochs", "1"), ("bench", "--epochs", "1", "--stream")):
                 more = {"cat": ["3"], "unpack": [self.tmp / "unpacked"]}.get(command[0], [])
@@ -77,7 +77,7 @@ class Stores(CommandTest):
             self.assertTrue(list((self.tmp / "other").glob("*.block")))
             refused = self.expect(2, "inspect", server.url, "--cache", self.tmp / "photos")
             self.assertIn("expected an empty folder or a cache", refused.err)
-            # A folder of something else is none, and stays as it is.
+            # A folder with other files is refused and not changed.
             for foreign in (self.dataset, self.tmp / "photos"):
                 with mock.patch.dict(os.environ, {"SHARDPACK_CACHE": str(foreign)}):
                     self.assertIn("expected an empty folder or a cache", self.expect(2, "inspect", server.url).err)
@@ -101,25 +101,25 @@ class Stores(CommandTest):
     def test_what_cannot_be_is_said(self):
         for args, hint in (
             (("salvage", "s3://bucket/train", self.tmp / "out"), "copy it here first"),
-            (("salvage", self.dataset, "s3://bucket/train"), "name a folder of this machine"),
-            (("unpack", self.dataset, "s3://bucket/train"), "name a path of this machine"),
-            (("cat", self.dataset, "0", "--output", "s3://bucket/train"), "name a path of this machine"),
+            (("salvage", self.dataset, "s3://bucket/train"), "use a local folder"),
+            (("unpack", self.dataset, "s3://bucket/train"), "use a local path"),
+            (("cat", self.dataset, "0", "--output", "s3://bucket/train"), "use a local path"),
             (("add", "s3://bucket/train", self.tmp), "send what is new back, `manifest.json` last"),
             (("add", self.dataset, "s3://bucket/train"), "copy it here first"),
             (("remove", "--keys", self.tmp / "keys", "s3://bucket/train"), "send what is new back, `manifest.json` last"),
             (("compact", "s3://bucket/train"), "delete in the store what it has no longer, manifests first"),
         ):
             refused = self.expect(2, *args).err
-            self.assertRegex(refused, "(works on folders of|writes to) this machine, not (on|to) URLs: `s3://bucket/train`")
+            self.assertRegex(refused, "(works on|writes to) local folders, not (on|to) URLs: `s3://bucket/train`")
             self.assertRegex(refused, f"\nhint: .*{hint}")
         for args in (("pack", cubes(self.tmp / "cubes"), "http://host/out"), ("merge", "https://host/out")):
             self.assertIn("is read-only; datasets are written to s3://, gs:// or az://", self.expect(2, *args).err)
         for option in (("--spool", self.tmp), ("--take-over",)):
             refused = self.expect(2, "pack", self.tmp / "cubes", self.tmp / "out", *option)
-            self.assertIn(f"output with the option `{option[0][2:].replace('-', '_')}`: expected a URL", refused.err)
+            self.assertIn(f"`{option[0][2:].replace('-', '_')}` needs a URL as output", refused.err)
         self.ok("pack", self.tmp / "cubes", (self.tmp / "by-url").as_uri())
         self.ok("inspect", self.tmp / "by-url")
-        self.assertIn("expected none for a path of this machine, found `cache`", self.expect(2, "inspect", self.dataset, "--cache", self.tmp / "cache").err)
+        self.assertIn("storage option `cache`: a local path has no storage options", self.expect(2, "inspect", self.dataset, "--cache", self.tmp / "cache").err)
         self.assertIn("--cache", self.expect(2, "inspect", self.dataset, "--cache-bytes", "1GB").err)
         self.assertIn("ftp://", self.expect(2, "inspect", "ftp://host/train").err)
         secret = self.expect(2, "inspect", "https://user:hunter2@host/train").err

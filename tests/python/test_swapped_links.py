@@ -1,4 +1,4 @@
-"""Links below a destination, and links that are swapped for folders while a command runs: nothing is written or read outside of what the user named."""
+"""Links below a destination, and links that are swapped for folders while a command runs: nothing is read or written outside of the given folders."""
 
 import ctypes
 import os
@@ -18,14 +18,14 @@ LIBC = ctypes.CDLL(None, use_errno=True)
 
 
 def exchange(one, other):
-    """Gives two files or folders each other's name, without a moment of neither."""
+    """Swaps the names of two files or folders atomically."""
     at, swap = -100, 2
     if LIBC.renameat2(at, os.fsencode(one), at, os.fsencode(other), swap):
         raise OSError(ctypes.get_errno(), "renameat2")
 
 
 class Swapper(threading.Thread):
-    """Makes `path` by turns a link to `outside` and what it was, until it is stopped."""
+    """Swaps `path` with a link to `outside` again and again until it is stopped."""
 
     def __init__(self, path, outside):
         super().__init__(daemon=True)
@@ -51,7 +51,7 @@ class Swapper(threading.Thread):
 
 
 def cubes(folder, count, seed):
-    """Cubes that no codec makes smaller: stored bytes are theirs. All of one size and time."""
+    """Cubes that no codec compresses, so stored bytes equal theirs. All have one size and time."""
     folder.mkdir(parents=True)
     for number in range(count):
         path = folder / f"{number:04}.npy"
@@ -91,7 +91,7 @@ class SwappedLinks(CommandTest):
         self.assertGreater(swaps, 0)
 
     def test_pack_while_a_folder_is_swapped_for_a_link(self):
-        """The files that the link leads to have the same names, sizes and times."""
+        """The files behind the link have the same names, sizes and times."""
         source, outside = self.tmp / "src", self.tmp / "outside"
         cubes(source / "a", 200, 1)
         cubes(outside, 200, 2)

@@ -19,8 +19,7 @@ impl std::fmt::Display for SourceKind {
 }
 
 impl Word for SourceKind {
-    const WORDS: &'static [(&'static str, Self, &'static str)] =
-        &[("images", Self::Images, ""), ("cubes", Self::Cubes, "")];
+    const WORDS: &'static [(&'static str, Self)] = &[("images", Self::Images), ("cubes", Self::Cubes)];
 }
 
 /// Treatment of source files that cannot be packed.
@@ -35,5 +34,5 @@ pub enum OnBadInput {
 }
 
 impl Word for OnBadInput {
-    const WORDS: &'static [(&'static str, Self, &'static str)] = &[("stop", Self::Stop, ""), ("skip", Self::Skip, "")];
+    const WORDS: &'static [(&'static str, Self)] = &[("stop", Self::Stop), ("skip", Self::Skip)];
 }

@@ -8,7 +8,7 @@ pub enum Takes {
     /// No value: the option is on or off.
     Switch,
     /// One of these words. The text is the value's name in help texts, or empty.
-    Word(fn() -> Vec<(&'static str, &'static str)>, &'static str),
+    Word(fn() -> Vec<&'static str>, &'static str),
     /// A path. The text is its name in help texts.
     Path(&'static str),
     /// A value. The text is its name in help texts.
@@ -18,13 +18,13 @@ pub enum Takes {
     /// Values separated by commas.
     List(&'static str),
     /// Words separated by commas.
-    Words(fn() -> Vec<(&'static str, &'static str)>, &'static str),
+    Words(fn() -> Vec<&'static str>, &'static str),
 }
 
-/// Returns the words of a choice, each with an explanation or an empty text.
+/// Returns the words of a choice.
 #[must_use]
-pub fn words<T: Word>() -> Vec<(&'static str, &'static str)> {
-    T::WORDS.iter().map(|(word, _, help)| (*word, *help)).collect()
+pub fn words<T: Word>() -> Vec<&'static str> {
+    T::WORDS.iter().map(|(word, _)| *word).collect()
 }
 
 /// The description of an option, for every front end.

@@ -19,11 +19,8 @@ pub enum Jpeg {
 }
 
 impl Word for Jpeg {
-    const WORDS: &'static [(&'static str, Self, &'static str)] = &[
-        ("tile", Self::Tile, "The same pixels, in tiles; lossless"),
-        ("keep", Self::Keep, "The file as it is, to the byte"),
-        ("reencode", Self::Reencode, "Encoded again, in tiles; lossy"),
-    ];
+    const WORDS: &'static [(&'static str, Self)] =
+        &[("tile", Self::Tile), ("keep", Self::Keep), ("reencode", Self::Reencode)];
 }
 
 /// Storage options of pictures: JPEGs are stored according to the variant, other pictures byte for byte. This type is

@@ -18,8 +18,8 @@ pub enum Share {
 }
 
 impl Word for Share {
-    const WORDS: &'static [(&'static str, Self, &'static str)] =
-        &[("none", Self::None, ""), ("sample", Self::Sample, "One in 64, and at least 16"), ("all", Self::All, "")];
+    const WORDS: &'static [(&'static str, Self)] =
+        &[("none", Self::None), ("sample", Self::Sample), ("all", Self::All)];
 }
 
 impl Share {

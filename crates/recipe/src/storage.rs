@@ -87,7 +87,7 @@ impl StorageOptions {
         StorageOption::new(
             "jpeg",
             Takes::Word(words::<Jpeg>, ""),
-            "Storage of JPEG pictures",
+            "JPEGs: tile (same pixels), keep (same file), reencode",
             |options, given| {
                 let jpeg = given.word()?;
                 if options.pictures.jpeg() != jpeg {
@@ -101,7 +101,7 @@ impl StorageOptions {
         StorageOption::new(
             "quality",
             Takes::Value("Q"),
-            "Quality of re-encoded pictures, 1 to 100, on libjpeg's scale [default: 90]",
+            "Quality of re-encoded pictures, 1 to 100 [default: 90]",
             |options, given| {
                 set_quality(options, Quality::Fixed(given.integer(1..=100)?));
                 Ok(())
@@ -117,8 +117,7 @@ impl StorageOptions {
         StorageOption::new(
             "target",
             Takes::Value("METRIC=SCORE"),
-            "Search for the lowest quality at which each re-encoded picture reaches this score, such as \
-             `ssimulacra2=80`",
+            "Lowest quality that reaches a score, such as ssimulacra2=80",
             |options, given| {
                 set_quality(options, Quality::Ssimulacra2(given.read(parse_target)?));
                 Ok(())
@@ -132,8 +131,8 @@ impl StorageOptions {
         .only_with(&[Jpeg::Reencode]),
         StorageOption::new(
             "subsampling",
-            Takes::Word(words::<ChromaSampling>, ""),
-            "Chroma subsampling of re-encoded pictures [default: keep]",
+            Takes::Word(words::<ChromaSampling>, "CHROMA"),
+            "Chroma of re-encoded pictures: keep, 420, 444 [default: keep]",
             |options, given| {
                 let subsampling = given.word()?;
                 if let Some(how) = how(options) {
@@ -148,9 +147,7 @@ impl StorageOptions {
         StorageOption::new(
             "short_side",
             Takes::Value("N"),
-            "With `jpeg` reencode: shrink larger pictures until their shorter side has this many pixels \
-             (Lanczos, antialiased). PNG, WebP, BMP and TIFF pictures, and JPEGs that few decoders read, keep \
-             their size",
+            "Shrink re-encoded pictures to this shorter side, in pixels",
             |options, given| {
                 set_resize(options, Resize::ShortSide(side(given)?));
                 Ok(())
@@ -166,7 +163,7 @@ impl StorageOptions {
         StorageOption::new(
             "long_side",
             Takes::Value("N"),
-            "Like the option for the shorter side, but for the longer side",
+            "Shrink re-encoded pictures to this longer side, in pixels",
             |options, given| {
                 set_resize(options, Resize::LongSide(side(given)?));
                 Ok(())
@@ -180,9 +177,8 @@ impl StorageOptions {
         .only_with(&[Jpeg::Reencode]),
         StorageOption::new(
             "score",
-            Takes::Word(words::<Share>, ""),
-            "Which re-encoded pictures to score against their sources (SSIMULACRA2: 90 = cannot be told apart, \
-             70 = high quality) [default: sample]",
+            Takes::Word(words::<Share>, "SHARE"),
+            "Score re-encoded pictures: none, sample, all [default: sample]",
             |options, given| {
                 let share = given.word()?;
                 if let PictureOptions::Reencode { score, .. } = &mut options.pictures {
@@ -199,8 +195,8 @@ impl StorageOptions {
         .only_with(&[Jpeg::Reencode]),
         StorageOption::new(
             "check_pixels",
-            Takes::Word(words::<Share>, ""),
-            "Which tiled pictures to decode and compare with their sources, pixel by pixel",
+            Takes::Word(words::<Share>, "SHARE"),
+            "Verify tiled pictures: none, sample, all",
             |options, given| {
                 let share = given.word()?;
                 if let PictureOptions::Tile { check_pixels, .. } = &mut options.pictures {
@@ -218,8 +214,7 @@ impl StorageOptions {
         StorageOption::new(
             "upright",
             Takes::Switch,
-            "Turn tiled pictures upright by moving their coefficients, if width and height are whole blocks, so \
-             that loaders need not rotate them (some pixels differ by a step or two)",
+            "Turn tiled pictures upright (levels may change by 1 or 2)",
             |options, given| {
                 let on = given.switch()?;
                 if let PictureOptions::Tile { upright, .. } = &mut options.pictures {
@@ -234,9 +229,7 @@ impl StorageOptions {
         StorageOption::new(
             "keep_metadata",
             Takes::Switch,
-            "Keep Exif, ICC profile, comments and all other metadata inside tiled JPEGs, and the ICC profile \
-             inside re-encoded ones. Without this option, the ICC profile goes into the field `icc`, the \
-             orientation goes into the column `orientation`, and the rest is dropped",
+            "Keep Exif, ICC profile and comments inside the JPEGs",
             |options, given| {
                 let on = given.switch()?;
                 match &mut options.pictures {
@@ -254,8 +247,7 @@ impl StorageOptions {
         StorageOption::new(
             "values",
             Takes::Word(words::<Values>, ""),
-            "How to store the values of cubes: `auto` is lossless for integers, else float16; `fixed` is fixed \
-             point with a bounded error",
+            "Values: auto (floats as float16), keep, f16 or fixed",
             |options, given| given.word().map(|values| options.arrays.values = values),
             |options| word(options.arrays.values),
         )
@@ -263,8 +255,7 @@ impl StorageOptions {
         StorageOption::new(
             "max_error",
             Takes::Value("E"),
-            "Largest absolute error of a stored value, in the units of the data: for `values` fixed, and a \
-             bound for `auto`",
+            "Largest absolute error, with --values fixed or auto",
             |options, given| given.float().map(|error| options.arrays.max_error = Some(error)),
             |options| options.arrays.max_error.map(|error| error.to_string()),
         )
@@ -272,7 +263,7 @@ impl StorageOptions {
         StorageOption::new(
             "codec",
             Takes::Word(words::<Option<Coder>>, ""),
-            "Codec of cubes and masks; `auto` tries the candidates on a few samples",
+            "Codec: auto, blosc2-lz4, blosc2-lz4hc, blosc2-zstd, zstd, raw",
             |options, given| given.word().map(|coder| options.arrays.coder = coder),
             |options| word(options.arrays.coder),
         )
@@ -280,8 +271,7 @@ impl StorageOptions {
         StorageOption::new(
             "level",
             Takes::Value("N"),
-            "Compression level: for `blosc2-zstd` 1, 3, 5, 7, 9, 11, 13, 15 or 22; for `zstd` 1 to 22; for \
-             `blosc2-lz4hc` 1 to 9 [default: 1, 3, and 9]",
+            "Compression level [default: zstd 3, blosc2-lz4hc 9, else 1]",
             |options, given| given.integer(i32::MIN..=i32::MAX).map(|level| options.arrays.level = Some(level)),
             |options| options.arrays.level.map(|level| level.to_string()),
         )
@@ -289,7 +279,7 @@ impl StorageOptions {
         StorageOption::new(
             "filter",
             Takes::Word(words::<Option<Filter>>, ""),
-            "Filter before the codec",
+            "Filter: auto, none, shuffle, bitshuffle, bytedelta",
             |options, given| given.word().map(|filter| options.arrays.filter = filter),
             |options| word(options.arrays.filter),
         )
@@ -297,8 +287,7 @@ impl StorageOptions {
         StorageOption::new(
             "layout",
             Takes::Word(words::<Option<ArrayLayout>>, ""),
-            "Order of the axes as stored: as given [height, width, channels], or band-major [channels, height, \
-             width]",
+            "Order of the stored axes: auto, as-given, band-major",
             |options, given| given.word().map(|layout| options.arrays.layout = layout),
             |options| word(options.arrays.layout),
         )
@@ -306,7 +295,7 @@ impl StorageOptions {
         StorageOption::new(
             "band_difference",
             Takes::Word(words::<BandDifference>, "WHEN"),
-            "Store each band as its difference from the band before it (elements of 1 or 2 bytes)",
+            "Store differences between bands: auto, on, off",
             |options, given| given.word().map(|difference| options.arrays.band_difference = difference),
             |options| word(options.arrays.band_difference),
         )
@@ -314,7 +303,7 @@ impl StorageOptions {
         StorageOption::new(
             "prefer",
             Takes::Word(words::<Prefer>, ""),
-            "Goal of `auto`: time to read and decode, time to bring to a GPU and decode there, or size",
+            "Goal of `auto`: speed, device (GPU decoding), size",
             |options, given| given.word().map(|prefer| options.arrays.prefer = prefer),
             |options| word(options.arrays.prefer),
         )
@@ -330,7 +319,7 @@ impl StorageOptions {
         StorageOption::new(
             "seed",
             Takes::Value("N"),
-            "Seed of the order",
+            "Seed of the order of samples",
             |options, given| given.integer(0..=u64::MAX).map(|seed| options.shuffle = Some(seed)),
             |options| options.shuffle.map(|seed| seed.to_string()),
         )
@@ -339,7 +328,7 @@ impl StorageOptions {
         StorageOption::new(
             "no_shuffle",
             Takes::Switch,
-            "Keep the order of the sources instead of mixing the samples",
+            "Keep the order of the sources",
             |options, given| {
                 if given.switch()? {
                     options.shuffle = None;

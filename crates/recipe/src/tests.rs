@@ -103,7 +103,7 @@ fn recipes_of_the_fixtures_are_read_and_written() {
 
 fn every_word<T: Word + std::fmt::Debug>(count: usize) {
     assert_eq!(T::WORDS.len(), count);
-    for (word, value, _) in T::WORDS {
+    for (word, value) in T::WORDS {
         assert_eq!((T::parse(word).as_ref(), value.spelled()), (Ok(value), *word));
     }
 }

@@ -13,18 +13,18 @@ use serde::{Deserialize, Deserializer, Serializer};
 /// assert_eq!(Values::parse("float").unwrap_err(), "expected auto, keep, f16 or fixed, found `float`");
 /// ```
 pub trait Word: Copy + PartialEq + Sized + 'static {
-    /// Each word, its value, and an explanation for help texts, which may be empty.
-    const WORDS: &'static [(&'static str, Self, &'static str)];
+    /// Each word and its value.
+    const WORDS: &'static [(&'static str, Self)];
 
     /// Reads a word.
     ///
     /// # Errors
     /// The words of the choice.
     fn parse(text: &str) -> Result<Self, String> {
-        if let Some((_, value, _)) = Self::WORDS.iter().find(|(word, ..)| *word == text) {
+        if let Some((_, value)) = Self::WORDS.iter().find(|(word, _)| *word == text) {
             return Ok(*value);
         }
-        let words: Vec<&str> = Self::WORDS.iter().map(|(word, ..)| *word).collect();
+        let words: Vec<&str> = Self::WORDS.iter().map(|(word, _)| *word).collect();
         let (last, others) = words.split_last().ok_or("there are no words")?;
         Err(format!("expected {} or {last}, found `{}`", others.join(", "), text.escape_debug()))
     }
@@ -32,7 +32,7 @@ pub trait Word: Copy + PartialEq + Sized + 'static {
     /// Returns the word of this value.
     fn spelled(self) -> &'static str {
         // A test checks that every value has a word.
-        Self::WORDS.iter().find(|(_, value, _)| *value == self).map_or("", |(word, ..)| word)
+        Self::WORDS.iter().find(|(_, value)| *value == self).map_or("", |(word, _)| word)
     }
 }
 

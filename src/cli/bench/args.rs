@@ -10,83 +10,65 @@ use shardpack_reader::Bands;
 use shardpack_recipe::{parse_size, parse_threads};
 use std::path::PathBuf;
 
-/// Load a dataset epoch by epoch, as a training loop would, and say how fast that is, what the
-/// limit is, and what to change.
+/// Measure the loading speed, name the bottleneck, and suggest changes.
 ///
-/// This runs the loader of the library with the given options and drops each batch at once. So the
-/// rates are the highest that a training loop can reach. Peak memory is printed beside the
-/// prediction. The first epoch is a warm-up and does not count, unless it is the only one or
-/// `--cold` is given.
+/// Runs the loader for some epochs and drops each batch at once: a training loop cannot be faster.
+/// Prints peak memory next to the prediction. The first epoch is a warm-up and does not count,
+/// unless it is the only one or `--cold` is given. Views are explained in docs/options.md.
 #[derive(Debug, Args)]
 #[command(after_help = examples::BENCH)]
 pub(crate) struct BenchArgs {
-    /// Folder of a dataset, its manifest, or a lone shard
+    /// Folder or URL of a dataset, its manifest, or a single shard
     pub dataset: PathBuf,
     #[command(flatten)]
     pub from: FromStore,
-    /// Generation of a dataset that has grown or shrunk, from 1 [default: the newest]
+    /// Generation of the dataset, from 1 [default: the newest]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub generation: Option<u32>,
-    /// How to load pictures: `full` (all pixels), `raw` (the stored bytes), `rrcN` (a random part,
-    /// scaled to N × N pixels and mirrored at random, as in training), `centerN` (scaled to a
-    /// shorter side of 8/7 N, then the centre N × N pixels, as in evaluation), `resizeN`, `padN` (the
-    /// whole picture at its own proportions, in the middle of grey); HxW for sides that differ. Other
-    /// parameters follow: `rrc224x160,scale=0.25..1,ratio=0.5..2,flip=0`, `center224,short=232`,
-    /// `pad640,fill=0`, `resize224,interpolation=bicubic` [default: full]
+    /// Pictures: full, raw, rrcN, centerN, resizeN, padN [default: full]
     #[arg(long, value_name = "VIEW", value_parser = Argument::<ImageMode>::parse, help_heading = "Batches")]
     pub image: Option<Argument<ImageMode>>,
-    /// How to load cubes, masks and other arrays: `whole` (all values), `raw` (the stored bytes),
-    /// `patchHxW` (H rows and W columns at a random place, the same place for a cube and its mask),
-    /// `centerHxW` (in the middle), `cycleHxW` (one tile after the other, the next one in each epoch)
-    /// [default: whole]
+    /// Arrays: whole, raw, patchHxW, centerHxW, cycleHxW [default: whole]
     #[arg(long, value_name = "VIEW", value_parser = Argument::<CubeMode>::parse, help_heading = "Batches")]
     pub cube: Option<Argument<CubeMode>>,
-    /// Bands of cubes to load, counted from 0: `10..50` (without 50), or numbers separated by
-    /// commas [default: all]
+    /// Bands of cubes: 10..50 (without 50), or a list [default: all]
     #[arg(long, value_name = "BANDS", value_parser = parse_bands, help_heading = "Batches")]
     pub bands: Option<Argument<Bands>>,
-    /// Element type of cubes, such as `float16`, or types by field: `cube=float16,image=float16`. A
-    /// change of type that would change a value of a cube is an error; pictures are uint8, or floats
-    /// made of it, level / 255 [default: the type of the source; where
-    /// sources differ, one that holds all their values]
+    /// Element type, for all or by field: cube=float16 [default: source's]
     #[arg(long, value_name = "TYPE", value_parser = Argument::<ArrayDtype>::parse, help_heading = "Batches")]
     pub dtype: Option<Argument<ArrayDtype>>,
-    /// Mean of pictures that come as floats, from 0 to 1, one number or one for red, green and blue:
-    /// makes (level / 255 − mean) / std, as float32 if --dtype says nothing else
+    /// Mean of float pictures, 0 to 1: a number, or RED,GREEN,BLUE
     #[arg(long, value_name = "NUMBERS", value_delimiter = ',', allow_hyphen_values = true, help_heading = "Batches")]
     pub mean: Option<Vec<f64>>,
-    /// Standard deviation of pictures that come as floats, as `--mean` [default: 1]
+    /// Standard deviation of float pictures, as --mean [default: 1]
     #[arg(long, value_name = "NUMBERS", value_delimiter = ',', help_heading = "Batches")]
     pub std: Option<Vec<f64>>,
-    /// What comes in the place of no-data in cubes, such as 0 [default: it stays as it is stored]
+    /// Replace no-data in cubes with this value [default: keep it]
     #[arg(long, value_name = "NUMBER", allow_hyphen_values = true, help_heading = "Batches")]
     pub no_data: Option<f32>,
-    /// What is done to decoded pictures and arrays at random, such as
-    /// `trivial_augment_wide,random_erasing(p=0.1)`, `color_jitter(brightness=0.4)`, `hflip,rot90`
+    /// Random changes, such as trivial_augment_wide,random_erasing(p=0.1)
     #[arg(long, value_name = "LIST", help_heading = "Batches")]
     pub augment: Option<String>,
-    /// How the pictures and labels of each batch are mixed: `mixup(alpha=0.2)`, `cutmix`, or both
-    /// with a comma between them, of which each batch gets one
+    /// Mixing of samples: mixup(alpha=0.2), cutmix, or both
     #[arg(long, value_name = "LIST", help_heading = "Batches")]
     pub augment_batch: Option<String>,
-    /// Fields to load, separated by commas [default: all scalars, pictures and arrays]
+    /// Fields to load [default: all scalars, pictures and arrays]
     #[arg(long, value_name = "NAMES", value_delimiter = ',', help_heading = "Batches")]
     pub fields: Option<Vec<String>>,
-    /// Samples in a batch [default: 32, or fewer if a batch would take more than 256 MiB]
+    /// Samples in a batch [default: 32, or fewer if over 256 MiB]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), help_heading = "Batches")]
     pub batch_size: Option<u32>,
-    /// Order of the samples
-    #[arg(long, value_enum, default_value = "windowed", help_heading = "Batches")]
+    /// stored, windowed (mixed runs of 4 MiB) or full
+    #[arg(long, value_enum, default_value = "windowed", help_heading = "Batches", hide_possible_values = true)]
     pub order: OrderArg,
-    /// Runs that `--order windowed` mixes at a time [default: 240]. More mix better and take more
-    /// memory
+    /// Runs that --order windowed mixes at a time [default: 240]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), help_heading = "Batches")]
     pub lanes: Option<u32>,
-    /// Seed of the order, of random views and of random patches
+    /// Seed of the order, of views and of patches
     #[arg(long, value_name = "N", default_value_t = 0, help_heading = "Batches")]
     pub seed: u64,
 
-    /// How many times to go through the dataset
+    /// Epochs to run
     #[arg(
         long,
         value_name = "N",
@@ -95,23 +77,22 @@ pub(crate) struct BenchArgs {
         help_heading = "Run",
     )]
     pub epochs: u32,
-    /// Drop the dataset's files from the page cache before each epoch
+    /// Drop the dataset from the page cache before each epoch
     #[arg(long, help_heading = "Run")]
     pub cold: bool,
     /// Threads that read and decode [default: all cores]
     #[arg(long, value_name = "N", value_parser = parse_threads, help_heading = "Run")]
     pub threads: Option<usize>,
-    /// Batches in memory: one in use, the others being filled [default: 3, and 4 on a device]
+    /// Batches in memory, loading or in use [default: 3; 4 on a device]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096), help_heading = "Run")]
     pub slots: Option<u32>,
-    /// How much may be read ahead of the samples being decoded, besides the window of the order
+    /// Bytes to read ahead, besides the window of the order
     #[arg(long, value_name = "SIZE", default_value = "32MiB", value_parser = parse_size, help_heading = "Run")]
     pub read_ahead: u64,
-    /// Largest batch
+    /// Largest batch to accept
     #[arg(long, value_name = "SIZE", default_value = "8GiB", value_parser = parse_size, help_heading = "Run")]
     pub max_batch: u64,
-    /// Where to hold the window of the order: auto (in the page cache, if it fits there), memory,
-    /// or page-cache
+    /// Window of the order: auto, memory or page-cache
     #[arg(
         long,
         value_name = "WHERE",
@@ -120,18 +101,17 @@ pub(crate) struct BenchArgs {
         help_heading = "Run",
     )]
     pub window: Argument<Window>,
-    /// Where to decode, and to leave the batches: `cpu`, `cuda` or `cuda:N`
+    /// Device for decoding and batches: cpu, cuda, cuda:N
     #[arg(long, value_name = "DEVICE", default_value = "cpu", help_heading = "Run")]
     pub device: DeviceName,
-    /// Read the dataset once, before the first epoch, and keep it encoded on the device
+    /// Keep the encoded dataset in the memory of the device
     #[arg(long, requires = "device", help_heading = "Run")]
     pub resident: bool,
-    /// Skip up to N damaged samples in each epoch; one more is an error
+    /// Damaged samples to skip in each epoch; one more is an error
     #[arg(long, value_name = "N", default_value_t = 0, help_heading = "Run")]
     pub skip: u64,
 
-    /// Stream the records in stored order on one thread instead, without batches: this shows what
-    /// the disk and the checksums allow
+    /// Only read the records in stored order, on one thread
     #[arg(
         long,
         conflicts_with_all = [
@@ -142,24 +122,22 @@ pub(crate) struct BenchArgs {
         help_heading = "Without the loader",
     )]
     pub stream: bool,
-    /// In the stream, decode cubes and other arrays on all threads (pictures stay encoded)
+    /// With --stream: also decode arrays, on all threads
     #[arg(long, requires = "stream", help_heading = "Without the loader")]
     pub decode: bool,
 
     /// Largest record or decoded field to accept
     #[arg(long, value_name = "SIZE", default_value = "4GiB", value_parser = parse_size)]
     pub max_record: u64,
-    /// One JSON object on stdout
+    /// Print one JSON object
     #[arg(long)]
     pub json: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum OrderArg {
-    /// The stored order
+    // No doc comments: with them, clap's help takes a paragraph for each option.
     Stored,
-    /// Runs of 4 MiB in random order; the samples of 240 runs, or of `--lanes`, are mixed at a time
     Windowed,
-    /// All samples in random order; each is read separately
     Full,
 }

@@ -158,12 +158,12 @@ pub(super) fn advice(limit: Limit, epoch: &Epoch, workload: &Workload) -> String
         Limit::Network => network(epoch, workload),
         Limit::Memory => {
             let what = match workload.content {
-                WorkloadContent::Stored => "nothing is decoded, so whatever is done with them will take longer",
+                WorkloadContent::Stored => "nothing is decoded, so any use of the records will take longer",
                 _ => "decoding takes less time than that",
             };
             let more = match threads < cores {
                 true => format!("`--threads {cores}` copies on more cores"),
-                false => "there is nothing to change here".into(),
+                false => "nothing to change".into(),
             };
             let rate = units::rate(epoch.read_bytes, epoch.seconds);
             format!("copying is the limit: records come out of memory at {rate}, and {what}: {more}")
@@ -171,7 +171,7 @@ pub(super) fn advice(limit: Limit, epoch: &Epoch, workload: &Workload) -> String
         Limit::Crc => {
             let rate = units::rate(epoch.read_bytes, epoch.seconds);
             let more = if threads < cores { format!("`--threads {cores}`") } else { "more cores".into() };
-            format!("comparing checksums is the limit: {all} at it, at {rate}: {more} would help")
+            format!("computing checksums is the limit: {all} busy with it, at {rate}: {more} would help")
         }
         Limit::Decode => {
             let change = match (threads < cores, &workload.content) {
@@ -197,30 +197,30 @@ pub(super) fn advice(limit: Limit, epoch: &Epoch, workload: &Workload) -> String
             share(epoch.waited_for_slot_s),
             units::bytes(epoch.output_bytes / epoch.batches.max(1)),
             if slots < 3 {
-                "`--slots 3` lets them work while a batch is used"
+                "`--slots 3` lets them work while a batch is in use"
             } else {
-                "raise `--batch-size`, so that less is handed over"
+                "raise `--batch-size`, so that fewer batches are handed over"
             },
         ),
         Limit::Slots => format!(
-            "too little is in the making: threads had nothing to do {} of their time, because {} of {} keep no more \
-             of them busy: {}",
+            "too few samples are in progress: threads were idle {} of their time, because {} of {} do not keep \
+             them busy: {}",
             share(epoch.other_s(threads)),
             units::plural(slots as u64, "slot"),
             units::plural(u64::from(batch_size), "sample"),
             if epoch.batches <= slots as u64 {
-                "the dataset holds no more, so use fewer threads"
+                "the dataset has no more samples, so use fewer threads"
             } else {
                 "raise `--slots` or `--batch-size`"
             },
         ),
         Limit::Device => format!(
-            "the device is the limit: threads had nothing to do {} of their time while it copied and decoded: \
-             larger batches (`--batch-size`) or more of them (`--slots`) keep more of it busy",
+            "the device is the limit: threads were idle {} of their time while it copied and decoded: \
+             larger batches (`--batch-size`) or more of them (`--slots`) use it better",
             share(epoch.other_s(threads)),
         ),
         Limit::Unclear => format!(
-            "no limit can be told: an epoch is {} in {}: measure a larger dataset",
+            "an epoch is too short to show a limit, {} in {}: measure a larger dataset",
             units::plural(epoch.samples, "sample"),
             units::seconds(epoch.seconds),
         ),
@@ -238,25 +238,25 @@ fn disk(epoch: &Epoch, workload: &Workload) -> String {
     let change = match (&workload.content, workload.single_reads, fits) {
         (_, true, _) => "`--order windowed` reads runs of 4 MiB instead of single samples".to_owned(),
         (_, _, true) => format!(
-            "the dataset, {size}, fits into memory, so only the first epoch waits for the disk; a faster one helps \
-             that, too"
+            "the dataset, {size}, fits into memory, so only the first epoch waits for the disk; a faster disk \
+             helps there"
         ),
         (WorkloadContent::Arrays { .. }, ..) => "use a faster disk, more memory, or `pack --prefer size`".into(),
         _ => "use a faster disk, more memory, or smaller pictures (`pack --jpeg reencode`)".into(),
     };
     format!(
-        "the disk is the limit: it gave {rate}, while {cores}, {} busy, could take {needed}: {change}",
+        "the disk is the limit: it delivered {rate}, while {cores}, {} busy, could process {needed}: {change}",
         percent(busy)
     )
 }
 
 fn network(epoch: &Epoch, workload: &Workload) -> String {
     let change = match workload.single_reads {
-        true => "`--order windowed` asks for runs of 4 MiB instead of single samples",
-        false => "read from a machine that is nearer to the store, or copy the dataset to a disk",
+        true => "`--order windowed` requests runs of 4 MiB instead of single samples",
+        false => "use a machine that is nearer to the store, or copy the dataset to a disk",
     };
     let rate = units::rate(epoch.read_bytes, epoch.seconds);
-    format!("the network is the limit: it gave {rate}: {change}")
+    format!("the network is the limit: it delivered {rate}: {change}")
 }
 
 /// Returns a way to make decoding cheaper.
@@ -264,8 +264,8 @@ fn lighter(content: &WorkloadContent) -> String {
     match content {
         WorkloadContent::Pictures { side: Some(side), tiled: false, .. } => {
             format!(
-                "`pack --jpeg tile` lets views of {side} × {side} decode only the tiles that they show; else it \
-                 takes more cores"
+                "`pack --jpeg tile` lets views of {side} × {side} decode only the tiles that they show; \
+                 otherwise use more cores"
             )
         }
         WorkloadContent::Pictures { side: Some(side), short_side: Some(mean), .. }
@@ -273,16 +273,16 @@ fn lighter(content: &WorkloadContent) -> String {
         {
             format!(
                 "the pictures' shorter side is {mean:.0} pixels on average: `pack --jpeg reencode --short-side {}` \
-                 stores fewer of them, with loss; else it takes more cores",
+                 stores fewer pixels, with loss; otherwise use more cores",
                 2 * side
             )
         }
         WorkloadContent::Pictures { side: None, .. } => {
-            "if the model takes crops, load only those (`--image rrc224`); else it takes more cores".into()
+            "if the model takes crops, load only those (`--image rrc224`); otherwise use more cores".into()
         }
         WorkloadContent::Arrays { codec: Some(codec) } if codec.contains("zstd") => {
             format!(
-                "`pack --codec blosc2-lz4` decodes faster than {codec}, and takes more space; else it takes more cores"
+                "`pack --codec blosc2-lz4` decodes faster than {codec}, and takes more space; otherwise use more cores"
             )
         }
         WorkloadContent::Pictures { .. } | WorkloadContent::Arrays { .. } | WorkloadContent::Stored => {

@@ -101,8 +101,8 @@ fn figures_name_their_limit_and_what_to_change() {
             Workload { memory_bytes: None, content: arrays("zstd"), ..s.clone() },
             vec!["`pack --prefer size`"],
         ),
-        ("disk", Epoch { disk_bytes: None, ..waiting }, s.clone(), vec!["it gave 50.0 MB/s"]),
-        ("network", far, s.clone(), vec!["it gave 50.0 MB/s", "nearer to the store"]),
+        ("disk", Epoch { disk_bytes: None, ..waiting }, s.clone(), vec!["it delivered 50.0 MB/s"]),
+        ("network", far, s.clone(), vec!["it delivered 50.0 MB/s", "nearer to the store"]),
         (
             "network",
             Epoch { disk_bytes: Some(0), ..far },
@@ -111,7 +111,7 @@ fn figures_name_their_limit_and_what_to_change() {
         ),
         ("decode", Epoch { fetched_bytes: 100_000_000, ..e }, s.clone(), vec!["decoding is the limit"]),
         // All bytes from the cache of a store.
-        ("disk", Epoch { fetched_bytes: 1_000_000, ..waiting }, s.clone(), vec!["it gave 49.5 MB/s"]),
+        ("disk", Epoch { fetched_bytes: 1_000_000, ..waiting }, s.clone(), vec!["it delivered 49.5 MB/s"]),
         // A fast disk is not the limit, even if everything came from it.
         ("decode", Epoch { disk_bytes: Some(100_000_000), ..e }, s.clone(), vec!["decoding is the limit"]),
         (

@@ -20,7 +20,7 @@ use shardpack_format::{Error as FormatError, Hint, Hinted, Setting};
 /// The effect of a damaged sample.
 fn damaged() -> Hinted {
     let hint = Hint::new("`shardpack verify` finds all of them; ").and([Setting::any("skip", "N")]);
-    Hinted::new("stopped at a damaged sample", hint.then(" passes over as many in each epoch"))
+    Hinted::new("stopped at a damaged sample", hint.then(" skips up to N of them in each epoch"))
 }
 
 pub(super) fn run(args: &BenchArgs) -> crate::Result<ExitStatus> {
@@ -42,7 +42,7 @@ fn load(args: &BenchArgs) -> crate::Result<ExitStatus> {
         let ran = epoch::run(&mut setup.loader, number, &bar).and_then(|epoch| {
             // The loader counts over all epochs; the option applies to each epoch.
             let few = args.skip == 0 || epoch.skipped <= args.skip;
-            let expected = format!("at most {}, as `--skip` says", args.skip);
+            let expected = format!("at most {} (`--skip`)", args.skip);
             let error = || FormatError::format("damaged samples in one epoch", expected, epoch.skipped);
             few.then_some(epoch).ok_or_else(|| error().into())
         });
@@ -59,7 +59,7 @@ fn load(args: &BenchArgs) -> crate::Result<ExitStatus> {
     let median = epoch::median(&epochs);
     if args.cold && median.disk_bytes == Some(0) && setup.loader.dataset().traffic().requests == 0 {
         show::note(
-            "note: nothing came from a disk in spite of `--cold`: the files are in memory (tmpfs), or their pages \
+            "note: nothing was read from a disk despite `--cold`: the files are in memory (tmpfs), or their pages \
              could not be dropped",
         );
     }

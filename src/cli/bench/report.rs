@@ -147,7 +147,7 @@ impl Report<'_> {
                 let bytes = units::bytes(loader.predicted_device_bytes());
                 let values = match loader.stats().resident_values {
                     0 => String::new(),
-                    values => format!(", and for {} that stay there", units::plural(values, "value")),
+                    values => format!(", and for {} that stay on it", units::plural(values, "value")),
                 };
                 format!("on {}: {bytes} for batches{values}\n", self.args.device)
             }
@@ -214,7 +214,7 @@ impl Report<'_> {
         let stats = self.setup.loader.stats();
         let grown = match stats.grown_slots {
             0 => String::new(),
-            n => format!("; {} made anew for larger batches", units::plural(n, "slot")),
+            n => format!("; {} reallocated for larger batches", units::plural(n, "slot")),
         };
         let held = if stats.window_in_page_cache {
             "slots; the page cache holds the window"
@@ -239,10 +239,10 @@ pub(super) fn network_text(traffic: &Traffic) -> String {
     }
     let hedges = match traffic.hedges {
         0 => String::new(),
-        n => format!(", {} asked twice", units::count(n)),
+        n => format!(", {} sent twice", units::count(n)),
     };
     format!(
-        "network: {} brought {}; {} tried again{hedges}; {} under way at most, {} held\n",
+        "network: {} for {}; {} retried{hedges}; at most {} in flight, {} held\n",
         units::plural(traffic.requests, "request"),
         units::bytes(traffic.fetched_bytes),
         units::count(traffic.retries),
@@ -257,14 +257,14 @@ fn cache_text(cache: &CacheStats) -> String {
         return String::new();
     }
     let more = [
-        (cache.evicted, "went"),
-        (cache.dropped, "were wrong"),
-        (cache.failed_writes, "writes failed: it was not filled further"),
+        (cache.evicted, "evicted"),
+        (cache.dropped, "damaged"),
+        (cache.failed_writes, "writes failed, so the cache stopped growing"),
     ];
     let more: String =
         more.iter().filter(|(n, _)| *n > 0).map(|(n, what)| format!(", {} {what}", units::count(*n))).collect();
     format!(
-        "cache: {} of {} there, {}{more}\n",
+        "cache: {} of {} found, {}{more}\n",
         units::count(cache.hits),
         units::plural(cache.hits + cache.misses, "block"),
         units::bytes(cache.hit_bytes),

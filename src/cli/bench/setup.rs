@@ -45,7 +45,7 @@ impl Setup {
 fn mix(list: &str, dataset: &Dataset) -> crate::Result<BatchMix> {
     let choices = parse_mixes(list)?;
     let Some(classes) = dataset.classes() else {
-        bail!("`--augment-batch {list}`: expected a dataset that names its classes, found none");
+        bail!("`--augment-batch {list}`: the dataset has no class names");
     };
     Ok(BatchMix { choices, classes: u32::try_from(classes.len())? })
 }
@@ -54,7 +54,7 @@ fn mix(list: &str, dataset: &Dataset) -> crate::Result<BatchMix> {
 pub(super) fn setup(args: &BenchArgs) -> crate::Result<Setup> {
     let dataset = open::generation(&args.dataset, &crate::read_limits(args.max_record), args.generation, &args.from)?;
     if dataset.is_empty() {
-        bail!("the dataset has no samples: there is nothing to measure: `{}`", args.dataset.display());
+        bail!("nothing to measure: `{}` has no samples", args.dataset.display());
     }
     let names = |kind| chosen(&dataset, args, kind);
     let (pictures, arrays) = (names(FieldKind::Image), names(FieldKind::Array));
@@ -71,13 +71,13 @@ pub(super) fn setup(args: &BenchArgs) -> crate::Result<Setup> {
     let mix = args.augment_batch.as_deref().map(|list| mix(list, &dataset)).transpose()?;
     let scaling = device::scaling(args.mean.as_deref(), args.std.as_deref())?;
     if let (Some(lanes), OrderArg::Stored | OrderArg::Full) = (args.lanes, args.order) {
-        bail!("`--lanes {lanes}`: expected `--order windowed`, found another order, which has no lanes");
+        bail!("`--lanes {lanes}` applies only to `--order windowed`");
     }
     if let (Some(view), CubeMode::Raw) = (&args.dtype, cube.value) {
-        bail!("`--dtype {}`: expected arrays that are decoded, found `--cube raw`", view.text);
+        bail!("`--dtype {}` has no effect on `--cube raw`", view.text);
     }
     if let (Some(view), CubeMode::Raw) = (&args.bands, cube.value) {
-        bail!("`--bands {}`: expected arrays that are decoded, found `--cube raw`", view.text);
+        bail!("`--bands {}` has no effect on `--cube raw`", view.text);
     }
     // Read every index before measuring, because this is not the loader's work.
     for number in dataset.shard_numbers() {
@@ -168,10 +168,7 @@ fn chosen<'d>(dataset: &'d Dataset, args: &BenchArgs, kind: FieldKind) -> Vec<&'
 fn fits(flag: &str, what: &str, value: Option<&str>, found: &[&str], dataset: &Dataset) -> crate::Result<()> {
     if let (Some(value), []) = (value, found) {
         let fields: Vec<&str> = dataset.schema().fields().iter().map(|field| &*field.name).collect();
-        bail!(
-            "`{flag} {value}`: expected a dataset with {what} to load, found none: its fields are {}",
-            fields.join(", ")
-        );
+        bail!("`{flag} {value}`: there are no {what} to load: the fields are {}", fields.join(", "));
     }
     Ok(())
 }
@@ -256,9 +253,9 @@ fn has_room(needed: u64, available: Option<u64>) -> crate::Result<()> {
     match available {
         Some(available) if needed > available => {
             let text = format!(
-                "memory for batches: expected at most {}, what is free, found {}, what these options need",
-                units::bytes(available),
-                units::bytes(needed)
+                "not enough memory for the batches: {} needed, {} free",
+                units::bytes(needed),
+                units::bytes(available)
             );
             let hint = Hint::new("lower ").and([shardpack_format::Setting::named("batch_size")]).then(" or ");
             bail!(Hinted::new(text, hint.and([shardpack_format::Setting::named("slots")])))

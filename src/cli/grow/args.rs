@@ -7,42 +7,40 @@ use shardpack_pack::grow::AddOptions;
 use shardpack_recipe::{parse_size, parse_threads};
 use std::path::PathBuf;
 
-/// Pack more files behind a dataset, by its own recipe: its next generation.
+/// Add files to a dataset, packed by its own recipe, as a new generation.
 ///
-/// The new samples go into new shards in the same folder; nothing there is written anew, and the run
-/// takes the time of the new files alone. Classes are matched by their names; new ones get the next
-/// numbers. Older generations stay: `manifest-0001.json` is the dataset as it was packed, and
-/// `--generation 1` opens it. If a run is interrupted, the dataset is as it was; give the same
-/// command again, and it continues.
+/// New samples go into new shards in the same folder; existing shards do not change. Classes are
+/// matched by name, and new ones get the next numbers. Older generations stay: `--generation 1`
+/// opens the dataset as it was packed. An interrupted run leaves the dataset unchanged, and
+/// continues if you repeat the command.
 #[derive(Debug, Args)]
 #[command(after_help = examples::ADD)]
 pub(crate) struct AddArgs {
     /// Folder of the dataset
     pub dataset: PathBuf,
-    /// Folder (or single file) with the new samples
+    /// Folder or file with the new samples
     pub src: PathBuf,
     #[command(flatten)]
     pub options: Options<AddOptions>,
-    /// One JSON object on stdout
+    /// Print one JSON object
     #[arg(long)]
     pub json: bool,
 }
 
-/// Leave samples out of a dataset: a generation without them.
+/// Remove samples from a dataset, as a new generation.
 ///
-/// The shards that hold them are written anew without them; all others stay as they are. Older
-/// generations still hold the samples, until `shardpack compact` deletes those. A key that the
-/// dataset does not hold is an error, and nothing is removed. If a run is interrupted, the dataset
-/// is as it was; give the same command again, and it continues.
+/// Rewrites the shards that hold the samples. Older generations keep them until you run `shardpack
+/// compact`. If a key is not in the dataset, nothing is removed. An interrupted run leaves the
+/// dataset unchanged, and continues if you repeat the command.
 #[derive(Debug, Args)]
 #[command(after_help = examples::REMOVE)]
 pub(crate) struct RemoveArgs {
     /// Folder of the dataset
     pub dataset: PathBuf,
-    /// Text with the key of a sample on each line; `-` is stdin
+    /// Text file with a key on each line; `-` is stdin
     #[arg(long, value_name = "FILE")]
     pub keys: PathBuf,
-    /// Drop what an interrupted `add` or `remove` of other samples has made so far
+    /// Discard an interrupted `add` or `remove` of other samples
     #[arg(long)]
     pub force: bool,
     /// Worker threads [default: all cores]
@@ -51,23 +49,22 @@ pub(crate) struct RemoveArgs {
     /// Largest record to accept
     #[arg(long, value_name = "SIZE", default_value = "4GiB", value_parser = parse_size)]
     pub max_record: u64,
-    /// One JSON object on stdout
+    /// Print one JSON object
     #[arg(long)]
     pub json: bool,
 }
 
-/// Delete all generations of a dataset but the newest, and the shards that only they have.
+/// Delete all generations except the newest, and the shards that only they use.
 ///
-/// After `remove`, this is what makes the bytes of the removed samples go: no file of the folder
-/// holds them any more. Copies of the folder, backups and the blocks of the disk are beyond it, and so
-/// are names of classes: they stay in the manifest and in every shard, also of classes without
-/// samples, which are listed.
+/// Afterwards no file of the folder contains the bytes of removed samples. Copies and backups of the
+/// folder, and free blocks of the disk, may still contain them. Class names stay in the manifest and
+/// in every shard; classes without samples are listed.
 #[derive(Debug, Args)]
 #[command(after_help = examples::COMPACT)]
 pub(crate) struct CompactArgs {
     /// Folder of the dataset
     pub dataset: PathBuf,
-    /// One JSON object on stdout
+    /// Print one JSON object
     #[arg(long)]
     pub json: bool,
 }

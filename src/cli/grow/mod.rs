@@ -59,7 +59,7 @@ pub(super) fn run_add(args: &AddArgs) -> crate::Result<ExitStatus> {
 }
 
 fn interrupted() -> ExitStatus {
-    show::next("interrupted: the dataset is as it was", "run the same command again to go on");
+    show::next("interrupted: the dataset is unchanged", "run the same command again to continue");
     ExitStatus::Interrupted
 }
 
@@ -67,11 +67,11 @@ fn added_text(added: &AddReport, dataset: &Path) -> String {
     let (name, report) = (dataset.display(), &added.packed.report);
     let known = match added.known {
         0 => String::new(),
-        n => format!("left out {} whose keys were there already\n", units::plural(n, "sample")),
+        n => format!("skipped {} whose keys the dataset already has\n", units::plural(n, "sample")),
     };
     let whole = format!("generation {} of {}", added.generation, units::plural(added.samples, "sample"));
     if report.outcome == Written::AlreadyComplete {
-        return format!("nothing to add: `{name}` holds these keys already; it stays at {whole}\n{known}");
+        return format!("nothing to add: `{name}` already has these keys; it stays at {whole}\n{known}");
     }
     let reused = match report.shards_reused {
         0 => String::new(),
@@ -87,7 +87,11 @@ fn added_text(added: &AddReport, dataset: &Path) -> String {
     text += &known;
     if !added.new_classes.is_empty() {
         let count = added.new_classes.len() as u64;
-        text += &format!("{}, behind the others: {}\n", units::plural(count, "new class"), first(&added.new_classes));
+        text += &format!(
+            "{}, numbered after the others: {}\n",
+            units::plural(count, "new class"),
+            first(&added.new_classes)
+        );
     }
     text
 }
@@ -122,7 +126,7 @@ pub(super) fn run_remove(args: &RemoveArgs) -> crate::Result<ExitStatus> {
     }
     if removed.removed == 0 {
         show::print(&format!(
-            "nothing to remove: `{}` is without these keys already; it stays at generation {} of {}\n",
+            "nothing to remove: `{}` no longer has these keys; it stays at generation {} of {}\n",
             args.dataset.display(),
             removed.generation,
             units::plural(removed.samples, "sample"),
@@ -130,8 +134,8 @@ pub(super) fn run_remove(args: &RemoveArgs) -> crate::Result<ExitStatus> {
     } else {
         let name = args.dataset.display();
         show::print(&format!(
-            "removed {} from `{name}`: generation {} of {}; wrote {} anew, {}\n\
-             older generations still hold what was removed; `shardpack compact {name}` deletes them\n",
+            "removed {} from `{name}`: generation {} of {}; rewrote {}, {}\n\
+             older generations still hold the removed samples; `shardpack compact {name}` deletes them\n",
             units::plural(removed.removed, "sample"),
             removed.generation,
             units::plural(removed.samples, "sample"),
@@ -186,7 +190,7 @@ fn read_keys(file: &Path) -> crate::Result<Vec<String>> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
     let keys: Vec<String> = text.lines().filter(|line| !line.is_empty()).map(str::to_owned).collect();
     if keys.is_empty() {
-        shardpack_pack::bail!("`{}`: expected the key of a sample on each line, found none", file.display());
+        shardpack_pack::bail!("`{}` contains no keys: expected one on each line", file.display());
     }
     Ok(keys)
 }
@@ -203,7 +207,7 @@ pub(super) fn run_compact(args: &CompactArgs) -> crate::Result<ExitStatus> {
         show::print(&format!("nothing to delete: `{name}` has one generation\n"))?;
     } else {
         show::print(&format!(
-            "deleted {} of `{name}`, and {} that only they had, {}\n",
+            "deleted {} of `{name}`, and {} that only they used, {}\n",
             units::plural(gone.generations.len() as u64, "older generation"),
             units::plural(gone.shards.len() as u64, "shard"),
             units::bytes(gone.bytes),

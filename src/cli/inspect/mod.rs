@@ -31,8 +31,8 @@ pub(super) fn run(args: &InspectArgs) -> crate::Result<ExitStatus> {
         return Ok(ExitStatus::Fine);
     }
     show::hint(
-        &"`shardpack verify` lists everything that is wrong, `shardpack salvage` copies what is whole; without a whole \
-          manifest, samples that were removed may come back"
+        &"`shardpack verify` lists all problems; `shardpack salvage` copies the undamaged samples; without an \
+          undamaged manifest, removed samples may come back"
             .into(),
     );
     Ok(ExitStatus::Problem)

@@ -8,30 +8,27 @@ use shardpack_pack::pack::PackOptions;
 use shardpack_recipe::ArgumentError;
 use std::path::{Path, PathBuf};
 
-/// Convert a folder of pictures or cubes into a dataset, once.
+/// Convert a folder of pictures or cubes into a dataset.
 ///
-/// JPEGs are stored in tiles, with the same pixels as the source. A reader can then cut out just
-/// the part that it needs. `--jpeg keep` keeps the files to the byte. Cubes of integers, also
-/// integers held as floats, are stored without loss. Other cubes are stored as float16, and the
-/// error is measured and printed; `--values keep` keeps every bit. If a run is interrupted, give
-/// the same command again: it continues.
+/// JPEGs are stored in tiles with the same pixels, so that a reader can decode a part of a picture.
+/// Cubes of integers, also integers in floats, are stored without loss. Other cubes are stored as
+/// float16, and the error is measured and printed. An interrupted run continues if you repeat the
+/// command. Options are explained in docs/options.md.
 #[derive(Debug, Args)]
 #[command(after_help = examples::PACK)]
 pub(crate) struct PackArgs {
-    /// Folder (or single file) to pack: class folders, a flat folder, or nested folders; or the URL
-    /// of a folder in a store
+    /// Folder or file to pack, or the URL of a folder (s3://, gs://, az://)
     pub src: PathBuf,
-    /// Folder of the dataset to write, or its URL in a store (s3://, gs://, az://)
+    /// Folder or URL of the dataset to write
     pub out: PathBuf,
     #[command(flatten)]
     pub options: Options<PackOptions>,
-    /// Store samples as a candidate of `shardpack report` does: `report.html#2`, or `report.html` for
-    /// the one that it recommends
+    /// Use the settings of candidate N of a report [default: recommended]
     #[arg(long, value_name = "REPORT[#N]")]
     pub recipe: Option<String>,
     #[command(flatten)]
     pub to: ToStore,
-    /// One JSON object on stdout instead of the summary
+    /// Print one JSON object instead of the summary
     #[arg(long)]
     pub json: bool,
 }
@@ -43,12 +40,11 @@ impl PackArgs {
     }
 }
 
-/// Say what each part of `pack --part I/N` would take, without packing.
+/// Estimate time, size and memory of each part of `pack --part I/N`, without packing.
 ///
-/// It lists SRC, makes the plan of `pack` with the same options, and packs a few samples into nothing
-/// to learn the rate of this machine. The times leave out what listing, writing and a slower disk
-/// take. With --listing FILE it writes the listing there, for `pack --part I/N --listing FILE` on
-/// every machine: a thousand parts then list SRC once. OUT is not touched.
+/// Lists SRC, plans the shards with the given options of `pack`, and packs a few samples in memory
+/// to measure the speed of this machine. The estimated times omit listing and writing. OUT is not
+/// changed. `--listing FILE` saves the file list, so that many machines need not scan SRC.
 #[derive(Debug, Args)]
 #[command(after_help = examples::PLAN)]
 pub(crate) struct PlanArgs {
@@ -61,17 +57,17 @@ pub(crate) struct PlanArgs {
 
 /// Join the parts of a dataset that several machines packed with --part.
 ///
-/// Parts that are missing, half done or damaged are named, with an expression such as
-/// `--array=17,203-210` that submits them again to a job system; with --json, in the object on
-/// stdout as well. Parts of different options are refused, and the option is named.
+/// If parts are missing, unfinished or damaged, the error names them, with an expression such as
+/// `--array=17,203-210` that submits them again to a job system. All parts must have been packed
+/// with the same options.
 #[derive(Debug, Args)]
 #[command(after_help = examples::MERGE)]
 pub(crate) struct MergeArgs {
-    /// Folder that holds the shards of all parts, or its URL
+    /// Folder or URL with the shards of all parts
     pub out: PathBuf,
     #[command(flatten)]
     pub to: ToStore,
-    /// One JSON object on stdout
+    /// Print one JSON object
     #[arg(long)]
     pub json: bool,
 }
@@ -79,12 +75,10 @@ pub(crate) struct MergeArgs {
 /// How a dataset is written to a store.
 #[derive(Debug, Args)]
 pub(crate) struct ToStore {
-    /// With a URL as OUT: folder of this machine that holds up to three shards until the store has
-    /// them, and what a run that is stopped needs to go on [default: the folder for temporary files]
+    /// Local folder for shards on their way to the store [default: temporary folder]
     #[arg(long, value_name = "DIR", help_heading = "Object stores")]
     pub spool: Option<PathBuf>,
-    /// With a URL as OUT: go on in the place of a run that was killed on another machine, or with
-    /// another spool. If that run lives after all, it stops
+    /// Continue a run that was killed on another machine or had another spool
     #[arg(long, help_heading = "Object stores")]
     pub take_over: bool,
 }

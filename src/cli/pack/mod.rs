@@ -47,7 +47,7 @@ pub(super) fn run(args: &PackArgs) -> crate::Result<ExitStatus> {
         if !args.json && !is_there {
             show::note(&plan_text(planned, options.arrays.prefer));
             if let Output::Bucket(bucket) = &out {
-                show::note(&format!("shards wait in `{}` until they are sent", bucket.spool().display()));
+                show::note(&format!("shards wait in `{}` until they are uploaded", bucket.spool().display()));
             }
         }
         if let Some(before) = bar.replace(Some(Bar::new("pack", planned.source_bytes, Some(planned.samples)))) {
@@ -70,7 +70,7 @@ pub(super) fn run(args: &PackArgs) -> crate::Result<ExitStatus> {
     let done = match result {
         Ok(done) => done,
         Err(error) if cancel.load(Ordering::Relaxed) && error.kind() == ErrorKind::Cancelled => {
-            show::next("interrupted: finished shards are kept", "run the same command again to go on");
+            show::next("interrupted: finished shards are kept", "run the same command again to continue");
             return Ok(ExitStatus::Interrupted);
         }
         Err(error) => return Err(error),
@@ -180,7 +180,7 @@ fn plan_text(planned: &Planned<'_>, prefer: Prefer) -> String {
             Prefer::Device => "fastest to decode on a GPU first",
             Prefer::Size => "smallest first",
         };
-        out += &format!("\nways to store `{field}` that were tried, {order}\n{}", trial_text(trial));
+        out += &format!("\ncandidates for storing `{field}`, {order}\n{}", trial_text(trial));
     }
     out.trim_end().to_owned()
 }
@@ -208,9 +208,9 @@ fn to_text(packed: &PackReport, out: &Path) -> String {
     if report.outcome == Written::AlreadyComplete {
         let size = units::bytes(report.bytes_out);
         return format!(
-            "already packed: `{out_name}` holds {samples} of the same names, sizes, labels and options, {size}; \
+            "already packed: `{out_name}` holds {samples} with the same names, sizes, labels and options, {size}; \
              nothing was written\n\
-             (if the content of a file changed and its size did not: `--force` packs it again)\n"
+             (if a file changed but kept its size, `--force` packs again)\n"
         );
     }
     let bytes_in = report.bytes_in.unwrap_or(0);
@@ -242,7 +242,7 @@ fn to_text(packed: &PackReport, out: &Path) -> String {
     };
     rows.push(("shards", format!("{}{reused}", units::count(u64::from(report.shards)))));
     if packed.kind == SourceKind::Images && report.fidelity.is_empty() && report.samples > 0 {
-        rows.push(("pictures", "kept to the byte".to_owned()));
+        rows.push(("pictures", "kept byte for byte".to_owned()));
     }
     rows.extend(stored.iter().map(|(what, settings)| (what.as_str(), settings.clone())));
     rows.push(("memory used", format!("{} at most", units::bytes(peak_rss_bytes()))));
@@ -251,7 +251,8 @@ fn to_text(packed: &PackReport, out: &Path) -> String {
         text += &format!("fidelity of `{field}`, compared with its source\n{}", summary::fidelity_text(figures));
     }
     if report.outcome == Written::PartComplete {
-        text += &format!("this part is complete; `shardpack merge {out_name}` ends the dataset once all parts are\n");
+        text +=
+            &format!("this part is complete; once all parts are, `shardpack merge {out_name}` finishes the dataset\n");
     }
     text
 }

@@ -49,7 +49,7 @@ pub(super) fn run(args: &ReportArgs) -> crate::Result<ExitStatus> {
     Ok(match (data.provenance.interrupted, data.unreadable.is_empty()) {
         (Some(part), _) => {
             let (done, of) = (part.done, units::plural(part.of, "sample"));
-            show::note(&format!("interrupted: the report rests on {done} of {of} that were drawn"));
+            show::note(&format!("interrupted: the report covers {done} of {of}"));
             ExitStatus::Interrupted
         }
         (None, true) => ExitStatus::Fine,

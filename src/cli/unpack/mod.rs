@@ -50,7 +50,7 @@ pub(super) fn run(args: &UnpackArgs) -> crate::Result<ExitStatus> {
     let mut tally = done?;
     if cancel.load(Ordering::Relaxed) {
         let so_far = units::plural(tally.samples, "sample");
-        show::next(&format!("interrupted after {so_far}"), "run the same command again to go on");
+        show::next(&format!("interrupted after {so_far}"), "run the same command again to continue");
         return Ok(ExitStatus::Interrupted);
     }
     if let Some(table) = table {
@@ -118,7 +118,7 @@ fn report(args: &UnpackArgs, dataset: &Dataset, tally: &Tally, seconds: f64) -> 
         let files = units::plural(tally.files, "file");
         let there = match tally.already_there {
             0 => String::new(),
-            n => format!("; {} already there", units::plural(n, "file")),
+            n => format!("; {} already existed", units::plural(n, "file")),
         };
         let (size, time, rate) =
             (units::bytes(tally.bytes), units::seconds(seconds), units::rate(tally.bytes, seconds));
@@ -126,19 +126,19 @@ fn report(args: &UnpackArgs, dataset: &Dataset, tally: &Tally, seconds: f64) -> 
     }
     let occupied: Vec<&str> = tally.occupied.iter().map(String::as_str).collect();
     if !occupied.is_empty() {
-        list("not overwritten, with other content", &occupied);
+        list("not overwritten, because the content differs", &occupied);
         let files = units::plural(occupied.len() as u64, "file");
-        let text = format!("{files} not written: other files are in their places");
-        bail!(Hinted::new(text, "unpack into another folder, or move them away"));
+        let text = format!("{files} not written: other files have their names");
+        bail!(Hinted::new(text, "unpack into another folder, or move the other files"));
     }
     if !impossible.is_empty() {
-        show::hint(&"`shardpack cat` writes single fields under names of your own".into());
+        show::hint(&"`shardpack cat` writes a field to a file of any name".into());
     }
     if damaged.is_empty() && !impossible.is_empty() {
         return Ok(ExitStatus::Problem);
     }
     if !damaged.is_empty() {
-        show::hint(&"`shardpack verify` lists everything that is wrong with the dataset".into());
+        show::hint(&"`shardpack verify` lists all problems of the dataset".into());
         return Ok(ExitStatus::Problem);
     }
     Ok(ExitStatus::Fine)

@@ -181,7 +181,7 @@ impl<'a> Unpacker<'a> {
         }
         let Some(name) = self.names.name(view.key(), field) else {
             let (key, field) = (view.key().escape_debug(), &field.field.name);
-            let why = format!("sample `{key}`: field `{field}`: other files are in the place of its name");
+            let why = format!("sample `{key}`: field `{field}`: other files have its name");
             self.tally().impossible.push(why);
             return Ok(false);
         };

@@ -22,7 +22,7 @@ pub enum OnKnownKey {
 }
 
 impl Word for OnKnownKey {
-    const WORDS: &'static [(&'static str, Self, &'static str)] = &[("stop", Self::Stop, ""), ("skip", Self::Skip, "")];
+    const WORDS: &'static [(&'static str, Self)] = &[("stop", Self::Stop), ("skip", Self::Skip)];
 }
 
 /// Options of [`add`](super::add). The recipe of the dataset determines how samples are stored.
@@ -92,7 +92,7 @@ impl AddOptions {
         AddOption::new(
             "labels",
             Takes::Path("FILE"),
-            "Table of labels of the new samples, as for `pack`; needed if the dataset was packed with one",
+            "Table of labels of the new samples, if the old ones had one",
             |options, given| {
                 options.labels = Some(given.path());
                 Ok(())
@@ -102,7 +102,7 @@ impl AddOptions {
         AddOption::new(
             "key_column",
             Takes::Value("NAME"),
-            "Name of the column of --labels that holds the paths [default: as the dataset was packed]",
+            "Column of --labels with the paths [default: as packed]",
             |options, given| {
                 options.key_column = Some(given.text());
                 Ok(())
@@ -112,7 +112,7 @@ impl AddOptions {
         AddOption::new(
             "label_column",
             Takes::Value("NAME"),
-            "Name of the column of --labels that holds the labels [default: as the dataset was packed]",
+            "Column of --labels with the labels [default: as packed]",
             |options, given| {
                 options.label_column = Some(given.text());
                 Ok(())
@@ -122,7 +122,7 @@ impl AddOptions {
         AddOption::new(
             "masks",
             Takes::Path("DIR"),
-            "Folder of label masks of the new samples, as for `pack`",
+            "Folder of label masks of the new samples",
             |options, given| {
                 options.masks = Some(given.path());
                 Ok(())
@@ -132,30 +132,28 @@ impl AddOptions {
         AddOption::new(
             "follow_links",
             Takes::Switch,
-            "Follow symbolic links that lead out of SRC. Links that lead in a circle are bad input",
+            "Follow symbolic links that lead out of SRC",
             |options, given| given.switch().map(|on| options.follow_links = on),
             |_| None,
         ),
         AddOption::new(
             "on_bad_input",
             Takes::Word(words::<OnBadInput>, "POLICY"),
-            "What to do about files that cannot be packed: stop, or skip them, list them, and end with exit code 1 \
-             [default: as the dataset was packed]",
+            "Files that cannot be packed: stop or skip [default: as packed]",
             |options, given| given.word().map(|policy| options.on_bad_input = Some(policy)),
             |_| None,
         ),
         AddOption::new(
             "on_known_key",
             Takes::Word(words::<OnKnownKey>, "POLICY"),
-            "What to do about samples whose keys the dataset holds already: stop before anything is written, or \
-             skip them",
+            "Keys that the dataset has already: stop or skip",
             |options, given| given.word().map(|policy| options.on_known_key = policy),
             |options| Some(options.on_known_key.spelled().to_owned()),
         ),
         AddOption::new(
             "force",
             Takes::Switch,
-            "Drop what an interrupted `add` or `remove` of other samples has made so far",
+            "Discard an interrupted `add` or `remove` of other samples",
             |options, given| given.switch().map(|on| options.force = on),
             |_| None,
         ),
@@ -169,15 +167,14 @@ impl AddOptions {
         AddOption::new(
             "memory",
             Takes::Value("SIZE"),
-            "Limit on the memory of samples that are being packed [default: enough for one sample on each thread, \
-             and one more]",
+            "Memory for samples in progress [default: one per thread, plus one]",
             |options, given| given.size().map(|bytes| options.memory_bytes = Some(bytes)),
             |_| None,
         ),
         AddOption::new(
             "max_cube",
             Takes::Value("SIZE"),
-            "Largest cube to accept, in decoded bytes",
+            "Largest decoded cube to accept",
             |options, given| given.size().map(|bytes| options.max_cube = bytes),
             |options| Some(spelled_size(options.max_cube)),
         ),

@@ -14,7 +14,7 @@ const RUN: &[RunOption] = &[
     RunOption::new(
         "part",
         Takes::Value("I/N"),
-        "Pack slice I of N of the same plan (1/4 … 4/4), one slice on each machine; then run `shardpack merge OUT`",
+        "Pack slice I of N (1/4 … 4/4); join all slices with `merge`",
         |options, given| {
             let (part, count) = given.part()?;
             let part = Part::new(part.wrapping_sub(1), count);
@@ -27,8 +27,7 @@ const RUN: &[RunOption] = &[
     RunOption::new(
         "force",
         Takes::Switch,
-        "Start over: replace a dataset, finished or not, that shardpack wrote to OUT. The old one is removed \
-         before the first new shard is begun",
+        "Replace a dataset, finished or not, that shardpack wrote to OUT",
         |options, given| given.switch().map(|on| options.force = on),
         |options| Some(options.force.to_string()),
     )
@@ -43,8 +42,7 @@ const RUN: &[RunOption] = &[
     RunOption::new(
         "memory",
         Takes::Value("SIZE"),
-        "Limit on the memory of samples that are being packed [default: enough for one sample on each thread, \
-         and one more]",
+        "Memory for samples in progress [default: one per thread, plus one]",
         |options, given| given.size().map(|bytes| options.memory_bytes = Some(bytes)),
         |options| options.memory_bytes.map(|bytes| bytes.to_string()),
     ),

@@ -105,7 +105,7 @@ impl ReportArguments {
         ReportOption::new(
             "source",
             Takes::Path("DIR"),
-            "Source of the dataset SRC: its samples are decoded and compared with their sources",
+            "Sources of the dataset SRC, to compare its samples with",
             |options, given| {
                 options.source = Some(given.path());
                 Ok(())
@@ -115,15 +115,14 @@ impl ReportArguments {
         ReportOption::new(
             "force",
             Takes::Switch,
-            "Replace a file at FILE that is no report",
+            "Replace a file at FILE that is not a report",
             |options, given| given.switch().map(|on| options.force = on),
             |options| Some(options.force.to_string()),
         ),
         ReportOption::new(
             "samples",
             Takes::Value("N"),
-            "Samples to draw, spread over the classes or folders [default: as many as it takes to know the \
-             predicted size to ±2 %, from 64 to 512]",
+            "Samples to draw [default: 64 to 512, until the size is known to ±2 %]",
             |options, given| given.integer(1..=u64::MAX).map(|samples| options.samples = Some(samples)),
             |_| None,
         )
@@ -147,12 +146,7 @@ impl ReportArguments {
         ReportOption::new(
             "want",
             Takes::Several("COND"),
-            "A condition on the recommended candidate, such as `ssimulacra2.p10>=80`, `max_abs_error<=0.002` or \
-             `size<=30GB`; all that are given must hold, and the smallest candidate that meets them is taken. \
-             Measures: ssimulacra2, psnr, ssim, noise_ratio, spectral_angle_p50, spectral_angle_p95, \
-             spectral_angle_p99, spectral_angle_max, max_abs_error, max_rel_error, altered; of each the worst \
-             sample counts, or .p1, .p10 or .median [default: ssimulacra2.p10>=80 for pictures; for cubes \
-             noise_ratio<=1 and spectral_angle_p99<=0.5, and what loses least where it costs little]",
+            "Condition on the recommendation, such as `size<=30GB`; may repeat",
             |options, given| {
                 options.want.push(given.text());
                 Ok(())
@@ -163,9 +157,7 @@ impl ReportArguments {
         ReportOption::new(
             "metric",
             Takes::Several("NAME=COMMAND"),
-            "A metric of your own. COMMAND is run for each candidate, with the paths of two datasets added: the \
-             samples that were drawn as they are, and under the candidate. The last line that it prints is the \
-             number",
+            "Your own metric: COMMAND gets two datasets and prints a number",
             |options, given| given.read(str::parse).map(|metric| options.metric.push(metric)),
             |_| None,
         )
@@ -173,8 +165,7 @@ impl ReportArguments {
         ReportOption::new(
             "metric_baseline_runs",
             Takes::Value("K"),
-            "Times that COMMAND is run with the original in both places, SHARDPACK_METRIC_RUN=0, 1, …: what \
-             differs by no more than these runs is as good [default: 3]",
+            "Runs on the original alone, to measure noise [default: 3]",
             |options, given| given.integer(0..=1000).map(|runs| options.metric_baseline_runs = Some(runs)),
             |_| None,
         )
@@ -182,8 +173,7 @@ impl ReportArguments {
         ReportOption::new(
             "candidates",
             Takes::Path("FILE"),
-            "Candidates of your own, instead of the default ones: a TOML file with a `[[candidate]]` for each, \
-             whose keys are `name` and the long options of `pack`",
+            "TOML file of candidates, instead of the default ones",
             |options, given| {
                 options.candidates = Some(given.path());
                 Ok(())
@@ -191,32 +181,30 @@ impl ReportArguments {
             |_| None,
         )
         .group("Candidates"),
-        ladder("quality", Takes::List("LIST"), "Qualities to re-encode pictures at, separated by commas"),
-        ladder(
-            "target",
-            Takes::List("LIST"),
-            "Scores to re-encode each picture to, such as `ssimulacra2=80,ssimulacra2=70`",
-        ),
+        ladder("quality", Takes::List("LIST"), "Qualities of re-encoded pictures, separated by commas"),
+        ladder("target", Takes::List("LIST"), "Scores of re-encoded pictures: ssimulacra2=80,ssimulacra2=70"),
         ladder(
             "subsampling",
             Takes::Words(words::<ChromaSampling>, "LIST"),
-            "Chroma subsamplings of re-encoded pictures",
+            "Chroma of re-encoded pictures: keep, 420, 444",
         ),
-        ladder("short_side", Takes::List("LIST"), "Shorter sides to shrink re-encoded pictures to"),
-        ladder("long_side", Takes::List("LIST"), "Longer sides to shrink re-encoded pictures to"),
+        ladder("short_side", Takes::List("LIST"), "Shorter sides of re-encoded pictures, in pixels"),
+        ladder("long_side", Takes::List("LIST"), "Longer sides of re-encoded pictures, in pixels"),
+        ladder("max_error", Takes::List("LIST"), "Largest errors of cubes in fixed point [default: from their noise]"),
         ladder(
-            "max_error",
-            Takes::List("LIST"),
-            "Largest errors for cubes in fixed point, in the units of the data [default: the noise of the \
-             quietest and of a typical band, and half of each]",
+            "codec",
+            Takes::Words(words::<Option<Coder>>, "LIST"),
+            "Codecs of cubes: auto, blosc2-lz4, blosc2-lz4hc, blosc2-zstd, zstd, raw",
         ),
-        ladder("codec", Takes::Words(words::<Option<Coder>>, "LIST"), "Codecs of cubes, beside what `auto` chooses"),
-        ladder("filter", Takes::Words(words::<Option<Filter>>, "LIST"), "Filters before these codecs"),
+        ladder(
+            "filter",
+            Takes::Words(words::<Option<Filter>>, "LIST"),
+            "Filters of cubes: auto, none, shuffle, bitshuffle, bytedelta",
+        ),
         ReportOption::new(
             "device",
             Takes::Value("DEVICE"),
-            "Also time how fast a GPU decodes: `cuda:0`, or `cpu` for none [default: the first GPU, if there is \
-             one]",
+            "Also time GPU decoding: cuda:N, or cpu for none [default: first GPU]",
             |options, given| {
                 options.device = Some(given.text());
                 Ok(())
@@ -233,8 +221,7 @@ impl ReportArguments {
         ReportOption::new(
             "memory",
             Takes::Value("SIZE"),
-            "Limit on the memory of samples that are being measured [default: enough for one sample on each \
-             thread, and one more]",
+            "Memory for samples in progress [default: one per thread, plus one]",
             |options, given| given.size().map(|bytes| options.memory = Some(bytes)),
             |_| None,
         ),

@@ -15,7 +15,7 @@ pub const READING: &[SourceOption] = &[
     SourceOption::new(
         "kind",
         Takes::Word(words::<SourceKind>, ""),
-        "What SRC holds [default: told from the contents of the files]",
+        "Contents of SRC: images or cubes [default: detected]",
         |options, given| given.word().map(|kind| options.kind = Some(kind)),
         |options| options.kind.map(|kind| kind.spelled().to_owned()),
     )
@@ -23,10 +23,7 @@ pub const READING: &[SourceOption] = &[
     SourceOption::new(
         "labels",
         Takes::Path("FILE"),
-        "CSV, JSON Lines or a list of JSON objects, a row for each sample. The column `key` (or `path`, `file`, \
-         `file_name`, `image`, `id`, …) holds its path below SRC, such as `cat/1.jpg`; extension and folders may \
-         be left out where one file alone has the name. A column `label` (or `class`) of text becomes the \
-         classes, or the one that --label-column names; every other becomes a field",
+        "Table with a row for each sample: CSV, JSON Lines or JSON",
         |options, given| {
             options.labels = Some(given.path());
             Ok(())
@@ -37,7 +34,7 @@ pub const READING: &[SourceOption] = &[
     SourceOption::new(
         "key_column",
         Takes::Value("NAME"),
-        "Name of the column of --labels that holds the paths",
+        "Column of --labels with the paths [default: key, path, file, …]",
         |options, given| {
             options.key_column = Some(given.text());
             Ok(())
@@ -48,8 +45,7 @@ pub const READING: &[SourceOption] = &[
     SourceOption::new(
         "label_column",
         Takes::Value("NAME"),
-        "Name of the column of --labels that holds the labels: texts become classes [default: `label`, or \
-         `class`; else the only column of text whose values repeat, with a note]",
+        "Column of --labels with the labels [default: label, class, …]",
         |options, given| {
             options.label_column = LabelColumn::Named(given.text());
             Ok(())
@@ -63,8 +59,7 @@ pub const READING: &[SourceOption] = &[
     SourceOption::new(
         "class_folders",
         Takes::Word(words::<Option<bool>>, "WHEN"),
-        "Use the names of first-level folders as labels; `auto` does so for pictures that are all in such \
-         folders. Where most are in several, one beside them is bad input",
+        "First-level folder names as labels: auto, on, off",
         |options, given| given.word().map(|when| options.class_folders = when),
         |options| Some(options.class_folders.spelled().to_owned()),
     )
@@ -72,9 +67,7 @@ pub const READING: &[SourceOption] = &[
     SourceOption::new(
         "masks",
         Takes::Path("DIR"),
-        "Folder of label masks of pictures or cubes (.png, .npy, .tif, .mat). A mask belongs to the sample with \
-         the same file stem, and is stored without loss as the field `mask` [default: `a.mask.npy` beside \
-         `a.npy`, and `a.jpg.mask.npy` beside `a.jpg`, as `unpack` writes them]",
+        "Folder of label masks with the file names of the samples",
         |options, given| {
             options.masks = Some(given.path());
             Ok(())
@@ -85,7 +78,7 @@ pub const READING: &[SourceOption] = &[
     SourceOption::new(
         "follow_links",
         Takes::Switch,
-        "Follow symbolic links that lead out of SRC. Links that lead in a circle are bad input",
+        "Follow symbolic links that lead out of SRC",
         |options, given| given.switch().map(|on| options.follow_links = on),
         |options| Some(options.follow_links.to_string()),
     )
@@ -93,8 +86,7 @@ pub const READING: &[SourceOption] = &[
     SourceOption::new(
         "variable",
         Takes::Several("NAME"),
-        "Variable to read from .mat, .npz and HDF5 files. Given several times: the first that a file has. `*` \
-         stands for any characters: `*_corrected` [default: the only 3-D array]",
+        "Variable of .mat, .npz and HDF5 files; repeat for alternatives",
         |options, given| {
             options.cubes.variable.push(given.text());
             Ok(())
@@ -105,7 +97,7 @@ pub const READING: &[SourceOption] = &[
     SourceOption::new(
         "spatial",
         Takes::Value("HxW"),
-        "Height and width of the picture, for 2-D arrays of bands × pixels or pixels × bands in .mat files",
+        "Height and width of cubes stored as 2-D arrays in .mat files",
         |options, given| given.spatial().map(|size| options.cubes.spatial = Some(size)),
         |options| options.cubes.spatial.map(|(height, width)| format!("{height}x{width}")),
     )
@@ -113,7 +105,7 @@ pub const READING: &[SourceOption] = &[
     SourceOption::new(
         "max_cube",
         Takes::Value("SIZE"),
-        "Largest cube to accept, in decoded bytes",
+        "Largest decoded cube to accept",
         |options, given| given.size().map(|bytes| options.cubes.max_bytes = bytes),
         |options| Some(spelled_size(options.cubes.max_bytes)),
     )
@@ -125,8 +117,7 @@ pub(super) const PACKING: &[SourceOption] = &[
     SourceOption::new(
         "splits",
         Takes::Switch,
-        "Pack the first-level folders of SRC, such as `train`, `val` and `test`, into a dataset each: \
-         OUT/train, OUT/val, OUT/test. They have the same classes with the same numbers",
+        "Pack the folders of SRC (train, val, …) into a dataset each",
         |options, given| given.switch().map(|on| options.splits = on),
         |options| Some(options.splits.to_string()),
     )
@@ -134,8 +125,7 @@ pub(super) const PACKING: &[SourceOption] = &[
     SourceOption::new(
         "clips",
         Takes::Switch,
-        "Make one sample, a clip, of each folder of JPEGs, which are its frames in the order of their names \
-         (`2.jpg` before `10.jpg`); or of each set of views. The key is the path of the folder",
+        "Make one sample, a clip, of each folder of JPEG frames",
         |options, given| given.switch().map(|on| options.clips = on),
         |options| Some(options.clips.to_string()),
     )
@@ -143,16 +133,14 @@ pub(super) const PACKING: &[SourceOption] = &[
     SourceOption::new(
         "on_bad_input",
         Takes::Word(words::<OnBadInput>, "POLICY"),
-        "What to do about files that cannot be packed: stop (before the run begins, if the start of a file \
-         shows it), or skip them, list them, and end with exit code 1",
+        "Files that cannot be packed: stop or skip",
         |options, given| given.word().map(|policy| options.on_bad_input = policy),
         |options| Some(options.on_bad_input.spelled().to_owned()),
     ),
     SourceOption::new(
         "listing",
         Takes::Path("FILE"),
-        "Reuse the list of files that `shardpack plan --listing FILE` wrote under the same options instead of \
-         listing SRC. Files that were added since are left out; one that changed is an error",
+        "Reuse the file list written by `plan --listing` instead of scanning SRC",
         |options, given| {
             options.listing = Some(given.path());
             Ok(())

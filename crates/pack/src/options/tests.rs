@@ -13,7 +13,7 @@ type Result<T, E = ArgumentError> = std::result::Result<T, E>;
 #[test]
 fn words_are_read_as_they_are_spelled() {
     assert_eq!(OnKnownKey::WORDS.len(), 2);
-    for (word, value, _) in OnKnownKey::WORDS {
+    for (word, value) in OnKnownKey::WORDS {
         assert_eq!((OnKnownKey::parse(word).as_ref(), value.spelled()), (Ok(value), *word));
     }
 }

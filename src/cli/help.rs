@@ -1,0 +1,124 @@
+//! The layout of help texts: a line for each option. `--help` shows everything. `-h` fits a screen: it leaves out
+//! explanations and examples, and the rare options of commands with many options.
+
+use super::args::Cli;
+use clap::{Command, CommandFactory};
+
+/// The explanation of a command precedes its usage.
+const TEMPLATE: &str = "{about-with-newline}\n{before-help}{usage-heading} {usage}\n\n{all-args}{after-help}";
+
+/// The options that `-h` shows, for commands with many options.
+const COMMON: &[(&str, &[&str])] = &[
+    (
+        "pack",
+        &[
+            "labels",
+            "masks",
+            "splits",
+            "jpeg",
+            "quality",
+            "values",
+            "max_error",
+            "shard_size",
+            "on_bad_input",
+            "part",
+            "force",
+            "threads",
+            "json",
+        ],
+    ),
+    (
+        "plan",
+        &[
+            "parts",
+            "listing",
+            "labels",
+            "masks",
+            "jpeg",
+            "quality",
+            "values",
+            "max_error",
+            "shard_size",
+            "on_bad_input",
+            "threads",
+            "json",
+        ],
+    ),
+    (
+        "bench",
+        &[
+            "image",
+            "cube",
+            "bands",
+            "dtype",
+            "augment",
+            "fields",
+            "batch_size",
+            "order",
+            "epochs",
+            "cold",
+            "threads",
+            "device",
+            "stream",
+            "json",
+        ],
+    ),
+    (
+        "report",
+        &[
+            "output",
+            "json",
+            "source",
+            "samples",
+            "want",
+            "metric",
+            "candidates",
+            "quality",
+            "target",
+            "max_error",
+            "codec",
+            "device",
+            "threads",
+        ],
+    ),
+];
+
+/// Returns the command line with the help texts of `-h` or those of `--help`.
+pub(super) fn command(short: bool) -> Command {
+    Cli::command().mut_subcommands(if short { brief } else { full })
+}
+
+fn full(command: Command) -> Command {
+    let about = command.get_long_about().map(ToString::to_string).unwrap_or_default();
+    // Without a long text, clap takes one line for each option instead of a paragraph.
+    let command = command.long_about(None::<&str>);
+    match about.split_once("\n\n") {
+        Some((_, explanation)) => command.before_help(explanation.to_owned()).help_template(TEMPLATE),
+        None => command,
+    }
+}
+
+fn brief(command: Command) -> Command {
+    let more = format!("More: shardpack {} --help", command.get_name());
+    let command = command.long_about(None::<&str>).after_help(more);
+    let Some((_, common)) = COMMON.iter().find(|(name, _)| *name == command.get_name()) else { return command };
+    command.mut_args(|arg| {
+        let is_rare = !arg.is_positional() && !common.contains(&arg.get_id().as_str());
+        arg.help_heading(None::<&str>).hide(is_rare)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn common_options_exist() {
+        for (name, common) in COMMON {
+            let command = Cli::command();
+            let options = command.find_subcommand(name).unwrap().get_arguments();
+            let options: Vec<&str> = options.map(|arg| arg.get_id().as_str()).collect();
+            common.iter().for_each(|option| assert!(options.contains(option), "{name} --{option}"));
+        }
+    }
+}
