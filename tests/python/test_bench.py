@@ -40,7 +40,7 @@ class BenchTest(CommandTest):
 
 
 class Figures(BenchTest):
-    def test_the_object_is_whole_and_plausible(self):
+    def test_json_is_complete_and_plausible(self):
         out = self.pictures()
         stored = sum(path.stat().st_size for path in shards(out))
         got = self.bench(out, "--image", "rrc32", "--batch-size", 5, "--threads", 2, "--epochs", 4, "--seed", 7)
@@ -71,7 +71,7 @@ class Figures(BenchTest):
         self.assertEqual({name: options[name] for name in asked}, asked)
         self.assertIn("image", options["fields"])
 
-    def test_the_epoch_in_the_middle_stands_for_all(self):
+    def test_the_median_epoch_is_reported(self):
         got = self.bench(self.pictures(), "--epochs", 6)
         seconds = sorted(epoch["seconds"] for epoch in got["epochs"])
         self.assertEqual((len(seconds), got["seconds"]), (5, seconds[2]))
@@ -88,7 +88,7 @@ class Figures(BenchTest):
         self.assertIn("--max-batch", refused.err)
         self.ok("bench", out, "--image", "rrc64", "--max-batch", "4MiB")
 
-    def test_nothing_of_a_cold_epoch_is_read_before_it(self):
+    def test_a_cold_epoch_is_not_read_ahead(self):
         got = self.bench(self.pictures(), "--epochs", 4, "--cold")
         read = [epoch["read_mb_per_s"] * epoch["seconds"] for epoch in got["epochs"]]
         for bytes_of_epoch in read:
@@ -110,7 +110,7 @@ class Figures(BenchTest):
 
 
 class Views(BenchTest):
-    def test_what_comes_out_is_what_was_asked_for(self):
+    def test_batches_have_the_requested_shape_and_type(self):
         out = self.pictures()
         bytes_of = lambda *args: (got := self.bench(out, *args))["output_mb_per_s"] * 1e6 * got["seconds"] / 24
         # The pictures are 64 × 96.
@@ -178,7 +178,7 @@ class Views(BenchTest):
             got = self.bench(out, "--order", order, "--batch-size", 7, "--epochs", 2)
             self.assertEqual((got["samples"], got["batches"], got["options"]["order"]), (24, 4, order))
 
-    def test_lanes_are_those_of_the_windowed_order(self):
+    def test_lanes_apply_to_the_windowed_order(self):
         out = self.pictures()
         got = self.bench(out, "--lanes", 30, "--epochs", 1)
         self.assertEqual((got["samples"], got["options"]["lanes"]), (24, 30))
@@ -188,13 +188,13 @@ class Views(BenchTest):
             said = self.expect(2, "bench", out, "--lanes", 30, "--order", order).err
             self.assertIn("`--lanes 30`: expected `--order windowed`", said)
 
-    def test_a_lone_shard(self):
+    def test_a_single_shard(self):
         got = self.bench(shards(self.pictures())[0], "--epochs", 1)
         self.assertEqual(got["samples"], 24)
 
 
 class Refused(BenchTest):
-    def test_options_that_are_none(self):
+    def test_invalid_options_are_refused(self):
         out = self.pictures(4)
         for args, said in (
             (["--image", "rrc0"], "rrcN"),
@@ -238,7 +238,7 @@ class Refused(BenchTest):
             with self.subTest(args=args):
                 self.assertIn(said, self.expect(2, "bench", out, "--image", "rrc32", *args).err)
 
-    def test_a_device_that_is_not_there(self):
+    def test_a_missing_device_is_refused(self):
         out = self.pictures(4)
         self.assertIn("expected `cpu`, `cuda` or `cuda:N`, found `tpu`", self.expect(2, "bench", out, "--device", "tpu").err)
         error = self.expect(2, "bench", out, "--device", "cuda:63").err
@@ -261,7 +261,7 @@ class Refused(BenchTest):
         self.assertIn("`--bands 3` has no effect on `--cube raw`", self.expect(2, "bench", out, "--bands", "3", "--cube", "raw").err)
 
     @unittest.skipIf(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") > 400 << 30, "a machine with room for everything")
-    def test_what_the_machine_has_no_memory_for(self):
+    def test_more_memory_than_the_machine_has_is_refused(self):
         out = self.cubes(2, shape=(512, 512, 64))
         result = self.expect(2, "bench", out, "--batch-size", 2, "--slots", 4000)
         self.assertRegex(result.err, r"not enough memory for the batches: .*B needed, .*B free")
@@ -293,7 +293,7 @@ class Damage(BenchTest):
 
 
 class Ending(BenchTest):
-    def test_an_interrupt_ends_it_at_once(self):
+    def test_an_interrupt_ends_the_run_at_once(self):
         out = self.pictures()
         for args in ([], ["--stream"]):
             process = start("bench", out, "--epochs", 1_000_000, *args)
@@ -307,7 +307,7 @@ class Ending(BenchTest):
             process.stderr.close()
 
     @unittest.skipUnless(os.path.exists("/dev/shm"), "no tmpfs")
-    def test_cold_in_memory_is_said(self):
+    def test_a_note_says_that_cold_had_no_effect(self):
         out = self.pictures()
         memory = f"/dev/shm/shardpack-bench-{os.getpid()}"
         self.addCleanup(shutil.rmtree, memory, ignore_errors=True)
@@ -317,7 +317,7 @@ class Ending(BenchTest):
 
 
 class Stream(BenchTest):
-    def test_pictures_are_not_said_to_be_decoded(self):
+    def test_a_note_says_that_pictures_stay_encoded(self):
         out = self.pictures(6)
         result = self.ok("bench", out, "--stream", "--decode")
         self.assertIn("streamed 6 samples", result.out)
@@ -325,7 +325,7 @@ class Stream(BenchTest):
         self.assertIn("nothing is decoded", result.err)
         self.assertFalse(self.bench(out, "--stream", "--decode")["decode"])
 
-    def test_cubes_are(self):
+    def test_arrays_are_decoded_on_request(self):
         out = self.cubes(3)
         result = self.ok("bench", out, "--stream", "--decode", "--epochs", "1")
         self.assertIn("arrays decoded to", result.out)
@@ -333,7 +333,7 @@ class Stream(BenchTest):
         self.assertIn("2 passes)", self.ok("bench", out, "--stream", "--epochs", "2").out)
         self.assertGreater(self.bench(out, "--stream", "--decode")["decoded_mb_per_s"], 0)
 
-    def test_what_the_benches_read_is_there(self):
+    def test_keys_that_the_benches_read_exist(self):
         got = self.bench(self.pictures(6), "--stream", "--epochs", "1")
         self.assertGreater(float(got["seconds"]), 0)
         self.assertEqual(got["samples"], 6)

@@ -47,7 +47,7 @@ class LoaderBench(CommandTest):
         self.assertEqual(set(limits), {1})
         self.assertEqual(names(self.tmp / "bench"), [], "the datasets are gone")
 
-    def test_a_peer_that_is_not_there_is_named_and_left_out(self):
+    def test_a_missing_peer_is_named_and_left_out(self):
         done = self.bench(pictures(self.tmp / "src", 70), "--peers", "npy", "--modes", "uncompressed", "--python", self.interpreter_without("numpy"))
         self.assertRegex(done.stdout, "not measured: npy: numpy: .*no numpy here")
         self.assertEqual(len(self.rows(done.stdout)), 2, "shardpack and the plain read")

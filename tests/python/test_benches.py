@@ -32,7 +32,7 @@ class Commit(unittest.TestCase):
             self.assertNotIn("commit", self.result())
 
     @unittest.skipUnless((ROOT / ".git").exists(), "no checkout of git")
-    def test_in_a_checkout_it_is_named(self):
+    def test_in_a_checkout_a_run_names_the_commit(self):
         try:
             subprocess.run(["git", "rev-parse"], cwd=ROOT, check=True, capture_output=True)
         except (OSError, subprocess.CalledProcessError) as error:
@@ -41,7 +41,7 @@ class Commit(unittest.TestCase):
 
 
 class Examples(unittest.TestCase):
-    def test_every_example_that_is_named_is_one_of_its_package(self):
+    def test_every_named_example_exists_in_its_package(self):
         named = re.compile(r'-p"?,? "?shardpack-([a-z-]+)"?,? "?--example"?,? "?([a-z_]+)')
         files = [path for folder in ("benches", "docs", "scripts") for path in (ROOT / folder).rglob("*") if path.suffix in (".py", ".md", ".sh")]
         found = {(path.relative_to(ROOT), *match) for path in files for match in named.findall(path.read_text())}

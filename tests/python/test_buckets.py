@@ -80,7 +80,7 @@ class Buckets(CommandTest):
         self.ok("merge", self.url, "--spool", self.spool)
         self.assert_the_same()
 
-    def test_a_killed_run_goes_on_here_and_is_taken_over_elsewhere(self):
+    def test_a_killed_run_continues_here_and_can_be_taken_over_elsewhere(self):
         for elsewhere in (False, True):
             while True:
                 command = [COMMAND, "pack", self.source, self.url, "--shard-size", "64KiB", "--spool", self.spool]
@@ -111,7 +111,7 @@ class Buckets(CommandTest):
         for name in self.names():
             self.client.delete_object(Bucket=self.bucket, Key=name)
 
-    def test_what_cannot_be_is_said_without_credentials(self):
+    def test_impossible_requests_are_refused_without_credentials(self):
         for url, words in (
             (f"s3://no-{self.bucket}/train", "there is no such bucket or container"),
             (f"s3://{self.bucket}/train/manifest.json", "not a folder in a store"),
@@ -125,7 +125,7 @@ class Buckets(CommandTest):
         self.assertIn("cannot connect", refused.err)
         self.assertNotIn("hunter2", refused.err)
 
-    def test_photos_come_back_from_it(self):
+    def test_photos_are_unpacked_from_a_bucket(self):
         photos = pictures(self.tmp / "photos", 4)
         self.ok("pack", photos, self.url, "--jpeg", "keep", "--spool", self.spool)
         self.ok("unpack", self.url, self.tmp / "back", "--cache", self.tmp / "cache", "--cache-bytes", "64MiB")
@@ -138,7 +138,7 @@ class Buckets(CommandTest):
             if path.is_file():
                 self.client.upload_file(str(path), self.bucket, f"{prefix}/{path.relative_to(folder)}")
 
-    def test_a_folder_of_a_bucket_is_packed_as_one_of_the_disk(self):
+    def test_a_folder_of_a_bucket_is_packed_like_a_local_folder(self):
         sources = {"photos": pictures(self.tmp / "photos", 40), "cubes": self.source}
         for name, source in sources.items():
             self.put(source, name)
@@ -184,7 +184,7 @@ class Buckets(CommandTest):
             refused = self.expect(2, "pack", source, self.tmp / "changed", *options, *more)
             self.assertIn(f"`{source}/cube005.npy` changed since it was listed", refused.err)
 
-    def test_a_killed_run_of_a_bucket_goes_on(self):
+    def test_a_killed_run_on_a_bucket_continues(self):
         self.put(self.source, "cubes")
         out = self.tmp / "out"
         command = [COMMAND, "pack", f"s3://{self.bucket}/cubes", out, "--shard-size", "64KiB"]
@@ -196,7 +196,7 @@ class Buckets(CommandTest):
         self.ok(*command[1:])
         self.assertEqual(digests(out), digests(self.here))
 
-    def test_a_source_that_is_not_there_is_said(self):
+    def test_a_missing_source_is_named(self):
         for url, words in (
             (f"s3://{self.bucket}/nothing", "expected a folder with objects in it, found none below this name"),
             (f"s3://no-{self.bucket}/photos", "there is no such bucket or container"),

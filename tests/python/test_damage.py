@@ -35,7 +35,7 @@ class Damage(CommandTest):
         self.flip(shard, at + len(fields["image"].data) // 2)
         return key
 
-    def test_verify_names_the_hurt_sample_and_goes_on(self):
+    def test_verify_names_the_damaged_sample_and_continues(self):
         keys = [self.hurt_record(shards(self.out)[0]), self.hurt_record(shards(self.out)[2])]
         result = self.expect(1, "verify", self.out)
         for key in keys:
@@ -44,7 +44,7 @@ class Damage(CommandTest):
         self.assertEqual(len(report["problems"]), 2, report)
         self.assertEqual(sorted(problem["key"] for problem in report["problems"]), sorted(keys))
 
-    def test_verify_counts_the_samples_of_a_shard_that_is_gone(self):
+    def test_verify_counts_the_samples_of_a_missing_shard(self):
         whole = shardpack("verify", self.out, "--json").json()["samples"]
         gone = shards(self.out)[1]
         lost = len(list(records(gone)))
@@ -53,7 +53,7 @@ class Damage(CommandTest):
         report = shardpack("verify", self.out, "--json").json()
         self.assertEqual((report["samples"], report["missing_samples"]), (whole - lost, lost))
 
-    def test_a_hurt_sample_is_never_handed_out(self):
+    def test_a_damaged_sample_is_never_returned(self):
         key = self.hurt_record(shards(self.out)[0])
         self.assertEqual(self.expect(1, "cat", self.out, key).bytes, b"")
         self.expect(1, "unpack", self.out, self.tmp / "back")
@@ -124,7 +124,7 @@ class Damage(CommandTest):
         first.symlink_to(self.tmp / "elsewhere.shard")
         self.assertIn(shardpack("verify", self.out).code, (1, 2))
 
-    def test_files_that_are_no_files_do_not_block(self):
+    def test_pipes_and_devices_do_not_block(self):
         first = shards(self.out)[0]
         first.unlink()
         os.mkfifo(first)
@@ -148,7 +148,7 @@ class Damage(CommandTest):
         self.ok("unpack", self.tmp / "saved", self.tmp / "back")
         return digests(self.tmp / "back")
 
-    def test_salvage_saves_every_whole_sample(self):
+    def test_salvage_copies_every_undamaged_sample(self):
         hurt = self.hurt_record(shards(self.out)[0])
         expected = digests(self.source)
         del expected[hurt]
@@ -172,7 +172,7 @@ class Damage(CommandTest):
         told = self.expect(0, "salvage", self.out, self.tmp / "again", "--all-generations")
         self.assertTrue(told.out.startswith("note: samples that were removed may be among these"), told.out)
 
-    def test_salvage_of_a_cut_shard_keeps_what_stands_before_the_cut(self):
+    def test_salvage_of_a_truncated_shard_keeps_the_samples_before_the_cut(self):
         shard = shards(self.out)[0]
         kept = list(records(shard))
         size = shard.stat().st_size
@@ -205,7 +205,7 @@ class Looking(CommandTest):
         self.ok("cat", self.tmp / "out", "cube001.npy", "-o", self.tmp / "one.npy")
         np.testing.assert_array_equal(np.load(self.tmp / "one.npy"), np.load(self.tmp / "src" / "cube001.npy"))
 
-    def test_inspect_shows_what_there_is(self):
+    def test_inspect_shows_fields_and_shapes(self):
         self.ok("pack", pictures(self.tmp / "src", 10), self.tmp / "out")
         text = self.ok("inspect", self.tmp / "out").out
         for word in ("10", "class 0", "class 2", "image", "label", "shard-00000.shard"):
@@ -227,7 +227,7 @@ class Looking(CommandTest):
         self.assertRegex(self.ok("bench", self.tmp / "out").out, r"(?i)samples/s")
         self.ok("bench", self.tmp / "out", "--json").json()
 
-    def test_a_folder_that_is_no_dataset(self):
+    def test_a_folder_without_a_dataset_is_refused(self):
         Path(self.tmp / "empty").mkdir()
         for command in ("verify", "inspect", "bench"):
             result = self.expect(2, command, self.tmp / "empty")

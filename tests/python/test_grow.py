@@ -67,7 +67,7 @@ class GrowTest(CommandTest):
         self.assertEqual(reader.verify(str(self.data)), [])
         self.assertIn("nothing to delete", self.expect(0, "compact", self.data).out)
 
-    def test_the_name_of_a_class_goes_with_packing_anew(self):
+    def test_packing_again_removes_the_name_of_a_class(self):
         keys = self.tmp / "keys.txt"
         listed = self.expect(0, "ls", self.data, "--where", "class=class 1").out
         keys.write_text(listed)
@@ -85,7 +85,7 @@ class GrowTest(CommandTest):
         self.expect(0, "pack", self.tmp / "files", self.tmp / "anew")
         self.assertEqual(holding(self.tmp / "anew", b"class 1"), [])
 
-    def test_keys_that_are_there_and_the_same_command_again(self):
+    def test_known_keys_and_a_repeated_command(self):
         self.expect(0, "add", self.data, self.week)
         self.assertIn("nothing to add", self.expect(0, "add", self.data, self.week).out)
         refused = self.expect(2, "add", self.data, self.tmp / "in")
@@ -93,7 +93,7 @@ class GrowTest(CommandTest):
         self.assertIn("--on-known-key skip", refused.err)
         self.assertIn("is not a dataset", self.expect(2, "add", self.tmp / "in", self.week).err)
 
-    def test_salvage_knows_the_classes_of_every_generation(self):
+    def test_salvage_finds_the_classes_of_every_generation(self):
         self.expect(0, "add", self.data, self.week)
         classes = [f"class {n}" for n in range(4)]
         (self.data / "shard-00002.shard").write_bytes(b"lost")
@@ -126,7 +126,7 @@ class GrowTest(CommandTest):
         self.assertIn("its shards may hold removed samples", refused.err.splitlines()[0])
         self.assertFalse((self.tmp / "refused").exists())
 
-    def test_keys_of_a_text_from_another_system(self):
+    def test_keys_from_a_text_file_of_another_system(self):
         keys = self.tmp / "keys.txt"
         keys.write_bytes(b"\xef\xbb\xbfclass 0/0000.jpg\r\nclass 1/0001.jpg\r\n\r\nclass 1/0001.jpg\r\n")
         self.assertIn("removed 2 samples", self.expect(0, "remove", self.data, "--keys", keys).out)
@@ -150,7 +150,7 @@ class GrowTest(CommandTest):
         (self.data / "manifest.json").write_bytes((self.data / "manifest-0002.json").read_bytes())
         self.check(2)
 
-    def test_a_killed_addition_leaves_the_old_generation_and_goes_on(self):
+    def test_a_killed_addition_keeps_the_old_generation_and_continues(self):
         many = pictures(self.tmp / "many", 300)
         for path in sorted(many.rglob("*.jpg")):
             path.rename(path.with_name(f"many-{path.name}"))

@@ -255,7 +255,7 @@ class ForeignChunks(CommandTest):
         chunks.fill_special(array.size, kind, *[] if value is None else [value])
         return chunks.get_chunk(0)
 
-    def test_what_the_format_does_not_allow_is_refused_in_words(self):
+    def test_chunks_that_the_format_forbids_are_refused_with_a_reason(self):
         array = np.tile(np.arange(100), 500).reshape(self.SHAPE).astype("uint16")
         cases = {
             "block size": {"blocksize": 8192},

@@ -52,7 +52,7 @@ class Interruption(CommandTest):
             self.assertEqual(path.stat().st_ino, inode, f"{path.name} was made again")
         self.assertEqual(digests(self.out), self.reference())
 
-    def test_ctrl_c_ends_cleanly_and_a_second_run_goes_on(self):
+    def test_ctrl_c_ends_cleanly_and_a_second_run_continues(self):
         code, err = self.interrupt(signal.SIGINT)
         self.assertEqual(code, 130, err)
         self.assertNotIn("panicked", err)
@@ -64,7 +64,7 @@ class Interruption(CommandTest):
         self.assertIn(code, (130, 143), err)
         self.finish({})
 
-    def test_sigkill_loses_nothing_finished(self):
+    def test_sigkill_loses_no_finished_shard(self):
         code, _ = self.interrupt(signal.SIGKILL)
         self.assertEqual(code, -signal.SIGKILL)
         # The last shard may lack its line in the journal. It is written again with the same bytes.
@@ -85,7 +85,7 @@ class Interruption(CommandTest):
         self.ok("pack", self.source, self.out, *SLOW)
         self.assertEqual(digests(self.out), self.reference())
 
-    def test_a_second_packer_is_told_who_holds_the_folder(self):
+    def test_a_second_packer_is_refused(self):
         process = self.start()
         process.send_signal(signal.SIGSTOP)  # it keeps the lock of the folder on any machine
         second = self.expect(2, "pack", self.source, self.out, *SLOW)
@@ -95,7 +95,7 @@ class Interruption(CommandTest):
         self.assertEqual(process.returncode, 0)
         self.assertEqual(digests(self.out), self.reference())
 
-    def test_other_options_are_not_mixed_into_what_is_there(self):
+    def test_other_options_are_not_mixed_with_finished_shards(self):
         self.interrupt(signal.SIGKILL)
         before = digests(self.out)
         result = self.expect(2, "pack", self.source, self.out, *SLOW, "--seed", "5")
@@ -111,7 +111,7 @@ class Interruption(CommandTest):
         result = self.expect(2, "pack", self.source, self.out, *SLOW)
         self.assertIn("--force", result.err)
 
-    def test_a_shard_that_was_damaged_in_between_is_made_again(self):
+    def test_a_shard_that_was_damaged_in_between_is_written_again(self):
         self.interrupt(signal.SIGKILL)
         first = shards(self.out)[0]
         with first.open("r+b") as file:
@@ -131,7 +131,7 @@ class FullDisk(CommandTest):
             self.skipTest(f"cannot mount: {mounted.stderr.decode().strip()}")
         self.addCleanup(subprocess.run, ["umount", self.disk], check=True)
 
-    def test_a_full_disk_is_said_and_a_second_run_goes_on(self):
+    def test_a_full_disk_is_reported_and_a_second_run_continues(self):
         source = pictures(self.tmp / "src", 300)
         options = ["--shard-size", "100KiB"]
         out = self.disk / "out"
@@ -148,7 +148,7 @@ class FullDisk(CommandTest):
         self.ok("pack", source, self.tmp / "reference", *options)
         self.assertSameTree(self.tmp / "reference", out)
 
-    def test_unpack_says_that_the_disk_is_full(self):
+    def test_unpack_reports_a_full_disk(self):
         self.ok("pack", pictures(self.tmp / "src", 300), self.tmp / "out")
         result = shardpack("unpack", self.tmp / "out", self.disk / "back")
         self.assertEqual(result.code, 2, repr(result))

@@ -35,7 +35,7 @@ class LsTest(CommandTest):
         self.assertEqual(len(self.lines("--where", "gpu_jpeg=true")) + len(self.lines("--where", "gpu_jpeg=false")), 30)
         self.assertEqual(len(self.lines("--where", "index<5", "--keys", "*")), 5)
 
-    def test_columns_stand_behind_the_key(self):
+    def test_columns_follow_the_key(self):
         head, *rows = self.lines("--columns", "class,label,width,bytes,shard")
         self.assertEqual(head.split("\t"), ["key", "class", "label", "width", "bytes", "shard"])
         self.assertEqual(len(rows), 30)
@@ -45,7 +45,7 @@ class LsTest(CommandTest):
             self.assertTrue((self.data / shard).stat().st_size > int(size) > 0)
         self.assertGreater(len({row.split("\t")[5] for row in rows}), 1)
 
-    def test_what_is_not_there_is_said(self):
+    def test_missing_columns_and_classes_are_named(self):
         for args, said in [
             (["--columns", "colour"], "expected one of label, height"),
             (["--where", "colour=3"], "expected one of label, height"),
@@ -58,7 +58,7 @@ class LsTest(CommandTest):
         ]:
             self.assertIn(said, self.expect(2, "ls", self.data, *args).err)
 
-    def test_a_key_that_is_not_there_has_neighbours(self):
+    def test_an_unknown_key_gets_suggestions(self):
         for wrong, right in [("0007.png", "class 1/0007.jpg"), ("class 0/0007.png", "class 1/0007.jpg"), ("class 1/0O07.jpg", "class 1/0007.jpg")]:
             self.assertIn(f"did you mean `{right}`", self.expect(2, "cat", self.data, wrong).err)
         self.assertIn("hint: `shardpack ls` lists the keys", self.expect(2, "cat", self.data, "zebra").err)

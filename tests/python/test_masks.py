@@ -64,7 +64,7 @@ class Masks(CommandTest):
             for path in (self.tmp / "labels").rglob("*.*"):
                 path.unlink()
 
-    def test_a_turned_picture_has_its_mask_upright(self):
+    def test_the_mask_of_a_rotated_picture_is_upright(self):
         masks = self.source(orientation=6)
         for options in ((), ("--jpeg", "keep"), ("--upright",)):
             self.pack("--force", *options)
@@ -81,7 +81,7 @@ class Masks(CommandTest):
                 # The label at the centre of every third pixel.
                 np.testing.assert_array_equal(found, mask[1::3, 1::3])
 
-    def test_unpacked_and_packed_again_it_is_the_same(self):
+    def test_unpacking_and_packing_again_gives_the_same(self):
         masks = self.source()
         self.pack("--jpeg", "keep", "--no-shuffle")
         self.ok("unpack", self.tmp / "out", self.tmp / "files")
@@ -90,7 +90,7 @@ class Masks(CommandTest):
         for key, mask in masks.items():
             np.testing.assert_array_equal(self.mask(key, "again"), mask)
 
-    def test_what_has_no_mask_that_fits_is_named(self):
+    def test_pictures_without_a_matching_mask_are_named(self):
         self.source()
         (self.tmp / "labels/a/00.png").unlink()
         self.write_mask("a/01", np.zeros((90, 60), np.uint8))
@@ -108,7 +108,7 @@ class Masks(CommandTest):
         self.assertEqual((skipped["samples"], len(skipped["skipped"])), (2, 4))
         self.assertIn("03.png`: PNG: expected a complete file", str(skipped["skipped"]))
 
-    def test_the_codec_of_masks_can_be_chosen_and_nothing_of_cubes(self):
+    def test_masks_accept_a_codec_but_no_options_of_cubes(self):
         self.source()
         report = self.ok(
             "pack", self.tmp / "images", self.tmp / "out", "--masks", self.tmp / "labels", "--codec", "zstd", "--json"
@@ -121,7 +121,7 @@ class Masks(CommandTest):
         refused = self.expect(2, "pack", self.tmp / "images", self.tmp / "other", "--codec", "zstd")
         self.assertIn("options on values, codecs and variables are for cubes", refused.err)
 
-    def test_more_pictures_bring_their_masks(self):
+    def test_added_pictures_get_their_masks(self):
         masks = self.source()
         self.pack()
         more = self.tmp / "more/a"

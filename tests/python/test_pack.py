@@ -282,7 +282,7 @@ class Refusals(CommandTest):
         self.assertIn(result.code, (1, 2))
         self.assertFalse(shards(self.tmp / "out"))
 
-    def test_a_mixed_source_asks_for_the_kind(self):
+    def test_a_mixed_source_requires_a_kind(self):
         source = pictures(self.tmp / "src", 3)
         np.save(source / "class 0" / "cube.npy", cube(1))
         result = shardpack("pack", source, self.tmp / "out")
@@ -310,7 +310,7 @@ class Refusals(CommandTest):
         self.ok("verify", self.tmp / "out", "--deep")
         self.assertEqual(self.ok("inspect", self.tmp / "out", "--json").json()["samples"], 5)
 
-    def test_output_within_the_source_is_no_input(self):
+    def test_output_within_the_source_is_not_packed(self):
         source = pictures(self.tmp / "src", 3)
         before = digests(source)
         shardpack("pack", source, source / "class 0" / "out")
@@ -329,7 +329,7 @@ class Refusals(CommandTest):
         self.ok("verify", self.tmp / "out")
         self.assertEqual(self.ok("inspect", self.tmp / "out", "--json").json()["samples"], 3)
 
-    def test_a_closed_pipe_is_no_crash(self):
+    def test_a_closed_pipe_ends_the_run_quietly(self):
         self.ok("pack", pictures(self.tmp / "src", 3), self.tmp / "out")
         read, write = os.pipe()
         os.close(read)
@@ -409,7 +409,7 @@ class Cubes(CommandTest):
             stated = result.json()["fidelity"]["cube"]["max_abs_error"]
             self.assertAlmostEqual(stated, error.max(), delta=1e-9)
 
-    def test_stated_errors_are_the_real_ones(self):
+    def test_reported_errors_are_the_measured_ones(self):
         source = cube(1, shape=(30, 31, 32))
         fidelity = self.pack(source, "--json").json()["fidelity"]["cube"]
         error = np.abs(self.back().astype(np.float64) - source)

@@ -87,7 +87,7 @@ class Tiled(CommandTest):
             self.assertIn(b"\xff\xdd\x00\x04", stored, "a restart interval")
             self.assertNotIn(b"\xff\xc2", stored)
 
-    def test_metadata_stays_where_it_is_asked_for(self):
+    def test_metadata_is_kept_on_request(self):
         source = kinds(self.tmp / "src")
         self.ok("pack", source, self.tmp / "out", "--keep-metadata")
         self.ok("unpack", self.tmp / "out", self.tmp / "back")
@@ -96,7 +96,7 @@ class Tiled(CommandTest):
             self.assertEqual(picture.info["icc_profile"], PROFILE)
         self.assertNotIn("icc", [f["name"] for f in self.manifest()["schema"]["fields"]])
 
-    def test_a_profile_that_cannot_be_taken_out_stays_in(self):
+    def test_a_profile_that_cannot_be_extracted_stays_in_the_picture(self):
         source = self.tmp / "src"
         source.mkdir()
         (source / "odd.jpg").write_bytes(photo(1, icc_profile=b"no profile at all" * 20))
@@ -118,7 +118,7 @@ class Tiled(CommandTest):
         self.assertNotIn("hint", result.json()["skipped"][0]["reason"])
         self.ok("pack", source, self.tmp / "kept", "--jpeg", "keep")
 
-    def test_upright_turns_what_can_be_turned(self):
+    def test_upright_turns_pictures_of_whole_blocks(self):
         source = kinds(self.tmp / "src")
         self.ok("pack", source, self.tmp / "out", "--upright", "--check-pixels", "all")
         self.ok("unpack", self.tmp / "out", self.tmp / "back")
@@ -179,7 +179,7 @@ class Tiled(CommandTest):
 
 
 class Reencoded(CommandTest):
-    def test_quality_size_and_score_are_kept_and_summed_up(self):
+    def test_quality_size_and_score_are_stored_and_summarised(self):
         source = pictures(self.tmp / "src")
         how = ("--jpeg", "reencode", "--quality", "60", "--score", "all")
         summary = self.ok("pack", source, self.tmp / "out", *how, "--json").json()
@@ -191,7 +191,7 @@ class Reencoded(CommandTest):
         self.assertIn("SSIMULACRA2", self.ok("inspect", self.tmp / "out").out)
         self.ok("verify", self.tmp / "out", "--deep")
 
-    def test_resized_pictures_have_the_side_that_was_asked_for(self):
+    def test_resized_pictures_have_the_requested_side(self):
         source = kinds(self.tmp / "src")
         self.ok("pack", source, self.tmp / "out", "--jpeg", "reencode", "--short-side", "64")
         self.ok("unpack", self.tmp / "out", self.tmp / "back")
@@ -209,7 +209,7 @@ class Reencoded(CommandTest):
         self.assertGreaterEqual(figures["ssimulacra2"]["min"], 69.9)
         self.assertNotIn("below_target", figures)
 
-    def test_a_target_that_cannot_be_reached_is_said_to_be_missed(self):
+    def test_a_warning_names_an_unreachable_target(self):
         source = self.tmp / "src"
         source.mkdir()
         noise = np.random.default_rng(1).integers(0, 256, (64, 64, 3), dtype=np.uint8)
@@ -219,7 +219,7 @@ class Reencoded(CommandTest):
         self.assertIn("did not reach", result.err)
         self.assertIn("below target", result.out)
 
-    def test_shards_come_near_the_size_that_was_asked_for(self):
+    def test_shards_have_about_the_requested_size(self):
         source = pictures(self.tmp / "src", 60)
         self.ok("pack", source, self.tmp / "out", "--jpeg", "reencode", "--quality", "30", "--shard-size", "20KiB")
         sizes = [path.stat().st_size for path in shards(self.tmp / "out")]

@@ -7,7 +7,7 @@ from support import CommandTest, cubes, jpeg, pictures
 
 
 class Plan(CommandTest):
-    def test_the_parts_of_a_plan_are_those_that_are_packed(self):
+    def test_pack_writes_the_planned_parts(self):
         source = pictures(self.tmp / "src", 60)
         options = ["--shard-size", "15KiB", "--seed", "5"]
         plan = self.ok("plan", source, self.tmp / "out", "--parts", "4", "--json", *options).json()
@@ -25,7 +25,7 @@ class Plan(CommandTest):
             self.assertLess(abs(packed["bytes_out"] - part["stored_bytes"]), 0.5 * part["stored_bytes"])
             self.assertEqual(packed["memory_bytes"], plan["memory_bytes"])
 
-    def test_what_people_read(self):
+    def test_text(self):
         source = pictures(self.tmp / "src", 6)
         told = self.ok("plan", source, self.tmp / "out", "--parts", "30").out
         self.assertIn("6 samples (", told)
@@ -40,7 +40,7 @@ class Plan(CommandTest):
             self.assertIn(f"{option[0]}: has no effect on a plan", refused.err)
         self.expect(2, "plan", source, self.tmp / "out", "--parts", "0")
 
-    def test_parts_with_a_listing_are_the_bytes_of_one_run_without(self):
+    def test_parts_with_a_listing_have_the_bytes_of_one_run_without(self):
         for kind, source in (("pictures", pictures(self.tmp / "pictures", 40)), ("cubes", cubes(self.tmp / "cubes", 8))):
             listing, out = self.tmp / f"{kind}.listing", self.tmp / f"{kind}-out"
             options = ["--shard-size", "20KB"]

@@ -50,7 +50,7 @@ class Unpack(CommandTest):
         self.ok("pack", self.source, self.out, "--jpeg", "keep", "--shard-size", "25KiB", *options)
         self.assertGreaterEqual(len(shards(self.out)), 3)
 
-    def test_a_second_run_passes_over_what_is_there(self):
+    def test_a_second_run_skips_existing_files(self):
         self.pack()
         self.ok("unpack", self.out, self.back)
         before = {path: path.stat().st_mtime_ns for path in self.back.rglob("*.jpg")}
@@ -62,14 +62,14 @@ class Unpack(CommandTest):
         self.assertEqual(sum(before[path] != after[path] for path in before), 1)
         self.assertIn("40 files already existed", self.ok("unpack", self.out, self.back).out)
 
-    def test_what_a_killed_run_left_does_not_stand_in_the_way(self):
+    def test_leftovers_of_a_killed_run_are_replaced(self):
         self.pack()
         (self.back / "class 1").mkdir(parents=True)
         (self.back / "class 1" / ".0001.jpg.shardpack-tmp").write_bytes(b"half of it")
         self.ok("unpack", self.out, self.back)
         self.assertSameTree(self.source, self.back)
 
-    def test_an_interrupted_run_goes_on(self):
+    def test_an_interrupted_run_continues(self):
         source = pictures(self.tmp / "src", 600)
         out = self.tmp / "out"
         self.ok("pack", source, out, "--jpeg", "keep")
@@ -109,7 +109,7 @@ class Unpack(CommandTest):
         self.assertIn(second.name, result.err)
         self.assertEqual(digests(self.back), {k: v for k, v in digests(self.source).items() if k not in lost})
 
-    def test_files_with_other_content_are_named_and_left(self):
+    def test_files_with_other_content_are_named_and_kept(self):
         self.pack()
         mine, folder = self.back / "class 0" / "0000.jpg", self.back / "class 1" / "0001.jpg"
         folder.mkdir(parents=True)
@@ -131,7 +131,7 @@ class Unpack(CommandTest):
         written = [name for name in names(self.tmp / "back") if not name.endswith(".json")]
         self.assertEqual(written, [])
 
-    def test_keys_that_ask_for_one_name(self):
+    def test_keys_that_need_the_same_file_name(self):
         source = self.tmp / "src"
         source.mkdir()
         arrays = {name: cube(i) for i, name in enumerate(["a.tif", "a.tif.npy", "b.npy", "c"])}
@@ -172,7 +172,7 @@ class Cat(CommandTest):
         self.out = self.tmp / "out"
         self.ok("pack", self.source, self.out, "--jpeg", "keep", "--shard-size", "25KiB")
 
-    def test_where_it_writes(self):
+    def test_output_to_files_and_pipes(self):
         key = "class 1/0004.jpg"
         whole = (self.source / key).read_bytes()
         self.assertEqual(self.ok("cat", self.out, key, "-o", "-").bytes, whole)
@@ -205,7 +205,7 @@ class Cat(CommandTest):
         self.assertIn(lost, unknown.err)
         self.expect(1, "cat", self.out, "4000")
 
-    def test_an_index_that_could_be_a_key_is_said_to_be_one(self):
+    def test_a_note_names_an_index_that_could_be_a_key(self):
         source = self.tmp / "numbers"
         source.mkdir()
         for i in range(40):
@@ -233,7 +233,7 @@ class Inspect(CommandTest):
             shard.unlink()
         self.assertIn("40 samples", self.expect(1, "inspect", self.tmp / "out").out)
 
-    def test_a_damaged_first_record_is_said(self):
+    def test_a_damaged_first_record_is_reported(self):
         self.ok("pack", cubes(self.tmp / "src", 4), self.tmp / "out")
         key = hurt_record(shards(self.tmp / "out")[0], 0)
         self.assertIn(key, self.expect(1, "inspect", self.tmp / "out").out)
@@ -259,7 +259,7 @@ class Inspect(CommandTest):
         first = found["first_sample"]
         self.assertEqual((first["dtype"], first["stored_dtype"], first["codec"]), ("float32", "float16", "zstd"))
 
-    def test_masks_and_columns_of_the_user_beside_the_figures(self):
+    def test_masks_and_user_columns_next_to_the_figures(self):
         source, masks = cubes(self.tmp / "src", 2), self.tmp / "masks"
         masks.mkdir()
         for i in range(2):
@@ -276,7 +276,7 @@ class Inspect(CommandTest):
 
 
 class Verify(CommandTest):
-    def test_what_never_was_a_dataset_is_not_damaged(self):
+    def test_other_files_are_not_damaged_datasets(self):
         stranger = self.tmp / "thesis.tex"
         stranger.write_text("\\documentclass{article}\n" * 50)
         for command in ("verify", "inspect", "bench"):
@@ -305,7 +305,7 @@ class Verify(CommandTest):
         hurt_record(shards(self.tmp / "out")[0])
         self.assertIn("`shardpack salvage` copies the undamaged samples", self.expect(1, "verify", self.tmp / "out", "--deep").out)
 
-    def test_pack_says_which_kept_pictures_are_odd_and_refuses_those_that_do_not_decode(self):
+    def test_pack_names_odd_kept_pictures_and_refuses_undecodable_ones(self):
         source = pictures(self.tmp / "src", 3)
         whole = (Path(__file__).parents[2] / "crates" / "jpeg" / "testdata" / "tiles.jpg").read_bytes()
         (source / "class 0" / "whole.jpg").write_bytes(whole)
@@ -323,7 +323,7 @@ class Verify(CommandTest):
 
 
 class ExitCodes(CommandTest):
-    def test_help_states_them(self):
+    def test_help_lists_exit_codes(self):
         text = self.ok("--help").out
         for code in ("0 ", "1 ", "2 ", "130 "):
             self.assertRegex(text, rf"(?m)^ +{code}")

@@ -52,7 +52,7 @@ class Pictures(ReportTest):
         other, _ = self.report(self.tmp / "in", *QUICK, "--seed", "1")
         self.assertNotEqual(other["samples"], found["samples"])
 
-    def test_a_metric_of_ones_own_is_run_on_each_candidate(self):
+    def test_a_user_metric_is_run_on_each_candidate(self):
         source = pictures(self.tmp / "in", 6)
         script = self.tmp / "metric.sh"
         # Depends on the bytes of the candidate and the number of the run.
@@ -187,7 +187,7 @@ class Pictures(ReportTest):
         found, _ = self.report(dots, "--quality", "30")
         self.assertEqual(len(found["candidates"][1]["rows"]), 3)
 
-    def test_what_cannot_be_read_is_listed(self):
+    def test_unreadable_sources_are_listed(self):
         source = pictures(self.tmp / "in", 6)
         (source / "class 0" / "empty.jpg").write_bytes(b"")
         (source / "class 0" / "text.jpg").write_bytes(b"not a picture")
@@ -213,7 +213,7 @@ class Pictures(ReportTest):
         self.assertEqual(len(found["candidates"][1]["rows"]), 2)
         self.assertEqual(found["candidates"][1]["rows"][0]["scores"]["ssimulacra2"], 100)
 
-    def test_a_file_that_is_no_report_is_not_replaced(self):
+    def test_other_files_are_not_replaced(self):
         source, page = pictures(self.tmp / "in", 3), self.tmp / "report.html"
         page.write_text("my thesis")
         refused = self.expect(2, "report", source, *QUICK, "-o", page)
@@ -274,7 +274,7 @@ class Cubes(ReportTest):
             self.assertTrue(0.005 < band["noise"] < 0.015, band)
         self.assertLess(abs(panel["autocorrelation_columns"][0]), 0.2)
 
-    def test_a_quiet_band_and_dark_pixels_are_not_given_up_for_bytes(self):
+    def test_quiet_bands_and_dark_pixels_limit_the_recommendation(self):
         # One band has a hundredth of the noise of the others, and a few pixels are nearly dark: an error
         # that fits a typical band ruins both.
         rng = np.random.default_rng(3)
@@ -305,7 +305,7 @@ class Cubes(ReportTest):
         found, _ = self.report(source, "--max-error", "0.05,20", "--want", "max_abs_error<=20")
         self.assertTrue(found["candidates"][found["verdict"]["chosen"]]["name"].startswith("fixed ±20"))
 
-    def test_figures_are_those_of_numpy(self):
+    def test_figures_equal_those_of_numpy(self):
         source = cubes(self.tmp / "in", 1)
         self.report(source, "--max-error", "0.02")
         found, _ = self.report(source, "--max-error", "0.02")
@@ -349,7 +349,7 @@ class Cubes(ReportTest):
 
 
 class Datasets(ReportTest):
-    def test_a_dataset_beside_its_sources(self):
+    def test_a_dataset_compared_with_its_sources(self):
         source = pictures(self.tmp / "in", 12)
         out = self.tmp / "out"
         self.expect(0, "pack", source, out, "--jpeg", "reencode", "--quality", "60", "--short-side", "40", "--score", "none")
@@ -379,7 +379,7 @@ class Datasets(ReportTest):
         wrong = cubes(self.tmp / "cubes", 2)
         self.assertIn("expected pictures, as in the dataset, found cubes", self.expect(2, "report", out, "--source", wrong, "-o", self.tmp / "a.html").err)
 
-    def test_cubes_of_a_dataset_beside_their_sources(self):
+    def test_cubes_of_a_dataset_compared_with_their_sources(self):
         source, out = cubes(self.tmp / "in", 3), self.tmp / "out"
         self.expect(0, "pack", source, out, "--values", "f16")
         found, page = self.report(out, "--source", source)
@@ -388,7 +388,7 @@ class Datasets(ReportTest):
         self.assertEqual(len(found["cubes"]), 1)
         self.assertIn("Error in each band", page)
 
-    def test_a_dataset_tells_what_packing_measured(self):
+    def test_a_dataset_reports_the_figures_of_packing(self):
         source = pictures(self.tmp / "in", 9)
         self.ok("pack", source, self.tmp / "out", "--jpeg", "reencode", "--quality", "60", "--score", "all")
         found, _ = self.report(self.tmp / "out")
@@ -399,7 +399,7 @@ class Datasets(ReportTest):
         self.assertIn("has no options", self.expect(2, "pack", source, self.tmp / "b", "--recipe", f"{self.tmp / 'page.html'}#1").err)
         self.assertIn("is a dataset", self.expect(2, "report", self.tmp / "out", "--quality", "3", "-o", self.tmp / "a.html").err)
 
-    def test_cubes_and_a_shard_that_is_gone(self):
+    def test_cubes_and_a_missing_shard(self):
         self.ok("pack", cubes(self.tmp / "in", 8), self.tmp / "out", "--values", "f16", "--shard-size", "20KiB")
         found, _ = self.report(self.tmp / "out")
         self.assertGreater(found["candidates"][0]["scores"]["max_abs_error"]["worst"], 0)

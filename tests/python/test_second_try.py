@@ -25,14 +25,14 @@ class SecondTry(CommandTest):
         self.assertIn("left out 1 file:", skipped.err)
         self.assertIn("packed 6 samples", skipped.out)
 
-    def test_options_that_change_after_a_finished_shard_are_refused_with_a_way_out(self):
+    def test_options_changed_after_a_finished_shard_are_refused_with_a_hint(self):
         source = pictures(self.tmp / "src", 30)
         self.ok("pack", source, self.tmp / "out", "--shard-size", "20KiB", "--part", "1/2")
         refused = self.expect(2, "pack", source, self.tmp / "out", "--shard-size", "20KiB", "--part", "1/2", "--jpeg", "keep")
         self.assertIn("holds an unfinished dataset with a different option `jpeg`: \"tile\" then, \"keep\" now", refused.err)
         self.assertIn("hint: to continue, use the old options and unchanged sources; to start over, add `--force`", refused.err)
 
-    def test_cubes_that_changed_are_one_line(self):
+    def test_changed_cubes_are_reported_in_one_line(self):
         source = cubes(self.tmp / "src", 3)
         self.ok("pack", source, self.tmp / "out")
         first = sorted(source.rglob("*.npy"))[0]
@@ -65,7 +65,7 @@ class SecondTry(CommandTest):
         self.assertIn("packed 3 samples", skipped.out)
         self.ok("pack", source, self.tmp / "kept", "--values", "keep")
 
-    def test_what_is_complete_is_said_to_be(self):
+    def test_complete_datasets_are_reported_as_complete(self):
         source = pictures(self.tmp / "src", 3)
         self.ok("pack", source, self.tmp / "out")
         again = self.ok("pack", source, self.tmp / "out")
@@ -81,7 +81,7 @@ class SecondTry(CommandTest):
         more = self.expect(2, "pack", source, self.tmp / "out")
         self.assertIn("` already holds a dataset of 3 samples, packed from other files: now there are 4\nhint: use `--force`", more.err)
 
-    def test_whoever_reads_an_unfinished_dataset_is_told_to_go_on(self):
+    def test_reading_an_unfinished_dataset_gives_a_hint_to_continue(self):
         source = pictures(self.tmp / "src", 6, classes=1)
         last = source / "class 0" / "0005.jpg"
         whole = last.read_bytes()
@@ -96,7 +96,7 @@ class SecondTry(CommandTest):
         self.ok("pack", source, self.tmp / "out", *options, "--force")
         self.ok("inspect", self.tmp / "out")
 
-    def test_more_parts_than_shards_are_told(self):
+    def test_more_parts_than_shards_give_a_note(self):
         source = pictures(self.tmp / "src", 3)
         part = self.ok("pack", source, self.tmp / "out", "--part", "1/2")
         self.assertIn("note: 2 parts, but only 1 shard: some parts have nothing to pack\nhint: a smaller `--shard-size`", part.err)
@@ -128,7 +128,7 @@ class SecondTry(CommandTest):
         bad = self.expect(2, "pack", self.tmp / "files", self.tmp / "third")
         self.assertIn("metadata `cube001.npz.meta.json`: ", bad.err)
 
-    def test_an_error_names_the_cube_that_has_it(self):
+    def test_an_error_names_its_cube(self):
         source = cubes(self.tmp / "src", 2)
         np.save(source / "large.npy", cube(5) * np.float32(1e6))
         error = self.expect(2, "pack", source, self.tmp / "out")
@@ -141,7 +141,7 @@ class SecondTry(CommandTest):
         self.ok("pack", source, self.tmp / "out", "--labels", self.tmp / "labels.csv")
         self.assertRegex(self.ok("inspect", self.tmp / "out").out, r"labels +columns label, age\n")
 
-    def test_damage_is_told_in_few_words(self):
+    def test_damage_is_reported_briefly(self):
         self.ok("pack", pictures(self.tmp / "src", 3), self.tmp / "out")
         (self.tmp / "out" / "manifest.json").rename(self.tmp / "manifest.json")
         gone = self.expect(1, "verify", self.tmp / "out")

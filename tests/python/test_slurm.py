@@ -41,7 +41,7 @@ class SlurmTest(CommandTest):
         self.ok("pack", self.source, self.tmp / "whole", *OPTIONS)
         return self.tmp / "whole"
 
-    def test_an_array_job_what_is_missing_and_its_resubmission(self):
+    def test_an_array_job_and_the_resubmission_of_missing_parts(self):
         for number in (1, 2, 4):
             done = self.run_task(number)
             self.assertEqual(done.returncode, 0, done.stderr)
@@ -67,7 +67,7 @@ class SlurmTest(CommandTest):
         self.ok("merge", self.out)
         self.assertSameTree(self.whole(), self.out)
 
-    def test_a_task_that_runs_twice_at_once_hurts_nothing(self):
+    def test_a_task_that_runs_twice_at_once_does_no_harm(self):
         for number in range(1, PARTS + 1):
             twins = [subprocess.Popen(**self.task(number)) for _ in range(3)]
             ends = [(twin.communicate(timeout=300)[1], twin.returncode) for twin in twins]
@@ -98,7 +98,7 @@ class SlurmTest(CommandTest):
         self.ok("pack", self.source, self.tmp / "whole", *OPTIONS, "--check-pixels", "all")
         self.assertSameTree(self.tmp / "whole", self.out)
 
-    def test_parts_of_other_options_are_told_by_the_option(self):
+    def test_parts_with_other_options_name_the_option(self):
         for number in range(1, PARTS + 1):
             options = ["--force", "--seed", "7"] if number in (2, 5, 6) else ["--force"]
             done = self.run_task(number, self.source, self.out, PARTS, *OPTIONS, *options)
@@ -109,7 +109,7 @@ class SlurmTest(CommandTest):
         self.assertIn("differ in option `shuffle`: 0 in parts 1,3-4 and 7 in parts 2,5-6", refused.err)
         self.assertIn("pack the smaller group, --array=1,3-4, again with `--force`", refused.err)
 
-    def test_a_job_that_is_no_array_and_parts_that_are_not_there(self):
+    def test_a_job_without_an_array_and_missing_parts(self):
         for number, arguments, text in [
             ("", (self.source, self.out, PARTS), "this is an array job"),
             (7, (self.source, self.out, PARTS), "expected a part from 1 to PARTS, found part 7 of 6"),

@@ -51,7 +51,7 @@ class Splits(CommandTest):
         self.assertEqual(settings[0], settings[1])
         self.ok("verify", self.tmp / "out" / "val", "--deep")
 
-    def test_what_is_skipped_is_listed_with_its_split(self):
+    def test_skipped_files_are_listed_with_their_split(self):
         source = self.source()
         (source / "val" / "bee" / "broken.jpg").write_bytes(jpeg(1)[:40])
         (source / "beside.jpg").write_bytes(jpeg(1))
@@ -63,7 +63,7 @@ class Splits(CommandTest):
         self.assertEqual([one["key"] for one in report.json()["splits"]["val"]["skipped"]], ["bee/broken.jpg"])
         self.assertIn("`val`: `bee/broken.jpg`", report.err)
 
-    def test_what_cannot_be_is_refused(self):
+    def test_impossible_requests_are_refused(self):
         source = self.source()
         self.ok("pack", source / "train", self.tmp / "one")
         self.assertIn("found a dataset", self.expect(2, "pack", source, self.tmp / "one", "--splits").err)

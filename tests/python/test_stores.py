@@ -16,7 +16,7 @@ class Stores(CommandTest):
         self.dataset = self.tmp / "train"
         self.ok("pack", pictures(self.tmp / "photos", 12), self.dataset, "--shard-size", "16KiB")
 
-    def test_everything_that_reads_takes_a_url(self):
+    def test_every_reading_command_accepts_a_url(self):
         with Server(self.dataset) as server:
             here, there = (self.ok("inspect", path, "--json").json() for path in (self.dataset, server.url))
             self.assertEqual(here, there)
@@ -98,7 +98,7 @@ class Stores(CommandTest):
                 problem.pop("file")
             self.assertEqual(here["problems"], there["problems"])
 
-    def test_what_cannot_be_is_said(self):
+    def test_impossible_requests_are_refused(self):
         for args, hint in (
             (("salvage", "s3://bucket/train", self.tmp / "out"), "copy it here first"),
             (("salvage", self.dataset, "s3://bucket/train"), "use a local folder"),

@@ -61,7 +61,7 @@ def cubes(folder, count, seed):
 
 @unittest.skipUnless(hasattr(LIBC, "renameat2"), "needs renameat2")
 class SwappedLinks(CommandTest):
-    def test_unpack_writes_through_no_link_that_lies_in_the_destination(self):
+    def test_unpack_never_writes_through_a_link_in_the_destination(self):
         self.ok("pack", pictures(self.tmp / "src"), self.tmp / "packed")
         outside, files = self.tmp / "outside", self.tmp / "files"
         outside.mkdir()

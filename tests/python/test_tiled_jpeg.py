@@ -53,7 +53,7 @@ class TiledJpeg(unittest.TestCase):
                 smaller += len(out) < len(jpeg)
         self.assertGreater(smaller, 300, "most of the rectangles leave tiles out")
 
-    def test_nothing_is_cut_where_markers_do_not_divide_the_row(self):
+    def test_pictures_whose_markers_do_not_divide_the_row_are_not_cut(self):
         rng = random.Random(2)
         file = io.BytesIO()
         # Seven MCUs in a row.
