@@ -21,7 +21,7 @@ use std::path::Path;
 pub struct Dataset(shardpack_reader::Dataset);
 
 impl Dataset {
-    /// Opens the dataset at a path or a URL, or a lone shard.
+    /// Opens the dataset at a path or a URL, or a single shard.
     ///
     /// # Errors
     /// `Io` if the path does not exist, `Format` if the manifest is damaged.

@@ -1,4 +1,4 @@
-//! Verifying: every byte, every field, and the figures of fidelity.
+//! Verifying: every byte, every field, and the fidelity figures.
 
 use crate::place::{self, Settings};
 use crate::sniff;
@@ -109,11 +109,11 @@ pub fn check(
     Ok(Checked { report, undecodable_pictures: undecodable.load(Ordering::Relaxed), seconds })
 }
 
-/// Figures that only the manifest has: no sample records why its picture was kept.
+/// Figures that only the manifest has: samples do not record why their picture was kept.
 const NOT_STORED: [&str; 3] = ["kept_because", "profiles_dropped", "below_target"];
 
-/// Compares the manifest's figures of fidelity with those of the samples, which are in the indexes
-/// under a separate CRC32.
+/// Compares the manifest's fidelity figures with the figures of the samples in the indexes, which
+/// have a separate CRC32.
 fn check_fidelity(file: &str, manifest: &Manifest, tallies: BTreeMap<usize, Tally>, report: &mut VerifyReport) {
     if tallies.len() != manifest.shards.len() {
         report.notes.push("fidelity figures were not compared, because a shard is unreadable".into());

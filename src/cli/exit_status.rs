@@ -1,4 +1,4 @@
-//! The ways in which a command ends.
+//! The result of a command, for its exit code.
 
 /// The result of a command that could run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -8,7 +8,7 @@ use shardpack_pack::Context;
 use shardpack_reader::{Dataset, DatasetOptions};
 use std::path::Path;
 
-/// Opens a dataset, its manifest, or a lone shard, at a path or a URL, with the options of its store: the given
+/// Opens a dataset, its manifest, or a single shard, at a path or a URL, with the options of its store: the given
 /// generation, or the newest.
 pub(super) fn generation(
     path: &Path,

@@ -1,4 +1,4 @@
-//! Compares the options of the command with those of the libraries.
+//! Compares the options of the command with the tables of the libraries.
 
 use super::args::Cli;
 use crate::MAX_RECORD_BYTES;
@@ -10,7 +10,7 @@ use shardpack_recipe::{StorageOptions, parse_size};
 use std::collections::BTreeSet;
 
 #[test]
-fn the_commands_have_the_default_that_other_programs_are_told() {
+fn commands_have_the_default_limit_of_the_library() {
     let command = Cli::command();
     for name in ["inspect", "verify", "unpack", "cat", "salvage", "bench", "remove"] {
         let arguments = command.find_subcommand(name).unwrap();
@@ -48,7 +48,7 @@ fn keywords(file: &str, class: &str) -> BTreeSet<String> {
 /// An option is declared in one table. The test compares the keywords of Python, which the table
 /// cannot generate.
 #[test]
-fn every_option_is_declared_once_and_is_everywhere() {
+fn every_option_is_declared_once_and_is_in_each_front_end() {
     let set = |names: &mut dyn Iterator<Item = &'static str>| names.map(str::to_owned).collect::<BTreeSet<_>>();
     let pack = set(&mut PackOptions::names());
     assert_eq!(options("pack", &["json", "help"]), pack);

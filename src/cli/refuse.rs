@@ -4,12 +4,12 @@ use crate::place::is_url;
 use shardpack_format::{Hinted, visible_path};
 use std::path::Path;
 
-/// The hint for a URL that is only read.
+/// The hint for reading a dataset behind a URL.
 pub(crate) const COPY: &str = "copy it here first, or mount the store";
-/// The hint for the URL of a dataset to which samples are added or from which they are removed.
+/// The hint for adding to, or removing from, a dataset behind a URL.
 pub(crate) const COPY_AND_SEND: &str = "copy the dataset here, change the copy, and upload the new files, \
      `manifest.json` last (docs/stores.md, \"Changing a dataset in a store\")";
-/// The hint for the URL of a dataset whose older generations are deleted.
+/// The hint for compacting a dataset behind a URL.
 pub(crate) const COPY_AND_DELETE: &str = "copy the dataset here, compact the copy, and delete from the store the \
      files that the copy no longer has, manifests first (docs/stores.md, \"Changing a dataset in a store\")";
 
@@ -25,7 +25,7 @@ pub(crate) fn refuse_url(path: &Path, what: &str, hint: &'static str) -> crate::
     Ok(())
 }
 
-/// Refuses a URL where a command writes files: the path would be a folder called `s3:`.
+/// Refuses a URL as the output of a command, because the path would be a folder called `s3:`.
 ///
 /// # Errors
 /// Fails if `path` is a URL.

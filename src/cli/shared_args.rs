@@ -5,7 +5,7 @@ use shardpack_pack::Context;
 use shardpack_recipe::parse_size;
 use std::path::PathBuf;
 
-/// How a dataset is read from a store.
+/// Options of reading from a store.
 #[derive(Debug, Default, Args)]
 pub(super) struct FromStore {
     /// Local folder that caches data from the store

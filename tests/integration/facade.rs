@@ -68,7 +68,7 @@ fn a_program_writes_samples_of_its_own() {
 }
 
 #[test]
-fn a_subset_is_a_line() {
+fn a_subset_takes_one_line() {
     let scratch = tempfile::tempdir().unwrap();
     let dataset = Dataset::open(packed(scratch.path())).unwrap();
     let options = || dataset.loader().batch_size(8).end(End::Uneven).fields(["label"]);
@@ -81,7 +81,7 @@ fn a_subset_is_a_line() {
 }
 
 #[test]
-fn errors_say_what_a_field_is() {
+fn errors_name_the_type_of_a_field() {
     let scratch = tempfile::tempdir().unwrap();
     let dataset = Dataset::open(packed(scratch.path())).unwrap();
     let mut loader = dataset.loader().batch_size(7).open().unwrap();

@@ -66,7 +66,7 @@ fn settings(code: &str) -> impl Iterator<Item = &str> {
 }
 
 #[test]
-fn every_option_that_is_named_is_there() {
+fn every_named_option_exists() {
     let known: BTreeSet<String> = PackOptions::names()
         .chain(ReportArguments::about().map(|about| about.name))
         .chain(AddOptions::about().map(|about| about.name))
@@ -146,9 +146,9 @@ fn add_takes_the_options_that_its_table_lists() {
 fn no_text_has_a_hint_in_it() {
     let mut searched = 0;
     for (path, text) in code() {
-        // Tests compare with the output of the front ends, and `hint.rs` produces it.
+        // Tests compare with the output of the front ends, and `spelling.rs` produces it.
         let of_tests = |part: &std::ffi::OsStr| part.to_string_lossy().contains("tests");
-        if path.iter().any(of_tests) || path.ends_with("crates/format/src/hint.rs") {
+        if path.iter().any(of_tests) || path.ends_with("crates/format/src/spelling.rs") {
             continue;
         }
         let (shown, _) = text.split_once("#[cfg(test)]\nmod ").unwrap_or((&text, ""));
@@ -164,7 +164,7 @@ fn no_text_has_a_hint_in_it() {
 }
 
 #[test]
-fn every_error_with_hints_is_asked_for_them() {
+fn the_hints_of_every_error_reach_front_ends() {
     let code = code();
     let all: String = code.iter().map(|(_, text)| text.as_str()).collect();
     let mut asked = 0;
@@ -319,7 +319,7 @@ fn all_commands(dataset: &Path, scratch: &Path) -> [i32; 2] {
 }
 
 #[test]
-fn nothing_that_a_terminal_acts_on_comes_out_of_the_names_of_a_source() {
+fn hostile_names_of_a_source_do_not_reach_the_terminal() {
     let scratch = tempfile::tempdir().unwrap();
     let at = |name: &str| scratch.path().join(name);
     let text = |path: &Path| path.to_str().unwrap().to_owned();
@@ -367,7 +367,7 @@ fn nothing_that_a_terminal_acts_on_comes_out_of_the_names_of_a_source() {
 }
 
 #[test]
-fn nothing_that_a_terminal_acts_on_comes_out_of_a_hostile_dataset() {
+fn hostile_texts_of_a_dataset_do_not_reach_the_terminal() {
     let scratch = tempfile::tempdir().unwrap();
     let whole = scratch.path().join("whole");
     let manifest = hostile_dataset(&whole, |text| text);

@@ -151,7 +151,7 @@ const NEVER_IN_FORMAT: &[(&str, &str)] = &[
 /// The only process-wide variables, with the reason for each.
 const GLOBALS_ALLOWED: &[(&str, &str)] = &[
     ("crates/gpu/src/stage/kernels.rs", "a driver compiles kernels for seconds: loaders of one process share them"),
-    ("crates/io/src/cancel.rs", "the flag by which a caller cancels the work of its thread"),
+    ("crates/io/src/cancel.rs", "the flag that a caller sets to cancel the work of its thread"),
     ("python/src/values.rs", "a function of Python, looked up once for the interpreter"),
     ("src/verify.rs", "a decoder for each thread of rayon"),
 ];
@@ -290,7 +290,7 @@ fn libraries_neither_print_nor_exit_nor_read_the_environment() {
 }
 
 #[test]
-fn unsafe_stands_behind_its_fence() {
+fn unsafe_is_only_in_allowed_files() {
     let mut dirs = libraries();
     dirs.extend(entries());
     let found: Vec<_> = dirs
@@ -304,7 +304,7 @@ fn unsafe_stands_behind_its_fence() {
 }
 
 #[test]
-fn libraries_without_a_fence_forbid_unsafe() {
+fn other_libraries_forbid_unsafe() {
     for dir in libraries().into_iter().chain(entries()) {
         if UNSAFE_ALLOWED.iter().any(|file| root().join(file).starts_with(&dir)) {
             continue;
@@ -464,7 +464,7 @@ fn in_circles(uses: &BTreeMap<Module, BTreeSet<Module>>) -> Vec<String> {
 }
 
 #[test]
-fn files_use_each_other_in_no_circle() {
+fn files_do_not_use_each_other_in_a_circle() {
     for (package, src) in all_sources() {
         let module = |path: &PathBuf| {
             let place = path.strip_prefix(&src).expect("a file of the package").with_extension("");
@@ -474,7 +474,7 @@ fn files_use_each_other_in_no_circle() {
         };
         let files: Vec<_> = sources(&src).iter().filter(|path| !is_test_file(path)).map(module).collect();
         let found = in_circles(&uses_of(&files));
-        assert!(found.is_empty(), "`{package}`: files in circles, sink what they share: {found:?}");
+        assert!(found.is_empty(), "`{package}`: files that use each other; move the shared part down: {found:?}");
     }
 }
 
@@ -524,7 +524,7 @@ fn parameters_are_named_and_numbers_are_not_clamped() {
 }
 
 #[test]
-fn no_variable_is_that_of_a_whole_process() {
+fn there_are_no_process_wide_variables() {
     let found: Vec<_> = all_sources().iter().flat_map(|(_, src)| lines_that(src, is_global)).collect();
     for (file, _) in GLOBALS_ALLOWED {
         assert!(found.iter().any(|line| line.starts_with(file)), "`{file}` has no such variable: take it off the list");
@@ -536,7 +536,7 @@ fn no_variable_is_that_of_a_whole_process() {
 
 /// Without the interpreter, a panic would reach Python as an exception of another type.
 #[test]
-fn the_interpreter_is_let_go_in_one_file() {
+fn the_interpreter_lock_is_released_in_one_file() {
     let lets_go: fn(&str) -> bool = |line| line.contains(".detach(") || line.contains("allow_threads");
     let found = lines_that(&root().join("python/src"), lets_go);
     let (there, elsewhere): (Vec<_>, Vec<_>) =
@@ -578,7 +578,7 @@ fn the_search_finds_habits() {
 }
 
 #[test]
-fn the_search_finds_what_it_looks_for() {
+fn the_search_finds_words() {
     assert!(has_word("    unsafe { go() }", "unsafe"));
     assert!(!has_word("#![forbid(unsafe_code)]", "unsafe"));
     assert!(has_word("let x = std::env::var(\"A\");", "std::env"));

@@ -224,7 +224,10 @@ fn jpeg_decoders(count: u64) {
     campaign("jpeg decoders", crate::jpeg::TILES, count, |_| (), check);
     let whole = whole.into_inner();
     assert!((count / 50..count).contains(&whole), "of {count} mutants, {whole} decode without a warning");
-    assert!(used.into_inner().expect("decoders").read(crate::jpeg::TILES), "and they still read what is whole");
+    assert!(
+        used.into_inner().expect("decoders").read(crate::jpeg::TILES),
+        "the decoder still reads an undamaged picture"
+    );
 }
 
 /// Damage to the input of the C libraries, where a bug would end the process, not only the test.
@@ -305,7 +308,7 @@ fn every_flipped_bit_is_noticed() {
     for at in 0..bytes.len() {
         for bit in 0..8 {
             bytes[at] ^= 1 << bit;
-            assert!(crate::shard::read(&bytes).is_err(), "bit {bit} of byte {at} flipped: nobody noticed");
+            assert!(crate::shard::read(&bytes).is_err(), "bit {bit} of byte {at} flipped: not noticed");
             bytes[at] ^= 1 << bit;
         }
     }
@@ -317,15 +320,15 @@ fn every_flipped_bit_is_noticed() {
 fn every_other_length_is_noticed() {
     let valid = crate::shard::golden();
     for length in 0..valid.len() {
-        assert!(crate::shard::read(&valid[..length]).is_err(), "cut at {length}: nobody noticed");
+        assert!(crate::shard::read(&valid[..length]).is_err(), "cut at {length}: not noticed");
     }
     for more in 1..=130 {
         let mut longer = valid.clone();
         longer.resize(valid.len() + more, 0);
-        assert!(crate::shard::read(&longer).is_err(), "{more} bytes after the footer: nobody noticed");
+        assert!(crate::shard::read(&longer).is_err(), "{more} bytes after the footer: not noticed");
     }
     let twice = [valid.clone(), valid].concat();
-    assert!(crate::shard::read(&twice).is_err(), "a second shard after the footer: nobody noticed");
+    assert!(crate::shard::read(&twice).is_err(), "a second shard after the footer: not noticed");
 }
 
 /// The campaigns do get past the checksums: of the mutants with repaired checksums, many fail for

@@ -127,7 +127,7 @@ fn pictures_that_cannot_be_loaded_are_bad_input() {
 }
 
 #[test]
-fn a_mask_that_does_not_fit_takes_its_cube_with_it() {
+fn a_cube_is_left_out_with_its_bad_mask() {
     let scratch = tempfile::tempdir().unwrap();
     let (src, masks) = (scratch.path().join("src"), scratch.path().join("masks"));
     write_cubes(&src, 3);
@@ -166,7 +166,7 @@ fn the_number_of_threads_changes_no_byte() {
 }
 
 #[test]
-fn what_cannot_be_meant_is_refused() {
+fn options_without_meaning_are_refused() {
     let scratch = tempfile::tempdir().unwrap();
     let src = scratch.path().join("src");
     write_cubes(&src, 1);

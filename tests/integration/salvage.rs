@@ -49,7 +49,7 @@ fn shards(dataset: &Path) -> Vec<PathBuf> {
 }
 
 #[test]
-fn a_bad_manifest_costs_nothing() {
+fn a_bad_manifest_loses_no_sample() {
     for bad in [b"{".as_slice(), b"", b"{\"format\": \"shardpack\"}", &[0xFF; 300]] {
         let (_scratch, dataset, out) = packed();
         fs::write(dataset.join(MANIFEST_NAME), bad).unwrap();
@@ -66,7 +66,7 @@ fn contents_of_good() -> Vec<(String, shardpack_array::Array)> {
 }
 
 #[test]
-fn a_lone_shard_without_its_footer_gives_all_its_samples() {
+fn a_single_shard_without_its_footer_gives_all_samples() {
     let (_scratch, dataset, out) = packed();
     let shard = &shards(&dataset)[0];
     let there = contents(shard);
@@ -80,7 +80,7 @@ fn a_lone_shard_without_its_footer_gives_all_its_samples() {
 }
 
 #[test]
-fn samples_that_are_gone_are_counted_by_the_manifest() {
+fn missing_samples_are_counted_by_the_manifest() {
     let (_scratch, dataset, out) = packed();
     let shards = shards(&dataset);
     let there = contents(&shards[0]).len() as u64;
@@ -115,7 +115,7 @@ fn shards_of_others_and_copies_are_left_out() {
 }
 
 #[test]
-fn nothing_to_save_is_an_error() {
+fn nothing_to_salvage_is_an_error() {
     let scratch = tempfile::tempdir().unwrap();
     let (limits, cancel) = (Limits::default(), AtomicBool::new(false));
     assert!(Survey::scan(&scratch.path().join("nowhere"), &all(), &cancel).is_err());
@@ -129,7 +129,7 @@ fn nothing_to_save_is_an_error() {
 }
 
 #[test]
-fn a_manifest_made_anew_says_what_the_lost_one_said() {
+fn a_rebuilt_manifest_equals_the_lost_one() {
     let scratch = tempfile::tempdir().unwrap();
     let (src, dataset) = (scratch.path().join("src"), scratch.path().join("packed"));
     write_cubes(&src, 6);
@@ -234,7 +234,7 @@ fn another_dataset_of_the_same_names_and_sizes_is_another_dataset() {
 }
 
 #[test]
-fn a_flip_in_the_figures_of_fidelity_is_found() {
+fn a_flipped_bit_in_fidelity_figures_is_found() {
     let (_scratch, dataset, _) = packed();
     let path = dataset.join(MANIFEST_NAME);
     let good = fs::read(&path).unwrap();

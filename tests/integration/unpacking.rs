@@ -6,7 +6,7 @@ use std::fs;
 
 /// A single test, because the command takes over the signals of its process only once.
 #[test]
-fn one_samples_name_costs_no_other_sample() {
+fn an_impossible_name_affects_no_other_sample() {
     let scratch = tempfile::tempdir().unwrap();
     let (dataset, out) = (scratch.path().join("packed"), scratch.path().join("files"));
     let long = format!("folder/{}/a.png", "x".repeat(300));

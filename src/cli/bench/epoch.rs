@@ -11,7 +11,7 @@ use std::time::Instant;
 pub(super) struct Epoch {
     pub(super) seconds: f64,
     pub(super) cpu_s: f64,
-    /// Seconds in which threads had work but no core; `None` if the system does not report it.
+    /// Seconds that threads waited for a core; `None` if the system does not report it.
     pub(super) queued_s: Option<f64>,
     pub(super) batches: u64,
     pub(super) samples: u64,

@@ -100,7 +100,7 @@ pub(super) fn setup(args: &BenchArgs) -> crate::Result<Setup> {
             OrderArg::Full => Mode::Full,
         })
         .lanes(args.lanes.map_or(Order::LANES, u64::from))
-        // Every sample counts, including those of an incomplete last batch.
+        // The last batch may be incomplete, so that every sample is loaded.
         .end(End::Uneven)
         .image(view.value)
         .cube(cube.value)

@@ -72,7 +72,7 @@ pub(crate) struct MergeArgs {
     pub json: bool,
 }
 
-/// How a dataset is written to a store.
+/// Options of writing to a store.
 #[derive(Debug, Args)]
 pub(crate) struct ToStore {
     /// Local folder for shards on their way to the store [default: temporary folder]

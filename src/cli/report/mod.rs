@@ -1,4 +1,4 @@
-//! `shardpack report`: the page that shows what a lossy choice costs.
+//! `shardpack report`: the page that compares lossy settings.
 
 pub(super) mod args;
 mod text;

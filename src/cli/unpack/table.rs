@@ -25,8 +25,7 @@ pub(super) fn name<'k>(keys: impl Iterator<Item = &'k str>) -> String {
     names.find(|name| !folders.contains(name)).unwrap_or_default()
 }
 
-/// Returns the columns of the label table with which the dataset was packed; `None` if there was
-/// none.
+/// Returns the columns of the label table that the dataset was packed with; `None` without a table.
 pub(super) fn columns(dataset: &Dataset) -> Option<Vec<String>> {
     DatasetRecipe::read(dataset.recipe()).labels().map(|labels| labels.columns.clone())
 }

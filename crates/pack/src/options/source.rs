@@ -140,7 +140,7 @@ pub(super) const PACKING: &[SourceOption] = &[
     SourceOption::new(
         "listing",
         Takes::Path("FILE"),
-        "Reuse the file list written by `plan --listing` instead of scanning SRC",
+        "File list: `plan` writes it, `pack` reads it instead of scanning SRC",
         |options, given| {
             options.listing = Some(given.path());
             Ok(())
