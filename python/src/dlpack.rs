@@ -129,9 +129,9 @@ impl Elements {
     fn data(&self) -> PyResult<*mut c_void> {
         match self {
             Self::Host(memory) => Ok(memory.cast().as_ptr()),
-            Self::Device { address, .. } => usize::try_from(*address)
-                .map(without_provenance_mut)
-                .map_err(|_| PyBufferError::new_err("DLPack: a device address that does not fit a pointer of this machine")),
+            Self::Device { address, .. } => usize::try_from(*address).map(without_provenance_mut).map_err(|_| {
+                PyBufferError::new_err("DLPack: a device address that does not fit a pointer of this machine")
+            }),
         }
     }
 }
@@ -162,9 +162,8 @@ const fn data_type(element: ElementType) -> Option<DataType> {
 /// `BufferError` if DLPack has no such type or the shape does not fit its integers; Python's own
 /// error if it cannot make a capsule.
 pub(crate) fn export(py: Python<'_>, lent: &LentTensor<'_>, versioned: bool) -> PyResult<Py<PyAny>> {
-    let dtype = data_type(lent.dtype).ok_or_else(|| {
-        PyBufferError::new_err(format!("DLPack has no type {}", lent.dtype))
-    })?;
+    let dtype =
+        data_type(lent.dtype).ok_or_else(|| PyBufferError::new_err(format!("DLPack has no type {}", lent.dtype)))?;
     let axes: Result<Vec<i64>, _> = lent.shape.iter().map(|&axis| i64::try_from(axis)).collect();
     let shape = axes.map_err(|_| PyBufferError::new_err(format!("DLPack: shape too large: {:?}", lent.shape)))?;
     let ndim = i32::try_from(shape.len()).map_err(|_| PyBufferError::new_err("DLPack: too many axes"))?;

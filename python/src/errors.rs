@@ -14,12 +14,7 @@ create_exception!(
     PyValueError,
     "A file violates the specification of its format: it is damaged, or of another format."
 );
-create_exception!(
-    shardpack,
-    LimitError,
-    PyValueError,
-    "A file exceeds the limits for memory or samples."
-);
+create_exception!(shardpack, LimitError, PyValueError, "A file exceeds the limits for memory or samples.");
 create_exception!(
     shardpack,
     NoDeviceError,

@@ -293,7 +293,6 @@ impl PyLoader {
         work: impl FnOnce(&mut shardpack_loader::Loader) -> T + Send,
     ) -> PyResult<T> {
         self.check_process()?;
-        detached(py, || self.lock().as_mut().map(work))?
-            .ok_or_else(|| PyRuntimeError::new_err("the loader is closed"))
+        detached(py, || self.lock().as_mut().map(work))?.ok_or_else(|| PyRuntimeError::new_err("the loader is closed"))
     }
 }
