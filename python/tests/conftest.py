@@ -1,4 +1,4 @@
-"""Datasets that the tests share: made once, of pictures by Pillow and cubes by NumPy."""
+"""Datasets for all tests, made once: pictures by Pillow and cubes by NumPy."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def pack(source: Path, out: Path, *options: str) -> Path:
 
 
 def photo(number: int, height: int, width: int) -> Image.Image:
-    """A smooth picture that no other number has."""
+    """A smooth picture, unique for each number."""
     y, x = np.mgrid[:height, :width]
     planes = [
         (x * (3 + number % 5) + y * 2 + number * 37) % 256,
@@ -90,7 +90,7 @@ def cube_values() -> list[np.ndarray]:
 
 @pytest.fixture(scope="session")
 def cubes(tmp_path_factory: pytest.TempPathFactory, cube_values: list[np.ndarray]) -> Path:
-    """24 float32 cubes, stored without loss, and a mask for each: its number, but for the upper left pixel."""
+    """24 float32 cubes, stored without loss, each with a mask of its number, except the upper left pixel."""
     source, masks = tmp_path_factory.mktemp("cubes"), tmp_path_factory.mktemp("masks")
     for number, values in enumerate(cube_values):
         np.save(source / f"{number:03}.npy", values)
@@ -103,7 +103,7 @@ def cubes(tmp_path_factory: pytest.TempPathFactory, cube_values: list[np.ndarray
 
 @pytest.fixture(scope="session")
 def values() -> list[NDArray[np.float32]]:
-    """Scenes: cubes of several sizes and of six bands, that no rounding leaves alone."""
+    """Scenes: cubes of several sizes and six bands, whose values change if they are rounded."""
     rng = np.random.default_rng(5)
     return [rng.normal(0, 1, (*size, 6)).astype(np.float32) for size in SIZES]
 

@@ -20,7 +20,7 @@ pil = pytest.importorskip("PIL.Image")
 
 
 def jpeg(seed: int, width: int = 40, height: int = 24) -> bytes:
-    """A small JPEG, another one for each seed."""
+    """A small JPEG, different for each seed."""
     return picture(seed, "JPEG", width, height)
 
 

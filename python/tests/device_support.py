@@ -18,7 +18,7 @@ BIG = 96
 
 
 def why_not() -> str | None:
-    """Why there is no device to test with."""
+    """The reason why no device can be tested, or None."""
     try:
         _shardpack.Stage(0)
     except _shardpack.NoDeviceError as error:
@@ -39,7 +39,7 @@ def gpu() -> None:
 
 @pytest.fixture(scope="module")
 def big(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """96 JPEGs with much in them, of some 300 × 400 pixels, upright and across, grey and in colour."""
+    """96 detailed JPEGs of about 300 × 400 pixels, upright and turned, grey and in colour."""
     source, rng = tmp_path_factory.mktemp("big"), np.random.default_rng(5)
     for number in range(BIG):
         folder = source / ("even", "odd")[number % 2]
@@ -54,7 +54,7 @@ def big(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def loader(dataset: Path | sp.Dataset, rows: int = 16, **options: Any) -> sp.Loader:
-    """One that decodes on the device, or fails."""
+    """A loader that decodes on the device, or fails."""
     dataset = dataset if isinstance(dataset, sp.Dataset) else sp.Dataset(dataset)
     return sp.Loader(dataset, rows, **{"to": "torch", "device": "cuda:0", "decode": "device"} | options)
 
@@ -65,7 +65,7 @@ def on_host(dataset: Path | sp.Dataset, rows: int = 16, **options: Any) -> sp.Lo
 
 
 def same(device: Any, host: Any) -> None:
-    """A field of two batches: equal, to the bit."""
+    """Assert that a field of two batches is equal to the bit."""
     if isinstance(host, list):
         assert device == host
         return
@@ -76,7 +76,7 @@ def same(device: Any, host: Any) -> None:
         return
     assert device.device.type == "cuda" and tuple(device.shape) == host.shape
     if host.dtype.name == "bfloat16":
-        # PyTorch makes no NumPy array of it.
+        # PyTorch cannot convert it to a NumPy array.
         import torch
 
         device, host = device.view(torch.int16), host.view(np.int16)

@@ -18,7 +18,7 @@ COLOURS = np.array([[0, 0, 0], [210, 20, 20], [20, 210, 20], [20, 20, 210]], np.
 
 @pytest.fixture(scope="module")
 def scenes(tmp_path_factory: pytest.TempPathFactory) -> sp.Dataset:
-    """Rectangles of three colours on black: the mask has their numbers, boxes their sides."""
+    """Rectangles of three colours on black, with a mask of their numbers and their boxes."""
     rng = np.random.default_rng(3)
     out = tmp_path_factory.mktemp("scenes") / "packed"
     schema = {
@@ -30,7 +30,7 @@ def scenes(tmp_path_factory: pytest.TempPathFactory) -> sp.Dataset:
             height, width = (int(side) for side in rng.integers(150, 260, 2))
             mask = np.zeros((height, width), np.uint8)
             for colour in (1, 2, 3):
-                # Each in a third of its own.
+                # Each in its own third.
                 left = int(rng.integers(0, width // 3 - 40)) + (colour - 1) * width // 3
                 top = int(rng.integers(0, height - 60))
                 mask[top : top + 50, left : left + 40] = colour
@@ -143,7 +143,7 @@ def test_rows_of_boxes_that_do_not_follow_them_are_refused(tmp_path: Path) -> No
     # Also without a name in `fields`; `points` has a row for each box, too.
     with pytest.raises(sp.UsageError, match="`points` has a row for each box of `boxes`"):
         loader(some, classes=sp.align.rows_of("boxes"))
-    # `size` has two rows and `words` sometimes as many as there are boxes: neither is refused.
+    # `size` always has two rows, and `words` only sometimes a row for each box: neither is refused.
     follow = {"classes": sp.align.rows_of("boxes"), "points": sp.align.keypoints(rows="boxes")}
     for batch in loader(some, **follow):
         assert all(len(boxes) == len(kinds) for boxes, kinds in zip(batch["boxes"], batch["classes"], strict=True))
@@ -151,7 +151,7 @@ def test_rows_of_boxes_that_do_not_follow_them_are_refused(tmp_path: Path) -> No
     for batch in loader(some, ["image", "boxes", "classes"], classes=None):
         assert all(len(kinds) == len(some[int(i)]["classes"]) for i, kinds in zip(batch.indices, batch["classes"], strict=True))
     loader(some, ["image", "boxes", "size", "words"])
-    # Without boxes that are aligned nothing is left out.
+    # Without aligned boxes no rows are removed.
     with pytest.warns(UserWarning, match="`boxes` is not aligned with its picture"):
         sp.Loader(some, 4, image="rrc16", fields=["image", "boxes", "classes"])
     # One row for a single box proves nothing; two rows for two boxes do.
@@ -335,7 +335,7 @@ def test_whole_pictures_that_are_turned_have_their_masks(tmp_path: Path) -> None
 
 
 def test_masks_that_are_not_aligned_have_the_sides_of_the_picture_as_it_is_seen(tmp_path: Path) -> None:
-    """The columns of the index are the sides of the stored picture, which lies on its side."""
+    """The columns of the index have the size of the stored, turned picture."""
     (tmp_path / "photos").mkdir()
     (tmp_path / "masks").mkdir()
     rng = np.random.default_rng(1)
@@ -356,7 +356,7 @@ def test_masks_that_are_not_aligned_have_the_sides_of_the_picture_as_it_is_seen(
         (batch,) = sp.Loader(dataset, 4, image="full", fields=fields, shuffle=False)
         for key, mask in zip(batch.sample_keys, batch["mask"]):
             assert (np.asarray(mask) == masks[key]).all()
-    # In a grid of patches each scene has as many as its own sides say.
+    # In a grid, the size of each scene decides its number of patches.
     grid = sp.Loader(dataset, 1, cube="patch20x20", patches="grid", fields=["mask"], shuffle=False)
     assert len(grid) == sum(-(-mask.shape[0] // 20) * -(-mask.shape[1] // 20) for mask in masks.values())
     for batch in grid:

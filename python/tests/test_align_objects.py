@@ -22,7 +22,7 @@ ALIGN = {
 
 @pytest.fixture(scope="module")
 def scenes(tmp_path_factory: pytest.TempPathFactory) -> sp.Dataset:
-    """None to four triangles that do not touch each other: as a mask of all, as masks of each, as polygons of COCO."""
+    """0 to 4 separate triangles: as one mask, as a mask for each, and as COCO polygons."""
     rng = np.random.default_rng(3)
     out = tmp_path_factory.mktemp("objects") / "packed"
     schema = {"image": "image", "mask": "array", "boxes": "array", "masks": "array", "segmentation": "json", "quads": "array"}
@@ -67,7 +67,7 @@ def test_objects_are_where_the_picture_shows_them(scenes: sp.Dataset, image: str
                 assert len(polygons) == len(boxes) and quads.shape == (len(boxes), 4, 2) and quads.dtype == np.float32
                 stored = scenes[int(index)]
                 left_out += len(stored["boxes"]) - len(boxes)
-                # The union is the mask of all.
+                # The union of the masks is the common mask.
                 classes = [int(mask[of].max()) for of in masks if of.any()]
                 assert sorted(set(np.unique(mask)) - {0}) == sorted(classes)
                 for of, polygon, box, quad in zip(masks, polygons, boxes, quads, strict=True):
@@ -81,7 +81,7 @@ def test_objects_are_where_the_picture_shows_them(scenes: sp.Dataset, image: str
                     drawn = Image.new("L", (width, height))
                     ((corners,),) = (polygon,)
                     ImageDraw.Draw(drawn).polygon([(x - 0.5, y - 0.5) for x, y in zip(corners[::2], corners[1::2], strict=True)], fill=1)
-                    # They differ by the pixels of the outline alone.
+                    # They differ only along the outline.
                     different = (np.asarray(drawn) > 0) != of
                     assert different.sum() <= 3 * (np.abs(np.diff(of.astype(int), axis=0)).sum() + np.abs(np.diff(of.astype(int), axis=1)).sum() + 8)
                     seen += int(of.sum())
@@ -137,7 +137,7 @@ def test_forms_of_polygons(tmp_path: Path) -> None:
         [],
         None,
     ]
-    # A mirrored polygon turns the other way round.
+    # Mirroring reverses the direction of a polygon.
     (batch,) = sp.Loader(dataset, 6, image="resize60x80,flip=1", align={"segmentation": sp.align.polygons()}, shuffle=False)
     assert batch["segmentation"][0] == [[70, 20, 50, 20, 50, 40]]
 

@@ -50,7 +50,7 @@ def whole(path: Path, generation: int | None = None) -> None:
 
 
 def same(one: Any, other: Any) -> None:
-    """Two datasets hold the same samples."""
+    """Assert that two datasets have the same samples."""
     first, second = content(one, "image"), content(other, "image")
     assert sorted(first) == sorted(second)
     for key, values in first.items():
@@ -294,7 +294,7 @@ def test_a_packed_dataset_gets_samples_of_a_program_too(tmp_path: Path) -> None:
     with sp.Writer(out, append=True) as writer:
         writer.write({"image": jpeg(1), "label": "b"}, key="b/1.jpg")
     whole(out)
-    # As the same files come out of a folder.
+    # As from a folder of the same files.
     sp.pack(photos(tmp_path / "third", ["c/7.jpg"]), tmp_path / "again")
     assert sp.Dataset(tmp_path / "again").schema == dataset.schema
 
@@ -339,7 +339,7 @@ def test_a_profile_that_the_dataset_has_no_field_for_is_refused(tmp_path: Path) 
     with pytest.raises(sp.UsageError, match="sample `b`: field `image`: expected a picture without a colour profile"):
         with sp.Writer(tmp_path / "out", append=True) as writer:
             writer.write({"image": path}, key="b")
-    # One that has the field takes both.
+    # A dataset with the field accepts both.
     with sp.Writer(tmp_path / "with") as writer:
         writer.write({"image": path}, key="a")
     with sp.Writer(tmp_path / "with", append=True) as writer:

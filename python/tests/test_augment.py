@@ -1,4 +1,4 @@
-"""Arrays that are flipped, turned, normalised, or made bfloat16, against NumPy."""
+"""Flips, turns, normalisation and bfloat16 of arrays, compared with NumPy."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def bfloat16(values: NDArray[np.float32]) -> NDArray[np.uint16]:
 
 
 def normalised(values: NDArray[np.float32], means: Any, stds: Any) -> NDArray[np.float32]:
-    """A fused product and sum: float64 holds the product, and rounds the sum far below float32."""
+    """A fused product and sum: exact product in float64, and a sum rounded far below float32's precision."""
     scale, bias = np.float32(1 / np.asarray(stds)), np.float32(-np.asarray(means) / stds)
     return (values.astype(np.float64) * scale + bias).astype(np.float32)
 
@@ -61,7 +61,7 @@ def test_a_cube_and_its_mask_are_turned_alike(cubes: Path, cube_values: list[np.
                     ]
                     assert found, index
                     seen.add(found[0])
-    # Two flips are half a turn: two ways to each.
+    # Two flips are half a turn, so there are two ways to each result.
     assert len(seen) == (8 if cube != "whole" else 4)
 
 
@@ -150,13 +150,13 @@ def test_noise_is_normal_and_drawn_by_place(cubes: Path) -> None:
     noisy, plain = rows(1), rows(1, augment=sp.augment.random_gain((2, 2)))
     noise = (noisy - plain).astype(np.float64)
     count = noise.size
-    # After the gain, whatever stands first in the list; five standard errors.
+    # Noise follows the gain, whatever the order of the list; tolerance of five standard errors.
     assert abs(noise.mean()) < 5 * 0.5 / count**0.5
     assert abs(noise.std() / 0.5 - 1) < 5 / (2 * count) ** 0.5 + 1e-3
     assert (rows(3) == noisy).all() and (masks >= 0).all()
     assert (rows(1, epoch=1) != noisy).mean() > 0.99
     assert (noise[0] != noise[1]).mean() > 0.99, "samples differ"
-    # The place in [height, width, bands] decides, whatever the order of the axes.
+    # The position in [height, width, bands] decides, whatever the layout.
     assert (rows(2, layout="chw").transpose(0, 2, 3, 1) == noisy).all()
     assert sp.augment.gaussian_noise((0.1, 0.2)) == "gaussian_noise(sigma=0.1..0.2)"
     short = rows(1, dtype={"cube": "float16"})

@@ -92,14 +92,14 @@ def test_a_batch_is_updated(mixed: sp.Dataset, fields: list[str] | None) -> None
 
 
 class MissingValue(dict[str, Any]):
-    """Names a field that it does not have."""
+    """Claims a field that it lacks."""
 
     def keys(self) -> Any:
         return ["image", "missing"]
 
 
 def test_a_batch_of_fields_alone() -> None:
-    """As Accelerate and Hugging Face make them."""
+    """As Accelerate and Hugging Face do."""
     batch = sp.Batch({"x": np.zeros((3, 2)), "y": [1, 2, 3]})
     for batch in (batch, copy.copy(batch), pickle.loads(pickle.dumps(batch))):
         assert len(batch) == 3 and list(batch.keys()) == ["x", "y"] and dict(batch)["y"] == [1, 2, 3]
@@ -165,7 +165,7 @@ def test_some_fields_of_a_sample(mixed: sp.Dataset, tmp_path: Path) -> None:
         mixed.get(0, fields=["captions"])
     with pytest.raises(TypeError, match=r"hint: fields=\['caption'\]"):
         mixed.get_many([0], fields="caption")
-    # A picture that is not decoded: damage in it, with no checksum asked for, is not met.
+    # Damage in a picture that is not decoded, without checksums, is not noticed.
     for file in mixed.path.iterdir():
         (tmp_path / file.name).write_bytes(file.read_bytes())
     shard = next(tmp_path.glob("*.shard"))

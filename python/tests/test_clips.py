@@ -1,4 +1,4 @@
-"""Several pictures a sample: packed from folders, written by a program, loaded as clips, and given back."""
+"""Several pictures a sample: packed from folders, written by a program, loaded as clips, and exported."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_a_folder_of_frames_is_a_sample(source: Path, clips: sp.Dataset) -> None
         assert sample["image"].shape == (len(files), 48, 64, 3)
         for frame, file in zip(sample["image"], files):
             assert np.abs(frame.astype(int) - pixels(file.read_bytes()).astype(int)).max() <= 4
-    # Other programs hold datasets together with these.
+    # Other datasets are concatenated with these.
     for words in (["verify", "--deep"], ["ls"], ["inspect"]):
         done = subprocess.run([*command(), *words, clips.path], capture_output=True, text=True)
         assert done.returncode == 0, done.stderr
@@ -70,7 +70,7 @@ def test_unpack_gives_back_what_packs_again(clips: sp.Dataset, tmp_path: Path) -
     for index in range(8):
         assert (again[index]["image"] == clips[index]["image"]).all()
     done = subprocess.run([*command(), "cat", clips.path, "walk/clip7"], check=True, capture_output=True)
-    # One JPEG after the other, as players take them.
+    # The JPEGs in sequence, as players read them.
     assert done.stdout == b"".join(frame.read_bytes() for frame in frames)
 
 
@@ -84,7 +84,7 @@ def test_rows_have_an_axis_of_time(clips: sp.Dataset) -> None:
     batch = next(iter(sp.Loader(clips, 8, image="resize32", frames=4, shuffle=False, fields=["image", "label"])))
     images, labels = batch
     assert images.shape == (8, 4, 32, 32, 3) and images.dtype == np.uint8 and sorted(labels) == [0] * 4 + [1] * 4
-    # Evenly spaced: of 12 frames the 2nd, 5th, 8th and 11th.
+    # Evenly spaced: frames 2, 5, 8 and 11 of 12.
     whole = sp.Loader(clips, 8, image="full", shuffle=False, fields=["image"])
     everything = next(iter(whole))["image"]
     assert [clip.shape for clip in everything] == [(clips[i]["image.frames"], 48, 64, 3) for i in range(8)]
@@ -107,7 +107,7 @@ def test_windows_are_in_a_row_and_drawn_by_key(clips: sp.Dataset) -> None:
                 assert len(first) == 1
                 rows.append(first[0])
             firsts.add(tuple(rows))
-    # One draw for each epoch, whatever the threads.
+    # One draw for each epoch, for any number of threads.
     assert len(firsts) == 4
     short = next(iter(sp.Loader(clips, 8, frames="window6,every=3", **options)))["image"]
     assert (np.asarray(short[0]) == everything[0][[0, 3, 4, 4, 4, 4]]).all()
@@ -236,7 +236,7 @@ def test_exported_clips_of_one_frame_and_of_none(tmp_path: Path) -> None:
         writer.write({"views": None, "image": jpeg(3)}, key="b")
     sp.export(tmp_path / "out", "webdataset", tmp_path / "tars")
     assert members(tmp_path / "tars") == {"a.views.000.jpg": jpeg(1), "a.jpg": jpeg(2), "b.jpg": jpeg(3)}
-    # A sample may be without: then the name has to be said.
+    # The first sample may lack frames: then the name must be given.
     sp.convert("webdataset", tmp_path / "tars", tmp_path / "again", frames="views")
     again = sp.Dataset(tmp_path / "again")
     assert again.by_key("a")["views"].shape == (1, 48, 64, 3) and again.by_key("b")["views"] is None

@@ -180,13 +180,13 @@ class Terminal(io.StringIO):
 
 @pytest.mark.parametrize("command", [["pack", "a", "b"], ["export", "a", "zarr", "b"]])
 def test_ctrl_c_while_the_package_loads_is_no_traceback(tmp_path: Path, command: list[str]) -> None:
-    # In the place of a library that takes long to load.
+    # A stand-in for a library that loads slowly.
     (tmp_path / "numpy.py").write_text("import os, signal, time\nos.kill(os.getpid(), signal.SIGINT)\ntime.sleep(60)\n")
     path = os.pathsep.join([str(tmp_path), *filter(None, [os.environ.get("PYTHONPATH")])])
     script = tmp_path / "shardpack"
     script.write_text("from shardpack.__main__ import main\nraise SystemExit(main())\n")
     for start in (["-m", "shardpack"], [str(script)]):
-        # The folder of a script stands before all others, and has the library.
+        # The folder of the script comes first in the path, and has the library.
         done = subprocess.run([sys.executable, *start, *command], capture_output=True, text=True, env={**os.environ, "PYTHONPATH": path}, timeout=50)
         assert (done.returncode, done.stderr) == (130, "")
     program = subprocess.run([sys.executable, "-c", "import shardpack"], capture_output=True, text=True, env={**os.environ, "PYTHONPATH": path}, timeout=50)

@@ -1,4 +1,4 @@
-"""`convert(…, append=True)` and `shardpack convert … --append`: deliveries of every week."""
+"""`convert(…, append=True)` and `shardpack convert … --append`: weekly deliveries."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_keys_that_are_there(tmp_path: Path) -> None:
     assert sp.Dataset(tmp_path / "out").generation == 1
     report = sp.convert("webdataset", again, tmp_path / "out", append=True, on_known_key="skip")
     assert (report["samples"], report["known"], report["samples_of_dataset"]) == (2, 1, 6)
-    # The same call once more.
+    # The same call again.
     report = sp.convert("webdataset", again, tmp_path / "out", append=True, on_known_key="skip")
     assert (report["outcome"], report["samples"], report["known"]) == ("already-complete", 0, 3)
 

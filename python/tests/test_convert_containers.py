@@ -79,7 +79,7 @@ PICKLES: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("place", ["array", "consolidated", "sample", "zip"])
 @pytest.mark.parametrize("case", PICKLES)
 def test_a_pickle_in_zarr_is_never_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, case: str, place: str) -> None:
-    # Older versions of numcodecs have no such switch: there it is always on.
+    # Older versions of numcodecs lack this switch: it is always on.
     monkeypatch.setattr(numcodecs.pickles, "ALLOW_UNSAFE_PICKLE_DECODE", True, raising=False)
     mark, source, options = tmp_path / "ran", tmp_path / "a.zarr", {}
     v2(source / "s" if place == "sample" else source, pickle.dumps(Runs(mark)), **PICKLES[case])
@@ -137,7 +137,7 @@ def test_no_name_or_extra_key_hides_a_codec(tmp_path: Path, monkeypatch: pytest.
 def test_codecs_are_checked_again_once_zarr_has_made_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from shardpack.convert import _zarr_store
 
-    # As if a document had led past the check of its text.
+    # As if a document had passed the check of its text.
     monkeypatch.setattr(_zarr_store, "checked", lambda name, text, most: text)
     settings = {"chunk_shape": [3], "codecs": [{"name": "bytes"}, {"name": "gzip", "configuration": {"level": 1}}], "index_codecs": [{"name": "bytes"}]}
     sources = [v2(tmp_path / f"{number}.zarr", b"", **PICKLES[case]) for number, case in enumerate(("second filter", "compressor", "inside of ours"))]
@@ -239,16 +239,16 @@ def test_the_codecs_that_are_taken_give_their_values(tmp_path: Path) -> None:
 
 
 def zeros(size: int, wbits: int = 15) -> bytes:
-    """Zeros as zlib packs them, without a right sum at the end."""
+    """Zeros packed by zlib, with a wrong checksum at the end."""
     packer = zlib.compressobj(1, wbits=wbits)
     head = packer.compress(bytes(1)) + packer.flush(zlib.Z_FULL_FLUSH)
-    # Each such piece stands for itself.
+    # Each piece is independent.
     piece = packer.compress(bytes(1 << 24)) + packer.flush(zlib.Z_FULL_FLUSH)
     return head + piece * (size >> 24) + packer.flush()
 
 
 def zstd(size: int, said: bool) -> bytes:
-    """A frame of zeros in blocks of one byte again and again."""
+    """A frame of zeros in run-length blocks."""
     blocks = size >> 17
     frame = struct.pack("<I", 0xFD2FB528) + (b"\xe0" + struct.pack("<Q", size) if said else b"\x00\x58")
     return frame + b"".join(struct.pack("<I", (1 << 17) << 3 | 1 << 1 | (n == blocks - 1))[:3] + b"\0" for n in range(blocks))
@@ -408,7 +408,7 @@ def test_filters_of_hdf5(tmp_path: Path) -> None:
 def test_a_chunk_of_lzf_that_unpacks_to_more(tmp_path: Path) -> None:
     with h5py.File(tmp_path / "a.h5", "w") as file:
         data = file.create_dataset("x", (4,), "f4", chunks=(4,), compression="lzf")
-        # One zero, then again and again 264 bytes from one byte before.
+        # One zero, then repeated copies of 264 bytes from one byte back.
         data.id.write_direct_chunk((0,), b"\0\0" + b"\xe0\xff\0" * (4 << 20))
     assert "row 0: the chunk at [0] unpacks to more than 80 bytes: damaged" in bounded("hdf5", tmp_path / "a.h5")
 
@@ -430,7 +430,7 @@ def test_a_large_chunk_of_hdf5_is_checked_once(tmp_path: Path, monkeypatch: pyte
 
 
 def many_times(path: Path, shape: tuple[int, ...], data: bytes) -> None:
-    """A dataset of texts that all name the same place."""
+    """A dataset of texts that all refer to the same place."""
     with h5py.File(path, "w") as file:
         text = file.create_dataset("s/text", shape, h5py.string_dtype())
         text[(0,) * len(shape)] = data
@@ -613,7 +613,7 @@ def test_a_changed_byte_of_an_lmdb_ends_no_program(tmp_path: Path) -> None:
     whole[at + 3] = 0x20
     whole[at + 2] = 0
     file.write_bytes(whole)
-    # The size of the file grows without a byte on the disk: only the page behind its end is not there.
+    # The file grows without bytes on the disk, so only the page after its end is missing.
     with pytest.raises(ValueError, match=r"a`, after key `011`: .*damaged|SIGBUS|SIGSEGV"):
         sp.convert("lmdb", tmp_path / "a", tmp_path / "out")
     report = sp.convert("lmdb", tmp_path / "a", tmp_path / "out", on_bad_input="skip")

@@ -21,7 +21,7 @@ import shardpack as sp
 Image = pytest.importorskip("PIL.Image")
 
 NAMES = ["cat", "dog", "owl"]
-# Number of the class; left, top, right, bottom, in pictures of 40 × 24.
+# Class number; left, top, right, bottom, in pictures of 40 × 24.
 OBJECTS: dict[str, list[tuple[int, tuple[int, int, int, int]]]] = {
     "a.jpg": [(0, (1, 2, 11, 22)), (2, (20, 0, 40, 24))],
     "b.jpg": [],
@@ -93,7 +93,7 @@ def write_yolo(root: Path, points: bool = False) -> Path:
 
 
 def check(out: Path, corners: Any) -> dict[str, dict[str, Any]]:
-    """All pictures to the byte, all objects; returns the samples."""
+    """Assert unchanged pictures and all objects; returns the samples."""
     dataset = sp.Dataset(out)
     assert dataset.classes == NAMES
     found = content(dataset, "image")
@@ -170,7 +170,7 @@ def test_areas_of_coco_are_not_made_up(tmp_path: Path) -> None:
 
 
 def grey_of_4_bits(number: int, width: int, height: int) -> bytes:
-    """A PNG of one number, which Pillow does not write in so few bits."""
+    """A PNG of one class number, in fewer bits than Pillow writes."""
 
     def chunk(name: bytes, data: bytes) -> bytes:
         return struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
@@ -198,7 +198,7 @@ def test_voc(tmp_path: Path) -> None:
     with pytest.raises(sp.SourceError, match="split is one of train"):
         sp.convert("voc", root, tmp_path / "never", split="val")
 
-    # Tools that make PNGs smaller write few classes in few bits.
+    # Optimisers of PNGs write few classes in few bits.
     (root / "SegmentationClass" / "c.png").write_bytes(grey_of_4_bits(5, width=40, height=24))
     sp.convert("voc", root, tmp_path / "bits", split="train", names=NAMES, masks="SegmentationClass")
     (sample,) = content(tmp_path / "bits").values()
@@ -236,7 +236,7 @@ def test_labels_of_yolo_without_a_picture_are_named(tmp_path: Path) -> None:
         sp.convert("yolo", root, tmp_path / "never", split="train", names=NAMES)
     report = sp.convert("yolo", root, tmp_path / "out", split="train", names=NAMES, on_bad_input="skip")
     assert (report["samples"], report["samples_skipped"]) == (3, 1)
-    # Names that do not match: pictures without objects were all that was left.
+    # If names do not match, all pictures would be without objects.
     for path in sorted(labels.glob("?.txt")):
         path.rename(path.with_name(f"{path.stem}_labels.txt"))
     with pytest.raises(sp.SourceError, match=r"no picture has a file of labels such as `.*a.txt`; found only 3 others, such as `.*a2.txt`\nhint: "):
@@ -354,7 +354,7 @@ def test_corners_in_the_place_of_sizes_are_noticed(tmp_path: Path, sides: dict[s
     sp.convert("coco", path, tmp_path / "kept", boxes="xywh")
     assert content(tmp_path / "kept")["a.jpg"]["boxes"].tolist() == corners
     sp.convert("coco", path, tmp_path / "none", drop=["boxes"])
-    # A few may be of objects that their pictures show in part.
+    # A few boxes may be of objects that are cut off.
     few = write_coco(tmp_path / "few", images=images, annotations=annotations[:3])
     sp.convert("coco", few, tmp_path / "parts")
     assert content(tmp_path / "parts")["a.jpg"]["boxes"].tolist() == corners[:3]
@@ -379,7 +379,7 @@ def test_a_folder_of_yolo_is_read_with_its_data_yaml(tmp_path: Path) -> None:
     assert sp.Dataset(tmp_path / "one").classes == NAMES and set(content(tmp_path / "one")) == set(OBJECTS) and report["notes"] == []
     add_split(root, "val")
     for names in ("[cat, dog, owl]", "{0: cat, 2: owl, 1: dog}"):
-        # Where its programs lay their data is not where ours is.
+        # The path of the original machine does not exist here.
         (root / "data.yaml").write_text(f"path: ../datasets/x\ntrain: ../images/train\nval: images/val\ntest:\nnames: {names}\n")
         for source in (root, root / "data.yaml"):
             with pytest.raises(sp.SourceError, match="data.yaml`: expected the pictures of one split, found: train, val\nhint: split='train'"):
@@ -437,7 +437,7 @@ def test_links_out_of_a_dataset_are_refused(tmp_path: Path) -> None:
         path.unlink()
         os.mkfifo(path)
         report = sp.convert(format, source, tmp_path / format / "pipe", on_bad_input="skip", **options)
-        # Of VOC and YOLO no picture of the name is found, or it is passed over.
+        # For VOC and YOLO no picture of this name is found, or it is ignored.
         assert report["samples_skipped"] <= 1
         path.unlink()
         path.write_bytes(whole)

@@ -22,7 +22,7 @@ def plane(seed: int, shape: tuple[int, ...] = (6, 5)) -> np.ndarray[Any, Any]:
 
 
 def save(path: Path, pixels: np.ndarray[Any, Any], *, series: str = SERIES, **tags: Any) -> None:
-    """A slice as a CT writes it."""
+    """A CT slice."""
     from pydicom.dataset import FileDataset, FileMetaDataset
     from pydicom.uid import CTImageStorage, ExplicitVRLittleEndian, generate_uid
 
@@ -51,7 +51,7 @@ def oriented(z: float) -> dict[str, Any]:
 
 
 def test_a_series_is_a_volume_in_the_order_of_its_places(tmp_path: Path) -> None:
-    # Names and numbers go another way than the places.
+    # Names and numbers are not in the order of the positions.
     for number, z in enumerate([4.0, -2.0, 10.0]):
         save(tmp_path / "src" / f"IM{number}", plane(number), InstanceNumber=number, RescaleSlope=1, RescaleIntercept=-1024, **oriented(z))
     save(tmp_path / "src" / "other" / "x.dcm", plane(7, (3, 6, 5)), series=SERIES + ".9", WindowCenter=[40, 50])
@@ -156,11 +156,11 @@ def test_an_enhanced_file_is_a_volume_in_the_order_of_its_places(tmp_path: Path)
     assert meta["PixelSpacing"] == [0.25, 0.5] and meta["SliceThickness"] == 3
     assert meta["WindowCenter"] == 40 and meta["ImageOrientationPatient"] == [1, 0, 0, 0, 1, 0]
     assert [place[2] for place in meta["ImagePositionsPatient"]] == [-2, 4, 10]
-    # A file by itself keeps its order, and says where its frames are.
+    # A single file keeps its order, and gives the positions of its frames.
     sp.convert("dicom", tmp_path / "src", tmp_path / "files", samples="files")
     (sample,) = content(tmp_path / "files").values()
     assert np.array_equal(sample["image"], values) and [place[2] for place in sample["meta"]["ImagePositionsPatient"]] == [4, -2, 10]
-    # Two files of a series are one volume, also if slopes are no whole numbers.
+    # Two files of a series are one volume, also with fractional slopes.
     enhanced(tmp_path / "src" / "b", frames, [0.5, 1, 1], [7.0, 13.0, 1.0])
     sp.convert("dicom", tmp_path / "src", tmp_path / "both")
     (sample,) = content(tmp_path / "both").values()
@@ -231,7 +231,7 @@ def test_what_is_no_volume_is_refused(tmp_path: Path) -> None:
 
 
 def deflated(pieces: int) -> bytes:
-    """A file that is compressed as a whole: an element, and zeros."""
+    """A deflated file: an element, and zeros."""
     uid = b"1.2.840.10008.1.2.1.99"
     meta = b"\x02\x00\x10\x00UI" + struct.pack("<H", len(uid)) + uid
     packer = zlib.compressobj(1, wbits=-15)

@@ -1,4 +1,4 @@
-"""Every block of docs/python/converting.md runs, on sources that are made here."""
+"""Runs every block of docs/python/converting.md, on sources made here."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def torchvision(root: Path) -> None:
 
 
 class Pets(list):  # type: ignore[type-arg]
-    """A dataset whose pictures come out decoded."""
+    """A dataset of decoded pictures."""
 
     def __init__(self, root: Path) -> None:
         super().__init__((pixels(i), i % 2, np.zeros((24, 40), np.uint8)) for i in range(4))

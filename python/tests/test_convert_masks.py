@@ -21,7 +21,7 @@ CLASSES = np.arange(24 * 40, dtype=np.uint16).reshape(24, 40) % 7
 
 
 def png(numbers: np.ndarray[Any, Any], mode: str | None = None) -> bytes:
-    """A PNG of class numbers: with a palette of loud colours, or as greys."""
+    """A PNG of class numbers: with a palette of bright colours, or grey."""
     out = io.BytesIO()
     picture = pil.fromarray(numbers if mode != "P" else numbers.astype(np.uint8))
     if mode == "P":
@@ -105,7 +105,7 @@ def test_what_is_no_mask_is_refused_in_words(tmp_path: Path) -> None:
     assert "`masks` makes an array of 'seg', but `schema` says 'image'" in why(colours, schema={"seg": "image"})
     with pytest.raises(TypeError, match=r"masks: expected a list of columns, found: 'seg'\nhint: masks=\['seg'\]"):
         sp.convert("webdataset", tmp_path / "a.tar", tmp_path / "out", masks="seg")
-    # Beside a JPEG, a plain PNG is often the mask.
+    # If there is a JPEG, a plain PNG is often the mask.
     said = why(png(CLASSES.astype(np.uint8)), "png", masks=[])
     assert "if it holds masks, rename={'png': 'mask'} and masks=['png']" in said
     sp.convert("webdataset", tmp_path / "a.tar", tmp_path / "out", rename={"png": "mask"}, masks=["png"])

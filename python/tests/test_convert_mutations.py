@@ -39,7 +39,7 @@ _MEMORY = 1 << 30
 
 
 class Random(random.Random):
-    """Numbers by a seed."""
+    """Seeded random numbers."""
 
     calm = False
     """Little is changed: most sources with many changes are refused before the code behind the first check is reached."""
@@ -104,7 +104,7 @@ def anything(r: Random) -> Any:
 
 
 def places(tree: Any) -> list[tuple[Any, Any]]:
-    """Each container of a tree with each of its keys."""
+    """Each container of a tree, with each key."""
     found: list[tuple[Any, Any]] = []
     left = [tree]
     while left:
@@ -143,7 +143,7 @@ def changed(r: Random, tree: Any) -> Any:
 
 
 def document(r: Random, tree: Any) -> bytes:
-    """A changed tree as JSON; now and then changed as text."""
+    """A changed tree as JSON; sometimes the text is changed."""
     if r.calm and r.random() < 0.8:
         return json.dumps(tree).encode()
     text = bytearray(json.dumps(changed(r, tree), ensure_ascii=r.random() < 0.9).encode("utf-8", "surrogatepass"))
@@ -172,7 +172,7 @@ def coco(r: Random, folder: Path) -> Any:
 
 
 def element(r: Random, name: str, *inside: str) -> str:
-    """An element of XML, changed now and then."""
+    """An XML element, sometimes changed."""
     share = r.random() * (10 if r.calm else 1)
     if share < 0.03:
         return ""
@@ -245,7 +245,7 @@ def varint(value: int) -> bytes:
 
 
 def message(r: Random, number: int, value: Any, share: float) -> bytes:
-    """A field of protobuf: bytes, a number, or a list of fields; changed now and then."""
+    """A protobuf field: bytes, a number, or a list of fields; sometimes changed."""
     wire = 0 if isinstance(value, int) else 2
     if isinstance(value, list):
         value = b"".join(message(r, *one, share) for one in value)
@@ -408,7 +408,7 @@ def parquet(r: Random, folder: Path) -> Any:
     data = bytearray(out.getvalue())
     if r.random() < 0.3:
         for _ in range(r.choice([1, 3])):
-            # Most of all in the footer.
+            # Mostly in the footer.
             at = r.randrange(max(0, len(data) - 600), len(data)) if r.random() < 0.6 else r.randrange(len(data))
             data[at] = r.choice([0, 255, r.randrange(256)])
     (folder / "a.parquet").write_bytes(data)
@@ -471,7 +471,7 @@ def dicom(r: Random, folder: Path) -> Any:
                 at = r.randrange(132, len(raw))
                 raw[at] = r.choice([0, 255, r.randrange(256), raw[at] ^ 1])
         if chance(r, 0.1):
-            # Sequences of undefined length inside one another.
+            # Nested sequences of undefined length.
             raw += (b"\x08\x00\x40\x11SQ\0\0\xff\xff\xff\xff" + b"\xfe\xff\x00\xe0\xff\xff\xff\xff") * r.choice([3, 300, 5000])
         (folder / f"{number}.dcm").write_bytes(raw)
     return folder, r.choice([{}, {"samples": "files"}, {"uneven": True}, {"max_sample_bytes": 1000}])
@@ -676,7 +676,7 @@ def test_changed_sources_are_converted_or_refused(tmp_path: Path, format: str) -
     assert ended.returncode == 0, f"{lines[-1:]}: {ended.returncode}\n{ended.stderr[-3000:]}"
     assert not found, "\n".join(found)
     converted, refused, count = map(int, re.findall(r"\d+", lines[-1]))
-    # Else the changes reach no code behind the first check, or nothing is changed.
+    # Otherwise the changes do not get past the first check, or change nothing.
     assert count < 40 or converted * 10 >= count and refused > 0, lines[-1]
     print(f"{format}: {lines[-1]}, {time.monotonic() - started:.0f} s")
 

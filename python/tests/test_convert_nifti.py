@@ -54,7 +54,7 @@ def test_volumes_keep_every_bit_and_their_place(tmp_path: Path) -> None:
 
 
 def test_channels_stand_where_they_are_asked_for(tmp_path: Path) -> None:
-    """Several modalities in a file, as of BraTS and the Medical Segmentation Decathlon."""
+    """Several modalities in a file, as in BraTS and the Medical Segmentation Decathlon."""
     values = volume(0, (6, 5, 4, 3))
     save(tmp_path / "src" / "a.nii", values)
     save(tmp_path / "labels" / "a.nii", volume(1) % 3)

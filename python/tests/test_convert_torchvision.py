@@ -1,4 +1,4 @@
-"""From map-style datasets: as torchvision has them, with and without torchvision."""
+"""From map-style datasets like torchvision's, with and without torchvision."""
 
 from __future__ import annotations
 

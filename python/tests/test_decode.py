@@ -24,7 +24,7 @@ MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
 
 def rounded(exact: Fraction) -> np.float32:
-    """The float32 that is nearest, of two the one that is even."""
+    """The nearest float32, ties to even."""
     near = np.float32(float(exact))
     around = [np.nextafter(near, np.float32(side)) for side in (-np.inf, np.inf)]
     even = lambda value: int(value.view(np.uint32)) % 2  # noqa: E731
@@ -142,7 +142,7 @@ def test_cupy_is_named_if_it_is_not_installed(photos: Path, monkeypatch: pytest.
 
 @pytest.fixture
 def framework(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A framework that needs no GPU, in the place of PyTorch; there is no driver."""
+    """A framework without a GPU instead of PyTorch; there is no driver."""
 
     def no_driver(number: int) -> None:
         raise _shardpack.NoDeviceError(f"device {number}: no driver")
@@ -191,7 +191,7 @@ def test_a_driver_that_refuses_is_an_error(photos: Path, monkeypatch: pytest.Mon
 
 
 def test_copies_under_way_are_waited_for_at_the_end() -> None:
-    """JAX is lent the memory of batches until its copies are done, and no longer than until the loader is closed."""
+    """The memory of batches is held until JAX's copies are done, or the loader is closed."""
     waited: list[int] = []
     lent = _convert._Lent()
     for number in range(3):

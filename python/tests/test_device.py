@@ -73,7 +73,7 @@ def test_the_device_decodes_the_pictures(big: Path) -> None:
     stats = compare(big, image="rrc224", epochs=2)
     refused = sum(stats["refused"].values())
     print("refused:", stats["refused"], stats["refused_first"])
-    # And maybe some of the next epoch, which begins ahead.
+    # And maybe some of the next epoch, which is prepared ahead.
     assert 2 * BIG <= stats["device_rows"] + refused <= 3 * BIG, "every row was decoded by one of the two"
     assert refused <= BIG // 4, f"the host decoded {refused} of {2 * BIG} rows: {stats['refused']}"
     assert set(stats["refused"]) == set(stats["refused_first"])
@@ -171,7 +171,7 @@ def test_cubes_as_they_are_packed_for_a_device(tmp_path: Path, cube_values: list
     for codec in ("blosc2-lz4", "blosc2-zstd", "zstd", "raw"):
         out = pack(source, tmp_path / codec, "--values", "keep", "--codec", codec)
         stats = compare(out, rows=6, dtype="float32")
-        # One cube of each sample that is in a batch, and nothing is left to the host.
+        # One cube of each sample in a batch, and none decoded by the host.
         assert (stats["refused"], stats["device_rows"]) == ({}, len(cube_values) // 6 * 6), codec
 
 
@@ -224,7 +224,7 @@ def test_a_damaged_picture_harms_no_other(big: Path, tmp_path: Path) -> None:
     middle = content.index(stored) + len(stored) // 2
     content[middle : middle + 40] = bytes(byte ^ 0x5A for byte in content[middle : middle + 40])
     shard.write_bytes(content)
-    # With sums the host finds the damage; without them the device meets it.
+    # With checksums the host finds the damage; without them the device does.
     for check in (True, False):
         damaged = sp.Dataset(copy, verify_crc=check)
         with (
@@ -239,5 +239,5 @@ def test_a_damaged_picture_harms_no_other(big: Path, tmp_path: Path) -> None:
             if check:
                 assert stats["skipped"] == 1
             else:
-                # The device meets it, or the host that looks for its markers: no other row is refused.
+                # The device, or the host's search for markers, finds it; no other row is refused.
                 assert sum(stats["refused"].values()) == 1, stats["refused"]

@@ -33,7 +33,7 @@ def test_dlpack_for_a_device(squares: Path) -> None:
 
 
 class _OnHost:
-    """Asks a tensor of a device for a copy on the host."""
+    """Requests a host copy of a device tensor."""
 
     def __init__(self, tensor: Any) -> None:
         self.tensor = tensor

@@ -1,4 +1,4 @@
-"""The life of a loader on a GPU: its device, its beginning, going on, and its end."""
+"""The life of a loader on a GPU: device, start, resume and end."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_the_callers_device_stays_the_current_one(big: Path) -> None:
 
     def work() -> None:
         seen.append(current())
-        # Without a framework that would choose a device: the bytes are not looked at.
+        # Without a framework that would choose a device; the bytes do not matter.
         stage = _shardpack.Stage(0)
         seen.append(current())
         device = loader(big, 16, image="rrc32")

@@ -96,7 +96,7 @@ def augmentation(folder: Path) -> None:
 
 @page("alignment.md")
 def alignment(folder: Path) -> None:
-    """Pictures of three rectangles, what belongs to them, and a caption."""
+    """Pictures of three rectangles, with mask, boxes, classes and a caption."""
     rng = np.random.default_rng(0)
     schema = {"image": "image", "mask": "array", "boxes": "array", "classes": "array", "caption": "text"}
     schema |= {"masks": "array", "segmentation": "json"}
@@ -117,7 +117,7 @@ def alignment(folder: Path) -> None:
 
 @page("folders.md")
 def folders(folder: Path) -> None:
-    """Animals in two splits of class folders, birds that a table labels, and streets with masks."""
+    """Animals in two splits of class folders, birds with a table of labels, and streets with masks."""
     photos(folder / "animals" / "train", 60)
     photos(folder / "animals" / "val", 30)
     (folder / "birds" / "night").mkdir(parents=True)

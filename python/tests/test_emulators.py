@@ -16,14 +16,14 @@ import pytest
 
 import shardpack as sp
 
-# The key of the emulator is no secret: it is the same everywhere, and in its documentation.
+# The key of the emulator is public: its documentation has it.
 _ACCOUNT = "devstoreaccount1"
 _KEY = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
 
 
 @pytest.fixture
 def azure(tmp_path: Path) -> Iterator[tuple[Any, dict[str, Any]]]:
-    """A container, and how it is reached."""
+    """A container, and its storage options."""
     program = os.environ.get("AZURITE")
     if not program:
         pytest.skip("AZURITE names no emulator of Azure")

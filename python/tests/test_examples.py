@@ -1,4 +1,4 @@
-"""Every example runs as its page says, in a process of its own, and its figures are right."""
+"""Runs every example as its page describes, in a separate process, and checks its figures."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ DATA = Path(__file__).resolve().parents[3] / "shared" / "data"
 
 
 def run(name: str, *arguments: str | Path) -> str:
-    """Output of an example; one thread for each operation, since tests share the machine."""
+    """Output of an example, with one thread for each operation, because tests share the machine."""
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "ignore"}
     done = subprocess.run(
         [sys.executable, EXAMPLES / f"{name}.py", *arguments],
@@ -63,7 +63,7 @@ def test_classify_photos(tmp_path: Path) -> None:
         shutil.copytree(folder, tmp_path / "photos" / folder.name)
     shardpack.pack(tmp_path / "photos", tmp_path / "packed")
     output = run("classify", tmp_path / "packed")
-    # A picture for each class: there is something to fit, and nothing to learn.
+    # A picture for each class: enough to fit, nothing to learn.
     assert losses(output)[-1] < losses(output)[0]
     assert "of 6 right, among 60 classes" in output
 
@@ -204,7 +204,7 @@ def test_dataloader() -> None:
     assert re.findall(r"map style, (\d) workers: (\d+) samples", output) == [("0", "150"), ("2", "150")]
     epochs = re.findall(r"iterable, (\d) workers, epoch (\d): (\d+) samples, (\d+) different, first (\S+)", output)
     assert [epoch[2:4] for epoch in epochs] == [("150", "150")] * 4
-    # Another order in the other epoch.
+    # The other epoch has another order.
     assert epochs[0][4] != epochs[1][4]
 
 
@@ -215,7 +215,7 @@ def test_metric(kind: str, tmp_path: Path) -> None:
     masks.mkdir()
     for number in range(24):
         if kind == "pictures":
-            # Classes are colours, so that a linear model can tell them.
+            # Classes are colours, which a linear model can separate.
             (source / str(number % 3)).mkdir(parents=True, exist_ok=True)
             pixels = rng.integers(0, 80, (24, 24, 3), np.uint8)
             pixels[..., number % 3] += 120
@@ -256,7 +256,7 @@ def test_poster(tmp_path: Path) -> None:
     drawing = ElementTree.parse(tmp_path / "poster.svg").getroot()
     words = [text.text for text in drawing.iter("{http://www.w3.org/2000/svg}text")]
     assert [word for word in words if word in {step["step"] for step in report["steps"]}] == words[2::2]
-    # Nothing but the two is left behind.
+    # Only the two files remain.
     assert {path.name for path in tmp_path.iterdir()} == {"poster.json", "poster.svg"}
 
 
@@ -266,7 +266,7 @@ def test_every_step_of_the_poster_gives_the_same_cubes(tmp_path: Path, monkeypat
     monkeypatch.syspath_prepend(EXAMPLES)
     import poster
 
-    # More batches than the ring has slots. The steps for a GPU run here too: the CPU plays it.
+    # More batches than the ring has slots. The steps for a GPU run here too, with the CPU as the device.
     size = ["--cubes", "14", "--shape", "20,30,8", "--batch", "2", "--workers", "2", "--device", "cpu", "--codec", "zstd"]
     job = poster.prepare(poster.arguments(size), tmp_path)
     monkeypatch.setattr(poster, "augment", lambda cubes: cubes.permute(0, 3, 1, 2))
@@ -289,7 +289,7 @@ def test_the_poster_turns_cubes_without_shearing_them(monkeypatch: pytest.Monkey
     monkeypatch.syspath_prepend(EXAMPLES)
     import poster
 
-    # A disc in the middle of a picture that is not square stays one, wherever it comes to lie.
+    # A disc in the middle of a picture that is not square stays a disc, wherever it moves.
     rows, columns = np.mgrid[:80, :120]
     disc = ((rows - 39.5) ** 2 + (columns - 59.5) ** 2 < 24**2).astype(np.float32)
     torch.manual_seed(3)
@@ -356,7 +356,7 @@ def test_detect_draws_what_it_loads(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         top, left = row // 8 * detect.SIDE, row % 8 * detect.SIDE
         cell = sheet[top : top + detect.SIDE, left : left + detect.SIDE]
         for box in boxes.numpy():
-            # The last pixel of a box lies before its edge.
+            # The last pixel of a box is inside its edge.
             x0, y0, x1, y1 = np.clip(np.ceil(box - np.float32([0.5, 0.5, 1.5, 1.5])).astype(int), 0, detect.SIDE - 1)
             for line in (cell[y0, x0 : x1 + 1], cell[y1, x0 : x1 + 1], cell[y0 : y1 + 1, x0], cell[y0 : y1 + 1, x1]):
                 assert (line == detect.BOX).all()

@@ -1,4 +1,4 @@
-"""Going back: to WebDataset tars and to Zarr, and from there here again."""
+"""Exports to WebDataset tars and Zarr, and conversions back."""
 
 from __future__ import annotations
 
@@ -356,7 +356,7 @@ def test_fields_of_a_program_that_have_such_names_are_written(tmp_path: Path) ->
     two = write(tmp_path / "two", {"a": {"left": jpeg(0), "right": jpeg(1), "width": 3, "left.note": 1}})
     sp.export(two, "webdataset", tmp_path / "2")
     assert set(members(tmp_path / "2")) == {"a.left.jpg", "a.right.jpg", "a.width.cls", "a.left.note.cls"}
-    # Those of the packer are not: a shape, figures, the number of frames.
+    # The packer's own columns are left out: shape, figures, number of frames.
     cubes = write(tmp_path / "cubes", {f"{i}": {"cube": cube[i:], "mask": cube[i:, :, 0] > 0} for i in range(3)})
     sp.export(cubes, "webdataset", tmp_path / "3")
     assert {name.partition(".")[2] for name in members(tmp_path / "3")} == {"cube.npy", "mask.npy"}

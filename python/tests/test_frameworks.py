@@ -26,7 +26,7 @@ def dataset(tmp_path_factory: pytest.TempPathFactory) -> sp.Dataset:
 
 
 class Killed(Exception):
-    """Ends a run where it stands."""
+    """Ends a run at once."""
 
 
 def test_lightning_goes_on_in_the_middle_of_an_epoch(dataset: sp.Dataset, tmp_path: Path) -> None:
@@ -108,7 +108,7 @@ def late(rank: int, dataset: sp.Dataset, folder: Path) -> None:
 
     loader = sp.Loader(dataset, 5, threads=1)
     assert (len(loader), loader.world_size) == (12, 1)
-    # As one that was made where the ranks are started from.
+    # As a loader made in the process that starts the ranks.
     travelled = pickle.loads(pickle.dumps(loader))
     dist.init_process_group("gloo", init_method=f"file://{folder}/meeting", rank=rank, world_size=2)
     assert (len(loader), loader.rank, loader.world_size) == (6, rank, 2)

@@ -135,7 +135,7 @@ def test_a_state_belongs_to_a_generation(grown: Path) -> None:
     for state, generation in [(states[0], 2), (states[1], 1)]:
         with loader(generation) as other, pytest.raises(sp.UsageError, match="the state is of generation"):
             other.load_state_dict(state)
-    # The fingerprint differs as well: other programs see it.
+    # The fingerprint differs, too, for programs that compare it.
     with loader(2) as other, pytest.raises(sp.UsageError, match="fingerprint"):
         other.load_state_dict({**states[0], "generation": 2})
     with loader(2) as same:

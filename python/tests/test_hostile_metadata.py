@@ -1,4 +1,4 @@
-"""Hostile Exif, ICC, XMP and comments in JPEGs: no value of them stops packing, and none changes a pixel."""
+"""Hostile Exif, ICC, XMP and comments in JPEGs: none stops packing or changes a pixel."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def exif(rng: random.Random) -> bytes:
         entries.append(struct.pack(order + "HHI", tag, kind, count) + (short if rng.random() < 0.6 else struct.pack(order + "I", value)))
     start = rng.choice((8, 8, 8, 8, *EDGES)) & 0xFFFFFFFF
     said = rng.choice((len(entries), len(entries), rng.choice(EDGES) & 0xFFFF))
-    # The next directory is this one, or lies anywhere.
+    # The next directory is this one, or at any offset.
     behind = rng.choice((0, 8, start, rng.choice(EDGES))) & 0xFFFFFFFF
     head = {"<": b"II", ">": b"MM"}[order] if rng.random() < 0.95 else rng.randbytes(2)
     tiff = head + struct.pack(order + "HI", rng.choice((42, 42, 42, 43)), start)
@@ -40,7 +40,7 @@ def exif(rng: random.Random) -> bytes:
 
 
 def profile(rng: random.Random) -> bytes:
-    """A chunk of an ICC profile that says anything of its number, its size and its tags."""
+    """A chunk of an ICC profile with arbitrary number, size and tags."""
     body = bytearray(rng.randbytes(rng.choice((0, 1, 127, 128, 132, 500))))
     if len(body) >= 132:
         body[36:40] = b"acsp"
@@ -50,7 +50,7 @@ def profile(rng: random.Random) -> bytes:
 
 
 def hostile(rng: random.Random, plain: bytes) -> bytes:
-    """The picture with up to eight such segments between its own."""
+    """The picture with up to eight such extra segments."""
     segments = []
     for _ in range(1 + rng.randrange(8)):
         marker, body = rng.choice(

@@ -1,4 +1,4 @@
-"""Names from data that a terminal would act on: no error, warning or repr has them as they are."""
+"""Names with control characters of terminals: errors, warnings and reprs escape them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def hidden(text: str) -> list[str]:
 
 
 def said(call: Callable[[], Any]) -> str:
-    """The text of the error that a call raises."""
+    """The message of the error that a call raises."""
     with pytest.raises(Exception) as caught:
         call()
     return f"{caught.value}\n{caught.value!r}"

@@ -151,7 +151,7 @@ def test_ends(dataset: sp.Dataset) -> None:
 
 def test_a_loader_is_made_while_a_debugger_looks(squares: Path) -> None:
     def trace(frame: Any, *_: Any) -> Any:
-        # What a debugger asks for at each line; Python 3.12 then writes into what `locals()` gave.
+        # A debugger calls `locals()` at each line; Python 3.12 then writes into the result.
         len(frame.f_locals)
         return trace
 
@@ -309,7 +309,7 @@ def test_ranks_of_a_machine_share_its_cores(
     monkeypatch.setattr(_arguments._shardpack, "cores", lambda: cores)
     assert _arguments._threads(None, 0) == expected
     assert _arguments._threads(3, 0) == 3
-    # A thread for each worker, at least.
+    # At least a thread for each worker.
     assert _arguments._threads(None, 1) == expected
     assert _arguments._threads(None, 64) == 64
 
@@ -335,5 +335,5 @@ def test_the_first_rank_says_once_that_cores_are_shared(photos: Path, monkeypatc
 
 
 def test_a_loader_starts_as_many_threads_as_it_may() -> None:
-    # The quota of a container is not simulated here: without one it is the affinity.
+    # The quota of a container is not simulated here; without one, the affinity counts.
     assert 1 <= _arguments._shardpack.cores() <= len(os.sched_getaffinity(0))

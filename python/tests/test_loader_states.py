@@ -149,7 +149,7 @@ def test_pickles_of_loaders_and_batches(dataset: sp.Dataset) -> None:
 
 
 class Named(sp.Loader):
-    """A loader with a signature of its own."""
+    """A loader with its own signature."""
 
     def __init__(self, name: str, dataset: sp.Dataset) -> None:
         self.name = name

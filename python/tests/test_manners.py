@@ -43,7 +43,7 @@ def test_ctrl_c_ends_a_wait(squares: Path) -> None:
     code = """
         import os, signal, sys, threading, time
         import shardpack as sp
-        # Ten pictures blown up to 48 MB each by one thread: no batch comes before the signal.
+        # One thread scales ten pictures to 48 MB each, so no batch comes before the signal.
         loader = sp.Loader(sp.Dataset(sys.argv[1]), 10, image="center4000", threads=1, prefetch=1)
         iteration = iter(loader)
         def interrupt():
@@ -55,7 +55,7 @@ def test_ctrl_c_ends_a_wait(squares: Path) -> None:
         try:
             next(iteration)
         except KeyboardInterrupt:
-            # Not after the wait: then the batch would have been handed out, and lost.
+            # Not after the wait, when the batch would already be handed out and lost.
             print("interrupted" if loader.stats()["batches"] == 0 else "too late")
         assert len(next(iteration)) == 10, "and the loader continues"
     """
@@ -65,7 +65,7 @@ def test_ctrl_c_ends_a_wait(squares: Path) -> None:
 
 def test_no_thread_survives(squares: Path) -> None:
     dataset = sp.Dataset(squares)
-    # Loaders of other tests may hang on the traceback of an error that was expected.
+    # Tracebacks of expected errors may hold loaders of other tests.
     gc.collect()
     assert threads(0)
     with sp.Loader(dataset, 8, image="rrc32", threads=3) as loader:
@@ -174,7 +174,7 @@ def test_other_threads_run_while_a_loader_waits(squares: Path) -> None:
 
     other = threading.Thread(target=count)
     other.start()
-    # Ten turns are nothing, unless waiting holds the interpreter; a busy machine needs more than one epoch for them.
+    # Ten turns are easy unless waiting holds the interpreter; a busy machine may need more than one epoch.
     for _ in range(100):
         for _ in loader:
             pass

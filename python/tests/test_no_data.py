@@ -21,7 +21,7 @@ def envi(folder: Path, values: np.ndarray[Any, Any], number: int, line: str) -> 
 
 
 def scenes(folder: Path, dtype: str, line: str = f"data ignore value = {NO_DATA}\n") -> sp.Dataset:
-    """Eight cubes, a quarter of each no-data. −9998 is no float16: as one, it would be the no-data value's neighbour."""
+    """Eight cubes, a quarter of each no-data. float16 cannot hold −9998: it would become a neighbour of the no-data value."""
     (folder / "source").mkdir()
     rng = np.random.default_rng(0)
     for number in range(8):

@@ -37,7 +37,7 @@ def rgb(data: bytes) -> Pixels:
 
 
 def loaded(place: Path) -> Pixels:
-    """The one picture of a dataset, the same however it is read."""
+    """The only picture of a dataset, asserted equal for all ways of reading."""
     assert sp.verify(place, deep=True)["whole"]
     dataset = sp.Dataset(place)
     pixels: Pixels = dataset[0]["image"]
@@ -76,7 +76,7 @@ def test_tiffs_have_the_pixels_of_pillow(tmp_path: Path, mode: str, compression:
             writer.write({"image": data})
     for place in (tmp_path / "out", tmp_path / "written"):
         difference = np.abs(loaded(place).astype(int) - rgb(data))
-        # Chroma is a float for us, and a table of integers for Pillow.
+        # We compute chroma in floats, Pillow with tables of integers.
         assert difference.max() <= (2 if mode == "YCbCr" else 0)
         assert sp.Dataset(place).raw(0, "image") == data
 
@@ -115,7 +115,7 @@ def test_a_fourth_band_is_no_colour(tmp_path: Path) -> None:
 
 def test_alpha_is_told(tmp_path: Path) -> None:
     clear = photo("RGB")
-    # An encoder of WebP leaves an alpha of 255 out, and colours where it is 0.
+    # WebP encoders omit an alpha of 255, and colours with alpha 0.
     clear.putalpha(photo("L").point(lambda level: level // 2 + 1))
     for name, data in [
         ("a.png", written(clear, "png")),
@@ -147,7 +147,7 @@ def test_bmps_of_any_kind(tmp_path: Path) -> None:
     (tmp_path / "src" / "a.bmp").write_bytes(data[:6] + b"abcd" + data[10:])
     sp.pack(tmp_path / "src", tmp_path / "out")
     assert np.array_equal(loaded(tmp_path / "out"), rgb(data))
-    # A palette of four colours and run lengths, which leave all pixels but two out.
+    # A palette of four colours and run lengths that skip all pixels but two.
     header = struct.pack("<IiiHHIIiiII", 40, 8, 4, 1, 8, 1, 0, 0, 0, 4, 0)
     palette = bytes([9, 8, 7, 0, 1, 2, 3, 0, 4, 5, 6, 0, 0, 0, 0, 0])
     runs = bytes([2, 1, 0, 1])

@@ -194,7 +194,7 @@ def test_ctrl_c_ends_pack_on_its_way(tmp_path: Path) -> None:
     program.send_signal(signal.SIGINT)
     _, stderr = program.communicate(timeout=600)
     assert program.returncode == -signal.SIGINT and stderr.rstrip().endswith("KeyboardInterrupt")
-    # It was stopped on its way.
+    # It was interrupted.
     assert not (tmp_path / "out/manifest.json").exists()
     assert not [path for path in (tmp_path / "out").iterdir() if path.name.endswith(".tmp")]
 
@@ -322,7 +322,7 @@ def test_of_several_variables_each_file_gives_its_first(tmp_path: Path) -> None:
     assert dataset.recipe["variable"] == ["cube", "*_corrected"]
     with pytest.raises(sp.UsageError, match=r"named as one of `x`, `y\*`, found `cube` .*, `other`"):
         sp.pack(source, tmp_path / "none", variable=["x", "y*"])
-    # More of the same kind, by the same names.
+    # More files of the same kind and names.
     week = tmp_path / "week"
     week.mkdir()
     np.savez(week / "c.npz", raw=one, lake_corrected=two)

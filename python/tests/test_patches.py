@@ -55,14 +55,14 @@ def test_few_patches_and_many_are_the_same_crops(layout: Any, values: list[NDArr
             writer.write({"cube": cube}, key=f"s{number}")
     dataset = sp.Dataset(tmp_path / "out")
     seen = []
-    # One of each scene is a small part of it, and forty show all pixels more than once.
+    # One patch is a small part of a scene; forty show all pixels more than once.
     for each in (1, 2, 40):
         options: dict[str, Any] = {"patches_per_sample": each, "end": "uneven", "seed": 3}
         for batch in sp.Loader(dataset, 8, cube="patch16x12", **options):
             for row, ((y, x), index) in enumerate(zip(batch.origins.tolist(), batch.indices.tolist(), strict=True)):
                 np.testing.assert_array_equal(batch["cube"][row], values[index][y : y + 16, x : x + 12])
                 seen.append(each)
-        # The same where something becomes of the values.
+        # The same with conversions of values.
         more = {"dtype": "float16", "mean": {"cube": 0.5}, "std": {"cube": 2.0}}
         for batch in sp.Loader(dataset, 8, cube="patch16x12", **options, **more):
             for row, ((y, x), index) in enumerate(zip(batch.origins.tolist(), batch.indices.tolist(), strict=True)):
@@ -94,7 +94,7 @@ def test_threads_ranks_and_resuming_change_nothing(scenes: sp.Dataset, kind: dic
     again = sp.Loader(scenes, 5, threads=7, **options)
     again.load_state_dict(state)
     assert before + rows(again) == expected
-    # As a copy that travels to a worker.
+    # As a copy sent to a worker.
     assert rows(pickle.loads(pickle.dumps(sp.Loader(scenes, 4, **options)))) == expected
 
 
@@ -205,7 +205,7 @@ def test_memory_is_predicted_and_held(alike: sp.Dataset) -> None:
         loader = sp.Loader(alike, 4, cube="patch16x12", patches_per_sample=8, open_scenes=scenes, threads=1, end="uneven")
         assert sum(len(batch) for batch in loader) == 40
         stats = loader.stats()
-        # The open scenes, and one that is decoded meanwhile.
+        # The open scenes, and one that is being decoded.
         assert 8 * 16 * 12 * 4 * 4 <= stats["peak_run_bytes"] <= (scenes + 1) * 8 * 16 * 12 * 4 * 4
         assert stats["peak_run_bytes"] < loader.predicted_bytes
 
@@ -257,7 +257,7 @@ def test_volumes_are_turned_balanced_and_jittered(tmp_path: Path) -> None:
     for batch in sp.Loader(dataset, 8, augment=["hflip", "vflip", "rot90"], patches={5: 1.0}, fields=fields, **options):
         assert (batch["mask"] == 5).any(axis=(1, 2, 3)).all()
         for row, index in enumerate(batch.indices):
-            # Where each voxel comes from: planes in their order, rows and columns turned alike in all.
+            # The origin of each voxel: planes keep their order, and all are turned alike.
             z, y, x = batch["place"][row].transpose(3, 0, 1, 2)
             whole = dataset[int(index)]
             np.testing.assert_array_equal(batch["volume"][row], whole["volume"][z, y, x])

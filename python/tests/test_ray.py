@@ -1,4 +1,4 @@
-"""`shardpack.ray.pack` on a real Ray of this machine."""
+"""`shardpack.ray.pack` with a real Ray on this machine."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ def workers() -> Iterator[None]:
 
 
 def files(folder: Path) -> dict[str, bytes]:
-    """Everything in a folder but locks, which stay."""
+    """Everything in a folder except locks, which remain."""
     return {path.name: path.read_bytes() for path in folder.iterdir() if not path.name.startswith(".shardpack-lock")}
 
 
 def slow_cubes(folder: Path, count: int, side: int = 128) -> Path:
-    """Cubes that the chosen codec is slow on."""
+    """Cubes that compress slowly."""
     folder.mkdir()
     for number in range(count):
         values = np.random.default_rng(number).normal(size=(side, side, 16)).cumsum(axis=0)
@@ -123,7 +123,7 @@ def test_wrong_arguments_are_refused_before_ray_is_asked(tmp_path: Path) -> None
 
 @pytest.fixture
 def bucket() -> Iterator[tuple[Any, dict[str, Any]]]:
-    """A client of an empty bucket `of-ray`, and how it is reached."""
+    """A client of an empty bucket `of-ray`, and its storage options."""
     moto = pytest.importorskip("moto.server", reason="moto[s3,server] is not installed")
     boto3 = pytest.importorskip("boto3")
     server = moto.ThreadedMotoServer(ip_address="127.0.0.1", port=0)
@@ -141,7 +141,7 @@ def bucket() -> Iterator[tuple[Any, dict[str, Any]]]:
 
 
 def objects(client: Any) -> dict[str, bytes]:
-    """All objects below `train`: also a claim that was left."""
+    """All objects below `train`, including a leftover claim."""
     found = client.list_objects_v2(Bucket="of-ray", Prefix="train/")["Contents"]
     return {
         entry["Key"].removeprefix("train/"): client.get_object(Bucket="of-ray", Key=entry["Key"])["Body"].read()
@@ -178,7 +178,7 @@ def test_a_worker_that_is_killed_changes_no_byte_of_a_bucket(tmp_path: Path, wor
     killer.ended.set()
     killer.join()
     assert killer.killed and list(packed["retried"]) == [2]
-    # No claim of the worker that is gone is left, and nothing of it in the spool.
+    # The dead worker leaves no claim, and nothing in the spool.
     assert objects(client) == files(tmp_path / "whole")
     assert list(spool.iterdir()) == []
 

@@ -128,7 +128,7 @@ def test_batches_are_mixed_with_soft_labels(photos: Path) -> None:
         for before, after in zip(plain, mixed, strict=True):
             weights, own = after["label"], np.eye(3, dtype=np.float32)[before["label"]]
             assert weights.dtype == np.float32 and weights.shape == (16, 3)
-            # One share for the whole batch.
+            # One weight for the whole batch.
             shares = {round(float(row[a]), 5) for row, a, b in zip(weights, before["label"], np.roll(before["label"], 1), strict=True) if a != b}
             (share,) = shares
             assert np.allclose(weights, own * share + np.roll(own, 1, axis=0) * (1 - share), atol=1e-5)
@@ -180,7 +180,7 @@ def tensor(row: NDArray[np.uint8]) -> Any:
 
 
 def near(found: NDArray[np.uint8], expected: Any, moved: bool = False) -> bool:
-    """Within one level. Where pixels move, one in a hundred may be another: its source lies between two."""
+    """Within one level. If pixels move, one in a hundred may differ, because its source lies between two."""
     apart = np.abs(found.astype(int) - expected.permute(1, 2, 0).numpy()) > 1
     return bool(apart.any(axis=-1).mean() <= (0.01 if moved else 0))
 
@@ -231,7 +231,7 @@ def test_a_map_is_torchvisions(lossless: Path, augment: str, name: str, options:
 
 
 def choices(transform: Any, bins: range, size: tuple[int, int]) -> list[tuple[str, Callable[[Any], Any]]]:
-    """Everything that one of torchvision's policies may do to a picture."""
+    """All possible results of one of torchvision's policies."""
     found = []
     for name, (magnitudes, signed) in transform._AUGMENTATION_SPACE.items():
         table = magnitudes(transform.num_magnitude_bins, *size)

@@ -82,7 +82,7 @@ def test_decoding_16_bits_warns_once(deep: Path, tmp_path: Path) -> None:
         for _ in range(3):
             list(loader)
     assert [text in message for message in told(found)] == [True]
-    # Three in each epoch; and maybe some of the next one, which begins ahead.
+    # Three in each epoch, and maybe some of the next one, which is prepared ahead.
     assert 9 <= loader.stats()["narrowed_pictures"] <= 12
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -224,7 +224,7 @@ def test_a_view_beside_a_patch_is_refused(masked: sp.Dataset, image: str, cube: 
 def test_a_view_of_the_size_of_whole_masks_is_refused(masked: sp.Dataset, image: str) -> None:
     with pytest.raises(sp.UsageError, match="cut at the same place"):
         load(masked, "mask", "image", image=image)
-    # Another size is not taken for the same place; nor is an array of another size than the pictures.
+    # Arrays of other sizes do not count as aligned.
     assert load(masked, "image", "mask", image="rrc32")["mask"].shape == (4, 64, 64)
     assert load(masked, "image", "code", image="rrc32")["code"].shape == (4, 32, 32)
 

@@ -15,7 +15,7 @@ from PIL import Image
 
 
 def write(out: Path, numbers: range, **options: object) -> sp.Dataset:
-    """Samples of three classes, unequally many, of patients with five samples each."""
+    """Samples of three classes of unequal sizes, of patients with five samples each."""
     with sp.Writer(out, classes=["a", "b", "c"], **options) as writer:  # type: ignore[arg-type]
         for number in numbers:
             values = {"x": np.arange(3), "label": min(number % 10 // 4, 2), "site": number % 2, "weight": number / 7, "note": "-"}
@@ -77,7 +77,7 @@ def test_patients_stay_together(dataset: sp.Dataset) -> None:
     numbers = np.array([int(key[8:11]) for key in dataset.keys])
     assert len(patients(dataset.split(0.8, groups=numbers)[1])) == 8
     assert keys(dataset.split(0.8, groups="site")[0]) == {key for key in dataset.keys if int(key[-4:]) % 2 == dataset.split(0.8, groups="site")[0].columns["site"][0]}
-    # Stratified as well: each patient counts as of its commonest class.
+    # Stratified, too: each patient has its most common class.
     train, val = dataset.split(0.75, groups=patient, stratify="label")
     assert len(train) == 150 and not patients(train) & patients(val)
     assert np.abs(np.array(counts(train)) - 0.75 * np.array([80, 80, 40])).max() <= 10
@@ -122,7 +122,7 @@ def test_parts_are_subsets(dataset: sp.Dataset) -> None:
     loader = sp.Loader(val, 7, fields=["label"], end="uneven")
     assert sorted(key for batch in loader for key in batch.sample_keys) == sorted(keys(val))
     assert keys(pickle.loads(pickle.dumps(val))) == keys(val)
-    # A part of several datasets as one.
+    # A part of a concat.
     both = sp.concat([dataset, dataset])
     assert [len(part) for part in both.split(0.75)] == [300, 100]
 
@@ -149,7 +149,7 @@ def test_what_cannot_be_split_is_refused(dataset: sp.Dataset) -> None:
             dataset.split(**given)  # type: ignore[arg-type]
     with pytest.raises(sp.UsageError, match="none of 0 samples"):
         dataset.subset([]).split(0.5)
-    # A part of a growing split has hashes of its own half.
+    # A part of a growing split has the hashes of its half.
     part = dataset.split(0.5, growing=True)[0]
     with pytest.raises(sp.UsageError, match="split again by another `?seed"):
         part.split(0.6, growing=True)

@@ -105,7 +105,7 @@ def test_seams_are_weighted_means(alike: sp.Dataset) -> None:
         whole = None
         stitcher = sp.stitch(loader, window=window)  # type: ignore[arg-type]
         for batch in loader:
-            # Each patch is predicted as the row it begins in.
+            # The prediction of a patch is its first row.
             guess = np.broadcast_to(batch.origins[:, :1, None].astype(np.float64), (len(batch), 20, 38))
             for scene in stitcher.add(batch, guess):
                 whole = scene.values
@@ -140,7 +140,7 @@ def test_what_is_missing_is_said(scenes: sp.Dataset) -> None:
     stitcher.close()
     with pytest.raises(sp.UsageError, match="patches are missing"), sp.stitch(loader) as stitcher:
         stitcher.add(first, first["cube"])
-    # An error of the loop is not covered up by it.
+    # It does not hide an error of the loop.
     with pytest.raises(KeyError), sp.stitch(loader) as stitcher:
         stitcher.add(first, first["cube"])
         raise KeyError

@@ -21,7 +21,7 @@ from PIL import Image
 import shardpack as sp
 from test_stores import _server as ranges
 
-# A server in the process itself: it answers, is silent, or drips, as `mode` says.
+# A server in this process: `mode` makes it answer, stay silent, or drip.
 SERVER = """
     import http.server, os, re, signal, sys, threading, time, zlib
     from pathlib import Path
@@ -163,7 +163,7 @@ def test_no_request_begins_once_ctrl_c_was_heard(photos: Path) -> None:
         os._exit(0)
     """
     done = run(code, photos)
-    # Opening asks a busy server three times only, whatever `max_attempts` says.
+    # Opening tries a busy server only three times, whatever `max_attempts` is.
     names = ["many", "sample", "labels", "keys"]
     assert done.stdout.splitlines() == [f"{name} True 0 2" for name in names], done
 
@@ -228,14 +228,14 @@ def test_many_loaders_in_one_process_leave_nothing(photos: Path, far: bool) -> N
         return left()
 
     with ranges()(photos) as server:
-        # A loader that is dropped breaks off its requests.
+        # A dropped loader cancels its requests.
         server.server.handle_error = lambda *_: None
         path = server.url if far else photos
 
         def make(times: int) -> None:
             for number in range(times):
                 loader = sp.Loader(sp.Dataset(path), 8, image="rrc32", threads=2)
-                # Every second one has begun, and is dropped in the middle.
+                # Every second one has started, and is dropped in the middle.
                 if number % 2:
                     next(iter(loader))
 
@@ -250,7 +250,7 @@ def test_many_loaders_in_one_process_leave_nothing(photos: Path, far: bool) -> N
 
 
 def _certificates(folder: Path) -> Callable[..., Path]:
-    """Makes an authority in a folder, and gives what makes certificates by it."""
+    """Makes a certificate authority in a folder, and returns a function that issues certificates."""
 
     def openssl(*arguments: str) -> None:
         done = subprocess.run(["openssl", *arguments], cwd=folder, capture_output=True, text=True)
@@ -277,7 +277,7 @@ def _certificates(folder: Path) -> Callable[..., Path]:
 
 @pytest.fixture
 def trusted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Path]:
-    """Makes certificates of an authority that is trusted here."""
+    """Issues certificates of an authority that is trusted here."""
     if shutil.which("openssl") is None:
         pytest.skip("openssl is not installed")
     make = _certificates(tmp_path)

@@ -1,4 +1,4 @@
-"""Objects of the package that several Python threads use at once: with the GIL, and on a free-threaded Python."""
+"""Objects of the package in several Python threads, with the GIL and on a free-threaded Python."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def together(work: Callable[[int], None], threads: int = THREADS) -> None:
 
 @pytest.mark.skipif(not sysconfig.get_config_var("Py_GIL_DISABLED"), reason="this Python has a GIL")
 def test_the_package_leaves_the_gil_off() -> None:
-    # In a process of its own: other packages may have turned it on here. Python would warn.
+    # In a separate process, because other packages may have enabled the GIL here. Python would warn.
     code = "import shardpack, shardpack.torch, sys; sys.exit(sys._is_gil_enabled())"
     assert subprocess.run([sys.executable, "-W", "error", "-c", code], check=False).returncode == 0
 
@@ -80,7 +80,7 @@ def test_each_batch_comes_to_one_of_the_threads_that_share_an_iteration(photos: 
             together(take)
             with sp.Loader(dataset, 1, epoch=epoch, **OPTIONS) as alone:
                 expected = [(int(batch.indices[0]), batch["image"].tobytes()) for batch in alone]
-            # Each thread gets its own in the order of the epoch.
+            # Each thread gets its batches in the order of the epoch.
             places = {sample: place for place, (sample, _) in enumerate(expected)}
             assert Counter(sum(found, [])) == Counter(expected)
             assert all([places[sample] for sample, _ in own] == sorted(places[sample] for sample, _ in own) for own in found)
@@ -216,7 +216,7 @@ def test_transforms_of_several_threads_change_each_row_once(photos: Path) -> Non
 
 
 def test_two_transforms_run_at_the_same_time(photos: Path) -> None:
-    # Each waits for another one: with one at a time the barrier would break.
+    # Each waits for another: with one at a time the barrier would break.
     meet = threading.Barrier(2)
 
     def change(row: sp.Row) -> None:

@@ -49,7 +49,7 @@ def test_a_tensor_outlives_everything(dataset: sp.Dataset) -> None:
 
 
 def test_capsules_are_freed_once(dataset: sp.Dataset) -> None:
-    """A slot comes back when its tensors are gone, whether the capsules were consumed or not."""
+    """A slot is released when its tensors are gone, with or without consumed capsules."""
     loader = sp.Loader(dataset, 4, image="center32", prefetch=2)
     for _ in range(20):
         for batch in loader:
@@ -113,7 +113,7 @@ def test_iterable_style(dataset: sp.Dataset, start: str, workers: int) -> None:
     batches = sp.torch.IterableDataset(sp.Loader(dataset, 5, image="center16", threads=1, end="uneven", to="torch"))
     loader = torch.utils.data.DataLoader(batches, batch_size=None, timeout=600 if workers else 0, **context)
     epochs = []
-    # Workers that are spawned import everything anew: once is enough.
+    # Spawned workers import everything again, so one run is enough.
     for epoch in range(2 if start == "fork" else 1):
         batches.set_epoch(epoch)
         epoch_keys = []
@@ -220,7 +220,7 @@ def test_map_style_with_a_transform(dataset: sp.Dataset, workers: int) -> None:
 
 @pytest.mark.parametrize("workers", [0, 1])
 def test_a_data_loader_keeps_batches_whole(dataset: sp.Dataset, workers: int) -> None:
-    """Its default for batches that come ready copies mappings."""
+    """The default function for ready batches copies mappings."""
     loader = sp.Loader(dataset, 10, image="center16", threads=1, end="pad", to="torch")
     through = torch.utils.data.DataLoader(
         sp.torch.IterableDataset(loader), batch_size=None, num_workers=workers, timeout=600 if workers else 0
@@ -235,7 +235,7 @@ def test_a_data_loader_keeps_batches_whole(dataset: sp.Dataset, workers: int) ->
 
 def test_default_collate_takes_batches(dataset: sp.Dataset) -> None:
     batches = list(sp.Loader(dataset, 8, image="center16", to="torch", fields=["image", "label"]))
-    # It goes through the names of a mapping, and a batch of named fields gives its values.
+    # It iterates over the names of a mapping, but a batch of named fields yields its values.
     with pytest.raises(TypeError, match=r"expected the name of a field, found Tensor\nhint: dict\(batch\)"):
         torch.utils.data.default_collate(batches)
     stacked = torch.utils.data.default_collate([dict(batch) for batch in batches])

@@ -1,4 +1,4 @@
-"""A program's own transforms: of every row, in the loader's threads, and of every batch."""
+"""Transforms of every row, in the loader's threads, and of every batch."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def test_what_goes_wrong_names_the_sample(photos: Path, transform: Any, said: st
         with pytest.raises(sp.UsageError, match=said) as caught:
             list(batches)
         assert "sample " in str(caught.value)
-        # The batches after it come as usual.
+        # Later batches come as usual.
         assert int(next(batches).indices[0]) == 21 if transform is fails else True
 
 
@@ -128,7 +128,7 @@ def test_a_loader_with_a_transform_can_be_copied_and_resumed(photos: Path) -> No
 
 
 def test_a_loader_ends_while_threads_wait_for_the_interpreter(photos: Path) -> None:
-    """Dropped in the middle, or never closed: the program ends."""
+    """The program ends even if the loader is dropped, or never closed."""
     program = f"""
 import time, shardpack as sp
 def slow(row):

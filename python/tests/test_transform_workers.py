@@ -1,4 +1,4 @@
-"""A program's own transform in processes of its own."""
+"""Transforms of rows in separate processes."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def whose(row: sp.Row) -> None:
 
 
 def odd(row: sp.Row) -> None:
-    """Does what its sample says."""
+    """Acts by the label of its sample."""
     if row.index == 20:
         raise ZeroDivisionError("by nothing")
     if row.index == 21:
@@ -179,7 +179,7 @@ with sp.Loader(sp.Dataset({str(photos)!r}), image="rrc32", fields=["image", "lab
     pytest.importorskip("cloudpickle")
     done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, timeout=120)
     assert "its program has no file\nhint: define it" in done.stdout and done.stdout.endswith("\n1\n"), done.stderr
-    # Which Python cannot run once more.
+    # Python cannot run such a program again.
     done = subprocess.run([sys.executable, "-"], input=text, capture_output=True, text=True, timeout=120)
     assert "RuntimeError: transform_workers: cannot start processes of the program" in done.stderr
 

@@ -1,4 +1,4 @@
-"""A dataset is there as a whole or not at all: exceptions, signals, forks, and a disk that is full."""
+"""A dataset is complete or absent after exceptions, signals, forks, and a full disk."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_progress_and_what_it_raises(tmp_path: Path) -> None:
     seen: list[dict[str, int]] = []
     with pytest.raises(RuntimeError, match="enough after .*'samples', 'samples_total'"):
         writer.close(progress=stop)
-    # The samples are still there, or the dataset stood before it could be stopped.
+    # The samples still exist, or the dataset was complete before the stop.
     report = writer.close()
     assert report["samples"] == 200
     assert writer.close() == report and len(writer) == 200
@@ -81,7 +81,7 @@ def test_nothing_is_left_of_a_writer_that_was_aborted(tmp_path: Path) -> None:
 
 
 def run(code: str, *arguments: object) -> subprocess.Popen[str]:
-    """A program of its own."""
+    """A separate program."""
     return subprocess.Popen([sys.executable, "-c", code, *map(str, arguments)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
@@ -143,7 +143,7 @@ print(writer.close()["samples"])
 def test_a_full_disk_costs_one_sample(tmp_path: Path) -> None:
     code = """
 import resource, signal, sys, numpy as np, shardpack as sp
-# A limit on the size of files stands for a full disk.
+# A limit on file sizes simulates a full disk.
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 writer = sp.Writer(sys.argv[1])
 writer.write({"noise": np.random.default_rng(0).integers(0, 256, 100_000, np.uint8)})
