@@ -5,8 +5,7 @@ use crate::sniff;
 use serde_json::{Value, json};
 use shardpack_format::{Error as FormatError, Limits, Manifest};
 use shardpack_jpeg::PictureCheck;
-use shardpack_pack::pack::Tally;
-use shardpack_pack::salvage::tally_of;
+use shardpack_pack::pack::FidelityTotals;
 use shardpack_reader::{OnProgress, Problem, Shard, VerifyOptions, VerifyReport};
 use shardpack_writer::Tally as _;
 use std::cell::RefCell;
@@ -82,7 +81,7 @@ pub fn check(
     };
     let tallies = Mutex::new(BTreeMap::new());
     let on_shard = |number: usize, shard: &Shard| {
-        let tally = tally_of(shard);
+        let tally = FidelityTotals::of_shard(shard);
         tallies.lock().unwrap_or_else(PoisonError::into_inner).insert(number, tally);
     };
     let options = VerifyOptions {
@@ -114,12 +113,17 @@ const NOT_STORED: [&str; 3] = ["kept_because", "profiles_dropped", "below_target
 
 /// Compares the manifest's fidelity figures with the figures of the samples in the indexes, which
 /// have a separate CRC32.
-fn check_fidelity(file: &str, manifest: &Manifest, tallies: BTreeMap<usize, Tally>, report: &mut VerifyReport) {
+fn check_fidelity(
+    file: &str,
+    manifest: &Manifest,
+    tallies: BTreeMap<usize, FidelityTotals>,
+    report: &mut VerifyReport,
+) {
     if tallies.len() != manifest.shards.len() {
         report.notes.push("fidelity figures were not compared, because a shard is unreadable".into());
         return;
     }
-    let mut total = Tally::default();
+    let mut total = FidelityTotals::default();
     tallies.into_values().for_each(|tally| total.merge(tally));
     let figures = total.fidelity();
     let mut put = |field: &str, expected: &str, found: &str| {

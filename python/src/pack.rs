@@ -8,7 +8,7 @@ use pyo3::types::PyDict;
 use shardpack::place::{Destination, for_packing};
 use shardpack_format::{Note, Voice};
 use shardpack_pack::grow::{AddOptions, RemoveOptions};
-use shardpack_pack::pack::{Hooks, PackOptions, Tally};
+use shardpack_pack::pack::{FidelityTotals, Hooks, PackOptions};
 use shardpack_recipe::parse_size;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -98,7 +98,7 @@ pub(crate) fn merge(
     let stop = Arc::new(AtomicBool::new(false));
     let out = to.output(&storage_options, Some(Arc::clone(&stop))).map_err(raise)?;
     let describe = |_: &(), _: &Bound<'_, PyDict>| Ok(());
-    let merged = watch_with(py, &stop, None, describe, |_, _| shardpack_writer::merge::<Tally>(out))?;
+    let merged = watch_with(py, &stop, None, describe, |_, _| shardpack_writer::merge::<FidelityTotals>(out))?;
     let report = merged.map_err(|error| {
         let array = match &error {
             shardpack_writer::Error::Unfinished(unfinished) => unfinished.parts.map(|_| unfinished.array()),

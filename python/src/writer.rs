@@ -10,7 +10,9 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 use shardpack_array::Array;
 use shardpack_format::Dtype;
-use shardpack_pack::collect::{AppendOptions, CollectError, CollectOptions, Collector, Kind, Number, Sample, Value};
+use shardpack_pack::collect::{
+    AppendOptions, CollectError, CollectOptions, Collector, Kind, Number, Sample, SampleValue,
+};
 use shardpack_pack::grow::OnKnownKey;
 use shardpack_recipe::{ArgumentError, Word};
 use shardpack_sources::cubes::{CubeError, CubeOptions, mask_of as mask_of_bytes};
@@ -78,13 +80,15 @@ fn dtype(name: &str) -> PyResult<Dtype> {
 }
 
 impl WriterValue<'_> {
-    fn value(self) -> PyResult<Value> {
+    fn value(self) -> PyResult<SampleValue> {
         Ok(match self {
-            Self::Bytes(bytes) => Value::Bytes(bytes),
-            Self::Frames((frames,)) => Value::Frames(frames.iter().map(|frame| frame.as_bytes().to_vec()).collect()),
-            Self::Text(text, false) => Value::Text(text),
-            Self::Text(text, true) => Value::Json(text),
-            Self::Number(digits, name) => Value::Number {
+            Self::Bytes(bytes) => SampleValue::Bytes(bytes),
+            Self::Frames((frames,)) => {
+                SampleValue::Frames(frames.iter().map(|frame| frame.as_bytes().to_vec()).collect())
+            }
+            Self::Text(text, false) => SampleValue::Text(text),
+            Self::Text(text, true) => SampleValue::Json(text),
+            Self::Number(digits, name) => SampleValue::Number {
                 value: match digits {
                     Digits::Bool(value) => Number::Bool(value),
                     Digits::Int(value) => Number::Int(value),
@@ -95,7 +99,7 @@ impl WriterValue<'_> {
             Self::Array(elements, name, shape, is_picture) => {
                 let array = Array::new(dtype(&name)?, shape, elements.to_vec()?);
                 let array = array.map_err(raise)?;
-                if is_picture { Value::Pixels(array) } else { Value::Array(array) }
+                if is_picture { SampleValue::Pixels(array) } else { SampleValue::Array(array) }
             }
         })
     }

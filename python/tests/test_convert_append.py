@@ -54,7 +54,7 @@ def test_keys_that_are_there(tmp_path: Path) -> None:
     sp.convert("webdataset", tar(tmp_path / "one.tar", range(4)), tmp_path / "out")
     again = tar(tmp_path / "again.tar", range(3, 6))
     for skip in ("stop", "skip"):
-        with pytest.raises(ValueError, match="photos/003.*key: expected one that the dataset does not hold yet"):
+        with pytest.raises(ValueError, match="photos/003.*the dataset already has a sample with this key"):
             sp.convert("webdataset", again, tmp_path / "out", append=True, on_bad_input=skip)
     assert sp.Dataset(tmp_path / "out").generation == 1
     report = sp.convert("webdataset", again, tmp_path / "out", append=True, on_known_key="skip")
@@ -82,7 +82,7 @@ def test_columns_must_be_the_fields_of_the_dataset(tmp_path: Path) -> None:
 
 def test_no_dataset_and_one_too_many(tmp_path: Path) -> None:
     one = tar(tmp_path / "one.tar", range(2))
-    with pytest.raises(ValueError, match="expected a dataset to add to.*\nhint: without `append=True`"):
+    with pytest.raises(ValueError, match="is not a dataset.*\nhint: without `append=True`"):
         sp.convert("webdataset", one, tmp_path / "out", append=True)
     sp.convert("webdataset", one, tmp_path / "out")
     with pytest.raises(ValueError, match="`append=True` to add to it"):

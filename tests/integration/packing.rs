@@ -172,7 +172,7 @@ fn options_without_meaning_are_refused() {
     write_cubes(&src, 1);
     for out in [src.clone(), src.join("below"), scratch.path().to_owned()] {
         let error = run(&src, &out, &PackOptions::default()).unwrap_err();
-        assert!(error.to_string().contains("outside of the source"), "{error}");
+        assert!(error.to_string().contains("overlaps the source"), "{error}");
     }
     assert_eq!(files(&src).len(), 1);
 

@@ -10,7 +10,7 @@ use std::path::Path;
 struct Pictures<'a>(Schema, &'a [(&'a str, &'a [u8])]);
 
 impl SampleSource for Pictures<'_> {
-    type Tally = shardpack_pack::pack::Tally;
+    type Tally = shardpack_pack::pack::FidelityTotals;
     type Error = shardpack_format::Error;
 
     fn key(&self, sample: u64) -> Cow<'_, str> {

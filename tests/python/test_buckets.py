@@ -147,7 +147,7 @@ class Buckets(CommandTest):
             self.assertEqual(digests(self.tmp / f"{name} there"), digests(self.tmp / f"{name} here"))
             self.assertEqual(done["bytes_in"], sum(path.stat().st_size for path in source.rglob("*") if path.is_file()))
         inside = self.expect(2, "pack", f"s3://{self.bucket}/photos", f"s3://{self.bucket}/photos/train")
-        self.assertIn("expected a folder outside of the source", inside.err)
+        self.assertIn("overlaps the source", inside.err)
 
     def test_masks_and_labels_come_from_a_bucket(self):
         masks, labels = self.tmp / "masks", self.tmp / "labels.csv"

@@ -170,7 +170,7 @@ class Damage(CommandTest):
         self.assertIn("samples that were removed may come back", self.expect(2, "inspect", self.out).err)
         self.assertEqual(self.salvage("--all-generations"), digests(self.source))
         told = self.expect(0, "salvage", self.out, self.tmp / "again", "--all-generations")
-        self.assertTrue(told.out.startswith("note: samples that were removed may be among these"), told.out)
+        self.assertTrue(told.out.startswith("note: removed samples may be copied too"), told.out)
 
     def test_salvage_of_a_truncated_shard_keeps_the_samples_before_the_cut(self):
         shard = shards(self.out)[0]

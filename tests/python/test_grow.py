@@ -56,7 +56,7 @@ class GrowTest(CommandTest):
         keys = self.tmp / "keys.txt"
         keys.write_text("class 3/week-0003.jpg\nno such key\n")
         refused = self.expect(2, "remove", self.data, "--keys", keys).err
-        self.assertIn("1 of 2 keys to remove are not in the dataset: `no such key`", refused)
+        self.assertIn("1 of 2 keys are not in the dataset, so nothing was removed: `no such key`", refused)
         keys.write_text("class 3/week-0003.jpg\n")
         self.assertIn("generation 3 of 49 samples", self.expect(0, "remove", self.data, "--keys", keys).out)
         self.check(3)
@@ -89,7 +89,7 @@ class GrowTest(CommandTest):
         self.expect(0, "add", self.data, self.week)
         self.assertIn("nothing to add", self.expect(0, "add", self.data, self.week).out)
         refused = self.expect(2, "add", self.data, self.tmp / "in")
-        self.assertIn("30 of 30 new samples have keys that the dataset holds already", refused.err)
+        self.assertIn("30 of 30 new samples have keys that the dataset already has", refused.err)
         self.assertIn("--on-known-key skip", refused.err)
         self.assertIn("is not a dataset", self.expect(2, "add", self.tmp / "in", self.week).err)
 
@@ -115,7 +115,7 @@ class GrowTest(CommandTest):
         (self.data / "manifest.json").write_text('{"format": "shar')
         told = self.expect(0, "salvage", self.data, self.tmp / "saved").out
         self.assertIn("older generations left out", told)
-        self.assertIn("hint: `--all-generations` takes them as well", told)
+        self.assertIn("hint: `--all-generations` copies them too", told)
         self.assertFalse(key(self.tmp / "saved"))
         told = self.expect(0, "salvage", self.data, self.tmp / "all", "--all-generations").out
         self.assertTrue(told.startswith("note: samples that were removed are among these"), told)

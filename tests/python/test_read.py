@@ -312,7 +312,7 @@ class Verify(CommandTest):
         self.assertNotIn("oddity", self.ok("pack", source, self.tmp / "fine", "--jpeg", "keep").err)
         (source / "class 0" / "odd.jpg").write_bytes(whole[:20] + b"odd" + whole[20:])
         result = self.ok("pack", source, self.tmp / "odd", "--jpeg", "keep")
-        self.assertIn("note: 1 picture has an oddity that decoders pass over: `class 0/odd.jpg`", result.err)
+        self.assertIn("note: 1 picture has an oddity that decoders ignore: `class 0/odd.jpg`", result.err)
         self.ok("verify", self.tmp / "odd", "--deep")
         (source / "class 0" / "broken.jpg").write_bytes(whole.replace(b"\xFF\xD2", b"\xFF\xD5"))
         result = self.expect(2, "pack", source, self.tmp / "out", "--jpeg", "keep")

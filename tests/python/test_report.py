@@ -377,7 +377,7 @@ class Datasets(ReportTest):
         self.assertTrue(any("13 samples, the dataset holds 12" in note for note in later["notes"]))
         self.assertIn("can be compared only with a dataset", self.expect(2, "report", source, "--source", source, "-o", self.tmp / "a.html").err)
         wrong = cubes(self.tmp / "cubes", 2)
-        self.assertIn("expected pictures, as in the dataset, found cubes", self.expect(2, "report", out, "--source", wrong, "-o", self.tmp / "a.html").err)
+        self.assertIn("are cubes, and the dataset has pictures", self.expect(2, "report", out, "--source", wrong, "-o", self.tmp / "a.html").err)
 
     def test_cubes_of_a_dataset_compared_with_their_sources(self):
         source, out = cubes(self.tmp / "in", 3), self.tmp / "out"

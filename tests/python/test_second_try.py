@@ -60,7 +60,7 @@ class SecondTry(CommandTest):
         self.assertIn("left out 2 files:", skipped.err)
         for path in (paths[0], paths[3]):
             self.assertIn(f"{path.relative_to(source)}: value at [", skipped.err)
-        self.assertIn("note: left out 2 cubes with values beyond float16", skipped.err)
+        self.assertIn("note: 2 cubes left out, with values beyond float16", skipped.err)
         self.assertIn("`--values keep` stores the values as they are", skipped.err)
         self.assertIn("packed 3 samples", skipped.out)
         self.ok("pack", source, self.tmp / "kept", "--values", "keep")

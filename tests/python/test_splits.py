@@ -68,7 +68,7 @@ class Splits(CommandTest):
         self.ok("pack", source / "train", self.tmp / "one")
         self.assertIn("found a dataset", self.expect(2, "pack", source, self.tmp / "one", "--splits").err)
         planned = self.expect(2, "plan", source, self.tmp / "out", "--splits", "--parts", 2)
-        self.assertIn("--splits: has no plan", planned.err)
+        self.assertIn("--splits: a plan describes one dataset", planned.err)
         listing = self.expect(2, "pack", source, self.tmp / "out", "--splits", "--listing", self.tmp / "l")
         self.assertIn("--splits: expected without `listing`, found both", listing.err)
         shutil.rmtree(source / "val")

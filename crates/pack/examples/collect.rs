@@ -6,7 +6,7 @@
 
 use shardpack_array::Array;
 use shardpack_format::Dtype;
-use shardpack_pack::collect::{CollectOptions, Collector, Sample, Value};
+use shardpack_pack::collect::{CollectOptions, Collector, Sample, SampleValue};
 use shardpack_reader::Dataset;
 use std::error::Error;
 use std::path::PathBuf;
@@ -28,8 +28,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     for number in 0..10_u8 {
         let sample = Sample::new()
             .with_key(format!("made-up/{number}"))
-            .with("image", Value::Pixels(Array::new(Dtype::U8, vec![48, 64, 3], picture(number))?))
-            .with("cube", Value::Array(Array::new(Dtype::F32, vec![16, 20, 12], cube(number))?))
+            .with("image", SampleValue::Pixels(Array::new(Dtype::U8, vec![48, 64, 3], picture(number))?))
+            .with("cube", SampleValue::Array(Array::new(Dtype::F32, vec![16, 20, 12], cube(number))?))
             .with("caption", format!("gradient number {number}").as_str())
             .with("label", i64::from(number % 2));
         // Threads may share the collector: the bytes on disk do not depend on the order of adding.

@@ -85,7 +85,7 @@ fn the_device_gets_every_candidate_as_a_dataset() {
     assert_eq!(report.candidates.len(), 3);
     assert!(report.candidates.iter().all(|candidate| candidate.rows.len() == 5));
     assert_eq!((report.metrics.len(), report.metrics[0].baseline.len()), (1, 0));
-    assert_eq!(report.metrics[0].failures, ["interrupted: what is missing was not run"]);
+    assert_eq!(report.metrics[0].failures, ["interrupted: the other runs are missing"]);
 
     // For a dataset, the device gets the dataset itself, which stays.
     let packed = tempfile::tempdir().unwrap();

@@ -16,11 +16,11 @@ pub const fn main_measure(content: SampleKind) -> Measure {
     }
 }
 
-/// Returns the conditions of the verdict for a user who gives none.
+/// Returns the default conditions of the verdict.
 ///
 /// For pictures: nine of ten have a very high score. For cubes: in each band of each cube the largest error is within
-/// the noise of that band, and 99 of 100 pixels of each cube are turned by at most half a degree. Half a degree is a
-/// tenth of the 0.1 rad within which spectra usually count as one material.
+/// the noise of that band, and the spectra of 99 % of the pixels of each cube turn by at most half a degree. Spectra
+/// within 0.1 rad, about ten times as much, usually count as one material.
 #[must_use]
 pub const fn default_conditions(content: SampleKind) -> &'static [&'static str] {
     match content {
@@ -29,8 +29,8 @@ pub const fn default_conditions(content: SampleKind) -> &'static [&'static str] 
     }
 }
 
-/// Fills in everything that follows from the rows, the rates and the predictions: distributions, deltas, the front, and
-/// the verdict under `wants`. Leaves the command of the verdict unchanged.
+/// Fills in distributions, deltas, the front and the verdict under `wants`. Leaves the command of the verdict
+/// unchanged.
 pub fn conclude(report: &mut Report, wants: &[Want], want_given: bool) {
     for candidate in &mut report.candidates {
         spread(candidate);
@@ -148,8 +148,7 @@ fn sentence(report: &Report, candidate: &Candidate) -> String {
     sentences.join(" ")
 }
 
-/// Describes the score that most samples reach. With few samples the text gives their number: the p10 of three samples
-/// is the worst of them.
+/// Describes the score that most samples reach; with few samples, by their number, because p10 is then the worst.
 fn reached(spread: &Distribution) -> String {
     let score = |value| words::score(Measure::Ssimulacra2, value);
     let (title, p10, worst) = (Measure::Ssimulacra2.title(), score(spread.p10), score(spread.worst));
@@ -193,18 +192,20 @@ fn cost(candidate: &Candidate) -> Option<String> {
         Some(ratio) => {
             format!("The error reaches {}{}× the noise of a band", words::significant(ratio, 2), words::NBSP)
         }
-        None => format!("No value that was compared is off by more than {}", said(Measure::MaxAbsError)?),
+        None => format!("No compared value differs by more than {}", said(Measure::MaxAbsError)?),
     };
     Some(match (said(Measure::SpectralAngleP99), said(Measure::SpectralAngleMax)) {
         (Some(most), Some(all)) => {
-            format!("{error}. Of 100 pixels of a sample 99 are turned by at most {most}, and the worst pixel by {all}.")
+            format!(
+                "{error}. The spectra of 99 % of a sample’s pixels turn by at most {most}, of the worst pixel by {all}."
+            )
         }
-        (None, Some(all)) => format!("{error}, and the worst pixel is turned by {all}."),
+        (None, Some(all)) => format!("{error}. The spectrum of the worst pixel turns by {all}."),
         _ => format!("{error}."),
     })
 }
 
-/// Returns the share by which the rates of two candidates may differ by chance.
+/// Returns the relative difference between the rates of two candidates that may be chance.
 pub(crate) fn spread_of(one: &Candidate, other: &Candidate) -> f64 {
     [one, other].into_iter().filter_map(|one| one.rates.decode_spread).sum()
 }
@@ -234,27 +235,28 @@ fn reason(report: &Report, candidate: &Candidate, verdict: &Verdict) -> String {
     match (verdict.want.is_empty(), verdict.met, candidate.lossless) {
         (true, ..) => format!("It is the smallest of {}.", words::plural(measured as u64, "candidate")),
         (_, true, _) if meeting == 1 => {
-            format!("Of {} only this one meets {rule}.", words::plural(measured as u64, "candidate"))
+            format!("Only this one of {} meets {rule}.", words::plural(measured as u64, "candidate"))
         }
         (_, true, _) => {
-            format!("{meeting} of {measured} candidates meet {rule}. This one is the smallest of them.")
+            format!("{meeting} of {measured} candidates meet {rule}. This one is the smallest.")
         }
-        (_, false, true) => format!("No candidate meets {rule}. Of those that lose nothing, this one is the smallest."),
+        (_, false, true) => format!("No candidate meets {rule}. This one is the smallest lossless candidate."),
         (_, false, false) => format!("No candidate meets {rule}. This one comes closest."),
     }
 }
 
-/// Explains why the careful rule took this candidate, and what the smallest candidate would have cost.
+/// Explains why the careful rule chose this candidate, and the loss of the smallest candidate.
 fn careful_reason(report: &Report, candidate: &Candidate, measured: usize, meeting: usize) -> String {
     let size = |candidate: &Candidate| candidate.predictions.bytes.map_or(f64::INFINITY, |bytes| bytes.value);
     let kept = words::plural(measured as u64, "candidate");
-    let which = if meeting == measured { format!("All of {kept}") } else { format!("{meeting} of {kept}") };
-    let mut sentences = vec![format!("{which} keep errors within the noise of each band, and spectra in place.")];
+    let which = if meeting == measured { format!("All {kept}") } else { format!("{meeting} of {kept}") };
+    let mut sentences =
+        vec![format!("{which} keep errors within the noise of each band, and spectra almost unchanged.")];
     let is_lossy = |other: &&Candidate| other.meets && !other.lossless;
     sentences.extend(match (candidate.lossless, report.candidates.iter().any(|other| is_lossy(&other))) {
         (true, false) => None,
-        (true, true) => Some(format!("Of these, no lossy one is {COSTS_LITTLE} times smaller.")),
-        (false, _) => Some(format!("Of these, what loses less is more than {COSTS_LITTLE} times as large.")),
+        (true, true) => Some(format!("No lossy one among them is {COSTS_LITTLE} times smaller.")),
+        (false, _) => Some(format!("Those with less loss are more than {COSTS_LITTLE} times as large.")),
     });
     let refused = report.candidates.iter().filter(|other| !other.meets && !other.rows.is_empty());
     if let Some(other) = refused.min_by(|a, b| size(a).total_cmp(&size(b)))
@@ -273,7 +275,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn of_few_samples_their_number_is_said() {
+    fn few_samples_are_counted() {
         let of = |count, p10, worst| {
             reached(&Distribution { count, p10, worst, ..Distribution::default() }).replace('\u{a0}', " ")
         };
@@ -292,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn the_trade_is_said_in_bands_and_pixels() {
+    fn the_loss_is_described_for_bands_and_pixels() {
         let of = |worst: [f64; 3]| {
             let measures = [Measure::NoiseRatio, Measure::SpectralAngleP99, Measure::SpectralAngleMax];
             let scores = measures.into_iter().zip(worst.map(|worst| Distribution { worst, ..Distribution::default() }));
@@ -300,15 +302,15 @@ mod tests {
         };
         assert_eq!(
             of([0.82, 0.02, 0.3]),
-            "No error exceeds 0.82 of its band’s noise. Of 100 pixels of a sample 99 are turned by at most 0.0200°, and \
-             the worst pixel by 0.300°."
+            "No error exceeds 0.82 of its band’s noise. The spectra of 99 % of a sample’s pixels turn by at most 0.0200°, \
+             of the worst pixel by 0.300°."
         );
         assert!(of([7.5, 6.0, 16.0]).starts_with("The error reaches 7.5 × the noise of a band. "));
         assert!(of([NO_NOISE, 6.0, 16.0]).starts_with("The error changes a band that has no noise. "));
     }
 
     #[test]
-    fn speeds_are_said_the_way_round_that_reads_well() {
+    fn speeds_are_described_as_faster_or_slower() {
         for (ratio, expected) in [
             (1.9, "is 1.9 times as fast as with tile"),
             (1.01, "is as fast as with tile"),

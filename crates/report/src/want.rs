@@ -88,8 +88,8 @@ impl Want {
             "median" => Statistic::Median,
             "mean" => {
                 return Err(format!(
-                    "a mean hides the samples that suffer: expected {measure}.worst, .p1, .p10 (what nine of ten \
-                     samples reach) or .median"
+                    "a mean hides the worst samples: expected {measure}.worst, .p1, .p10 (nine of ten samples are \
+                     at least as good) or .median"
                 ));
             }
             other => {
@@ -100,15 +100,15 @@ impl Want {
             }
         };
         if at_least != (measure.better() == Better::Higher) {
-            let (sign, end) = if at_least { ("<=", "small") } else { (">=", "large") };
-            return Err(format!("of {measure} the good end is the {end} one: expected `{sign}`, found `{normal}`"));
+            let (sign, better) = if at_least { ("<=", "smaller") } else { (">=", "larger") };
+            return Err(format!("{better} values of {measure} are better: expected `{sign}`, found `{normal}`"));
         }
         let value: f64 = right.parse().ok().filter(|value: &f64| value.is_finite()).ok_or_else(fail)?;
         Ok(Self { subject: Subject::Score(measure, statistic), at_least, value, text: normal })
     }
 
-    /// Returns true if a candidate meets the condition. A lossless candidate meets every condition on a measure. A
-    /// candidate without the measure does not meet the condition.
+    /// Returns true if a candidate meets the condition. A lossless candidate meets every condition on a measure; a
+    /// candidate without the measure does not.
     #[must_use]
     pub fn is_met(&self, candidate: &Candidate) -> bool {
         let value = match self.subject {
@@ -129,9 +129,9 @@ impl Want {
     }
 }
 
-/// Returns the recommended candidate, and true if it meets all conditions: the candidate with the smallest prediction
-/// among those that meet them. If none does, the smallest lossless candidate, else the one that meets most conditions.
-/// A candidate that cannot store every sample is chosen only if no other can.
+/// Returns the recommended candidate, and true if it meets all conditions: the smallest prediction among candidates
+/// that meet them. Otherwise the smallest lossless candidate, or the candidate that meets most conditions. A candidate
+/// that cannot store every sample is the last choice.
 #[must_use]
 pub fn choose(candidates: &[Candidate], wants: &[Want]) -> Option<(usize, bool)> {
     let met = |candidate: &Candidate| wants.iter().filter(|want| want.is_met(candidate)).count();
@@ -158,13 +158,13 @@ pub const COSTS_LITTLE: f64 = 2.0;
 /// Among equally lossy candidates, sizes up to this multiple of the smallest count as equal.
 const AS_SMALL: f64 = 1.25;
 
-/// Returns the recommended candidate for cubes if the user gave no conditions: among the candidates that meet `wants`,
-/// one with the smallest loss that does not cost much. Else the choice of [`choose`].
+/// Returns the recommended candidate for cubes without given conditions: among candidates that meet `wants`, one with
+/// small loss that does not cost much. Otherwise as [`choose`].
 ///
 /// Lossless precedes float16, whose error shrinks with the value, and float16 precedes fixed point, as long as the
-/// candidate is at most [`COSTS_LITTLE`] times as large as the smallest that meets all conditions: precision is given
-/// up only to halve the bytes. Among candidates of one kind, the first in the ladder within a quarter of the smallest
-/// is taken: `pack`'s own choice of a codec comes first and decodes faster than the smallest candidate.
+/// candidate is at most [`COSTS_LITTLE`] times as large as the smallest: precision is given up only to halve the bytes.
+/// Among candidates of one kind, the first in the ladder within a quarter of the smallest is chosen: `pack`'s own
+/// choice of a codec comes first and decodes faster than the smallest.
 #[must_use]
 pub fn choose_careful(candidates: &[Candidate], wants: &[Want]) -> Option<(usize, bool)> {
     let bytes = |candidate: &Candidate| candidate.predictions.bytes.map_or(f64::INFINITY, |bytes| bytes.value);
@@ -222,8 +222,8 @@ mod tests {
         for (text, part) in [
             ("ssimulacra2", "expected a condition"),
             ("ssim2>=3", "found `ssim2`"),
-            ("ssimulacra2.p10<=80", "good end is the large one"),
-            ("spectral_angle_p99>=1", "good end is the small one"),
+            ("ssimulacra2.p10<=80", "larger values of ssimulacra2 are better"),
+            ("spectral_angle_p99>=1", "smaller values of spectral_angle_p99 are better"),
             ("ssimulacra2.p11>=80", "found `p11`"),
             ("ssimulacra2.p10>=nan", "expected a condition"),
             ("size>=3", "size<=BYTES"),
@@ -284,7 +284,7 @@ mod tests {
         // A slow codec is taken for a large saving, not for a small one.
         assert_eq!(careful(&[keep.clone(), of("keep", 390.0, 0.0, 0.0)]), Some((0, true)));
         assert_eq!(careful(&[keep.clone(), of("keep", 370.0, 0.0, 0.0)]), Some((1, true)));
-        // No candidate qualifies: the one with the smallest loss is shown.
+        // No candidate qualifies: the candidate with the smallest loss is shown.
         assert_eq!(careful(&[of("f16", 10.0, 3.0, 0.01), of("fixed", 5.0, 2.0, 9.0)]), Some((0, false)));
         assert_eq!(careful(&[]), None);
     }

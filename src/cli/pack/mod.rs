@@ -133,7 +133,7 @@ pub(super) fn outcome_of(skipped: &[String]) -> ExitStatus {
 
 pub(super) fn merge(args: &MergeArgs) -> crate::Result<ExitStatus> {
     let out = args.to.destination(&args.out).output(&[], None)?;
-    let report = match shardpack_writer::merge::<shardpack_pack::pack::Tally>(out) {
+    let report = match shardpack_writer::merge::<shardpack_pack::pack::FidelityTotals>(out) {
         Err(shardpack_writer::Error::Unfinished(unfinished)) => {
             if args.json {
                 show::json(&unfinished_json(&unfinished))?;

@@ -221,7 +221,7 @@ fn scratch_of(field: &FieldPlan, largest_row: u64, options: &LoaderOptions, fiel
         // As above, plus the row before it is turned, and before it is padded. The pixels of the whole
         // picture are counted in `resized_bytes`.
         FieldType::Picture(_) => largest_row.saturating_mul(2).saturating_add(1 << 20),
-        _ => 0,
+        FieldType::Scalar(_) | FieldType::OneHot(_) | FieldType::Raw(_) => 0,
     }
 }
 

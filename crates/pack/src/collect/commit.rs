@@ -1,9 +1,10 @@
-//! Moves the collected records from the spool into the dataset, as samples of the writer.
+//! Copies the collected records from the spool into the dataset.
 
 use super::layout::ProgramLayout;
 use super::spool::{Span, Spool};
-use crate::encode::{PictureNote, RecordNumber, Tally, copy_record};
-use shardpack_format::{ErrorKind, Explain, Hint, Limits, Record, Schema, SystemError};
+use crate::encode::{FidelityTotals, PictureNote, RecordNumber, copy_record};
+use crate::{Context as _, Error};
+use shardpack_format::{Limits, Record, Schema, bug};
 use shardpack_writer::{Encoded, SampleSource};
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -30,47 +31,13 @@ pub(super) struct SpooledSamples<'a> {
     pub(super) dropped: Option<usize>,
 }
 
-/// The reason why a record could not be copied.
-#[derive(Debug, thiserror::Error)]
-pub(super) enum CopyError {
-    #[error("cannot read the temporary file: {0}")]
-    Io(#[from] shardpack_io::Cause),
-    /// The spool is checked like every other file, because a disk does not always return the bytes
-    /// that were written.
-    #[error("the temporary file is damaged: {0}")]
-    Format(#[from] shardpack_format::Error),
-}
-
-impl Explain for CopyError {
-    fn kind(&self) -> ErrorKind {
-        match self {
-            Self::Io(_) => ErrorKind::Io,
-            Self::Format(error) => error.kind(),
-        }
-    }
-
-    fn hints(&self) -> Vec<Hint> {
-        match self {
-            Self::Io(cause) => cause.hint().into_iter().collect(),
-            Self::Format(error) => error.hints(),
-        }
-    }
-
-    fn system_error(&self) -> Option<SystemError<'_>> {
-        match self {
-            Self::Io(cause) => Some(cause.system_error()),
-            Self::Format(_) => None,
-        }
-    }
-}
-
 impl SpooledSamples<'_> {
     fn sample(&self, number: u64) -> Option<&SpooledSample> {
         self.samples.get(usize::try_from(number).ok()?)
     }
 
-    fn tally(&self, entry: &SpooledSample, scalars: &[u8]) -> Tally {
-        Tally::of_noted_record(self.schema, &entry.key, scalars, |field, figures| {
+    fn totals(&self, entry: &SpooledSample, scalars: &[u8]) -> FidelityTotals {
+        FidelityTotals::of_noted_record(self.schema, &entry.key, scalars, |field, figures| {
             let position = self.layout.fields.iter().position(|known| known.name == field);
             let note = entry.notes.iter().find(|(noted, _)| Some(*noted) == position).map(|(_, note)| *note);
             note.unwrap_or_default().totals(&entry.key, figures, &self.layout.pictures)
@@ -79,32 +46,28 @@ impl SpooledSamples<'_> {
 }
 
 impl SampleSource for SpooledSamples<'_> {
-    type Tally = Tally;
-    type Error = CopyError;
+    type Tally = FidelityTotals;
+    type Error = Error;
 
     fn key(&self, sample: u64) -> Cow<'_, str> {
         Cow::Borrowed(self.sample(sample).map_or("", |entry| &entry.key))
     }
 
-    /// The record as read, and the new layout of it.
+    /// Returns the size of the record as read and of its copy.
     fn memory_bytes(&self, sample: u64) -> u64 {
         self.sample(sample).map_or(0, |entry| entry.span.bytes.saturating_mul(2))
     }
 
-    fn encode(&self, sample: u64, shard_number: u32, buffer: Vec<u8>) -> Result<Encoded<Tally>, CopyError> {
-        let Some(entry) = self.sample(sample) else {
-            return Err(shardpack_format::Error::usage(format!(
-                "sample {sample}: expected a sample that was collected"
-            ))
-            .into());
-        };
-        let bytes = self.spool.read(entry.span)?;
-        let mut record = Record::parse(&bytes, &Limits::none())?;
+    fn encode(&self, sample: u64, shard_number: u32, buffer: Vec<u8>) -> Result<Encoded<FidelityTotals>, Error> {
+        let Some(entry) = self.sample(sample) else { bug("a sample that was not collected") };
+        let bytes = self.spool.read(entry.span).context("cannot read the temporary file")?;
+        // Disks can return wrong bytes, so the spool is checked like every other file.
+        let mut record = Record::parse(&bytes, &Limits::none()).context("the temporary file is damaged")?;
         if let Some(dropped) = self.dropped.filter(|dropped| *dropped < record.fields.len()) {
             record.fields.remove(dropped);
         }
-        let tally = self.tally(entry, record.scalars);
+        let totals = self.totals(entry, record.scalars);
         let copy = copy_record(&record, self.schema, RecordNumber { shard: shard_number, sample }, buffer)?;
-        Ok(Encoded::Record(copy.into_sample(entry.source_bytes, tally)))
+        Ok(Encoded::Record(copy.into_sample(entry.source_bytes, totals)))
     }
 }

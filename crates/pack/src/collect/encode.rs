@@ -4,7 +4,7 @@ use super::error::{CollectError, Result};
 use super::kind::Kind;
 use super::labels::LabelClasses;
 use super::layout::{FieldEncoder, LayoutOrigin, ProgramField, ProgramLayout};
-use super::value::{Number, Sample, Value};
+use super::value::{Number, Sample, SampleValue};
 use crate::encode::{
     ArrayChoice, ArrayRecorder, ArrayWorkspace, FinishedRecord, FrameFile, OddPicture, PackedPicture, PictureChecks,
     PictureEncoder, PictureNote, PictureRecorder, RawPicture, RecordDraft, RecordNumber, SampleError, StoredValue,
@@ -16,7 +16,7 @@ use shardpack_recipe::Share;
 use shardpack_sources::pictures::{PictureInfo, probe_picture};
 use std::borrow::Cow;
 
-/// With the option `sample`, one picture in this many gets the costly check.
+/// With the option `sample`, one picture in this many is checked.
 const LOOKED_AT: u64 = 32;
 
 /// Memory and encoders of one thread, reused from sample to sample.
@@ -106,14 +106,20 @@ impl RecordWorkspace {
         let FinishedRecord { record, frame, .. } = draft.finish(RecordNumber { shard: 0, sample: sequence }, key)?;
         let limit = Limits::default().max_record_bytes;
         if frame.record_bytes > limit {
-            let expected = format!("at most {limit}");
-            return Err(CollectError::of_sample(key, "bytes of the record", expected, frame.record_bytes, ""));
+            let text = format!("the record has {} bytes, more than the limit of {limit}", frame.record_bytes);
+            return Err(CollectError::of_sample(key, text, ""));
         }
-        // The frame holds the number, which is not final yet. The other bytes define the sample.
+        // The frame holds a number that is not final. The other bytes define the sample.
         let Some(body) = record.get(to_usize(FRAME_BYTES)..) else { bug("a record without a frame") };
         let mut digest = [0; 16];
         digest.iter_mut().zip(Sha256::digest(body)).for_each(|(to, from)| *to = from);
-        Ok(ProgramRecord { record, source_bytes: given().map(Value::source_bytes).sum(), digest, notes, pictures })
+        Ok(ProgramRecord {
+            record,
+            source_bytes: given().map(SampleValue::source_bytes).sum(),
+            digest,
+            notes,
+            pictures,
+        })
     }
 
     /// Stores the memory of a record for reuse.
@@ -123,11 +129,10 @@ impl RecordWorkspace {
 }
 
 /// Returns the values in the order of the layout.
-fn arrange<'s>(layout: &ProgramLayout, key: &str, sample: &'s Sample) -> Result<Vec<Option<&'s Value>>> {
+fn arrange<'s>(layout: &ProgramLayout, key: &str, sample: &'s Sample) -> Result<Vec<Option<&'s SampleValue>>> {
     // `None` if the sample does not name the field.
-    let mut values: Vec<Option<Option<&Value>>> = layout.fields.iter().map(|_| None).collect();
-    // Fields mostly come in the order of the layout, so each search begins at the end of the last
-    // one.
+    let mut values: Vec<Option<Option<&SampleValue>>> = layout.fields.iter().map(|_| None).collect();
+    // Fields usually come in the order of the layout, so each search begins after the last field.
     let mut next = 0;
     for (name, value) in &sample.values {
         let is = |field: &ProgramField| field.name == *name;
@@ -138,25 +143,24 @@ fn arrange<'s>(layout: &ProgramLayout, key: &str, sample: &'s Sample) -> Result<
         let Some((position, place)) = position.and_then(|position| Some((position, values.get_mut(position)?))) else {
             let names: Vec<&str> = layout.fields.iter().map(|field| field.name.as_str()).collect();
             let (whose, hint) = match layout.origin {
-                LayoutOrigin::Dataset { .. } => ("dataset", "leave it out, or write it into a dataset of its own"),
-                LayoutOrigin::Program => {
-                    ("schema", "the first sample has all fields, with None for what it lacks, or give a schema")
-                }
+                LayoutOrigin::Dataset { .. } => ("the dataset has", "leave the field out, or write another dataset"),
+                LayoutOrigin::Program => (
+                    "the schema and the first sample have",
+                    "name all fields in the first sample, with None for a missing value, or give a schema",
+                ),
             };
-            let found = value.as_ref().map_or_else(|| "no value".to_owned(), Value::found);
-            let expected = format!("a field of the {whose}: {}", names.join(", "));
-            return Err(CollectError::misfit(key, name, expected, format!("one that is not in it, of {found}"), hint));
+            let text = format!("{whose} no such field, only {}", names.join(", "));
+            return Err(CollectError::misfit(key, name, text, hint));
         };
         if place.replace(value.as_ref()).is_some() {
-            return Err(CollectError::of_sample(key, "fields", "each once", format!("`{name}` twice"), ""));
+            return Err(CollectError::of_sample(key, format!("field `{name}` occurs twice"), ""));
         }
         next = position + 1;
     }
     let unnamed = layout.fields.iter().zip(&values).find(|(_, value)| value.is_none());
     if let (LayoutOrigin::Dataset { names_all: true }, Some((field, _))) = (layout.origin, unnamed) {
-        let expected = format!("{}, as in the dataset", field.kind);
-        let hint = "None says that a sample has no value";
-        return Err(CollectError::misfit(key, &field.name, expected, "no such field", hint));
+        let text = format!("the sample lacks this field of the dataset, of kind {}", field.kind);
+        return Err(CollectError::misfit(key, &field.name, text, "give None if the sample has no value"));
     }
     Ok(values.into_iter().map(Option::flatten).collect())
 }
@@ -170,7 +174,7 @@ struct FieldOfSample<'a> {
 
 /// The reason why a value is not a picture.
 enum NoPicture {
-    /// A picture cannot be made from the value: the found value, and a next step.
+    /// The value cannot become a picture: the found value, and a next step.
     Misfit(String, &'static str),
     Refused(SampleError),
 }
@@ -182,8 +186,12 @@ impl From<SampleError> for NoPicture {
 }
 
 impl FieldOfSample<'_> {
-    fn misfit(&self, expected: impl Into<String>, found: impl Into<String>, hint: impl Into<Hint>) -> CollectError {
-        CollectError::misfit(self.key, &self.field.name, expected, found, hint)
+    fn misfit(&self, text: impl Into<String>, hint: impl Into<Hint>) -> CollectError {
+        CollectError::misfit(self.key, &self.field.name, text, hint)
+    }
+
+    fn expected(&self, expected: &str, found: &str, hint: &'static str) -> CollectError {
+        self.misfit(format!("expected {expected}, found {found}"), hint)
     }
 
     fn refused(&self, source: impl Into<SampleError>) -> CollectError {
@@ -194,41 +202,40 @@ impl FieldOfSample<'_> {
         }
     }
 
-    fn scalar(&self, dtype: Dtype, value: Option<&Value>) -> Result<Vec<u8>> {
+    fn scalar(&self, dtype: Dtype, value: Option<&SampleValue>) -> Result<Vec<u8>> {
         let labels = self.layout.labels.as_ref().filter(|_| self.field.name == "label" && !dtype.is_float());
         let number = match (value, labels) {
-            (Some(Value::Number { value, .. }), Some(labels)) => {
+            (Some(SampleValue::Number { value, .. }), Some(labels)) => {
                 labels.by_number(*value).map_err(|label| self.no_class(labels, label))?
             }
-            (Some(Value::Number { value, .. }), _) => *value,
-            (Some(Value::Text(name)), Some(labels)) => labels.by_name(name).ok_or_else(|| {
-                let new = Hint::set([Setting::named("classes")]).then(" names those that are new");
+            (Some(SampleValue::Number { value, .. }), _) => *value,
+            (Some(SampleValue::Text(name)), Some(labels)) => labels.by_name(name).ok_or_else(|| {
+                let new = Hint::set([Setting::named("classes")]).then(" adds new classes");
                 let hint = if self.layout.origin == LayoutOrigin::Program { Hint::new("") } else { new };
-                self.misfit("the name of a class", format!("`{}`", name.escape_debug()), hint)
+                self.misfit(format!("there is no class `{}`", name.escape_debug()), hint)
             })?,
-            (Some(Value::Array(array)), _) if array.shape().is_empty() => {
-                let hint = "an array of no axes is no number: take its item";
-                return Err(self.misfit(dtype.name(), "an array", hint));
+            (Some(SampleValue::Array(array)), _) if array.shape().is_empty() => {
+                return Err(self.expected(dtype.name(), "an array without axes", "take its item"));
             }
-            (Some(other), _) => return Err(self.misfit(dtype.name(), other.found(), "")),
+            (Some(other), _) => return Err(self.expected(dtype.name(), &other.found(), "")),
             (None, _) => {
                 let hint = match dtype.is_float() {
                     true => "a number cannot be missing: use NaN instead",
                     false => "a number cannot be missing: choose one that means missing",
                 };
-                return Err(self.misfit(dtype.name(), "no value", hint));
+                return Err(self.expected(dtype.name(), "no value", hint));
             }
         };
         let mut packed = Vec::new();
         match number.append(dtype, &mut packed) {
             true => Ok(packed),
-            false => Err(self.misfit(dtype.name(), Value::Number { value: number, dtype: None }.found(), "")),
+            false => Err(self.expected(dtype.name(), &number.found(), "")),
         }
     }
 
     fn no_class(&self, labels: &LabelClasses, label: i128) -> CollectError {
-        let expected = format!("0 to {}, the number of a class", labels.len().saturating_sub(1));
-        self.misfit(expected, label.to_string(), "")
+        let expected = format!("the number of a class, 0 to {}", labels.len().saturating_sub(1));
+        self.expected(&expected, &label.to_string(), "")
     }
 
     /// Returns the checks of this picture: the same in every run and thread.
@@ -245,7 +252,7 @@ impl FieldOfSample<'_> {
         &self,
         field: &PictureRecorder,
         encoder: &'v mut PictureEncoder,
-        value: &'v Value,
+        value: &'v SampleValue,
         draft: &mut RecordDraft<'v>,
         counts: &mut PictureCounts,
     ) -> Result<PictureNote> {
@@ -255,15 +262,14 @@ impl FieldOfSample<'_> {
                     Kind::Frames => "a list of whole JPEGs",
                     _ => "a whole JPEG, PNG, WebP, BMP or TIFF, or pixels: uint8 [height, width], [height, width, 1] or [height, width, 3]",
                 };
-                self.misfit(expected, found, hint)
+                self.expected(expected, &found, hint)
             }
             NoPicture::Refused(error) => self.refused(error),
         })?;
         if packed.has_profile && !field.has_profile() {
             // The profile would be lost.
-            let expected = "a picture without a colour profile: the dataset has no field `icc` for it";
-            let hint = "write it into a dataset of its own; `concat` takes both as one";
-            return Err(self.misfit(expected, "one with a profile", hint));
+            let text = "the picture has a colour profile, and the dataset has no field `icc` for it";
+            return Err(self.misfit(text, "write another dataset; `concat` combines the two"));
         }
         counts.has_profile |= packed.has_profile;
         counts.odd.extend(packed.oddity.map(|what| OddPicture {
@@ -277,19 +283,21 @@ impl FieldOfSample<'_> {
         &self,
         field: &PictureRecorder,
         encoder: &'v mut PictureEncoder,
-        value: &'v Value,
+        value: &'v SampleValue,
         draft: &mut RecordDraft<'v>,
         counts: &mut PictureCounts,
     ) -> Result<PackedPicture, NoPicture> {
         let checks = self.checks(field);
         match (self.field.kind, value) {
-            (Kind::Frames, Value::Frames(frames)) => {
+            (Kind::Frames, SampleValue::Frames(frames)) => {
                 let files = frames.iter().enumerate().map(|(number, bytes)| frame(number, bytes));
-                let none = || NoPicture::Misfit("an empty list".into(), "None is a clip that the sample does not have");
+                let none = || NoPicture::Misfit("an empty list".into(), "give None if the sample has no clip");
                 field.put_clip(encoder, files, checks, draft)?.ok_or_else(none)
             }
-            (Kind::Frames, other) => Err(NoPicture::Misfit(other.found(), "a clip of one frame is a list of one")),
-            (_, Value::Bytes(file)) => {
+            (Kind::Frames, other) => {
+                Err(NoPicture::Misfit(other.found(), "give a clip of one frame as a list of one file"))
+            }
+            (_, SampleValue::Bytes(file)) => {
                 let info = probe(file)?.ok_or_else(|| {
                     let head = file.get(..8).unwrap_or(file);
                     let found = format!("{} bytes that begin with `{}`", file.len(), head.escape_ascii());
@@ -299,14 +307,16 @@ impl FieldOfSample<'_> {
                 counts.banded += u64::from(info.beside.is_some());
                 Ok(field.put_file(encoder, file, &info, checks, draft)?)
             }
-            (_, Value::Array(array) | Value::Pixels(array)) => {
+            (_, SampleValue::Array(array) | SampleValue::Pixels(array)) => {
                 let pixels = RawPicture::of(array).ok_or_else(|| {
                     let found = format!("{:?} of {}", array.shape(), array.dtype());
-                    NoPicture::Misfit(found, "a field of kind `array` holds any shape and type")
+                    NoPicture::Misfit(found, "a field of kind `array` takes any shape and type")
                 })?;
                 Ok(field.put_pixels(encoder, pixels, checks, draft)?)
             }
-            (_, Value::Text(_)) => Err(NoPicture::Misfit("text".into(), "give the bytes of a file, not its name")),
+            (_, SampleValue::Text(_)) => {
+                Err(NoPicture::Misfit("text".into(), "give the bytes of a file, not its name"))
+            }
             (_, other) => Err(NoPicture::Misfit(other.found(), "")),
         }
     }
@@ -316,20 +326,20 @@ impl FieldOfSample<'_> {
         field: &ArrayRecorder,
         choice: &ArrayChoice,
         workspace: &mut ArrayWorkspace,
-        value: &Value,
+        value: &SampleValue,
         draft: &mut RecordDraft<'_>,
     ) -> Result<()> {
         let number;
         let array = match value {
-            Value::Array(array) => array,
+            SampleValue::Array(array) => array,
             // A number with a type is an array without axes.
-            Value::Number { value, dtype: Some(dtype) } => {
+            SampleValue::Number { value, dtype: Some(dtype) } => {
                 let mut bytes = Vec::new();
                 value.append(*dtype, &mut bytes);
                 number = Array::new(*dtype, Vec::new(), bytes)?;
                 &number
             }
-            other => return Err(self.misfit("an array", other.found(), "")),
+            other => return Err(self.expected("an array", &other.found(), "")),
         };
         self.check_form(choice, array)?;
         let settings = choice.settings(array, &self.layout.arrays, self.layout.threads);
@@ -337,44 +347,45 @@ impl FieldOfSample<'_> {
         put.map(drop).map_err(|e| self.refused(e))
     }
 
-    /// Compares an array with the first one of its field: a loader returns the arrays of a field in
-    /// one tensor, so all need the same type and number of axes.
+    /// Compares an array with the first array of its field: a loader returns them in one tensor, so type and number of
+    /// axes must be equal.
     fn check_form(&self, choice: &ArrayChoice, array: &Array) -> Result<()> {
         if let Kind::Array(Some(dtype)) = self.field.kind
             && array.dtype() != dtype
         {
-            return Err(self.misfit(format!("an array of {dtype}"), format!("one of {}", array.dtype()), "convert it"));
+            let text = format!("expected an array of {dtype}, found an array of {}", array.dtype());
+            return Err(self.misfit(text, "convert it"));
         }
         choice.compare(array).map_err(|(dtype, axes)| {
             let found = format!("{:?} of {}", array.shape(), array.dtype());
             let whose = match self.layout.origin {
                 LayoutOrigin::Dataset { .. } => "as in the dataset",
-                LayoutOrigin::Program => "as the first one",
+                LayoutOrigin::Program => "as in the first sample",
             };
-            self.misfit(format!("an array of {axes} axes of {dtype}, {whose}"), found, "")
+            self.expected(&format!("an array of {axes} axes of {dtype}, {whose}"), &found, "")
         })
     }
 
     /// Stores text, JSON or bytes.
-    fn bytes(&self, value: &Value) -> Result<StoredValue<'static>> {
-        let expected = |kind: &str, value: &Value| self.misfit(kind, value.found(), "");
+    fn bytes(&self, value: &SampleValue) -> Result<StoredValue<'static>> {
+        let expected = |kind: &str, value: &SampleValue| self.expected(kind, &value.found(), "");
         let bytes: Cow<'_, [u8]> = match (self.field.kind, value) {
-            (Kind::Text, Value::Text(text)) => text.as_bytes().into(),
+            (Kind::Text, SampleValue::Text(text)) => text.as_bytes().into(),
             (Kind::Text, other) => return Err(expected("text", other)),
-            (Kind::Bytes, Value::Bytes(bytes)) => bytes.into(),
+            (Kind::Bytes, SampleValue::Bytes(bytes)) => bytes.into(),
             (Kind::Bytes, other) => return Err(expected("bytes", other)),
-            (_, Value::Json(json)) => json.as_bytes().into(),
-            (_, Value::Text(text)) => serde_json::Value::from(text.as_str()).to_string().into_bytes().into(),
-            (_, Value::Number { value: Number::Bool(value), .. }) => value.to_string().into_bytes().into(),
-            (_, Value::Number { value: Number::Int(value), .. }) => value.to_string().into_bytes().into(),
-            (_, Value::Number { value: Number::Float(value), .. }) if value.is_finite() => {
+            (_, SampleValue::Json(json)) => json.as_bytes().into(),
+            (_, SampleValue::Text(text)) => serde_json::Value::from(text.as_str()).to_string().into_bytes().into(),
+            (_, SampleValue::Number { value: Number::Bool(value), .. }) => value.to_string().into_bytes().into(),
+            (_, SampleValue::Number { value: Number::Int(value), .. }) => value.to_string().into_bytes().into(),
+            (_, SampleValue::Number { value: Number::Float(value), .. }) if value.is_finite() => {
                 serde_json::Value::from(*value).to_string().into_bytes().into()
             }
             (_, other) => return Err(expected("a JSON document", other)),
         };
         if self.field.kind == Kind::Json {
             check_json(&bytes, &Limits::default()).map_err(|error| match error {
-                shardpack_format::Error::Format { expected, found, .. } => self.misfit(expected, found, ""),
+                shardpack_format::Error::Format { expected, found, .. } => self.expected(&expected, &found, ""),
                 other => self.refused(other),
             })?;
         }
@@ -382,18 +393,18 @@ impl FieldOfSample<'_> {
     }
 }
 
-/// Inspects the first bytes of a file; `None` if it is no picture.
+/// Inspects the first bytes of a file; `None` if it is not a picture.
 fn probe(file: &[u8]) -> Result<Option<PictureInfo>, NoPicture> {
     probe_picture(file).map_err(|flaw| NoPicture::Misfit(flaw.detail, ""))
 }
 
 /// Inspects a frame of a clip.
 fn frame(number: usize, file: &[u8]) -> Result<FrameFile<'_>, NoPicture> {
-    let misfit = |found: String| NoPicture::Misfit(format!("{found}, as frame {number}"), "");
+    let misfit = |found: String| NoPicture::Misfit(format!("{found} as frame {number}"), "");
     match probe_picture(file) {
         Ok(Some(info)) if info.jpeg.is_some() => Ok(FrameFile { bytes: file.into(), info }),
         Ok(Some(info)) => Err(misfit(info.media_type.into())),
-        Ok(None) => Err(misfit(format!("{} bytes that are no picture", file.len()))),
+        Ok(None) => Err(misfit(format!("{} bytes that are not a picture", file.len()))),
         Err(flaw) => Err(misfit(flaw.detail)),
     }
 }

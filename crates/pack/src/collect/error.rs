@@ -25,16 +25,14 @@ pub enum CollectError {
         source: Cause,
     },
     /// A value does not fit the schema, or is missing.
-    #[error("sample `{}`: field `{field}`: expected {expected}, found {found}", key.escape_debug())]
+    #[error("sample `{}`: field `{field}`: {text}", key.escape_debug())]
     Misfit {
         /// Key of the sample.
         key: String,
         /// Name of the field.
         field: String,
-        /// The expected value.
-        expected: String,
-        /// The found value.
-        found: String,
+        /// The reason.
+        text: String,
         /// A next step, or empty.
         hint: Hint,
     },
@@ -48,45 +46,37 @@ pub enum CollectError {
         /// The reason.
         source: Box<SampleError>,
     },
-    /// The sample itself cannot be stored because of its key, its place or its size.
-    #[error("sample `{}`: {what}: expected {expected}, found {found}", key.escape_debug())]
+    /// The sample cannot be stored because of its key, place or size.
+    #[error("sample `{}`: {text}", key.escape_debug())]
     Sample {
         /// Key of the sample.
         key: String,
-        /// The property of the sample that is wrong.
-        what: &'static str,
-        /// The expected value.
-        expected: String,
-        /// The found value.
-        found: String,
+        /// The reason.
+        text: String,
         /// A next step, or empty.
         hint: Hint,
     },
     /// Another sample has this key.
-    #[error("sample `{}`: key: expected each once, found one that is taken", key.escape_debug())]
+    #[error("sample key `{}` occurs twice", key.escape_debug())]
     RepeatedKey {
         /// The key.
         key: String,
     },
     /// The existing dataset already has a sample with this key.
-    #[error("sample `{}`: key: expected one that the dataset does not hold yet, found {found}", key.escape_debug())]
+    #[error("sample `{}`: the dataset already has {held} with this key", key.escape_debug())]
     KnownKey {
         /// The key.
         key: String,
-        /// The existing sample in comparison with the new one.
-        found: &'static str,
+        /// The existing sample, as words: a sample, or a different one.
+        held: &'static str,
         /// A next step.
         hint: Hint,
     },
-    /// The schema is not valid.
-    #[error("{what}: expected {expected}, found {found}")]
+    /// An argument is not valid, or does not fit the dataset.
+    #[error("{text}")]
     Usage {
-        /// Name of the argument.
-        what: String,
-        /// The expected value.
-        expected: String,
-        /// The found value.
-        found: String,
+        /// The whole text.
+        text: String,
         /// A next step, or empty.
         hint: Hint,
     },
@@ -108,7 +98,7 @@ impl Explain for CollectError {
     fn kind(&self) -> ErrorKind {
         match self {
             Self::Io { .. } => ErrorKind::Io,
-            Self::Encode { source, .. } if matches!(**source, SampleError::Picture { .. }) => ErrorKind::Format,
+            Self::Encode { source, .. } if source.is_of_picture() => ErrorKind::Format,
             Self::Misfit { .. }
             | Self::Encode { .. }
             | Self::Sample { .. }
@@ -142,7 +132,7 @@ impl Explain for CollectError {
         match self {
             Self::Io { source, .. } => match source.kind() {
                 CauseKind::StorageFull | CauseKind::QuotaExceeded => {
-                    vec!["make room, then add the sample again: those before it are kept".into()]
+                    vec!["free some space, then add the sample again: earlier samples are kept".into()]
                 }
                 _ => source.hint().into_iter().collect(),
             },
@@ -166,35 +156,16 @@ impl CollectError {
     }
 
     /// Creates the error of a sample whose key, place or size is not allowed.
-    pub(super) fn of_sample(
-        key: &str,
-        what: &'static str,
-        expected: impl Into<String>,
-        found: impl ToString,
-        hint: impl Into<Hint>,
-    ) -> Self {
-        let (expected, found) = (expected.into(), found.to_string());
-        Self::Sample { key: key.to_owned(), what, expected, found, hint: hint.into() }
+    pub(super) fn of_sample(key: &str, text: impl Into<String>, hint: impl Into<Hint>) -> Self {
+        Self::Sample { key: key.to_owned(), text: text.into(), hint: hint.into() }
     }
 
     /// Creates the error of a value that does not fit its field.
-    pub(super) fn misfit(
-        key: &str,
-        field: impl Into<String>,
-        expected: impl Into<String>,
-        found: impl Into<String>,
-        hint: impl Into<Hint>,
-    ) -> Self {
-        let (expected, found) = (expected.into(), found.into());
-        Self::Misfit { key: key.to_owned(), field: field.into(), expected, found, hint: hint.into() }
+    pub(super) fn misfit(key: &str, field: &str, text: impl Into<String>, hint: impl Into<Hint>) -> Self {
+        Self::Misfit { key: key.to_owned(), field: field.to_owned(), text: text.into(), hint: hint.into() }
     }
 
-    pub(super) fn usage(
-        what: impl Into<String>,
-        expected: impl Into<String>,
-        found: impl Into<String>,
-        hint: impl Into<Hint>,
-    ) -> Self {
-        Self::Usage { what: what.into(), expected: expected.into(), found: found.into(), hint: hint.into() }
+    pub(super) fn usage(text: impl Into<String>, hint: impl Into<Hint>) -> Self {
+        Self::Usage { text: text.into(), hint: hint.into() }
     }
 }

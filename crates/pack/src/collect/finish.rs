@@ -13,12 +13,11 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Mutex, PoisonError};
 
 impl Collector {
-    /// Writes the dataset: plans it, copies the records into shards, and finally writes the
-    /// manifest. First waits for samples that other threads are adding.
+    /// Plans the dataset, copies the records into shards, and writes the manifest. First waits for samples that other
+    /// threads are adding.
     ///
-    /// `on_progress` is called on this thread, about ten times a second. Set `cancel` to stop.
-    /// After an error or a cancellation the samples are kept. Call `commit` again to continue after
-    /// the last finished shard.
+    /// `on_progress` is called on this thread, about ten times a second. Set `cancel` to stop. After an error or a
+    /// cancellation the samples are kept, and the next `commit` continues after the last finished shard.
     ///
     /// # Errors
     /// `Usage` without samples, and once the dataset is complete; `Writer` as in
@@ -32,9 +31,8 @@ impl Collector {
         if *committed {
             return Err(complete());
         }
-        let Some(layout) = lock(&self.layout).clone() else {
-            return Err(CollectError::usage("samples", "at least one", "none", ""));
-        };
+        let none = || CollectError::usage("no sample was added", "");
+        let layout = lock(&self.layout).clone().ok_or_else(none)?;
         let mut added = lock(&self.added);
         if let Some(addition) = self.addition()
             && addition.held.is_complete(added.samples.len() as u64)?
@@ -43,8 +41,11 @@ impl Collector {
             *committed = true;
             return Ok(self.report(report, Some(appended), &layout, &added, 0));
         }
+        if added.samples.is_empty() {
+            return Err(none());
+        }
         match self.options.shuffle {
-            // Sort as in a folder listing, so that the order of the threads does not matter.
+            // Sort as in a folder listing: the order of the threads must not matter.
             Some(_) => added.samples.sort_unstable_by(|a, b| a.key.cmp(&b.key)),
             None => added.samples.sort_unstable_by_key(|sample| sample.sequence),
         }
@@ -93,8 +94,7 @@ impl Collector {
         records: &SpooledSamples<'_>,
         write: WriteOptions<'_>,
     ) -> Result<Report> {
-        // An earlier attempt belongs to this collector: continue it if the samples are equal, else
-        // replace it.
+        // An earlier attempt of this collector is continued if the samples are equal, otherwise replaced.
         let earlier = lock(begun).replace(plan.dataset_id());
         if let Some(earlier) = earlier.filter(|earlier| *earlier != plan.dataset_id()) {
             reservation.discard(earlier)?;
@@ -122,8 +122,8 @@ impl Collector {
         CollectReport { report, classes, memory_bytes, deep_pictures, banded_pictures, odd_pictures, trials, appended }
     }
 
-    /// Returns the schema of the dataset, and the stored field of the spool that it leaves out:
-    /// profiles, if no picture had one.
+    /// Returns the schema of the dataset, and the stored field of the spool to leave out: profiles, if no picture had
+    /// one.
     fn final_schema(&self, layout: &ProgramLayout, has_profile: bool) -> Result<(Schema, Option<usize>)> {
         let Some(position) = layout.profile_position().filter(|_| !has_profile) else {
             return Ok((layout.schema.clone(), None));

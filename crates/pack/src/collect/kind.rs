@@ -1,7 +1,7 @@
 //! The kind of a field's values, declared by a program or taken from the first sample.
 
 use super::error::{CollectError, Result};
-use super::value::{Number, Value};
+use super::value::{Number, SampleValue};
 use crate::encode::RawPicture;
 use shardpack_format::{Dtype, FieldKind};
 use shardpack_sources::pictures::probe_picture;
@@ -27,8 +27,8 @@ pub enum Kind {
     Image,
     /// Several JPEGs, in order: a clip, or views of one object.
     Frames,
-    /// An array of this element type; `None` means the type of the first array. All arrays of a field have one type and
-    /// one number of axes.
+    /// An array of this element type; `None`: the type of the first array. All arrays of a field have one type and
+    /// number of axes.
     Array(Option<Dtype>),
     /// Text.
     Text,
@@ -59,27 +59,27 @@ impl Kind {
     }
 
     /// Returns the kind of a field from its first value.
-    pub(super) fn of(key: &str, field: &str, value: Option<&Value>) -> Result<Self> {
+    pub(super) fn of(key: &str, field: &str, value: Option<&SampleValue>) -> Result<Self> {
         Ok(match value {
             None => {
-                let expected = "a value in the first sample, which says what the field holds";
-                return Err(CollectError::misfit(key, field, expected, "none", "give a schema"));
+                let text = "the first sample has no value, so the kind of the field is unknown";
+                return Err(CollectError::misfit(key, field, text, "give a schema"));
             }
-            Some(Value::Bytes(bytes)) => match probe_picture(bytes) {
+            Some(SampleValue::Bytes(bytes)) => match probe_picture(bytes) {
                 Ok(None) => Self::Bytes,
                 // A damaged picture is still a picture; storing it reports the damage.
                 Ok(Some(_)) | Err(_) => Self::Image,
             },
-            Some(Value::Array(array)) if field == IMAGE && RawPicture::of(array).is_some() => Self::Image,
-            Some(Value::Array(array)) => Self::Array(Some(array.dtype())),
-            Some(Value::Pixels(_)) => Self::Image,
-            Some(Value::Frames(_)) => Self::Frames,
-            Some(Value::Number { dtype: Some(dtype), .. }) => Self::Scalar(*dtype),
-            Some(Value::Number { value: Number::Bool(_), .. }) => Self::Scalar(Dtype::Bool),
-            Some(Value::Number { value: Number::Int(_), .. }) => Self::Scalar(Dtype::I64),
-            Some(Value::Number { value: Number::Float(_), .. }) => Self::Scalar(Dtype::F64),
-            Some(Value::Text(_)) => Self::Text,
-            Some(Value::Json(_)) => Self::Json,
+            Some(SampleValue::Array(array)) if field == IMAGE && RawPicture::of(array).is_some() => Self::Image,
+            Some(SampleValue::Array(array)) => Self::Array(Some(array.dtype())),
+            Some(SampleValue::Pixels(_)) => Self::Image,
+            Some(SampleValue::Frames(_)) => Self::Frames,
+            Some(SampleValue::Number { dtype: Some(dtype), .. }) => Self::Scalar(*dtype),
+            Some(SampleValue::Number { value: Number::Bool(_), .. }) => Self::Scalar(Dtype::Bool),
+            Some(SampleValue::Number { value: Number::Int(_), .. }) => Self::Scalar(Dtype::I64),
+            Some(SampleValue::Number { value: Number::Float(_), .. }) => Self::Scalar(Dtype::F64),
+            Some(SampleValue::Text(_)) => Self::Text,
+            Some(SampleValue::Json(_)) => Self::Json,
         })
     }
 }
@@ -120,7 +120,7 @@ impl FromStr for Kind {
                     (None, _) => {
                         let dtypes: Vec<&str> = Dtype::ALL.iter().map(|dtype| dtype.name()).collect();
                         return Err(format!(
-                            "expected image, frames, array, text, json, bytes or a type of numbers ({}), found `{}`",
+                            "expected image, frames, array, text, json, bytes or a numeric type ({}), found `{}`",
                             dtypes.join(", "),
                             other.escape_debug()
                         ));

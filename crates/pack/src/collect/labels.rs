@@ -4,9 +4,6 @@ use super::error::{CollectError, Result};
 use super::value::Number;
 use std::collections::{HashMap, HashSet};
 
-/// The given list of names, if it is empty.
-const EMPTY: &str = "an empty list";
-
 /// The classes that labels refer to.
 #[derive(Debug, Default)]
 pub(super) struct LabelClasses {
@@ -52,7 +49,7 @@ impl LabelClasses {
     }
 }
 
-/// The classes of a dataset to which samples are added.
+/// The classes of a dataset with new samples.
 #[derive(Debug, Default)]
 pub(super) struct JoinedClasses {
     /// Names of the classes, if there are any.
@@ -63,24 +60,23 @@ pub(super) struct JoinedClasses {
     pub(super) labels: Option<LabelClasses>,
 }
 
-/// Matches the classes of a program with those of the dataset, by name. New classes follow, in the given order.
+/// Matches a program's classes with the dataset's classes by name. New classes follow, in the given order.
 pub(super) fn join(known: Option<&[String]>, given: Option<&[String]>) -> Result<JoinedClasses> {
     let Some(known) = known else {
         let Some(given) = given else { return Ok(JoinedClasses::default()) };
-        let hint = "leave the classes out: labels are numbers there";
-        let found = if given.is_empty() { EMPTY.to_owned() } else { given.join(", ") };
-        return Err(CollectError::usage("classes", "none, as in the dataset", found, hint));
+        let text = format!("classes: expected none, as in the dataset, found [{}]", given.join(", "));
+        return Err(CollectError::usage(text, "leave the classes out: the labels of the dataset are numbers"));
     };
     let Some(given) = given else {
         let labels = Some(LabelClasses::new(known));
         return Ok(JoinedClasses { names: Some(known.to_vec()), new: 0, labels });
     };
     if given.is_empty() {
-        return Err(CollectError::usage("classes", "at least one name", EMPTY, ""));
+        return Err(CollectError::usage("the list of classes is empty", ""));
     }
     let mut seen = HashSet::new();
     if let Some(twice) = given.iter().find(|name| !seen.insert(name.as_str())) {
-        return Err(CollectError::usage("classes", "each name once", format!("`{}` twice", twice.escape_debug()), ""));
+        return Err(CollectError::usage(format!("class `{}` occurs twice", twice.escape_debug()), ""));
     }
     let mut all = LabelClasses::new(known);
     let mut names = known.to_vec();

@@ -4,10 +4,10 @@ use super::error::{CollectError, Result};
 use super::kind::Kind;
 use super::labels::LabelClasses;
 use super::options::CollectOptions;
-use super::value::{Sample, Value};
+use super::value::{Sample, SampleValue};
 use crate::encode::{ArrayChoice, ArrayRecorder, Columns, PictureColumns, PictureRecorder, fidelity};
 use shardpack_array::ArrayOptions;
-use shardpack_format::{Dtype, Error, Field, FieldKind, Schema};
+use shardpack_format::{Dtype, Field, FieldKind, Schema};
 use shardpack_recipe::PictureOptions;
 
 /// One field of the program.
@@ -28,7 +28,7 @@ pub(super) enum FieldEncoder {
     Scalar(Columns, Dtype),
 }
 
-/// The decisions made from the schema and the first sample, or from the existing dataset.
+/// The storage of samples, decided by the schema and the first sample, or by the existing dataset.
 #[derive(Debug)]
 pub(super) struct ProgramLayout {
     pub(super) fields: Vec<ProgramField>,
@@ -50,12 +50,12 @@ pub(super) struct ProgramLayout {
 pub(super) enum LayoutOrigin {
     Program,
     Dataset {
-        /// True if a sample must name all fields, because the caller has not declared them.
+        /// True if each sample must name all fields, because the caller has not declared them.
         names_all: bool,
     },
 }
 
-/// The parts from which the columns of a layout follow.
+/// The parts that determine the columns of a layout.
 pub(super) struct LayoutParts {
     pub(super) kinds: Vec<(String, Kind)>,
     pub(super) pictures: PictureOptions,
@@ -83,9 +83,10 @@ impl ProgramLayout {
         let kinds: Vec<(String, Kind)> = match schema {
             Some(schema) => schema.to_vec(),
             None => {
-                let kind = |(name, v): &(String, Option<Value>)| {
+                let kind = |(name, v): &(String, Option<SampleValue>)| {
                     // A class may be given by its name instead of its number.
-                    let is_class = name == "label" && options.classes.is_some() && matches!(v, Some(Value::Text(_)));
+                    let is_class =
+                        name == "label" && options.classes.is_some() && matches!(v, Some(SampleValue::Text(_)));
                     let kind = if is_class { Kind::Scalar(Dtype::I64) } else { Kind::of(key, name, v.as_ref())? };
                     Ok((name.clone(), kind))
                 };
@@ -93,13 +94,12 @@ impl ProgramLayout {
             }
         };
         if kinds.is_empty() {
-            return Err(CollectError::usage("schema", "at least one field", "none", ""));
+            return Err(CollectError::usage("a sample needs at least one field", ""));
         }
         let picture_fields: Vec<usize> = positions(&kinds, |kind| kind.is_picture());
         let described_picture = if let [only] = picture_fields.as_slice() { Some(*only) } else { None };
         let mut pictures = options.pictures.clone();
-        // The columns can hold orientation and profile of one picture per sample. With several pictures, each keeps its
-        // metadata.
+        // The columns hold orientation and profile of one picture per sample. With several, each keeps its metadata.
         if picture_fields.len() > 1 {
             pictures.keep_metadata();
         }
@@ -108,20 +108,20 @@ impl ProgramLayout {
         let shaped = positions(&kinds, |kind| matches!(kind, Kind::Array(_))).into_iter().find_map(|position| {
             let (name, _) = kinds.get(position)?;
             match value(name) {
-                Some(Value::Array(array)) if (2..=3).contains(&array.shape().len()) => {
+                Some(SampleValue::Array(array)) if (2..=3).contains(&array.shape().len()) => {
                     Some((position, array.shape().len()))
                 }
                 _ => None,
             }
         });
-        // Without these columns a loader finds shapes only in records, and applies the shape of the first to all.
+        // Without these columns a loader reads the shape of the first record, and applies it to all.
         let described_array = shaped.filter(|(_, axes)| {
             picture_fields.is_empty() && !ArrayRecorder::SHAPE.iter().take(*axes).any(|name| taken(name))
         });
         let figures = kinds.iter().map(|(name, kind)| match kind {
             // Integers are always stored without loss.
             Kind::Array(Some(dtype)) => dtype.is_float(),
-            Kind::Array(None) => !matches!(value(name), Some(Value::Array(array)) if !array.dtype().is_float()),
+            Kind::Array(None) => !matches!(value(name), Some(SampleValue::Array(array)) if !array.dtype().is_float()),
             _ => false,
         });
         let figures = figures.collect();
@@ -129,12 +129,8 @@ impl ProgramLayout {
         let parts =
             LayoutParts { kinds, pictures, takes_profile, has_profile, described_picture, described_array, figures };
         let schema = Schema::new(parts.declare()).map_err(|error| {
-            let hint = "beside a picture, the names icc, height, width, orientation and gpu_jpeg are taken, and names of figures such as `image.score`";
-            let (expected, found) = match error {
-                Error::Format { expected, found, .. } => (expected, found),
-                other => ("names that are allowed".into(), other.to_string()),
-            };
-            CollectError::usage("field name", expected, found, hint)
+            let hint = "a dataset of pictures has fields of its own: icc, height, width, orientation, gpu_jpeg, and figures such as `image.score`";
+            CollectError::usage(error.to_string(), hint)
         })?;
         let labels = options.classes.as_deref().map(LabelClasses::new);
         Ok(Self {

@@ -1,16 +1,15 @@
 //! Writing from a program: samples are added one at a time, from any thread, and their number is not known in advance.
 //!
 //! Shards hold the samples in a seeded permutation, so no shard can be written before the last sample is known. A
-//! [`Collector`] encodes each sample in the caller's thread and appends its record to a *spool*, an unnamed file in the
-//! output folder (for a dataset in a store, in the local folder for its files). [`Collector::commit`] plans the dataset
-//! and copies the records from the spool, with all guarantees of [`write_dataset`](shardpack_writer::write_dataset).
-//! The cost: the encoded data are written twice and read once, and take twice their space until the end. The gain: an
-//! error names its sample at once, memory is bounded (about 150 bytes and the key per sample), and a killed program
-//! leaves nothing behind.
+//! [`Collector`] encodes each sample in the caller's thread and appends its record to a *spool*, an unnamed local file.
+//! [`Collector::commit`] plans the dataset and copies the records from the spool, with all guarantees of
+//! [`write_dataset`](shardpack_writer::write_dataset). The encoded data are written twice and read once, and take twice
+//! their space until the end. In return, errors name their sample at once, memory is bounded (about 150 bytes and the
+//! key per sample), and a killed program leaves nothing behind.
 //!
 //! The same samples under the same keys give the same bytes, in any order of adding, unless [`CollectOptions::shuffle`]
 //! keeps that order. One exception: the first array of each field decides how arrays are stored. If several threads
-//! could add the first one, name the codec and the filter, or add one sample before the threads begin.
+//! could add it, name the codec and the filter, or add one sample before the threads begin.
 //!
 //! [`Collector::append`] adds to an existing dataset, as its next generation.
 
@@ -34,7 +33,7 @@ pub use error::{CollectError, Result};
 pub use kind::Kind;
 pub use options::CollectOptions;
 pub use report::{Appended, CollectReport};
-pub use value::{Number, Sample, Value};
+pub use value::{Number, Sample, SampleValue};
 
 use crate::lock::lock;
 use append::{Addition, OpenedDataset};
@@ -51,7 +50,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
-/// Number of digits in a key that is made from a sample's number.
+/// Number of digits in a generated key.
 const KEY_DIGITS: usize = 8;
 
 /// Accepts samples from any number of threads, and finally writes a dataset of them.
@@ -79,7 +78,7 @@ pub struct Collector {
     layout: Mutex<Option<Arc<ProgramLayout>>>,
     spool: Spool,
     added: Mutex<AddedSamples>,
-    /// Number of samples. A separate counter, so that it can be read during a commit, which locks the samples.
+    /// Number of samples, readable during a commit, which locks the samples.
     count: AtomicU64,
     /// Workspaces that no thread uses.
     idle: Mutex<Vec<RecordWorkspace>>,
@@ -120,26 +119,25 @@ impl std::fmt::Debug for RecordWorkspace {
 }
 
 impl Collector {
-    /// Begins a dataset in the folder `out`, or in a [`shardpack_writer::Bucket`]. The folder is created if needed and
-    /// reserved for this collector.
+    /// Begins a dataset in the folder `out`, or in a [`shardpack_writer::Bucket`]. Creates the folder if needed and
+    /// reserves it.
     ///
     /// `schema` declares the kinds of the fields, in order. Without it the first sample decides.
     ///
     /// # Errors
-    /// `Writer` if the folder cannot be used: it holds other files, or a dataset that
-    /// `options.force` does not allow to replace, or another collector is using it. `Format` and
-    /// `Usage` if the options contradict each other; `Io`.
+    /// `Writer` if the folder holds other files, or a dataset that `options.force` does not replace, or is in use;
+    /// `Format` and `Usage` if the options contradict each other; `Io`.
     pub fn open(out: impl Into<Output>, schema: Option<Vec<(String, Kind)>>, options: CollectOptions) -> Result<Self> {
         let out = out.into();
         options.arrays.check()?;
         if options.threads == 0 {
-            return Err(CollectError::usage("threads", "at least 1", "0", ""));
+            return Err(CollectError::usage("threads: expected 1 or more, found 0", ""));
         }
         if options.shard_bytes == 0 {
-            return Err(CollectError::usage("shard size", "at least 1 byte", "0", ""));
+            return Err(CollectError::usage("shard size: expected 1 byte or more, found 0", ""));
         }
         if options.classes.as_ref().is_some_and(Vec::is_empty) {
-            return Err(CollectError::usage("classes", "at least one name", "none", ""));
+            return Err(CollectError::usage("the list of classes is empty", ""));
         }
         let reservation = Reservation::take(out.clone(), options.force)?;
         Self::at(out, schema, options, None, CollectTarget::New { reservation, begun: Mutex::default() })
@@ -163,7 +161,7 @@ impl Collector {
     ///
     /// let collector = Collector::append(&out, None, AppendOptions::default())?;
     /// let error = collector.add(Sample::new().with_key("a").with("text", "again").with("label", 3)).unwrap_err();
-    /// assert!(error.to_string().contains("sample `a`: key: expected one that the dataset does not hold yet"));
+    /// assert!(error.to_string().contains("sample `a`: the dataset already has a sample with this key"));
     /// collector.add(Sample::new().with_key("b").with("text", "world").with("label", 4))?;
     /// let appended = collector.commit(None, None)?.appended.unwrap();
     /// assert_eq!((appended.generation, appended.samples), (2, 2));
@@ -265,8 +263,8 @@ impl Collector {
     ///
     /// # Errors
     /// `Misfit` if a value does not fit its field; `Encode` if a value cannot be stored with these options, such as a
-    /// value out of float16's range; `Sample` if a key or a place is taken or not allowed; `Usage` once the dataset is
-    /// complete; `Io` if the disk is full.
+    /// value out of float16's range; `RepeatedKey`, `KnownKey` or `Sample` if a key or a place is taken; `Usage` if a
+    /// key is not allowed, or the dataset is complete; `Io` if the disk is full.
     pub fn add(&self, mut sample: Sample) -> Result<()> {
         let committed = self.committed.read().unwrap_or_else(PoisonError::into_inner);
         if *committed {
@@ -292,7 +290,7 @@ impl Collector {
                 Ok(())
             }
             Err(error) => {
-                // The key is free again: the program may correct the sample and add it once more.
+                // Free the key, so that the program can correct the sample and add it again.
                 added.keys.remove(&key);
                 sample.order.map(|place| added.places.remove(&place));
                 Err(error)
@@ -308,25 +306,18 @@ impl Collector {
             Some(key) => key.into(),
             None => format!("{:0KEY_DIGITS$}", self.first_number().saturating_add(sequence)).into(),
         };
-        let refuse =
-            |what, expected: &str, found: String| Err(CollectError::of_sample(&key, what, expected, found, ""));
-        if let Err(error) = check_key(&key) {
-            let expected = match error {
-                shardpack_format::Error::Format { expected, .. } => expected,
-                other => other.to_string(),
-            };
-            return refuse("key", &expected, "another".into());
-        }
+        let refuse = |text: String| Err(CollectError::of_sample(&key, text, ""));
+        check_key(&key).map_err(|error| CollectError::usage(error.to_string(), ""))?;
         if added.keys.contains(&key) {
             return Err(CollectError::RepeatedKey { key: key.to_string() });
         }
         if sample.order.is_some() == added.places.is_empty() && !added.keys.is_empty() {
-            return refuse("order", "a place for every sample, or for none", "both".into());
+            return refuse("some samples have an `order` and others have none".into());
         }
         if let Some(place) = sample.order
             && !added.places.insert(place)
         {
-            return refuse("order", "each place once", format!("{place}, which is taken"));
+            return refuse(format!("another sample already has the `order` {place}"));
         }
         added.keys.insert(Arc::clone(&key));
         added.begun += 1;
@@ -363,7 +354,7 @@ impl Collector {
 impl Drop for Collector {
     fn drop(&mut self) {
         match &self.target {
-            // The begun dataset can no longer be finished: its samples are lost with the spool.
+            // The unfinished dataset cannot be completed: its samples are lost with the spool.
             CollectTarget::New { reservation, begun } => {
                 if let Some(begun) = lock(begun).take() {
                     let _ = reservation.discard(begun);
@@ -376,10 +367,10 @@ impl Drop for Collector {
 
 /// Creates the error for a panic during the encoding of a sample.
 fn defect(key: &str, panic: &(dyn Any + Send)) -> CollectError {
-    let (expected, found) = ("no panic", shardpack_format::panic_text(panic));
-    CollectError::of_sample(key, "internal error: encoding", expected, found, shardpack_format::REPORT_HINT)
+    let text = format!("internal error while encoding: {}", shardpack_format::panic_text(panic));
+    CollectError::of_sample(key, text, shardpack_format::REPORT_HINT)
 }
 
 fn complete() -> CollectError {
-    CollectError::usage("dataset", "one that is not complete yet", "a complete one", "")
+    CollectError::usage("the dataset is complete: nothing more can be added", "")
 }

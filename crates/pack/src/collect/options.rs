@@ -13,24 +13,21 @@ use shardpack_recipe::PictureOptions;
 /// ```
 #[derive(Debug, Clone)]
 pub struct CollectOptions {
-    /// Storage of pictures. Default: tile. Pixels become a PNG, or a JPEG if pictures are
-    /// re-encoded. If a sample of the pictures is checked, it is one in 32, chosen by key.
+    /// Storage of pictures. Default: tile. Pixels become a PNG, or a JPEG with re-encoding. Checks of a sample of the
+    /// pictures take one in 32, by key.
     pub pictures: PictureOptions,
     /// Storage of arrays. Default: auto, tried on the first array of each field.
     pub arrays: ArrayOptions,
-    /// Names of the classes. The integer field `label` is an index into this list, from 0, and may
-    /// also be given by name. Default: none.
+    /// Names of the classes, indexed by the integer field `label` from 0; `label` may also be a name. Default: none.
     pub classes: Option<Vec<String>>,
-    /// Largest size of a shard, in bytes: a shard ends before the sample that would exceed it.
-    /// Default: 1 GiB.
+    /// Largest size of a shard, in bytes. Default: 1 GiB.
     pub shard_bytes: u64,
-    /// Seed of the order in which samples are stored. They are numbered in the order of their keys,
-    /// so the order of adding does not matter. `None` keeps the order of adding. Default: seed 0.
+    /// Seed of the stored order, which is independent of the order of adding; `None` keeps the order of adding.
+    /// Default: seed 0.
     pub shuffle: Option<u64>,
     /// Replace an existing dataset once the samples are complete. Default: false.
     pub force: bool,
-    /// Number of threads that try codecs and write the dataset. The threads that add samples also
-    /// encode them. Default: all cores.
+    /// Number of threads that try codecs and write the dataset; the caller's threads encode. Default: all cores.
     pub threads: usize,
     /// Limit on the bytes of samples in flight while the dataset is written. Default: enough for
     /// one sample per thread plus one sample, at least 64 MiB.

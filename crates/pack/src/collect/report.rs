@@ -22,7 +22,7 @@ pub struct CollectReport {
     pub memory_bytes: u64,
     /// Number of pictures with more than 8 bits per sample, which decode to 8.
     pub deep_pictures: u64,
-    /// Number of pictures with an alpha channel or another band besides their colours, which is not decoded.
+    /// Number of pictures with an alpha channel or another extra band, which is not decoded.
     pub banded_pictures: u64,
     /// Pictures with oddities that decoders ignore, by key.
     pub odd_pictures: Vec<OddPicture>,
@@ -33,7 +33,7 @@ pub struct CollectReport {
 }
 
 /// The result of [`Collector::append`](super::Collector::append). The figures of the report cover the whole dataset,
-/// everything else covers only the new samples.
+/// everything else only the new samples.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Appended {
     /// The newest generation.
@@ -94,7 +94,7 @@ pub(super) fn recipe(layout: &ProgramLayout, options: &CollectOptions) -> Recipe
         recipe.add_pictures(&field.name, &layout.pictures);
     }
     for (field, asked, mut trial) in chosen(layout) {
-        // If there was nothing to choose, the figures would depend on the array that happened to be first.
+        // Without a choice, the figures would only describe the first array.
         if trial.table.len() < 2 {
             trial.table.clear();
         }

@@ -1,7 +1,7 @@
 //! The spool: an unnamed file with records on their way to the dataset.
 //!
-//! The file is in the output folder, so it is on the file system of the dataset. It has no name
-//! there: when the process ends, for any reason, the system frees its space.
+//! The file is on the file system of the dataset. It has no name, so the system frees its space when the process ends,
+//! for any reason.
 
 use super::error::{CollectError, Result};
 use shardpack_io::Cause;

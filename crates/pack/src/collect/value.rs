@@ -6,21 +6,19 @@ use shardpack_format::Dtype;
 /// One value of a sample.
 ///
 /// ```
-/// use shardpack_pack::collect::{Number, Value};
-/// assert_eq!(Value::from("a caption").found(), "text");
-/// assert_eq!(Value::Number { value: Number::Int(3), dtype: None }.found(), "the number 3");
+/// use shardpack_pack::collect::{Number, SampleValue};
+/// assert_eq!(SampleValue::from("a caption").found(), "text");
+/// assert_eq!(SampleValue::Number { value: Number::Int(3), dtype: None }.found(), "the number 3");
 /// ```
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
-pub enum Value {
-    /// Bytes: a complete file for a field of pictures (JPEG, PNG, WebP, BMP, TIFF), else plain
-    /// bytes.
+pub enum SampleValue {
+    /// A complete file for a field of pictures (JPEG, PNG, WebP, BMP, TIFF); otherwise plain bytes.
     Bytes(Vec<u8>),
     /// An array. For a field of pictures: pixels, uint8 `[height, width]`, `[height, width, 1]` or
     /// `[height, width, 3]` (RGB).
     Array(Array),
-    /// Pixels of a picture, as an array for a field of pictures. Without a schema, this variant
-    /// marks the field as a picture field.
+    /// Pixels of a picture, as an array. Without a schema, this variant marks the field as a picture field.
     Pixels(Array),
     /// Complete JPEG files, in order: the frames of a clip, or several views.
     Frames(Vec<Vec<u8>>),
@@ -28,8 +26,7 @@ pub enum Value {
     Number {
         /// The value.
         value: Number,
-        /// Type of the number, if it has one. Otherwise an integer is an int64 and a float is a
-        /// float64.
+        /// Type of the number. Default: int64 for an integer, float64 for a float.
         dtype: Option<Dtype>,
     },
     /// Text.
@@ -49,19 +46,19 @@ pub enum Number {
     Float(f64),
 }
 
-impl From<&str> for Value {
+impl From<&str> for SampleValue {
     fn from(text: &str) -> Self {
         Self::Text(text.to_owned())
     }
 }
 
-impl From<i64> for Value {
+impl From<i64> for SampleValue {
     fn from(value: i64) -> Self {
         Self::Number { value: Number::Int(value.into()), dtype: None }
     }
 }
 
-impl Value {
+impl SampleValue {
     /// Returns a description of the value for a message.
     #[must_use]
     pub fn found(&self) -> String {
@@ -89,7 +86,7 @@ impl Value {
 }
 
 impl Number {
-    fn found(self) -> String {
+    pub(super) fn found(self) -> String {
         match self {
             Self::Bool(value) => format!("the truth value {value}"),
             Self::Int(value) => format!("the number {value}"),
@@ -147,7 +144,7 @@ impl Number {
 /// One sample from a program.
 ///
 /// ```
-/// use shardpack_pack::collect::{Sample, Value};
+/// use shardpack_pack::collect::{Sample, SampleValue};
 /// let sample = Sample::new().with_key("a/1").with("caption", "hello").with("label", 3);
 /// assert_eq!(sample.values.len(), 2);
 /// ```
@@ -155,11 +152,11 @@ impl Number {
 pub struct Sample {
     /// Key of the sample. Default: its number, with leading zeros.
     pub key: Option<String>,
-    /// Place among the samples, for samples from several threads whose order matters. Default: the
-    /// order of adding. Set it for all samples or for none.
+    /// Place among the samples, if several threads add them and their order matters. Set it for all samples or for
+    /// none. Default: the order of adding.
     pub order: Option<u64>,
     /// Values by field; `None` means that the sample has no value.
-    pub values: Vec<(String, Option<Value>)>,
+    pub values: Vec<(String, Option<SampleValue>)>,
 }
 
 impl Sample {
@@ -178,7 +175,7 @@ impl Sample {
 
     /// Adds a value.
     #[must_use]
-    pub fn with(mut self, field: impl Into<String>, value: impl Into<Value>) -> Self {
+    pub fn with(mut self, field: impl Into<String>, value: impl Into<SampleValue>) -> Self {
         self.values.push((field.into(), Some(value.into())));
         self
     }

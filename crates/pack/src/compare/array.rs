@@ -9,7 +9,7 @@ use shardpack_array::floats_of;
 use shardpack_format::{Error, Result};
 use std::ops::Range;
 
-/// Number of bands on which SSIM is measured.
+/// Number of bands that SSIM is computed on.
 const SSIM_BANDS: usize = 32;
 /// Options for further measures.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -46,7 +46,7 @@ pub struct PixelAngle {
     pub degrees: f64,
 }
 
-/// Percentiles of a cube's spectral angles, in degrees: angles of existing pixels.
+/// Percentiles of a cube's spectral angles, in degrees.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct SpectralAngles {
     /// Half of the pixels do not exceed this angle.
@@ -132,13 +132,11 @@ pub fn compare_arrays(
     options: DifferenceOptions,
 ) -> Result<ArrayDifference> {
     let (&[height, width, bands], true) = (source.shape(), source.shape() == decoded.shape()) else {
-        let found = format!("{:?} and {:?}", source.shape(), decoded.shape());
-        return Err(Error::usage(format!(
-            "arrays to compare: expected two of one shape with three axes, found {found}"
-        )));
+        let (source, decoded) = (source.shape(), decoded.shape());
+        return Err(Error::usage(format!("arrays need equal shapes of three axes, found {source:?} and {decoded:?}")));
     };
     let size = |axis: u64| {
-        usize::try_from(axis).map_err(|_| Error::usage(format!("axis: expected what memory holds, found {axis}")))
+        usize::try_from(axis).map_err(|_| Error::usage(format!("an axis of {axis} elements does not fit into memory")))
     };
     let (height, width, bands) = (size(height)?, size(width)?, size(bands)?);
     let mut meter = Meter::new(height, width, bands, no_data, options);
@@ -161,7 +159,7 @@ struct Meter {
     bands: usize,
     low: f64,
     high: f64,
-    /// Distance of the pixels whose angle is kept, and of the values whose error is kept.
+    /// Distance of the kept pixels' angles and values' errors.
     keep: (usize, usize),
     block: ErrorCorrelation,
     /// The two spectra without bands that lack a value.
@@ -410,7 +408,7 @@ mod tests {
         assert_eq!(similarity(&wide), same);
     }
 
-    /// An error of a fixed size is small in a bright pixel and turns the spectrum of a dark one: no mean shows that.
+    /// An error of a fixed size is small in a bright pixel and turns the spectrum of a dark one, which no mean shows.
     #[test]
     fn a_dark_pixel_among_bright_ones_is_seen() {
         let spectrum = |bright: bool| if bright { [900.0, 1000.0] } else { [9.0, 10.0] };

@@ -1,8 +1,8 @@
 //! The difference of decoded samples and their sources, for comparing fidelity with bytes.
 //!
 //! Packing measures its own figures while it encodes ([`Fidelity`](shardpack_array::Fidelity), and a score for
-//! pictures). This module compares any two pictures or arrays afterwards, and takes more time for more figures.
-//! `docs/report.md` has the definitions and their sources.
+//! pictures). This module compares any two pictures or arrays afterwards, with more figures. `docs/report.md` has the
+//! definitions and their sources.
 
 mod array;
 mod decibels;

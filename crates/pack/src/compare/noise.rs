@@ -37,7 +37,7 @@ pub fn band_noise(cube: &Array, no_data: Option<f64>) -> Vec<f64> {
     }
     let row_bytes = row_values.saturating_mul(cube.dtype().size());
     let rows = cube.bytes().len() / row_bytes;
-    // Take whole rows from all over the cube, until the sample is full.
+    // Take whole rows from all over the cube until the sample is full.
     let step = (rows.saturating_mul(width) / MOST).max(1);
     let mut planes = vec![Vec::new(); bands];
     for row in cube.bytes().chunks_exact(row_bytes).step_by(step) {
@@ -88,8 +88,7 @@ fn noise_of(planes: &[Vec<f64>], band: usize, width: usize) -> f64 {
     }
     let size = own.iter().filter(|value| !value.is_nan()).fold(0.0_f64, |size, value| size.max(value.abs()));
     let smallest = estimates.into_iter().flatten().fold(f64::INFINITY, f64::min);
-    // Noise below the resolution of a float32 of that size is a rounding error in a band that is constant, or
-    // interpolated from its neighbours.
+    // Noise below the resolution of a float32 is a rounding error in a constant or interpolated band.
     if smallest.is_finite() && smallest > size * f64::from(f32::EPSILON) { smallest } else { 0.0 }
 }
 

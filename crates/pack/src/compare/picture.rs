@@ -21,7 +21,7 @@ pub struct PictureDifference {
     pub ssim: Option<f64>,
 }
 
-/// A picture with which others are compared: half of the work is done once.
+/// A picture that is compared with others: half of the work is done once.
 ///
 /// ```
 /// use shardpack_pack::compare::PictureReference;
@@ -48,7 +48,7 @@ impl std::fmt::Debug for PictureReference {
 
 impl PictureReference {
     /// Prepares `rgb`, C-contiguous `[height, width, 3]` u8; `size` is width and height. Takes
-    /// [`SCORE_BYTES_PER_PIXEL`](shardpack_jpeg::SCORE_BYTES_PER_PIXEL) of memory for each scored pixel.
+    /// [`SCORE_BYTES_PER_PIXEL`](shardpack_jpeg::SCORE_BYTES_PER_PIXEL) of memory per scored pixel.
     ///
     /// # Errors
     /// `Usage` if the bytes do not fit the size, or there are no pixels.
@@ -90,8 +90,8 @@ impl PictureReference {
     }
 }
 
-/// Computes the pixels to compare with a re-encoded JPEG: its source, upright, and shrunk without loss in the way in
-/// which packing shrinks it before encoding.
+/// Computes the pixels to compare with a re-encoded JPEG: its source, upright, and shrunk like packing does before
+/// encoding.
 #[derive(Debug)]
 pub struct ReferencePixels(JpegReencoder);
 
@@ -124,10 +124,8 @@ fn check(rgb: &[u8], size: (u32, u32)) -> Result<()> {
     let (width, height) = size;
     let expected = u64::from(width) * u64::from(height) * 3;
     if rgb.is_empty() || rgb.len() as u64 != expected {
-        let found = format!("{} bytes", rgb.len());
-        return Err(Error::usage(format!(
-            "picture to compare: expected {width} × {height} × 3 bytes, and some, found {found}"
-        )));
+        let text = format!("a picture of {width} × {height} pixels has {expected} bytes, found {}", rgb.len());
+        return Err(Error::usage(text));
     }
     Ok(())
 }

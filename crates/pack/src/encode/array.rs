@@ -76,8 +76,8 @@ impl ArrayRecorder {
         Ok(fidelity)
     }
 
-    /// Adds an array as the first stored field of the record of `key`, without copying the encoded bytes: for large
-    /// arrays. All other values with a descriptor must be in the record already.
+    /// Adds a large array as the first stored field of a record, without copying the encoded bytes. All other values
+    /// with a descriptor must be in the record already.
     pub(crate) fn put_first(
         &self,
         workspace: &mut ArrayWorkspace,
@@ -114,7 +114,8 @@ impl ArrayRecorder {
 
     fn set_columns(&self, shape: &[u64], figures: &Fidelity, draft: &mut RecordDraft<'_>) -> Result<()> {
         if let Some(columns) = &self.shape {
-            let too_long = |axis: u64| move |_| Error::usage(format!("axis: expected below 2^32, found {axis}"));
+            let too_long =
+                |axis: u64| move |_| Error::usage(format!("an axis can have at most 2^32 - 1 elements, found {axis}"));
             // An array of fewer axes than the columns describe has zeros in the others.
             let axes = shape.iter().copied().chain(std::iter::repeat(0)).take(columns.len());
             let axes = axes.map(|axis| u32::try_from(axis).map_err(too_long(axis)));
@@ -149,20 +150,19 @@ struct ChoiceState {
 struct ChosenTrial {
     asked: ArrayOptions,
     trial: Trial,
-    /// True for settings that were chosen on an array of a single value, such as an empty mask. They suit similar
-    /// arrays, and are replaced by a choice on the first other array.
+    /// True for settings that were chosen on an array of a single value, such as an empty mask. The first other array
+    /// replaces them.
     is_provisional: bool,
 }
 
 impl ArrayChoice {
-    /// Creates the state from the known arrays of a dataset and their storage, if the dataset records it.
+    /// Creates the state from the arrays of a dataset and their recorded storage.
     pub(crate) fn known(form: Option<(Dtype, usize)>, chosen: Option<(ArrayOptions, Trial)>) -> Self {
         let chosen = chosen.map(|(asked, trial)| ChosenTrial { asked, trial, is_provisional: false });
         Self(Mutex::new(ChoiceState { form, chosen }))
     }
 
-    /// Records type and number of axes of the first array, and compares the others with it; returns the recorded ones
-    /// if they differ.
+    /// Records type and number of axes of the first array; returns them if `array` differs.
     pub(crate) fn compare(&self, array: &Array) -> Result<(), (Dtype, usize)> {
         let form = (array.dtype(), array.shape().len());
         match *lock(&self.0).form.get_or_insert(form) {
@@ -171,8 +171,7 @@ impl ArrayChoice {
         }
     }
 
-    /// Returns the settings for `array`. The first call tries the codecs on this many threads, and other calls wait for
-    /// it.
+    /// Returns the settings for `array`. The first call tries the codecs on `threads` threads; other calls wait.
     pub(crate) fn settings(
         &self,
         array: &Array,
@@ -185,11 +184,9 @@ impl ArrayChoice {
         {
             return Ok(chosen.trial.settings);
         }
-        // There are only one or two trials in the life of a collector. Threads that wait for the next trial would be a
-        // problem for a program that forks.
+        // A collector tries codecs once or twice. Idle threads would be a problem for a program that forks.
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
-        let pool =
-            pool.map_err(|e| Error::usage(format!("threads: expected as many as the system allows, found {e}")))?;
+        let pool = pool.map_err(|e| Error::usage(format!("cannot start {threads} threads: {e}")))?;
         let asked = asked(array, options);
         let trial = pool.install(|| trial(&[(array, None)], &asked))?;
         let settings = trial.settings;
@@ -204,7 +201,7 @@ impl ArrayChoice {
 }
 
 /// Returns the options for an array. With `auto`, cubes may become float16. Arrays of one or two axes are often boxes,
-/// embeddings or depths, whose digits matter: they stay lossless unless the options request otherwise.
+/// embeddings or depths, whose digits matter: they stay lossless by default.
 fn asked(array: &Array, options: &ArrayOptions) -> ArrayOptions {
     let open = options.values == Values::Auto && options.max_error.is_none();
     ArrayOptions { lossless: options.lossless || (open && array.shape().len() < CUBE_AXES), ..*options }

@@ -3,7 +3,6 @@
 use super::picture_encoder::StoredPicture;
 use super::picture_figures::PictureFigures;
 use super::sample_error::SampleError;
-use shardpack_format::Error;
 use shardpack_jpeg::{FRAMES, Frames};
 use shardpack_sources::pictures::PictureInfo;
 use std::borrow::Cow;
@@ -14,7 +13,7 @@ pub(crate) struct FrameFile<'a> {
     pub(crate) info: PictureInfo,
 }
 
-/// A clip to which frames are added one after the other.
+/// A clip that grows frame by frame.
 pub(super) struct ClipDraft {
     frames: Vec<Vec<u8>>,
     /// Facts about all frames so far as one picture, without bytes.
@@ -35,9 +34,9 @@ impl ClipDraft {
     pub(super) fn add(&mut self, frame: StoredPicture<'_>) -> Result<(), SampleError> {
         let (number, all) = (self.frames.len(), &mut self.all);
         if frame.orientation != all.orientation {
-            let what = format!("Exif orientation of frame {number}");
-            let expected = format!("{}, as of the first frame", all.orientation);
-            return Err(SampleError::Picture { error: Error::format(what, expected, frame.orientation) });
+            let text =
+                format!("Exif orientation: expected {}, as in frame 0, found {}", all.orientation, frame.orientation);
+            return Err(SampleError::Frame { number, text });
         }
         self.frames.push(frame.bytes.into_owned());
         all.figures = together(&all.figures, &frame.figures);
@@ -53,7 +52,7 @@ impl ClipDraft {
     }
 }
 
-/// Merges the figures of two frames: bytes are added, for all others the worst counts.
+/// Merges the figures of two frames: the sum of the bytes, the worst of all others.
 fn together(a: &PictureFigures, b: &PictureFigures) -> PictureFigures {
     let mut both = *a;
     both.source_bytes = a.source_bytes.saturating_add(b.source_bytes);
@@ -103,10 +102,7 @@ mod tests {
         let mut clip = ClipDraft::new(frame(6));
         clip.add(frame(6)).unwrap();
         let error = clip.add(frame(1)).unwrap_err().to_string();
-        assert!(
-            error.starts_with("Exif orientation of frame 2: expected 6, as of the first frame, found 1"),
-            "{error}"
-        );
+        assert!(error.starts_with("frame 2: Exif orientation: expected 6, as in frame 0, found 1"), "{error}");
         let stored = ClipDraft::new(frame(1)).finish().unwrap();
         assert_eq!(Frames::of(stored.media_type, &stored.bytes).unwrap().first(), b"frame");
         assert!(!stored.gpu_jpeg);

@@ -1,8 +1,7 @@
 //! Fidelity figures: scalar columns of each record, and totals in the manifest.
 //!
-//! Each array field that a value rule may alter has one scalar field per figure, named
-//! `<field>.<figure>`. They are small and readable without reading a record, and the totals of a
-//! lost manifest can be rebuilt from them.
+//! Each array field that a value rule may alter has one scalar field per figure, named `<field>.<figure>`. They are
+//! readable without reading a record, and restore the totals of a lost manifest.
 
 use super::summary::{AnglePercentiles, ArraySummary};
 use serde::{Deserialize, Serialize};
@@ -54,12 +53,11 @@ pub fn fields(field: &str) -> Vec<Field> {
 
 /// Returns the error of a schema that lacks a required column of a field.
 pub(crate) fn no_columns(field: &str) -> Error {
-    Error::usage(format!("schema: expected the field `{}` and its columns, found one without", field.escape_debug()))
+    Error::usage(format!("the schema lacks the field `{}` or one of its columns", field.escape_debug()))
 }
 
-/// Returns true if `name` is one of the scalar fields that [`fields`] makes for an array field of
-/// this schema. A user's own column `my.nan` or `mask.nan` is not: a field has all figures, with
-/// their types, or none.
+/// Returns true if `name` is one of the scalar fields that [`fields`] makes for an array field of this schema. A user's
+/// own column `my.nan` is not: a field has all figures, with their types, or none.
 #[must_use]
 pub fn is_figure(schema: &Schema, name: &str) -> bool {
     figure(name).is_some_and(|(field, _)| fields_with_figures(schema).any(|known| known == field))
@@ -125,8 +123,7 @@ impl Totals {
         self.equal_samples += next.equal_samples;
     }
 
-    /// Adds the figures of one sample. Call it in stored order, so that the sums are the same each
-    /// time.
+    /// Adds the figures of one sample. Call it in stored order, so that sums are reproducible.
     pub fn add(&mut self, key: &str, figures: &Fidelity) {
         if figures.max_abs_error > self.figures.max_abs_error {
             self.worst_sample = Some(key.to_owned());

@@ -1,8 +1,7 @@
-//! Encoding of values to records: one file for each type of field, for every source of samples.
+//! Encodes values to records: one file for each type of field, for every source of samples.
 //!
 //! A [`RecordDraft`] takes the values of one sample, in any order. A [`PictureRecorder`] adds a picture or a clip, an
-//! [`ArrayRecorder`] adds an array; text, JSON and bytes are a [`StoredValue`], and scalars are bytes for their
-//! [`Columns`]. Each field knows its columns.
+//! [`ArrayRecorder`] an array; text, JSON and bytes are a [`StoredValue`], and scalars are bytes for their [`Columns`].
 
 mod array;
 mod clip;
@@ -13,7 +12,7 @@ pub(crate) mod picture_figures;
 mod record;
 mod sample_error;
 mod summary;
-mod tally;
+mod totals;
 
 pub(crate) use array::{ArrayChoice, ArrayRecorder, ArrayWorkspace};
 pub(crate) use clip::FrameFile;
@@ -25,4 +24,4 @@ pub(crate) use record::{Columns, FinishedRecord, RecordDraft, RecordNumber, Stor
 pub use sample_error::SampleError;
 pub(crate) use sample_error::skip_or_keep;
 pub use summary::{AnglePercentiles, ArraySummary, FieldSummary, PictureSummary, SpreadSummary};
-pub use tally::{Tally, is_figure, tally_of};
+pub use totals::{FidelityTotals, is_figure};

@@ -10,7 +10,7 @@ use shardpack_format::{Dtype, Error, Field, Result, Schema};
 use shardpack_recipe::PictureOptions;
 use shardpack_sources::pictures::PictureInfo;
 
-/// A picture with an oddity that decoders ignore and that affects no pixel.
+/// A picture with an oddity that decoders ignore, without effect on pixels.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OddPicture {
     /// Key of its sample.
@@ -26,7 +26,7 @@ pub(crate) struct PictureRecorder {
     value: usize,
     /// Columns of size, orientation and device.
     size: Option<Columns>,
-    /// True if a profile is taken out of the picture, and the stored field for it.
+    /// True if a profile is taken out of the picture.
     takes_profile: bool,
     profile: Option<usize>,
     frames: Option<Columns>,
@@ -166,7 +166,7 @@ impl PictureRecorder {
             stored;
         self.set_size([height, width], orientation, gpu_jpeg, draft);
         if let Some(column) = &self.frames {
-            let too_many = |_| Error::usage(format!("frames of a clip: expected below 2^32, found {frames}"));
+            let too_many = |_| Error::usage(format!("a clip can have at most 2^32 - 1 frames, found {frames}"));
             draft.set_scalars(column, &u32::try_from(frames).map_err(too_many)?.to_le_bytes());
         }
         self.set_figures(&figures, draft);

@@ -12,7 +12,7 @@ use shardpack_recipe::PictureOptions;
 use shardpack_sources::pictures::{JpegFacts, PictureInfo};
 use std::borrow::Cow;
 
-/// Encodes pictures one after the other. Each thread has its own encoder.
+/// Encodes pictures. Each thread has its own encoder.
 #[derive(Default)]
 pub(crate) struct PictureEncoder {
     tiler: JpegTiler,
@@ -22,7 +22,7 @@ pub(crate) struct PictureEncoder {
     made: Vec<u8>,
 }
 
-/// Size limit of a decoded picture: the default limit of a dataset in Python and in the command.
+/// Size limit of a decoded picture, as in Python and in the command.
 const MAX_DECODED_BYTES: u64 = 4 << 30;
 
 /// The stored form of one picture.
@@ -37,7 +37,7 @@ pub(crate) struct StoredPicture<'a> {
     pub(crate) icc: Option<Vec<u8>>,
     pub(crate) figures: PictureFigures,
     pub(crate) note: PictureNote,
-    /// The oddity that decoders ignore, if there is one: it affects no pixel.
+    /// An oddity that decoders ignore, without effect on pixels.
     pub(crate) oddity: Option<String>,
 }
 
@@ -52,7 +52,7 @@ pub(crate) struct PictureNote {
 /// The costly checks of a picture.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct PictureChecks {
-    /// Compare the pixels with those of the source.
+    /// Compare the pixels with the source.
     pub(crate) pixels: bool,
     /// Score the picture.
     pub(crate) score: bool,
@@ -100,9 +100,9 @@ impl PictureNote {
 }
 
 impl PictureEncoder {
-    /// Keeps the source's own bytes, which the loader can decode. For a baseline JPEG only the markers are searched, at
-    /// the speed of a checksum: decoding would take forty times as long (2026-11-22: 1.9 ms for a photo of 116 kB).
-    /// Every other picture is decoded in the way of the loader.
+    /// Keeps the source's own bytes, if the loader can decode them. For a baseline JPEG only the markers are checked,
+    /// because decoding takes forty times as long (2026-11-22: 1.9 ms for a photo of 116 kB). Other pictures are
+    /// decoded like in the loader.
     fn keep<'b>(
         &mut self,
         source: &'b [u8],
@@ -117,7 +117,7 @@ impl PictureEncoder {
             let decoded = self.loads.check(picture.media_type, source, &limits);
             let (width, height) = decoded.map_err(|error| SampleError::Picture { error })?;
             if (width, height) != (picture.width.into(), picture.height.into()) {
-                let expected = format!("{} x {}, as in its first bytes", picture.width, picture.height);
+                let expected = format!("{} x {}, as in the header", picture.width, picture.height);
                 let error = Error::format("width and height of a picture", expected, format!("{width} x {height}"));
                 return Err(SampleError::Picture { error });
             }
@@ -148,7 +148,7 @@ impl PictureEncoder {
         let tidy = if options.keeps_files() { None } else { tidied(source) };
         let source = tidy.as_deref().unwrap_or(source);
         let mut figures = unchanged(own, picture, options, None).figures;
-        // The profile of a CMYK picture does not describe the RGB picture that may be made from it.
+        // The profile of a CMYK picture does not describe the RGB picture made from it.
         let beside = facts.icc && icc && facts.components != 4;
         let profile = if beside { Metadata::read(source).map_err(bad)?.icc } else { None };
         // A profile that cannot be taken out stays in the picture.
@@ -185,7 +185,7 @@ impl PictureEncoder {
         figures.tiles_per_row = u16::try_from(tiles_per_row).unwrap_or(u16::MAX);
         if checks.pixels {
             if !self.check.same(source, &self.made, applied, &Limits::default()).map_err(bad)? {
-                // This was never observed, but a defect of the transcoder must not cost a picture.
+                // Never observed, but a defect of the transcoder must not cost a picture.
                 return self.keep(own, picture, options, Some("pixels differ"));
             }
             figures.pixels_checked = true;
@@ -240,7 +240,7 @@ impl<'a> RawPicture<'a> {
 }
 
 impl PictureEncoder {
-    /// Encodes pixels: as a JPEG if pictures are re-encoded, else as a PNG, which is lossless.
+    /// Encodes pixels: as a JPEG if pictures are re-encoded, otherwise losslessly as a PNG.
     pub(crate) fn encode_pixels(
         &mut self,
         pixels: RawPicture<'_>,
@@ -252,7 +252,7 @@ impl PictureEncoder {
         let source_bytes = bytes.len() as u64;
         let Some(how) = &options.encoding() else {
             write_png(pixels, &mut self.made)
-                .map_err(|e| Error::usage(format!("pixels: expected some that make a PNG, found {e}")))?;
+                .map_err(|e| Error::usage(format!("cannot encode the pixels as a PNG: {e}")))?;
             let picture =
                 PictureInfo { media_type: PNG, width, height, deep: false, exif: None, beside: None, jpeg: None };
             let mut stored = unchanged(&self.made, &picture, options, Some(PNG));

@@ -80,7 +80,7 @@ pub(crate) fn is_figure(schema: &Schema, name: &str) -> bool {
 }
 
 impl PictureFigures {
-    /// Appends the packed scalars of one sample, with those of re-encoding if pictures are re-encoded.
+    /// Appends the packed scalars of one sample, including the figures of re-encoding, if any.
     pub(crate) fn append(&self, out: &mut Vec<u8>) {
         out.extend(self.source_bytes.to_le_bytes());
         out.extend(self.tiles_per_row.to_le_bytes());
@@ -168,15 +168,15 @@ pub struct PictureTotals {
     tiled: u64,
     in_rows: u64,
     kept: u64,
-    /// The reasons for keeping pictures, if they are known: totals rebuilt from the columns lack them.
+    /// Reasons for keeping pictures, if known: the columns lack them.
     kept_because: BTreeMap<String, u64>,
     pixels_checked: u64,
     reencoded: u64,
     quality: Spread,
     score: Spread,
     worst_sample: Option<String>,
-    /// Numbers of pictures whose ICC profile was dropped, and of pictures that did not reach the requested score at any
-    /// quality. The columns lack these, too.
+    /// Numbers of pictures with a dropped ICC profile, and below the requested score at any quality. The columns lack
+    /// them.
     profiles_dropped: u64,
     below_target: u64,
 }

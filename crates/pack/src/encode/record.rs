@@ -1,6 +1,6 @@
 //! One record, assembled from the values of a sample.
 
-use super::tally::Tally;
+use super::totals::FidelityTotals;
 use shardpack_array::{EncodedArray, encode_bytes};
 use shardpack_format::{
     Codec, Field, FieldValue, Frame, Record, RecordBuilder, Result, Schema, StoredField, bug, to_usize,
@@ -9,7 +9,7 @@ use shardpack_writer::EncodedSample;
 use std::borrow::Cow;
 use std::ops::Range;
 
-/// Space in a record for small values, padding, and the last unit of an incompressible array.
+/// Space for small values, padding, and the last unit of an incompressible array.
 const RESERVE_BYTES: usize = 64 << 10;
 
 /// The value of a stored field.
@@ -79,15 +79,14 @@ impl Columns {
     }
 }
 
-/// The record of a sample; values are added in any order. A field that is not set has no value, or zero.
+/// The record of a sample. Values are added in any order; missing ones stay empty, or zero.
 pub(crate) struct RecordDraft<'a> {
     schema: &'a Schema,
     values: Vec<Option<StoredValue<'a>>>,
     scalars: Vec<u8>,
     /// Memory of the record.
     buffer: Vec<u8>,
-    /// Start of the first stored field's payload in `buffer`, if it is there already. Its entry in `values` is then
-    /// empty.
+    /// Start of the first stored field's payload in `buffer`, if it is there. Its payload in `values` is then empty.
     first_at: Option<usize>,
 }
 
@@ -107,9 +106,9 @@ pub(crate) struct FinishedRecord {
 
 impl FinishedRecord {
     /// Returns the record as a sample for the writer.
-    pub(crate) fn into_sample(self, source_bytes: u64, tally: Tally) -> EncodedSample<Tally> {
+    pub(crate) fn into_sample(self, source_bytes: u64, totals: FidelityTotals) -> EncodedSample<FidelityTotals> {
         let Self { record, frame, scalars } = self;
-        EncodedSample { record, frame, scalars, source_bytes, tally }
+        EncodedSample { record, frame, scalars, source_bytes, tally: totals }
     }
 }
 
@@ -128,14 +127,14 @@ impl<'a> RecordDraft<'a> {
         }
     }
 
-    /// Sets scalars: `packed` holds the values of the columns, one after the other.
+    /// Sets scalars: `packed` holds the values of the columns in sequence.
     pub(crate) fn set_scalars(&mut self, columns: &Columns, packed: &[u8]) {
         let mut rest = packed;
         for place in &columns.0 {
             let (Some((value, after)), Some(to)) =
                 (rest.split_at_checked(place.len()), self.scalars.get_mut(place.clone()))
             else {
-                bug("scalars that are not those of their columns")
+                bug("fewer scalars than columns")
             };
             to.copy_from_slice(value);
             rest = after;
@@ -145,9 +144,8 @@ impl<'a> RecordDraft<'a> {
         }
     }
 
-    /// Returns the buffer with the length of the head before the first stored field's payload, if that field's
-    /// descriptor has `descriptor_bytes`, the values so far are all values with a descriptor, and the key is `key`. The
-    /// buffer has space for a payload of `payload_bytes`.
+    /// Returns the buffer with the length of the record's head before the first payload, for a descriptor of
+    /// `descriptor_bytes`, the values so far, and this key; with space for `payload_bytes`.
     pub(super) fn head_for_first(&mut self, descriptor_bytes: usize, key: &str, payload_bytes: usize) -> Vec<u8> {
         let values = || self.values.iter().flatten();
         let descriptors = values().map(|value| value.descriptor.len()).sum::<usize>() + descriptor_bytes;
@@ -156,13 +154,13 @@ impl<'a> RecordDraft<'a> {
         let mut buffer = std::mem::take(&mut self.buffer);
         buffer.clear();
         // Reserve the largest possible size once, because growing a large buffer copies it. Untouched pages take no
-        // memory. If the system refuses, the encoder requests less.
+        // memory. On failure the encoder requests less.
         let _ = buffer.try_reserve(payload_bytes.saturating_add(beside));
         buffer.resize(at, 0);
         buffer
     }
 
-    /// Sets the value of the first stored field, whose payload is the end of `buffer`, from `at` on.
+    /// Sets the value of the first stored field; its payload starts at `at` in `buffer`.
     pub(super) fn set_first(&mut self, buffer: Vec<u8>, at: usize, value: StoredValue<'a>) {
         self.set(0, value);
         (self.buffer, self.first_at) = (buffer, Some(at));

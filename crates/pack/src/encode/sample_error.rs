@@ -1,4 +1,4 @@
-//! The reason why a sample could not be packed, its origin, and the next step.
+//! Errors of a sample that cannot be packed.
 
 use shardpack_array::EncodeError;
 use shardpack_format::{Error as FormatError, ErrorKind, Explain, Hint, Setting, SystemError};
@@ -21,16 +21,24 @@ pub enum SampleError {
     #[error(transparent)]
     Format(#[from] FormatError),
     /// A picture is damaged or too large.
-    #[error("{}", picture_words(error))]
+    #[error("{}{error}", if error.kind() == ErrorKind::Format { "the picture is damaged: " } else { "" })]
     Picture {
         /// The error of the picture.
         error: FormatError,
+    },
+    /// A frame that does not fit its clip.
+    #[error("frame {number}: {text}")]
+    Frame {
+        /// Number of the frame, from 0.
+        number: usize,
+        /// The reason.
+        text: String,
     },
     /// Metadata of a cube that cannot be read.
     #[error("{0}")]
     Meta(String),
     /// A mask that does not fit its sample.
-    #[error("mask `{mask}`: expected {height} × {width} pixels, as its sample has, found {found}")]
+    #[error("mask `{mask}`: expected {height} × {width} pixels, the size of its sample, found {found}")]
     Mask {
         /// Name of the mask.
         mask: String,
@@ -50,6 +58,7 @@ impl Explain for SampleError {
             Self::Cube(error) => error.kind(),
             Self::Encode(error) => error.kind(),
             Self::Format(error) | Self::Picture { error } => error.kind(),
+            Self::Frame { .. } => ErrorKind::Format,
             Self::Meta(_) | Self::Mask { .. } => ErrorKind::Usage,
         }
     }
@@ -69,7 +78,7 @@ impl Explain for SampleError {
             Self::Encode(error) if self.unfit_values().is_some() => error.hint().into_iter().chain([skip()]).collect(),
             Self::Encode(error) => error.hint().into_iter().collect(),
             Self::Format(error) => error.hint().into_iter().collect(),
-            Self::Picture { .. } => vec![skip()],
+            Self::Picture { .. } | Self::Frame { .. } => vec![skip()],
             Self::Meta(_) | Self::Mask { .. } => Vec::new(),
         }
     }
@@ -79,7 +88,7 @@ impl SampleError {
     /// Returns true if the sample's file caused the error.
     pub(crate) fn is_of_source(&self) -> bool {
         match self {
-            // A stop by the user or a defect of this program is not the file's fault.
+            // A stop by the user is not the file's fault.
             Self::Cube(CubeError::Cancelled { .. }) => false,
             Self::Cube(_) | Self::Mask { .. } | Self::Meta(_) | Self::Encode(EncodeError::Source(_)) => true,
             other => other.unfit_values().is_some(),
@@ -96,30 +105,24 @@ impl SampleError {
         }
     }
 
-    /// Returns true if a file could not be read or changed meanwhile; false if the sample cannot be
+    /// Returns true if a picture or a frame is damaged or does not fit.
+    pub(crate) const fn is_of_picture(&self) -> bool {
+        matches!(self, Self::Picture { .. } | Self::Frame { .. })
+    }
+
+    /// Returns true if a file cannot be read, is damaged, or changed during the run; false if the sample cannot be
     /// stored.
     pub(crate) const fn is_of_file(&self) -> bool {
-        matches!(self, Self::Source(_) | Self::Cube(_) | Self::Meta(_) | Self::Mask { .. } | Self::Picture { .. })
+        self.is_of_picture() || matches!(self, Self::Source(_) | Self::Cube(_) | Self::Meta(_) | Self::Mask { .. })
     }
 }
 
 /// Returns the hint for a picture that is too large to be encoded again.
 pub(crate) fn skip_or_keep() -> Hint {
     let hint = Hint::set([Setting::word("on_bad_input", "skip")]).then(" leaves it out, ");
-    hint.and([Setting::word("jpeg", "keep")]).then(" stores it as it is")
+    hint.and([Setting::word("jpeg", "keep")]).then(" stores it unchanged")
 }
 
 fn skip() -> Hint {
     Hint::set([Setting::word("on_bad_input", "skip")]).then(" leaves it out")
-}
-
-/// Describes the error of a picture. For a picture that does not decode, the decoder's message is
-/// enough.
-fn picture_words(error: &FormatError) -> String {
-    match error {
-        FormatError::Format { what, expected, found, .. } if what == "JPEG" && expected == "a picture that decodes" => {
-            format!("the picture is damaged: {}", found.strip_prefix("Corrupt JPEG data: ").unwrap_or(found))
-        }
-        other => other.to_string(),
-    }
 }

@@ -1,4 +1,4 @@
-//! Figures of fidelity in a manifest, one entry for each field: `pack` writes them, other commands read them.
+//! Figures of fidelity in a manifest, one entry for each field.
 
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
@@ -32,8 +32,7 @@ impl FieldSummary {
     }
 }
 
-/// Figures of the arrays in one field. A value is an element; an error is the difference of a value stored with loss
-/// from its source.
+/// Figures of the arrays in one field. A value is an element; an error is its difference from the source.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct ArraySummary {
     /// Number of samples with a value for the field.
@@ -73,16 +72,15 @@ pub struct ArraySummary {
     /// Largest spectral angle, in radians.
     #[serde(deserialize_with = "float")]
     pub max_angle_rad: f64,
-    /// Percentiles of the spectral angle over the pixels. `None` without spectra, if a part of the pixels was not
-    /// measured in this run, and in manifests.
+    /// Percentiles of the spectral angle over the pixels. `None` without spectra, if some were not measured in this
+    /// run, and in manifests.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub angle_percentiles_rad: Option<AnglePercentiles>,
     /// Key of the sample with the largest absolute error; `None` without any error.
     pub worst_sample: Option<String>,
 }
 
-/// Percentiles of spectral angles, in radians. Each is at most √2 times too large, never too small, because angles are
-/// counted in bins.
+/// Percentiles of spectral angles, in radians. Counted in bins, they are at most √2 times too large, never too small.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct AnglePercentiles {
     /// Angle that half of the pixels do not exceed.
@@ -100,9 +98,9 @@ pub struct PictureSummary {
     pub samples: u64,
     /// Bytes of the pictures' files before packing.
     pub source_bytes: u64,
-    /// Number of pictures in which a crop needs only a part of each row of blocks.
+    /// Number of pictures whose crops need only a part of each row of blocks.
     pub tiled: u64,
-    /// Number of pictures in which a crop needs whole rows of blocks.
+    /// Number of pictures whose crops need whole rows of blocks.
     pub in_rows: u64,
     /// Number of pictures stored with the bytes of their file.
     pub kept: u64,
@@ -114,7 +112,7 @@ pub struct PictureSummary {
     /// Number of pictures whose colour profile was dropped.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub profiles_dropped: u64,
-    /// Number of pictures that do not reach the requested score at any quality.
+    /// Number of pictures below the requested score at any quality.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub below_target: u64,
     /// Number of pictures that were re-encoded.
@@ -152,7 +150,7 @@ const fn is_zero(count: &u64) -> bool {
     *count == 0
 }
 
-/// Reads a float. JSON has no numbers for NaN and infinities: they are `null`.
+/// Reads a float; `null` is NaN or infinite.
 fn float<'de, D: Deserializer<'de>>(from: D) -> Result<f64, D::Error> {
     Ok(Option::deserialize(from)?.unwrap_or(f64::NAN))
 }

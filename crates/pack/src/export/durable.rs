@@ -1,6 +1,6 @@
 //! Names files without ever replacing one, even on file systems with few features: FAT, exFAT and many network mounts
-//! have no hard links, and not all can refuse to rename over a file. All names are in one open folder: no other program
-//! can put a link in its place.
+//! have no hard links, and some cannot refuse to rename over a file. All names are in one open folder, so no other
+//! program can put a link in its place.
 
 use rustix::fs::{AtFlags, Mode, OFlags, linkat, openat, renameat, statat, unlinkat};
 use std::fs::File;
@@ -58,8 +58,7 @@ pub(crate) fn rename_new(folder: impl AsFd, from: &Path, to: &Path) -> io::Resul
 }
 
 fn rename_new_by(names: &dyn Names, folder: BorrowedFd<'_>, from: &Path, to: &Path) -> io::Result<bool> {
-    // On many systems, a call that is not supported fails like one that failed for another reason: the last call
-    // decides.
+    // Unsupported calls often fail with the same error as others, so the last call decides.
     match names.rename_new(folder, from, to) {
         Ok(()) => return Ok(true),
         Err(e) if e.kind() == ErrorKind::AlreadyExists => return Ok(false),
@@ -70,8 +69,7 @@ fn rename_new_by(names: &dyn Names, folder: BorrowedFd<'_>, from: &Path, to: &Pa
         Err(e) if e.kind() == ErrorKind::AlreadyExists => return Ok(false),
         Err(_) => {}
     }
-    // The name is reserved by an empty file of our own, and only that file is replaced. A crash in between leaves the
-    // empty file.
+    // An empty file of our own reserves the name, and only that file is replaced. A crash leaves the empty file.
     match create_new(folder, to) {
         Ok(_) => {}
         Err(e) if e.kind() == ErrorKind::AlreadyExists => return Ok(false),
@@ -85,7 +83,7 @@ pub(crate) fn replace(folder: impl AsFd, from: &Path, to: &Path) -> io::Result<(
     Ok(renameat(&folder, from, &folder, to)?)
 }
 
-/// Keeps whatever exists at `name` under the first free name of `names`. A regular file also stays at `name`.
+/// Keeps the file at `name` under the first free name of `names`. A regular file also stays at `name`.
 pub(crate) fn keep(folder: impl AsFd, name: &Path, names: impl Iterator<Item = String>) -> io::Result<String> {
     keep_by(&System, folder.as_fd(), name, names)
 }
@@ -109,7 +107,7 @@ fn keep_by(
             return Ok(kept);
         }
     }
-    let text = format!("every name that `{}` could be kept under is taken", name.display());
+    let text = format!("no free name is left to keep `{}` under", name.display());
     Err(io::Error::new(ErrorKind::AlreadyExists, text))
 }
 
@@ -139,8 +137,7 @@ fn copy_new(folder: BorrowedFd<'_>, from: &Path, to: &Path) -> io::Result<bool> 
     copied.map(|()| true).inspect_err(|_| drop(remove(folder, to)))
 }
 
-/// Writes a file durably under a temporary name; an existing file with that name is removed first, and never written
-/// to.
+/// Writes a file durably under a temporary name. Removes an existing file with that name first.
 pub(crate) fn write_new(folder: impl AsFd, temporary: &Path, bytes: &[u8]) -> io::Result<()> {
     match remove(&folder, temporary) {
         Err(e) if e.kind() != ErrorKind::NotFound => return Err(e),

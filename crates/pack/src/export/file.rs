@@ -11,7 +11,7 @@ use std::io::{self, BufRead, BufReader, Read, Seek, Write};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
-/// Suffix of the names of incomplete files. A killed run leaves one file for each thread; the next run replaces them.
+/// Suffix of incomplete files. A killed run leaves one file per thread; the next run replaces them.
 const SUFFIX: &str = ".shardpack-tmp";
 /// Suffix of temporary names with a digest instead of the name: no two names share a temporary one.
 const DIGEST_SUFFIX: &str = ".shardpack-long-tmp";
@@ -29,8 +29,8 @@ pub enum Placed {
     Occupied,
 }
 
-/// A folder in which files are written under names from data. It is open, and so is each folder below while a file is
-/// written there: no part of a name is followed through a link, even if another program creates one during the run.
+/// A folder for files with names from data. It stays open, and so does each folder below it during a write: no part of
+/// a name is followed through a link, even if another program creates one meanwhile.
 #[derive(Debug)]
 pub struct OutFolder(OwnedFd);
 
@@ -43,11 +43,11 @@ impl OutFolder {
         durable::open_folder(path).map(Self)
     }
 
-    /// Writes a file, unless the name exists. Creates the folders of its name, which has `/` between its parts.
+    /// Writes a file, unless the name exists. Creates the folders of its name.
     ///
     /// # Errors
     /// Fails if the file cannot be written; with the kind `NotADirectory` if a part of the name is a link or a file.
-    /// Then no part of it is left.
+    /// Then nothing is left.
     pub fn place(&self, name: &str, content: &FileContent<'_>) -> io::Result<Placed> {
         let (folder, name) = self.below(name)?;
         match stands_at(&folder, &name)? {
@@ -73,7 +73,7 @@ impl OutFolder {
     fn below(&self, name: &str) -> io::Result<(OwnedFd, PathBuf)> {
         let (folders, file) = name.rsplit_once('/').map_or(("", name), |(folders, file)| (folders, file));
         if file.is_empty() || name.split('/').any(|part| matches!(part, "." | "..")) {
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, "expected a name below the folder"));
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "the name leads out of the folder"));
         }
         let mut folder = self.0.try_clone()?;
         for part in folders.split('/').filter(|part| !part.is_empty()) {
@@ -96,7 +96,7 @@ fn folder_in(folder: &OwnedFd, name: &str) -> io::Result<OwnedFd> {
     };
     opened.map_err(|error| match error {
         Errno::LOOP | Errno::NOTDIR => {
-            let text = format!("`{}` in its path is a file, or a link, which is not followed", visible(name));
+            let text = format!("`{}` in the path is a file or a link, which is not followed", visible(name));
             io::Error::new(io::ErrorKind::NotADirectory, text)
         }
         other => other.into(),
@@ -139,8 +139,8 @@ impl Pending {
     /// # Errors
     /// Fails if the file cannot be renamed, or the existing file cannot be read.
     pub fn commit(mut self) -> io::Result<Placed> {
-        // The file system refuses the name; a check before would not suffice: if case is ignored, another thread may
-        // create the same name at the same time.
+        // The file system refuses the name. A check before would race: if case is ignored, another thread may create
+        // the same name.
         if durable::rename_new(&self.folder, &self.temporary, &self.name)? {
             // Dropping `self` afterwards removes nothing, because the temporary name is gone.
             return Ok(Placed::New);
@@ -219,8 +219,8 @@ fn temporary_of(path: &Path) -> PathBuf {
     path.with_file_name(out)
 }
 
-/// Returns true if a file with this name could be taken for an incomplete one: no file is unpacked under such a name,
-/// because two files could overwrite each other.
+/// Returns true for a name of incomplete files: no file is unpacked under such a name, because two files could
+/// overwrite each other.
 pub(super) fn is_temporary(path: &str) -> bool {
     let name = path.rsplit('/').next().unwrap_or_default();
     // Ignore case, because some file systems do.
@@ -330,7 +330,7 @@ mod tests {
         for name in ["a/x", "b/c/x", "b/c/d/x"] {
             let error = out.place(name, &content("one")).unwrap_err();
             assert_eq!(error.kind(), io::ErrorKind::NotADirectory, "{error}");
-            assert!(error.to_string().contains("link, which is not followed"), "{error}");
+            assert!(error.to_string().contains("a file or a link, which is not followed"), "{error}");
         }
         for name in ["../x", "b/../../x", "b/./x", "b/"] {
             assert_eq!(out.place(name, &content("one")).unwrap_err().kind(), io::ErrorKind::InvalidInput);

@@ -67,8 +67,8 @@ impl From<String> for FileContent<'_> {
     }
 }
 
-/// Decodes one stored field of a sample into the content of its file; `None` if the sample has no
-/// value. A clip becomes its frames, one JPEG after the other, as players expect it.
+/// Decodes one stored field of a sample into the content of its file; `None` without a value. A clip becomes
+/// concatenated JPEGs, as players expect.
 ///
 /// # Errors
 /// `Format` if the value is damaged, `Limit` if it is over the limits, `Usage` for a scalar field.
@@ -128,8 +128,8 @@ fn frames_of<'a>(view: &RecordView<'a>, field: &str) -> Result<Frames<'a>> {
 /// Name of the field with the ICC profiles of pictures that are stored without them.
 pub const ICC_FIELD: &str = "icc";
 
-/// Returns a picture file. A JPEG gets the profile and the orientation from its record back, so
-/// that other programs show it correctly.
+/// Returns a picture file. A JPEG gets profile and orientation back from its record, so that other programs show it
+/// correctly.
 fn dressed<'a>(view: &RecordView<'a>, media_type: &str, jpeg: &'a [u8]) -> Result<Cow<'a, [u8]>> {
     if media_type != "image/jpeg" {
         return Ok(Cow::Borrowed(jpeg));
@@ -148,8 +148,7 @@ fn dressed<'a>(view: &RecordView<'a>, media_type: &str, jpeg: &'a [u8]) -> Resul
     match with_metadata(jpeg, icc.as_deref(), orientation, &mut out) {
         Ok(()) => Ok(Cow::Owned(out)),
         Err(error @ shardpack_format::Error::Internal { .. }) => Err(error.into()),
-        // A user's own field with that name need not hold a profile: then the picture is returned
-        // as stored.
+        // A user's own field of that name may hold other bytes: then the picture is returned as stored.
         Err(_) => Ok(Cow::Borrowed(jpeg)),
     }
 }

@@ -5,10 +5,9 @@ use shardpack_format::{Error, Field, FieldKind, Result, Schema};
 use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hasher};
 
-/// Returns the usual name of a field's file: the key itself for the first image field of the
-/// schema; `<key>.npy` for the first array field if there is no image field (a key that ends in
-/// `.npy` is used unchanged); and `<key>.<field>.<extension>` for every other field, without the
-/// key's own `.npy`.
+/// Returns the usual name of a field's file: the key itself for the first image field of the schema; `<key>.npy` for
+/// the first array field if there is no image field (a key that ends in `.npy` is unchanged); and
+/// `<key>.<field>.<extension>` for other fields, without the key's own `.npy`.
 ///
 /// Two keys can have the same name: both `a.tif` and `a.tif.npy` have `a.tif.npy`. [`FileNames`]
 /// then gives both their full names.
@@ -44,24 +43,21 @@ pub struct FileField {
 /// The names of all files into which a dataset is unpacked. No two are equal, and none is the name
 /// of a folder that another file needs.
 ///
-/// The full name of a file is `<key>.<field>.<extension>` with the whole key. A file gets it if its
-/// usual name ([`file_name`]) is also the usual name of another file or the name of a folder. So do
-/// all files that share the name, and a file whose usual name is one of an incomplete file. The
-/// names depend only on the keys, not on their order. A file whose full name is not free either has
-/// no name.
+/// The full name of a file is `<key>.<field>.<extension>` with the whole key. A file gets it if its usual name
+/// ([`file_name`]) is shared with another file or a folder, or looks like an incomplete file. The names depend only on
+/// the keys, not on their order. A file whose full name is not free has no name.
 #[derive(Debug)]
 pub struct FileNames {
     fields: Vec<FileField>,
-    /// Hashes of the usual names that cannot be used. If two names have equal hashes by chance,
-    /// both files get their full names.
+    /// Hashes of unusable usual names. If two hashes are equal by chance, both files get their full names.
     crowded: HashSet<u64>,
-    /// Hashes of the full names that cannot be used either.
+    /// Hashes of unusable full names.
     stuck: HashSet<u64>,
 }
 
 impl FileNames {
-    /// Plans names for the fields of `schema` that `wanted` accepts. `keys` iterates over the keys
-    /// of all samples each time it is called. The names in `taken` are not used.
+    /// Plans names for the fields of `schema` that `wanted` accepts. `keys` iterates over all keys each time it is
+    /// called. Names in `taken` are not used.
     ///
     /// # Errors
     /// `Format` if a key occurs twice.
@@ -83,7 +79,7 @@ impl FileNames {
         loop {
             let mut crowd = names.crowd(taken, keys());
             crowd.retain(|name| !names.stuck.contains(name));
-            // Names that are still shared, although every file with the name uses its full name.
+            // Names that are shared even among full names.
             let stuck: Vec<u64> = crowd.iter().copied().filter(|name| names.crowded.contains(name)).collect();
             if let Some(key) = stuck.first().and_then(|&name| names.twice(name, keys())) {
                 return Err(Error::format("sample key", "each once in the dataset", format!("`{key}` twice")));
@@ -102,9 +98,8 @@ impl FileNames {
         &self.fields
     }
 
-    /// Returns the name of the file of one field of one sample, relative to the folder, with `/`.
-    /// `None` if it can have no name: other files have all of its possible names, or its folder has
-    /// the name of an incomplete file.
+    /// Returns the name of the file of one field of one sample, relative to the folder, with `/`. `None` if other files
+    /// have all of its names, or its folder has the name of an incomplete file.
     #[must_use]
     pub fn name(&self, key: &str, field: &FileField) -> Option<String> {
         let name = self.wanted(key, field);
@@ -118,8 +113,7 @@ impl FileNames {
         if is_temporary(&usual) || self.crowded.contains(&hash(&usual)) { full_name(key, name, *kind) } else { usual }
     }
 
-    /// Returns the hashes of the names that several files have, or a file and a folder. Takes 8
-    /// bytes of memory per file.
+    /// Returns the hashes of names that several files share, or a file and a folder. Takes 8 bytes per file.
     fn crowd<'k>(&self, taken: &[&str], keys: impl Iterator<Item = &'k str>) -> HashSet<u64> {
         let mut files: Vec<u64> = taken.iter().map(|name| hash(name)).collect();
         let mut folders = HashSet::new();

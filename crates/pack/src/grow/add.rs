@@ -13,8 +13,7 @@ use std::path::Path;
 /// The result of [`add`].
 #[derive(Debug)]
 pub struct AddReport {
-    /// The packing report. `samples` counts the new samples; if there was nothing to add, all
-    /// samples.
+    /// The packing report. `samples` counts the new samples, or all samples if there was nothing to add.
     pub packed: PackReport,
     /// The newest generation.
     pub generation: u32,
@@ -39,15 +38,14 @@ impl AddReport {
     }
 }
 
-/// Packs `src` as the next generation of the dataset in the folder `dataset`, with the dataset's
-/// own recipe. No byte of an older generation changes.
+/// Packs `src` as the next generation of the dataset in the folder `dataset`, with the dataset's own recipe. Older
+/// generations stay unchanged.
 ///
 /// An interrupted run leaves the dataset unchanged, and the same call continues it.
 ///
 /// # Errors
-/// Fails if there is no dataset, or one that was not packed from files; if a key exists already
-/// (under the policy to stop); if the new samples do not fit its fields; else as
-/// [`pack`](crate::pack::pack).
+/// Fails if there is no dataset, or it was not packed from files; if a key exists already (with the policy to stop); if
+/// the new samples do not fit its fields; otherwise as [`pack`](crate::pack::pack).
 pub fn add(dataset: &Path, src: &Path, given: &AddOptions, hooks: &Hooks<'_>) -> crate::Result<AddReport> {
     given.check()?;
     refuse_overlap(src, dataset, &Files::default())?;

@@ -35,18 +35,15 @@ impl Word for OnKnownKey {
 pub struct AddOptions {
     /// Table of labels; needed if the dataset was packed with one. Default: none.
     pub labels: Option<PathBuf>,
-    /// Name of the key column in `labels`. Default: the name given when the dataset was packed;
-    /// else the first column with one of the usual names.
+    /// Name of the key column in `labels`. Default: as for packing, otherwise the first usual name.
     pub key_column: Option<String>,
-    /// Name of the label column in `labels`. Default: the label column with which the dataset was
-    /// packed.
+    /// Name of the label column in `labels`. Default: as for packing.
     pub label_column: Option<String>,
     /// Folder of masks. Default: none.
     pub masks: Option<PathBuf>,
     /// Follow symbolic links that lead out of the source. Default: false, as in packing.
     pub follow_links: bool,
-    /// Treatment of files that cannot be packed. Default: the policy with which the dataset was
-    /// packed.
+    /// Treatment of files that cannot be packed. Default: as for packing.
     pub on_bad_input: Option<OnBadInput>,
     /// Treatment of keys that exist already. Default: stop.
     pub on_known_key: OnKnownKey,
@@ -212,8 +209,7 @@ impl AddOptions {
         option.spelled(&Self::default())
     }
 
-    /// Returns true if `hint` names only options of adding. The recipe determines how samples are
-    /// stored and found, so a hint with other options is useless.
+    /// Returns true if `hint` names only options of adding: other options come from the recipe.
     ///
     /// ```
     /// use shardpack_format::{Hint, Setting};

@@ -3,18 +3,17 @@
 use super::some;
 use crate::pack::{PackOptions, has_profile};
 use crate::{Context, bail};
-use shardpack_format::{Dtype, Field, FieldKind, Hint, Hinted, Schema, Setting};
+use shardpack_format::{Dtype, Field, FieldKind, Hint, Hinted, Schema, Setting, bug};
 use shardpack_sources::{ColumnValues, Listing};
 use std::collections::{BTreeSet, HashMap};
 
-/// Numbers the classes of `listing` as in the dataset. Existing classes keep their numbers; new
-/// ones follow, sorted. Returns the names of the new classes.
+/// Numbers the classes of `listing` as in the dataset. New classes follow, sorted. Returns their names.
 pub(super) fn classes(listing: &mut Listing, known: Option<&[String]>) -> crate::Result<Vec<String>> {
     let Some(known) = known else {
         if !listing.classes.is_empty() {
             let names = some(listing.classes.iter().map(String::as_str), listing.classes.len());
-            let text = format!("the dataset has no classes, and the new samples have: {names}");
-            bail!(Hinted::new(text, "leave out the column of labels"));
+            let text = format!("the new samples have classes, and the dataset has none: {names}");
+            bail!(Hinted::new(text, "leave the label column out"));
         }
         return Ok(Vec::new());
     };
@@ -42,15 +41,15 @@ pub(super) fn classes(listing: &mut Listing, known: Option<&[String]>) -> crate:
     };
     let labels: Vec<Option<u32>> = listing.samples.iter().map(|sample| sample.class.and_then(number)).collect();
     if labels.contains(&None) {
-        bail!("a new sample has no class: this is a bug of shardpack");
+        bug("a new sample without a class");
     }
     listing.samples.iter_mut().zip(labels).for_each(|(sample, label)| sample.class = label);
     listing.classes = known.iter().chain(&new).cloned().collect();
     Ok(new)
 }
 
-/// Reorders the columns of the table to the order of the dataset and converts them to its types.
-/// `own` are the fields that do not come from a table.
+/// Reorders and converts the columns of the table to the fields of the dataset. `own` are fields that do not come from
+/// a table.
 pub(super) fn columns(listing: &mut Listing, schema: &Schema, own: &[Field]) -> crate::Result<()> {
     let is_own = |field: &&Field| own.iter().any(|other| other.name == field.name);
     let wanted: Vec<&Field> = schema.fields().iter().filter(|field| !is_own(field)).collect();
@@ -59,7 +58,7 @@ pub(super) fn columns(listing: &mut Listing, schema: &Schema, own: &[Field]) -> 
         if !wanted.iter().any(|field| field.name == column.name) {
             let names = wanted.iter().map(|field| field.name.as_str());
             let text = format!(
-                "column `{}` of the table: expected one out of [{}], which the dataset has, found another",
+                "the dataset has no field for the column `{}` of the table, only {}",
                 column.name.escape_debug(),
                 some(names, wanted.len())
             );
@@ -70,7 +69,7 @@ pub(super) fn columns(listing: &mut Listing, schema: &Schema, own: &[Field]) -> 
     for field in wanted {
         let name = field.name.escape_debug();
         let values = found.remove(&field.name).with_context(|| {
-            format!("field `{name}` of the dataset: expected a column of that name in the table of labels, found none")
+            format!("the table of labels lacks the column `{name}`, which is a field of the dataset")
         })?;
         let values = match (field.kind, field.dtype, values) {
             (FieldKind::Scalar, Some(Dtype::Bool), values @ ColumnValues::Bool(_))
@@ -80,7 +79,7 @@ pub(super) fn columns(listing: &mut Listing, schema: &Schema, own: &[Field]) -> 
             | (FieldKind::Json, None, values @ ColumnValues::Json(_)) => values,
             (FieldKind::Scalar, Some(Dtype::F64), ColumnValues::Int(whole)) => {
                 if let Some(large) = whole.iter().find(|value| value.unsigned_abs() > 1 << 53) {
-                    bail!("column `{name}`: expected numbers that float64 holds, as in the dataset, found {large}");
+                    bail!("column `{name}`: {large} is not exact in float64, the type of the field in the dataset");
                 }
                 #[allow(clippy::cast_precision_loss, reason = "at most 53 bits, checked above")]
                 ColumnValues::Float(whole.into_iter().map(|value| value as f64).collect())
@@ -98,19 +97,18 @@ pub(super) fn columns(listing: &mut Listing, schema: &Schema, own: &[Field]) -> 
     Ok(())
 }
 
-/// Refuses samples with values for which the dataset has no field, because the values would be
-/// lost.
+/// Refuses samples with values that would be lost, because the dataset has no field for them.
 pub(super) fn refuse_more(listing: &Listing, schema: &Schema, options: &PackOptions) -> crate::Result<()> {
     let has = |name: &str| schema.fields().iter().any(|field| field.name == name);
     let refuse = |what: &str, field: &str, keys: Vec<&str>| match keys.len() {
         0 => Ok(()),
         count => {
             let text = format!(
-                "{count} of {} new samples have {what}, and the dataset has no field `{field}` for it: {}",
+                "the dataset has no field `{field}`, and {count} of {} new samples have {what}: {}",
                 listing.samples.len(),
                 some(keys.into_iter(), count)
             );
-            bail!(Hinted::new(text, "pack them into a dataset of their own; `concat` takes both as one"))
+            bail!(Hinted::new(text, "pack them into a new dataset; `concat` combines the two"))
         }
     };
     let keys = |of: &dyn Fn(&shardpack_sources::SourceSample) -> bool| {
@@ -128,7 +126,7 @@ pub(super) fn refuse_more(listing: &Listing, schema: &Schema, options: &PackOpti
     if has_masks && !wanting.is_empty() {
         let count = wanting.len();
         let text = format!(
-            "{count} of {} new samples have no mask, and the dataset has one for each of its own: {}",
+            "the dataset has a mask for each sample, and {count} of {} new samples have none: {}",
             listing.samples.len(),
             some(wanting.into_iter(), count)
         );

@@ -1,4 +1,4 @@
-//! New samples whose keys the dataset already holds: the same samples, or others with the same keys.
+//! New samples whose keys the dataset already has.
 
 use super::add_options::{AddOptions, OnKnownKey};
 use super::{all_held, before, other_samples, scalar_words, some};
@@ -19,8 +19,8 @@ pub(super) struct FreshSamples {
     pub(super) notes: Vec<Note>,
 }
 
-/// Removes from `listing` the samples that the dataset holds, or refuses them. Its classes and columns are those of the
-/// dataset already.
+/// Leaves out or refuses the samples of `listing` that the dataset has. Its classes and columns must equal the
+/// dataset's.
 pub(super) fn without(
     listing: Listing,
     dataset: &Path,
@@ -53,7 +53,7 @@ pub(super) fn without(
     let is_same_call = fresh.is_empty() && !skips && is_last()?;
     if !skips && !is_same_call {
         let text = format!(
-            "{} of {all} new samples have keys that the dataset holds already: {}",
+            "{} of {all} new samples have keys that the dataset already has: {}",
             known.len(),
             some(known_keys.iter().copied(), known.len())
         );
@@ -62,7 +62,7 @@ pub(super) fn without(
     let others = OtherSamples::of(&listing, dataset, opened, &known, is_same_call)?;
     if is_same_call && let Some(first) = &others.first {
         let text = format!(
-            "{} of {all} new samples have keys under which the dataset holds something else: {first}",
+            "{} of {all} new samples differ from the dataset's samples with the same keys: {first}",
             others.count
         );
         bail!(Hinted::new(text, leave_out()));
@@ -77,18 +77,16 @@ pub(super) fn without(
 }
 
 fn leave_out() -> Hint {
-    Hint::set([Setting::word("on_known_key", "skip")])
-        .then(" leaves them out; a sample that shall replace another needs that one removed first")
+    Hint::set([Setting::word("on_known_key", "skip")]).then(" leaves them out; to replace a sample, remove it first")
 }
 
-/// Returns true if the newest generation is the generation `before` it plus the samples `keys`: then a finished command
-/// was repeated.
+/// Returns true if the newest generation is `before` plus the samples `keys`: then a finished command was repeated.
 fn is_addition_to(before: &Dataset, opened: &Dataset, keys: &[&str]) -> crate::Result<bool> {
     Ok(opened.len() == before.len() + keys.len() as u64 && all_held(before, keys, false)?)
 }
 
-/// Like `is_addition_to`, if the previous generation is gone: returns true if the shards `places` are those of the
-/// newest addition, and hold `count` samples.
+/// Like `is_addition_to`, if the previous generation is gone: returns true if the newest addition consists of the
+/// shards `places` and `count` samples.
 fn is_last_addition(opened: &Dataset, places: &HashSet<usize>, count: usize) -> crate::Result<bool> {
     let shards = opened.shards().len();
     let mut samples = 0;
@@ -109,7 +107,7 @@ struct OtherSamples {
     count: u64,
     /// The first such sample, and its difference.
     first: Option<String>,
-    /// Number of samples whose files are newer than the dataset's sample and were not compared.
+    /// Number of samples that were not compared, although their files are newer than the dataset.
     younger: u64,
     /// The key of the first of these samples.
     first_younger: Option<String>,
@@ -124,8 +122,8 @@ enum Difference {
 }
 
 impl OtherSamples {
-    /// Finds the differences. `known` are positions in the listing and numbers in the dataset. Records are read only if
-    /// the files `are_compared`; otherwise the index decides.
+    /// Finds the differences. `known` has positions in the listing and in the dataset. Without `are_compared`, only the
+    /// index is read, not the records.
     fn of(
         listing: &Listing,
         dataset: &Path,
@@ -164,9 +162,7 @@ impl OtherSamples {
         let other = self.first.as_ref().map(|first| other_samples(self.count, first));
         let younger = self.first_younger.as_ref().map(|first| {
             let samples = plural(self.younger, "sample");
-            format!(
-                "{samples} left out, with files that are younger than the dataset, which were not compared: `{first}`"
-            )
+            format!("{samples} left out without a comparison, although the files are newer than the dataset: `{first}`")
         });
         other.into_iter().chain(younger).map(Note::new).collect()
     }
@@ -207,11 +203,11 @@ impl HeldSample<'_> {
         self.shard.schema().fields().iter().any(|field| field.name == name && field.kind == kind)
     }
 
-    /// Compares `entry` with this sample: label, columns, mask and size, and the bytes of pictures that are stored
-    /// unchanged. The content of other samples is not compared, because that would take as long as packing them.
+    /// Compares label, columns, mask and size of `entry` with this sample, and the bytes of unchanged pictures. Other
+    /// content is not compared, because that would take as long as packing it.
     fn compare(&self, listing: &Listing, position: usize, entry: &SourceSample) -> crate::Result<Difference> {
         let differs = |what: &str, there: String, came: String| {
-            Ok(Difference::Of(format!("{what} {there} is there, {came} came").trim_start().to_owned()))
+            Ok(Difference::Of(format!("{what}{there} in the dataset, {came} in the new sample")))
         };
         if let Some(class) = entry.class
             && let Some(Scalar::Signed(label)) = self.scalar("label")
@@ -219,13 +215,13 @@ impl HeldSample<'_> {
         {
             let name = |number: Option<usize>| {
                 let name = number.and_then(|number| listing.classes.get(number));
-                name.map_or_else(|| "of no class".to_owned(), |name| format!("`{}`", short(name)))
+                name.map_or_else(|| "no class".to_owned(), |name| format!("`{}`", short(name)))
             };
-            return differs("the label", name(usize::try_from(label).ok()), name(usize::try_from(class).ok()));
+            return differs("label ", name(usize::try_from(label).ok()), name(usize::try_from(class).ok()));
         }
         for column in &listing.columns {
             if let Some((there, came)) = self.column(&column.name, &column.values, position)? {
-                let what = format!("in the column `{}`", short(&column.name));
+                let what = format!("column `{}`: ", short(&column.name));
                 return differs(&what, there, came);
             }
         }
@@ -243,9 +239,11 @@ impl HeldSample<'_> {
                 let text = |[height, width, channels]: [u64; 3]| format!("{height} × {width} × {channels}");
                 Ok(match shape == info.shape {
                     true => Difference::NotCompared,
-                    false => {
-                        Difference::Of(format!("a cube of {} is there, one of {} came", text(shape), text(info.shape)))
-                    }
+                    false => Difference::Of(format!(
+                        "a cube of {} in the dataset, {} in the new sample",
+                        text(shape),
+                        text(info.shape)
+                    )),
                 })
             }
         }
@@ -280,8 +278,9 @@ impl HeldSample<'_> {
     }
 
     fn compare_picture(&self, listing: &Listing, entry: &SourceSample) -> crate::Result<Difference> {
-        let bytes =
-            |there: u64, came: u64| Difference::Of(format!("a picture of {there} bytes is there, one of {came} came"));
+        let bytes = |there: u64, came: u64| {
+            Difference::Of(format!("a picture of {there} bytes in the dataset, {came} in the new sample"))
+        };
         if let Some(there) = self.number("image.source_bytes")
             && there != entry.bytes
         {
@@ -291,7 +290,7 @@ impl HeldSample<'_> {
         if let Some(there) = self.number("image.frames")
             && there != frames
         {
-            return Ok(Difference::Of(format!("a clip of {there} frames is there, one of {frames} came")));
+            return Ok(Difference::Of(format!("a clip of {there} frames in the dataset, {frames} in the new sample")));
         }
         // Only values that are stored unchanged can be compared with a file.
         let is_changed = self.number("image.tiles_per_row").is_some_and(|tiles| tiles > 0);
@@ -308,7 +307,7 @@ impl HeldSample<'_> {
         listing.read_into(entry, &mut came)?;
         Ok(match there == came {
             true => Difference::None,
-            false => Difference::Of("another picture of the same size is there".to_owned()),
+            false => Difference::Of("a different picture of the same size in the dataset".to_owned()),
         })
     }
 }

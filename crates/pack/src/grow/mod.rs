@@ -1,8 +1,8 @@
 //! Datasets that grow and shrink: each change is a new generation, and older ones stay unchanged (spec §3.5).
 //!
-//! [`add`] packs new files with the recipe of the dataset, and appends them. [`remove`] leaves samples out. [`compact`]
-//! deletes older generations, and with them the bytes of removed samples.
-//! [`Collector::append`](crate::collect::Collector::append) adds samples of a program.
+//! [`add`] packs new files with the recipe of the dataset. [`remove`] leaves samples out. [`compact`] deletes older
+//! generations, and with them the bytes of removed samples. [`Collector::append`](crate::collect::Collector::append)
+//! adds samples of a program.
 
 mod add;
 mod add_options;
@@ -34,8 +34,7 @@ pub(crate) fn before(dataset: &Path, newest: &Dataset, limits: &Limits) -> Optio
     before.filter(|before| before.dataset_id() == newest.dataset_id())
 }
 
-/// Returns true if a dataset has a sample under each of these keys; with `are_there` false, if it has none under any of
-/// them.
+/// Returns true if the dataset has all of these keys; with `are_there` false, none of them.
 fn all_held<'k>(
     dataset: &Dataset,
     keys: impl IntoIterator<Item = &'k &'k str>,
@@ -49,23 +48,21 @@ fn all_held<'k>(
     Ok(true)
 }
 
-/// Returns the classes without samples: their names and numbers stay, because labels are the numbers (spec §3.5). Empty
-/// if the labels cannot be read; finding the damage is the task of `verify`.
+/// Returns the classes without samples. Their names and numbers stay (spec §3.5). Empty if the labels cannot be read;
+/// `verify` finds such damage.
 fn empty_classes(newest: &Dataset) -> Vec<String> {
     let (Some(classes), Ok(labels)) = (newest.classes(), newest.labels()) else { return Vec::new() };
     let used: HashSet<i64> = labels.into_iter().collect();
     (0..).zip(classes).filter(|(number, _)| !used.contains(number)).map(|(_, name)| name.clone()).collect()
 }
 
-/// Returns a note on samples that were left out: `first` names one, and its difference.
+/// Returns a note on left-out samples; `first` describes one of them.
 pub(crate) fn other_samples(count: u64, first: &str) -> String {
     let samples = plural(count, "sample");
-    format!(
-        "{samples} left out although the dataset holds something else under that key; it keeps what it has: {first}"
-    )
+    format!("{samples} left out, although the dataset has different content with the same key: {first}")
 }
 
-/// Returns the value of a scalar as text, for a message and for comparison: as text, NaN equals NaN.
+/// Returns a scalar as text, for messages and for comparison: as text, NaN equals NaN.
 pub(crate) fn scalar_words(value: Option<Scalar>) -> String {
     match value {
         Some(Scalar::Bool(value)) => value.to_string(),

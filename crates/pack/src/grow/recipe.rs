@@ -10,21 +10,19 @@ use shardpack_sources::cubes::CubeOptions;
 use shardpack_sources::{LabelColumn, SourceKind, SourceOptions};
 use std::path::Path;
 
-/// Returns the options and the fields with which more samples of `dataset` are packed, from the recipe of its newest
-/// generation `base`.
+/// Returns options and fields for further samples of `dataset`, from the recipe of its newest generation `base`.
 pub(super) fn read(dataset: &Path, base: &Manifest, given: &AddOptions) -> crate::Result<(PackOptions, FolderFields)> {
     let (name, classes) = (dataset.display(), base.classes.is_some());
     let DatasetRecipe::Folder(recipe) = DatasetRecipe::read(&base.shard_recipe()) else {
         bail!(Hinted::new(
             format!(
-                "`{name}` was not packed from a folder of pictures or cubes: its recipe does not say how files become samples"
+                "`{name}` was not packed from a folder of pictures or cubes: its recipe does not tell how files become samples"
             ),
-            "add to it as it was made: `shardpack convert FORMAT SRC OUT --append`, in Python `convert(…, append=True)` or `Writer(…, append=True)`; `concat` takes two datasets as one"
+            "use `shardpack convert FORMAT SRC OUT --append`, or in Python `convert(…, append=True)` or `Writer(…, append=True)`; `concat` combines two datasets"
         ));
     };
     let kind = recipe.kind;
-    let strange =
-        |what: &str| format!("`{name}`: the recipe says something about {what} that this version does not know");
+    let strange = |what: &str| format!("`{name}`: this version does not understand the recipe of {what}");
     let pictures = match kind {
         SourceKind::Images => typed(&recipe.image).cloned().with_context(|| strange("pictures"))?,
         SourceKind::Cubes => PictureOptions::default(),
@@ -41,13 +39,12 @@ pub(super) fn read(dataset: &Path, base: &Manifest, given: &AddOptions) -> crate
     let labels = typed(&recipe.labels);
     if recipe.labels.is_some() && given.labels.is_none() {
         let columns = serde_json::json!(labels.map(|labels| &labels.columns));
-        let text =
-            format!("`{name}` has its labels and columns from a table: expected one for the new samples, found none");
+        let text = format!("`{name}` was packed with a table of labels: the new samples need a table too");
         let hint = Hint::set([Setting::any("labels", "FILE")]).then(format!(" with the columns {columns}"));
         bail!(Hinted::new(text, hint));
     }
-    let shuffle = typed(&recipe.order).with_context(|| strange("the order"))?.seed();
-    let shard_bytes = *typed(&recipe.shard_bytes).with_context(|| strange("the shards"))?;
+    let shuffle = typed(&recipe.order).with_context(|| strange("the order of the samples"))?.seed();
+    let shard_bytes = *typed(&recipe.shard_bytes).with_context(|| strange("the size of the shards"))?;
     let on_bad_input = typed(&recipe.on_bad_input).copied().unwrap_or_default();
     let label_column = label_column(labels, &base.schema, given);
     let source = SourceOptions {
@@ -89,8 +86,7 @@ fn typed<T>(entry: &Option<Entry<T>>) -> Option<&T> {
     entry.as_ref()?.typed()
 }
 
-/// Returns the label column: the given one, or the one with which the dataset was packed. A column that is a field of
-/// the dataset stays a field.
+/// Returns the label column: the given one, or the column of packing. A column that is a field stays a field.
 fn label_column(table: Option<&LabelTable>, schema: &Schema, given: &AddOptions) -> LabelColumn {
     let packed_with = || table?.label_column.clone();
     match given.label_column.clone().or_else(packed_with) {
@@ -100,8 +96,8 @@ fn label_column(table: Option<&LabelTable>, schema: &Schema, given: &AddOptions)
     }
 }
 
-/// Returns the text columns of a table: those of the dataset, and the column that names its classes. The cells of a
-/// single addition do not change the type of a column.
+/// Returns the text columns of a table: the dataset's text fields, and the column of class names. The cells of one
+/// addition do not change types.
 fn text_columns(schema: &Schema, classes: bool, labels: &LabelColumn) -> Vec<String> {
     let of_text = schema.fields().iter().filter(|field| field.kind == FieldKind::Text);
     let names: Vec<String> = of_text.map(|field| field.name.clone()).collect();

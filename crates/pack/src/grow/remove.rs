@@ -2,7 +2,7 @@
 
 use super::{all_held, before, empty_classes, open, some};
 use crate::bail;
-use crate::encode::{RecordNumber, Tally, copy_record, tally_of};
+use crate::encode::{FidelityTotals, RecordNumber, copy_record};
 use crate::pack::default_memory;
 use serde_json::{Value, json};
 use shardpack_format::{Hinted, Limits, Metadata, Schema, bug};
@@ -64,7 +64,7 @@ pub struct RemoveReport {
     pub shards: u32,
     /// Bytes of the rewritten shards.
     pub bytes_out: u64,
-    /// Classes without samples. Their names stay in the manifest and in every shard.
+    /// Classes without samples. Their names stay in the dataset.
     pub empty_classes: Vec<String>,
     /// Notes for the user.
     pub notes: Vec<String>,
@@ -85,37 +85,36 @@ impl RemoveReport {
     }
 }
 
-/// Creates a generation of the dataset in the folder `dataset` without the samples with these keys. The shards with
-/// these samples are rewritten without them; all other shards stay. The older generations keep the samples, until
-/// [`compact`] deletes these generations.
+/// Creates a generation of the dataset in the folder `dataset` without the samples with these keys. Rewrites only the
+/// shards with such samples. Older generations keep the samples until [`compact`] deletes them.
 ///
 /// An interrupted run leaves the dataset unchanged, and the same call continues it. Repeating a finished call removes
 /// nothing.
 ///
 /// # Errors
-/// Fails if there is no dataset, no key, a key that it does not hold, or no sample would be left; if a record of such a
-/// shard is damaged, or the dataset cannot be written.
+/// Fails if there is no dataset, no key, or an unknown key; if no sample would be left; if a record of such a shard is
+/// damaged, or the dataset cannot be written.
 pub fn remove(dataset: &Path, keys: &[String], options: &RemoveOptions<'_>) -> crate::Result<RemoveReport> {
     let growth = Growth::take(dataset)?;
     let opened = open(dataset, &options.limits)?;
     let keys: BTreeSet<&str> = keys.iter().map(String::as_str).collect();
     if keys.is_empty() {
-        bail!("keys to remove: expected at least one, found none");
+        bail!("there is no key to remove");
     }
     let is_done = || is_last_removal(dataset, &opened, &keys, options);
     let Some(leaving) = locate(&opened, &keys, is_done)? else {
         return Ok(report(0, &opened, 0, 0, Vec::new()));
     };
     if keys.len() as u64 == opened.len() {
-        let text = format!("all {} samples are to be removed: a dataset must keep one", keys.len());
+        let text = format!("cannot remove all {} samples: a dataset must keep one", keys.len());
         bail!(Hinted::new(text, "delete the folder instead"));
     }
-    let (mut shards, mut source, mut kept) = (Vec::new(), Rest::new(&opened), BTreeMap::new());
+    let (mut shards, mut source, mut kept) = (Vec::new(), RemainingRecords::new(&opened), BTreeMap::new());
     let mut largest = 0;
     for (place, number) in (0..).zip(opened.shard_numbers()) {
         let shard = opened.shard(number)?;
         let Some(gone) = leaving.get(&number) else {
-            kept.insert(place, tally_of(&shard));
+            kept.insert(place, FidelityTotals::of_shard(&shard));
             continue;
         };
         let mut samples = Vec::new();
@@ -143,7 +142,7 @@ pub fn remove(dataset: &Path, keys: &[String], options: &RemoveOptions<'_>) -> c
         on_progress: options.on_progress,
         cancel: options.cancel,
     };
-    let next = Next { kept, fidelity: &Tally::fidelity };
+    let next = Next { kept, fidelity: &FidelityTotals::fidelity };
     let written = growth.write(&plan, &source, next, &write)?;
     let newest = open(dataset, &options.limits)?;
     Ok(report(keys.len() as u64, &newest, written.shards, written.bytes_out, written.notes))
@@ -155,7 +154,7 @@ fn report(removed: u64, newest: &Dataset, shards: u32, bytes_out: u64, notes: Ve
     RemoveReport { removed, samples, generation, shards, bytes_out, empty_classes, notes }
 }
 
-/// Returns true if the newest generation is the previous one without these keys: then a finished command was repeated.
+/// Returns true if the newest generation is the previous one without these keys: a finished command was repeated.
 fn is_last_removal(
     dataset: &Path,
     opened: &Dataset,
@@ -189,10 +188,10 @@ fn locate(
     let like = opened.keys_like(first);
     let hint = match like.is_empty() {
         true => "`shardpack ls` lists the keys".to_owned(),
-        false => format!("instead of the first: {}", some(like.iter().map(String::as_str), like.len())),
+        false => format!("keys like the first: {}", some(like.iter().map(String::as_str), like.len())),
     };
     let text = format!(
-        "{} of {} keys to remove are not in the dataset: {}; nothing was removed",
+        "{} of {} keys are not in the dataset, so nothing was removed: {}",
         unknown.len(),
         keys.len(),
         some(unknown.iter().copied(), unknown.len())
@@ -209,7 +208,7 @@ pub struct CompactReport {
     pub shards: Vec<String>,
     /// Bytes of the deleted shards.
     pub bytes: u64,
-    /// Classes of the newest generation without samples. Their names are still in the manifest and in every shard.
+    /// Classes of the newest generation without samples. Their names stay in the dataset.
     pub empty_classes: Vec<String>,
 }
 
@@ -226,12 +225,11 @@ impl CompactReport {
     }
 }
 
-/// Deletes every generation but the newest of the dataset in the folder `dataset`, and the shards that only they use.
-/// Names of classes stay, including classes without samples.
+/// Deletes all older generations of the dataset in the folder `dataset`, and the shards that only they use. Names of
+/// classes stay.
 ///
 /// # Errors
-/// Fails if there is no dataset, if the newest generation is incomplete, or if an addition or a removal was begun and
-/// not finished.
+/// Fails if there is no dataset, if the newest generation is incomplete, or if an addition or a removal is unfinished.
 pub fn compact(dataset: &Path) -> crate::Result<CompactReport> {
     let Compacted { generations, shards, bytes, .. } = Growth::take(dataset)?.compact()?;
     let newest = open(dataset, &Limits::default());
@@ -239,13 +237,13 @@ pub fn compact(dataset: &Path) -> crate::Result<CompactReport> {
     Ok(CompactReport { generations, shards, bytes, empty_classes })
 }
 
-/// The remaining records, as samples for the writer.
-struct Rest {
+/// The records of the rewritten shards without the removed samples, as samples for the writer.
+struct RemainingRecords {
     schema: Schema,
     records: Vec<(Arc<Shard>, u64)>,
 }
 
-impl Rest {
+impl RemainingRecords {
     fn new(opened: &Dataset) -> Self {
         Self { schema: opened.schema().clone(), records: Vec::new() }
     }
@@ -255,8 +253,8 @@ impl Rest {
     }
 }
 
-impl SampleSource for Rest {
-    type Tally = Tally;
+impl SampleSource for RemainingRecords {
+    type Tally = FidelityTotals;
     type Error = shardpack_reader::Error;
 
     fn key(&self, sample: u64) -> Cow<'_, str> {
@@ -269,12 +267,12 @@ impl SampleSource for Rest {
         row.map_or(0, |row| row.length.saturating_mul(2))
     }
 
-    fn encode(&self, sample: u64, shard_number: u32, buffer: Vec<u8>) -> Result<Encoded<Tally>, Self::Error> {
+    fn encode(&self, sample: u64, shard_number: u32, buffer: Vec<u8>) -> Result<Encoded<FidelityTotals>, Self::Error> {
         let Some((shard, record)) = self.record(sample) else { bug("a record that is not of the plan") };
         let mut bytes = Vec::new();
         let record = shard.record(*record, &mut bytes)?;
-        let tally = Tally::of_record(&self.schema, record.key, record.scalars);
+        let totals = FidelityTotals::of_record(&self.schema, record.key, record.scalars);
         let copy = copy_record(&record, &self.schema, RecordNumber { shard: shard_number, sample }, buffer)?;
-        Ok(Encoded::Record(copy.into_sample(record.frame.record_bytes, tally)))
+        Ok(Encoded::Record(copy.into_sample(record.frame.record_bytes, totals)))
     }
 }

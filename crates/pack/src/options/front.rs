@@ -48,8 +48,8 @@ const RUN: &[RunOption] = &[
     ),
 ];
 
-/// Options of packing that front ends read themselves: `spool` and `take_over` concern writing to a
-/// store, and `recipe` represents the options of a report's candidate.
+/// Options of packing that front ends read themselves: `spool` and `take_over` concern stores, `recipe` a candidate of
+/// a report.
 const OF_FRONT_ENDS: [&str; 3] = ["spool", "take_over", "recipe"];
 
 impl PackOptions {
@@ -121,18 +121,18 @@ impl PackOptions {
         Ok(options)
     }
 
-    /// Reads the given options for a plan, without those of a single run.
+    /// Reads the options for a plan. Options of a single run are refused.
     ///
     /// # Errors
     /// As [`read`](Self::read), and for options that have no effect on a plan.
     pub fn read_for_plan(given: &[(String, OptionValue)], out: &Path, take_over: bool) -> Result<Self, ArgumentError> {
         let of_a_run = ["part", "force"].map(|option| (option, is_given(given, option)));
         if let Some((option, _)) = of_a_run.into_iter().chain([("take_over", take_over)]).find(|(_, given)| *given) {
-            return Err(ArgumentError::of(option, "has no effect on a plan: it is for `pack`"));
+            return Err(ArgumentError::of(option, "has no effect on a plan, only on `pack`"));
         }
         if is_given(given, "splits") {
-            let error = ArgumentError::of("splits", "has no plan: it makes a dataset of each split");
-            return Err(error.with_hint("plan one of them: `SRC/train`"));
+            let error = ArgumentError::of("splits", "a plan describes one dataset, not several splits");
+            return Err(error.with_hint("plan one split: `SRC/train`"));
         }
         Self::read(given, out)
     }

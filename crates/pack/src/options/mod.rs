@@ -1,6 +1,6 @@
-//! The options of packing, adding and reporting as front ends give them: by name, with a value. Each is declared in one
-//! table, with its help text. The command generates its arguments from the tables; the Python package and a file of
-//! candidates look up names in them.
+//! The options of packing, adding and reporting by name, for front ends. Each is declared in one table, with its help
+//! text. The command generates its arguments from the tables; the Python package and files of candidates look up names
+//! in them.
 
 mod front;
 mod report;

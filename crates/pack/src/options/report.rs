@@ -46,8 +46,7 @@ pub struct ReportArguments {
     pub metric_baseline_runs: Option<u32>,
     /// A file of candidates that replaces the ladders. Default: none.
     pub candidates: Option<PathBuf>,
-    /// Values of packing options: a candidate is measured for each. Each entry is an option and a value, in the given
-    /// order.
+    /// Values of packing options, each an option and a value: a candidate is measured for each value.
     pub ladders: Vec<(&'static str, String)>,
     /// A device whose decoding is timed: `cuda:0`, or `cpu` for none. Default: the first GPU.
     pub device: Option<String>,
@@ -300,24 +299,24 @@ impl ReportArguments {
 
     fn check(&self, given: &[(String, OptionValue)]) -> Result<()> {
         if self.candidates.is_some() && !self.ladders.is_empty() {
-            return Err(ArgumentError::new("candidates", "without ladders of other candidates", "both"));
+            return Err(ArgumentError::of("candidates", "cannot be combined with ladders of other candidates"));
         }
         for (name, _) in &self.ladders {
             let other = StorageOptions::option(name).map_or("", |option| option.about.without);
             // A ladder may have both qualities and scores: each is a candidate.
             if *name != "quality" && self.ladders.iter().any(|(name, _)| *name == other) {
-                return Err(ArgumentError::new(name, format_args!("without `{other}`"), "both"));
+                return Err(ArgumentError::of(name, format!("cannot be combined with `{other}`")));
             }
         }
         if is_given(given, "filter") && !is_given(given, "codec") {
-            return Err(ArgumentError::new("filter", "with `codec`", "none"));
+            return Err(ArgumentError::of("filter", "needs `codec`"));
         }
         if self.metric_baseline_runs.is_some() && self.metric.is_empty() {
-            return Err(ArgumentError::new("metric_baseline_runs", "with `metric`", "none"));
+            return Err(ArgumentError::of("metric_baseline_runs", "needs `metric`"));
         }
         let is_one = |error: &str| error.parse().is_ok_and(|error: f64| error.is_finite() && error > 0.0);
         if let Some(error) = self.ladder("max_error").into_iter().find(|error| !is_one(error)) {
-            return Err(ArgumentError::new("max_error", "errors above zero", error));
+            return Err(ArgumentError::new("max_error", "a number above zero", error));
         }
         self.wants().map(drop)
     }

@@ -189,8 +189,8 @@ pub(crate) fn check_columns(given: &[(String, OptionValue)]) -> Result<(), Argum
 
 /// Returns the error for a column without a table.
 pub(crate) fn no_table(option: &'static str) -> ArgumentError {
-    let hint = Hint::set([Setting::any("labels", "FILE")]).then(" names it");
-    ArgumentError::new(option, "a table of labels that it is a column of", "none").with_hint(hint)
+    let hint = Hint::set([Setting::any("labels", "FILE")]).then(" names the table");
+    ArgumentError::of(option, "names a column, and there is no table of labels").with_hint(hint)
 }
 
 /// Returns the descriptions of a table.

@@ -118,8 +118,12 @@ fn options_that_would_have_no_effect_are_refused() {
         (&[("quality", "80")][..], "--quality: has no effect with `jpeg` tile", "`--jpeg reencode` only"),
         (&[("jpeg", "keep"), ("upright", "true")], "--upright: ", "`--jpeg tile` only"),
         (&[("jpeg", "keep"), ("keep_metadata", "true")], "--keep-metadata: ", "`--jpeg tile` or `--jpeg reencode`"),
-        (&[("key_column", "id")], "--key-column: expected a table of labels", "`--labels FILE`"),
-        (&[("label_column", "id")], "--label-column: expected a table of labels", "`--labels FILE`"),
+        (&[("key_column", "id")], "--key-column: names a column, and there is no table of labels", "`--labels FILE`"),
+        (
+            &[("label_column", "id")],
+            "--label-column: names a column, and there is no table of labels",
+            "`--labels FILE`",
+        ),
     ] {
         let error = given(options).unwrap_err();
         assert!(error.told(Voice::Command).starts_with(said), "{error}");
@@ -149,9 +153,9 @@ fn ladders_that_contradict_each_other_are_refused() {
     assert!(given(&[("quality", "90,800")]).is_err());
     for (options, said) in [
         (&[("candidates", "a.toml"), ("quality", "80")][..], "candidates: "),
-        (&[("filter", "none")], "filter: expected with `codec`"),
-        (&[("metric_baseline_runs", "4")], "metric_baseline_runs: expected with `metric`"),
-        (&[("max_error", "-1")], "max_error: expected errors above zero, found -1"),
+        (&[("filter", "none")], "filter: needs `codec`"),
+        (&[("metric_baseline_runs", "4")], "metric_baseline_runs: needs `metric`"),
+        (&[("max_error", "-1")], "max_error: expected a number above zero, found -1"),
         (&[("want", "beauty>=1")], "want: "),
         (&[("short_side", "1"), ("long_side", "2")], "short_side: "),
     ] {

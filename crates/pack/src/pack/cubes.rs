@@ -6,7 +6,7 @@ use super::options::PackOptions;
 use super::trials::stored_bytes;
 use super::workspace::{SampleFigures, Workspace};
 use crate::encode::fidelity::Totals;
-use crate::encode::{ArrayRecorder, RecordDraft, SampleError, StoredValue, Tally};
+use crate::encode::{ArrayRecorder, FidelityTotals, RecordDraft, SampleError, StoredValue};
 use serde_json::Value;
 use shardpack_array::{ArrayLayout, ArraySource, Trial};
 use shardpack_format::{Schema, bug};
@@ -17,7 +17,7 @@ use shardpack_sources::{Listing, SourceSample};
 /// Bytes of a record besides the payloads: frame, head, metadata and padding.
 const OVERHEAD_BYTES: u64 = 2048;
 
-/// Further memory of a thread for a sample: a unit of stored elements, a block of the file, tables of the coder.
+/// Further memory of a thread: a unit of stored elements, a block of the file, tables of the coder.
 const SCRATCH_BYTES: u64 = 6 << 20;
 
 pub(super) struct Cubes<'a> {
@@ -59,8 +59,7 @@ impl<'a> Cubes<'a> {
     }
 
     /// Returns the memory for a sample: the record, at most as large as the cube; the cube and its source bytes, unless
-    /// it is read in blocks; its stored elements, if they are rearranged as a whole; and a mask, as loaded and as
-    /// stored.
+    /// it is read in blocks; its rearranged elements, if any; and a mask, loaded and stored.
     pub(super) fn memory_bytes(&self, entry: &SourceSample) -> u64 {
         let cube = array_bytes(entry);
         let in_file = entry.content.cube().is_some_and(|info| info.in_file);
@@ -109,7 +108,7 @@ impl<'a> Cubes<'a> {
         }
         let settings = self.trial.settings;
         let encoded = self.field.put_first(&mut workspace.cube, settings, &cube, no_data, &entry.key, draft);
-        // A file that was replaced or truncated while it was read has changed. That is no reason to skip it.
+        // A file that was replaced or truncated during the read has changed, which is no reason to skip it.
         if encoded.is_err() || matches!(cube, CubeValues::InFile(_)) {
             self.listing.check_unchanged(entry)?;
         }
@@ -117,7 +116,7 @@ impl<'a> Cubes<'a> {
         if let CubeValues::InMemory(array) = cube {
             workspace.array = array.into_bytes();
         }
-        Ok(SampleFigures { tally: Tally::of_array("cube", Totals::of(&entry.key, figures)), oddity: None })
+        Ok(SampleFigures { totals: FidelityTotals::of_array("cube", Totals::of(&entry.key, figures)), oddity: None })
     }
 }
 

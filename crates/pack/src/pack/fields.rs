@@ -12,8 +12,8 @@ use shardpack_sources::{LabelsFrom, Listing, SourceKind, SourceSample};
 /// Names of columns that hold labels by default.
 const USUAL: [&str; 2] = ["label", "class"];
 
-/// The fields of a dataset of files, and the storage of its arrays: settled before the first sample is packed, and
-/// equal for all datasets of one source.
+/// The fields of a dataset of files, and the storage of its arrays: settled before the first sample is packed, equal
+/// for all splits of a source.
 #[derive(Debug, Clone)]
 pub(crate) struct FolderFields {
     /// True if the dataset has a field for ICC profiles.
@@ -47,7 +47,7 @@ impl FolderFields {
         self.trials.iter().find(|(name, _)| name == field).map(|(_, trial)| trial)
     }
 
-    /// Returns the fields in the order of the schema, without those of the table of labels.
+    /// Returns the fields in the order of the schema, without the columns of the table of labels.
     pub(crate) fn declare(&self, listing: &Listing, pictures: &PictureOptions) -> Vec<Field> {
         let is_of_pictures = listing.kind == SourceKind::Images;
         let mut fields = vec![match is_of_pictures {

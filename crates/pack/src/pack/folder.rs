@@ -6,10 +6,10 @@ use super::options::PackOptions;
 use super::pictures::Pictures;
 use super::tables::{self, TablePlaces};
 use super::workspace::{SampleFigures, Workspace};
-use crate::encode::{OddPicture, RecordDraft, RecordNumber, SampleError, Tally};
+use crate::encode::{FidelityTotals, OddPicture, RecordDraft, RecordNumber, SampleError};
 use crate::lock::lock;
 use shardpack_array::ArraySettings;
-use shardpack_format::{Explain as _, FOOTER_BYTES, HEADER_BYTES, Hint, IndexBuilder, Metadata, Note, Schema};
+use shardpack_format::{Explain as _, FOOTER_BYTES, HEADER_BYTES, Hint, IndexBuilder, Metadata, Note, Schema, bug};
 use shardpack_sources::cubes::CubeRun;
 use shardpack_sources::words::plural;
 use shardpack_sources::{Listing, SourceKind, SourceSample};
@@ -17,7 +17,7 @@ use shardpack_writer::{Encoded, EncodedSample, Plan, PlanOptions, PlanSample, Sa
 use std::borrow::Cow;
 use std::sync::Mutex;
 
-/// The samples of a listing, in the form that packing stores under some options.
+/// The samples of a listing, encoded under some options.
 pub(crate) struct FolderSource<'a> {
     listing: &'a Listing,
     options: &'a PackOptions,
@@ -49,7 +49,7 @@ struct UnfitSamples {
 }
 
 impl<'a> FolderSource<'a> {
-    /// Settles the fields like packing, and prepares. Runs on the caller's rayon pool.
+    /// Settles the fields like packing. Runs on the caller's rayon pool.
     ///
     /// # Errors
     /// Fails if packing would refuse the options before the first sample.
@@ -125,8 +125,8 @@ impl<'a> FolderSource<'a> {
         self.options.memory_bytes.unwrap_or_else(enough)
     }
 
-    /// Returns the size of header, index and footer in bytes if all samples are in one shard. Each
-    /// further shard adds a few hundred bytes and a copy of the recipe.
+    /// Returns the bytes of header, index and footer if all samples are in one shard. Each further shard adds a few
+    /// hundred bytes and a copy of the recipe.
     pub(crate) fn beside_bytes(&self) -> u64 {
         let keys: u64 = self.listing.samples.iter().map(|entry| entry.key.len() as u64).sum();
         let rows = IndexBuilder::bytes_for(&self.schema, self.listing.samples.len() as u64, keys);
@@ -144,7 +144,7 @@ impl<'a> FolderSource<'a> {
     /// Returns a note on samples whose values other options could store.
     pub(super) fn unfit_note(&self) -> Option<Note> {
         let unfit = lock(&self.unfit);
-        let note = format!("left out {} with {}", plural(unfit.count, "cube"), unfit.what?);
+        let note = format!("{} left out, with {}", plural(unfit.count, "cube"), unfit.what?);
         Some(Note::new(note).with_hint(unfit.hint.clone()?))
     }
 
@@ -159,21 +159,21 @@ impl<'a> FolderSource<'a> {
         number: RecordNumber,
         entry: &SourceSample,
         buffer: Vec<u8>,
-    ) -> Result<EncodedSample<Tally>, SampleError> {
+    ) -> Result<EncodedSample<FidelityTotals>, SampleError> {
         let mut draft = RecordDraft::new(&self.schema, buffer);
         self.table.put(self.listing, shardpack_format::to_usize(number.sample), entry, &mut draft)?;
-        let SampleFigures { tally, oddity } = match &self.samples {
+        let SampleFigures { totals, oddity } = match &self.samples {
             FolderSamples::Pictures(pictures) => pictures.put(workspace, number.sample, entry, &mut draft)?,
             FolderSamples::Cubes(cubes) => cubes.put(workspace, entry, &mut draft)?,
         };
         let record = draft.finish(number, &entry.key)?;
         lock(&self.odd).extend(oddity.map(|what| OddPicture { key: entry.key.clone(), what }));
-        Ok(record.into_sample(entry.source_bytes(), tally))
+        Ok(record.into_sample(entry.source_bytes(), totals))
     }
 
-    /// Leaves a sample out, if the options allow that and the sample itself is at fault.
-    fn skipped(&self, error: SampleError) -> Result<Encoded<Tally>, SampleError> {
-        let is_picture = matches!(error, SampleError::Picture { .. });
+    /// Leaves out a sample that is at fault itself, if the options allow that.
+    fn skipped(&self, error: SampleError) -> Result<Encoded<FidelityTotals>, SampleError> {
+        let is_picture = error.is_of_picture();
         if !is_picture {
             // A failing store is not damage of a sample.
             self.listing.files.failure()?;
@@ -200,7 +200,7 @@ pub(crate) fn default_memory(threads: usize, largest_sample: u64) -> u64 {
 }
 
 impl SampleSource for FolderSource<'_> {
-    type Tally = Tally;
+    type Tally = FidelityTotals;
     type Error = SampleError;
 
     fn key(&self, sample: u64) -> Cow<'_, str> {
@@ -214,12 +214,8 @@ impl SampleSource for FolderSource<'_> {
         })
     }
 
-    fn encode(&self, sample: u64, shard: u32, buffer: Vec<u8>) -> Result<Encoded<Tally>, SampleError> {
-        let Some((_, entry)) = self.entry(sample) else {
-            return Err(
-                shardpack_format::Error::usage(format!("sample: expected one of the listing, found {sample}")).into()
-            );
-        };
+    fn encode(&self, sample: u64, shard: u32, buffer: Vec<u8>) -> Result<Encoded<FidelityTotals>, SampleError> {
+        let Some((_, entry)) = self.entry(sample) else { bug("a sample that is not in the listing") };
         let taken = lock(&self.idle).pop();
         let mut workspace = taken.unwrap_or_default();
         let record = self.record(&mut workspace, RecordNumber { shard, sample }, entry, buffer);
@@ -257,9 +253,11 @@ mod tests {
         std::fs::write(path, npy).unwrap();
     }
 
-    /// Encodes the one cube of a folder. `change` gets its file after it was opened and before its
-    /// values are read.
-    fn encode(on_bad_input: OnBadInput, change: impl Fn(&File)) -> Result<Option<Encoded<Tally>>, SampleError> {
+    /// Encodes the only cube of a folder. `change` gets its file between opening and reading.
+    fn encode(
+        on_bad_input: OnBadInput,
+        change: impl Fn(&File),
+    ) -> Result<Option<Encoded<FidelityTotals>>, SampleError> {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("cube.npy");
         write_npy(&path);

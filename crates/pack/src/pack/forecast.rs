@@ -14,7 +14,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// Number of samples that are packed to measure the rate, unless they take longer than [`TRIAL`].
+/// Number of samples that are packed to measure the rate, unless [`TRIAL`] ends first.
 const TRIED: usize = 256;
 const TRIAL: Duration = Duration::from_secs(3);
 
@@ -35,11 +35,11 @@ pub struct Forecast {
     pub parts: Vec<PartForecast>,
     /// Limit of the bytes of samples in flight in the run of a part.
     pub memory_bytes: u64,
-    /// Peak resident memory of this process: it includes the listing and the plan, which each part needs too.
+    /// Peak resident memory of this process, including listing and plan, which each part needs too.
     pub plan_rss_bytes: u64,
-    /// Seconds for listing the source. Without a saved listing, each part spends them again.
+    /// Seconds for listing the source. Without a saved listing, each part spends them too.
     pub listing_seconds: f64,
-    /// The samples on which the rate was measured.
+    /// The samples that were timed.
     pub measured: Measured,
 }
 
@@ -131,8 +131,8 @@ impl Forecast {
     }
 }
 
-/// Plans `src` in `parts` parts like [`pack`](super::pack), packs and drops a few samples to measure the rate, and
-/// writes only the listing: to the file that `options.source.listing` names, if it names one.
+/// Plans `src` in `parts` parts like [`pack`](super::pack), and packs and drops a few samples to measure the rate.
+/// Writes only the listing, if `options.source.listing` names a file.
 ///
 /// # Errors
 /// As [`pack`](super::pack) before it writes.
@@ -184,7 +184,7 @@ fn of_plan(plan: &Plan, source: &FolderSource<'_>, options: &PackOptions, parts:
 fn measure(source: &FolderSource<'_>, threads: usize) -> crate::Result<Measured> {
     let listing = source.listing();
     let count = listing.samples.len();
-    // In an order in which the first samples, however many, come from all over the source.
+    // In an order whose first samples come from all over the source.
     let step = count.div_ceil(TRIED).max(1);
     let tried: Vec<usize> = spread(count.div_ceil(step)).map(|i| i.saturating_mul(step)).collect();
     let started = Instant::now();
@@ -194,13 +194,13 @@ fn measure(source: &FolderSource<'_>, threads: usize) -> crate::Result<Measured>
         ahead = left.saturating_sub(source.announce(at as u64));
     }
     let (samples, bytes) = (AtomicU64::new(0), AtomicU64::new(0));
-    // One at a time, so that the first samples in the order are finished first.
+    // One at a time, so that the first samples are finished first.
     tried.par_iter().with_max_len(1).try_for_each(|&at| -> crate::Result<()> {
         let Some(entry) = listing.samples.get(at) else { return Ok(()) };
         if started.elapsed() > TRIAL && samples.load(Ordering::Relaxed) > 0 {
             return Ok(());
         }
-        // The result is dropped; a sample that packing would leave out takes time too.
+        // Drop the result. A sample that packing would leave out takes time too.
         source.encode(at as u64, 0, Vec::new())?;
         samples.fetch_add(1, Ordering::Relaxed);
         bytes.fetch_add(entry.source_bytes(), Ordering::Relaxed);

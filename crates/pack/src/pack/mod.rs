@@ -20,8 +20,8 @@ mod trials;
 mod workspace;
 
 pub use crate::encode::{
-    AnglePercentiles, ArraySummary, FieldSummary, OddPicture, PictureSummary, PictureTotals, SampleError,
-    SpreadSummary, Tally, fidelity, is_figure,
+    AnglePercentiles, ArraySummary, FidelityTotals, FieldSummary, OddPicture, PictureSummary, PictureTotals,
+    SampleError, SpreadSummary, fidelity, is_figure,
 };
 pub(crate) use fields::{FolderFields, has_profile};
 pub(crate) use folder::{FolderSource, default_memory};

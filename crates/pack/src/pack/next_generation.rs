@@ -2,14 +2,14 @@
 
 use super::folder::FolderSource;
 use crate::bail;
-use crate::encode::{Tally, tally_of};
+use crate::encode::FidelityTotals;
 use serde_json::{Map, Value, json};
 use shardpack_format::{Field, Hinted, Metadata, Schema};
 use shardpack_reader::Dataset;
 use shardpack_writer::{Growth, Next, Plan, Report, SampleSource, Tally as _, WriteOptions};
 use std::collections::BTreeMap;
 
-/// A dataset to which samples are added. Its existing shards stay unchanged.
+/// A dataset that gets new samples. Its existing shards stay unchanged.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct NextGeneration<'a> {
     pub(crate) growth: &'a Growth<'static>,
@@ -36,14 +36,14 @@ impl NextGeneration<'_> {
     pub(crate) fn write<E: From<shardpack_reader::Error> + From<shardpack_writer::Error>>(
         &self,
         plan: &Plan,
-        source: &impl SampleSource<Tally = Tally>,
+        source: &impl SampleSource<Tally = FidelityTotals>,
         options: &WriteOptions<'_>,
     ) -> Result<Report, E> {
         let mut kept = BTreeMap::new();
         for (place, number) in (0..).zip(self.opened.shard_numbers()) {
-            kept.insert(place, tally_of(&*self.opened.shard(number)?));
+            kept.insert(place, FidelityTotals::of_shard(&*self.opened.shard(number)?));
         }
-        let fidelity = |total: &Tally| with_notes(total.fidelity(), &self.growth.manifest().fidelity);
+        let fidelity = |total: &FidelityTotals| with_notes(total.fidelity(), &self.growth.manifest().fidelity);
         Ok(self.growth.write(plan, source, Next { kept, fidelity: &fidelity }, options)?)
     }
 }
@@ -63,7 +63,7 @@ pub(crate) fn first_id(opened: &Dataset) -> shardpack_reader::Result<u64> {
 /// Reports the field that differs from the dataset's.
 fn refuse_other_fields(expected: &Schema, found: &Schema) -> crate::Result<()> {
     let words = |field: Option<&Field>| match field {
-        None => "no more fields".to_owned(),
+        None => "no field".to_owned(),
         Some(Field { name, kind, dtype }) => {
             let dtype = dtype.map(|dtype| format!(" of {dtype}")).unwrap_or_default();
             format!("`{}`, {}{dtype}", name.escape_debug(), format!("{kind:?}").to_lowercase())
@@ -73,15 +73,15 @@ fn refuse_other_fields(expected: &Schema, found: &Schema) -> crate::Result<()> {
     let differs = (0..count).find(|&number| expected.fields().get(number) != found.fields().get(number));
     let Some(number) = differs else { return Ok(()) };
     let text = format!(
-        "field {number} of the new samples: expected {}, as in the dataset, found {}",
+        "field {number} of the new samples differs from the dataset: expected {}, found {}",
         words(expected.fields().get(number)),
         words(found.fields().get(number))
     );
-    bail!(Hinted::new(text, "another version may have packed the dataset; `concat` takes two datasets as one"))
+    bail!(Hinted::new(text, "another version may have packed the dataset; `concat` combines two datasets"))
 }
 
-/// Adds the facts that only the older manifest has to the figures of all samples: the reasons for
-/// keeping pictures, and the figures of other programs.
+/// Adds the facts that only the older manifest has to the figures: reasons for keeping pictures, and figures of other
+/// programs.
 pub(crate) fn with_notes(mut figures: Map<String, Value>, before: &Map<String, Value>) -> Map<String, Value> {
     for (field, noted) in before {
         let Some(entry) = figures.get_mut(field) else {

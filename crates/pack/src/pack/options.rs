@@ -19,11 +19,9 @@ pub struct PackOptions {
     pub pictures: PictureOptions,
     /// Storage of cubes. Masks use the codec options, and are always lossless. Default: auto.
     pub arrays: ArrayOptions,
-    /// Largest size of a shard, in bytes: a shard ends before the sample that would exceed it.
-    /// Default: 1 GiB.
+    /// Largest size of a shard, in bytes. Default: 1 GiB.
     pub shard_bytes: u64,
-    /// Seed of the order in which samples are stored; `None` keeps the order of the keys. Default:
-    /// seed 0.
+    /// Seed of the stored order; `None` keeps the order of the keys. Default: seed 0.
     pub shuffle: Option<u64>,
     /// Write only one part of the shards. Default: all.
     pub part: Option<Part>,

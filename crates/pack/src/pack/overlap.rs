@@ -1,8 +1,7 @@
 //! Overlaps of source and output.
 
 use crate::{Context, bail};
-use shardpack_format::Hinted;
-use shardpack_format::visible_path;
+use shardpack_format::{Hinted, visible_path};
 use shardpack_io::is_url;
 use shardpack_sources::Files;
 use std::fmt::Display;
@@ -28,8 +27,7 @@ pub(crate) fn refuse_overlap(src: &Path, out: &Path, files: &Files) -> crate::Re
     Ok(())
 }
 
-/// Refuses to write files of samples into the folder of their dataset, or below it: there they would disturb every
-/// program that writes the dataset.
+/// Refuses to write files into the folder of a dataset, where they would disturb writers of the dataset.
 ///
 /// # Errors
 /// Fails if `out` is that folder, or inside it.
@@ -40,11 +38,7 @@ pub fn refuse_inside(dataset: &Path, out: &Path) -> crate::Result<()> {
     // A lone shard may be in any folder.
     let folder = folder.filter(|folder| path.is_dir() || folder.join(shardpack_format::MANIFEST_NAME).exists());
     if folder.is_some_and(|folder| resolved(out).is_ok_and(|out| out.starts_with(folder))) {
-        let text = format!(
-            "output: expected a folder outside of the dataset `{}`, found `{}`",
-            visible_path(dataset),
-            visible_path(out)
-        );
+        let text = format!("the output `{}` is inside the dataset `{}`", visible_path(out), visible_path(dataset));
         bail!(Hinted::new(text, "choose a folder next to the dataset"));
     }
     Ok(())
@@ -52,7 +46,6 @@ pub fn refuse_inside(dataset: &Path, out: &Path) -> crate::Result<()> {
 
 /// Returns the path of an output: the existing part with links resolved, the rest as given.
 fn resolved(out: &Path) -> crate::Result<PathBuf> {
-    // The existing part of the output's path, with links resolved, and the rest as given.
     let mut out_path = std::path::absolute(out)?;
     let mut rest = Vec::new();
     loop {
@@ -63,14 +56,14 @@ fn resolved(out: &Path) -> crate::Result<PathBuf> {
                     rest.push(name);
                     out_path = parent.to_owned();
                 }
-                _ => bail!("output: expected a folder, found `{}`", visible_path(out)),
+                _ => bail!("the output `{}` is not a folder", visible_path(out)),
             },
         }
     }
 }
 
 fn overlap(src: impl Display, out: impl Display) -> Hinted {
-    let text = format!("output: expected a folder outside of the source `{src}`, found `{out}`");
+    let text = format!("the output `{out}` overlaps the source `{src}`");
     Hinted::new(text, "choose a folder next to the source")
 }
 
@@ -93,6 +86,6 @@ mod tests {
         }
         assert!(!refused("lone.shard", "files") && !refused("nothing", "nothing/files"));
         let error = refuse_inside(&path("d"), &path("d")).unwrap_err().to_string();
-        assert!(error.starts_with("output: expected a folder outside of the dataset"), "{error}");
+        assert!(error.contains("is inside the dataset"), "{error}");
     }
 }

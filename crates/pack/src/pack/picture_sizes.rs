@@ -1,4 +1,4 @@
-//! Estimates of the stored size of pictures, and of the memory for packing them, before the first one is packed.
+//! Estimates the stored size of pictures and the memory for packing them, before packing.
 
 use crate::encode::{PictureChecks, SampleError, skip_or_keep};
 use rayon::prelude::*;
@@ -11,8 +11,7 @@ use shardpack_sources::{Listing, SourceSample};
 
 /// Bytes of a record besides the picture: frame, head and padding.
 const OVERHEAD_BYTES: u64 = 256;
-/// Number of pictures that are re-encoded before the run to estimate the stored sizes, and their largest size. The
-/// whole trial is short.
+/// Number of pictures that are re-encoded to estimate the stored sizes, and their largest size.
 const TRIED: usize = 8;
 const MAX_TRIED_PIXELS: u64 = 4 << 20;
 /// Most pixels of a picture that is decoded: the default limit on decoded bytes.
@@ -50,9 +49,9 @@ impl<'a> PictureSizes<'a> {
     }
 
     /// Returns the memory for packing a picture: its source and the record. A JPEG that is transcoded or re-encoded
-    /// also takes either its coefficients (6 bytes per pixel, twice if it is turned) or its pixels (decoded, resized,
-    /// compared: 3 bytes each). A score takes planes of floats. Other pictures are decoded: 3 bytes per pixel, and as
-    /// many as a PNG of 16 bits has.
+    /// also takes its coefficients (6 bytes per pixel, twice if it is turned) or its pixels (decoded, resized,
+    /// compared: 3 bytes each). A score takes planes of floats. Other pictures are decoded: 3 bytes per pixel, and the
+    /// same for a PNG of 16 bits.
     pub(super) fn memory_bytes(&self, entry: &SourceSample, checks: PictureChecks) -> u64 {
         let Some(found) = entry.content.picture() else { return 0 };
         let both = entry.bytes.saturating_mul(2).saturating_add(OVERHEAD_BYTES);
@@ -74,11 +73,10 @@ impl<'a> PictureSizes<'a> {
     }
 }
 
-/// Measures on a few pictures how re-encoding changes the size: otherwise the size of a shard would be far from the
-/// requested one.
+/// Measures on a few pictures how re-encoding changes the size, so that shards get the requested size.
 ///
-/// Only at a fixed quality and without resizing: there libjpeg-turbo gives the same bytes on every CPU, which scores
-/// and resizers may not. All machines that pack parts of a dataset must compute the same plan.
+/// Uses a fixed quality without resizing, because libjpeg-turbo then gives the same bytes on every CPU: all machines
+/// that pack parts of a dataset must compute the same plan.
 fn try_ratio(listing: &Listing, options: &PictureOptions) -> crate::Result<(u64, u64)> {
     let Some(how) = options.encoding() else { return Ok((1, 1)) };
     let quality = match how.quality {
@@ -119,7 +117,10 @@ pub(super) fn refuse_huge(listing: &Listing) -> crate::Result<()> {
         return Ok(());
     };
     let (path, width, height) = (listing.path(entry), found.width, found.height);
-    let text = format!("`{}`: expected at most {MAX_PIXELS} pixels, found {width} × {height}", visible_path(&path));
+    let text = format!(
+        "`{}` is too large to decode: {width} × {height} pixels, at most {MAX_PIXELS} are allowed",
+        visible_path(&path)
+    );
     crate::bail!(Hinted::new(text, skip_or_keep()))
 }
 

@@ -6,10 +6,10 @@ use super::options::PackOptions;
 use super::picture_sizes::{PictureSizes, refuse_huge};
 use super::workspace::{SampleFigures, Workspace};
 use crate::encode::{
-    FrameFile, PackedPicture, PictureChecks, PictureColumns, PictureRecorder, RecordDraft, SampleError, Tally,
+    FidelityTotals, FrameFile, PackedPicture, PictureChecks, PictureColumns, PictureRecorder, RecordDraft, SampleError,
 };
 use shardpack_array::Array;
-use shardpack_format::{Error, Result, Schema, bug, to_usize};
+use shardpack_format::{Result, Schema, bug, to_usize};
 use shardpack_sources::cubes::CubeRun;
 use shardpack_sources::pictures::probe_picture;
 use shardpack_sources::{Listing, SourceSample};
@@ -76,7 +76,7 @@ impl<'a> Pictures<'a> {
         draft: &mut RecordDraft<'b>,
     ) -> Result<SampleFigures, SampleError> {
         let Some(info) = entry.content.picture() else {
-            return Err(Error::usage("sample: expected a picture, found a cube").into());
+            bug("a cube in a listing of pictures");
         };
         let Workspace { picture: encoder, file, mask, .. } = workspace;
         let checks = self.checks(sample);
@@ -94,21 +94,21 @@ impl<'a> Pictures<'a> {
             masks.put(mask, entry, upright, |mask| Ok(resized(mask, size)?), draft)?;
         }
         let options = self.field.options();
-        let tally = match options.keeps_files() {
-            true => Tally::default(),
-            false => Tally::of_picture("image", note.totals(&entry.key, &figures, options)),
+        let totals = match options.keeps_files() {
+            true => FidelityTotals::default(),
+            false => FidelityTotals::of_picture("image", note.totals(&entry.key, &figures, options)),
         };
-        Ok(SampleFigures { tally, oddity })
+        Ok(SampleFigures { totals, oddity })
     }
 
-    /// Returns the frames of a clip, read one after the other.
+    /// Reads the frames of a clip, one at a time.
     fn frames(&self, entry: &SourceSample) -> impl Iterator<Item = Result<FrameFile<'static>, SampleError>> {
         entry.frames.iter().enumerate().map(|(number, frame)| {
             let mut bytes = vec![0; to_usize(frame.bytes)];
             self.listing.read_frame(frame, &mut bytes)?;
             let info = probe_picture(&bytes).ok().flatten().filter(|picture| picture.jpeg.is_some());
-            let none = || SampleError::Picture { error: Error::format(format!("frame {number}"), "a JPEG", "none") };
-            Ok(FrameFile { info: info.ok_or_else(none)?, bytes: bytes.into() })
+            let other = || SampleError::Frame { number, text: "the file is not a JPEG".to_owned() };
+            Ok(FrameFile { info: info.ok_or_else(other)?, bytes: bytes.into() })
         })
     }
 }

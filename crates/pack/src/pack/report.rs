@@ -20,8 +20,7 @@ pub struct PackReport {
     pub labels_from: LabelsFrom,
     /// Files that were left out before the run began (policy: skip).
     pub bad: Vec<BadInput>,
-    /// Pictures with oddities that decoders ignore. Covers only this run: shards of an earlier run
-    /// are not checked again.
+    /// Pictures with oddities that decoders ignore, in this run only.
     pub odd_pictures: Vec<OddPicture>,
     /// Notes for the user.
     pub notes: Vec<Note>,
@@ -71,14 +70,14 @@ impl PackReport {
     }
 }
 
-/// Returns a note that each sample is a shard, because a size was given as a number without its
-/// unit.
+/// Returns a note if each sample is a shard, because a size was given without its unit.
 pub(super) fn tiny_shards(samples: u64, shards: u32, shard_bytes: u64) -> Option<Note> {
     const TINY: u64 = 1 << 20;
     (samples > 1 && u64::from(shards) == samples && shard_bytes < TINY).then(|| {
-        let note =
-            format!("{samples} samples in as many shards: one of at most {shard_bytes} bytes has no room for two");
-        Note::new(note).with_hint(Hint::set([Setting::word("shard_size", "256MiB")]).then(", say, makes larger ones"))
+        let note = format!(
+            "each of the {samples} samples is a shard of its own, because a shard has at most {shard_bytes} bytes"
+        );
+        Note::new(note).with_hint(Hint::set([Setting::word("shard_size", "256MiB")]).then(", say, makes larger shards"))
     })
 }
 
@@ -96,9 +95,9 @@ fn odd_note(pictures: &[OddPicture]) -> Option<Note> {
     let first = pictures.first()?;
     let (key, what) = (first.key.escape_debug(), first.what.lines().next().unwrap_or_default());
     Some(match pictures.len() {
-        1 => format!("1 picture has an oddity that decoders pass over: `{key}`: {what}").into(),
-        n => Note::new(format!("{n} pictures have oddities that decoders pass over (first: `{key}`: {what})"))
-            .with_hint("`odd_pictures` in the JSON report names all"),
+        1 => format!("1 picture has an oddity that decoders ignore: `{key}`: {what}").into(),
+        n => Note::new(format!("{n} pictures have oddities that decoders ignore (first: `{key}`: {what})"))
+            .with_hint("`odd_pictures` in the JSON report lists all"),
     })
 }
 
@@ -108,12 +107,12 @@ mod tests {
     use shardpack_format::Voice;
 
     #[test]
-    fn shards_that_hold_one_sample_each_by_mistake_are_told() {
+    fn a_note_tells_that_each_sample_is_a_shard() {
         let note = tiny_shards(30, 30, 10).unwrap().told(Voice::Command);
         assert_eq!(
             note,
-            "30 samples in as many shards: one of at most 10 bytes has no room for two\n\
-             hint: `--shard-size 256MiB`, say, makes larger ones"
+            "each of the 30 samples is a shard of its own, because a shard has at most 10 bytes\n\
+             hint: `--shard-size 256MiB`, say, makes larger shards"
         );
         // Large samples, shards of several samples, and a dataset of one sample.
         for (samples, shards, bytes) in [(30, 30, 1 << 30), (30, 15, 10), (1, 1, 10)] {

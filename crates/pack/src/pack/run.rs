@@ -49,13 +49,13 @@ pub struct Planned<'a> {
 /// Packs `src` into a dataset in the folder `out`, or in a [`shardpack_writer::Bucket`].
 ///
 /// # Errors
-/// Fails if source and output overlap, if anything in the source cannot be packed (under the policy
-/// to stop), if the options do not fit the values, or if the dataset cannot be written. Finished
-/// shards stay, and the same call continues from there.
+/// Fails if source and output overlap, if anything in the source cannot be packed (with the policy to stop), if the
+/// options do not fit the values, or if the dataset cannot be written. Finished shards stay, and the same call
+/// continues from there.
 pub fn pack(src: &Path, out: impl Into<Output>, options: &PackOptions, hooks: &Hooks<'_>) -> crate::Result<PackReport> {
     if options.source.splits {
-        let hint = Hint::new("").only(Voice::Rust, "`pack_splits` packs one for each split");
-        bail!(Hinted::new("splits: expected a source for one dataset, found those of several", hint));
+        let hint = Hint::new("").only(Voice::Rust, "`pack_splits` packs a dataset for each split");
+        bail!(Hinted::new("`pack` makes one dataset, and the option `splits` asks for several", hint));
     }
     let out = out.into();
     refuse_overlap(src, out.path(), &options.source.files)?;
@@ -65,7 +65,7 @@ pub fn pack(src: &Path, out: impl Into<Output>, options: &PackOptions, hooks: &H
     pack_listing(&listing, &out, options, hooks)
 }
 
-/// Packs a listing like [`pack`], but the caller ensures that `out` is not in the source.
+/// Packs a listing like [`pack`]; the caller ensures that `out` is not in the source.
 pub(crate) fn pack_listing(
     listing: &Listing,
     out: &Output,

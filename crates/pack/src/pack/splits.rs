@@ -38,12 +38,11 @@ impl PackedSplits {
     }
 }
 
-/// Packs each first-level folder of `src` into a dataset in the folder of the same name in `out`: `train` into
-/// `out/train`. `hooks` follow one split after the other.
+/// Packs each first-level folder of `src` into a dataset in the folder of the same name in `out`.
 ///
 /// # Errors
-/// As [`pack`](super::pack); if `out` is a dataset itself, or not a folder; if the options name a listing. Finished
-/// datasets stay, and the same call continues from there.
+/// As [`pack`](super::pack); if `out` is a dataset, or not a folder; if the options name a listing. Finished datasets
+/// stay, and the same call continues from there.
 pub fn pack_splits(
     src: &Path,
     out: impl Into<Output>,
@@ -53,18 +52,17 @@ pub fn pack_splits(
     let out = match out.into() {
         Output::Folder(folder) => folder,
         other => bail!(Hinted::new(
-            format!("output: expected a folder for the datasets of the splits, found `{}`", other.path().display()),
-            "pack each split into a place of its own in the store"
+            format!("splits can be packed into a local folder only, not into `{}`", other.path().display()),
+            "pack each split with a separate call"
         )),
     };
     refuse_overlap(src, &out, &options.source.files)?;
     options.arrays.check()?;
     if options.source.listing.is_some() {
-        bail!("splits: expected no listing, which is of one dataset, found one");
+        bail!("splits cannot be packed from a listing, which describes one dataset");
     }
     if out.join(MANIFEST_NAME).exists() {
-        let text =
-            format!("output: expected a folder for the datasets of the splits, found a dataset: `{}`", out.display());
+        let text = format!("`{}` is a dataset: it cannot hold the datasets of the splits", out.display());
         bail!(Hinted::new(text, "choose another folder"));
     }
     let (found, fields) = on_pool(options.threads, || {

@@ -80,8 +80,7 @@ fn texts(listing: &Listing, number: usize) -> impl Iterator<Item = &str> {
     })
 }
 
-/// Returns a digest of all values of a sample from names and tables. Different labels make a
-/// different dataset.
+/// Returns a digest of a sample's values from names and tables: other labels make another dataset.
 pub(super) fn digest(listing: &Listing, number: usize, entry: &SourceSample) -> [u8; 16] {
     let mut values = scalars(listing, number, entry);
     for text in texts(listing, number) {

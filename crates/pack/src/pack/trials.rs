@@ -37,8 +37,7 @@ impl MiddleRows {
     }
 }
 
-/// Returns the settings for `cube`, and for `mask` if there are masks, with all candidates. Runs on the caller's rayon
-/// pool.
+/// Returns the trials for `cube`, and for `mask` if there are masks. Runs on the caller's rayon pool.
 pub(super) fn choose(listing: &Listing, options: &PackOptions) -> crate::Result<Vec<(String, Trial)>> {
     let run = CubeRun::within(options.source.files.clone(), options.source.cancel.clone());
     let cubes = CubeOptions { run, ..options.source.cubes.clone() };
@@ -56,7 +55,7 @@ pub(super) fn choose(listing: &Listing, options: &PackOptions) -> crate::Result<
         .collect::<Result<_, _>>()?;
     let cubes: Vec<_> = crops.iter().map(|crop| (crop.key.as_str(), &crop.cube)).collect();
     let masks: Vec<_> = crops.iter().filter_map(|crop| Some((crop.key.as_str(), crop.mask.as_ref()?))).collect();
-    // Some samples may have no mask: the loaded ones do not show if others have one.
+    // Some samples may have no mask, so the loaded samples do not decide.
     let of_others = if masks.is_empty() { choose_for_masks(listing, options)? } else { None };
     let (cube, mask) = rayon::join(
         || try_on("cube", &cubes, &options.arrays),
@@ -67,8 +66,7 @@ pub(super) fn choose(listing: &Listing, options: &PackOptions) -> crate::Result<
     Ok(trials)
 }
 
-/// Returns the settings for masks, from samples that have one, with all candidates; `None` if there are no masks. Runs
-/// on the caller's rayon pool.
+/// Returns the trial for masks, on samples that have one; `None` without masks. Runs on the caller's rayon pool.
 pub(super) fn choose_for_masks(listing: &Listing, options: &PackOptions) -> crate::Result<Option<Trial>> {
     let has_mask = |(position, entry): (usize, &SourceSample)| entry.mask.is_some().then_some(position);
     let with: Vec<usize> = listing.samples.iter().enumerate().filter_map(has_mask).collect();
@@ -92,8 +90,7 @@ pub(super) fn choose_for_masks(listing: &Listing, options: &PackOptions) -> crat
     try_on("mask", &parts, &arrays).map(Some)
 }
 
-/// Estimates the stored bytes of `bytes` bytes of values, by the trial. Only integers, because the plan must be the
-/// same on every machine.
+/// Estimates the stored size of `bytes` bytes of values. Only integers: the plan must be the same on every machine.
 pub(super) fn stored_bytes(bytes: u64, trial: Option<&Trial>) -> u64 {
     let best = trial.and_then(|trial| trial.table.first());
     let (stored, source) = best.map_or((1, 1), |best| (best.payload_bytes.max(1), best.source_bytes.max(1)));
@@ -117,7 +114,7 @@ fn try_on(field: &str, samples: &[(&str, &MiddleRows)], options: &ArrayOptions) 
     })
 }
 
-/// Fails for values that the options cannot store: such a sample is left out, and the trial takes another one.
+/// Fails for values that the options cannot store, so that the trial takes another sample.
 fn refuse_unfit(crop: &SampleMiddle, options: &ArrayOptions) -> crate::Result<()> {
     let one = ArrayOptions {
         coder: Some(Coder::Raw),
@@ -140,18 +137,18 @@ fn from_row(mut error: EncodeError, first_row: u64) -> EncodeError {
     error
 }
 
-/// Returns the options for masks. Masks are labels: never lossy, regardless of the options for the cubes.
+/// Returns the options for masks, which are always lossless.
 pub(super) fn mask_options(cubes: &ArrayOptions) -> ArrayOptions {
     ArrayOptions { values: Values::Auto, max_error: None, lossless: true, layout: None, ..*cubes }
 }
 
-/// Returns the options for mask files without variable and shape, which apply to the cubes. A mask file has one array.
+/// Returns the options for mask files, which hold one array: variable and shape are for cubes.
 pub(super) fn mask_file_options(cubes: &CubeOptions) -> CubeOptions {
     CubeOptions { variable: Vec::new(), ..cubes.clone() }
 }
 
 /// Returns the positions of the samples in the trial. If there is nothing to choose, one sample is enough to estimate
-/// the size of a record.
+/// sizes.
 fn positions(samples: usize, options: &ArrayOptions) -> Vec<usize> {
     let last = samples.saturating_sub(1);
     let settled = options.coder.is_some()

@@ -1,7 +1,6 @@
-//! State that is reused from sample to sample, and values that the fields of a sample pass to its
-//! record.
+//! Memory that is reused from sample to sample.
 
-use crate::encode::{ArrayWorkspace, PictureEncoder, Tally};
+use crate::encode::{ArrayWorkspace, FidelityTotals, PictureEncoder};
 
 /// Memory of a thread, reused from sample to sample: fresh pages cost more than used ones.
 #[derive(Default)]
@@ -17,6 +16,6 @@ pub(super) struct Workspace {
 
 /// Facts about a sample once its fields are in the record.
 pub(super) struct SampleFigures {
-    pub(super) tally: Tally,
+    pub(super) totals: FidelityTotals,
     pub(super) oddity: Option<String>,
 }

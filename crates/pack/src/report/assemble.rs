@@ -19,7 +19,7 @@ use shardpack_report::want::Want;
 use shardpack_sources::{SampleContent, SourceKind, SourceSample};
 use std::time::Instant;
 
-/// Returns the number of samples at which the prediction of every candidate is precise enough.
+/// Returns the number of samples that makes the predictions of all candidates precise enough.
 pub(super) fn wanted_samples(measurement: &Measurement<'_>, draw: &Draw, sampled: &[Sampled]) -> u64 {
     let drawn = sampled.len() as u64;
     measurement
@@ -242,15 +242,14 @@ fn unscored_note(whole: &[Sampled], listing: &shardpack_sources::Listing) -> Opt
 }
 
 fn not_measured(content: SampleKind, interrupted: bool, options: &ReportOptions) -> Vec<String> {
-    let mut all = vec!["The disk: rates are from memory into memory, and a slow disk lowers them.".to_owned()];
+    let mut all =
+        vec!["The disk: data were decoded from memory into memory, and a slow disk lowers the rates.".to_owned()];
     if options.device.is_none() {
-        all.push("A device: decode rates are those of this machine's cores.".to_owned());
+        all.push("A device: the decode rates are for this machine's cores.".to_owned());
     }
     if content == SampleKind::Pictures {
         all.push(
-            "Pictures that are resized are scored against their source shrunk without loss: what shrinking \
-             itself costs is not in the score."
-                .to_owned(),
+            "The loss by shrinking: shrunk pictures are scored against their losslessly shrunk source.".to_owned(),
         );
     }
     if interrupted {

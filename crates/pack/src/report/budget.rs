@@ -3,7 +3,7 @@
 use crate::lock::lock;
 use std::sync::{Condvar, Mutex, PoisonError};
 
-/// Bytes that threads share. A sample larger than the whole budget waits until it is alone.
+/// Bytes that threads share. A sample larger than the budget waits until it is alone.
 pub(super) struct Budget {
     most: u64,
     taken: Mutex<u64>,

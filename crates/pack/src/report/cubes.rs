@@ -3,7 +3,7 @@
 use super::record::{first_field, limits};
 use super::sampled::{RecordScores, first_line};
 use crate::compare::{ArrayDifference, BandDifferences, DifferenceOptions, band_noise, compare_arrays, noise_bytes};
-use crate::encode::Tally;
+use crate::encode::FidelityTotals;
 use shardpack_array::{Array, ArrayDecoder};
 use shardpack_format::{ArrayDescriptor, Dtype};
 use shardpack_report::data::{Measure, NO_NOISE};
@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 /// Longest distance of the autocorrelation of the error.
 const LAGS: usize = 16;
-/// Number of cubes from which the ladder of errors is derived.
+/// Number of cubes that determine the ladder of errors.
 const TRIED: usize = 3;
 
 /// Scores cubes on one thread.
@@ -28,7 +28,7 @@ pub(super) struct CubeScorer<'a> {
     noise: Option<Arc<[f64]>>,
 }
 
-/// Properties of cubes that decide the ladder of candidates.
+/// Properties of cubes for the ladder of candidates.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct CubeTraits {
     /// True if some cubes hold floats, whose values can be lost.
@@ -113,7 +113,7 @@ impl<'a> CubeScorer<'a> {
     pub(super) fn score(
         &mut self,
         position: usize,
-        sample: &EncodedSample<Tally>,
+        sample: &EncodedSample<FidelityTotals>,
         keep: usize,
     ) -> Result<RecordScores, String> {
         let decoded = self.decode(sample)?;
@@ -159,7 +159,7 @@ impl<'a> CubeScorer<'a> {
     }
 
     /// Decodes the cube of a record.
-    pub(super) fn decode(&mut self, sample: &EncodedSample<Tally>) -> Result<Array, String> {
+    pub(super) fn decode(&mut self, sample: &EncodedSample<FidelityTotals>) -> Result<Array, String> {
         let words = |error: shardpack_format::Error| first_line(&error.to_string());
         // A run of a single value may be arbitrarily small.
         let limits = shardpack_format::Limits { max_expansion: u64::MAX, ..limits() };

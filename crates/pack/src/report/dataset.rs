@@ -124,7 +124,9 @@ pub fn of_dataset(dataset: &Dataset, options: &ReportOptions, hooks: &Hooks<'_>)
             scoring_s: 0.0,
             peak_rss_bytes: None,
             interrupted,
-            not_measured: vec!["Anything anew: the figures are those that packing measured and stored.".to_owned()],
+            not_measured: vec![
+                "Nothing was measured for this report: packing measured and stored the figures.".to_owned(),
+            ],
         },
     };
     conclude(&mut report, &options.want, !options.want.is_empty());
@@ -133,8 +135,7 @@ pub fn of_dataset(dataset: &Dataset, options: &ReportOptions, hooks: &Hooks<'_>)
     Ok(report)
 }
 
-/// Turns a report on records that were read from a dataset into one on that dataset: its facts, and
-/// its differences from its sources.
+/// Turns a report on a dataset's records into a report on the dataset: its facts, and its differences from its sources.
 pub(super) fn beside_sources(report: &mut Report, dataset: &Dataset, want: &[Want]) {
     let bytes: u64 = dataset.shards().map(|shard| shard.bytes).sum();
     #[allow(clippy::cast_precision_loss, reason = "a size")]
@@ -143,7 +144,7 @@ pub(super) fn beside_sources(report: &mut Report, dataset: &Dataset, want: &[Wan
     report.whole.recipe = Some(serde_json::Value::Object(dataset.recipe().clone()));
     if report.whole.samples != dataset.len() {
         let (sources, samples) = (report.whole.samples, dataset.len());
-        report.notes.push(format!("the sources are {sources} samples, the dataset holds {samples}"));
+        report.notes.push(format!("there are {sources} sources, and the dataset has {samples} samples"));
     }
     for candidate in &mut report.candidates {
         candidate.predictions.bytes = Some(Estimate { value: size, low: size, high: size });
@@ -160,7 +161,7 @@ pub(super) fn content(schema: &Schema) -> crate::Result<SampleKind> {
     });
     match found {
         Some(content) => Ok(content),
-        None => bail!("expected a dataset of pictures or cubes, found one without either"),
+        None => bail!("the dataset has neither pictures nor cubes"),
     }
 }
 
@@ -280,7 +281,7 @@ fn notes(content: SampleKind, scored: u64, drawn: u64, all: u64, wanted: u64) ->
         ));
     }
     if all > wanted {
-        notes.push(format!("the figures of {drawn} of {all} samples are shown, drawn at random"));
+        notes.push(format!("shows the figures of {drawn} of {all} samples, drawn at random"));
     }
     notes
 }

@@ -23,9 +23,8 @@ const RUN: &str = "SHARDPACK_METRIC_RUN";
 /// Interval between two checks of a running command.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// Measures the candidates on the samples at `positions` of the listing. The page reports errors of
-/// the original, of one candidate, of a command or of the device, and measurements that were
-/// omitted because the run was stopped.
+/// Measures the candidates on the samples at `positions` of the listing. The page reports errors, and measurements that
+/// were omitted because the run was stopped.
 ///
 /// # Errors
 /// Fails if no folder for temporary files can be created.
@@ -33,7 +32,8 @@ pub(super) fn add(report: &mut Report, measurement: &Measurement<'_>, positions:
     if measurement.options.metrics.is_empty() && measurement.options.device.is_none() {
         return Ok(());
     }
-    let folder = tempfile::Builder::new().prefix("shardpack-report-").tempdir().context("cannot make a folder")?;
+    let folder =
+        tempfile::Builder::new().prefix("shardpack-report-").tempdir().context("cannot create a temporary folder")?;
     let listing = measurement.listing.subset(positions);
     let original = folder.path().join("original");
     let mut metrics: Vec<Metric> = measurement.options.metrics.iter().map(empty).collect();
@@ -75,14 +75,14 @@ pub(super) fn add(report: &mut Report, measurement: &Measurement<'_>, positions:
                 (Ok(_), None) => {}
                 (Err(error), _) => {
                     let what = first_line(&error.to_string());
-                    report.notes.push(format!("{} has no rate of the device: {what}", recipe.name));
+                    report.notes.push(format!("{} has no decode rate on the device: {what}", recipe.name));
                 }
             }
         }
         packed.remove()?;
     }
     if measurement.is_cancelled() {
-        metrics.iter_mut().for_each(|metric| metric.failures.push("interrupted: what is missing was not run".into()));
+        metrics.iter_mut().for_each(|metric| metric.failures.push("interrupted: the other runs are missing".into()));
     }
     report.metrics.extend(metrics);
     Ok(())
@@ -110,8 +110,7 @@ impl<'a> Steps<'a> {
 
 /// The dataset of a candidate.
 enum CandidateDataset {
-    /// A dataset that the report makes and removes: one at a time, as each may take as much space
-    /// as the samples.
+    /// A temporary dataset. There is one at a time, because each may take as much space as the samples.
     Made(PathBuf),
     /// The dataset of the user.
     Found(PathBuf),
@@ -173,7 +172,7 @@ fn pack(measurement: &Measurement<'_>, listing: &Listing, out: &Path, options: &
     pack_listing(listing, &out.into(), &options, &hooks).map(drop)
 }
 
-/// Returns true if a number lies among those of the original; `None` for fewer than two numbers.
+/// Returns true if a number lies within the range of `original`; `None` for fewer than two numbers.
 fn within(baseline: &[f64], value: f64) -> Option<bool> {
     let low = baseline.iter().copied().reduce(f64::min)?;
     let high = baseline.iter().copied().reduce(f64::max)?;
@@ -223,7 +222,7 @@ fn number(
     let line = last(&mut out)?;
     match line.parse() {
         Ok(value) if f64::is_finite(value) => Ok(value),
-        _ => bail!("expected a number as the last line, found {line:?}"),
+        _ => bail!("expected a number in the last line of output, found {line:?}"),
     }
 }
 

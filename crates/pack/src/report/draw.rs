@@ -1,4 +1,4 @@
-//! The draw of samples: stratified, and growing without a new draw.
+//! The draw of samples: stratified, and extensible.
 
 use shardpack_base::{halves, philox4x32_10};
 use shardpack_format::to_usize;
@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 pub(super) const PILOT: u64 = 64;
 /// Largest number of samples, if the user gives no number.
 pub(super) const MOST: u64 = 512;
-/// Half width of the interval of the predicted size, as a share, at which the draw ends.
+/// The draw ends at this half width of the predicted size's interval, as a share.
 pub(super) const GOAL: f64 = 0.02;
 
 /// Smallest number of samples for a stratum, and largest number of strata.
@@ -29,11 +29,11 @@ pub(super) struct Draw {
 }
 
 impl Draw {
-    /// Strata are the classes, else the first folders, if there is more than one. If `samples` are too few for this
-    /// number of strata, neighbours are joined.
+    /// Strata are the classes, otherwise the first folders, if there is more than one. Neighbouring strata are joined
+    /// if there are too few `samples`.
     ///
-    /// Within a stratum of n samples, the k-th in a random order gets the place (k + u) / n, with a u for each stratum.
-    /// Any prefix of the order then has its share of each stratum.
+    /// Within a stratum of n samples, the k-th in a random order gets the place (k + u) / n, with a random u for each
+    /// stratum, so that any prefix of the order contains all strata in proportion.
     pub(super) fn new(listing: &Listing, seed: u64, samples: u64) -> Self {
         let folder = |key: &str| key.split_once('/').map_or("", |(folder, _)| folder).to_owned();
         let names: Vec<String> = match listing.classes.is_empty() {
@@ -92,8 +92,7 @@ impl Draw {
     }
 }
 
-/// Returns the sizes of a sample that are known without encoding it: bytes of its source, and pixels, or bytes of the
-/// decoded cube.
+/// Returns the sizes of a sample that are known without encoding: source bytes, and pixels or decoded bytes.
 #[allow(clippy::cast_precision_loss, reason = "sizes for an estimate")]
 pub(super) fn known(entry: &SourceSample) -> [f64; 2] {
     let size = match &entry.content {
@@ -103,8 +102,8 @@ pub(super) fn known(entry: &SourceSample) -> [f64; 2] {
     [entry.source_bytes() as f64, size]
 }
 
-/// Returns the number of each name's stratum. With fewer samples than [`PER_STRATUM`] for each name, neighbours in the
-/// order of the names share a stratum, with about equal numbers of samples.
+/// Returns the stratum of each name. Names with fewer than [`PER_STRATUM`] samples share strata with neighbours, in
+/// about equal numbers.
 fn joined(names: &[String], samples: u64) -> BTreeMap<&str, usize> {
     let mut sizes: BTreeMap<&str, usize> = BTreeMap::new();
     names.iter().for_each(|name| *sizes.entry(name.as_str()).or_default() += 1);

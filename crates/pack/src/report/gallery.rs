@@ -18,7 +18,7 @@ const PICTURE_SIDE: u32 = 192;
 const CUBE_SIDE: u32 = 256;
 /// Factor that enlarges the differences of pictures.
 const FACTOR: i32 = 8;
-/// Step in pixels of the grid on which regions lie.
+/// Step of the grid of regions, in pixels.
 const STEP: usize = 16;
 
 /// Adds the gallery of the recommended candidate; if that is lossless, of the best lossy one.
@@ -44,7 +44,7 @@ pub(super) fn add(report: &mut Report, measurement: &Measurement<'_>, whole: &[S
                     ..made
                 });
             }
-            None => report.notes.push("a sample of the gallery could not be made again".to_owned()),
+            None => report.notes.push("a sample of the gallery could not be encoded a second time".to_owned()),
         }
     }
 }

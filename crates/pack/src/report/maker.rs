@@ -1,7 +1,7 @@
 //! The origin of the measured records: encoded for the report, or read from a dataset.
 
 use super::record::limits;
-use crate::encode::Tally;
+use crate::encode::FidelityTotals;
 use crate::pack::{FolderSource, PackOptions};
 use shardpack_array::{ArrayOptions, ArraySettings};
 use shardpack_format::{Error, Record, Schema};
@@ -51,7 +51,7 @@ impl<'a> Maker<'a> {
     ///
     /// # Errors
     /// Returns the reason if there is no record, and true if the sample itself is the cause rather than its storage.
-    pub(super) fn make(&self, sample: u64, buffer: Vec<u8>) -> Result<EncodedSample<Tally>, NoRecord> {
+    pub(super) fn make(&self, sample: u64, buffer: Vec<u8>) -> Result<EncodedSample<FidelityTotals>, NoRecord> {
         match self {
             Self::Encoder(encoder) => match encoder.encode(sample, 0, buffer) {
                 Ok(Encoded::Record(sample)) => Ok(sample),
@@ -83,7 +83,7 @@ impl DatasetRecords<'_> {
         let entry = usize::try_from(sample).ok().and_then(|sample| self.listing.samples.get(sample));
         let key = entry.map_or("", |entry| entry.key.as_str());
         let found = self.dataset.by_key(key)?;
-        found.ok_or_else(|| Error::usage("key of a source: expected a sample of the dataset, found none").into())
+        found.ok_or_else(|| Error::usage("the dataset has no sample with the key of this source").into())
     }
 
     fn memory_bytes(&self, sample: u64) -> u64 {
@@ -95,16 +95,16 @@ impl DatasetRecords<'_> {
         length().unwrap_or(0)
     }
 
-    fn read(&self, sample: u64) -> shardpack_reader::Result<EncodedSample<Tally>> {
+    fn read(&self, sample: u64) -> shardpack_reader::Result<EncodedSample<FidelityTotals>> {
         let found = self.dataset.get(self.index(sample)?)?;
         let parsed = Record::parse(found.record_bytes(), &limits())?;
         let (frame, scalars) = (parsed.frame, parsed.scalars.to_vec());
         let record = found.record_bytes().to_vec();
-        Ok(EncodedSample { record, frame, scalars, source_bytes: 0, tally: Tally::default() })
+        Ok(EncodedSample { record, frame, scalars, source_bytes: 0, tally: FidelityTotals::default() })
     }
 }
 
-/// Returns the options of a packed dataset that a comparison needs: sizes of pictures, and the allowed error.
+/// Returns the options of a packed dataset for a comparison: sizes of pictures, and the allowed error.
 pub(super) fn options_of(dataset: &Dataset, source: &SourceOptions) -> PackOptions {
     let recipe = DatasetRecipe::read(dataset.recipe());
     let max_error = recipe.arrays("cube").and_then(|cube| cube.asked.max_error);

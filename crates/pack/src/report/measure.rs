@@ -8,7 +8,7 @@ use super::options::{CandidateRecipe, Hooks, ReportOptions};
 use super::pictures::PictureScorer;
 use super::sampled::{CandidateResult, MeasuredRecord, RecordScores, Sampled, first_line};
 use crate::lock::lock;
-use crate::pack::{Tally, default_memory};
+use crate::pack::{FidelityTotals, default_memory};
 use shardpack_sources::{Listing, SourceKind};
 use shardpack_writer::EncodedSample;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -157,7 +157,7 @@ impl<'a> Measurement<'a> {
     }
 
     /// Makes the record of a sample under a candidate again.
-    pub(super) fn again(&self, recipe: usize, position: usize) -> Option<EncodedSample<Tally>> {
+    pub(super) fn again(&self, recipe: usize, position: usize) -> Option<EncodedSample<FidelityTotals>> {
         self.prepared.get(recipe)?.as_ref().ok()?.make(position as u64, Vec::new()).ok()
     }
 }
@@ -189,7 +189,7 @@ impl Scorer<'_> {
         position: usize,
         recipe: &CandidateRecipe,
         maker: &Maker<'_>,
-        sample: &EncodedSample<Tally>,
+        sample: &EncodedSample<FidelityTotals>,
         keep: usize,
     ) -> Result<RecordScores, String> {
         match self {

@@ -1,8 +1,8 @@
-//! The cost of a lossy choice, before it is made: the packing code encodes a sample of the sources under a set of
-//! candidates, our own decoders decode the records, and the results are scored.
+//! Measures the cost of a lossy choice in advance: packing encodes drawn samples under a set of candidates, the
+//! loader's decoders decode the records, and the results are scored.
 //!
-//! [`open`] lists the sources; [`ListedSource::measure`] does the rest and returns the data of the page. The front end
-//! adds the path of the source, the commands, and the notes of the listing.
+//! [`open`] lists the sources; [`ListedSource::measure`] returns the data of the page. The front end adds the path of
+//! the source, the commands, and the notes of the listing.
 //!
 //! Threads measure one sample at a time under all candidates, so an interrupted run has complete samples.
 
@@ -75,7 +75,7 @@ impl ListedSource {
         &self.listing.notes
     }
 
-    /// Returns the properties of the cubes that decide the ladder of candidates. Loads up to three cubes.
+    /// Returns the properties of up to three cubes, for the ladder of candidates.
     #[must_use]
     pub fn cube_traits(&self) -> CubeTraits {
         cubes::traits(&self.listing, &self.options.cubes)
@@ -120,12 +120,12 @@ impl ListedSource {
     ) -> crate::Result<Report> {
         let content = dataset::content(dataset.schema())?;
         let (found, expected) = match (self.listing.kind, content) {
-            (SourceKind::Images, SampleKind::Cubes) => ("pictures", "cubes, as in the dataset"),
-            (SourceKind::Cubes, SampleKind::Pictures) => ("cubes", "pictures, as in the dataset"),
+            (SourceKind::Images, SampleKind::Cubes) => ("pictures", "cubes"),
+            (SourceKind::Cubes, SampleKind::Pictures) => ("cubes", "pictures"),
             _ => ("", ""),
         };
         if !found.is_empty() {
-            bail!("sources `{}`: expected {expected}, found {found}", self.path.display());
+            bail!("the sources `{}` are {found}, and the dataset has {expected}", self.path.display());
         }
         let recipe = CandidateRecipe {
             name: dataset::recipe_name(dataset, content),

@@ -46,8 +46,8 @@ pub struct ReportOptions {
 /// A command that prints a number.
 ///
 /// A shell runs it with two more arguments, the paths of two datasets: the unchanged samples, and the samples under a
-/// candidate. `SHARDPACK_METRIC_RUN` holds the number of the run, from 0, which is meant as a seed. The last printed
-/// line is the number.
+/// candidate. `SHARDPACK_METRIC_RUN` holds the number of the run, from 0, for use as a seed. The last printed line is
+/// the number.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MetricCommand {
     /// The user's name for the number.

@@ -144,7 +144,7 @@ fn correlation(all: &[(usize, &ArrayDifference)], axis: usize) -> Vec<f64> {
     (0..lags).map_while(ratio).collect()
 }
 
-/// Returns the pixel with the largest angle, and the one with the median angle.
+/// Returns the pixels with the largest and with the median angle.
 fn pixels(all: &[(usize, &ArrayDifference)]) -> Vec<(usize, PixelAngle, Why)> {
     let worst = all.iter().filter_map(|(sample, found)| Some((*sample, found.worst?)));
     let worst = worst.max_by(|a, b| a.1.degrees.total_cmp(&b.1.degrees));

@@ -5,7 +5,7 @@ use super::options::CandidateRecipe;
 use super::record::{first_field, limits, scalar};
 use super::sampled::{RecordScores, first_line};
 use crate::compare::{PictureReference, ReferencePixels};
-use crate::pack::{PackOptions, Tally};
+use crate::pack::{FidelityTotals, PackOptions};
 use shardpack_format::to_usize;
 use shardpack_jpeg::PictureDecoder;
 use shardpack_jpeg::{Rendering, Resize, SCORE_BYTES_PER_PIXEL, SCORE_MAX_PIXELS};
@@ -68,7 +68,7 @@ impl<'a> PictureScorer<'a> {
         position: usize,
         recipe: &CandidateRecipe,
         maker: &Maker<'_>,
-        sample: &EncodedSample<Tally>,
+        sample: &EncodedSample<FidelityTotals>,
     ) -> RecordScores {
         self.try_score(position, recipe, maker, sample)
             .unwrap_or_else(|reason| RecordScores { unscored: Some(reason), ..RecordScores::default() })
@@ -79,7 +79,7 @@ impl<'a> PictureScorer<'a> {
         position: usize,
         recipe: &CandidateRecipe,
         maker: &Maker<'_>,
-        sample: &EncodedSample<Tally>,
+        sample: &EncodedSample<FidelityTotals>,
     ) -> Result<RecordScores, String> {
         let mut decoded = std::mem::take(&mut self.decoded);
         let size = self.decode(maker, sample, &mut decoded)?;
@@ -102,7 +102,7 @@ impl<'a> PictureScorer<'a> {
     pub(super) fn decode(
         &mut self,
         maker: &Maker<'_>,
-        sample: &EncodedSample<Tally>,
+        sample: &EncodedSample<FidelityTotals>,
         out: &mut Vec<u8>,
     ) -> Result<(u32, u32), String> {
         let field = first_field(sample, &limits()).map_err(|error| error.to_string())?;
@@ -113,8 +113,8 @@ impl<'a> PictureScorer<'a> {
         decode(&mut self.decoder, media_type, field.bytes, orientation, out)
     }
 
-    /// Returns the source in the form that packing passes to an encoder with this resizing: of
-    /// `size`, or unchanged for kinds of pictures that are never resized.
+    /// Returns the source as packing passes it to an encoder with this resizing: of `size`, or unchanged for pictures
+    /// that are never resized.
     pub(super) fn reference(
         &mut self,
         position: usize,
@@ -136,7 +136,7 @@ impl<'a> PictureScorer<'a> {
             return Ok(made);
         }
         let (had, has) = (made.size(), size);
-        Err(format!("stored as {} × {} pixels, expected {} × {}", has.0, has.1, had.0, had.1))
+        Err(format!("stored with {} × {} pixels, expected {} × {}", has.0, has.1, had.0, had.1))
     }
 }
 

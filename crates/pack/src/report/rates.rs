@@ -2,19 +2,19 @@
 
 use super::measure::{Measurement, Scorer};
 use super::sampled::Sampled;
-use crate::pack::Tally;
+use crate::pack::FidelityTotals;
 use shardpack_report::data::Rates;
 use shardpack_writer::EncodedSample;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 /// Limits of the samples that are decoded repeatedly: their number, their bytes (but at least one sample), and the
-/// bytes of all candidates that take turns.
+/// bytes of all candidates together.
 const SAMPLES: usize = 16;
 const BYTES: u64 = 64 << 20;
 const TURN_BYTES: u64 = 512 << 20;
-/// Shortest time for a rate in one round. The time grows with the work of encoding and scoring, and timing takes about
-/// a quarter of that: a report on a few small samples does not wait for rates.
+/// Shortest time for a rate in one round. It grows with the work of encoding and scoring, of which timing takes about a
+/// quarter, so that small reports do not wait for rates.
 const SHORTEST: Duration = Duration::from_millis(2);
 const LONGEST: Duration = Duration::from_millis(40);
 const SHARE_OF_WORK: f64 = 0.25;
@@ -26,8 +26,7 @@ const STEADY: f64 = 0.03;
 
 /// Returns the rates of each candidate; none if the run was stopped.
 ///
-/// Candidates take turns, round by round, and the median of the rounds counts: other load of the machine then affects
-/// all of them equally.
+/// Candidates take turns, and the median of the rounds counts: other load then affects all of them equally.
 pub(super) fn measure(measurement: &Measurement<'_>, whole: &[Sampled]) -> crate::Result<Vec<Rates>> {
     let mut turns = Vec::with_capacity(measurement.recipes.len());
     let mut all = Vec::with_capacity(measurement.recipes.len());
@@ -60,7 +59,7 @@ fn window(whole: &[Sampled], candidates: usize) -> Duration {
 struct Turn {
     candidate: usize,
     /// Records of the candidate; empty if it cannot be timed.
-    records: Vec<EncodedSample<Tally>>,
+    records: Vec<EncodedSample<FidelityTotals>>,
     one: Vec<f64>,
     all: Vec<f64>,
 }
@@ -119,10 +118,14 @@ fn spread(rates: &mut [f64]) -> Option<f64> {
 }
 
 /// Returns records from all over the sample.
-fn some_records(measurement: &Measurement<'_>, whole: &[Sampled], candidate: usize) -> Vec<EncodedSample<Tally>> {
+fn some_records(
+    measurement: &Measurement<'_>,
+    whole: &[Sampled],
+    candidate: usize,
+) -> Vec<EncodedSample<FidelityTotals>> {
     let stored = whole.iter().filter(|sampled| sampled.record(candidate).is_some());
     let positions: Vec<usize> = stored.map(|sampled| sampled.position).collect();
-    let mut records: Vec<EncodedSample<Tally>> = Vec::new();
+    let mut records: Vec<EncodedSample<FidelityTotals>> = Vec::new();
     let mut bytes = 0;
     for &position in positions.iter().step_by(positions.len().div_ceil(SAMPLES).max(1)) {
         let Some(record) = measurement.again(candidate, position) else { continue };
@@ -139,7 +142,7 @@ fn some_records(measurement: &Measurement<'_>, whole: &[Sampled], candidate: usi
 fn rate(
     measurement: &Measurement<'_>,
     candidate: usize,
-    records: &[EncodedSample<Tally>],
+    records: &[EncodedSample<FidelityTotals>],
     threads: usize,
     window: Duration,
 ) -> crate::Result<Option<f64>> {
@@ -177,7 +180,7 @@ fn decode(
     scorer: &mut Scorer<'_>,
     measurement: &Measurement<'_>,
     candidate: usize,
-    record: &EncodedSample<Tally>,
+    record: &EncodedSample<FidelityTotals>,
     out: &mut Vec<u8>,
 ) -> Result<(), String> {
     match scorer {

@@ -22,7 +22,7 @@ pub(super) fn scalar<'a>(schema: &Schema, packed: &'a [u8], wanted: &str) -> Opt
     None
 }
 
-/// Returns limits for records that the report has made itself, and for accepted sources.
+/// Returns limits for records of the report itself, and for accepted sources.
 pub(super) fn limits() -> Limits {
     Limits { max_record_bytes: 1 << 40, max_decoded_bytes: 1 << 40, ..Limits::default() }
 }

@@ -1,7 +1,7 @@
 //! Copies the records of a survey into a new dataset.
 
 use super::survey::{Survey, WholeRecord};
-use crate::encode::{RecordNumber, Tally, copy_record};
+use crate::encode::{FidelityTotals, RecordNumber, copy_record};
 use crate::{Context, bail};
 use serde_json::json;
 use shardpack_format::{ArrayDescriptor, Codec, Dtype, Field, FieldKind, Limits, Metadata, Note, Record, Schema};
@@ -17,13 +17,15 @@ impl Survey {
     /// # Errors
     /// Fails if there are no records, or the dataset cannot be written.
     pub fn write(&mut self, out: &Path, limits: &Limits, options: &WriteOptions<'_>) -> crate::Result<Report> {
-        let Some(first) = self.records.first() else { bail!("no whole record was found: there is nothing to write") };
+        let Some(first) = self.records.first() else {
+            bail!("no undamaged record was found: there is nothing to write")
+        };
         let mut metadata = match self.metadata.take() {
             Some(metadata) => metadata,
             None => {
                 self.notes.push(Note::new(
-                    "no schema was found: fields are named by their place, and the bytes of scalar fields are kept \
-                     one by one",
+                    "no schema was found: fields are named by their position, and each byte of the scalars becomes a \
+                     field",
                 ));
                 let bytes = self.read(first)?;
                 guess_metadata(&Record::parse(&bytes, limits)?, limits)?
@@ -44,7 +46,7 @@ impl Survey {
     }
 
     fn read(&self, whole: &WholeRecord) -> crate::Result<Vec<u8>> {
-        let file = self.files.get(whole.file).context("a file of the survey is gone")?;
+        let file = self.files.get(whole.file).context("a file of the survey is missing")?;
         file.read(whole.offset, whole.record_bytes).with_context(|| format!("sample `{}`", whole.key.escape_debug()))
     }
 }
@@ -67,20 +69,20 @@ impl SurveyedRecords<'_> {
         sample: u64,
         shard_number: u32,
         buffer: Vec<u8>,
-    ) -> crate::Result<EncodedSample<Tally>> {
+    ) -> crate::Result<EncodedSample<FidelityTotals>> {
         let bytes = self.survey.read(whole)?;
         let record = Record::parse(&bytes, self.limits)?;
         if (record.key, record.frame.body_crc32) != (whole.key.as_str(), whole.crc32) {
             bail!("sample `{}`: the file changed while it was read", whole.key.escape_debug());
         }
-        let tally = Tally::of_record(&self.schema, record.key, record.scalars);
+        let totals = FidelityTotals::of_record(&self.schema, record.key, record.scalars);
         let copy = copy_record(&record, &self.schema, RecordNumber { shard: shard_number, sample }, buffer)?;
-        Ok(copy.into_sample(whole.record_bytes, tally))
+        Ok(copy.into_sample(whole.record_bytes, totals))
     }
 }
 
 impl SampleSource for SurveyedRecords<'_> {
-    type Tally = Tally;
+    type Tally = FidelityTotals;
     type Error = crate::Error;
 
     fn key(&self, sample: u64) -> Cow<'_, str> {
@@ -91,20 +93,20 @@ impl SampleSource for SurveyedRecords<'_> {
         self.whole(sample).map_or(0, |whole| whole.record_bytes.saturating_mul(2))
     }
 
-    fn encode(&self, sample: u64, shard_number: u32, buffer: Vec<u8>) -> crate::Result<Encoded<Tally>> {
-        let whole = self.whole(sample).context("a sample that the survey does not have")?;
+    fn encode(&self, sample: u64, shard_number: u32, buffer: Vec<u8>) -> crate::Result<Encoded<FidelityTotals>> {
+        let whole = self.whole(sample).context("the survey has no such sample")?;
         Ok(Encoded::Record(self.copy(whole, sample, shard_number, buffer)?))
     }
 }
 
 /// Guesses a schema for records whose own schema is lost, from each field's codec and descriptor.
 pub(super) fn guess_metadata(record: &Record<'_>, limits: &Limits) -> crate::Result<Metadata> {
-    // Check this before creating any: a record may hold gibibytes of scalars.
+    // Check the count before creating fields: a record may hold gibibytes of scalars.
     let count = (record.fields.len() as u64).saturating_add(record.scalars.len() as u64);
     if count > limits.max_fields {
         bail!(
-            "no schema was found, and the records cannot do without: expected at most {} fields and bytes of scalars, \
-             found {count}",
+            "no schema was found, and the records are too large to guess one: expected at most {} fields and bytes of \
+             scalars, found {count}",
             limits.max_fields
         );
     }

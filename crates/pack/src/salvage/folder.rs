@@ -14,7 +14,7 @@ pub(super) fn taken_from(newest: &Newest) -> Option<Note> {
     let (name, manifest) = newest.manifest.as_ref()?;
     let generation = manifest.generation();
     (generation > 1 || name != MANIFEST_NAME)
-        .then(|| Note::new(format!("samples are those of generation {generation}, by `{name}`")))
+        .then(|| Note::new(format!("generation {generation} is used, as listed in `{name}`")))
 }
 
 /// The shards to scan, and the manifest that lists them.
@@ -45,28 +45,24 @@ impl DamagedFolder {
         let damage = newest.damage.iter().map(ToString::to_string).collect();
         let mut notes = Vec::new();
         if !newest.is_certain {
-            notes.push(Note::new("samples that were removed may be among these: no manifest tells them apart"));
+            notes.push(Note::new("removed samples may be copied too: no manifest tells which were removed"));
         }
         let taken = taken_from(&newest);
         let manifest = newest.manifest.map(|(_, manifest)| manifest);
         let mut shards: Vec<PathBuf> =
             manifest.iter().flat_map(|m| &m.shards).map(|shard| path.join(&shard.name)).collect();
-        // A manifest may be stale or of another dataset, so other files that look like shards are scanned as well.
-        // Leftovers of a later generation are not.
+        // A manifest may be stale or of another dataset, so all files that look like shards are scanned, except
+        // leftovers of a later generation.
         let listed: BTreeSet<&PathBuf> = shards.iter().collect();
         let mut others: Vec<PathBuf> = names.into_iter().map(|name| path.join(name)).collect();
         others.retain(|shard| !listed.contains(shard));
         if manifest.as_ref().is_some_and(|manifest| manifest.generation() > 1) && !others.is_empty() {
             let count = plural(others.len() as u64, "shard");
             notes.push(match options.all_generations {
-                true if !newest.is_certain => Note::new(format!("{count} of other generations copied as well")),
-                true => Note::new(format!(
-                    "samples that were removed are among these: {count} of older generations copied as well"
-                )),
-                false => Note::new(format!(
-                    "{count} of older generations left out: samples that were removed may be among theirs"
-                ))
-                .with_hint(Hint::set([Setting::on("all_generations")]).then(" takes them as well")),
+                true if !newest.is_certain => Note::new(format!("{count} of other generations copied too")),
+                true => Note::new(format!("removed samples are copied too, in {count} of older generations")),
+                false => Note::new(format!("{count} of older generations left out: they may hold removed samples"))
+                    .with_hint(Hint::set([Setting::on("all_generations")]).then(" copies them too")),
             });
             if !options.all_generations {
                 others.clear();
@@ -77,7 +73,7 @@ impl DamagedFolder {
         shards.sort();
         if shards.is_empty() {
             bail!(
-                "`{}`: expected a dataset or a shard, found neither a manifest nor files that end in .shard",
+                "`{}` is neither a dataset nor a shard: it has no manifest, and no files that end in .shard",
                 visible_path(path)
             );
         }

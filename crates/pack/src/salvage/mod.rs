@@ -1,8 +1,8 @@
 //! Salvage: copies everything undamaged in a damaged dataset into a new one.
 //!
-//! Two passes. The first scans every shard for undamaged records and notes their places ([`Survey`]). The second copies
-//! them, record by record, through the writer, so the result is as complete and as checked as any packed dataset. The
-//! damaged files are only read.
+//! The first pass scans every shard for undamaged records and notes their places ([`Survey`]). The second copies them
+//! through the writer, so the result is as complete and as checked as any packed dataset. The damaged files are only
+//! read.
 
 mod copy;
 mod folder;
@@ -12,7 +12,6 @@ mod survey;
 #[cfg(test)]
 mod tests;
 
-pub use crate::encode::tally_of;
 pub use options::SalvageOptions;
 pub use restore::{Restored, restore_manifest};
 pub use survey::Survey;

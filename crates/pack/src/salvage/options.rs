@@ -11,7 +11,7 @@ use shardpack_format::Limits;
 pub struct SalvageOptions {
     /// Limits on the sizes that the files declare.
     pub limits: Limits,
-    /// Take the samples of all shards, including older generations and removed samples. Otherwise the manifest of the
-    /// newest generation decides, and salvage fails if that manifest is damaged.
+    /// Take the samples of all shards, including older generations and removed samples. Otherwise the newest manifest
+    /// decides, and salvage fails if it is damaged.
     pub all_generations: bool,
 }

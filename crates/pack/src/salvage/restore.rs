@@ -3,7 +3,7 @@
 use super::folder::taken_from;
 use super::options::SalvageOptions;
 use crate::Context;
-use crate::encode::{Tally, tally_of};
+use crate::encode::FidelityTotals;
 use crate::export::durable;
 use shardpack_format::{MANIFEST_NAME, Note, visible_path};
 use shardpack_reader::{Rebuilt, SalvageFolder, rebuild_manifest};
@@ -19,9 +19,8 @@ pub struct Restored {
     pub notes: Vec<Note>,
 }
 
-/// Restores the manifest of a folder: from the newest undamaged copy that a dataset with
-/// generations keeps there; else a new manifest from the shards, which must be undamaged. An
-/// existing manifest is kept under another name.
+/// Restores the manifest of a folder: from the newest undamaged copy of a dataset with generations, otherwise from the
+/// shards, which must be undamaged. Keeps the existing manifest under another name.
 ///
 /// # Errors
 /// Fails if the newest generation is unknown and [`SalvageOptions::all_generations`] is not set, if
@@ -37,9 +36,9 @@ pub fn restore_manifest(folder: &Path, options: &SalvageOptions) -> crate::Resul
             Rebuilt { manifest, left_out: Vec::new() }
         }
         _ => {
-            let mut total = Tally::default();
+            let mut total = FidelityTotals::default();
             rebuild_manifest(folder, &options.limits, &mut |shard, manifest| {
-                total.merge(tally_of(shard));
+                total.merge(FidelityTotals::of_shard(shard));
                 manifest.fidelity = total.fidelity();
                 Ok(())
             })?
@@ -55,8 +54,7 @@ pub fn restore_manifest(folder: &Path, options: &SalvageOptions) -> crate::Resul
 fn replace_manifest(folder: &Path, bytes: &[u8]) -> std::io::Result<()> {
     let folder = durable::open_folder(folder)?;
     let (name, temporary) = (Path::new(MANIFEST_NAME), Path::new(".manifest.json.tmp"));
-    // Whatever exists under the temporary name is ours, or a trap: a link is removed, never written
-    // through.
+    // A file under the temporary name is ours, or a trap: a link is removed, never written through.
     durable::write_new(&folder, temporary, bytes)?;
     match durable::is_regular(&folder, name) {
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => {}

@@ -10,7 +10,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Largest number of listed places. A shard of small records can lose millions, one by one.
+/// Largest number of listed places: a shard of small records can lose millions.
 const LISTED: usize = 10_000;
 
 /// The undamaged records of a damaged dataset, and the losses.
@@ -45,7 +45,7 @@ pub(super) struct WholeRecord {
 
 impl WholeRecord {
     /// Returns a digest that differs for other content under the same key. It is part of the id of the new dataset, so
-    /// that an interrupted salvage never continues with another source.
+    /// an interrupted salvage never continues with another source.
     pub(super) fn digest(&self) -> [u8; 16] {
         let mut digest = [0; 16];
         let content = self.crc32.to_le_bytes().into_iter().chain(self.sample_id.to_le_bytes());
@@ -75,13 +75,12 @@ impl Survey {
         }
     }
 
-    /// Scans a lone shard, or the shards of a folder: those that the newest manifest names, and, for a dataset that
-    /// never grew or with [`SalvageOptions::all_generations`], all others that end in `.shard`. Setting `cancel` ends
-    /// it early.
+    /// Scans a lone shard, or the shards of a folder: those in the newest manifest, and all other `.shard` files for a
+    /// dataset that never grew or with [`SalvageOptions::all_generations`]. Set `cancel` to stop.
     ///
     /// # Errors
-    /// Fails if the path cannot be read, holds no shard at all, or has no undamaged manifest of its newest generation:
-    /// `all_generations` then allows the scan.
+    /// Fails if the path cannot be read, holds no shard, or has no undamaged manifest of its newest generation (unless
+    /// `all_generations` is set).
     pub fn scan(path: &Path, options: &SalvageOptions, cancel: &AtomicBool) -> crate::Result<Self> {
         let limits = &options.limits;
         let mut folder = DamagedFolder::look(path, options)?;
@@ -98,19 +97,19 @@ impl Survey {
                 }
             }
         }
-        // Only one dataset: that of the manifest, or else of the first shard that names its dataset.
+        // Keep one dataset: of the manifest, or of the first shard that names its dataset.
         let ids = || scans.iter().filter_map(|(_, scan)| scan.identity().map(|i| i.dataset_id));
         let id = folder.manifest.as_ref().map(|m| m.dataset_id).or_else(|| ids().next());
         scans.retain(|(shard, scan)| match (id, scan.identity()) {
             (Some(id), Some(identity)) if identity.dataset_id != id => {
                 let other = identity.dataset_id;
-                survey.lose(format!("`{}`: the whole shard: of another dataset, {other}, not {id}", shard.display()));
+                survey.lose(format!("`{}`: the whole shard: it belongs to dataset {other}, not {id}", shard.display()));
                 false
             }
             _ => true,
         });
-        // Sorted by number, so that the samples stay shuffled as before. The newest generation precedes everything
-        // else: of two samples with one key the first is kept.
+        // Sort by number, so that the samples stay shuffled. The newest generation comes first, because the first of
+        // two samples with one key is kept.
         scans.sort_by_key(|(shard, scan)| {
             (folder.is_older(shard), scan.identity().map_or(u32::MAX, |i| i.shard_number))
         });
@@ -132,7 +131,7 @@ impl Survey {
             }
             let accounted = accounted(&survey) - before;
             if let Some(missing) = expected.and_then(|n| n.checked_sub(accounted)).filter(|&n| n > 0) {
-                survey.lose(format!("`{}`: {missing} more samples: cut off, or overwritten", shard.display()));
+                survey.lose(format!("`{}`: {missing} more samples: truncated or overwritten", shard.display()));
             }
         }
         Ok(survey)
@@ -147,7 +146,10 @@ impl Survey {
                     Some(first) if *first == content => self.copies += 1,
                     Some(_) => {
                         let key = record.key.escape_debug();
-                        self.lose(format!("`{}`: sample `{key}`: there twice; the first is kept", shard.display()));
+                        self.lose(format!(
+                            "`{}`: sample key `{key}` occurs twice; the first sample is kept",
+                            shard.display()
+                        ));
                     }
                     None => {
                         seen.insert(record.key.clone(), content);
@@ -186,7 +188,7 @@ impl Survey {
                     return;
                 }
                 Some(count) => self.damage.push(format!(
-                    "`{}`: metadata: expected at most {} shards, found {count}",
+                    "`{}`: metadata: at most {} shards are allowed, found {count}",
                     shard.display(),
                     limits.max_shards
                 )),
@@ -194,8 +196,8 @@ impl Survey {
         }
     }
 
-    /// Takes the longest list of classes: a later generation adds classes after those of its first shards (spec §3.5),
-    /// and without them, labels of newer samples would have no names.
+    /// Takes the longest list of classes: later generations append classes (spec §3.5), which labels of newer samples
+    /// need.
     fn take_classes(&mut self, scans: &[(&PathBuf, SalvageScan)], manifest: Option<&Manifest>) {
         let Some(known) = &mut self.metadata else { return };
         let of_shards = scans.iter().filter_map(|(_, scan)| scan.metadata());
@@ -219,16 +221,16 @@ impl Survey {
         let gaps = gaps(count, there.collect());
         for gap in gaps {
             self.lose(match gap.end - gap.start {
-                1 => format!("shard {} of {count}: the whole shard: not there", gap.start),
+                1 => format!("shard {} of {count}: the whole shard: missing", gap.start),
                 shards => {
-                    format!("shards {} to {} of {count}: {shards} whole shards: not there", gap.start, gap.end - 1)
+                    format!("shards {} to {} of {count}: {shards} whole shards: missing", gap.start, gap.end - 1)
                 }
             });
         }
     }
 }
 
-/// Returns the ranges of numbers below `count` that are not in `there`: at most one more than `there` has numbers.
+/// Returns the ranges of numbers below `count` that are not in `there`.
 pub(super) fn gaps(count: u32, there: BTreeSet<u32>) -> Vec<Range<u32>> {
     let mut gaps = Vec::new();
     let mut next = 0;

@@ -50,13 +50,13 @@ fn shards_that_are_said_to_be_four_thousand_million() {
         shards(folder.path(), &[0, 3], u32::MAX);
         let survey = scan(folder.path(), &Limits::default());
         assert_eq!((survey.samples(), survey.lost.len()), (2, 0));
-        let found = "metadata: expected at most 1000000 shards, found 4294967295";
+        let found = "metadata: at most 1000000 shards are allowed, found 4294967295";
         assert_eq!(survey.damage.iter().filter(|damage| damage.ends_with(found)).count(), 2, "{:?}", survey.damage);
         // A caller that allows this many shards does not get a line for each.
         let survey = scan(folder.path(), &Limits::none());
         let lost = [
-            "shards 1 to 2 of 4294967295: 2 whole shards: not there",
-            "shards 4 to 4294967294 of 4294967295: 4294967291 whole shards: not there",
+            "shards 1 to 2 of 4294967295: 2 whole shards: missing",
+            "shards 4 to 4294967294 of 4294967295: 4294967291 whole shards: missing",
         ];
         assert_eq!(survey.lost, lost);
     });

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 /// One way to store the samples, and its effect on the drawn samples.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Candidate {
-    /// Number of the candidate for people and for `pack --recipe`, from 1.
+    /// Number of the candidate in the page and for `pack --recipe`, from 1.
     pub number: u32,
     /// A short name, such as `reencode q80 4:2:0`, generated or from the user's file.
     pub name: String,
@@ -15,13 +15,11 @@ pub struct Candidate {
     pub options: BTreeMap<String, String>,
     /// The same options as arguments of the command.
     pub arguments: Vec<String>,
-    /// The ladder of this candidate, such as `reencode 4:2:0`: a line joins the points of a group. A candidate without
-    /// a ladder is alone in its group.
+    /// The ladder of this candidate, such as `reencode 4:2:0`: a line joins its points.
     pub group: String,
     /// True if every drawn sample decodes to exactly the values of its source.
     pub lossless: bool,
-    /// The stored samples, one row for each sample that could be stored, in the order of
-    /// [`Report::samples`](super::Report::samples).
+    /// One row for each sample that could be stored, in the order of [`Report::samples`](super::Report::samples).
     pub rows: Vec<StoredSample>,
     /// Samples that this candidate cannot store.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -71,7 +69,7 @@ pub struct FailedSample {
 
 /// The distribution of a value over the samples, from its worse end.
 ///
-/// For a score, a tenth of the samples lie below p10; for an error or a number of bytes, a tenth lie above it.
+/// A tenth of the samples are worse than p10: below it for a score, above it for an error or a size.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Distribution {
     /// Samples that have the value.
@@ -115,8 +113,8 @@ pub struct Rates {
     /// Samples decoded per second on all cores.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub decode_all_cores_per_s: Option<f64>,
-    /// Spread of the decode rates on all cores between rounds, without the highest and the lowest quarter: half of the
-    /// remaining range, as a share of the rate.
+    /// Half of the range of the decode rates on all cores, without the highest and the lowest quarter of rounds, as a
+    /// share of the rate.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub decode_spread: Option<f64>,
     /// Samples decoded per second on the device.

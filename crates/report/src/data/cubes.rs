@@ -24,8 +24,8 @@ pub struct CubePanel {
     /// The bound that the recipe promises for the absolute error.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bound: Option<f64>,
-    /// Correlation of the error with itself at a distance of k rows, at position k − 1. Near 0
-    /// means noise; any other value is structure that training could learn.
+    /// Correlation of the error with itself at a distance of k rows, at position k − 1. Values near 0 mean noise;
+    /// others mean structure that training could learn.
     pub autocorrelation_rows: Vec<f64>,
     /// The same at a distance of k columns.
     pub autocorrelation_columns: Vec<f64>,
@@ -47,8 +47,7 @@ pub struct BandError {
     pub max_abs_error: f64,
     /// Mean of the source's values, to give the scale.
     pub mean: f64,
-    /// Estimated noise of the source in this band, in the same unit: the noise of the median
-    /// sample.
+    /// Estimated noise of the source in this band, in the same unit, for the median sample.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub noise: Option<f64>,
     /// Largest ratio of a sample's absolute error to the noise of this band in the same sample; at

@@ -18,7 +18,7 @@ pub struct GalleryItem {
     pub region: Rect,
     /// The measures of the whole sample.
     pub scores: BTreeMap<Measure, f64>,
-    /// Factor by which differences are multiplied in `difference`.
+    /// Multiplier of the differences in `difference`.
     pub difference_factor: f64,
     /// The bands shown as red, green and blue; only for cubes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

@@ -1,7 +1,7 @@
 //! The data of a report: the types behind `shardpack report --json` and behind the page.
 //!
-//! A value that was not measured is `None` and does not appear in the JSON. Floats are finite: an infinite or
-//! meaningless value is `None`, too. Names end in their unit.
+//! Values that were not measured are `None` and omitted from the JSON, and so are infinite or meaningless floats. Names
+//! end in their unit.
 
 mod candidate;
 mod cubes;
@@ -19,7 +19,7 @@ pub use provenance::{Interrupted, Machine, Provenance, Strata, TimedDevice};
 
 use serde::{Deserialize, Serialize};
 
-/// Version of the JSON. It grows when a reader of the old version would misread the new one.
+/// Version of the JSON. It grows when readers of the old version would misread the new one.
 pub const VERSION: u32 = 1;
 
 /// All results of one run of `shardpack report`.
@@ -33,7 +33,7 @@ pub struct Report {
     pub content: SampleKind,
     /// The path as the user gave it.
     pub source: String,
-    /// The whole set, from which the sample was drawn.
+    /// The whole set; the sample was drawn from it.
     pub whole: Whole,
     /// The drawn samples, in the order of their keys. Rows of the candidates refer to these positions.
     pub samples: Vec<DrawnSample>,
@@ -131,15 +131,14 @@ pub struct Unreadable {
 /// The recommended candidate, and the reason.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Verdict {
-    /// The conditions in the notation of the user: `ssimulacra2.p10>=80`. The choice is the smallest candidate that
-    /// meets all of them.
+    /// The conditions in the user's notation: `ssimulacra2.p10>=80`. The smallest candidate that meets all of them is
+    /// chosen.
     pub want: Vec<String>,
     /// True if the user gave the conditions; false if they are the defaults.
     pub want_given: bool,
     /// The chosen candidate, as a position in [`Report::candidates`]; `None` if no candidate was measured.
     pub chosen: Option<usize>,
-    /// True if the chosen candidate meets all conditions. If no candidate does, the choice is a lossless one or the one
-    /// that comes closest.
+    /// True if the chosen candidate meets all conditions. Otherwise it is lossless or comes closest.
     pub met: bool,
     /// The recommendation in one sentence.
     pub sentence: String,

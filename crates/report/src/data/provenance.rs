@@ -23,7 +23,7 @@ pub struct Provenance {
     pub confidence: f64,
     /// The machine.
     pub machine: Machine,
-    /// The device on which decode rates were measured.
+    /// The device that was timed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub device: Option<TimedDevice>,
     /// Date of the run in UTC, `2026-11-22`.
@@ -67,7 +67,7 @@ pub struct Machine {
     pub system: String,
 }
 
-/// The device on which decoding was timed.
+/// The device that was timed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TimedDevice {
     /// Name of the device.

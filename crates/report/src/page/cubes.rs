@@ -54,7 +54,7 @@ fn percentiles(view: &View<'_>, panel: &CubePanel) -> Option<String> {
     let worst = |measure: Measure| Some(words::score_and_unit(measure, scores.get(&measure)?.worst));
     let [p50, p95, p99, max] = SPECTRAL_ANGLES.map(worst);
     Some(format!(
-        "In the worst sample half of the pixels are turned by at most {}, 95 % by {}, 99 % by {}, all by {}.",
+        "In the worst sample, the spectra of half of the pixels turn by at most {}, 95 % by {}, 99 % by {}, all by {}.",
         p50?, p95?, p99?, max?
     ))
 }
@@ -64,8 +64,7 @@ fn has_wavelengths(panel: &CubePanel) -> bool {
     !panel.bands.is_empty() && panel.bands.iter().all(|band| band.wavelength.is_some())
 }
 
-/// Returns the position of band `i` on the axis: its wavelength, if all bands have one, else its
-/// number.
+/// Returns the position of band `i` on the axis: its wavelength if all bands have one, otherwise its number.
 fn position(panel: &CubePanel, i: usize) -> f64 {
     let wavelength = if has_wavelengths(panel) { panel.bands.get(i).and_then(|band| band.wavelength) } else { None };
     wavelength.unwrap_or(i as f64)
@@ -118,10 +117,10 @@ fn bands(panel: &CubePanel, axis: &str) -> Markup {
     let loudest = panel.bands.iter().enumerate().filter_map(|(i, b)| Some((i, b.noise_ratio?)));
     let loudest = loudest.max_by(|a, b| a.1.total_cmp(&b.1)).filter(|(_, ratio)| *ratio > 0.0);
     let caption = html! {
-        "An error below the noise of its band hides in it. The noise is that of the median sample. "
+        "Noise hides an error that is smaller than the noise of its band. The line shows the noise of the median sample. "
         @if let Some((i, ratio)) = loudest {
-            "The error is largest against the noise at " (axis) " " (words::trimmed(&words::significant(position(panel, i), 5)))
-            ": " (words::score_and_unit(Measure::NoiseRatio, ratio)) " in some sample."
+            "The error is largest relative to the noise at " (axis) " " (words::trimmed(&words::significant(position(panel, i), 5)))
+            ": " (words::score_and_unit(Measure::NoiseRatio, ratio)) " in one sample."
         }
     };
     figure("Error in each band", &html! { (plot.legend()) (plot.draw(Size::HALF)) }, &caption, Some(&data))
@@ -169,7 +168,7 @@ fn error_histogram(panel: &CubePanel, errors: &data::Histogram) -> Markup {
         })
     });
     let caption = html! {
-        "Stored less original. "
+        "Stored minus original. "
         @match panel.bound {
             Some(bound) => { "The recipe promises at most " (words::significant(bound, 3)) ". " }
             None => {}
@@ -236,7 +235,7 @@ fn autocorrelation(panel: &CubePanel) -> Markup {
         x: "distance (values)",
         y: (Kind::FromZero, "correlation"),
         levels: &[0.0],
-        alternative: "Lines: how the error correlates with itself some values further.",
+        alternative: "Lines: autocorrelation of the error by distance.",
     };
     let longest = lines.iter().map(|line| line.points.len()).max().unwrap_or(0);
     let data = Data {
@@ -250,6 +249,7 @@ fn autocorrelation(panel: &CubePanel) -> Markup {
             })
             .collect(),
     };
-    let caption = html! { "Near 0 the error is noise. Anything else is structure that training could learn." };
-    figure("The error against itself", &html! { (plot.legend()) (plot.draw(Size::HALF)) }, &caption, Some(&data))
+    let caption =
+        html! { "Values near 0 mean that the error is noise. Other values mean structure that training could learn." };
+    figure("Autocorrelation of the error", &html! { (plot.legend()) (plot.draw(Size::HALF)) }, &caption, Some(&data))
 }

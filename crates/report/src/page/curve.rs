@@ -35,10 +35,10 @@ pub(super) fn section(view: &View<'_>) -> Option<Markup> {
         }
     };
     Some(html! {
-        (heading("curve", "What a byte buys"))
+        (heading("curve", "Bytes against fidelity"))
         p {
             "Each mark is a candidate, with its number in the " a href="#table" { "table" }
-            ". Candidates of one ladder are joined."
+            ". Lines join the candidates of a ladder."
         }
         (mark::legend(&view.groups))
         @for measure in &measures { (fidelity(view, *measure)) }
@@ -124,15 +124,15 @@ fn fidelity(view: &View<'_>, measure: Measure) -> Markup {
     };
     let caption = html! {
         (better)
-        @if drawn > 1 { " A mark stands at " (mark) }
+        @if drawn > 1 { " A mark shows " (mark) }
         @match drawn {
             0 | 1 => { " One sample was drawn. " }
-            2..=9 => { "; the shade from there reaches to the best sample. " }
-            _ => { "; the shade from there reaches to p90, which one sample in ten surpasses. " }
+            2..=9 => { "; the shading extends to the best sample. " }
+            _ => { "; the shading extends to p90, which one sample in ten surpasses. " }
         }
-        @if points.iter().filter(|p| p.front).count() > 1 { "The broad grey line is the front: no candidate is at once smaller and better than those on it. " }
-        @if points.iter().any(|p| p.chosen) { "The ring is the recommended one. " }
-        @if measure == Measure::Ssimulacra2 { "The named ranges are those of SSIMULACRA2’s authors. " }
+        @if points.iter().filter(|p| p.front).count() > 1 { "The broad grey line is the front: no candidate is both smaller and better than a candidate on the line. " }
+        @if points.iter().any(|p| p.chosen) { "The ring marks the recommended candidate. " }
+        @if measure == Measure::Ssimulacra2 { "The authors of SSIMULACRA2 named the ranges. " }
         @if missing > 0 { (words::plural(missing as u64, "candidate")) " without this measure " @if missing == 1 { "is" } @else { "are" } " not shown." }
     };
     let title = format!("Bytes against {}", lowered(measure.title()));
@@ -184,7 +184,7 @@ fn rates(view: &View<'_>) -> Markup {
             .collect(),
     };
     let caption = html! {
-        "Up and left is better. From memory into memory, with the decoders that the loader uses; reading files is not in it."
+        "Up and left is better. The loader’s decoders, from memory into memory; reading files is not included."
     };
     figure("Bytes against decode rate", &both(|size| scatter.draw(size)), &caption, Some(&data))
 }

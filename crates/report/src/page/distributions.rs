@@ -26,7 +26,7 @@ pub(super) fn section(view: &View<'_>) -> Option<Markup> {
     let measure = view.measure.filter(|measure| chosen.scores.contains_key(measure));
     Some(html! {
         (heading("distributions", "Sample by sample"))
-        p { "What single samples get under " strong { (View::title(chosen)) } "." }
+        p { "Sizes and scores of single samples under " strong { (View::title(chosen)) } "." }
         div class="grid" {
             @if let Some(measure) = measure { (scores(view, chosen, measure)) }
             (sizes(view, chosen))
@@ -105,7 +105,7 @@ fn histogram(
         rows: bins.each().map(|(a, b, n)| vec![said(a), said(b), words::count(n)]).collect(),
     };
     let caption = html! {
-        @if marks.is_empty() { "One value or few." } @else {
+        @if marks.is_empty() { "There are too few values to mark the worst." } @else {
             "The triangles mark the worst "
             @if marks.len() > 1 { (marks.len()) } ": "
             @for (i, (sample, v)) in values.iter().take(marks.len()).enumerate() {
@@ -169,7 +169,7 @@ fn candidates(view: &View<'_>, measure: Measure) -> Markup {
     };
     let caption = html! {
         "Thin: from the worst sample to the best. Thick: from p10 to p90. Ring: the median."
-        @if !levels.is_empty() { " Line: what the rule asks for." }
+        @if !levels.is_empty() { " Line: the limit of the rule." }
     };
     figure(&title, &both(|size| plot.draw(size)), &caption, Some(&data))
 }
@@ -251,7 +251,7 @@ fn classes(view: &View<'_>, chosen: &Candidate, measure: Measure) -> Markup {
     let caption = html! {
         "A dot is a sample. The class with the worst sample comes first."
         @if classes.iter().any(|(_, values)| values.len() > DOTS) {
-            " Of a class with many samples the worst are drawn, and some of the others."
+            " For a class with many samples, the plot shows the worst and some of the others."
         }
         @if total > CLASSES { " " (total - CLASSES) " more classes were drawn." }
     };

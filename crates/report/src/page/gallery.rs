@@ -13,10 +13,10 @@ pub(super) fn section(view: &View<'_>) -> Option<Markup> {
     }
     let kinds = [(Why::Worst, "The worst"), (Why::Median, "In the middle"), (Why::Random, "Drawn at random")];
     Some(html! {
-        (heading("gallery", "Look at it"))
+        (heading("gallery", "Gallery"))
         p {
-            "Each row shows the part of a sample where the two differ most: as it was, as it is stored, and the difference. "
-            "One pixel of the sample is one pixel here."
+            "Each row shows the part of a sample with the largest difference: the original, the stored form, and the difference. "
+            "One pixel of the sample is one pixel on the page."
         }
         @for (why, title) in kinds {
             @let items: Vec<&GalleryItem> = view.report.gallery.iter().filter(|item| item.why == why).collect();

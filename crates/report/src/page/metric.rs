@@ -16,7 +16,7 @@ pub(super) fn section(view: &View<'_>) -> Option<Markup> {
     }
     Some(html! {
         (heading("metric", "Your metric"))
-        p { "A loss that hides in the spread from run to run on the original costs your model nothing that you could measure." }
+        p { "A candidate within the spread of runs on the original has no measurable effect on your metric." }
         @for metric in &view.report.metrics { (one(view, metric)) }
     })
 }
@@ -63,8 +63,8 @@ fn one(view: &View<'_>, metric: &Metric) -> Markup {
         .collect();
     let caption = html! {
         @if metric.baseline.len() < 2 {
-            "The original was run " @if metric.baseline.is_empty() { "not at all" } @else { "once" }
-            ": without a spread nothing can be said about small differences. Set " code { "--metric-baseline-runs" } "."
+            "The original was " @if metric.baseline.is_empty() { "not run" } @else { "run once" }
+            ": without a spread, small differences mean nothing. Set " code { "--metric-baseline-runs" } "."
         } @else if outside.is_empty() {
             "All candidates lie within the spread of " (metric.baseline.len()) " runs on the original."
         } @else {

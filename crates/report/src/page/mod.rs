@@ -1,8 +1,8 @@
 //! The page: one self-contained HTML file.
 //!
-//! The page is readable without its script. The script adds tooltips, sorting, a slider over two pictures and buttons.
-//! A content security policy allows exactly this script and this style sheet, by their digests, and forbids every
-//! request. So even text that was not escaped could not run. Every string passes through maud, which escapes it.
+//! The page is readable without its script, which adds tooltips, sorting, a slider over two pictures and buttons. A
+//! content security policy allows exactly this script and this style sheet, by their digests, and forbids every
+//! request. Every string passes through maud, which escapes it.
 
 mod alternative;
 mod cubes;
@@ -24,7 +24,7 @@ use view::View;
 const STYLE: &str = include_str!("style.css");
 const SCRIPT: &str = include_str!("script.js");
 
-/// Maximal size of the data that the page embeds besides its tables and plots, in bytes.
+/// Largest size of the embedded data, besides tables and plots, in bytes.
 const DATA_BYTES: usize = 600_000;
 
 /// Renders the whole page, a UTF-8 file.
@@ -121,8 +121,8 @@ fn policy() -> String {
     )
 }
 
-/// Returns the report as JSON that is safe in a script element. A large report goes without its rows and has a note:
-/// the file of `--json` has the rows.
+/// Returns the report as JSON that is safe in a script element. A large report has a note instead of its rows, which
+/// are in the file of `--json`.
 fn data(report: &Report) -> String {
     // `</script>` and `<!--` would end or change the element; JSON can escape `<`.
     let json = |report: &Report| serde_json::to_string(report).unwrap_or_default().replace('<', "\\u003c");
@@ -139,7 +139,7 @@ fn data(report: &Report) -> String {
 }
 
 /// The note in data without rows.
-const ROWS_LEFT_OUT: &str = "The rows of single samples are left out of the page's data: they are many. \
+const ROWS_LEFT_OUT: &str = "The data of this page omits the rows of single samples, because there are too many. \
      `shardpack report --json` has them.";
 
 #[cfg(test)]

@@ -13,11 +13,11 @@ pub(super) fn section(view: &View<'_>) -> Markup {
     let report = view.report;
     let provenance = &report.provenance;
     html! {
-        (heading("provenance", "How this was found"))
+        (heading("provenance", "How this was measured"))
         dl class="facts" {
             (fact("Draw", &html! { (draw(view)) }))
             @if !provenance.command.is_empty() {
-                (fact("Again", &html! { pre tabindex="0" { code { (provenance.command) } } }))
+                (fact("Command", &html! { pre tabindex="0" { code { (provenance.command) } } }))
             }
             (fact("Version", &html! { "shardpack " (provenance.version) @if !provenance.date.is_empty() { ", " (provenance.date) } }))
             (fact("Machine", &html! {
@@ -43,7 +43,7 @@ pub(super) fn section(view: &View<'_>) -> Markup {
         }
         @if !report.unreadable.is_empty() { (unreadable(view)) }
         p class="small" {
-            "The data of this page is in it, as JSON, in the element " code { "#report-data" } ". "
+            "This page contains its data as JSON, in the element " code { "#report-data" } ". "
             span id="save" {}
         }
     }
@@ -71,7 +71,7 @@ fn draw(view: &View<'_>) -> String {
         Strata::Folders => from("folder"),
     };
     format!(
-        "{drawn} of {all}, at random with seed {}{strata}; intervals hold at {}{NBSP}% confidence",
+        "{drawn} of {all}, at random with seed {}{strata}; intervals have {}{NBSP}% confidence",
         provenance.seed,
         words::fixed(provenance.confidence * 100.0, 0)
     )
@@ -82,8 +82,8 @@ fn unreadable(view: &View<'_>) -> Markup {
     html! {
         div class="scroll" tabindex="0" role="region" aria-label="Sources that could not be read" {
             table id="unreadable" class="wordy" {
-                caption { span { strong { "Sources that could not be read. " } "They are in no figure of this page." } }
-                thead { tr { th scope="col" { "source" } th scope="col" { "why" } } }
+                caption { span { strong { "Sources that could not be read. " } "No figure on this page includes them." } }
+                thead { tr { th scope="col" { "source" } th scope="col" { "reason" } } }
                 tbody {
                     @for source in all.iter().take(UNREADABLE) {
                         tr { th scope="row" { (source.path) } td { (source.reason) } }

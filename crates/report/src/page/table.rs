@@ -26,18 +26,18 @@ impl<'a> CandidateColumn<'a> {
 pub(super) fn section(view: &View<'_>) -> Markup {
     let report = view.report;
     let (title, of) = match report.subject {
-        Subject::Sources => ("The candidates", "candidate"),
-        Subject::Dataset => ("In figures", "recipe"),
+        Subject::Sources => ("Candidates", "candidate"),
+        Subject::Dataset => ("Figures", "recipe"),
     };
     html! {
         (heading("table", title))
-        (table("What it keeps", &format!("Bytes and fidelity of each {of}, measured on the samples that were drawn."), view, kept(view)))
-        (table("What it costs", &format!("Speed of each {of}, and what follows for the whole set."), view, costs(view)))
+        (table("Size and fidelity", &format!("Of each {of}, measured on the samples that were drawn."), view, kept(view)))
+        (table("Speed", &format!("Of each {of}, with predictions for the whole set."), view, costs(view)))
         @if report.subject == Subject::Sources {
             p class="small" {
-                "“Bytes against ladder 1” is the Bjøntegaard delta: by how many per cent the whole ladder needs more bytes than the first one at equal score. "
-                "Intervals hold at " (words::fixed(report.provenance.confidence * 100.0, 0)) "\u{a0}% confidence. "
-                "Times hold for this machine, without the disk."
+                "“Bytes against ladder 1” is the Bjøntegaard delta: how many per cent more bytes the whole ladder needs than the first ladder, at equal score. "
+                "Intervals have " (words::fixed(report.provenance.confidence * 100.0, 0)) "\u{a0}% confidence. "
+                "Times are for this machine, without the disk."
             }
         }
         (notes(view))
@@ -85,7 +85,7 @@ fn kept<'a>(view: &'a View<'_>) -> Vec<CandidateColumn<'a>> {
             let angles = SPECTRAL_ANGLES.into_iter().zip(shares);
             columns.extend(angles.map(|(angle, share)| {
                 CandidateColumn::new(
-                    "Spectral angle of so many pixels, worst sample, °",
+                    "Spectral angle by share of pixels, worst sample, °",
                     share,
                     score(angle, Statistic::Worst),
                 )

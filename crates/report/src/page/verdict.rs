@@ -16,7 +16,7 @@ pub(super) fn section(view: &View<'_>) -> Markup {
         @if let Some(chosen) = view.chosen() { (tiles(view, chosen)) }
         @if !verdict.command.is_empty() {
             div class="command" {
-                p class="label" id="command-label" { "Pack with it" }
+                p class="label" id="command-label" { "Pack with this candidate" }
                 pre tabindex="0" aria-labelledby="command-label" { code { (verdict.command) } }
             }
         }
@@ -48,14 +48,14 @@ fn alarms(view: &View<'_>) -> Markup {
         @if let Some(part) = provenance.interrupted {
             p class="alarm" {
                 strong { "Interrupted. " }
-                "This page rests on " (words::count(part.done)) " of " (words::plural(part.of, "sample"))
+                "This page is based on " (words::count(part.done)) " of " (words::plural(part.of, "sample"))
                 " that were drawn."
             }
         }
         @if !report.verdict.met && report.verdict.chosen.is_some() && !report.verdict.want.is_empty() {
             p class="alarm" {
                 strong { "No candidate meets every condition. " }
-                "The one shown loses least or comes closest."
+                "The page shows the candidate that loses least or comes closest."
             }
         }
         @if !report.unreadable.is_empty() {
@@ -125,9 +125,9 @@ fn errors(view: &View<'_>, chosen: &Candidate) -> Vec<(String, String, String)> 
         Some((name.to_owned(), value, hint))
     };
     [
-        tile(Measure::NoiseRatio, "Error over noise", "largest error of a band over its own noise"),
-        tile(Measure::SpectralAngleP99, "Turned by, 99 % of pixels", "spectral angle in the worst sample"),
-        tile(Measure::SpectralAngleMax, "Turned by, worst pixel", ""),
+        tile(Measure::NoiseRatio, "Error over noise", "largest error of a band, divided by its noise"),
+        tile(Measure::SpectralAngleP99, "Spectral angle, 99 % of pixels", "in the worst sample"),
+        tile(Measure::SpectralAngleMax, "Spectral angle, worst pixel", ""),
     ]
     .into_iter()
     .flatten()
@@ -149,29 +149,29 @@ fn rule(view: &View<'_>) -> Markup {
         p class="rule" {
             strong { "The rule. " }
             @if verdict.want.is_empty() {
-                "No condition was given: the smallest candidate is taken. "
+                "No condition was given: the smallest candidate is chosen. "
             } @else {
-                "Of the candidates with "
+                "A candidate must meet "
                 @for (i, want) in verdict.want.iter().enumerate() {
                     @if i > 0 { " and " }
                     code { (want) }
                 }
-                @if verdict.want_given || view.report.content == SampleKind::Pictures { ", the smallest is taken. " }
+                @if verdict.want_given || view.report.content == SampleKind::Pictures { "; the smallest one is chosen. " }
                 @else {
-                    ", one that loses nothing is taken, unless a lossy one is less than half as large; "
-                    "then float16, unless fixed point is less than half as large again. "
-                    "The first says that no value of a band is off by more than the noise of this band, in any sample; "
-                    "the second that 99 of 100 pixels of each sample are turned by at most half a degree. "
+                    ". A lossless one is chosen, unless a lossy one is less than half as large. "
+                    "Float16 is preferred to fixed point, unless fixed point is less than half as large. "
+                    "The first condition means that no value differs by more than the noise of its band, in any sample; "
+                    "the second, that the spectra of 99 % of the pixels of each sample turn by at most half a degree. "
                 }
             }
             @if verdict.want_given { "You set it with " code { "--want" } "." }
-            @else { "This is the default; set another one with " code { "--want" } "." }
+            @else { "This is the default; set another rule with " code { "--want" } "." }
             @if let Some(measure) = view.measure.filter(|measure| view.statistic(*measure) == Statistic::P10) {
                 @if view.report.samples.len() > 10 {
                     " p10 is the value that one sample in ten "
                     @if measure.better() == Better::Higher { "does not reach" } @else { "exceeds" } "."
-                } @else { " Of so few samples p10 is the worst." }
-                " A mean would hide the samples that suffer."
+                } @else { " With so few samples, p10 is the worst." }
+                " A mean would hide the worst samples."
             }
         }
     }

@@ -75,8 +75,7 @@ impl<'a> View<'a> {
         self.groups.iter().position(|group| *group == candidate.group).unwrap_or(0)
     }
 
-    /// Returns the statistic that plots show for a measure: the one of the rule, otherwise the one
-    /// where the loss is largest.
+    /// Returns the plotted statistic of a measure: as in the rule, otherwise with the largest loss.
     pub(super) fn statistic(&self, measure: Measure) -> Statistic {
         let wanted = self.report.verdict.want.iter().filter_map(|want| condition(want));
         wanted.filter(|(m, ..)| *m == measure).map(|(_, statistic, _)| statistic).next().unwrap_or(match measure {
@@ -119,8 +118,7 @@ fn condition(want: &str) -> Option<(Measure, Statistic, f64)> {
     Some((measure.parse().ok()?, statistic, right.trim().parse().ok()?))
 }
 
-/// Names a statistic for a number of samples. Percentiles are values of existing samples: for few
-/// samples, the text names the sample.
+/// Names a statistic for a number of samples. For few samples a percentile is a single sample, and the text names it.
 pub(super) fn said_of(statistic: Statistic, count: usize) -> String {
     let (percent, share) = match statistic {
         Statistic::Mean => return "mean of the samples".into(),

@@ -1,7 +1,7 @@
 //! Plots as SVG: axes, marks and drawings. This module knows numbers and labels, not their meaning.
 //!
-//! Colours, type and line widths come from the page's style sheet, by class. A plot is drawn for a
-//! width in pixels; if the page may be narrower, the plot is drawn twice ([`Size`]).
+//! The page's style sheet sets colours, type and line widths, by class. A plot is drawn for a width in pixels; if the
+//! page may be narrower, it is drawn twice ([`Size`]).
 
 pub(crate) mod axes;
 pub(crate) mod histogram;

@@ -139,8 +139,8 @@ impl Scatter<'_> {
         }
     }
 
-    /// Returns the place of each label: the first place around its mark that is free of marks and
-    /// labels. An empty anchor means that no place is free.
+    /// Returns the place of each label: the first place around its mark without marks and labels. An empty anchor means
+    /// no place.
     fn label_places(&self, at: &[(f64, f64)], size: Size) -> Vec<(f64, f64, &'static str)> {
         let mut taken: Vec<[f64; 4]> = at.iter().map(|(x, y)| [x - 5.0, y - 5.0, x + 5.0, y + 5.0]).collect();
         let mut places = vec![(0.0, 0.0, ""); self.points.len()];

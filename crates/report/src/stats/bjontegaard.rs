@@ -41,7 +41,7 @@ impl Curve {
             .map(|&(bytes, score)| (score, bytes.ln()))
             .collect();
         points.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.total_cmp(&b.1)));
-        // Of equal scores the one with fewer bytes counts.
+        // At equal scores the smaller size counts.
         points.dedup_by(|next, kept| next.0 - kept.0 < 1e-9);
         if points.len() < 2 {
             return None;

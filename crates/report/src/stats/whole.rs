@@ -89,8 +89,8 @@ fn fit(drawn: &[Drawn]) -> Option<[f64; 2]> {
     Some([(ay * bb - by * ab) / determinant, (by * aa - ay * ab) / determinant])
 }
 
-/// Estimates the number of samples at which the interval's half width is `goal` of the value, from an interval found
-/// with `drawn` samples of `all`.
+/// Estimates how many samples make the interval's half width `goal` of the value, from an interval of `drawn` samples
+/// of `all`.
 #[must_use]
 pub fn needed(found: &Estimate, drawn: u64, all: u64, goal: f64) -> u64 {
     let half = found.half_width();

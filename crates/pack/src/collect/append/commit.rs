@@ -10,7 +10,7 @@ use shardpack_format::Metadata;
 use shardpack_writer::{Growth, Plan, Report, WriteOptions};
 
 impl Addition {
-    /// Returns the metadata of the dataset for the shards of the next generation.
+    /// Returns the metadata for the shards of the next generation.
     pub(crate) fn metadata(&self) -> Metadata {
         let base = self.growth.manifest();
         let (schema, recipe) = (base.schema.clone(), base.shard_recipe());
@@ -27,12 +27,12 @@ impl Addition {
         let base = self.growth.manifest();
         let count = plan.sample_count();
         let plan = plan.behind(base, self.first_id)?.of_program();
-        // An earlier try belongs to this collector: it is continued if the samples are equal.
+        // An earlier attempt of this collector is continued if the samples are equal.
         let begun = *lock(&self.begun);
         if begun.is_some_and(|begun| begun.samples != count) {
             self.growth.clear(false)?;
         }
-        // That try may have written its manifest: then the number of the next generation has changed.
+        // The attempt may have written its manifest, which changes the number of the next generation.
         let generation = begun.map_or_else(|| self.growth.next_generation(), |begun| Ok(begun.generation))?;
         *lock(&self.begun) = Some(BegunCommit { samples: count, generation });
         let next = NextGeneration { growth: &self.growth, opened: &self.held.opened };
@@ -58,8 +58,8 @@ impl Addition {
         Appended { generation, samples, new_classes, known: self.held.count(), notes }
     }
 
-    /// Drops a begun commit that can no longer be finished: its samples are lost with the spool. A complete generation
-    /// is renamed into place, now or by the next writer that opens the dataset.
+    /// Drops an unfinished commit: its samples are lost with the spool. A complete generation is renamed into place,
+    /// now or by the next writer.
     pub(crate) fn discard(&self) {
         if lock(&self.begun).take().is_some() {
             let _ = Growth::clear(&self.growth, false);

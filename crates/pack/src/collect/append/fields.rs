@@ -12,7 +12,7 @@ use shardpack_reader::mask_names::is_mask;
 use shardpack_recipe::{DatasetRecipe, Entry};
 use std::collections::BTreeMap;
 
-/// Number of records that are read to learn the form of a dataset's arrays. Mostly the first one suffices.
+/// Number of records that are read to learn the form of arrays. The first one is usually enough.
 const READ: u64 = 64;
 
 /// The known form of the arrays in one field.
@@ -20,7 +20,7 @@ const READ: u64 = 64;
 struct ArrayForm {
     /// Type and number of axes.
     form: Option<(Dtype, usize)>,
-    /// True if the columns of shapes describe this field, according to the records read so far.
+    /// True if the columns of shapes describe this field in all records read so far.
     is_described: bool,
 }
 
@@ -171,10 +171,8 @@ fn forms(opened: &Dataset, schema: &Schema, axes: Option<usize>) -> Result<BTree
 
 fn strange(field: &str) -> CollectError {
     CollectError::usage(
-        format!("field `{}` of the dataset", field.escape_debug()),
-        "one that a program can give, or that is made of those",
-        "another",
-        "another version, or another program, may have written it; `concat` takes two datasets as one",
+        format!("field `{}` of the dataset: a program cannot add values of this kind", field.escape_debug()),
+        "another version, or another program, may have written the dataset; `concat` combines two datasets",
     )
 }
 
@@ -187,8 +185,8 @@ fn refuse_others(base: &Schema, made: &[Field]) -> Result<()> {
     }
 }
 
-/// Refuses a packed dataset whose masks were shrunk with their pictures. The masks of a program are stored unchanged,
-/// so only the picture would be shrunk, and no loader accepts different sizes.
+/// Refuses a packed dataset whose masks were shrunk with their pictures: masks of a program are stored unchanged, and
+/// no loader accepts masks of a different size.
 pub(super) fn refuse_masks_of_shrunk(base: &Manifest, recipe: &AppendRecipe) -> Result<()> {
     let shrinks = recipe.pictures.resize() != Resize::No;
     if !shrinks || said_by_program(base)?.is_some() {
@@ -199,9 +197,10 @@ pub(super) fn refuse_masks_of_shrunk(base: &Manifest, recipe: &AppendRecipe) -> 
     let mask = fields.iter().find(|field| has_pictures && field.kind == FieldKind::Array && is_mask(&field.name));
     let Some(mask) = mask else { return Ok(()) };
     Err(CollectError::usage(
-        format!("field `{}` of the dataset", mask.name.escape_debug()),
-        "masks of pictures that keep their size",
-        "masks of pictures that are shrunk when they are packed",
+        format!(
+            "field `{}` of the dataset: packing shrinks pictures and their masks, and a program's masks cannot be shrunk",
+            mask.name.escape_debug()
+        ),
         "`shardpack add` takes pictures with masks from folders and shrinks both",
     ))
 }
@@ -209,21 +208,20 @@ pub(super) fn refuse_masks_of_shrunk(base: &Manifest, recipe: &AppendRecipe) -> 
 /// Refuses declared fields that differ from the dataset's fields.
 pub(super) fn compare(layout: &ProgramLayout, given: &[(String, Kind)]) -> Result<()> {
     let names: Vec<&str> = layout.fields.iter().map(|field| field.name.as_str()).collect();
-    let refuse = |name: &str, expected: String, found: String| {
-        Err(CollectError::usage(format!("schema: field `{}`", name.escape_debug()), expected, found, ""))
+    let refuse = |name: &str, text: String| {
+        Err(CollectError::usage(format!("schema: field `{}`: {text}", name.escape_debug()), ""))
     };
     for (name, kind) in given {
         let Some(field) = layout.fields.iter().find(|field| field.name == *name) else {
-            let expected = format!("a field of the dataset: {}", names.join(", "));
-            return refuse(name, expected, format!("one that it does not have, of {kind}"));
+            return refuse(name, format!("the dataset has no such field, only {}", names.join(", ")));
         };
         let is_same = *kind == field.kind || matches!((kind, field.kind), (Kind::Array(None), Kind::Array(_)));
         if !is_same {
-            return refuse(name, format!("{}, as in the dataset", field.kind), kind.to_string());
+            return refuse(name, format!("expected {}, as in the dataset, found {kind}", field.kind));
         }
     }
     match layout.fields.iter().find(|field| !given.iter().any(|(name, _)| *name == field.name)) {
-        Some(field) => refuse(&field.name, format!("{}, as in the dataset", field.kind), "no such field".into()),
+        Some(field) => refuse(&field.name, format!("missing; the dataset has this field, of kind {}", field.kind)),
         None => Ok(()),
     }
 }

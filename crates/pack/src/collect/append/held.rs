@@ -3,7 +3,7 @@
 use crate::collect::encode::RecordWorkspace;
 use crate::collect::error::{CollectError, Result};
 use crate::collect::layout::ProgramLayout;
-use crate::collect::value::{Sample, Value};
+use crate::collect::value::{Sample, SampleValue};
 use crate::grow::{OnKnownKey, other_samples, scalar_words};
 use crate::lock::lock;
 use shardpack_format::{FRAME_BYTES, Frame, Hint, Setting, bug, to_usize};
@@ -28,10 +28,10 @@ pub(crate) struct HeldSamples {
 struct TakenSamples {
     /// Number of samples that were left out.
     left_out: u64,
-    /// Number of samples that differ from the dataset's samples, by the index, and the first such sample.
+    /// Number of samples whose indexed values differ from the dataset, and the first such sample.
     others: u64,
     first_other: Option<String>,
-    /// Samples that equal samples of the newest addition: the same call may have been repeated.
+    /// Samples that equal samples of the newest addition: a finished call may be repeated.
     repeated: HashSet<String>,
     first_repeated: Option<String>,
 }
@@ -52,8 +52,7 @@ impl HeldSamples {
         Ok(self.opened.by_key(key)?)
     }
 
-    /// Handles a sample with the key of sample `index`: leaves it out, or refuses it. `is_first` if no new sample came
-    /// before it.
+    /// Leaves out or refuses a sample with the key of sample `index`. `is_first` if no new sample came before it.
     pub(crate) fn take(
         &self,
         layout: &ProgramLayout,
@@ -72,7 +71,7 @@ impl HeldSamples {
             }
             return Ok(());
         }
-        // A finished call may be repeated: then all of its samples exist, and there are no new ones.
+        // If a finished call is repeated, all of its samples exist, and there are no new ones.
         let is_of_last = match &self.before {
             Some(before) => before.by_key(key)?.is_none(),
             None => false,
@@ -83,7 +82,7 @@ impl HeldSamples {
         let encoded = RecordWorkspace::default().encode(layout, key, 0, sample)?;
         let there = self.opened.get(index)?;
         if body(&encoded.record)? != body(there.record_bytes())? {
-            return Err(refused(key, "one under which it holds something else"));
+            return Err(refused(key, "a different sample"));
         }
         let mut taken = lock(&self.taken);
         if !taken.repeated.insert(key.to_owned()) {
@@ -93,7 +92,7 @@ impl HeldSamples {
         Ok(())
     }
 
-    /// Returns true if there is nothing left to add. Refuses existing samples if there are new ones as well.
+    /// Returns true if there is nothing to add. Refuses existing samples if there are also new ones.
     pub(crate) fn is_complete(&self, fresh: u64) -> Result<bool> {
         let taken = lock(&self.taken);
         if let Some(first) = &taken.first_repeated {
@@ -111,8 +110,7 @@ impl HeldSamples {
         taken.first_other.iter().map(|first| other_samples(taken.others, first)).collect()
     }
 
-    /// Returns the first number in which a sample differs from the existing one, by the index: values outside the index
-    /// are not read.
+    /// Describes the first indexed value that differs from the existing sample. Other values are not read.
     fn differs(&self, layout: &ProgramLayout, index: u64, sample: &Sample) -> Result<Option<String>> {
         let (number, record) = self.opened.locate(index)?;
         let shard = self.opened.shard(number)?;
@@ -122,9 +120,9 @@ impl HeldSamples {
                 sample.values.iter().find(|(name, _)| *name == field.name).and_then(|(_, value)| value.as_ref());
             let labels = layout.labels.as_ref().filter(|_| field.name == "label" && !dtype.is_float());
             let came = match (given, labels) {
-                (Some(Value::Text(name)), Some(labels)) => labels.by_name(name),
-                (Some(Value::Number { value, .. }), Some(labels)) => labels.by_number(*value).ok(),
-                (Some(Value::Number { value, .. }), _) => Some(*value),
+                (Some(SampleValue::Text(name)), Some(labels)) => labels.by_name(name),
+                (Some(SampleValue::Number { value, .. }), Some(labels)) => labels.by_number(*value).ok(),
+                (Some(SampleValue::Number { value, .. }), _) => Some(*value),
                 _ => None,
             };
             let mut bytes = Vec::new();
@@ -133,14 +131,17 @@ impl HeldSamples {
             // As text, NaN equals NaN.
             let (there, came) = (scalar_words(there), scalar_words(came));
             if there != came {
-                return Ok(Some(format!("in the field `{}` {there} is there, {came} came", short(&field.name))));
+                return Ok(Some(format!(
+                    "field `{}`: {there} in the dataset, {came} in the new sample",
+                    short(&field.name)
+                )));
             }
         }
         Ok(None)
     }
 }
 
-/// Returns the record behind its frame and without padding: only the frame depends on the record's place.
+/// Returns the record without frame and padding. Only the frame depends on the record's place.
 fn body(record: &[u8]) -> Result<&[u8]> {
     let end = Frame::parse(record)?.record_bytes;
     match record.get(to_usize(FRAME_BYTES)..to_usize(end)) {
@@ -149,11 +150,11 @@ fn body(record: &[u8]) -> Result<&[u8]> {
     }
 }
 
-/// The found value in the error for a refused key.
-const HELD: &str = "one that it holds already";
+/// An existing sample in the error for a refused key.
+const HELD: &str = "a sample";
 
-fn refused(key: &str, found: &'static str) -> CollectError {
+fn refused(key: &str, held: &'static str) -> CollectError {
     let hint = Hint::set([Setting::word("on_known_key", "skip")])
-        .then(" leaves such samples out; a sample that shall replace another needs that one removed first");
-    CollectError::KnownKey { key: key.to_owned(), found, hint }
+        .then(" leaves such samples out; to replace a sample, remove it first");
+    CollectError::KnownKey { key: key.to_owned(), held, hint }
 }

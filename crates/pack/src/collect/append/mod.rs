@@ -1,7 +1,6 @@
 //! Adds samples of a program to a dataset: its next generation (spec §3.5).
 //!
-//! The dataset determines the form and the storage of a sample: its schema, its classes, and its recipe. Nothing is
-//! decided here, and everything that the caller declares must agree with the dataset.
+//! The dataset determines schema, classes and recipe. Everything that the caller declares must agree with it.
 
 mod commit;
 mod fields;
@@ -34,15 +33,15 @@ use std::sync::Mutex;
 /// ```
 #[derive(Debug, Clone)]
 pub struct AppendOptions {
-    /// Names of the classes of the new samples' labels, from 0. They are matched by name with the classes of the
-    /// dataset; new classes get the next numbers, in this order. Default: labels are numbers of the dataset's classes.
+    /// Names of the classes, for labels of new samples from 0. They are matched by name with the classes of the
+    /// dataset; new classes get the next numbers, in this order. Default: labels are class numbers of the dataset.
     pub classes: Option<Vec<String>>,
     /// Treatment of samples whose keys the dataset already holds. Default: stop.
     pub on_known_key: OnKnownKey,
-    /// Options of packing by name, such as `codec` and `shard_size`: each must equal the option of the dataset. An
-    /// option that the dataset does not determine is applied. Default: none.
+    /// Options of packing by name, such as `codec` and `shard_size`: each must equal the dataset's option, or applies
+    /// if the dataset has none. Default: none.
     pub storage: Vec<(String, OptionValue)>,
-    /// Drop the unfinished result of an interrupted addition or removal of files. Default: false.
+    /// Drop the unfinished result of an interrupted addition or removal. Default: false.
     pub force: bool,
     /// As in [`CollectOptions`].
     pub threads: usize,
@@ -94,10 +93,10 @@ impl AppendOptions {
 }
 
 fn without(option: &'static str) -> ArgumentError {
-    ArgumentError::new(option, "a URL, and no dataset that is added to", "one")
+    ArgumentError::of(option, "is for a new dataset at a URL, not for adding to a dataset")
 }
 
-/// A dataset to which samples are added, with facts about it.
+/// A dataset that gets new samples.
 #[derive(Debug)]
 pub(super) struct Addition {
     pub(super) growth: Growth<'static>,
@@ -108,7 +107,7 @@ pub(super) struct Addition {
     /// Number of new classes.
     pub(super) new_classes: usize,
     pub(super) held: HeldSamples,
-    /// A commit that was begun but not finished.
+    /// An unfinished commit.
     pub(super) begun: Mutex<Option<BegunCommit>>,
 }
 
@@ -133,7 +132,7 @@ impl Addition {
     pub(super) fn open(out: &Path, schema: Option<&[(String, Kind)]>, given: AppendOptions) -> Result<OpenedDataset> {
         let AppendOptions { classes, on_known_key, storage, force, threads, memory_bytes, limits } = given;
         if threads == 0 {
-            return Err(CollectError::usage("threads", "at least 1", "0", ""));
+            return Err(CollectError::usage("threads: expected 1 or more, found 0", ""));
         }
         refuse_none(out)?;
         let growth = Growth::take(out)?;
@@ -160,7 +159,7 @@ impl Addition {
             threads,
             memory_bytes,
         };
-        // Also builds the table of keys: damage is found before there are samples to lose.
+        // Also builds the table of keys, so that damage is found before samples can be lost.
         opened.by_key("")?;
         let before = grow::before(out, &opened, &limits);
         let addition = Self {
@@ -183,7 +182,6 @@ fn refuse_none(out: &Path) -> Result<()> {
     if names.into_iter().any(|entry| entry.file_name().to_str().is_some_and(is_one)) {
         return Ok(());
     }
-    let hint = Hint::new("without ").and([Setting::on("append")]).then(" a dataset is made there");
-    let what = format!("`{}`", out.display());
-    Err(CollectError::usage(what, "a dataset to add to: a folder with a manifest.json", "none", hint))
+    let hint = Hint::new("without ").and([Setting::on("append")]).then(" a new dataset is made there");
+    Err(CollectError::usage(format!("`{}` is not a dataset: it has no manifest.json", out.display()), hint))
 }

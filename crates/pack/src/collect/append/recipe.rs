@@ -1,4 +1,4 @@
-//! The storage of samples from a dataset's recipe, and the comparison with the caller's options.
+//! Storage options from a dataset's recipe, compared with the caller's options.
 
 use crate::collect::error::Result;
 use crate::encode::picture_figures;
@@ -9,7 +9,7 @@ use shardpack_recipe::{
 };
 use std::collections::BTreeMap;
 
-/// The options of the recipe; if it has none, the options of the caller.
+/// The options of the recipe, or of the caller where it has none.
 pub(super) struct AppendRecipe {
     pub(super) pictures: PictureOptions,
     /// Storage options of array fields that have no array yet.
@@ -68,8 +68,7 @@ fn group(name: &str) -> &'static str {
     StorageOptions::option(name).map_or("", |option| option.about.group)
 }
 
-/// Refuses options of a group whose value differs from that in `there`. A value that equals the one in all of `made` is
-/// accepted too.
+/// Refuses options of a group that differ from `there`. A value that equals all of `made` is accepted too.
 fn compare(
     group: &str,
     given: &[(String, OptionValue)],
@@ -95,7 +94,7 @@ fn spelled(option: &Declared<StorageOptions>, options: &StorageOptions) -> Strin
     option.spelled(options).unwrap_or_else(|| "none".to_owned())
 }
 
-/// Returns the storage options of pictures; `None` if there are no pictures, or only the caller knows the options.
+/// Returns the storage options of pictures; `None` without pictures, or if only the caller knows the options.
 fn pictures(
     base: &Manifest,
     recipe: &DatasetRecipe,
@@ -105,8 +104,7 @@ fn pictures(
     if let Some(known) = fields().find_map(|field| recipe.pictures(&field.name)) {
         return Ok(Some(known));
     }
-    // The recipe of clips alone does not have them, and other programs may write no recipe at all: then the columns
-    // decide.
+    // A recipe of clips, or of another program, may lack the options: the columns decide.
     let has = |name: &str| fields().any(|field| picture_figures::has_figure(&base.schema, &field.name, name));
     if fields().next().is_none() {
         return Ok(None);
@@ -121,7 +119,7 @@ fn pictures(
     }
     let jpeg = if has("tiles_per_row") { Jpeg::Tile } else { Jpeg::Keep };
     let mut options = StorageOptions { pictures: PictureOptions::of(jpeg), ..StorageOptions::default() };
-    // The columns of a dataset of tiles show no other options: the caller's options are used.
+    // The columns of a dataset of tiles show no other options, so the caller's options apply.
     let others: Vec<_> = given.iter().filter(|(name, _)| name != "jpeg" && group(name) == PICTURES).cloned().collect();
     if jpeg == Jpeg::Tile {
         options.apply(&others)?;

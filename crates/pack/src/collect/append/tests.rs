@@ -1,6 +1,6 @@
 //! Additions by a program, read back by the reader.
 
-use crate::collect::{AppendOptions, CollectError, CollectOptions, Collector, Kind, Number, Sample, Value};
+use crate::collect::{AppendOptions, CollectError, CollectOptions, Collector, Kind, Number, Sample, SampleValue};
 use crate::grow::{OnKnownKey, RemoveOptions, compact, remove};
 use proptest::prelude::*;
 use shardpack_array::Array;
@@ -26,10 +26,10 @@ fn mask(seed: u64) -> Array {
 fn sample(i: u64) -> Sample {
     Sample::new()
         .with_key(format!("s/{i:03}"))
-        .with("cube", Value::Array(floats(&[6, 5, 4], i)))
-        .with("mask", Value::Array(mask(i)))
+        .with("cube", SampleValue::Array(floats(&[6, 5, 4], i)))
+        .with("mask", SampleValue::Array(mask(i)))
         .with("caption", "a text")
-        .with("meta", Value::Json(format!("{{\"i\": {i}}}")))
+        .with("meta", SampleValue::Json(format!("{{\"i\": {i}}}")))
         .with("label", i64::try_from(i % 2).unwrap())
 }
 
@@ -124,7 +124,7 @@ fn what_does_not_fit_is_named_and_adds_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().join("out");
     write(&out, small(), (0..4).map(sample));
-    let change = |field: &str, value: Option<Value>| {
+    let change = |field: &str, value: Option<SampleValue>| {
         let mut sample = sample(9);
         sample.values.iter_mut().filter(|(name, _)| name == field).for_each(|(_, old)| *old = value.clone());
         append(&out, [sample]).unwrap_err().to_string()
@@ -133,43 +133,46 @@ fn what_does_not_fit_is_named_and_adds_nothing() {
     let two_axes = Array::new(Dtype::F32, vec![2, 2], vec![0; 16]).unwrap();
     for (error, words) in [
         (
-            change("cube", Some(Value::Array(two_axes))),
+            change("cube", Some(SampleValue::Array(two_axes))),
             "sample `s/009`: field `cube`: expected an array of 3 axes of float32, as in the dataset, found [2, 2] of float32",
         ),
         (
-            change("cube", Some(Value::Array(mask(1)))),
-            "sample `s/009`: field `cube`: expected an array of float32, found one of uint8",
+            change("cube", Some(SampleValue::Array(mask(1)))),
+            "sample `s/009`: field `cube`: expected an array of float32, found an array of uint8",
         ),
-        (change("caption", Some(Value::from(3))), "sample `s/009`: field `caption`: expected text, found the number 3"),
+        (
+            change("caption", Some(SampleValue::from(3))),
+            "sample `s/009`: field `caption`: expected text, found the number 3",
+        ),
         (change("label", None), "sample `s/009`: field `label`: expected int64, found no value"),
         (
-            change("label", Some(Value::from(2))),
-            "sample `s/009`: field `label`: expected 0 to 1, the number of a class, found 2",
+            change("label", Some(SampleValue::from(2))),
+            "sample `s/009`: field `label`: expected the number of a class, 0 to 1, found 2",
         ),
-        (change("label", Some("c".into())), "sample `s/009`: field `label`: expected the name of a class, found `c`"),
+        (change("label", Some("c".into())), "sample `s/009`: field `label`: there is no class `c`"),
         (
             append(&out, [without]).unwrap_err().to_string(),
-            "sample `s/009`: field `cube`: expected array:float32, as in the dataset, found no such field",
+            "sample `s/009`: field `cube`: the sample lacks this field of the dataset, of kind array:float32",
         ),
         (
             append(&out, [sample(9).with("more", "text")]).unwrap_err().to_string(),
-            "sample `s/009`: field `more`: expected a field of the dataset: cube, mask, caption, meta, label, found one that is not in it, of text",
+            "sample `s/009`: field `more`: the dataset has no such field, only cube, mask, caption, meta, label",
         ),
         (
             append(&out, [sample(2)]).unwrap_err().to_string(),
-            "sample `s/002`: key: expected one that the dataset does not hold yet, found one that it holds already",
+            "sample `s/002`: the dataset already has a sample with this key",
         ),
-        (append(&out, []).unwrap_err().to_string(), "samples: expected at least one, found none"),
+        (append(&out, []).unwrap_err().to_string(), "no sample was added"),
     ] {
         assert_eq!(error, words);
     }
     let schema = vec![("cube".to_owned(), Kind::Array(None)), ("text".to_owned(), Kind::Text)];
     let error = Collector::append(&out, Some(schema), AppendOptions::default()).unwrap_err();
-    assert!(error.to_string().starts_with("schema: field `text`: expected a field of the dataset"), "{error}");
+    assert!(error.to_string().starts_with("schema: field `text`: the dataset has no such field"), "{error}");
     let nowhere = folder.path().join("nowhere");
     let error = Collector::append(&nowhere, None, AppendOptions::default()).unwrap_err();
-    assert!(error.to_string().contains("expected a dataset to add to"), "{error}");
-    assert_eq!(error.hints()[0].to_string(), "without `append = true` a dataset is made there");
+    assert!(error.to_string().ends_with("is not a dataset: it has no manifest.json"), "{error}");
+    assert_eq!(error.hints()[0].to_string(), "without `append = true` a new dataset is made there");
     assert!(!nowhere.exists());
     assert_eq!(Dataset::open(&out).unwrap().generation(), 1);
 }
@@ -206,7 +209,7 @@ fn options_are_those_of_the_dataset() {
 fn classes_are_matched_by_name() {
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().join("out");
-    let labelled = |key: &str, label: Value| Sample::new().with_key(key).with("label", label);
+    let labelled = |key: &str, label: SampleValue| Sample::new().with_key(key).with("label", label);
     let classes = |names: &[&str]| Some(names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>());
     write(
         &out,
@@ -215,10 +218,18 @@ fn classes_are_matched_by_name() {
     );
     let options = AppendOptions { classes: classes(&["ant", "dog", "owl"]), ..Default::default() };
     let collector = Collector::append(&out, None, options).unwrap();
-    for (key, label) in [("3", Value::from(0)), ("4", Value::from(1)), ("5", "owl".into()), ("6", "cat".into())] {
+    for (key, label) in
+        [("3", SampleValue::from(0)), ("4", SampleValue::from(1)), ("5", "owl".into()), ("6", "cat".into())]
+    {
         collector.add(labelled(key, label)).unwrap();
     }
-    assert!(collector.add(labelled("7", 3.into())).unwrap_err().to_string().contains("expected 0 to 2"));
+    assert!(
+        collector
+            .add(labelled("7", 3.into()))
+            .unwrap_err()
+            .to_string()
+            .contains("expected the number of a class, 0 to 2")
+    );
     let appended = collector.commit(None, None).unwrap().appended.unwrap();
     assert_eq!(appended.new_classes, ["ant", "owl"]);
     drop(collector);
@@ -230,12 +241,12 @@ fn classes_are_matched_by_name() {
     assert_eq!(["1", "2", "3", "4", "5", "6"].map(label), [0, 1, 2, 1, 3, 0]);
     check(&out, 2);
     let options = AppendOptions { classes: classes(&["a", "a"]), ..Default::default() };
-    assert!(Collector::append(&out, None, options).unwrap_err().to_string().contains("each name once"));
+    assert!(Collector::append(&out, None, options).unwrap_err().to_string().contains("class `a` occurs twice"));
     let plain = folder.path().join("plain");
     write(&plain, CollectOptions { classes: None, ..small() }, [labelled("1", 7.into())]);
     let options = AppendOptions { classes: classes(&["a"]), ..Default::default() };
     let error = Collector::append(&plain, None, options).unwrap_err().to_string();
-    assert_eq!(error, "classes: expected none, as in the dataset, found a");
+    assert_eq!(error, "classes: expected none, as in the dataset, found [a]");
 }
 
 #[test]
@@ -260,7 +271,11 @@ fn known_keys_may_be_left_out() {
     let appended = report.appended.unwrap();
     assert_eq!(report.report.outcome, Outcome::AlreadyComplete);
     assert_eq!((appended.generation, appended.samples, appended.known, report.report.samples), (2, 6, 1, 0));
-    assert!(appended.notes[0].ends_with("`s/001`: in the field `label` 1 is there, 0 came"), "{:?}", appended.notes);
+    assert!(
+        appended.notes[0].ends_with("`s/001`: field `label`: 1 in the dataset, 0 in the new sample"),
+        "{:?}",
+        appended.notes
+    );
 }
 
 #[test]
@@ -275,11 +290,11 @@ fn the_same_call_once_more_is_complete() {
     assert_eq!(files(&out), before);
     for other in [append(&out, (4..7).map(sample)), append(&out, (4..9).map(sample)), append(&out, (3..5).map(sample))]
     {
-        assert!(other.unwrap_err().to_string().contains("found one that it holds already"));
+        assert!(other.unwrap_err().to_string().contains("already has a sample with this key"));
     }
     let mut changed = sample(4);
     changed.values[2].1 = Some("another text".into());
-    assert!(append(&out, [changed]).unwrap_err().to_string().contains("under which it holds something else"));
+    assert!(append(&out, [changed]).unwrap_err().to_string().contains("already has a different sample with this key"));
 }
 
 #[test]
@@ -287,7 +302,7 @@ fn an_array_of_fewer_axes_than_the_columns_of_its_dataset_is_no_defect() {
     let scratch = tempfile::tempdir().unwrap();
     let out = scratch.path().join("out");
     let named = |i: u64| Sample::new().with_key(format!("s/{i:03}")).with("label", 0);
-    let with = |i: u64, shape: &[u64]| named(i).with("cube", Value::Array(floats(shape, i)));
+    let with = |i: u64, shape: &[u64]| named(i).with("cube", SampleValue::Array(floats(shape, i)));
     // No array is left that shows how many axes there are.
     write(&out, small(), [with(0, &[6, 5, 4]), named(1).without("cube"), named(2).without("cube")]);
     remove(&out, &["s/000".to_owned()], &RemoveOptions::default()).unwrap();
@@ -394,7 +409,7 @@ fn truth_values_are_numbers_of_classes_too() {
     let out = folder.path().join("out");
     let classes = |names: &[&str]| Some(names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>());
     let labelled =
-        |key: &str, label| Sample::new().with_key(key).with("label", Value::Number { value: label, dtype: None });
+        |key: &str, label| Sample::new().with_key(key).with("label", SampleValue::Number { value: label, dtype: None });
     let first = [labelled("1", Number::Int(0)), labelled("2", Number::Int(1))];
     write(&out, CollectOptions { classes: classes(&["pos", "neg"]), ..small() }, first);
     let options = || AppendOptions { classes: classes(&["neg", "pos"]), ..Default::default() };
@@ -418,7 +433,7 @@ fn truth_values_are_numbers_of_classes_too() {
     let options = AppendOptions { classes: classes(&["pos"]), ..Default::default() };
     let collector = Collector::append(&out, None, options).unwrap();
     let error = collector.add(labelled("5", Number::Bool(true))).unwrap_err().to_string();
-    assert_eq!(error, "sample `5`: field `label`: expected 0 to 0, the number of a class, found 1");
+    assert_eq!(error, "sample `5`: field `label`: expected the number of a class, 0 to 0, found 1");
 }
 
 #[test]
@@ -454,7 +469,7 @@ fn masks_beside_pictures_that_are_shrunk_come_from_folders_only() {
         let error = opened.unwrap_err();
         assert_eq!(
             error.to_string(),
-            "field `mask` of the dataset: expected masks of pictures that keep their size, found masks of pictures that are shrunk when they are packed"
+            "field `mask` of the dataset: packing shrinks pictures and their masks, and a program's masks cannot be shrunk"
         );
         assert!(error.hints()[0].to_string().contains("`shardpack add`"), "{:?}", error.hints());
     }
@@ -467,7 +482,7 @@ fn a_sample_that_comes_twice_is_not_another_one() {
     write(&out, small(), (0..4).map(sample));
     append(&out, (4..6).map(sample)).unwrap();
     let error = append(&out, [sample(4), sample(4)]).unwrap_err().to_string();
-    assert!(error.contains("sample `s/004`: key: expected each once"), "{error}");
+    assert!(error.contains("sample key `s/004` occurs twice"), "{error}");
     assert!(append(&out, [sample(4)]).is_err());
     assert_eq!(append(&out, [sample(5), sample(4)]).unwrap().known, 2);
 }
@@ -482,6 +497,6 @@ fn an_empty_list_of_classes_is_named() {
         let options = AppendOptions { classes: Some(Vec::new()), ..Default::default() };
         Collector::append(out, None, options).unwrap_err().to_string()
     };
-    assert_eq!(said(&plain), "classes: expected none, as in the dataset, found an empty list");
-    assert_eq!(said(&classed), "classes: expected at least one name, found an empty list");
+    assert_eq!(said(&plain), "classes: expected none, as in the dataset, found []");
+    assert_eq!(said(&classed), "the list of classes is empty");
 }

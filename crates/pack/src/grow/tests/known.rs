@@ -51,26 +51,26 @@ fn the_same_command_with_other_samples_is_refused() {
         let skipped = add(text, OnKnownKey::Skip).unwrap();
         assert_eq!((skipped.known, skipped.generation), (1, 2));
         let note = skipped.packed.notes[0].text.clone();
-        assert!(note.starts_with("1 sample left out although") && note.contains(words), "{note}");
+        assert!(note.starts_with("1 sample left out, although") && note.contains(words), "{note}");
     };
-    refused("key,label,age,who\nb.jpg,c1,2,y\n", "`b.jpg`: the label `c7` is there, `c1` came");
-    refused("key,label,age,who\nb.jpg,new,2,y\n", "`b.jpg`: the label `c7` is there, `new` came");
-    refused("key,label,age,who\nb.jpg,c7,3,y\n", "`b.jpg`: in the column `age` 2 is there, 3 came");
+    refused("key,label,age,who\nb.jpg,c1,2,y\n", "`b.jpg`: label `c7` in the dataset, `c1` in the new sample");
+    refused("key,label,age,who\nb.jpg,new,2,y\n", "`b.jpg`: label `c7` in the dataset, `new` in the new sample");
+    refused("key,label,age,who\nb.jpg,c7,3,y\n", "`b.jpg`: column `age`: 2 in the dataset, 3 in the new sample");
     // Texts are in records, which are read only for a repeated call.
     let error = add("key,label,age,who\nb.jpg,c7,2,z\n", stop).unwrap_err().to_string();
-    assert!(error.contains("`b.jpg`: in the column `who` `y` is there, `z` came"), "{error}");
+    assert!(error.contains("`b.jpg`: column `who`: `y` in the dataset, `z` in the new sample"), "{error}");
     let error = add("key,label,age,who,size\nb.jpg,c7,2,y,1\n", stop).unwrap_err().to_string();
-    assert!(error.starts_with("column `size` of the table"), "{error}");
+    assert!(error.starts_with("the dataset has no field for the column `size` of the table"), "{error}");
     // The number of bytes is equal: only the time differs.
     place.photo("week/b.jpg", 3);
     place.touch("week/b.jpg", SystemTime::now() + Duration::from_secs(9));
     let again = add(same, stop).unwrap().packed;
-    let note = "1 sample left out, with files that are younger than the dataset, which were not compared: `b.jpg`";
+    let note = "1 sample left out without a comparison, although the files are newer than the dataset: `b.jpg`";
     assert_eq!((again.report.outcome, again.notes[0].text.as_str()), (Outcome::AlreadyComplete, note));
     let mut longer = fs::read(place.path("week/b.jpg")).unwrap();
     longer.push(0);
     fs::write(place.path("week/b.jpg"), &longer).unwrap();
-    refused(same, &format!("{} bytes is there, one of {} came", longer.len() - 1, longer.len()));
+    refused(same, &format!("{} bytes in the dataset, {} in the new sample", longer.len() - 1, longer.len()));
     place.verify(2);
 }
 
@@ -87,10 +87,14 @@ fn another_cube_under_the_same_key_is_refused() {
     // A file that was copied again is not a different one.
     let again = add().unwrap().packed;
     assert_eq!(again.report.outcome, Outcome::AlreadyComplete);
-    assert!(again.notes[0].text.ends_with("which were not compared: `b.npy`"), "{}", again.notes[0].text);
+    assert!(
+        again.notes[0].text.ends_with("although the files are newer than the dataset: `b.npy`"),
+        "{}",
+        again.notes[0].text
+    );
     place.cube("week/b.npy", [6, 5, 3], 1.5);
     let error = add().unwrap_err().to_string();
-    assert!(error.ends_with("`b.npy`: a cube of 6 × 5 × 4 is there, one of 6 × 5 × 3 came"), "{error}");
+    assert!(error.ends_with("`b.npy`: a cube of 6 × 5 × 4 in the dataset, 6 × 5 × 3 in the new sample"), "{error}");
 }
 
 #[test]
@@ -107,5 +111,5 @@ fn pictures_that_are_kept_are_compared_to_the_byte() {
     place.photo("week/b.jpg", 3);
     place.touch("week/b.jpg", SystemTime::UNIX_EPOCH);
     let error = add().unwrap_err().to_string();
-    assert!(error.ends_with("`b.jpg`: another picture of the same size is there"), "{error}");
+    assert!(error.ends_with("`b.jpg`: a different picture of the same size in the dataset"), "{error}");
 }

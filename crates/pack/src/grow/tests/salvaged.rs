@@ -18,7 +18,7 @@ fn generations_that_are_whole_lose_nothing_when_salvaged() {
     let newest = SalvageOptions::default();
     let survey = scan(&newest);
     let texts = |notes: &[Note]| notes.iter().map(|note| note.text.clone()).collect::<Vec<_>>();
-    let by = |name: &str, n: u32| format!("samples are those of generation {n}, by `{name}`");
+    let by = |name: &str, n: u32| format!("generation {n} is used, as listed in `{name}`");
     let notes = texts(&survey.notes);
     assert_eq!((survey.samples(), survey.places_lost(), notes), (4, 0, vec![by("manifest.json", 2)]));
     remove(&out, &keys(&["a.jpg"]), &RemoveOptions::default()).unwrap();
@@ -27,14 +27,14 @@ fn generations_that_are_whole_lose_nothing_when_salvaged() {
     assert!(survey.notes[0].text.starts_with("1 shard of older generations left out"), "{:?}", survey.notes);
     let survey = scan(&all);
     assert_eq!((survey.samples(), survey.places_lost()), (4, 0), "{:?}", survey.lost);
-    assert!(survey.notes[0].text.starts_with("samples that were removed are among these"), "{:?}", survey.notes);
+    assert!(survey.notes[0].text.starts_with("removed samples are copied too"), "{:?}", survey.notes);
     // The sample that replaced another one is kept.
     place.photo("next/a.jpg", 9);
     place.add("next", &AddOptions::default()).unwrap();
     assert_eq!(scan(&newest).places_lost(), 0);
     let mut survey = scan(&all);
     assert_eq!((survey.samples(), survey.places_lost()), (4, 1), "{:?}", survey.lost);
-    assert!(survey.lost[0].contains("sample `a.jpg`: there twice"), "{:?}", survey.lost);
+    assert!(survey.lost[0].contains("sample key `a.jpg` occurs twice"), "{:?}", survey.lost);
     let saved = place.path("saved");
     survey.write(&saved, &Limits::default(), &shardpack_writer::WriteOptions::default()).unwrap();
     let bytes = |dataset: &Dataset| {
@@ -144,7 +144,7 @@ fn without_the_newest_manifest_nothing_is_salvaged_unless_all_generations_are_wa
         assert!(restore_manifest(&out, &SalvageOptions::default()).is_err(), "{what}");
         let survey = scan(true).unwrap();
         assert_eq!(survey.samples(), 3, "{what}");
-        assert!(survey.notes[0].text.starts_with("samples that were removed may be among these"), "{what}");
+        assert!(survey.notes[0].text.starts_with("removed samples may be copied too"), "{what}");
     }
 }
 

@@ -27,9 +27,9 @@ enum FieldTotals {
 /// Fidelity figures by field, as the writer sums them.
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(transparent)]
-pub struct Tally(BTreeMap<String, FieldTotals>);
+pub struct FidelityTotals(BTreeMap<String, FieldTotals>);
 
-impl Tally {
+impl FidelityTotals {
     /// Returns the figures of one sample's array.
     pub(crate) fn of_array(field: &str, totals: Totals) -> Self {
         Self(BTreeMap::from([(field.to_owned(), FieldTotals::Array(Box::new(totals)))]))
@@ -45,8 +45,7 @@ impl Tally {
         Self::of_noted_record(schema, key, scalars, |_, figures| PictureTotals::of(key, figures, None))
     }
 
-    /// Like [`of_record`](Self::of_record). `picture` adds facts about a picture that the columns do not hold. Fields
-    /// without a value have no figures.
+    /// Like [`of_record`](Self::of_record); `picture` adds facts that the columns lack. Skips fields without a value.
     pub(crate) fn of_noted_record(
         schema: &Schema,
         key: &str,
@@ -63,6 +62,27 @@ impl Tally {
         Self(arrays.chain(pictures).collect())
     }
 
+    /// Returns the figures of a shard, from its index. The sums equal the writer's: first the samples of a shard, then
+    /// the shards.
+    #[must_use]
+    pub fn of_shard(shard: &Shard) -> Self {
+        let index = shard.index();
+        let schema = &index.metadata().schema;
+        let scalars = schema.scalars().count();
+        let mut packed = Vec::new();
+        let mut totals = Self::default();
+        for record in 0..index.len() {
+            packed.clear();
+            for position in 0..scalars {
+                let value = index.scalar(record, position);
+                debug_assert!(value.is_some(), "a checked index has a value for each record");
+                packed.extend(value.unwrap_or_default());
+            }
+            totals.merge(Self::of_record(schema, index.key(record).unwrap_or_default(), &packed));
+        }
+        totals
+    }
+
     fn entries(&self, array: impl Fn(&Totals) -> ArraySummary) -> Map<String, Value> {
         let entry = |totals: &FieldTotals| match totals {
             FieldTotals::Array(totals) => json!(array(totals)),
@@ -72,7 +92,7 @@ impl Tally {
     }
 }
 
-impl shardpack_writer::Tally for Tally {
+impl shardpack_writer::Tally for FidelityTotals {
     fn merge(&mut self, next: Self) {
         for (field, totals) in next.0 {
             match (self.0.get_mut(&field), totals) {
@@ -84,8 +104,8 @@ impl shardpack_writer::Tally for Tally {
         }
     }
 
-    /// Returns the entries without percentiles of angles: no column of the shards holds the data for them, so `verify`
-    /// could not check them.
+    /// Returns the entries without percentiles of angles, because shards do not store them and `verify` could not check
+    /// them.
     fn fidelity(&self) -> Map<String, Value> {
         self.entries(|totals| ArraySummary { angle_percentiles_rad: None, ..totals.summary() })
     }
@@ -93,25 +113,4 @@ impl shardpack_writer::Tally for Tally {
     fn report(&self) -> Map<String, Value> {
         self.entries(Totals::summary)
     }
-}
-
-/// Returns the figures of a shard, from the columns of its index. The sums equal those of the writer: sample by sample
-/// within a shard, then shard by shard.
-#[must_use]
-pub fn tally_of(shard: &Shard) -> Tally {
-    let index = shard.index();
-    let schema = &index.metadata().schema;
-    let scalars = schema.scalars().count();
-    let mut packed = Vec::new();
-    let mut tally = Tally::default();
-    for record in 0..index.len() {
-        packed.clear();
-        for position in 0..scalars {
-            let value = index.scalar(record, position);
-            debug_assert!(value.is_some(), "a column of an index that was checked has a value for each record");
-            packed.extend(value.unwrap_or_default());
-        }
-        tally.merge(Tally::of_record(schema, index.key(record).unwrap_or_default(), &packed));
-    }
-    tally
 }
