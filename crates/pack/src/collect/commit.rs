@@ -9,7 +9,6 @@ use shardpack_writer::{Encoded, SampleSource};
 use std::borrow::Cow;
 use std::sync::Arc;
 
-/// Facts about a collected sample.
 #[derive(Debug, Clone)]
 pub(super) struct SpooledSample {
     pub(super) key: Arc<str>,

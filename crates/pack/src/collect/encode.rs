@@ -43,7 +43,6 @@ pub(super) struct ProgramRecord {
     pub(super) pictures: PictureCounts,
 }
 
-/// Counts of pictures for the report.
 #[derive(Debug, Default)]
 pub(super) struct PictureCounts {
     /// True if a picture has a profile in a separate field.
@@ -52,12 +51,10 @@ pub(super) struct PictureCounts {
     pub(super) deep: u64,
     /// Number of pictures with bands that are not decoded.
     pub(super) banded: u64,
-    /// Pictures with oddities.
     pub(super) odd: Vec<OddPicture>,
 }
 
 impl PictureCounts {
-    /// Adds the counts of another sample.
     pub(super) fn merge(&mut self, next: Self) {
         self.has_profile |= next.has_profile;
         self.deep += next.deep;
@@ -122,13 +119,11 @@ impl RecordWorkspace {
         })
     }
 
-    /// Stores the memory of a record for reuse.
     pub(super) fn reuse(&mut self, record: Vec<u8>) {
         self.record = record;
     }
 }
 
-/// Returns the values in the order of the layout.
 fn arrange<'s>(layout: &ProgramLayout, key: &str, sample: &'s Sample) -> Result<Vec<Option<&'s SampleValue>>> {
     // `None` if the sample does not name the field.
     let mut values: Vec<Option<Option<&SampleValue>>> = layout.fields.iter().map(|_| None).collect();
@@ -165,7 +160,6 @@ fn arrange<'s>(layout: &ProgramLayout, key: &str, sample: &'s Sample) -> Result<
     Ok(values.into_iter().map(Option::flatten).collect())
 }
 
-/// One field of one sample.
 struct FieldOfSample<'a> {
     key: &'a str,
     field: &'a ProgramField,
@@ -366,7 +360,6 @@ impl FieldOfSample<'_> {
         })
     }
 
-    /// Stores text, JSON or bytes.
     fn bytes(&self, value: &SampleValue) -> Result<StoredValue<'static>> {
         let expected = |kind: &str, value: &SampleValue| self.expected(kind, &value.found(), "");
         let bytes: Cow<'_, [u8]> = match (self.field.kind, value) {
@@ -398,7 +391,6 @@ fn probe(file: &[u8]) -> Result<Option<PictureInfo>, NoPicture> {
     probe_picture(file).map_err(|flaw| NoPicture::Misfit(flaw.detail, ""))
 }
 
-/// Inspects a frame of a clip.
 fn frame(number: usize, file: &[u8]) -> Result<FrameFile<'_>, NoPicture> {
     let misfit = |found: String| NoPicture::Misfit(format!("{found} as frame {number}"), "");
     match probe_picture(file) {

@@ -53,12 +53,10 @@ impl Kind {
         })
     }
 
-    /// Returns true for pictures and clips.
     pub(super) const fn is_picture(self) -> bool {
         matches!(self, Self::Image | Self::Frames)
     }
 
-    /// Returns the kind of a field from its first value.
     pub(super) fn of(key: &str, field: &str, value: Option<&SampleValue>) -> Result<Self> {
         Ok(match value {
             None => {

@@ -9,7 +9,6 @@ use std::collections::{HashMap, HashSet};
 pub(super) struct LabelClasses {
     /// The class of the dataset for each number that a program may use.
     numbers: Vec<i128>,
-    /// The class of the dataset by name.
     by_name: HashMap<String, i128>,
 }
 
@@ -23,7 +22,6 @@ impl LabelClasses {
         Self { numbers: (0..).take(names.len()).collect(), by_name }
     }
 
-    /// Returns the number of a class.
     pub(super) fn by_name(&self, name: &str) -> Option<Number> {
         self.by_name.get(name).map(|number| Number::Int(*number))
     }
@@ -52,9 +50,7 @@ impl LabelClasses {
 /// The classes of a dataset with new samples.
 #[derive(Debug, Default)]
 pub(super) struct JoinedClasses {
-    /// Names of the classes, if there are any.
     pub(super) names: Option<Vec<String>>,
-    /// Number of new classes.
     pub(super) new: usize,
     /// The classes that labels of new samples refer to.
     pub(super) labels: Option<LabelClasses>,

@@ -10,7 +10,6 @@ use shardpack_array::ArrayOptions;
 use shardpack_format::{Dtype, Field, FieldKind, Schema};
 use shardpack_recipe::PictureOptions;
 
-/// One field of the program.
 #[derive(Debug)]
 pub(super) struct ProgramField {
     pub(super) name: String,
@@ -18,7 +17,6 @@ pub(super) struct ProgramField {
     pub(super) encoder: FieldEncoder,
 }
 
-/// The encoder of a field's values.
 #[derive(Debug)]
 pub(super) enum FieldEncoder {
     Picture(PictureRecorder),
@@ -34,18 +32,15 @@ pub(super) struct ProgramLayout {
     pub(super) fields: Vec<ProgramField>,
     /// The schema of records in the spool, with a field for profiles if pictures may have them.
     pub(super) schema: Schema,
-    /// Storage options of pictures.
     pub(super) pictures: PictureOptions,
     /// Storage options of array fields that have no array yet.
     pub(super) arrays: ArrayOptions,
-    /// Number of threads that try codecs.
     pub(super) threads: usize,
     /// The classes that labels refer to.
     pub(super) labels: Option<LabelClasses>,
     pub(super) origin: LayoutOrigin,
 }
 
-/// The origin of a layout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum LayoutOrigin {
     Program,
@@ -72,7 +67,6 @@ pub(super) struct LayoutParts {
 }
 
 impl ProgramLayout {
-    /// Decides the layout from the program's schema and the first sample.
     pub(super) fn new(
         schema: Option<&[(String, Kind)]>,
         first: &Sample,
@@ -153,7 +147,6 @@ impl ProgramLayout {
 }
 
 impl LayoutParts {
-    /// Returns the fields of the schema, in order.
     pub(super) fn declare(&self) -> Vec<Field> {
         let field = |(name, kind): &(String, Kind)| match (kind, kind.stored()) {
             (Kind::Scalar(dtype), _) => Field::scalar(name, *dtype),

@@ -80,17 +80,14 @@ pub struct Collector {
     added: Mutex<AddedSamples>,
     /// Number of samples, readable during a commit, which locks the samples.
     count: AtomicU64,
-    /// Workspaces that no thread uses.
     idle: Mutex<Vec<RecordWorkspace>>,
     /// True if the dataset is complete. Locked for reading while a sample is added, for writing during a commit.
     committed: RwLock<bool>,
     target: CollectTarget,
 }
 
-/// The destination of the samples.
 #[derive(Debug)]
 enum CollectTarget {
-    /// A new dataset.
     New {
         reservation: Reservation,
         /// The dataset of an earlier commit that could not be finished.
@@ -298,7 +295,6 @@ impl Collector {
         }
     }
 
-    /// Assigns the key and the place of a sample.
     fn begin(&self, sample: &mut Sample) -> Result<(Arc<str>, u64)> {
         let mut added = lock(&self.added);
         let sequence = sample.order.unwrap_or(added.begun);
@@ -365,7 +361,6 @@ impl Drop for Collector {
     }
 }
 
-/// Creates the error for a panic during the encoding of a sample.
 fn defect(key: &str, panic: &(dyn Any + Send)) -> CollectError {
     let text = format!("internal error while encoding: {}", shardpack_format::panic_text(panic));
     CollectError::of_sample(key, text, shardpack_format::REPORT_HINT)

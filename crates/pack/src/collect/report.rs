@@ -72,7 +72,6 @@ impl CollectReport {
     }
 }
 
-/// Returns the chosen settings of each array field with a value.
 pub(super) fn trials(layout: &ProgramLayout) -> Vec<(String, Trial)> {
     chosen(layout).map(|(field, _, trial)| (field, trial)).collect()
 }

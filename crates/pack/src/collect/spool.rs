@@ -18,7 +18,6 @@ pub(super) struct Spool {
     end: AtomicU64,
 }
 
-/// The place of a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Span {
     pub(super) offset: u64,

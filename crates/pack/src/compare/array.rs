@@ -164,7 +164,6 @@ struct Meter {
     block: ErrorCorrelation,
     /// The two spectra without bands that lack a value.
     spectra: (Vec<f64>, Vec<f64>),
-    /// Angles of all pixels.
     angles: Vec<f64>,
 }
 
@@ -223,7 +222,6 @@ impl Meter {
         angle(a, b)
     }
 
-    /// Adds the values of one pixel.
     fn values(&mut self, pixel: usize, u: &[f64], v: &[f64]) {
         let found = &mut self.found;
         for (band, ((&u, &v), sums)) in u.iter().zip(v).zip(&mut found.bands).enumerate() {
@@ -332,7 +330,6 @@ impl ErrorCorrelation {
     }
 }
 
-/// Returns the mean SSIM over some bands.
 fn ssim(source: &Array, decoded: &Array, no_data: Option<f64>, width: usize, bands: usize) -> Option<f64> {
     let step = bands.div_ceil(SSIM_BANDS).max(1);
     let plane = |array: &Array, band: usize| -> Vec<f32> {

@@ -6,7 +6,6 @@
 //! `structural_similarity`.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing))]
 
-/// Side of a window.
 const WINDOW: usize = 7;
 
 /// Sums over a column of a window, or over a complete window.

@@ -25,7 +25,6 @@ pub(crate) struct ArrayRecorder {
 #[derive(Default)]
 pub(crate) struct ArrayWorkspace {
     encoder: Option<ArrayEncoder>,
-    /// Length of the previous array's descriptor.
     descriptor_bytes: Option<usize>,
 }
 
@@ -60,7 +59,6 @@ impl ArrayRecorder {
         })
     }
 
-    /// Adds an array to a record.
     pub(crate) fn put(
         &self,
         workspace: &mut ArrayWorkspace,
@@ -141,7 +139,6 @@ pub(crate) struct ArrayChoice(Mutex<ChoiceState>);
 
 #[derive(Debug, Default)]
 struct ChoiceState {
-    /// Type and number of axes of all arrays.
     form: Option<(Dtype, usize)>,
     chosen: Option<ChosenTrial>,
 }

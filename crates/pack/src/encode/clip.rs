@@ -21,7 +21,6 @@ pub(super) struct ClipDraft {
 }
 
 impl ClipDraft {
-    /// Creates a clip of one frame.
     pub(super) fn new(first: StoredPicture<'_>) -> Self {
         let frames = vec![first.bytes.into_owned()];
         let oddity = first.oddity.map(|what| format!("frame 0: {what}"));
@@ -30,7 +29,6 @@ impl ClipDraft {
         Self { frames, all }
     }
 
-    /// Adds a frame.
     pub(super) fn add(&mut self, frame: StoredPicture<'_>) -> Result<(), SampleError> {
         let (number, all) = (self.frames.len(), &mut self.all);
         if frame.orientation != all.orientation {

@@ -51,7 +51,6 @@ pub fn fields(field: &str) -> Vec<Field> {
     FIGURES.iter().map(|f| Field::scalar(format!("{field}.{}", f.name), f.dtype)).collect()
 }
 
-/// Returns the error of a schema that lacks a required column of a field.
 pub(crate) fn no_columns(field: &str) -> Error {
     Error::usage(format!("the schema lacks the field `{}` or one of its columns", field.escape_debug()))
 }
@@ -63,7 +62,6 @@ pub fn is_figure(schema: &Schema, name: &str) -> bool {
     figure(name).is_some_and(|(field, _)| fields_with_figures(schema).any(|known| known == field))
 }
 
-/// Returns true if the array field `field` has figures.
 pub(crate) fn has_figures(schema: &Schema, field: &str) -> bool {
     fields_with_figures(schema).any(|known| known == field)
 }

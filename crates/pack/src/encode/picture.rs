@@ -24,7 +24,6 @@ pub struct OddPicture {
 pub(crate) struct PictureRecorder {
     options: PictureOptions,
     value: usize,
-    /// Columns of size, orientation and device.
     size: Option<Columns>,
     /// True if a profile is taken out of the picture.
     takes_profile: bool,
@@ -38,13 +37,11 @@ pub(crate) struct PictureRecorder {
 pub(crate) struct PictureColumns {
     /// True if the columns of size describe this field.
     pub(crate) is_described: bool,
-    /// True if the profile is taken out.
     pub(crate) takes_profile: bool,
     /// True if the field has a column for the number of frames.
     pub(crate) has_frames: bool,
 }
 
-/// The result of encoding a picture.
 pub(crate) struct PackedPicture {
     /// Height and width of the stored picture, upright.
     pub(crate) size: [u32; 2],
@@ -99,7 +96,6 @@ impl PictureRecorder {
         })
     }
 
-    /// Returns the storage options of pictures.
     pub(crate) const fn options(&self) -> &PictureOptions {
         &self.options
     }
@@ -109,7 +105,6 @@ impl PictureRecorder {
         self.profile.is_some()
     }
 
-    /// Adds a picture file to a record.
     pub(crate) fn put_file<'b>(
         &self,
         encoder: &'b mut PictureEncoder,
@@ -122,7 +117,6 @@ impl PictureRecorder {
         self.put(stored, 0, draft)
     }
 
-    /// Adds pixels to a record.
     pub(crate) fn put_pixels<'b>(
         &self,
         encoder: &'b mut PictureEncoder,

@@ -25,7 +25,6 @@ pub(crate) struct PictureEncoder {
 /// Size limit of a decoded picture, as in Python and in the command.
 const MAX_DECODED_BYTES: u64 = 4 << 30;
 
-/// The stored form of one picture.
 pub(crate) struct StoredPicture<'a> {
     pub(crate) bytes: Cow<'a, [u8]>,
     pub(crate) media_type: &'static str,
@@ -49,16 +48,13 @@ pub(crate) struct PictureNote {
     pub(crate) profile_dropped: bool,
 }
 
-/// The costly checks of a picture.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct PictureChecks {
     /// Compare the pixels with the source.
     pub(crate) pixels: bool,
-    /// Score the picture.
     pub(crate) score: bool,
 }
 
-/// Stores `bytes` unchanged.
 fn unchanged<'a>(
     bytes: &'a [u8],
     picture: &PictureInfo,
@@ -289,7 +285,6 @@ impl PictureEncoder {
 pub(crate) const PNG: &str = "image/png";
 const JPEG: &str = "image/jpeg";
 
-/// Appends a PNG of the pixels.
 pub(crate) fn write_png(pixels: RawPicture<'_>, out: &mut Vec<u8>) -> Result<(), png::EncodingError> {
     let mut encoder = png::Encoder::new(out, pixels.width, pixels.height);
     encoder.set_color(if pixels.channels == 1 { png::ColorType::Grayscale } else { png::ColorType::Rgb });

@@ -14,7 +14,6 @@ use serde::{Deserialize, Serialize};
 use shardpack_format::{Dtype, Field, FieldKind, Schema};
 use std::collections::BTreeMap;
 
-/// The figures of one picture.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct PictureFigures {
     pub(crate) source_bytes: u64,
@@ -59,7 +58,6 @@ fn has(schema: &Schema, field: &str, columns: &[(&str, Dtype)]) -> bool {
     columns.iter().all(|&(column, wanted)| schema.scalars().any(|(name, dtype)| dtype == wanted && is(name, column)))
 }
 
-/// Returns the picture fields that have figures.
 fn fields_with_figures(schema: &Schema) -> impl Iterator<Item = &str> {
     let pictures = schema.stored().filter(|field| field.kind == FieldKind::Image).map(|field| field.name.as_str());
     pictures.filter(|field| has(schema, field, &TILED))
@@ -126,7 +124,6 @@ impl PictureFigures {
     }
 }
 
-/// Smallest, largest and sum of a figure.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 struct Spread {
     count: u64,
@@ -182,7 +179,6 @@ pub struct PictureTotals {
 }
 
 impl PictureTotals {
-    /// Returns the figures of one picture.
     pub(crate) fn of(key: &str, figures: &PictureFigures, kept_because: Option<&str>) -> Self {
         let mut totals = Self {
             samples: 1,

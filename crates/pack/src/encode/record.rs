@@ -12,7 +12,6 @@ use std::ops::Range;
 /// Space for small values, padding, and the last unit of an incompressible array.
 const RESERVE_BYTES: usize = 64 << 10;
 
-/// The value of a stored field.
 pub(crate) struct StoredValue<'a> {
     pub(super) codec: Codec,
     pub(super) decoded_bytes: u64,
@@ -21,7 +20,6 @@ pub(crate) struct StoredValue<'a> {
 }
 
 impl<'a> StoredValue<'a> {
-    /// Wraps an encoded array.
     pub(crate) fn array(encoded: EncodedArray) -> Result<Self> {
         Ok(Self {
             codec: encoded.codec,
@@ -73,7 +71,6 @@ impl Columns {
         fields.iter().map(place).collect::<Option<_>>().map(Self)
     }
 
-    /// Number of columns.
     pub(super) fn len(&self) -> usize {
         self.0.len()
     }
@@ -84,13 +81,11 @@ pub(crate) struct RecordDraft<'a> {
     schema: &'a Schema,
     values: Vec<Option<StoredValue<'a>>>,
     scalars: Vec<u8>,
-    /// Memory of the record.
     buffer: Vec<u8>,
     /// Start of the first stored field's payload in `buffer`, if it is there. Its payload in `values` is then empty.
     first_at: Option<usize>,
 }
 
-/// Number of a record in its dataset.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct RecordNumber {
     pub(crate) shard: u32,

@@ -16,7 +16,6 @@ pub fn is_figure(schema: &Schema, name: &str) -> bool {
     fidelity::is_figure(schema, name) || picture_figures::is_figure(schema, name)
 }
 
-/// The figures of one field over many samples.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum FieldTotals {
@@ -30,12 +29,10 @@ enum FieldTotals {
 pub struct FidelityTotals(BTreeMap<String, FieldTotals>);
 
 impl FidelityTotals {
-    /// Returns the figures of one sample's array.
     pub(crate) fn of_array(field: &str, totals: Totals) -> Self {
         Self(BTreeMap::from([(field.to_owned(), FieldTotals::Array(Box::new(totals)))]))
     }
 
-    /// Returns the figures of one sample's picture.
     pub(crate) fn of_picture(field: &str, totals: PictureTotals) -> Self {
         Self(BTreeMap::from([(field.to_owned(), FieldTotals::Picture(totals))]))
     }

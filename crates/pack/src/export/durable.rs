@@ -78,7 +78,6 @@ fn rename_new_by(names: &dyn Names, folder: BorrowedFd<'_>, from: &Path, to: &Pa
     replace(folder, from, to).map(|()| true).inspect_err(|_| drop(remove(folder, to)))
 }
 
-/// Renames a file and replaces any file with the new name.
 pub(crate) fn replace(folder: impl AsFd, from: &Path, to: &Path) -> io::Result<()> {
     Ok(renameat(&folder, from, &folder, to)?)
 }

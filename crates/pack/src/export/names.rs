@@ -51,7 +51,6 @@ pub struct FileNames {
     fields: Vec<FileField>,
     /// Hashes of unusable usual names. If two hashes are equal by chance, both files get their full names.
     crowded: HashSet<u64>,
-    /// Hashes of unusable full names.
     stuck: HashSet<u64>,
 }
 

@@ -223,7 +223,6 @@ impl AddOptions {
         hint.options().all(|option| Self::about().any(|about| about.name == option))
     }
 
-    /// Checks the options together.
     pub(crate) fn check(&self) -> Result<(), ArgumentError> {
         let columns = [("key_column", &self.key_column), ("label_column", &self.label_column)];
         match columns.into_iter().find(|(_, column)| column.is_some() && self.labels.is_none()) {

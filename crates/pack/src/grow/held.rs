@@ -15,7 +15,6 @@ use std::time::UNIX_EPOCH;
 pub(super) struct FreshSamples {
     /// The new samples; `None` if there are none.
     pub(super) listing: Option<Listing>,
-    /// Notes on the other samples for the user.
     pub(super) notes: Vec<Note>,
 }
 
@@ -105,11 +104,9 @@ fn is_last_addition(opened: &Dataset, places: &HashSet<usize>, count: usize) -> 
 #[derive(Default)]
 struct OtherSamples {
     count: u64,
-    /// The first such sample, and its difference.
     first: Option<String>,
     /// Number of samples that were not compared, although their files are newer than the dataset.
     younger: u64,
-    /// The key of the first of these samples.
     first_younger: Option<String>,
 }
 
@@ -174,15 +171,12 @@ fn written_ns(path: &Path) -> Option<i64> {
     i64::try_from(time.as_nanos()).ok()
 }
 
-/// The dataset's sample under a key.
 struct HeldSample<'a> {
     opened: &'a Dataset,
     shard: &'a Shard,
     record: u64,
     index: u64,
-    /// Time when its shard was written.
     written_ns: Option<i64>,
-    /// True if its record may be read.
     are_compared: bool,
 }
 
@@ -249,14 +243,12 @@ impl HeldSample<'_> {
         }
     }
 
-    /// Returns true if a file of `entry` is newer than the shard.
     fn is_older(&self, entry: &SourceSample) -> bool {
         let beside = [&entry.data, &entry.mask, &entry.meta].into_iter().flatten().map(|file| &**file);
         let newest = beside.chain(&entry.frames).map(|file| file.mtime_ns).chain([entry.mtime_ns]).max();
         self.written_ns.zip(newest).is_some_and(|(written, newest)| newest > written)
     }
 
-    /// Describes the values of a column, if they differ.
     fn column(&self, name: &str, values: &ColumnValues, position: usize) -> crate::Result<Option<(String, String)>> {
         let came = match values {
             ColumnValues::Bool(values) => values.get(position).map(|&value| Scalar::Bool(value)),

@@ -73,7 +73,6 @@ pub(crate) fn scalar_words(value: Option<Scalar>) -> String {
     }
 }
 
-/// Joins some names for a message.
 fn some<'a>(names: impl Iterator<Item = &'a str>, count: usize) -> String {
     let shown: Vec<String> = names.take(SHOWN).map(|name| format!("`{}`", name.escape_debug())).collect();
     let more = if count > SHOWN { format!(" and {} more", count - SHOWN) } else { String::new() };

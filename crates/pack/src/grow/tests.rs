@@ -15,7 +15,6 @@ use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, SystemTime};
 
-/// A folder with `src` and `out`.
 struct Place {
     scratch: tempfile::TempDir,
 }
@@ -38,7 +37,6 @@ impl Place {
         self.write(path, bytes);
     }
 
-    /// Writes different photos, numbered from `first` on.
     fn photos(&self, first: u8, paths: &[&str]) {
         (first..).zip(paths).for_each(|(number, path)| self.photo(path, number));
     }
@@ -53,12 +51,10 @@ impl Place {
         self.write(path, bytes);
     }
 
-    /// Sets the time of a file's last change.
     fn touch(&self, path: &str, time: SystemTime) {
         fs::File::options().write(true).open(self.path(path)).unwrap().set_modified(time).unwrap();
     }
 
-    /// Writes a file, and returns its path.
     fn write(&self, name: &str, content: impl AsRef<[u8]>) -> PathBuf {
         let path = self.path(name);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -93,7 +89,6 @@ fn hooked<T>(work: impl FnOnce(&Hooks<'_>) -> T) -> T {
     work(&Hooks { on_plan: &|_| {}, on_progress: &|_| {}, cancel: &cancel })
 }
 
-/// Returns keys and labels.
 fn labels(dataset: &Dataset) -> BTreeMap<String, i64> {
     let labels = dataset.labels().unwrap();
     (0..dataset.len()).map(|i| dataset.key(i).unwrap()).zip(labels).collect()
@@ -103,13 +98,11 @@ fn small() -> PackOptions {
     PackOptions { shard_bytes: 4096, threads: 2, ..PackOptions::default() }
 }
 
-/// Returns options that store pictures byte for byte.
 fn kept() -> PackOptions {
     let pictures = shardpack_recipe::PictureOptions::Keep;
     PackOptions { pictures, ..small() }
 }
 
-/// Returns options with a table of labels.
 fn labelled(table: PathBuf) -> PackOptions {
     PackOptions { source: SourceOptions { labels: Some(table), ..SourceOptions::default() }, ..small() }
 }

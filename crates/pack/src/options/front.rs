@@ -9,7 +9,6 @@ use std::path::Path;
 
 type RunOption = Declared<PackOptions>;
 
-/// The options of one run.
 const RUN: &[RunOption] = &[
     RunOption::new(
         "part",
@@ -138,7 +137,6 @@ impl PackOptions {
     }
 }
 
-/// Refuses an option that is not in the given list.
 pub(crate) fn refuse_unknown<'a>(
     known: impl Iterator<Item = &'a About>,
     given: &[(String, OptionValue)],

@@ -176,7 +176,6 @@ pub fn of_reading(given: &[(String, OptionValue)]) -> Vec<(String, OptionValue)>
     all.filter(|(_, value)| *value != OptionValue::Switch(false)).collect()
 }
 
-/// Refuses columns of a table if there is no table.
 pub(crate) fn check_columns(given: &[(String, OptionValue)]) -> Result<(), ArgumentError> {
     if is_given(given, "labels") {
         return Ok(());
@@ -187,13 +186,11 @@ pub(crate) fn check_columns(given: &[(String, OptionValue)]) -> Result<(), Argum
     }
 }
 
-/// Returns the error for a column without a table.
 pub(crate) fn no_table(option: &'static str) -> ArgumentError {
     let hint = Hint::set([Setting::any("labels", "FILE")]).then(" names the table");
     ArgumentError::of(option, "names a column, and there is no table of labels").with_hint(hint)
 }
 
-/// Returns the descriptions of a table.
 pub(crate) fn abouts<O>(table: &'static [Declared<O>]) -> impl Iterator<Item = &'static About> {
     table.iter().map(|option| &option.about)
 }

@@ -26,7 +26,6 @@ pub(super) struct Cubes<'a> {
     field: ArrayRecorder,
     trial: Trial,
     masks: Option<FolderMasks<'a>>,
-    /// Position of the metadata among the stored fields.
     meta: usize,
 }
 
@@ -69,7 +68,6 @@ impl<'a> Cubes<'a> {
         [loaded, rearranged, mask, SCRATCH_BYTES].into_iter().fold(cube, u64::saturating_add)
     }
 
-    /// Adds a cube, its mask and its metadata to a record.
     pub(super) fn put(
         &self,
         workspace: &mut Workspace,

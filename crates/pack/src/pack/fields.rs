@@ -42,7 +42,6 @@ impl FolderFields {
         }
     }
 
-    /// Returns the settings of an array field, if the field exists.
     pub(crate) fn trial(&self, field: &str) -> Option<&Trial> {
         self.trials.iter().find(|(name, _)| name == field).map(|(_, trial)| trial)
     }
@@ -73,13 +72,11 @@ impl FolderFields {
         fields
     }
 
-    /// Returns schema, classes and recipe of a new dataset.
     pub(super) fn metadata(&self, listing: &Listing, options: &PackOptions) -> crate::Result<Metadata> {
         let recipe = DatasetRecipe::Folder(Box::new(self.recipe(listing, options))).to_map();
         self.metadata_with(listing, options, recipe)
     }
 
-    /// Like `metadata`, with this recipe.
     pub(super) fn metadata_with(
         &self,
         listing: &Listing,
@@ -141,7 +138,6 @@ fn label_table(listing: &Listing, options: &PackOptions) -> LabelTable {
     }
 }
 
-/// Returns true if a picture has an ICC profile.
 pub(crate) fn has_profile(entry: &SourceSample) -> bool {
     entry.content.picture().and_then(|picture| picture.jpeg).is_some_and(|jpeg| jpeg.icc)
 }

@@ -25,9 +25,7 @@ pub(crate) struct FolderSource<'a> {
     schema: Schema,
     table: TablePlaces,
     samples: FolderSamples<'a>,
-    /// Tells if the user has stopped the run.
     run: CubeRun,
-    /// Workspaces that no thread uses.
     idle: Mutex<Vec<Workspace>>,
     odd: Mutex<Vec<OddPicture>>,
     unfit: Mutex<UnfitSamples>,
@@ -42,7 +40,6 @@ enum FolderSamples<'a> {
 #[derive(Default)]
 struct UnfitSamples {
     count: u64,
-    /// Description of their values.
     what: Option<&'static str>,
     /// A hint with options that can store them.
     hint: Option<Hint>,
@@ -92,12 +89,10 @@ impl<'a> FolderSource<'a> {
         &self.fields
     }
 
-    /// Returns schema, classes and recipe of a new dataset of these samples.
     pub(super) fn metadata(&self) -> crate::Result<Metadata> {
         self.fields.metadata(self.listing, self.options)
     }
 
-    /// Returns the settings for cubes, if the samples are cubes.
     pub(crate) fn settings(&self) -> Option<ArraySettings> {
         self.fields.trial("cube").map(|trial| trial.settings)
     }
@@ -118,7 +113,6 @@ impl<'a> FolderSource<'a> {
         Ok(Plan::new(samples, metadata, options)?)
     }
 
-    /// Returns the limit of the bytes of samples in flight.
     pub(super) fn memory_limit(&self) -> u64 {
         let largest = (0..self.listing.samples.len() as u64).map(|sample| self.memory_bytes(sample)).max();
         let enough = || default_memory(self.options.threads, largest.unwrap_or(0));
@@ -134,7 +128,6 @@ impl<'a> FolderSource<'a> {
         rows.saturating_add(metadata.map_or(0, |bytes| bytes.len() as u64) + HEADER_BYTES + FOOTER_BYTES)
     }
 
-    /// Returns the pictures with oddities, by key.
     pub(super) fn odd_pictures(&self) -> Vec<OddPicture> {
         let mut odd = lock(&self.odd).clone();
         odd.sort_by(|a, b| a.key.cmp(&b.key));

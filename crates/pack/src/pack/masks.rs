@@ -17,7 +17,6 @@ pub(super) struct FolderMasks<'a> {
 }
 
 impl<'a> FolderMasks<'a> {
-    /// Returns `None` if the fields have no masks.
     pub(super) fn new(
         listing: &'a Listing,
         options: &PackOptions,
@@ -31,7 +30,6 @@ impl<'a> FolderMasks<'a> {
         Ok(Some(Self { listing, field, trial, files }))
     }
 
-    /// Estimates the stored bytes of a mask with `file_bytes` bytes in its file.
     pub(super) fn stored_bytes(&self, file_bytes: u64) -> u64 {
         stored_bytes(file_bytes, Some(&self.trial))
     }

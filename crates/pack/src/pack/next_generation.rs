@@ -13,12 +13,10 @@ use std::collections::BTreeMap;
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct NextGeneration<'a> {
     pub(crate) growth: &'a Growth<'static>,
-    /// The existing generation.
     pub(crate) opened: &'a Dataset,
 }
 
 impl NextGeneration<'_> {
-    /// Returns the plan of the new samples, after the existing ones.
     pub(super) fn plan(&self, plan: Plan) -> crate::Result<Plan> {
         Ok(plan.behind(self.growth.manifest(), first_id(self.opened)?)?)
     }
@@ -32,7 +30,6 @@ impl NextGeneration<'_> {
         Ok(Metadata { schema: base.schema.clone(), classes, recipe: base.shard_recipe(), shards: None })
     }
 
-    /// Writes the samples of a plan that continues the dataset.
     pub(crate) fn write<E: From<shardpack_reader::Error> + From<shardpack_writer::Error>>(
         &self,
         plan: &Plan,
@@ -60,7 +57,6 @@ pub(crate) fn first_id(opened: &Dataset) -> shardpack_reader::Result<u64> {
     Ok(next)
 }
 
-/// Reports the field that differs from the dataset's.
 fn refuse_other_fields(expected: &Schema, found: &Schema) -> crate::Result<()> {
     let words = |field: Option<&Field>| match field {
         None => "no field".to_owned(),

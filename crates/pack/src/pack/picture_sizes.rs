@@ -17,7 +17,6 @@ const MAX_TRIED_PIXELS: u64 = 4 << 20;
 /// Most pixels of a picture that is decoded: the default limit on decoded bytes.
 const MAX_PIXELS: u64 = 1 << 28;
 
-/// Size estimates for the pictures of a listing.
 #[derive(Debug)]
 pub(super) struct PictureSizes<'a> {
     options: &'a PictureOptions,
@@ -31,7 +30,6 @@ impl<'a> PictureSizes<'a> {
         Ok(Self { options, ratio: try_ratio(listing, options)? })
     }
 
-    /// Estimates the size of a sample's record.
     pub(super) fn estimate(&self, entry: &SourceSample) -> u64 {
         let (stored, source) = self.ratio;
         // Only integers, because the plan must be the same on every machine.

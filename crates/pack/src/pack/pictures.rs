@@ -47,7 +47,6 @@ impl<'a> Pictures<'a> {
         })
     }
 
-    /// Estimates the size of a sample's record.
     pub(super) fn estimate(&self, entry: &SourceSample) -> u64 {
         // The estimate assumes a mask of one byte per pixel.
         let mask = self.masks.as_ref().map_or(0, |masks| masks.stored_bytes(pixels(entry)));
@@ -67,7 +66,6 @@ impl<'a> Pictures<'a> {
         PictureChecks { pixels: options.checked().takes(sample, count), score: options.scored().takes(sample, count) }
     }
 
-    /// Adds a picture and its mask to a record.
     pub(super) fn put<'b>(
         &self,
         workspace: &'b mut Workspace,

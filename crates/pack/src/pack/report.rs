@@ -33,7 +33,6 @@ pub struct PackReport {
 }
 
 impl PackReport {
-    /// Creates the report on a packed listing.
     pub(crate) fn of(listing: &Listing, report: Report, trials: Vec<(String, Trial)>, memory_bytes: u64) -> Self {
         Self {
             classes: listing.classes.len() as u64,
@@ -47,7 +46,6 @@ impl PackReport {
         }
     }
 
-    /// Creates the report if nothing was packed.
     pub(crate) fn unchanged(kind: SourceKind, report: Report) -> Self {
         Self {
             kind,
@@ -63,7 +61,6 @@ impl PackReport {
         }
     }
 
-    /// Adds pictures with oddities that decoders ignore.
     pub(crate) fn add_odd(&mut self, odd: Vec<OddPicture>) {
         self.notes.extend(odd_note(&odd));
         self.odd_pictures = odd;
@@ -81,7 +78,6 @@ pub(super) fn tiny_shards(samples: u64, shards: u32, shard_bytes: u64) -> Option
     })
 }
 
-/// Returns a note that there are more parts than shards.
 pub(super) fn idle_parts(parts: u32, shards: u32) -> Option<Note> {
     let only = plural(u64::from(shards), "shard");
     (parts > shards).then(|| {
@@ -90,7 +86,6 @@ pub(super) fn idle_parts(parts: u32, shards: u32) -> Option<Note> {
     })
 }
 
-/// Returns one note on pictures with oddities that decoders ignore.
 fn odd_note(pictures: &[OddPicture]) -> Option<Note> {
     let first = pictures.first()?;
     let (key, what) = (first.key.escape_debug(), first.what.lines().next().unwrap_or_default());

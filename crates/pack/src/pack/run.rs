@@ -76,11 +76,8 @@ pub(crate) fn pack_listing(
     pack_into(&Destination::New { out, split: None }, listing, fields, options, hooks)
 }
 
-/// The destination of the samples.
 pub(crate) enum Destination<'a> {
-    /// A new dataset for this split of the source.
     New { out: &'a Output, split: Option<&'a str> },
-    /// The next generation of an existing dataset.
     Behind(NextGeneration<'a>),
 }
 

@@ -10,7 +10,6 @@ pub(super) fn label_field(listing: &Listing) -> Option<Field> {
     (!listing.classes.is_empty()).then(|| Field::scalar("label", Dtype::I64))
 }
 
-/// Returns the fields of the columns of the label table.
 pub(super) fn column_fields(listing: &Listing) -> impl Iterator<Item = Field> {
     listing.columns.iter().map(|column| match column.values {
         ColumnValues::Bool(_) => Field::scalar(&column.name, Dtype::Bool),
@@ -24,9 +23,7 @@ pub(super) fn column_fields(listing: &Listing) -> impl Iterator<Item = Field> {
 /// Positions of a listing's labels and columns in a record.
 #[derive(Debug)]
 pub(super) struct TablePlaces {
-    /// The label, and the numeric columns.
     scalars: Columns,
-    /// The text columns.
     texts: Vec<usize>,
 }
 
@@ -42,7 +39,6 @@ impl TablePlaces {
         }
     }
 
-    /// Adds the values of sample `number` of the listing to its record.
     pub(super) fn put(
         &self,
         listing: &Listing,
@@ -58,7 +54,6 @@ impl TablePlaces {
     }
 }
 
-/// Returns the packed label and scalar columns of one sample.
 fn scalars(listing: &Listing, number: usize, entry: &SourceSample) -> Vec<u8> {
     let mut out: Vec<u8> = entry.class.into_iter().flat_map(|class| i64::from(class).to_le_bytes()).collect();
     for column in &listing.columns {

@@ -13,14 +13,12 @@ use shardpack_sources::{Listing, SourceSample};
 /// Number of samples in the trial: the first, the middle and the last.
 const SAMPLES: usize = 3;
 
-/// The middle of a sample.
 struct SampleMiddle {
     key: String,
     cube: MiddleRows,
     mask: Option<MiddleRows>,
 }
 
-/// Rows from the middle of an array.
 struct MiddleRows {
     array: Array,
     no_data: Option<f64>,
@@ -192,7 +190,6 @@ fn load_one(listing: &Listing, entry: &SourceSample, options: &CubeOptions) -> c
     Ok(SampleMiddle { key: entry.key.clone(), cube, mask: load_mask_rows(entry, options)? })
 }
 
-/// Loads the middle of a sample's mask, if it has one.
 fn load_mask_rows(entry: &SourceSample, options: &CubeOptions) -> crate::Result<Option<MiddleRows>> {
     let Some(file) = &entry.mask else { return Ok(None) };
     let mask = load_mask(&file.path, &mask_file_options(options))?;

@@ -6,7 +6,6 @@ use crate::encode::{ArrayWorkspace, FidelityTotals, PictureEncoder};
 #[derive(Default)]
 pub(super) struct Workspace {
     pub(super) picture: PictureEncoder,
-    /// Buffer for a picture file.
     pub(super) file: Vec<u8>,
     pub(super) cube: ArrayWorkspace,
     /// Buffer for a cube that is read as a whole.

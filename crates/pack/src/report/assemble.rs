@@ -32,7 +32,6 @@ pub(super) fn wanted_samples(measurement: &Measurement<'_>, draw: &Draw, sampled
         .max(drawn)
 }
 
-/// Returns the first reason why nothing could be measured.
 pub(super) fn first_reason(sampled: &[Sampled], prepared: &[Result<Maker<'_>, String>]) -> String {
     let of_sample = |sampled: &Sampled| {
         let failed = sampled.results.iter().find_map(|result| match result {
@@ -45,7 +44,6 @@ pub(super) fn first_reason(sampled: &[Sampled], prepared: &[Result<Maker<'_>, St
     reason.or_else(|| sampled.iter().find_map(of_sample)).map_or_else(String::new, |reason| format!(": {reason}"))
 }
 
-/// Predicts the bytes of all records under one candidate.
 fn records(measurement: &Measurement<'_>, draw: &Draw, sampled: &[Sampled], candidate: usize) -> Option<Estimate> {
     #[allow(clippy::cast_precision_loss, reason = "sizes for an estimate")]
     let drawn: Vec<Drawn> = sampled

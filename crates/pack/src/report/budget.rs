@@ -21,7 +21,6 @@ impl Budget {
         Self { most, taken: Mutex::new(0), freed: Condvar::new() }
     }
 
-    /// Waits until `bytes` are free.
     pub(super) fn take(&self, bytes: u64) -> Taken<'_> {
         let bytes = bytes.min(self.most);
         let taken = lock(&self.taken);

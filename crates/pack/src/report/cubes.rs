@@ -17,14 +17,11 @@ const LAGS: usize = 16;
 /// Number of cubes that determine the ladder of errors.
 const TRIED: usize = 3;
 
-/// Scores cubes on one thread.
 pub(super) struct CubeScorer<'a> {
     listing: &'a Listing,
     options: CubeOptions,
     decoder: ArrayDecoder,
-    /// The source of the current sample.
     source: Option<Result<LoadedCube, String>>,
-    /// The noise of its bands.
     noise: Option<Arc<[f64]>>,
 }
 
@@ -158,7 +155,6 @@ impl<'a> CubeScorer<'a> {
         source.get_or_insert_with(load).as_ref().map_err(Clone::clone)
     }
 
-    /// Decodes the cube of a record.
     pub(super) fn decode(&mut self, sample: &EncodedSample<FidelityTotals>) -> Result<Array, String> {
         let words = |error: shardpack_format::Error| first_line(&error.to_string());
         // A run of a single value may be arbitrarily small.

@@ -165,7 +165,6 @@ pub(super) fn content(schema: &Schema) -> crate::Result<SampleKind> {
     }
 }
 
-/// Chooses the samples for the report, in stored order.
 fn taken(samples: u64, wanted: u64, seed: u64) -> BTreeSet<u64> {
     if samples <= wanted {
         return (0..samples).collect();
@@ -224,7 +223,6 @@ impl IndexedSample {
     }
 }
 
-/// Returns an integer scalar of one record, by its name.
 fn whole(schema: &Schema, packed: &[u8], name: &str) -> Option<i64> {
     let value = scalar(schema, packed, name)?;
     match value.len() {

@@ -20,7 +20,6 @@ use std::time::Duration;
 
 /// Environment variable with the number of the run.
 const RUN: &str = "SHARDPACK_METRIC_RUN";
-/// Interval between two checks of a running command.
 const PAUSE: Duration = Duration::from_millis(20);
 
 /// Measures the candidates on the samples at `positions` of the listing. The page reports errors, and measurements that
@@ -88,7 +87,6 @@ pub(super) fn add(report: &mut Report, measurement: &Measurement<'_>, positions:
     Ok(())
 }
 
-/// Counts the finished steps.
 struct Steps<'a> {
     measurement: &'a Measurement<'a>,
     done: u64,
@@ -108,11 +106,9 @@ impl<'a> Steps<'a> {
     }
 }
 
-/// The dataset of a candidate.
 enum CandidateDataset {
     /// A temporary dataset. There is one at a time, because each may take as much space as the samples.
     Made(PathBuf),
-    /// The dataset of the user.
     Found(PathBuf),
     /// There is no dataset, for this reason.
     None(String),

@@ -20,9 +20,7 @@ const MOST_STRATA: usize = 16;
 
 /// The samples of a listing in the order of the draw.
 pub(super) struct Draw {
-    /// Positions in the listing.
     order: Vec<usize>,
-    /// The stratum of each sample of the listing.
     stratum_of: Vec<usize>,
     pub(super) strata: Vec<Stratum>,
     pub(super) over: Strata,
@@ -71,12 +69,10 @@ impl Draw {
         Self { order: placed.into_iter().map(|(_, position)| position).collect(), stratum_of, strata, over }
     }
 
-    /// Returns the number of samples to draw from.
     pub(super) fn len(&self) -> u64 {
         self.order.len() as u64
     }
 
-    /// Returns the first `count` samples.
     pub(super) fn first(&self, count: u64) -> &[usize] {
         self.range(0, count)
     }

@@ -36,7 +36,6 @@ pub(super) fn shown_bands(meta: &Map<String, Value>, bands: usize) -> [usize; 3]
     }
 }
 
-/// Returns three bands of a cube, pixel by pixel.
 pub(super) fn planes(cube: &Array, bands: [usize; 3]) -> Vec<[f64; 3]> {
     let count = cube.shape().last().and_then(|&bands| usize::try_from(bands).ok()).unwrap_or(0);
     let (dtype, size) = (cube.dtype(), cube.dtype().size());

@@ -13,7 +13,6 @@ use shardpack_report::data::{
     Better, Candidate, Distribution, EmbeddedPicture, GalleryItem, Measure, Rect, Report, StoredSample, Why,
 };
 
-/// Longest side of a region.
 const PICTURE_SIDE: u32 = 192;
 const CUBE_SIDE: u32 = 256;
 /// Factor that enlarges the differences of pictures.
@@ -49,7 +48,6 @@ pub(super) fn add(report: &mut Report, measurement: &Measurement<'_>, whole: &[S
     }
 }
 
-/// Returns the candidate whose pictures are shown.
 pub(super) fn shown_candidate(report: &Report) -> Option<usize> {
     let measure = main_measure(report.content);
     let is_lossy = |candidate: &&Candidate| !candidate.lossless && candidate.scores.contains_key(&measure);
@@ -195,7 +193,6 @@ fn most_different(energy: &[f32], size: (u32, u32), side: u32) -> Rect {
     best.1
 }
 
-/// Cuts a region out of RGB pixels.
 fn cut(pixels: &[u8], width: u32, region: Rect) -> Vec<u8> {
     let (x, w) = (region.x as usize * 3, region.width as usize * 3);
     let rows = pixels.chunks_exact(width.max(1) as usize * 3).skip(region.y as usize).take(region.height as usize);

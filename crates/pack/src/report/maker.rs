@@ -10,11 +10,8 @@ use shardpack_recipe::{DatasetRecipe, PictureOptions};
 use shardpack_sources::{Listing, SourceOptions};
 use shardpack_writer::{Encoded, EncodedSample, SampleSource as _};
 
-/// Makes the record of a sample.
 pub(super) enum Maker<'a> {
-    /// Encodes like packing.
     Encoder(Box<FolderSource<'a>>),
-    /// Reads from a dataset.
     Dataset(DatasetRecords<'a>),
 }
 
@@ -65,7 +62,6 @@ impl<'a> Maker<'a> {
     }
 }
 
-/// The reason why a sample has no record.
 pub(super) struct NoRecord {
     pub(super) reason: String,
     /// True if the sample would have no record under any options.

@@ -54,7 +54,6 @@ impl<'a> Measurement<'a> {
         pairs.filter_map(|(number, (recipe, prepared))| Some((number, recipe, prepared.as_ref().ok()?)))
     }
 
-    /// Returns the memory for measuring a sample, in bytes.
     fn memory_bytes(&self, position: usize) -> u64 {
         let encoding = self.makers().map(|(_, _, maker)| maker.memory_bytes(position as u64)).max().unwrap_or(0);
         let scoring = self.listing.samples.get(position).map_or(0, |entry| match self.listing.kind {
@@ -156,7 +155,6 @@ impl<'a> Measurement<'a> {
         usize::try_from(KEPT_VALUES / samples).unwrap_or(0).max(16)
     }
 
-    /// Makes the record of a sample under a candidate again.
     pub(super) fn again(&self, recipe: usize, position: usize) -> Option<EncodedSample<FidelityTotals>> {
         self.prepared.get(recipe)?.as_ref().ok()?.make(position as u64, Vec::new()).ok()
     }
@@ -175,7 +173,6 @@ fn in_order<'a>(
 }
 
 impl Scorer<'_> {
-    /// Drops the previous sample.
     fn begin(&mut self, position: usize) {
         match self {
             Self::Pictures(scorer) => scorer.begin(position),

@@ -32,7 +32,6 @@ pub(super) fn add(report: &mut Report, measurement: &Measurement<'_>, whole: &[S
     }
 }
 
-/// Facts about the bands from the source.
 #[derive(Default)]
 struct Facts {
     wavelengths: Vec<f64>,
@@ -156,7 +155,6 @@ fn pixels(all: &[(usize, &ArrayDifference)]) -> Vec<(usize, PixelAngle, Why)> {
     worst.into_iter().chain(median.map(|(sample, pixel)| (sample, pixel, Why::Median))).collect()
 }
 
-/// Returns a pixel's spectrum before and after.
 fn spectrum(
     scorer: &mut CubeScorer<'_>,
     measurement: &Measurement<'_>,

@@ -16,7 +16,6 @@ use shardpack_writer::EncodedSample;
 /// RGB pixels, with width and height.
 type RgbPicture = (Vec<u8>, (u32, u32));
 
-/// Scores pictures on one thread.
 pub(super) struct PictureScorer<'a> {
     listing: &'a Listing,
     pub(super) decoder: PictureDecoder,
@@ -36,7 +35,6 @@ pub(super) fn memory_bytes(entry: &SourceSample) -> u64 {
     pixels.saturating_mul(9 + 8).saturating_add(pixels.min(SCORE_MAX_PIXELS) * SCORE_BYTES_PER_PIXEL)
 }
 
-/// Returns the resizing that the options request.
 pub(super) const fn resize_of(options: &PackOptions) -> Resize {
     options.pictures.resize()
 }

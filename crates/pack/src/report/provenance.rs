@@ -14,7 +14,6 @@ pub(super) fn machine(threads: usize) -> Machine {
     }
 }
 
-/// Returns today's date in UTC.
 pub(super) fn today() -> String {
     let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
     date_of(since.as_secs() / 86_400)

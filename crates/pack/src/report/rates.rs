@@ -18,7 +18,6 @@ const TURN_BYTES: u64 = 512 << 20;
 const SHORTEST: Duration = Duration::from_millis(2);
 const LONGEST: Duration = Duration::from_millis(40);
 const SHARE_OF_WORK: f64 = 0.25;
-/// Smallest and largest number of rounds.
 const FEWEST: usize = 5;
 const MOST: usize = 15;
 /// Rounds end when the rates of every candidate differ by at most this share.
@@ -45,7 +44,6 @@ pub(super) fn measure(measurement: &Measurement<'_>, whole: &[Sampled]) -> crate
     Ok(all)
 }
 
-/// Returns the time for each rate in one round.
 fn window(whole: &[Sampled], candidates: usize) -> Duration {
     let encoding = whole.iter().flat_map(Sampled::records).map(|record| record.encode_s).sum::<f64>();
     let scoring = whole.iter().map(|sampled| sampled.scoring_s).sum::<f64>();
@@ -117,7 +115,6 @@ fn spread(rates: &mut [f64]) -> Option<f64> {
     (quarter > 0).then(|| (high - low) / 2.0 / median)
 }
 
-/// Returns records from all over the sample.
 fn some_records(
     measurement: &Measurement<'_>,
     whole: &[Sampled],

@@ -9,7 +9,6 @@ pub(super) fn first_field<'a, T>(sample: &'a EncodedSample<T>, limits: &Limits) 
         .ok_or_else(|| Error::format("first field of a record", "a value", "none"))
 }
 
-/// Returns the bytes of a scalar, by its name.
 pub(super) fn scalar<'a>(schema: &Schema, packed: &'a [u8], wanted: &str) -> Option<&'a [u8]> {
     let mut rest = packed;
     for (name, dtype) in schema.scalars() {

@@ -5,19 +5,16 @@ use shardpack_report::data::Measure;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// One sample under all candidates.
 pub(super) struct Sampled {
     /// Position of the sample in the listing.
     pub(super) position: usize,
     /// One result for each candidate. Empty if the sample cannot be read.
     pub(super) results: Vec<CandidateResult>,
-    /// The reason why the sample itself cannot be read.
     pub(super) unreadable: Option<String>,
     /// Core seconds spent on scores.
     pub(super) scoring_s: f64,
 }
 
-/// One sample under one candidate.
 pub(super) enum CandidateResult {
     /// The record was made, decoded and scored.
     Stored(Box<MeasuredRecord>),
@@ -25,7 +22,6 @@ pub(super) enum CandidateResult {
     Failed(String),
 }
 
-/// The record of a sample under a candidate.
 pub(super) struct MeasuredRecord {
     /// Bytes of the padded record.
     pub(super) bytes: u64,

@@ -22,9 +22,7 @@ pub(super) fn taken_from(newest: &Newest) -> Option<Note> {
 pub(super) struct DamagedFolder {
     pub(super) shards: Vec<PathBuf>,
     pub(super) manifest: Option<Manifest>,
-    /// Damage of manifests.
     pub(super) damage: Vec<String>,
-    /// Notes for the user.
     pub(super) notes: Vec<Note>,
     root: PathBuf,
     /// `None` for a lone shard.
@@ -93,7 +91,6 @@ impl DamagedFolder {
         self.manifest.as_ref().is_some_and(|manifest| manifest.generation() > 1) && self.samples(shard).is_none()
     }
 
-    /// Returns the number of samples of a shard, according to the manifest.
     pub(super) fn samples(&self, shard: &Path) -> Option<u64> {
         let entries = &self.manifest.as_ref()?.shards;
         entries.iter().find(|entry| self.root.join(&entry.name) == shard).map(|entry| entry.samples)

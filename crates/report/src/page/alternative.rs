@@ -3,7 +3,6 @@
 
 use maud::{Markup, html};
 
-/// The data of a plot, as a table.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Data {
     pub(super) head: Vec<String>,
@@ -13,7 +12,6 @@ pub(super) struct Data {
 /// Maximal number of rows in the table of a plot.
 const ROWS: usize = 400;
 
-/// A figure: title, drawing, caption, data.
 pub(super) fn figure(title: &str, drawing: &Markup, caption: &Markup, data: Option<&Data>) -> Markup {
     html! {
         figure class="figure" {

@@ -107,7 +107,6 @@ fn sections(view: &View<'_>) -> Vec<Section> {
     all.into_iter().filter_map(|(id, name, content)| Some(Section { id, name, content: content? })).collect()
 }
 
-/// Renders a section's heading, the target of its link.
 fn heading(id: &str, text: &str) -> Markup {
     html! { h2 id={ (id) "-title" } { a href={ "#" (id) } { (text) } } }
 }

@@ -13,7 +13,7 @@ pub(super) fn section(view: &View<'_>) -> Markup {
     let report = view.report;
     let provenance = &report.provenance;
     html! {
-        (heading("provenance", "How this was measured"))
+        (heading("provenance", "Measurement"))
         dl class="facts" {
             (fact("Draw", &html! { (draw(view)) }))
             @if !provenance.command.is_empty() {

@@ -31,8 +31,8 @@ pub(super) fn section(view: &View<'_>) -> Markup {
     };
     html! {
         (heading("table", title))
-        (table("Size and fidelity", &format!("Of each {of}, measured on the samples that were drawn."), view, kept(view)))
-        (table("Speed", &format!("Of each {of}, with predictions for the whole set."), view, costs(view)))
+        (table("Size and fidelity", &format!("One row for each {of}, measured on the drawn samples."), view, kept(view)))
+        (table("Speed", &format!("One row for each {of}, with predictions for the whole set."), view, costs(view)))
         @if report.subject == Subject::Sources {
             p class="small" {
                 "“Bytes against ladder 1” is the Bjøntegaard delta: how many per cent more bytes the whole ladder needs than the first ladder, at equal score. "
@@ -210,7 +210,6 @@ fn notes(view: &View<'_>) -> Markup {
     }
 }
 
-/// Renders the arguments of each candidate.
 fn options(view: &View<'_>) -> Markup {
     let with: Vec<&Candidate> = view.report.candidates.iter().filter(|c| !c.arguments.is_empty()).collect();
     html! {

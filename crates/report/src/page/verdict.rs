@@ -68,7 +68,6 @@ fn alarms(view: &View<'_>) -> Markup {
     }
 }
 
-/// Renders the few figures that decide.
 fn tiles(view: &View<'_>, chosen: &Candidate) -> Markup {
     let mut tiles: Vec<(String, String, String)> = Vec::new();
     if let (Some(bytes), Subject::Sources) = (chosen.predictions.bytes, view.report.subject) {
@@ -142,7 +141,6 @@ fn times_faster(view: &View<'_>, chosen: &Candidate, epoch_s: f64) -> String {
     })
 }
 
-/// Renders the rule that made the choice.
 fn rule(view: &View<'_>) -> Markup {
     let verdict = &view.report.verdict;
     html! {

@@ -35,7 +35,6 @@ impl Bins {
         bins
     }
 
-    /// Returns the bin of a value.
     fn bin(&self, value: f64) -> usize {
         let share = (value - self.low) / (self.high - self.low) * self.counts.len() as f64;
         // Rounding may move a computed edge to the right of its value.

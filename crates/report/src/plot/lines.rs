@@ -14,7 +14,6 @@ pub(crate) struct Line {
     pub(crate) style: Style,
 }
 
-/// The style of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Style {
     /// Solid, in the colour of a series.

@@ -10,14 +10,12 @@ use shardpack_format::Metadata;
 use shardpack_writer::{Growth, Plan, Report, WriteOptions};
 
 impl Addition {
-    /// Returns the metadata for the shards of the next generation.
     pub(crate) fn metadata(&self) -> Metadata {
         let base = self.growth.manifest();
         let (schema, recipe) = (base.schema.clone(), base.shard_recipe());
         Metadata { schema, classes: self.classes.clone(), recipe, shards: None }
     }
 
-    /// Writes `plan` as the next generation.
     pub(crate) fn write(
         &self,
         plan: Plan,

@@ -15,16 +15,13 @@ use std::collections::BTreeMap;
 /// Number of records that are read to learn the form of arrays. The first one is usually enough.
 const READ: u64 = 64;
 
-/// The known form of the arrays in one field.
 #[derive(Debug, Default)]
 struct ArrayForm {
-    /// Type and number of axes.
     form: Option<(Dtype, usize)>,
     /// True if the columns of shapes describe this field in all records read so far.
     is_described: bool,
 }
 
-/// Returns the layout of further samples of a dataset.
 pub(super) fn layout(opened: &Dataset, base: &Manifest, recipe: &AppendRecipe) -> Result<ProgramLayout> {
     let schema = &base.schema;
     let has = |name: &str, dtype| schema.scalar_position(name).is_some_and(|(_, found)| found == dtype);
@@ -110,7 +107,6 @@ pub(super) fn layout(opened: &Dataset, base: &Manifest, recipe: &AppendRecipe) -
     })
 }
 
-/// Returns the fields that the program declared, if a program wrote the dataset.
 fn said_by_program(base: &Manifest) -> Result<Option<BTreeMap<String, Kind>>> {
     let DatasetRecipe::Program(recipe) = DatasetRecipe::read(&base.recipe) else { return Ok(None) };
     let Some(fields) = recipe.fields.as_ref().and_then(Entry::typed) else { return Ok(None) };

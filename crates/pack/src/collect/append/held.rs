@@ -26,7 +26,6 @@ pub(crate) struct HeldSamples {
 /// Counts of samples whose keys exist in the dataset.
 #[derive(Debug, Default)]
 struct TakenSamples {
-    /// Number of samples that were left out.
     left_out: u64,
     /// Number of samples whose indexed values differ from the dataset, and the first such sample.
     others: u64,
@@ -104,7 +103,6 @@ impl HeldSamples {
         Ok(fresh == 0 && (taken.left_out > 0 || !taken.repeated.is_empty()))
     }
 
-    /// Returns the notes on left-out samples for the user.
     pub(crate) fn notes(&self) -> Vec<String> {
         let taken = lock(&self.taken);
         taken.first_other.iter().map(|first| other_samples(taken.others, first)).collect()

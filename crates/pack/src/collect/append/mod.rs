@@ -100,21 +100,16 @@ fn without(option: &'static str) -> ArgumentError {
 #[derive(Debug)]
 pub(super) struct Addition {
     pub(super) growth: Growth<'static>,
-    /// The first unused id of a sample.
     pub(super) first_id: u64,
     /// The classes of the next generation, if the dataset has any.
     pub(super) classes: Option<Vec<String>>,
-    /// Number of new classes.
     pub(super) new_classes: usize,
     pub(super) held: HeldSamples,
-    /// An unfinished commit.
     pub(super) begun: Mutex<Option<BegunCommit>>,
 }
 
-/// An earlier attempt to commit.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct BegunCommit {
-    /// Number of samples in the attempt.
     samples: u64,
     /// Number of the planned generation.
     generation: u32,

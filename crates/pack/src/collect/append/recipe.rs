@@ -14,7 +14,6 @@ pub(super) struct AppendRecipe {
     pub(super) pictures: PictureOptions,
     /// Storage options of array fields that have no array yet.
     pub(super) arrays: ArrayOptions,
-    /// Requested options and chosen settings, by array field.
     pub(super) chosen: BTreeMap<String, (ArrayOptions, Trial)>,
     pub(super) shard_bytes: u64,
     pub(super) shuffle: Option<u64>,
@@ -24,7 +23,6 @@ pub(super) struct AppendRecipe {
 const CUBES: &str = "Cubes";
 const PICTURES: &str = "Pictures";
 
-/// Reads the recipe of a dataset.
 pub(super) fn read(base: &Manifest, given: &[(String, OptionValue)]) -> Result<AppendRecipe> {
     if let Some((name, _)) = given.iter().find(|(name, _)| StorageOptions::option(name).is_none()) {
         return Err(unknown(name).into());
@@ -59,7 +57,6 @@ pub(super) fn read(base: &Manifest, given: &[(String, OptionValue)]) -> Result<A
     Ok(AppendRecipe { pictures, arrays, chosen, shard_bytes, shuffle })
 }
 
-/// Returns the error for an option that does not concern the storage of samples.
 pub(super) fn unknown(name: &str) -> ArgumentError {
     ArgumentError::of("storage", format!("there is no option `{}`", name.escape_debug()))
 }

@@ -77,7 +77,6 @@ fn withdrawn() -> (Place, std::path::PathBuf) {
     (place, out)
 }
 
-/// A name, and the change to a dataset.
 type Damage<'a> = (&'a str, &'a dyn Fn(&Path));
 
 #[test]
@@ -148,7 +147,6 @@ fn without_the_newest_manifest_nothing_is_salvaged_unless_all_generations_are_wa
     }
 }
 
-/// Replaces the first `old` of a file.
 fn edit(path: &Path, old: &str, new: &str) {
     let text = fs::read_to_string(path).unwrap();
     assert!(text.contains(old));
