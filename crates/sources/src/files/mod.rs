@@ -118,7 +118,7 @@ impl Files {
         if self.has(path) || !path.to_str().is_some_and(is_url) {
             return Ok(());
         }
-        let (expected, found) = ("a path of this machine", "a URL");
+        let (expected, found) = ("a local path", "a URL");
         Err(SourceError::NotASource { path: path.to_owned(), expected, found })
     }
 
