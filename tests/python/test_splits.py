@@ -70,7 +70,7 @@ class Splits(CommandTest):
         planned = self.expect(2, "plan", source, self.tmp / "out", "--splits", "--parts", 2)
         self.assertIn("--splits: a plan describes one dataset", planned.err)
         listing = self.expect(2, "pack", source, self.tmp / "out", "--splits", "--listing", self.tmp / "l")
-        self.assertIn("--splits: expected without `listing`, found both", listing.err)
+        self.assertIn("--splits: cannot be combined with `listing`", listing.err)
         shutil.rmtree(source / "val")
         shutil.rmtree(source / "test")
         os.rename(source / "train" / "ant", source / "train" / "a")
