@@ -112,7 +112,7 @@ fn loaded(dataset: &Dataset) -> Vec<Seen> {
 }
 
 #[test]
-fn what_is_packed_there_is_whole_and_refuses_another() {
+fn a_packed_dataset_is_whole_and_refuses_another() {
     let (server, spools, source) = (Server::start(), tempfile::tempdir().unwrap(), Bytes::large(0));
     let report = write(server.place(spools.path()), &source).unwrap();
     assert_eq!((report.outcome, report.samples), (Outcome::Complete, SAMPLES));
@@ -131,7 +131,7 @@ fn what_is_packed_there_is_whole_and_refuses_another() {
 }
 
 #[test]
-fn a_run_that_was_stopped_goes_on_and_another_machine_takes_over() {
+fn a_stopped_run_continues_and_another_machine_takes_over() {
     let source = Bytes::new(0);
     for elsewhere in [false, true] {
         let server = Server::start();

@@ -18,7 +18,8 @@ use std::sync::Arc;
 #[derive(Debug, Clone)]
 pub struct Cause {
     error: Arc<io::Error>,
-    hint: Option<Hint>,
+    /// Boxed, because causes are part of many errors.
+    hint: Option<Box<Hint>>,
 }
 
 impl Cause {
@@ -30,13 +31,13 @@ impl Cause {
     /// Sets the next step.
     #[must_use]
     pub fn with_hint(self, hint: impl Into<Hint>) -> Self {
-        Self { hint: Some(hint.into()), ..self }
+        Self { hint: Some(Box::new(hint.into())), ..self }
     }
 
     /// The next step. It is not part of the text.
     #[must_use]
     pub fn hint(&self) -> Option<Hint> {
-        self.hint.clone()
+        self.hint.as_deref().cloned()
     }
 
     /// The kind in terms of the standard library.

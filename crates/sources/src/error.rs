@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 pub type Result<T, E = SourceError> = std::result::Result<T, E>;
 
 /// Reasons why a source cannot be packed.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum SourceError {
     /// An operation of the operating system failed.

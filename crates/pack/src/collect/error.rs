@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 pub type Result<T, E = CollectError> = std::result::Result<T, E>;
 
 /// A sample could not be accepted, or the dataset could not be written.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum CollectError {
     /// The operating system returned an error.

@@ -6,7 +6,7 @@ use shardpack_sources::SourceError;
 use shardpack_sources::cubes::CubeError;
 
 /// The reason why a sample could not be packed.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, Clone, thiserror::Error)]
 pub enum SampleError {
     /// The file changed during the run, or cannot be read.
     #[error(transparent)]

@@ -15,7 +15,7 @@ pub type Result<T, E = CubeError> = std::result::Result<T, E>;
 /// let error = load("no-such-file.npy".as_ref(), &CubeOptions::default()).unwrap_err();
 /// assert!(matches!(error, CubeError::Io { .. }));
 /// ```
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum CubeError {
     /// An operation of the operating system failed.

@@ -91,7 +91,7 @@ fn a_range_announced_between_others_is_kept_until_it_is_read() {
 }
 
 #[test]
-fn with_a_cache_whole_pages_are_requested_once() {
+fn whole_pages_are_requested_once_with_a_cache() {
     let page = 64 << 10;
     let mut state = Schedule::new(64 << 20, page, Tuner::new((8, 8)));
     let pin = pin(5 * page + 10);

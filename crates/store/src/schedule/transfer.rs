@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wait_is_given_up() {
+    fn a_wait_can_be_cancelled() {
         let transfer = Transfer::new(0..4);
         assert_eq!(transfer.read(&mut [0; 4], 0, || true).unwrap_err(), RequestError::given_up());
     }

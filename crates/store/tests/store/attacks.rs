@@ -211,7 +211,7 @@ fn redirects_within_an_origin_are_followed() {
 }
 
 #[test]
-fn link_local_addresses_are_refused_at_once_but_for_credentials() {
+fn link_local_addresses_are_refused_except_for_credentials() {
     let begun = Instant::now();
     for url in ["http://169.254.169.254/x", "http://2852039166/x", "http://[fe80::1]/x", "http://[::ffff:a9fe:a9fe]/x"]
     {

@@ -101,7 +101,7 @@ fn a_manifest_and_a_shard_can_be_named() {
 }
 
 #[test]
-fn a_manifest_takes_one_request_and_a_shard_two_at_once() {
+fn a_manifest_takes_one_request_and_a_shard_two_parallel_requests() {
     let disk = Disk::alike(&[20; 12]);
     let server = Server::start(disk.path(), |_| Answer::Late(30));
     let remote = opened(&server, &options());
@@ -180,7 +180,7 @@ fn a_permanent_failure_names_object_range_and_attempt() {
 }
 
 #[test]
-fn what_changes_is_never_mixed() {
+fn versions_of_a_changed_object_are_never_mixed() {
     let disk = Disk::varied(&[200]);
     let server = Server::start(disk.path(), |request| match request.number {
         0..40 => Answer::Right,

@@ -169,6 +169,6 @@ fn any_server_yields_the_right_bytes_or_an_error_with_the_place() {
 
 #[test]
 #[ignore = "takes minutes: scripts/check.sh --long"]
-fn whatever_a_server_does_in_10_000_schedules() {
+fn any_server_in_10_000_schedules() {
     campaign(10_000);
 }

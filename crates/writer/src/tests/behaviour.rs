@@ -85,7 +85,7 @@ fn the_memory_budget_is_kept() {
 }
 
 #[test]
-fn records_larger_than_a_write_come_out_whole() {
+fn records_larger_than_a_write_are_written_whole() {
     struct Large(Numbers);
     impl crate::SampleSource for Large {
         type Tally = ();
@@ -289,7 +289,7 @@ fn a_plan_refuses_no_samples_bad_keys_and_keys_that_occur_twice() {
 
 /// The id must not change, because datasets will depend on it.
 #[test]
-fn the_dataset_id_is_fixed_for_ever() {
+fn the_dataset_id_never_changes() {
     let sample = |key| PlanSample { key, source_bytes: 3, stored_bytes: 192, mtime_ns: 9, extra_digest: [0; 16] };
     let plan = Plan::new([sample("a"), sample("b")], Default::default(), PlanOptions::default()).unwrap();
     assert_eq!(plan.dataset_id().to_string(), "e598ca589fdb9b573253dc23d7267fe0");

@@ -104,7 +104,7 @@ fn an_unidentifiable_shard_is_reported_before_anything_is_deleted() {
 }
 
 #[test]
-fn what_others_put_there_stays() {
+fn foreign_objects_stay() {
     let other = MemoryFs::new();
     let mut source = sources().0;
     source.keys.iter_mut().for_each(|key| *key = format!("other/{key}"));
@@ -186,7 +186,7 @@ fn generations_without_their_newest_manifest_are_not_packed_over() {
 }
 
 #[test]
-fn a_dataset_that_was_put_back_behind_an_interrupted_force_is_not_removed() {
+fn a_dataset_restored_after_an_interrupted_force_is_not_removed() {
     let (start, source) = (grown(), sources().0);
     let before = held(&start);
     let force = WriteOptions { force: true, ..options(1) };

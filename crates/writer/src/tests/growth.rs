@@ -180,7 +180,7 @@ fn an_unfinished_generation_is_not_mixed_with_another() {
 }
 
 #[test]
-fn two_at_once_do_not_mix() {
+fn two_concurrent_runs_do_not_mix() {
     let fs = fresh();
     let first = Growth::take_on(Target::folder(&fs, Path::new(OUT))).unwrap();
     assert!(matches!(add(&fs, &sources().1, &options(1)), Err(Error::Locked { .. })));

@@ -94,7 +94,7 @@ fn parts_at_the_same_time_do_not_disturb_each_other() {
 }
 
 #[test]
-fn merge_names_what_is_missing() {
+fn merge_names_the_missing_parts() {
     let source = Numbers::new(300);
     let plan = source.plan(40_000);
     let dir = tempdir().unwrap();

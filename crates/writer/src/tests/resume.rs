@@ -89,7 +89,7 @@ fn a_torn_or_edited_journal_costs_time_and_nothing_else() {
 }
 
 #[test]
-fn a_finished_shard_that_is_gone_or_cut_is_written_again() {
+fn a_missing_or_truncated_finished_shard_is_rewritten() {
     for damage in [0, 1, 2] {
         let (dir, plan) = interrupted();
         let path = dir.path().join("shard-00001.shard");
