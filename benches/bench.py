@@ -1,7 +1,7 @@
-"""What the benches share: interleaved rounds, medians, a description of the machine, and the file that a run leaves.
+"""Common code of the benches: interleaved rounds, medians, a description of the machine, and the record of a run.
 
-Every bench times the command against its yardstick in the same run, turn by turn (A B A B …), and reports the ratio of the medians: on a machine that other
-people use, both sides then meet the same weather.
+Every bench alternates the command and its yardstick in one run (A B A B …), and reports the ratio of their medians:
+on a shared machine, both sides then suffer the same disturbances.
 """
 
 import argparse
@@ -23,12 +23,12 @@ PLAIN_READ = ROOT / "target" / "release" / "examples" / "plain_read"
 
 
 def build():
-    """Build what is measured, in release mode."""
+    """Build the measured programs in release mode."""
     subprocess.run(["cargo", "build", "--release", "--quiet", "--bin", "shardpack", "--example", "plain_read"], cwd=ROOT, check=True)
 
 
 def run(*args, **options):
-    """Run a program, with its words kept for the case that it fails."""
+    """Run a program; exit with its output if it fails."""
     done = subprocess.run([str(arg) for arg in args], capture_output=True, text=True, **options)
     if done.returncode:
         raise SystemExit(f"{' '.join(map(str, args))}: exit code {done.returncode}\n{done.stdout}{done.stderr}")
@@ -43,7 +43,7 @@ def seconds(action):
 
 
 def interleave(rounds, **sides):
-    """Time each side once a round, in turn; a side is a function that returns its own seconds, or None to have the call timed."""
+    """Time each side once in each round. A side is a function that returns its seconds, or None to have its call timed."""
     times = {name: [] for name in sides}
     for _ in range(rounds):
         for name, side in sides.items():
@@ -54,7 +54,7 @@ def interleave(rounds, **sides):
 
 
 def median(values):
-    """The middle one."""
+    """The median."""
     return statistics.median(values)
 
 
@@ -64,19 +64,19 @@ def remove(path):
 
 
 def tree_bytes(path):
-    """Bytes of all files below a folder, or of the one file."""
+    """Bytes of a file, or of all files below a folder."""
     return path.stat().st_size if path.is_file() else sum(p.stat().st_size for p in path.rglob("*") if p.is_file())
 
 
 def warm(path):
-    """Read everything once, so that it comes from the page cache."""
+    """Read everything once, to put it into the page cache."""
     for file in sorted(path.rglob("*")):
         if file.is_file():
             file.read_bytes()
 
 
 def machine():
-    """What the figures were measured on, as far as it matters."""
+    """Description of the machine."""
     lines = Path("/proc/cpuinfo").read_text().splitlines()
     model = next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), platform.machine())
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
@@ -84,7 +84,7 @@ def machine():
 
 
 def commit():
-    """The commit that was measured; `+` if the tree had changes on top. None without git, or outside a checkout."""
+    """The measured commit, with `+` if the tree has other changes. None without git, or outside a checkout."""
     command = ["git", "describe", "--always", "--dirty=+", "--abbrev=12"]
     try:
         done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
@@ -94,17 +94,17 @@ def commit():
 
 
 def scratch(options):
-    """A folder for the run's files, on the disk that is measured."""
+    """A folder for the run's files, on the measured disk."""
     options.dir.mkdir(parents=True, exist_ok=True)
     return tempfile.TemporaryDirectory(prefix="bench-", dir=options.dir)
 
 
 def arguments(description, **more):
-    """The command line that all benches have."""
+    """The common command line of the benches."""
     parser = argparse.ArgumentParser(description=description)
-    parser.add_argument("--rounds", type=int, default=5, help="times that each side runs (default 5)")
-    parser.add_argument("--dir", type=Path, default=ROOT / "target" / "bench", help="where to write: the disk that is measured (default target/bench)")
-    parser.add_argument("--no-save", action="store_true", help="do not leave a file in benches/runs")
+    parser.add_argument("--rounds", type=int, default=5, help="runs of each side (default 5)")
+    parser.add_argument("--dir", type=Path, default=ROOT / "target" / "bench", help="folder for files, on the disk to measure (default target/bench)")
+    parser.add_argument("--no-save", action="store_true", help="do not write a file to benches/runs")
     for name, (default, text) in more.items():
         parser.add_argument(f"--{name}", type=type(default), default=default, help=f"{text} (default {default})")
     return parser.parse_args()
@@ -138,7 +138,7 @@ def table(rows):
 
 
 def show(value):
-    """A figure with three digits."""
+    """A number with three digits."""
     if not isinstance(value, float):
         return str(value)
     return f"{value:.0f}" if abs(value) >= 100 else f"{value:.3g}"

@@ -1,4 +1,4 @@
-"""Synthetic hyperspectral cubes for the benches: mixtures of smooth spectra, textured shares, 1 % noise. float32, [height, width, channels]."""
+"""Synthetic hyperspectral cubes: mixtures of smooth spectra with textured shares and 1 % noise, float32, [height, width, channels]."""
 
 import numpy as np
 from PIL import Image
@@ -13,7 +13,7 @@ def noise(rng, height, width, cell):
 
 
 def cube(seed, shape=SHAPE):
-    """One cube; different for each seed, the same on every machine up to rounding."""
+    """One cube for a seed, the same on every machine up to rounding."""
     height, width, channels = shape
     rng = np.random.default_rng(seed)
     knots = rng.random((8, 9))
@@ -26,7 +26,7 @@ def cube(seed, shape=SHAPE):
 
 
 def write(folder, count, shape=SHAPE):
-    """`count` cubes as .npy files in a folder; returns it."""
+    """Writes `count` cubes as .npy files to a folder. Returns the folder."""
     folder.mkdir(parents=True)
     for i in range(count):
         np.save(folder / f"cube{i:02d}.npy", cube(i, shape))

@@ -1,13 +1,11 @@
-"""Batches on a GPU: the loader that decodes there, against libraries that do, workers on the CPU, and the bus.
+"""Batches on a GPU: our loader, which decodes there, against other libraries that do, CPU workers, and the bus.
 
-    python benches/device.py PHOTOS                  with an interpreter that has shardpack and PyTorch; torchvision
-                                                     too, for its decoder on the GPU
-    python benches/device.py PHOTOS --cubes 24       and that many synthetic cubes of 480 x 640 x 100
+    python benches/device.py PHOTOS                  needs shardpack and PyTorch, and torchvision for its GPU decoder
+    python benches/device.py PHOTOS --cubes 24       with 24 synthetic cubes of 480 x 640 x 100
 
-PHOTOS is a folder of class folders of JPEGs. The bench packs `--copies` of it, so that an epoch is long. The sides take
-turns, and each runs in a process of its own, from the page cache: one epoch to warm up, then batches for `--seconds`,
-and at the end it waits for the device. Beside each rate stand the cores of the CPU that it kept busy. What cannot run
-is named with the reason.
+PHOTOS is a folder of class folders of JPEGs. The bench packs it `--copies` times, so that an epoch is long. The sides
+take turns, each in its own process and from the page cache: one epoch to warm up, then batches for `--seconds`, and a
+final wait for the device. The table shows rates and busy CPU cores. A side that cannot run is listed with the reason.
 """
 
 import argparse
@@ -75,53 +73,53 @@ def arguments():
         nargs="?",
         type=Path,
         default=REAL,
-        help="folder of class folders of JPEGs (default: the sample of ImageNet, where it is at hand)",
+        help="folder of class folders of JPEGs (default: the sample of ImageNet, if present)",
     )
-    parser.add_argument("--rounds", type=int, default=3, help="times that each side runs (default 3)")
-    parser.add_argument("--seconds", type=float, default=3.0, help="least time of a run that counts (default 3)")
+    parser.add_argument("--rounds", type=int, default=3, help="runs of each side (default 3)")
+    parser.add_argument("--seconds", type=float, default=3.0, help="least seconds of a measured run (default 3)")
     parser.add_argument(
         "--threads",
         type=int,
         default=len(os.sched_getaffinity(0)),
         help="threads or worker processes of each side (default all cores); the loader is also measured with 4 and 1",
     )
-    parser.add_argument("--copies", type=int, default=16, help="times that the photos are packed (default 16)")
+    parser.add_argument("--copies", type=int, default=16, help="copies of the photos to pack (default 16)")
     parser.add_argument(
-        "--cubes", type=int, default=24, help="number of synthetic cubes; 0 leaves them out (default 24)"
+        "--cubes", type=int, default=24, help="number of synthetic cubes, 0 for none (default 24)"
     )
     parser.add_argument(
         "--cube-copies",
         type=int,
         default=4,
-        help="times that they are packed, by hard links, so that an epoch is long (default 4)",
+        help="copies of the cubes to pack, as hard links (default 4)",
     )
-    parser.add_argument("--codec", default="blosc2-lz4", help="codec of the cubes, arranged for a GPU (default blosc2-lz4)")
+    parser.add_argument("--codec", default="blosc2-lz4", help="codec of the cubes (default blosc2-lz4)")
     parser.add_argument("--device", default="cuda:0", help="the GPU (default cuda:0)")
     parser.add_argument("--only", nargs="+", choices=[*SIDES], help="only these sides (default all)")
     parser.add_argument(
-        "--dir", type=Path, default=bench.ROOT / "target" / "bench", help="where to write (default target/bench)"
+        "--dir", type=Path, default=bench.ROOT / "target" / "bench", help="folder for files (default target/bench)"
     )
-    parser.add_argument("--no-save", action="store_true", help="do not leave a file in benches/runs")
+    parser.add_argument("--no-save", action="store_true", help="do not write a file to benches/runs")
     parser.add_argument("--side", choices=[*SIDES], help=argparse.SUPPRESS)
     parser.add_argument("--data", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if not options.photos.is_dir():
-        parser.error(f"expected a folder of class folders of JPEGs, found nothing there: {options.photos}")
+        parser.error(f"no folder of JPEGs: {options.photos}")
     return options
 
 
 def prepare(folder, options):
-    """Packs the photos and makes the cubes; says what they are."""
+    """Packs the photos and makes the cubes. Returns a description of the data."""
     import shardpack
     import torch
 
     jpegs = sorted(path for path in options.photos.rglob("*") if path.suffix.lower() in (".jpg", ".jpeg"))
     if not jpegs:
-        raise SystemExit(f"expected JPEGs in class folders, found none: {options.photos}")
+        raise SystemExit(f"no JPEGs in class folders: {options.photos}")
     if len(jpegs) * options.copies < BATCH or 0 < options.cubes < CUBES:
         raise SystemExit(
-            f"expected at least {BATCH} pictures and {CUBES} cubes, a batch of each, "
-            f"found: {len(jpegs) * options.copies} and {options.cubes}; --copies and --cubes give more"
+            f"fewer than a batch: {len(jpegs) * options.copies} of {BATCH} pictures, {options.cubes} of {CUBES} cubes\n"
+            "hint: raise --copies or --cubes"
         )
     for copy in range(options.copies):
         for path in jpegs:
@@ -172,7 +170,7 @@ def prepare(folder, options):
 
 
 def in_nvcomp(folder, options):
-    """The cubes as nvCOMP stores them, a file each."""
+    """Writes the cubes in nvCOMP's format, a file for each."""
     import torch
     from nvidia import nvcomp
 
@@ -184,7 +182,7 @@ def in_nvcomp(folder, options):
 
 
 def one(side, threads, folder, options):
-    """A side in a process of its own; or why it did not run."""
+    """Runs a side in its own process. Returns its result, or its error."""
     command = [
         sys.executable,
         __file__,
@@ -211,7 +209,7 @@ def one(side, threads, folder, options):
 
 
 def summary(runs):
-    """The median of each side, and how many times the first of its kind it is slower."""
+    """The median of each side, and its slowdown against the first side of its kind."""
     rows, first = [], {}
     for (what, side, threads), results in runs.items():
         rate = bench.median([result["samples_per_s"] for result in results])

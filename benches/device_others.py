@@ -1,4 +1,4 @@
-"""The other sides of `device.py`: libraries on a GPU, workers, files in pinned memory, the bus."""
+"""The other sides of `device.py`: GPU libraries, CPU workers, files in pinned memory, the bus."""
 
 import os
 import random
@@ -14,7 +14,7 @@ MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
 
 def in_blosc2(blosc2, path):
-    """A cube as one would store it with python-blosc2: LZ4 behind bitshuffle."""
+    """A cube compressed by python-blosc2: bitshuffle, then LZ4."""
     return blosc2.compress2(
         np.load(path),
         codec=blosc2.Codec.LZ4,
@@ -27,7 +27,7 @@ def in_blosc2(blosc2, path):
 
 
 def nvcomp_codec(device, **more):
-    """LZ4 behind bitshuffle, in nvCOMP's own format."""
+    """Bitshuffle, then LZ4, in nvCOMP's own format."""
     from nvidia import nvcomp
 
     return nvcomp.Codec(
@@ -40,7 +40,7 @@ def nvcomp_codec(device, **more):
 
 
 def timed(epoch, options):
-    """Warms up with an epoch, then counts batches until the time is over. `epoch` gives the number of samples of each
+    """Runs one epoch to warm up, then counts batches until the time is over. `epoch` yields the number of samples of each
     batch, once it is under way.
     """
     import torch
@@ -113,7 +113,7 @@ def torchvision_whole(options):
 
 
 def engines_whole(options):
-    """nvImageCodec: the JPEG engines of nvJPEG where the GPU has some, its kernels for what they do not take; files
+    """nvImageCodec: the JPEG engines of the GPU, if it has them, and kernels for other pictures; files
     read by threads.
     """
     import torch
@@ -138,7 +138,7 @@ def engines_whole(options):
 
 
 class WithLabels:
-    """Pictures of a dataset, each with its label."""
+    """Pictures of a dataset with their labels."""
 
     def __init__(self, photos, labels):
         self.photos, self.labels = photos, labels
@@ -151,7 +151,7 @@ class WithLabels:
 
 
 class Photos:
-    """JPEGs as crops of uint8, for a DataLoader; augmented by `change`."""
+    """JPEGs as crops of uint8 for a DataLoader, augmented by `change`."""
 
     def __init__(self, paths, change=None):
         self.paths, self.change = paths, change
@@ -175,7 +175,7 @@ class Photos:
 
 
 def with_pillow(path):
-    """A random crop of 224 × 224 pixels by Pillow, cut while it scales."""
+    """A random crop of 224 × 224 pixels by Pillow, which crops while it scales."""
     from PIL import Image, ImageOps
 
     with Image.open(path) as picture:
@@ -194,7 +194,7 @@ def with_pillow(path):
 
 
 def workers(options):
-    """torch's DataLoader: worker processes decode and cut on the CPU, a pinned copy, normalised on the device."""
+    """torch's DataLoader: worker processes decode and crop on the CPU, a pinned copy, normalised on the device."""
     import torch
     from torch.utils.data import DataLoader
 
@@ -271,11 +271,11 @@ def npy(options):
 
 
 def blosc2(options):
-    """One Blosc2 chunk a file, read and decompressed by threads, a cube each."""
+    """One Blosc2 chunk for each file; a thread reads and decompresses a cube."""
     import blosc2
 
     blosc2.set_nthreads(1)
-    # Else one thread decompresses, and all others wait for it.
+    # Otherwise the threads decompress one at a time.
     blosc2.set_releasegil(True)
     return pinned_ring(options, "b2", lambda path, cube: blosc2.decompress2(path.read_bytes(), dst=cube, nthreads=1))
 
@@ -322,7 +322,7 @@ def nvcomp(options):
 
 
 def pinned_ring(options, folder, read):
-    """Cubes into a ring of pinned batches by `read`, copied, and cast on the device."""
+    """Reads cubes into a ring of pinned batches, copies them, and casts them on the device."""
     import torch
 
     paths = sorted((options.data / folder).iterdir())
@@ -343,7 +343,7 @@ def pinned_ring(options, folder, read):
                 (number % len(ring), paths[start : start + CUBES])
                 for number, start in enumerate(range(0, len(paths) - CUBES + 1, CUBES))
             ]
-            # Two ahead: a slot is asked for again only after its copy was begun.
+            # Two batches ahead: a slot is reused only after its copy has started.
             for slot in ahead(readers, fill, jobs, depth=2):
                 there = ring[slot].to(options.device, non_blocking=True)
                 copied[slot].record()

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Rates of what the examples of the Python package do, on photos of yours: boxes and captions beside pictures alone,
-pictures of 16 bits, and weekly additions. Prints a table, and keeps the run.
+"""Rates of the Python package's examples on your photos: boxes and captions against pictures alone, 16-bit pictures,
+and weekly additions. Prints a table, and records the run.
 
     .venv-package/bin/python benches/examples.py --photos PHOTOS [--rounds 5] [--seconds 3]
 
-PHOTOS is a folder of class folders of JPEGs. What does not stand in them is made up: one to eight boxes of each photo
-and their classes, a caption of twelve words, and, of the 16-bit pictures, the lower 8 bits. Sides take turns, the page
-cache is warm, the first round is dropped, and rates are medians. Two threads, or worker processes, on two cores.
+PHOTOS is a folder of class folders of JPEGs. Other data are made up: one to eight boxes with classes and a caption of
+twelve words for each photo, and the lower 8 bits of the 16-bit pictures. Sides take turns, the page cache is warm, the
+first round is dropped, and rates are medians. Two threads, or two worker processes, on two cores.
 """
 
 import os
@@ -43,7 +43,7 @@ def annotated(photos, out):
 
 
 def of_16_bits(photos, out):
-    """The middle of each photo that is large enough, grey, as a PNG of 16 bits."""
+    """Writes the centre of each large enough photo as a grey 16-bit PNG."""
     rng = np.random.default_rng(0)
     for number, path in enumerate(photos):
         grey = np.asarray(Image.open(path).convert("L"), np.uint16)
@@ -57,7 +57,7 @@ def of_16_bits(photos, out):
 
 
 class Files(Dataset):
-    """Random crops of 16-bit PNGs, normalised, as a program reads them without a loader."""
+    """Random crops of 16-bit PNGs, normalised, as a program without our loader reads them."""
 
     def __init__(self, files):
         self.files = files
@@ -73,7 +73,7 @@ class Files(Dataset):
 
 
 def rate(loader, seconds):
-    """Rows a second of whole epochs for at least so long."""
+    """Rows per second in whole epochs of at least this time."""
     begun, rows = time.perf_counter(), 0
     while (spent := time.perf_counter() - begun) < seconds or rows == 0:
         for batch in loader:
@@ -82,7 +82,7 @@ def rate(loader, seconds):
 
 
 def rates(options, name, base, sides):
-    """Rows of the table: the median rate of each side, beside that of `base`."""
+    """Rows of the table: the median rate of each side, and its ratio to `base`."""
     found = {side: [] for side in sides}
     for number in range(options.rounds + 1):
         for side, loader in sides.items():
@@ -103,7 +103,7 @@ def rates(options, name, base, sides):
 
 
 def weeks(options, photos, folder):
-    """Seconds of the third addition of 100 photos, and of packing all of them anew."""
+    """Seconds of the third addition of 100 photos, and of packing all photos again."""
     parts = [photos[:-300], photos[-300:-200], photos[-200:-100], photos[-100:]]
     for week, part in enumerate([*parts, photos]):
         for path in part:

@@ -1,10 +1,11 @@
-"""The loader against the limits of the machine and against other loaders: the same samples, the same cores, one run, turn by turn.
+"""The loader against the limits of the machine and against other loaders, with the same samples and cores.
 
-    .venv/bin/python benches/loader.py PHOTOS            everything; installs the peers into benches/.venv-peers, some 9 GB with CUDA
-    .venv/bin/python benches/loader.py --peers none      shardpack and those limits that need no package
+    .venv/bin/python benches/loader.py PHOTOS            everything; installs the peers into benches/.venv-peers (9 GB with CUDA)
+    .venv/bin/python benches/loader.py --peers none      shardpack and the limits that need no package
 
-PHOTOS is a folder of class folders of JPEGs. Each side runs in a process of its own: one epoch to warm up, then whole epochs for `--seconds`; all sides once a round. Everything comes
-from the page cache (or, with `--cold`, from the disk), on `--threads` threads or worker processes. Memory is that of the process and its children, files that are mapped not counted (shardpack's own is its peak RSS).
+PHOTOS is a folder of class folders of JPEGs. The sides take turns, each in its own process: one epoch to warm up, then
+whole epochs for `--seconds`. Data come from the page cache (with `--cold`, from the disk), on `--threads` threads or
+worker processes. Memory is the memory of the process and its children without mapped files; for shardpack, its peak RSS.
 """
 
 import argparse
@@ -25,7 +26,7 @@ from peers.registry import LEFT_OUT, LIMITS, PEERS, SIDES
 
 BENCHES = Path(__file__).resolve().parent
 BATCH = {"pictures": 64, "cubes": 2}
-# What is loaded: of which samples, its name in the table, and the options of `shardpack bench`.
+# For each mode: its samples, its name in the table, and the options of `shardpack bench`.
 MODES = {
     "rrc224": ("pictures", "random-resized-crop 224", ("--image", "rrc224")),
     "full": ("pictures", "whole pictures", ("--image", "full")),
@@ -33,7 +34,7 @@ MODES = {
     "compressed": ("cubes", "cubes, compressed", ("--cube", "whole")),
     "uncompressed": ("cubes", "cubes, uncompressed", ("--cube", "whole")),
 }
-# shardpack's own datasets of the samples: what they are loaded as, their label, and the options of `shardpack pack`.
+# shardpack's datasets of the samples: their modes, their label, and the options of `shardpack pack`.
 DATASETS = {
     "tiled": (registry.PICTURES, "shardpack, tiled as `pack` does", ()),
     "kept": (registry.PICTURES, "shardpack, files kept to the byte", ("--jpeg", "keep")),
@@ -44,7 +45,7 @@ TIME_LIMIT_S = 900
 
 
 class Failed(Exception):
-    """A side that did not run; what it said last."""
+    """A side failed; the message is its last line."""
 
 
 def main():
@@ -66,35 +67,35 @@ def main():
 
 def arguments():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("photos", nargs="?", type=Path, default=REAL, help="folder of class folders of JPEGs (default: the sample of ImageNet, where it is at hand)")
-    parser.add_argument("--peers", default="all", help="all, none, or names with commas: " + ", ".join(side.name for side in PEERS) + " (default all)")
-    parser.add_argument("--python", type=Path, help="run the peers with this interpreter instead of making an environment for them")
-    parser.add_argument("--shardpack", type=Path, help="measure this command instead of building one")
-    parser.add_argument("--modes", default=",".join(MODES), help=f"what to load, with commas (default {','.join(MODES)})")
-    parser.add_argument("--rounds", type=int, default=3, help="times that each side runs (default 3)")
-    parser.add_argument("--seconds", type=float, default=3.0, help="least time of a run that counts (default 3)")
+    parser.add_argument("photos", nargs="?", type=Path, default=REAL, help="folder of class folders of JPEGs (default: the sample of ImageNet, if present)")
+    parser.add_argument("--peers", default="all", help="all, none, or comma-separated names: " + ", ".join(side.name for side in PEERS) + " (default all)")
+    parser.add_argument("--python", type=Path, help="interpreter of the peers (default: a new environment)")
+    parser.add_argument("--shardpack", type=Path, help="command to measure (default: build one)")
+    parser.add_argument("--modes", default=",".join(MODES), help=f"comma-separated modes (default {','.join(MODES)})")
+    parser.add_argument("--rounds", type=int, default=3, help="runs of each side (default 3)")
+    parser.add_argument("--seconds", type=float, default=3.0, help="least seconds of a measured run (default 3)")
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)), help="threads or worker processes of each side (default all cores)")
-    parser.add_argument("--cold", action="store_true", help="drop the files that are read from the page cache before each epoch")
+    parser.add_argument("--cold", action="store_true", help="drop the files from the page cache before each epoch")
     parser.add_argument("--cubes", type=int, default=6, help="number of synthetic cubes (default 6)")
     parser.add_argument("--cube-shape", default="480x640x100", help="height x width x channels (default 480x640x100)")
-    parser.add_argument("--dir", type=Path, default=bench.ROOT / "target" / "bench", help="where to write: the disk that is measured (default target/bench)")
-    parser.add_argument("--no-save", action="store_true", help="do not leave a file in benches/runs")
+    parser.add_argument("--dir", type=Path, default=bench.ROOT / "target" / "bench", help="folder for files, on the disk to measure (default target/bench)")
+    parser.add_argument("--no-save", action="store_true", help="do not write a file to benches/runs")
     options = parser.parse_args()
     options.modes = options.modes.split(",")
     wrong = set(options.modes) - set(MODES)
     if wrong:
-        parser.error(f"--modes: expected some of {', '.join(MODES)}, found: {', '.join(sorted(wrong))}")
+        parser.error(f"--modes: unknown: {', '.join(sorted(wrong))}; the modes are {', '.join(MODES)}")
     wrong = set(options.peers.split(",")) - {side.name for side in PEERS} - {"all", "none"}
     if wrong:
-        parser.error(f"--peers: expected all, none, or some of {', '.join(side.name for side in PEERS)}, found: {', '.join(sorted(wrong))}")
-    # The peers run in another folder. Not `resolve`: the interpreter of an environment is a link to one that is not.
+        parser.error(f"--peers: unknown: {', '.join(sorted(wrong))}; the peers are {', '.join(side.name for side in PEERS)}, all or none")
+    # The peers run in another folder. Not `resolve`: the interpreter of an environment is a link to one outside.
     options.python, options.shardpack = (path and path.absolute() for path in (options.python, options.shardpack))
     options.dir = options.dir.absolute()
     options.shape = tuple(map(int, options.cube_shape.split("x")))
     if len(options.shape) != 3:
-        parser.error(f"--cube-shape: expected height x width x channels, found: {options.cube_shape}")
+        parser.error(f"--cube-shape: not height x width x channels: {options.cube_shape}")
     if not options.photos.is_dir() and "pictures" in {MODES[mode][0] for mode in options.modes}:
-        parser.error(f"expected a folder of class folders of JPEGs, found nothing there: {options.photos}")
+        parser.error(f"no folder of JPEGs: {options.photos}")
     return options
 
 
@@ -104,7 +105,7 @@ def built():
 
 
 def choose(options):
-    """The interpreter of the peers, the sides that can run, and why others do not."""
+    """The interpreter of the peers, the sides that can run, and the reasons of the others."""
     names = {"all": [side.name for side in PEERS], "none": []}.get(options.peers, options.peers.split(","))
     peers = [SIDES[name] for name in names if set(SIDES[name].modes) & set(options.modes)]
     limits = [side for side in LIMITS if set(side.modes) & set(options.modes)]
@@ -120,19 +121,19 @@ def choose(options):
 
 
 def prepare(folder, options, command, interpreter, chosen, notes):
-    """Every form of the samples, each made once; where it is, by its name."""
+    """Makes every form of the samples once. Returns their paths by name."""
     kinds = {MODES[mode][0] for mode in options.modes}
     data, facts = {}, {"sizes": {}}
     if "pictures" in kinds:
         data["folder"] = options.photos.resolve()
         pictures = stores.jpegs(options.photos)
         if not pictures:
-            raise SystemExit(f"expected JPEGs in class folders, found none: {options.photos}")
+            raise SystemExit(f"no JPEGs in class folders: {options.photos}")
         facts |= {"pictures": len(pictures), "source": f"{len(pictures)} pictures of {sum(path.stat().st_size for path, _ in pictures) / 1e6:.0f} MB"}
         facts["sizes"]["folder"] = sum(path.stat().st_size for path, _ in pictures)
     if "cubes" in kinds:
         environment.say(f"making {options.cubes} cubes")
-        # float16 from the beginning: an array comes back in the type in which it was given, and all sides shall deliver the same bytes.
+        # float16 from the start: arrays keep their type, and all sides must deliver the same bytes.
         for path in write(folder / "cubes", options.cubes, options.shape).iterdir():
             np.save(path, np.load(path).astype(np.float16))
         said = f"{options.cubes} synthetic cubes of {' × '.join(map(str, options.shape))}"
@@ -157,13 +158,13 @@ def prepare(folder, options, command, interpreter, chosen, notes):
     for name, path in data.items():
         facts["sizes"].setdefault(name, bench.tree_bytes(path))
         bench.warm(path)
-    # Pages that are not on the disk yet cannot be dropped, and writing them would disturb what is measured.
+    # Dirty pages cannot be dropped, and writing them would disturb the measurement.
     bench.run("sync", "-f", folder)
     return data, facts
 
 
 def measure(options, command, interpreter, chosen, data, facts, notes):
-    """All runs: a dictionary each. Sides take turns within a mode, so that all meet the same weather."""
+    """All runs as dictionaries. Sides take turns within a mode, so that all suffer the same disturbances."""
     runs, epochs, broken = [], {}, set()
     for mode in options.modes:
         kind = MODES[mode][0]
@@ -190,18 +191,18 @@ def measure(options, command, interpreter, chosen, data, facts, notes):
 
 
 def shardpack(command, dataset, name, common, epochs):
-    """One run of `shardpack bench`. It counts epochs, not seconds: the first run finds out how many fill the time, and does not count."""
+    """One run of `shardpack bench`. It takes a number of epochs, not seconds: the first run finds the number, and does not count."""
     mode = common["mode"]
     args = [command, "bench", dataset, *MODES[mode][2], "--batch-size", common["batch"], "--threads", common["threads"], *common["cold"], "--json", "--epochs"]
     if (mode, name) not in epochs:
         start = time.perf_counter()
         report = json.loads(bench.run(*args, 3))
         an_epoch = min(report["samples"] / report["samples_per_s"], time.perf_counter() - start)
-        # One more than fills the time: the first of several epochs warms up.
+        # One epoch more, which warms up.
         epochs[mode, name] = 1 + max(2, math.ceil(common["seconds"] / an_epoch))
     report, others, _ = watched([*args, epochs[mode, name]])
     report = json.loads(report)
-    # The command's own figures are those of its median epoch. The peers' are of all epochs together, and so are these.
+    # The command reports its median epoch. The figures of the peers are of all epochs together, and so are these.
     samples, seconds, cpu = report["samples"] * len(report["epochs"]), *(sum(epoch[name] for epoch in report["epochs"]) for name in ("seconds", "cpu_s"))
     return {
         "samples_per_s": samples / seconds, "cpu_s_per_sample": cpu / samples, "peak_bytes": report["peak_rss_bytes"],
@@ -211,17 +212,17 @@ def shardpack(command, dataset, name, common, epochs):
 
 
 def peer(interpreter, side, data, common):
-    """One run of a peer or a limit in a process of its own."""
+    """One run of a peer or a limit in its own process."""
     numbers = [f"--{name}={common[name]}" for name in ("threads", "batch", "seconds")]
     output, others, peak = watched([interpreter, "-m", "peers.worker", "run", side.name, common["mode"], data, *numbers, *common["cold"]])
     try:
-        # Some libraries talk on stdout: the result is the last line.
+        # Some libraries write to stdout: the result is the last line.
         report = json.loads(output.splitlines()[-1])
     except (IndexError, ValueError):
-        raise Failed(f"expected a result, found: {output[-200:]!r}") from None
-    # A loader may leave out a last batch that is not full, but nothing more.
+        raise Failed(f"printed no result: {output[-200:]!r}") from None
+    # A loader may drop an incomplete last batch, but nothing else.
     if not 0 <= common["samples"] - report["samples_an_epoch"] < common["batch"]:
-        raise Failed(f"samples of an epoch: expected {common['samples']}, found: {report['samples_an_epoch']}")
+        raise Failed(f"an epoch had {report['samples_an_epoch']} of {common['samples']} samples")
     return {
         "samples_per_s": report["samples"] / report["seconds"], "cpu_s_per_sample": report["cpu_seconds"] / report["samples"], "peak_bytes": max(peak, report["memory_bytes"]),
         "others": others, "epochs": report["epochs"], "samples_an_epoch": report["samples_an_epoch"], "output_mb_per_s": report["bytes"] / report["seconds"] / 1e6,
@@ -229,12 +230,12 @@ def peer(interpreter, side, data, common):
 
 
 def worker(interpreter, *args):
-    """Run a peer's process to its end, unmeasured."""
+    """Run a peer's process without measuring it."""
     return watched([interpreter, "-m", "peers.worker", *args])[0]
 
 
 def watched(command):
-    """Run a program: its stdout, the share of the machine that other programs took meanwhile, and the peak memory of its tree."""
+    """Run a program. Returns its stdout, the other programs' share of the machine, and the peak memory of its tree."""
     environ = {**os.environ, "OMP_NUM_THREADS": "1", "TF_CPP_MIN_LOG_LEVEL": "3", "PYTHONWARNINGS": "ignore"}
     start, busy, own = time.perf_counter(), tree.busy_seconds(), children_seconds()
     process = subprocess.Popen(list(map(str, command)), cwd=BENCHES, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environ)
@@ -244,7 +245,7 @@ def watched(command):
         except subprocess.TimeoutExpired:
             process.kill()
             process.communicate()
-            raise Failed(f"did not end within {TIME_LIMIT_S} s") from None
+            raise Failed(f"took more than {TIME_LIMIT_S} s") from None
     if process.returncode:
         raise Failed((words.strip().splitlines() or [f"exit code {process.returncode}"])[-1])
     spent = time.perf_counter() - start
@@ -253,13 +254,13 @@ def watched(command):
 
 
 def children_seconds():
-    """Processor time of all children so far, and of this process, which looks at them."""
+    """CPU time of this process and of all its children so far."""
     times = os.times()
     return sum(times[:4])
 
 
 def summary(runs):
-    """A row for each mode and side: medians over the rounds, and the ratios that the goals are about."""
+    """A row for each mode and side: medians over the rounds, and the ratios of the goals."""
     rows = []
     for mode in dict.fromkeys(run["mode"] for run in runs):
         sides = {}
@@ -278,7 +279,7 @@ def summary(runs):
                 "min … max": " … ".join(bench.show(float(pick(run["samples_per_s"] for run in some))) for pick in (min, max)),
                 "MB/s": bench.median(run["output_mb_per_s"] for run in some),
                 "÷ best peer": rates[name] / best if best else "", "÷ limit": rates[name] / limit if limit else "",
-                # A short run may take less processor time than its clock can tell: it has no ratio.
+                # A run below the resolution of the CPU clock has no ratio.
                 "CPU ms/sample": 1e3 * used[name], "least CPU of a peer ÷ own": least / used[name] if least and used[name] else "",
                 "peak MB": max(run["peak_bytes"] for run in some) / 1e6,
                 "others' share of the cores": bench.median(run["others"] for run in some),

@@ -1,8 +1,9 @@
 """Packing float cubes against Blosc2's own compressor on all cores with the same settings. Goal: at least 0.9 of its rate.
 
-All sides take the same .npy files from the page cache and make the same Blosc2 chunks. *Blosc2 alone* compresses arrays that are in memory, already cast, and
-writes nothing: the compressor, no more. *The same job* reads, casts with NumPy, compresses with `nthreads` = all cores, writes and fsyncs, but does not check ranges,
-measure errors or compute checksums. The packer does all of it. Once in memory (`/dev/shm`), where no disk is in the way, and once on the disk.
+All sides take the same .npy files from the page cache and make the same Blosc2 chunks. *Blosc2 alone* only compresses
+arrays in memory that are already cast. *The same job* reads, casts with NumPy, compresses with `nthreads` = all cores,
+writes and fsyncs, but does not check ranges, measure errors or compute checksums. The packer does all of these. The
+bench runs once in memory (`/dev/shm`) and once on the disk.
 """
 
 import os
@@ -37,7 +38,7 @@ CASES = [
 
 
 def parameters(codec, dtype):
-    """Settings of python-blosc2 that give the chunks which the packer writes."""
+    """Settings of python-blosc2 that give the packer's chunks."""
     typesize = np.dtype(dtype).itemsize
     return {
         "codec": blosc2.Codec.LZ4 if codec == "blosc2-lz4" else blosc2.Codec.ZSTD,
@@ -58,7 +59,7 @@ def chunks(array, settings):
 
 
 def alone(files, codec, dtype):
-    """Seconds of compression alone, over all files."""
+    """Seconds of compressing all files."""
     spent, settings = 0.0, parameters(codec, dtype)
     for path in files:
         array = np.load(path).astype(dtype, copy=False)
@@ -81,7 +82,7 @@ def same_job(files, codec, dtype, out):
 
 
 def measure(place, folder, options, kept):
-    """Rows of all cases, in one folder."""
+    """Rows of all cases in a folder."""
     source = write(folder / "src", options.cubes)
     files = sorted(source.iterdir())
     size = tree_bytes(source)

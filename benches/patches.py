@@ -1,17 +1,17 @@
 #!/usr/bin/env python3
-"""Patches of compressed scenes: several a scene, beside a memmap of the raw scenes and beside one a scene. Prints one
-JSON object.
+"""Patches of compressed scenes: several patches of each scene, against one patch of each, and against a memmap of raw
+scenes. Prints one JSON object.
 
     python benches/patches.py FOLDER [--scenes 12] [--side 600] [--bands 200] [--patch 32] [--each 64] [--rounds 5]
         [--codec blosc2-lz4 --layout as-given --values keep] [--seconds 3] [--device cuda:0] [--batch 32]
 
-FOLDER takes the scenes, raw and packed: made when they are not there. Every side fills batches of patches, float32
-NumPy. With --device there are two more: `device`, tensors of PyTorch there, decoded there, and `resident`, of scenes
-that stay there; `memmap-device` copies those of the memmap there. A side is opened, runs one epoch, the first, then whole ones for some seconds, and is closed: a loader decodes the
-next epoch while the last one is handed out, so what it has ready at the beginning it has again at the end. Rounds are
-alternated, medians of the rates divided: those of the wall clock, and of processor time of all threads, which other
-programs on the machine change less. The page cache is warm. With --cold files are dropped from it before each side, and
-the first epoch is what counts.
+FOLDER holds the scenes, raw and packed; the bench makes missing ones. Every side fills batches of patches, float32
+NumPy. --device adds three sides: `device` decodes on the GPU, to tensors of PyTorch; `resident` keeps the scenes there;
+`memmap-device` copies the patches of the memmap there. A side is opened, runs a first epoch, then whole epochs for some
+seconds, and is closed. A loader decodes the next epoch while it delivers the last one, so it has as much ready at the
+end as at the start. Rounds are alternated, and medians of the rates divided: by the wall clock, and by the CPU time of
+all threads, which other programs disturb less. The page cache is warm. With --cold, files are dropped from it before
+each side, and the first epoch counts.
 """
 
 import argparse
@@ -32,7 +32,7 @@ import shardpack as sp
 
 
 def drop(folder: Path) -> None:
-    """Lets the page cache forget the files of a folder."""
+    """Drops the files of a folder from the page cache."""
     for file in folder.rglob("*"):
         if file.is_file():
             handle = os.open(file, os.O_RDONLY)
@@ -42,7 +42,7 @@ def drop(folder: Path) -> None:
 
 
 class Clock:
-    """Wall and processor time."""
+    """Wall time and CPU time."""
 
     def __init__(self) -> None:
         self.begun = time.perf_counter(), time.process_time()
@@ -53,7 +53,7 @@ class Clock:
 
 
 class Memmap:
-    """What people write: each patch is copied into its row from a place drawn at random, in a scene drawn at random."""
+    """A program without our loader: each row is a copy of a random patch of a random scene."""
 
     def __init__(self, files: list[Path], patch: int, patches: int, batch: int, device: str | None = None) -> None:
         self.batch, self.device = batch, device
@@ -90,11 +90,11 @@ class Loaded:
 
 
 def measured(open_side, seconds: float) -> dict[str, tuple[float, float]]:
-    """Rates of the first epoch, and of whole ones for so long after it, by the clock and by processor time."""
+    """Rates of the first epoch, and of whole epochs for this time after it, by wall time and by CPU time."""
     clock = Clock()
     side = open_side()
     first = clock.rates(side.epoch())
-    # The loader has begun the epoch that comes, and will have begun another one at the end.
+    # The loader has already started the next epoch, as it will have at the end.
     clock, patches = Clock(), 0
     while time.perf_counter() - clock.begun[0] < seconds:
         patches += side.epoch()

@@ -1,9 +1,11 @@
-"""The Python loader against the Rust one under it, and against torch's DataLoader: the same photos, the same cores, one run, turn by turn.
+"""The Python loader against the Rust loader and torch's DataLoader, with the same photos and cores.
 
     .venv-package/bin/python benches/python.py PHOTOS
 
-PHOTOS is a folder of class folders of JPEGs. Each side runs in a process of its own: one epoch to warm up, then whole epochs for `--seconds`. `DataLoader` is torchvision's ImageFolder with
-`decode_jpeg`, RandomResizedCrop(224) and RandomHorizontalFlip in `--threads` worker processes that stay for all epochs. Memory is that of the process and its children, shared pages counted once.
+PHOTOS is a folder of class folders of JPEGs. The sides take turns, each in its own process: one epoch to warm up, then
+whole epochs for `--seconds`. `DataLoader` is torchvision's ImageFolder with `decode_jpeg`, RandomResizedCrop(224) and
+RandomHorizontalFlip in `--threads` persistent worker processes. Memory is the memory of the process and its children,
+with shared pages counted once.
 """
 
 import argparse
@@ -40,18 +42,18 @@ def main():
     rows = [row for kind, sides in runs.items() for row in summary(kind, sides)]
     facts = {"threads": options.threads, "batch": BATCH, "per batch over a batch that is ready, µs": overhead["microseconds"], "runs": runs}
     bench.finish("python", options, facts, rows)
-    print(f"\na batch that is ready costs {overhead['microseconds']:.0f} µs in Python: `next`, and `image` and `label` as torch tensors (median of {overhead['batches']})")
+    print(f"\na finished batch costs {overhead['microseconds']:.0f} µs in Python: `next`, and `image` and `label` as torch tensors (median of {overhead['batches']})")
 
 
 def arguments():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("photos", nargs="?", type=Path, default=REAL, help="folder of class folders of JPEGs (default: the sample of ImageNet, where it is at hand)")
-    parser.add_argument("--rounds", type=int, default=3, help="times that each side runs (default 3)")
-    parser.add_argument("--seconds", type=float, default=4.0, help="least time of a run that counts (default 4)")
+    parser.add_argument("photos", nargs="?", type=Path, default=REAL, help="folder of class folders of JPEGs (default: the sample of ImageNet, if present)")
+    parser.add_argument("--rounds", type=int, default=3, help="runs of each side (default 3)")
+    parser.add_argument("--seconds", type=float, default=4.0, help="least seconds of a measured run (default 4)")
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)), help="threads or worker processes of each side (default all cores)")
-    parser.add_argument("--cubes", type=int, default=6, help="number of synthetic cubes of 480 x 640 x 100; 0 leaves them out (default 6)")
-    parser.add_argument("--dir", type=Path, default=bench.ROOT / "target" / "bench", help="where to write: the disk that is measured (default target/bench)")
-    parser.add_argument("--no-save", action="store_true", help="do not leave a file in benches/runs")
+    parser.add_argument("--cubes", type=int, default=6, help="number of synthetic cubes of 480 x 640 x 100, 0 for none (default 6)")
+    parser.add_argument("--dir", type=Path, default=bench.ROOT / "target" / "bench", help="folder for files, on the disk to measure (default target/bench)")
+    parser.add_argument("--no-save", action="store_true", help="do not write a file to benches/runs")
     parser.add_argument("--side", choices=[*SIDE], help=argparse.SUPPRESS)
     parser.add_argument("--kind", choices=[*BATCH], help=argparse.SUPPRESS)
     parser.add_argument("--data", type=Path, help=argparse.SUPPRESS)
@@ -67,7 +69,7 @@ def cubes(folder, options):
 
 
 def rounds(kind, folder, options):
-    """The results of each side, turn by turn."""
+    """The results of each side; the sides take turns."""
     runs = {}
     for _ in range(options.rounds):
         for side in SIDES if kind == "pictures" else SIDES[:2]:
@@ -77,7 +79,7 @@ def rounds(kind, folder, options):
 
 
 def one(side, kind, folder, options):
-    """A side in a process of its own."""
+    """A side in its own process."""
     data = options.photos if side == "dataloader" else folder / kind
     command = [sys.executable, __file__, options.photos, "--side", side, "--kind", kind, "--data", data, "--threads", options.threads, "--seconds", options.seconds]
     return json.loads(bench.run(*command))
@@ -102,7 +104,7 @@ def timed(epoch, seconds):
 
 
 def python(options):
-    """`shardpack.Loader`, every field of a batch asked for as a torch tensor."""
+    """`shardpack.Loader`: every field of a batch as a torch tensor."""
     import shardpack
 
     with shardpack.Loader(shardpack.Dataset(options.data), BATCH[options.kind], image="rrc224", end="uneven", threads=options.threads, to="torch") as loader:
@@ -110,7 +112,7 @@ def python(options):
 
 
 def overhead(options):
-    """What a batch costs that is ready, in processor time of the thread that asks: the consumer is slow, so none is waited for."""
+    """CPU time of the consumer for a finished batch. The consumer is slow, so that it never waits."""
     import shardpack
 
     times = []
@@ -151,7 +153,7 @@ NAMES = {"python": "`shardpack.Loader`", "rust": "the Rust loader", "dataloader"
 
 
 def summary(kind, sides):
-    """A row for each side: medians, and the ratios of the Python loader to it."""
+    """A row for each side: medians, and the ratios of the Python loader to this side."""
     middle = {side: {figure: bench.median([run[figure] for run in runs]) for figure in runs[0]} for side, runs in sides.items()}
     ours = middle["python"]
     return [

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""The data of an ImageNet recipe: our loader beside torch's DataLoader with torchvision's transforms, both with as many
-threads or workers. Prints one JSON object.
+"""The data of an ImageNet recipe: our loader against torch's DataLoader with torchvision's transforms, with the same
+number of threads or workers. Prints one JSON object.
 
     python benches/recipe.py PHOTOS PACKED [--threads 2] [--rounds 3] [--batch 64]
 
 PHOTOS is a folder of class folders, PACKED the same as a dataset. The recipe: random crops of 224 pixels, flips,
-TrivialAugmentWide, normalised float32, erasing with probability 0.1, Mixup or CutMix. Epochs are alternated and the best
-of each is taken; the page cache is warm.
+TrivialAugmentWide, normalised float32, erasing with probability 0.1, Mixup or CutMix. Epochs are alternated, and the
+best epoch of each side counts; the page cache is warm.
 """
 
 import argparse
@@ -35,7 +35,7 @@ class Collate:
 
 
 def theirs(photos: Path, batch: int, workers: int, tensors: bool) -> DataLoader:
-    """As in torchvision's reference scripts, on pictures of Pillow, or on tensors."""
+    """The transforms of torchvision's reference scripts, for Pillow pictures or tensors."""
     steps = [v2.PILToTensor()] if tensors else []
     steps += [v2.RandomResizedCrop(224, antialias=True), v2.RandomHorizontalFlip(), v2.TrivialAugmentWide()]
     steps += [] if tensors else [v2.PILToTensor()]
@@ -74,7 +74,7 @@ def main() -> None:
         "DataLoader, tensors": theirs(options.photos, options.batch, options.threads, tensors=True),
     }
     best = dict.fromkeys(loaders, 0.0)
-    for _ in range(options.rounds + 1):  # the first one warms
+    for _ in range(options.rounds + 1):  # the first one warms up
         for name, loader in loaders.items():
             if name == "shardpack, without augmentation":
                 begun = time.perf_counter()

@@ -1,7 +1,7 @@
-"""All benches, one after the other; each leaves its run in benches/runs. Prints the tables as Markdown, for the README.
+"""Runs all benches, each of which writes a file to benches/runs. Prints the tables as Markdown, for the README.
 
-    .venv/bin/python benches/run.py              everything, some minutes
-    .venv/bin/python benches/pack_keep.py -h     one of them, with its options
+    .venv/bin/python benches/run.py              all benches: some minutes
+    .venv/bin/python benches/pack_keep.py -h     the options of one bench
 """
 
 import sys

@@ -1,8 +1,9 @@
-"""The loader by number of threads: whether twice the cores load twice as many samples. Needs a dataset that `pack` made, and no package.
+"""The rate of the loader by number of threads. Needs a dataset made by `pack`, and no package.
 
     python3 benches/scaling.py DATASET [--shardpack target/release/shardpack] [--threads 1,2,4,8,16]
 
-Runs on machines that have nothing but Python and the command, so it imports nothing of the other benches. Each load runs on 1, 2, 4 … threads by turns; medians of `--rounds`.
+It imports none of the other benches, so that Python and the command suffice. The numbers of threads take turns; the
+table shows medians of `--rounds`.
 """
 
 import argparse
@@ -27,9 +28,9 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("dataset")
     parser.add_argument("--shardpack", default="target/release/shardpack", help="the command (default: the release build)")
-    parser.add_argument("--threads", default=",".join(map(str, powers)), help="numbers of threads, with commas (default: powers of two up to the cores)")
-    parser.add_argument("--rounds", type=int, default=3, help="times that each runs (default 3)")
-    parser.add_argument("--epochs", type=int, default=4, help="epochs of a run, the first of which does not count (default 4)")
+    parser.add_argument("--threads", default=",".join(map(str, powers)), help="comma-separated numbers of threads (default: powers of two up to the cores)")
+    parser.add_argument("--rounds", type=int, default=3, help="runs of each (default 3)")
+    parser.add_argument("--epochs", type=int, default=4, help="epochs of a run; the first does not count (default 4)")
     options = parser.parse_args()
     threads = [int(number) for number in options.threads.split(",")]
 

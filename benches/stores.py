@@ -1,9 +1,11 @@
-"""Datasets in a store against the same on the local disk, and against other loaders on the same server.
+"""Datasets in an object store against the local disk, and against other loaders on the same server.
 
     python3 benches/stores.py [--photos PHOTOS] [--python PYTHON]
 
-PHOTOS is a folder of class folders of JPEGs; without it, photos are made of noise that was smoothed. The store is `peers/bucket.py` on the loopback: it shares the cores with who reads.
-Each side is three epochs in a process of its own, of which the median counts, all sides once a round; of an empty cache it is the first epoch. `--python` has webdataset, mosaicml-streaming and s3torchconnector, as far as they are installed.
+PHOTOS is a folder of class folders of JPEGs; without it, the bench makes photos of smoothed noise. The store is
+`peers/bucket.py` on the loopback, which shares the cores with the readers. The sides take turns, each in its own
+process with three epochs, of which the median counts; with an empty cache, the first epoch counts. The peers are
+webdataset, mosaicml-streaming and s3torchconnector, as far as `--python` has them.
 """
 
 import contextlib
@@ -22,7 +24,8 @@ BENCHES = Path(__file__).resolve().parent
 LOADS = {"stored bytes": ("--image", "raw"), "random crops of 224": ("--image", "rrc224")}
 KEYS = {"AWS_ACCESS_KEY_ID": "someone", "AWS_SECRET_ACCESS_KEY": "something", "AWS_REGION": "us-east-1", "AWS_ALLOW_HTTP": "true"}
 
-# Each makes `loader`, which reads all pictures of the store, as stored bytes, once an epoch. As of shardpack, the second epoch counts; of the one that keeps files on the disk, the first.
+# Each code makes `loader`, which reads the stored bytes of all pictures once an epoch. The second epoch counts, as with
+# shardpack; the first one counts for the peer that keeps files on the disk.
 PEERS = {
     "webdataset, 2 workers": """
 import webdataset as wds, torch
@@ -51,7 +54,7 @@ loader, epochs = torch.utils.data.DataLoader(data, batch_size=None, num_workers=
 
 @contextlib.contextmanager
 def server(folder, delay=0.0):
-    """The endpoint of a server of this folder."""
+    """Starts a server of this folder. Yields its endpoint."""
     process = subprocess.Popen([sys.executable, BENCHES / "peers/bucket.py", folder, "--delay", str(delay)], stdout=subprocess.PIPE, text=True)
     try:
         yield f"http://127.0.0.1:{int(process.stdout.readline())}"
@@ -74,7 +77,7 @@ def photos(folder, count):
 
 
 def tars(source, folder, per_tar=100):
-    """The pictures as tars of WebDataset; returns how many."""
+    """Writes the pictures as tars of WebDataset. Returns the number of tars."""
     folder.mkdir()
     files = sorted(source.rglob("*.jpg"))
     for number in range(0, len(files), per_tar):
@@ -94,14 +97,14 @@ with MDSWriter(out=sys.argv[2], columns={"image": "bytes"}) as out:
 
 
 def peer(python, code, endpoint, count, samples):
-    """Samples a second of one epoch; or, if it does not run, its last words."""
+    """Samples per second of one epoch, or the last line of the error."""
     text = f"endpoint, url, count = {endpoint!r}, {endpoint + '/bucket'!r}, {count}\nimport time\n{code}\nfor _ in range(epochs):\n    started = time.perf_counter()\n    seen = sum(1 for _ in loader)\n    rate = seen / (time.perf_counter() - started)\nassert seen == {samples}, seen\nprint(rate)"
     done = subprocess.run([python, "-c", text], capture_output=True, text=True, env={**os.environ, **KEYS}, timeout=600)
     return float(done.stdout.split()[-1]) if done.returncode == 0 else done.stderr.strip().splitlines()[-1:]
 
 
 def main():
-    options = bench.arguments(__doc__.splitlines()[0], photos=("", "folder of class folders of JPEGs"), count=(1500, "photos to make without one"), python=("", "interpreter of the peers"), load=("", f"only one of: {', '.join(LOADS)}"), shardpack=("", "measure this command instead of building one"))
+    options = bench.arguments(__doc__.splitlines()[0], photos=("", "folder of class folders of JPEGs"), count=(1500, "photos to make without PHOTOS"), python=("", "interpreter of the peers"), load=("", f"only one of: {', '.join(LOADS)}"), shardpack=("", "command to measure instead of a new build"))
     command = options.shardpack
     if not command:
         bench.build()
@@ -128,7 +131,7 @@ def main():
 
 
 def measure(options, command, folder, bucket, count, samples, chosen):
-    """Rates of all sides, turn by turn, as a table."""
+    """Rates of all sides, which take turns, as a table."""
     rates, notes, network = {}, [], {}
     loads = [options.load] if options.load else list(LOADS)
     with server(folder) as near, server(folder, 0.1) as far:

@@ -1,7 +1,7 @@
 """`verify` and raw streaming against a plain sequential read of the same files. Goal: at least 0.9 of its rate.
 
-The plain read is `examples/plain_read.rs`: one thread, 1 MiB at a time, nothing done with the bytes. Warm: files in the page cache. Cold: pages dropped before
-each turn (`posix_fadvise`), so the disk is in it.
+The plain read is `examples/plain_read.rs`: one thread, 1 MiB at a time, without use of the bytes. Warm: the files are in
+the page cache. Cold: their pages are dropped before each turn (`posix_fadvise`), so that the disk counts.
 """
 
 import json
@@ -25,19 +25,19 @@ from pack_keep import source
 
 
 def drop(files):
-    """Drop the pages of some files from the page cache; they are on the disk, so nothing is lost."""
+    """Drop the pages of files that are on the disk from the page cache."""
     for path in files:
         with open(path, "rb") as file:
             os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
 
 
 def plain(files):
-    """Seconds of one plain read, as measured within the program: start-up does not count."""
+    """Seconds of one plain read, measured within the program, without its start."""
     return json.loads(run(PLAIN_READ, *files))["seconds"]
 
 
 def stream(dataset):
-    """Seconds of one pass of raw streaming, as measured within the command."""
+    """Seconds of one pass of raw streaming, measured within the command."""
     report = json.loads(run(SHARDPACK, "bench", dataset, "--stream", "--epochs", "1", "--json"))
     return float(report["seconds"])
 
@@ -62,7 +62,7 @@ def main():
                 options.rounds,
                 plain=lambda: turn(lambda: plain(files)),
                 stream=lambda: turn(lambda: stream(folder / "packed")),
-                # The whole process counts here: its start is part of what a user waits for.
+                # The whole process counts, because a user waits for its start too.
                 verify=lambda: turn(lambda: seconds(lambda: run(SHARDPACK, "verify", folder / "packed"))),
             )
             kept[name] = times

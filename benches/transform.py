@@ -1,19 +1,20 @@
 #!/usr/bin/env python3
-"""A program's own transform of rows, in Python: `Loader(transform=f)` beside torch's DataLoader with as many workers and
-the same function. Prints one JSON object.
+"""Row transforms in Python: `Loader(transform=f)` against torch's DataLoader with the same function and number of
+workers. Prints one JSON object.
 
     python benches/transform.py PHOTOS PACKED [--threads 2] [--rounds 3] [--batch 32] [--transforms numpy long]
 
 PHOTOS is a folder of class folders, PACKED the same as a dataset. All sides give random crops of 224 pixels, uint8, and
 call one function for each row:
 
-- `nothing`: returns at once: what calling it costs.
-- `numpy`: noise of NumPy's generator, which lets the interpreter go while it works.
-- `python`: 20,000 steps of a loop in Python, which holds it. `long`: 200,000 steps, many times what all else of a row takes.
+- `nothing` returns at once, and shows the cost of a call.
+- `numpy` adds noise of NumPy's generator, which releases the GIL.
+- `python` takes 20,000 steps of a Python loop, which holds the GIL; `long` takes 200,000, most of a row's time.
 
-`ours` is the loader with that many threads, `ours_with_workers` the same with as many `transform_workers`,
-`ours_in_workers` loaders of one thread in workers of a DataLoader (`shardpack.torch.IterableDataset`), `theirs` a DataLoader over the files, decoded by Pillow and cropped by torchvision.
-Rounds are alternated, the first is dropped, medians divided. The page cache is warm. Run it by a free-threaded Python too.
+`ours` is the loader with `--threads` threads, `ours_with_workers` the same with as many `transform_workers`,
+`ours_in_workers` loaders of one thread in workers of a DataLoader (`shardpack.torch.IterableDataset`), `theirs` a
+DataLoader over the files, decoded by Pillow and cropped by torchvision. Rounds are alternated, the first is dropped, and
+medians are divided. The page cache is warm. Run it with a free-threaded Python too.
 """
 
 import argparse
@@ -97,7 +98,7 @@ def sides(photos: Path, packed: Path, change: Change, threads: int, batch: int) 
 
 
 def rate(loader: object, seconds: float) -> float:
-    """Rows a second of whole epochs for at least so long."""
+    """Rows per second in whole epochs of at least this time."""
     begun, rows = time.perf_counter(), 0
     while (spent := time.perf_counter() - begun) < seconds or rows == 0:
         for images, _ in loader:

@@ -1,9 +1,8 @@
-//! The baseline for streaming: reads files from beginning to end, in order, and does nothing with
-//! the bytes.
+//! The baseline for streaming: reads files from beginning to end, in order, without using the bytes.
 //!
-//! `plain_read [--epochs N] FILE…` prints one JSON object a line, one line an epoch: `{"seconds":
-//! …, "bytes": …}`. One thread, one buffer of 1 MiB that stays in the cache, `read(2)`: the
-//! simplest fast loop. `verify` and `bench` are compared with it.
+//! `plain_read [--epochs N] FILE…` prints a JSON object in a line for each epoch: `{"seconds": …,
+//! "bytes": …}`. It reads with one thread into one buffer of 1 MiB that stays in the CPU cache.
+//! `verify` and `bench` are compared with it.
 #![forbid(unsafe_code)]
 #![allow(clippy::print_stdout, reason = "an example program")]
 
@@ -33,7 +32,7 @@ fn main() -> Result<(), Error> {
     let mut epochs = 1;
     if paths.first().is_some_and(|a| a == "--epochs") {
         epochs =
-            paths.get(1).and_then(|n| n.parse().ok()).ok_or_else(|| Error::other("--epochs: expected a number"))?;
+            paths.get(1).and_then(|n| n.parse().ok()).ok_or_else(|| Error::other("--epochs needs a number"))?;
         paths.drain(..2);
     }
     let mut buffer = vec![0; 1 << 20];

@@ -1,27 +1,27 @@
 #!/usr/bin/env bash
-# Everything that needs a GPU: the kernels' results beside the host's, then their speed. For anyone who has one.
+# Runs everything that needs a GPU: compares the kernels with the host, then measures them.
 #
-#   scripts/gpu.sh FOLDER            FOLDER holds JPEGs, in folders or not
-#   scripts/gpu.sh FOLDER --check-only
-#   scripts/gpu.sh FOLDER --all         also the long campaigns, the benches beside other libraries and the steps of a training
-#                                       loop (benches/device.py, python/examples/poster.py); what cannot run fails
+#   scripts/gpu.sh FOLDER               FOLDER holds JPEGs, at any depth
+#   scripts/gpu.sh FOLDER --check-only  without measurements
+#   scripts/gpu.sh FOLDER --all         with the long campaigns, the benches against other libraries and a training loop
+#                                       (benches/device.py, python/examples/poster.py); a step that cannot run is a failure
 #
-# With compute-sanitizer on the PATH, a small batch of pictures and arrays of each type and codec are run under all of
-# its tools too. With an installed wheel (scripts/package.sh), the tests of the Python package that need a device are run.
+# With compute-sanitizer on the PATH, its tools run on a small batch of pictures, and on arrays of each type and codec.
+# With an installed wheel (scripts/package.sh), the Python tests that need a device run too.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 if (($# == 0)); then
-  echo "gpu: expected a folder of JPEGs, found no argument" >&2
+  echo "gpu: no folder of JPEGs given" >&2
   echo "hint: scripts/gpu.sh FOLDER" >&2
   exit 2
 fi
 
 mode=${2:-}
-# left_out WHAT: says what does not run here; with --all that is a failure, at the end.
+# left_out STEP: reports a step that does not run here. With --all, the script then fails at the end.
 missing=0
 left_out() {
-  echo "gpu: left out: $1" >&2
+  echo "gpu: skipped: $1" >&2
   missing=1
 }
 if [[ $mode == --all ]]; then
@@ -33,14 +33,14 @@ run=target/release/examples/pictures_on_device
 only=()
 [[ $mode != --check-only ]] || only=(--check-only)
 "$run" "$1" "${only[@]}"
-# SHARDPACK_CUBES can name datasets of cubes, with colons between them: their arrays are compared as well.
+# The test also compares the arrays of the datasets in SHARDPACK_CUBES, separated by colons.
 cargo test --release --quiet --package shardpack-gpu --test device -- --nocapture
 python=python3
 [[ -x .venv-package/bin/python ]] && python=.venv-package/bin/python
 if "$python" -c 'import pytest, shardpack, torch' 2>/dev/null; then
   "$python" -m pytest -q -rs python/tests/test_device*.py
 else
-  left_out "python/tests/test_device*.py: $python has no wheel, or no PyTorch or pytest"
+  left_out "python/tests/test_device*.py: $python lacks shardpack, PyTorch or pytest"
 fi
 if [[ $mode == --all ]]; then
   "$python" benches/device.py "$1" || left_out "benches/device.py failed"
@@ -48,7 +48,7 @@ if [[ $mode == --all ]]; then
 fi
 if [[ $mode != --check-only ]]; then
   target/release/examples/cube_rate
-  # SHARDPACK_DATASET can name a dataset of pictures: it is loaded by 1, 4 and all threads, and then stays on the device.
+  # SHARDPACK_DATASET may name a dataset of pictures: it is loaded on 1, 4 and all threads, without and with --resident.
   if [[ -n "${SHARDPACK_DATASET:-}" ]]; then
     cargo build --release --quiet --bin shardpack
     for threads in 1 4 "$(nproc)"; do
@@ -62,14 +62,14 @@ if command -v compute-sanitizer >/dev/null 2>&1; then
   for tool in memcheck racecheck initcheck synccheck; do
     echo "gpu: compute-sanitizer, $tool"
     compute-sanitizer --tool "$tool" --error-exitcode 3 "$run" "$1" --small
-    # Kernels for arrays read whole words at the ends of streams, and of damaged ones what nobody wrote. Nothing that comes
-    # out depends on it: played on the CPU, they find such memory filled in two ways.
+    # Kernels for arrays read whole words at the ends of streams, and unwritten memory after damage. Their output does not
+    # depend on it: the CPU plays them with two contents of unwritten memory.
     [[ $tool != initcheck ]] || continue
-    # It follows cargo to the test, which it started.
+    # `all`: cargo starts the test as a child process.
     compute-sanitizer --tool "$tool" --error-exitcode 3 --target-processes all \
       cargo test --release --quiet --package shardpack-gpu --test device -- --nocapture arrays_of_each damage_is_flagged
   done
 else
-  left_out "compute-sanitizer, which is not on the PATH"
+  left_out "compute-sanitizer: not on the PATH"
 fi
 [[ $mode != --all || $missing == 0 ]]

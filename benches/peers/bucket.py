@@ -1,8 +1,8 @@
-"""A server on the loopback that speaks as much of S3 as readers ask for: GET and HEAD with ranges, and lists. It knows no keys.
+"""A server on the loopback with the part of S3 that readers need: GET and HEAD with ranges, and lists, without keys.
 
     python3 benches/peers/bucket.py FOLDER [--delay SECONDS]
 
-The folders in FOLDER are buckets. Prints its port. With `--delay`, each answer begins so much later.
+The folders in FOLDER are buckets. Prints its port. `--delay` delays each answer by SECONDS.
 """
 
 import argparse
@@ -30,7 +30,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
     def log_message(self, *args):
-        """Says nothing."""
+        """Logs nothing."""
 
     def do_HEAD(self):
         self.answer(False)
@@ -97,7 +97,7 @@ class Server(http.server.ThreadingHTTPServer):
     request_queue_size = 512
 
     def handle_error(self, request, client_address):
-        """Says nothing: readers end while answers are on their way."""
+        """Logs nothing: readers end while they receive answers."""
 
 
 def main():

@@ -1,18 +1,18 @@
-"""Loaders of whole cubes: float16, `[batch, height, width, channels]`, into one buffer that is used again where the library lets us."""
+"""Loaders of whole cubes: float16, `[batch, height, width, channels]`, into one reused buffer if the library allows it."""
 
 import random
 from concurrent.futures import ThreadPoolExecutor
 
 
 def batches(items, size):
-    """The items in a new order, in batches."""
+    """The items in random order, in batches."""
     random.shuffle(items)
     for at in range(0, len(items), size):
         yield items[at : at + size]
 
 
 def npy(mode, job):
-    """Uncompressed, read by threads straight into the batch: what a format has to beat to be worth its decoding."""
+    """Uncompressed files, read by threads directly into the batch: a format that decodes must beat this."""
     import numpy as np
 
     paths = sorted(job.data.glob("*.npy"))
@@ -57,7 +57,7 @@ def npy_dataloader(mode, job):
 
 
 def blosc2_frames(mode, job):
-    """Chunk by chunk into the batch, each chunk by all threads of Blosc2."""
+    """Decompresses chunk by chunk into the batch, each chunk on all threads of Blosc2."""
     import blosc2
     import numpy as np
 

@@ -1,4 +1,4 @@
-"""The virtual environment of the peers: made once, from pinned packages, beside the benches and away from the project's own."""
+"""The virtual environment of the peers, made once from pinned packages, apart from the project's environments."""
 
 import hashlib
 import json
@@ -10,12 +10,12 @@ from pathlib import Path
 
 FOLDER = Path(__file__).resolve().parents[1] / ".venv-peers"
 REQUIREMENTS = Path(__file__).with_name("requirements.txt")
-# PyTorch without CUDA is a tenth of the download, and is not in the registry. Where its own index cannot be reached, the build with CUDA does as well.
+# PyTorch without CUDA is a tenth of the download, but only in its own index. Without access to that, the CUDA build.
 CPU_INDEX = "https://download.pytorch.org/whl/cpu"
 
 
 def python():
-    """The interpreter with the peers; made, and its packages installed, on the first call and when the list has changed."""
+    """The interpreter of the peers. Installs their packages on the first call, and when the list has changed."""
     interpreter = FOLDER / "bin" / "python"
     wanted = hashlib.sha256(REQUIREMENTS.read_bytes()).hexdigest()
     stamp = FOLDER / "requirements.sha256"
@@ -26,9 +26,9 @@ def python():
         venv.create(FOLDER, with_pip=True)
     failed = install(interpreter, ["-r", REQUIREMENTS])
     if failed:
-        # One package without a wheel for this machine must not cost all others.
+        # A package without a wheel for this machine must not prevent the others.
         failed = [line for line in requirements() if install(interpreter, [line, "-c", REQUIREMENTS])]
-        say(f"could not be installed, and tried again next time: {', '.join(failed)}")
+        say(f"not installed, to be tried again next time: {', '.join(failed)}")
     if not failed:
         stamp.write_text(wanted)
     return interpreter
@@ -41,14 +41,14 @@ def requirements():
 
 
 def install(interpreter, what):
-    """Run pip; its exit code."""
+    """Run pip. Returns its exit code."""
     command = [interpreter, "-m", "pip", "install", "--quiet", "--no-cache-dir", "--disable-pip-version-check", "--only-binary", ":all:"]
     command += ["--extra-index-url", CPU_INDEX] if reachable(CPU_INDEX) else []
     return subprocess.run([str(arg) for arg in [*command, *what]], stdout=sys.stderr).returncode
 
 
 def reachable(address):
-    """Whether somebody answers there, within seconds: pip would try again and again for each package."""
+    """True if the server answers within seconds. pip would retry for each package."""
     try:
         with urllib.request.urlopen(f"{address}/", timeout=10):
             return True
@@ -57,7 +57,7 @@ def reachable(address):
 
 
 def missing(interpreter, modules):
-    """Those of these modules that the interpreter cannot import, each with the reason. They are imported one by one, in processes of their own: some do not stand each other."""
+    """The modules that the interpreter cannot import, with the reasons. Each is imported in its own process, because some conflict."""
     found = {}
     for module in sorted(modules):
         done = subprocess.run([interpreter, "-c", f"import {module}"], capture_output=True, text=True)
@@ -67,12 +67,12 @@ def missing(interpreter, modules):
 
 
 def versions(interpreter):
-    """What is installed there, of the packages of the list."""
+    """Versions of the installed packages of the list."""
     names = [line.split("==")[0] for line in requirements()]
     code = "import importlib.metadata as m, json, sys\nout = {}\nfor n in sys.argv[1:]:\n  try: out[n] = m.version(n)\n  except m.PackageNotFoundError: pass\nprint(json.dumps(out))"
     return json.loads(subprocess.run([str(interpreter), "-c", code, *names], capture_output=True, text=True, check=True).stdout)
 
 
 def say(words):
-    """Progress goes to stderr: stdout is the table."""
+    """Print progress to stderr; the table goes to stdout."""
     print(f"loader: {words}", file=sys.stderr, flush=True)

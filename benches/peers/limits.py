@@ -1,4 +1,4 @@
-"""The part of the work that no loader can skip, done alone on all cores, in memory: no order, no batches, no files where decoding is measured."""
+"""The work that no loader can skip, on all cores and in memory: without order and batches, and decoding without files."""
 
 import multiprocessing
 from pathlib import Path
@@ -7,7 +7,7 @@ READ_BYTES = 1 << 20
 
 
 def divided(work, items, job):
-    """An epoch as `job.threads` processes, each with its share of the items in memory. They stay, so that starting them does not count."""
+    """An epoch in `job.threads` persistent processes, each with its share of the items in memory."""
     context = multiprocessing.get_context("fork")
     pipes = []
     for i in range(job.threads):
@@ -19,14 +19,14 @@ def divided(work, items, job):
         for pipe in pipes:
             pipe.send(True)
         for pipe in pipes:
-            # What a share came to: samples, bytes.
+            # Samples and bytes of a share.
             yield pipe.recv()
 
     return epoch
 
 
 def serve(work, items, pipe):
-    """Do all items, each time that we are asked."""
+    """Process all items at each request."""
     while pipe.recv():
         pipe.send((len(items), sum(map(work, items))))
 
@@ -40,7 +40,7 @@ def libjpeg_turbo(mode, job):
 
 
 def plain_read(mode, job):
-    """One thread, into one buffer, in the order of the file; the records count as samples."""
+    """Reads with one thread into one buffer, in the order of the file. Records count as samples."""
     paths = sorted(job.data.glob("*.shard"))
     samples = sum(len(shard.rows) for shard in open_shards(job.data))
     buffer = memoryview(bytearray(READ_BYTES))
@@ -60,7 +60,7 @@ plain_read_cubes = plain_read
 
 
 def open_shards(dataset):
-    """The shards of a dataset, opened by the reader that stands beside the specification."""
+    """The shards of a dataset, opened by the reader in format-spec."""
     import sys
 
     sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "format-spec"))
@@ -71,7 +71,7 @@ def open_shards(dataset):
 
 
 def blosc2(mode, job):
-    """The very chunks of the dataset, decompressed into one buffer of each process. What comes after, casts and differences, is the loader's own and does not count."""
+    """Decompresses the chunks of the dataset into one buffer for each process, without casts and differences."""
     import struct
 
     import blosc2 as library

@@ -1,7 +1,8 @@
-"""Loaders of pictures. Each function takes mode and job and returns an epoch: called again and again, it yields batches in host memory.
+"""Loaders of pictures. Each function takes a mode and a job, and returns an epoch: a function that yields batches in host memory.
 
-`rrc224`: a random part at 224 × 224, reflected at random, uint8, one dense batch. `full`: all pixels, uint8, a list. `raw`: the bytes of the files, a list.
-Through worker processes, where the library has them; raw bytes in the process itself, because sending them through a pipe costs more than reading them.
+`rrc224`: a random crop of 224 × 224, randomly flipped, uint8, one dense batch. `full`: all pixels, uint8, a list. `raw`:
+the bytes of the files, a list. Libraries with worker processes use them, except for raw bytes: a pipe costs more than
+reading them.
 """
 
 from pathlib import Path
@@ -11,12 +12,12 @@ BUFFER = 1000
 
 
 def worker_processes(mode, job):
-    """How many processes a torch DataLoader gets."""
+    """Number of processes of a torch DataLoader."""
     return 0 if mode == "raw" else job.threads
 
 
 def torch_decoder(mode):
-    """Bytes of a JPEG as what the mode wants, by torchvision."""
+    """Decodes a JPEG for the mode by torchvision."""
     import torch
     from torchvision.io import ImageReadMode, decode_jpeg
     from torchvision.transforms import v2
@@ -33,14 +34,14 @@ def torch_decoder(mode):
 
 
 def stack(mode):
-    """The function that makes a batch of decoded pictures."""
+    """The function that collates decoded pictures."""
     import torch
 
     return torch.stack if mode == "rrc224" else list
 
 
 def loader_epoch(dataset, mode, job, **options):
-    """A torch DataLoader whose processes stay for all epochs."""
+    """A torch DataLoader with persistent processes."""
     from torch.utils.data import DataLoader
 
     processes = worker_processes(mode, job)
@@ -80,7 +81,7 @@ def mds(mode, job):
 
 
 def dali(mode, job):
-    """Runs over the end of its epoch, as it is made to: an epoch is as many whole batches as the samples fill."""
+    """Repeats without end, by design: an epoch is the number of whole batches of the samples."""
     import numpy as np
     from nvidia.dali import fn, pipeline_def
 
@@ -102,14 +103,14 @@ def dali(mode, job):
     def epoch():
         for _ in range(batches):
             (out,) = pipeline.run()
-            # Raw records are views of a mapped file that nothing has read yet: copied, as all others copy.
+            # Raw records are unread views of a mapped file: copied, as all others copy.
             yield [np.copy(out.at(i)) for i in range(len(out))] if mode == "raw" else out.as_array() if mode == "rrc224" else [out.at(i) for i in range(len(out))]
 
     return epoch
 
 
 def spdl(mode, job):
-    """SPDL's own decoder needs FFmpeg's libraries from the system; its pipeline of threads takes any function."""
+    """SPDL's pipeline of threads with our function, because its own decoder needs the system's FFmpeg."""
     import random
 
     from spdl.pipeline import PipelineBuilder
@@ -120,7 +121,7 @@ def spdl(mode, job):
     paths = [path for path, _ in jpegs(job.data)]
 
     def make_batch(rows):
-        # A function of ours: SPDL takes `list` itself for a table to look things up in.
+        # A function of ours: SPDL would index `list` itself.
         return collate(rows)
 
     def epoch():
@@ -134,7 +135,7 @@ def spdl(mode, job):
 
 
 def tf_data(mode, job):
-    """The entropy-coded data of the whole picture, the pixels of the part alone; parallel calls as tf.data chooses, which is faster than as many as there are threads."""
+    """Decodes the entropy-coded data of the whole picture, and the pixels of the crop. tf.data chooses the parallelism, which is faster than one call for each thread."""
     import tensorflow as tf
 
     tf.config.threading.set_inter_op_parallelism_threads(job.threads)
@@ -161,7 +162,7 @@ def tf_data(mode, job):
     dataset = dataset.prefetch(tf.data.AUTOTUNE if mode != "full" else job.batch)
 
     def epoch():
-        # Pictures of many sizes make no tensor: one by one.
+        # Pictures of different sizes do not form a tensor.
         for batch in dataset.as_numpy_iterator():
             yield [batch] if mode == "full" else batch if mode == "rrc224" else list(batch)
 

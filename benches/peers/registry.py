@@ -1,4 +1,4 @@
-"""Who is measured at what. Only the standard library: the bench itself reads this, too, and has none of the packages."""
+"""The measured sides and their modes. Imports only the standard library, because the bench reads it without the packages."""
 
 from typing import NamedTuple
 
@@ -8,7 +8,7 @@ UNCOMPRESSED = ("uncompressed",)
 
 
 class Side(NamedTuple):
-    """A peer or a limit: its function is the one of this name (`-` is `_`) in the module `peers.<module>`."""
+    """A peer or a limit. Its function in `peers.<module>` has its name, with `_` for `-`."""
 
     name: str
     label: str
@@ -33,7 +33,7 @@ PEERS = [
     Side("zarr", "Zarr v3, Blosc zstd 1", "cubes", "zarr", COMPRESSED, ("zarr",)),
 ]
 
-# What a loader of this mode has to do at least. The store is what is read: `tiled`, `packed` and `plain` are shardpack's own datasets.
+# The least work of a loader in each mode. `tiled`, `packed` and `plain` are shardpack's datasets.
 LIMITS = [
     Side("libjpeg-turbo", "limit: libjpeg-turbo alone, whole pictures", "limits", "folder", ("rrc224", "full"), ("simplejpeg",)),
     Side("plain-read", "limit: a plain read of the shards", "limits", "tiled", ("raw",), ()),
@@ -43,7 +43,7 @@ LIMITS = [
 
 SIDES = {side.name: side for side in PEERS + LIMITS}
 
-# Known, and not measured, with the reason: said in the output, so that nobody takes the best row for the best there is.
+# Other loaders, and the reasons why they are not measured. The output lists them, because the best row may not be the best loader.
 LEFT_OUT = {
     "ffcv": "has no wheel; its source needs the headers of OpenCV and libturbojpeg, and it encodes the pictures anew",
 }

@@ -1,4 +1,5 @@
-"""The same samples in each peer's own files. Pictures come from class folders and are stored to the byte; cubes come from .npy files and are stored as float16."""
+"""The same samples in each peer's own files. Pictures come from class folders and are stored unchanged; cubes come from .npy
+files and are stored as float16."""
 
 import io
 import tarfile
@@ -9,13 +10,13 @@ TARS = 8
 
 
 def jpegs(source):
-    """All JPEGs below a folder of class folders, with the number of their class."""
+    """All JPEGs below a folder of class folders, with their class numbers."""
     classes = sorted(path for path in Path(source).iterdir() if path.is_dir())
     return [(path, label) for label, folder in enumerate(classes) for path in sorted(folder.rglob("*")) if path.suffix.lower() in SUFFIXES]
 
 
 def mixed(items):
-    """In an order that mixes the classes, the same each time: the peers that shuffle in a buffer need it."""
+    """The items in a fixed order that mixes the classes, for peers that shuffle in a buffer."""
     import random
 
     items = list(items)
@@ -46,7 +47,7 @@ def mds(source, out):
 
 
 def tfrecord(source, out):
-    """TFRecord files, as many as tar files."""
+    """TFRecord files, in the same number as tar files."""
     import tensorflow as tf
 
     out.mkdir()
@@ -79,7 +80,7 @@ def npy(source, out):
 
 
 def rows_of(cube):
-    """Rows of a cube that make about 4 MiB: the chunk of all stores that are compressed."""
+    """Rows of a cube in about 4 MiB, the chunk size of all compressed stores."""
     return max(1, min(len(cube), (4 << 20) // max(1, cube[0].nbytes)))
 
 

@@ -1,4 +1,4 @@
-"""Processor time and memory of a process and all its descendants, from /proc."""
+"""CPU time and memory of a process and all its descendants, from /proc."""
 
 import contextlib
 import os
@@ -9,7 +9,7 @@ TICK = os.sysconf("SC_CLK_TCK")
 
 
 def processes(pid):
-    """A process and its living descendants. One that ends meanwhile is left out."""
+    """A process and its living descendants, without processes that end meanwhile."""
     found = [pid]
     for parent in found:
         for children in Path(f"/proc/{parent}/task").glob("*/children"):
@@ -19,18 +19,18 @@ def processes(pid):
 
 
 def cpu_seconds(pid):
-    """User and system time of the tree, the children that it has waited for included."""
+    """User and system time of the tree, with the children that it has waited for."""
     total = 0
     for process in processes(pid):
         with contextlib.suppress(OSError):
-            # The name of the program, in parentheses, may hold blanks: fields are counted after it.
+            # The program name, in parentheses, may contain blanks: fields count from after it.
             fields = Path(f"/proc/{process}/stat").read_text().rsplit(")", 1)[1].split()
             total += sum(map(int, fields[11:15]))
     return total / TICK
 
 
 def memory_bytes(pid):
-    """Memory of the tree that is its own: anonymous and shared pages, each shared page counted once; files that are mapped do not count."""
+    """Memory of the tree without mapped files: anonymous pages, and shared pages counted once."""
     total = 0
     for process in processes(pid):
         with contextlib.suppress(OSError):
@@ -41,14 +41,14 @@ def memory_bytes(pid):
 
 
 def busy_seconds():
-    """Time that all cores of the machine together have been busy since it started."""
+    """Busy time of all cores since the start of the machine."""
     fields = Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:]
     idle, waiting = int(fields[3]), int(fields[4])
     return (sum(map(int, fields[:8])) - idle - waiting) / TICK
 
 
 class PeakMemory:
-    """The largest memory of a tree while the block runs, looked at four times a second: looking costs time, and loaders keep what they take."""
+    """Peak memory of a tree while the block runs, sampled four times a second: sampling costs time, and loaders rarely free memory."""
 
     def __init__(self, pid):
         self.pid, self.bytes, self.done = pid, 0, threading.Event()

@@ -1,10 +1,10 @@
-"""One peer in one process, run by the bench from its folder.
+"""Runs one peer in one process, started by the bench.
 
     python -m peers.worker convert STORE SOURCE OUT
     python -m peers.worker run NAME MODE DATA --threads 2 --batch 64 --seconds 3 [--cold]
 
-`run` prints one JSON object: samples and bytes delivered, seconds, processor seconds and memory of the process and its children. One epoch goes before and does not count; then whole epochs
-until the seconds are over.
+`run` prints one JSON object: delivered samples and bytes, seconds, CPU seconds, and memory of the process and its
+children. It runs one epoch to warm up, then whole epochs until the seconds are over.
 """
 
 import argparse
@@ -22,7 +22,7 @@ from .tree import cpu_seconds, memory_bytes
 
 
 def amount(batch):
-    """Samples and bytes of what was delivered: a dense batch, a list of rows, or (from a limit) the two numbers."""
+    """Samples and bytes of a dense batch, a list of rows, or the two numbers from a limit."""
     if isinstance(batch, tuple):
         return batch
     if hasattr(batch, "nbytes"):
@@ -31,7 +31,7 @@ def amount(batch):
 
 
 def go_through(epoch):
-    """One epoch to its end."""
+    """Runs one epoch."""
     samples = total = 0
     for batch in epoch():
         rows, size = amount(batch)
@@ -40,7 +40,7 @@ def go_through(epoch):
 
 
 def drop(folder):
-    """Drop the pages of all files below a folder from the page cache; they are on the disk, so nothing is lost."""
+    """Drop the pages of all files below a folder from the page cache. The files are on the disk."""
     for path in folder.rglob("*"):
         if path.is_file():
             with path.open("rb") as file:
@@ -48,7 +48,7 @@ def drop(folder):
 
 
 def measure(name, mode, job, seconds, cold):
-    """Warm up, then count epochs. `cold`: the pages of the store are dropped before each, which does not count; what a loader has mapped or read ahead by then, it keeps."""
+    """Warm up, then count epochs. With `cold`, the pages of the store are dropped before each epoch, outside of its time; mapped and prefetched data stay."""
     function = getattr(importlib.import_module(f"peers.{SIDES[name].module}"), name.replace("-", "_"))
     epoch = function(mode, job)
     expected, _ = go_through(epoch)
@@ -60,9 +60,9 @@ def measure(name, mode, job, seconds, cold):
         rows, size = go_through(epoch)
         spent, used = spent + time.perf_counter() - start, used + cpu_seconds(os.getpid()) - cpu
         if rows != expected:
-            raise SystemExit(f"samples of an epoch: expected {expected} as in the first, found: {rows}")
+            raise SystemExit(f"an epoch had {rows} samples, the first one {expected}")
         samples, total, epochs = samples + rows, total + size, epochs + 1
-    # Whoever watches from outside looks now and then, and may have missed a short run.
+    # Sampling from outside may miss a short run.
     memory = memory_bytes(os.getpid())
     return {"memory_bytes": memory, "samples": samples, "bytes": total, "epochs": epochs, "samples_an_epoch": expected, "seconds": spent, "cpu_seconds": used}
 
@@ -86,7 +86,7 @@ def main():
     if options.command == "convert":
         WRITERS[options.store](options.source, options.out)
         return
-    # A batch of whole pictures from a torch DataLoader holds a file descriptor for each.
+    # A torch DataLoader holds a file descriptor for each picture of a batch.
     most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     result = measure(options.name, options.mode, SimpleNamespace(data=options.data, threads=options.threads, batch=options.batch), options.seconds, options.cold)
