@@ -1,4 +1,4 @@
-//! Binding to the one C++ function.
+//! Binding to the C++ function that runs a kernel.
 #![allow(unsafe_code)]
 
 use super::Manner;
@@ -34,7 +34,7 @@ pub(super) fn launch<'a>(
     buffers: impl Iterator<Item = &'a mut [u8]>,
     manner: Manner,
 ) -> Result<(), String> {
-    let name = CString::new(kernel).map_err(|_| "a kernel's name with a zero in it".to_owned())?;
+    let name = CString::new(kernel).map_err(|_| "the name of the kernel contains a NUL".to_owned())?;
     let buffers: Vec<_> = buffers.map(|b| PlayBuffer { bytes: b.as_mut_ptr(), len: b.len() }).collect();
     // Aligned like the struct that the C++ side reads.
     let mut aligned = vec![0_u64; params.len().div_ceil(8)];

@@ -35,7 +35,7 @@ static const size_t STACK = 64 << 10, GUARD = 4 << 10, MAX_THREADS = 1024, SHARE
 
 enum State { READY, WAITS_BLOCK, WAITS_WARP, DONE };
 
-// Lanes of a warp that meet under one mask. Values are kept twice: a lane may be a wait ahead of the others.
+// Lanes of a warp that meet under one mask. There are two sets of values: a lane may be a wait ahead of the others.
 struct Meeting {
     u32 mask = 0;
     u32 arrived = 0;
@@ -111,7 +111,7 @@ void fail(const char* format, ...) {
     va_end(arguments);
     snprintf(m.message, sizeof m.message, "kernel `%s`, block (%u, %u, %u), thread (%u, %u, %u): %s", m.name, blockIdx.x,
              blockIdx.y, blockIdx.z, threadIdx.x, threadIdx.y, threadIdx.z, what);
-    // Fibers that are not done are left where they are, and begin anew in the next launch.
+    // Unfinished fibers are abandoned, and start again in the next launch.
     for (Fiber& fiber : m.fibers) fiber.started = false;
     _longjmp(m.launch, 1);
 }
@@ -122,7 +122,7 @@ void check_all(const void* address, size_t size, size_t alignment) {
     size_t i = 0;
     while (i < m.buffers.size() && !m.buffers[i].holds(at, size)) i++;
     if (i == m.buffers.size()) {
-        // Buffers have a kilobyte of nothing around them: what is nearer is meant.
+        // Buffers have an unused kilobyte around them: the nearest buffer is the intended one.
         for (size_t n = 0; n < m.buffers.size(); n++) {
             const Range& b = m.buffers[n];
             if (at + 1024 >= b.start && at < b.end + 1024)
@@ -148,7 +148,7 @@ static void fiber_main() {
     }
 }
 
-// Goes on with a fiber, where it waits or at its start.
+// Continues a fiber where it waits, or at its start.
 [[noreturn]] static void resume(Machine& m, Fiber& fiber) {
     m.current = &fiber;
     threadIdx = fiber.index;
@@ -158,7 +158,7 @@ static void fiber_main() {
         fiber.stack = mmap(nullptr, STACK + GUARD, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         if (fiber.stack == MAP_FAILED) {
             fiber.stack = nullptr;
-            fail("no memory for the stack of a thread");
+            fail("cannot allocate the stack of a thread");
         }
         mprotect(fiber.stack, GUARD, PROT_NONE);
     }
@@ -176,7 +176,7 @@ static bool can_go_on(const Fiber& fiber) {
     return fiber.state == READY || (fiber.state == WAITS_WARP && fiber.meeting->turn != fiber.turn);
 }
 
-// The next lane after `lane` that can go on, in the order of the launch; null if all have ended or wait.
+// The next lane after `lane` that can continue, in the order of the launch; null if all have ended or wait.
 static Fiber* next_lane(const Machine& m, const Warp& warp, u32 lane) {
     for (u32 k = 0; k < warp.count; k++) {
         lane = m.backward ? (lane == 0 ? warp.count : lane) - 1 : (lane + 1 == warp.count ? 0 : lane + 1);
@@ -185,7 +185,7 @@ static Fiber* next_lane(const Machine& m, const Warp& warp, u32 lane) {
     return nullptr;
 }
 
-// Lets the other lanes of the warp go on, then other warps, until it is this fiber's turn again.
+// Continues the other lanes of the warp, then other warps, until it is this fiber's turn.
 static void leave(State state) {
     Machine& m = machine();
     Fiber* fiber = m.current;
@@ -200,7 +200,7 @@ void sync_block() { leave(WAITS_BLOCK); }
 const u64* exchange(u32 mask, u64 value) {
     Machine& m = machine();
     Fiber& fiber = *m.current;
-    if (!(mask >> fiber.lane & 1)) fail("lane %u waits for mask %08x, which it is not in", fiber.lane, mask);
+    if (!(mask >> fiber.lane & 1)) fail("lane %u waits for mask %08x without being in it", fiber.lane, mask);
     Warp& warp = *fiber.warp;
     Meeting* meeting = fiber.meeting;
     if (!meeting || meeting->mask != mask) {
@@ -209,7 +209,7 @@ const u64* exchange(u32 mask, u64 value) {
             if (other.mask == mask) meeting = &other;
     }
     if (!meeting) {
-        // Fibers point at meetings: they stay where they are.
+        // Fibers point at meetings, so these must not move.
         warp.meetings.reserve(64);
         if (warp.meetings.size() == 64) fail("more than 64 masks in one warp");
         warp.meetings.emplace_back();
@@ -278,7 +278,7 @@ struct PlayBuffer {
     size_t len;
 };
 
-// Runs a kernel. 0: done; 1: it did what it must not, and `message` says what.
+// Runs a kernel. Returns 0, or 1 and the error in `message`.
 int shardpack_play_launch(const char* name, const u32* grid, const u32* block, const void* params, size_t params_len,
                           const PlayBuffer* buffers, size_t count, u32 backward, u32 poison, char* message,
                           size_t message_len) {
@@ -289,11 +289,11 @@ int shardpack_play_launch(const char* name, const u32* grid, const u32* block, c
         return 1;
     };
     auto found = kernels().find(name);
-    if (found == kernels().end()) return refuse("there is none such");
-    if (found->second.params != params_len) return refuse("parameters of another size");
+    if (found == kernels().end()) return refuse("there is no such kernel");
+    if (found->second.params != params_len) return refuse("wrong size of the parameters");
     u64 threads = (u64)block[0] * block[1] * block[2];
     if (threads == 0 || threads > found->second.threads || threads > MAX_THREADS)
-        return refuse("more threads in a block than it is made for");
+        return refuse("more threads in a block than its launch bounds");
     m.name = found->first.c_str();
     m.body = found->second.body;
     m.params = params;

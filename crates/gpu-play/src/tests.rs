@@ -49,7 +49,7 @@ fn warps_shuffle_and_vote() {
 }
 
 #[test]
-fn what_a_kernel_must_not_do_is_found() {
+fn errors_of_kernels_are_found() {
     let input = [7; 64];
     let words = [
         "",
@@ -70,7 +70,7 @@ fn what_a_kernel_must_not_do_is_found() {
         }
     }
     let error = play(MANNERS[0], "play_nothing", 1, &input, 0).out.unwrap_err();
-    assert!(error.contains("none such"), "{error}");
+    assert!(error.contains("no such kernel"), "{error}");
 }
 
 #[test]

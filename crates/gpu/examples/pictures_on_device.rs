@@ -9,30 +9,32 @@
 
 #[path = "../src/pictures/tests/jpegs.rs"]
 mod jpegs;
+#[path = "../src/pictures/tests/on_host.rs"]
+mod on_host;
 
 use jpegs::{Random, Source};
-use shardpack_augment::{Augmentation, ChangeScratch, Picture};
-use shardpack_format::Limits;
-use shardpack_gpu::kernels::{Device, GpuError, Module};
-use shardpack_gpu::kernels::{
-    Dtype, Output, PictureBatch, PictureDecoder, PictureRow, Scaling, Staging, StagingOptions,
-};
+use shardpack_array::ZstdDecoder;
+use shardpack_augment::Augmentation;
+use shardpack_format::{Dtype, ElementType, Limits};
+use shardpack_gpu::kernels::CudaSlot;
+use shardpack_gpu::{CudaStage, GpuError};
 use shardpack_jpeg::{
-    DrawKey, Interval, JpegDecoder, JpegHeader, JpegTiler, PixelLayout, Rendering, TileOptions, View,
+    DrawKey, Interval, JpegDecoder, JpegHeader, JpegTiler, PixelLayout, Placement, Rendering, Scaling, TileOptions,
+    View,
 };
+use shardpack_loader::stage::{Prepared, RecordValue, SlotRoom, Spot, StageSlot};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 type Pictures = Vec<(Vec<u8>, Rendering)>;
 
-const STAGING: usize = 192 << 20;
-const SCRATCH: usize = 2 << 30;
+/// The slot for comparisons and resident batches.
+const ROOM: SlotRoom =
+    SlotRoom { rows: 1024, output_bytes: 1 << 30, host_bytes: 0, staged_bytes: 192 << 20, between_bytes: 1 << 30 };
 
-fn output(dtype: Dtype, layout: PixelLayout) -> Output {
-    let scaling = Scaling::normalised([0.485, 0.456, 0.406], [0.229, 0.224, 0.225]).unwrap_or(Scaling::UNIT);
-    Output { dtype, layout, scaling }
+fn scaling() -> Scaling {
+    Scaling::normalised([0.485, 0.456, 0.406], [0.229, 0.224, 0.225]).expect("factors")
 }
 
 /// Recipes that together contain all operations.
@@ -48,65 +50,71 @@ fn recipe(number: usize) -> Vec<Augmentation> {
     RECIPES[number % RECIPES.len()].iter().map(|text| text.parse().expect("an augmentation")).collect()
 }
 
-/// Applies changes to host-decoded levels, row by row and pixel by pixel.
-fn change(levels: &mut Vec<u8>, row: PictureRow, how: &Rendering, changes: &[Augmentation]) {
-    let (height, width) = (row.height as usize, row.width as usize);
-    let mut picture = Picture::new(levels, height, width).expect("a whole picture");
-    for (place, change) in (0..).zip(changes) {
-        for operation in change.resolve(&how.key.draws(), place, height, width) {
-            operation.apply(&mut picture, &mut ChangeScratch::default());
-        }
-    }
-    if how.layout == PixelLayout::ChannelsHeightWidth {
-        *levels = (0..3).flat_map(|channel| levels.iter().skip(channel).step_by(3)).copied().collect();
-    }
+/// A picture that the device takes: its number, its place in the output, and its height and width.
+struct Taken {
+    number: usize,
+    spot: Spot,
+    size: [usize; 2],
 }
 
-fn stage(
-    memory: &mut [u8],
-    pictures: &[(Vec<u8>, Rendering)],
+/// Fills the slot with pictures as elements of `dtype`.
+fn stage<'a>(
+    slot: &CudaSlot,
+    pictures: impl Iterator<Item = (&'a [u8], Rendering)>,
     changes: &[Augmentation],
-    options: StagingOptions,
-) -> (PictureBatch, Vec<usize>) {
-    let mut staging = Staging::new(memory, options);
-    let taken = pictures.iter().enumerate().filter(|(_, (jpeg, how))| staging.push_changed(jpeg, how, changes).is_ok());
-    let taken = taken.map(|(n, _)| n).collect();
-    (staging.finish().expect("room for the tables"), taken)
+    dtype: ElementType,
+) -> Vec<Taken> {
+    let (scaling, limits, zstd) = (scaling(), Limits::default(), &mut ZstdDecoder::default());
+    slot.begin(slot.room().output_bytes);
+    let (mut taken, mut end) = (Vec::new(), 0);
+    for (number, (bytes, how)) in pictures.enumerate() {
+        let header = JpegHeader::parse(bytes).expect("a picture");
+        let Ok(place) = Placement::new(&how, header.width.into(), header.height.into()) else { continue };
+        let size = [place.height as usize, place.width as usize];
+        let bytes_of_row = size[0] * size[1] * 3 * dtype.bytes() as usize;
+        let spot = Spot { row: number as u32, field: 0, bytes: end..end + bytes_of_row };
+        let (how, media_type, scaling, limits) = (&how, "image/jpeg", &scaling, &limits);
+        let value = RecordValue::Picture { media_type, bytes, how, changes, dtype, scaling, limits };
+        if matches!(slot.prepare(&spot, &value, zstd), Prepared::Taken(_)) {
+            end = spot.bytes.end;
+            taken.push(Taken { number, spot, size });
+        }
+    }
+    taken
 }
 
 /// Decodes on both sides. Returns the numbers of compared pictures, of differing pictures, and of pictures
 /// that the kernels did not take.
 fn compare(
-    decoder: &mut PictureDecoder,
+    slot: &CudaSlot,
     pictures: &Pictures,
     changes: &[Augmentation],
-    output: Output,
+    dtype: ElementType,
 ) -> Result<[usize; 3], GpuError> {
-    let options = StagingOptions { output, ..Default::default() };
-    let (batch, taken) = stage(decoder.staging()?, pictures, changes, options);
-    decoder.submit(&batch)?;
-    let (out, status) = decoder.read(&batch)?;
+    let taken = stage(slot, pictures.iter().map(|(jpeg, how)| (jpeg.as_slice(), *how)), changes, dtype);
+    slot.start(&[]).expect("a batch that fits");
+    let faults = slot.wait()?;
+    let mut out = vec![0; taken.last().map_or(0, |last| last.spot.bytes.end)];
+    slot.read(0, &mut out).expect("the output");
     let next = AtomicUsize::new(0);
     let wrong = AtomicUsize::new(0);
     std::thread::scope(|scope| {
         for _ in 0..16 {
             scope.spawn(|| {
                 let mut host = JpegDecoder::new(&Limits::default());
-                let mut expected = Vec::new();
                 loop {
-                    let n = next.fetch_add(1, Ordering::Relaxed);
-                    let Some(&picture) = taken.get(n) else { break };
-                    let (row, (jpeg, how)) = (batch.rows()[n], &pictures[picture]);
-                    let pixels = row.height as usize * row.width as usize;
-                    let mut levels = vec![0; pixels * 3];
+                    let Some(Taken { number, spot, size }) = taken.get(next.fetch_add(1, Ordering::Relaxed)) else {
+                        break;
+                    };
+                    let (jpeg, how) = &pictures[*number];
+                    let mut levels = vec![0; size[0] * size[1] * 3];
                     let plain = Rendering { layout: PixelLayout::HeightWidthChannels, ..*how };
                     host.decode_into(jpeg, &plain, &mut levels).expect("the host decodes it");
-                    change(&mut levels, row, how, changes);
-                    expected.clear();
-                    output.convert(&levels, pixels, &mut expected);
-                    let first = row.first as usize * output.dtype.bytes();
-                    if status[n] != 0 || out[first..first + expected.len()] != expected {
-                        eprintln!("picture {picture}, status {}: {how:?}", status[n]);
+                    let levels = on_host::changed(levels, *size, how, changes);
+                    let expected = on_host::converted(&levels, how.layout, &scaling(), dtype);
+                    let fault = faults.iter().find(|fault| fault.row == spot.row);
+                    if fault.is_some() || out[spot.bytes.clone()] != expected {
+                        eprintln!("picture {number} differs: {how:?}, fault {fault:?}");
                         wrong.fetch_add(1, Ordering::Relaxed);
                     }
                 }
@@ -212,21 +220,6 @@ fn crops(photos: &[Vec<u8>], count: usize, seed: u64) -> impl Iterator<Item = (&
     })
 }
 
-fn stage_crops(
-    memory: &mut [u8],
-    photos: &[Vec<u8>],
-    (count, seed): (usize, u64),
-    changes: &[Augmentation],
-) -> PictureBatch {
-    let options =
-        StagingOptions { output: output(Dtype::Float16, PixelLayout::ChannelsHeightWidth), ..Default::default() };
-    let mut staging = Staging::new(memory, options);
-    for (jpeg, how) in crops(photos, count, seed) {
-        _ = staging.push_changed(jpeg, &how, changes);
-    }
-    staging.finish().expect("room for the tables")
-}
-
 /// Time of a batch that is already on the device.
 struct Resident {
     /// Median in milliseconds.
@@ -237,55 +230,48 @@ struct Resident {
     kernels: String,
 }
 
-fn resident(
-    decoder: &mut PictureDecoder,
-    photos: &[Vec<u8>],
-    count: usize,
-    changes: &[Augmentation],
-) -> Result<Resident, GpuError> {
-    let batch = stage_crops(decoder.staging()?, photos, (count, 5), changes);
-    decoder.submit(&batch)?;
-    decoder.wait()?;
-    let mut times = Vec::new();
-    for _ in 0..20 {
-        decoder.again(&batch)?;
-        times.push(decoder.wait()?.kernels_ms);
-    }
+fn resident(slot: &CudaSlot, photos: &[Vec<u8>], count: usize, changes: &[Augmentation]) -> Result<Resident, GpuError> {
+    let crops = stage(slot, crops(photos, count, 5), changes, Dtype::F16.into()).len();
+    slot.start(&[]).expect("a batch that fits");
+    slot.wait()?;
+    let mut times = (0..20).map(|_| slot.kernels_ms()).collect::<Result<Vec<_>, _>>()?;
     times.sort_by(f32::total_cmp);
-    let kernels: Vec<_> = decoder.profile(&batch)?.iter().map(|(name, ms)| format!("\"{name}_ms\": {ms:.4}")).collect();
-    Ok(Resident {
-        ms: times[times.len() / 2],
-        crops: batch.rows().len(),
-        upload_bytes: batch.upload_bytes(),
-        kernels: kernels.join(", "),
-    })
+    let kernels: Vec<_> = slot.profile()?.iter().map(|(name, ms)| format!("\"{name}_ms\": {ms:.4}")).collect();
+    Ok(Resident { ms: times[times.len() / 2], crops, upload_bytes: slot.upload_bytes(), kernels: kernels.join(", ") })
 }
 
 /// Returns crops per second with `threads` threads. Each thread stages and decodes its own batches, two in
 /// flight.
-fn pipeline(device: &Device, module: &Arc<Module>, photos: &[Vec<u8>], threads: usize) -> Result<f64, GpuError> {
+fn pipeline(device: &CudaStage, photos: &[Vec<u8>], threads: usize) -> Result<f64, GpuError> {
     const BATCH: usize = 256;
-    let new = || PictureDecoder::new(device, module.clone(), 48 << 20, 384 << 20, BATCH * 224 * 224 * 6);
-    let mut decoders = (0..threads).map(|_| Ok([new()?, new()?])).collect::<Result<Vec<_>, GpuError>>()?;
+    let room = SlotRoom {
+        rows: BATCH,
+        output_bytes: BATCH * 224 * 224 * 6,
+        staged_bytes: 48 << 20,
+        between_bytes: 192 << 20,
+        ..SlotRoom::default()
+    };
+    let new = || device.slot_by_hand(&room);
+    let slots = (0..threads).map(|_| Ok([new()?, new()?])).collect::<Result<Vec<_>, GpuError>>()?;
     let done = AtomicUsize::new(0);
     let begin = Instant::now();
     let until = begin + Duration::from_millis(2500);
     std::thread::scope(|scope| {
-        for (thread, pair) in decoders.iter_mut().enumerate() {
+        for (thread, pair) in slots.iter().enumerate() {
             let done = &done;
             scope.spawn(move || {
                 let mut seed = thread as u64 * 1_000_003;
                 while Instant::now() < until {
-                    for decoder in pair.iter_mut() {
-                        decoder.wait().expect("the batch before");
-                        let batch = stage_crops(decoder.staging().expect("staging memory"), photos, (BATCH, seed), &[]);
-                        decoder.submit(&batch).expect("launched");
-                        done.fetch_add(batch.rows().len(), Ordering::Relaxed);
+                    for slot in pair {
+                        slot.wait().expect("the previous batch");
+                        let taken = stage(slot, crops(photos, BATCH, seed), &[], Dtype::F16.into());
+                        slot.start(&[]).expect("a batch that fits");
+                        done.fetch_add(taken.len(), Ordering::Relaxed);
                         seed += 1;
                     }
                 }
-                for decoder in pair {
-                    decoder.wait().expect("decoded");
+                for slot in pair {
+                    slot.wait().expect("decoded pictures");
                 }
             });
         }
@@ -299,16 +285,13 @@ fn main() -> Result<(), GpuError> {
     let flags: Vec<String> = arguments.collect();
     let has = |flag: &str| flags.iter().any(|f| f == flag);
     let begin = Instant::now();
-    let device = Device::open(0)?;
+    let device = CudaStage::open(0)?;
     let opened = begin.elapsed();
-    let module = PictureDecoder::module(&device)?;
-    let loaded = begin.elapsed() - opened;
-    let mut decoder = PictureDecoder::new(&device, module.clone(), STAGING, SCRATCH, 1 << 30)?;
+    let slot = device.slot_by_hand(&ROOM)?;
     println!(
-        "{{\"device\": \"{}\", \"open_ms\": {}, \"compile_ms\": {},",
-        device.properties().name,
-        opened.as_millis(),
-        loaded.as_millis()
+        "{{\"device\": \"{}\", \"open_and_compile_ms\": {},",
+        device.device().properties().name,
+        opened.as_millis()
     );
 
     let random = &mut Random(11);
@@ -321,9 +304,9 @@ fn main() -> Result<(), GpuError> {
     let add = |sums: &mut [usize; 3], counts: [usize; 3]| sums.iter_mut().zip(counts).for_each(|(sum, n)| *sum += n);
     for n in 0..batches {
         let layout = [PixelLayout::HeightWidthChannels, PixelLayout::ChannelsHeightWidth][n % 2];
-        let dtype = [Dtype::Uint8, Dtype::Float16, Dtype::Bfloat16, Dtype::Float32][n % 4];
+        let dtype = [Dtype::U8.into(), Dtype::F16.into(), ElementType::Bf16, Dtype::F32.into()][n % 4];
         let pictures = generated(random, per_batch, layout);
-        add(&mut sums, compare(&mut decoder, &pictures, &recipe(n), output(dtype, layout))?);
+        add(&mut sums, compare(&slot, &pictures, &recipe(n), dtype)?);
     }
     println!("\"generated\": {{\"compared\": {}, \"different\": {}, \"not_taken\": {}}},", sums[0], sums[1], sums[2]);
     let mut wrong = sums[1];
@@ -335,11 +318,11 @@ fn main() -> Result<(), GpuError> {
     for chunk in photos.chunks(125) {
         let layout = PixelLayout::HeightWidthChannels;
         let whole = chunk.iter().map(|jpeg| (jpeg.clone(), Rendering::default())).collect();
-        add(&mut sums, compare(&mut decoder, &whole, &[], output(Dtype::Uint8, layout))?);
-        let types = [Dtype::Uint8, Dtype::Float16].into_iter().cycle();
+        add(&mut sums, compare(&slot, &whole, &[], Dtype::U8.into())?);
+        let types = [Dtype::U8, Dtype::F16].into_iter().cycle();
         for (n, dtype) in types.take(if has("--small") { 5 } else { 10 }).enumerate() {
             let views = chunk.iter().map(|jpeg| (jpeg.clone(), random_view(random, layout))).collect();
-            add(&mut sums, compare(&mut decoder, &views, &recipe(n), output(dtype, layout))?);
+            add(&mut sums, compare(&slot, &views, &recipe(n), dtype.into())?);
         }
     }
     println!(
@@ -353,7 +336,7 @@ fn main() -> Result<(), GpuError> {
 
     if !has("--check-only") && !has("--small") {
         for (number, names) in RECIPES.iter().enumerate().skip(1) {
-            let Resident { ms, crops, kernels, .. } = resident(&mut decoder, &photos, 256, &recipe(number))?;
+            let Resident { ms, crops, kernels, .. } = resident(&slot, &photos, 256, &recipe(number))?;
             println!(
                 "\"augmented_{number}\": {{\"recipe\": \"{}\", \"ms\": {ms:.4}, \"crops\": {crops}, {kernels}}},",
                 names.join(", ")
@@ -362,7 +345,7 @@ fn main() -> Result<(), GpuError> {
         for (name, blocks) in [("as_packed", 0), ("12_blocks", 12), ("24_blocks", 24)] {
             let photos = if blocks == 0 { photos.clone() } else { tiled(paths, blocks) };
             for count in [64, 256, 1024] {
-                let Resident { ms, crops, upload_bytes, kernels } = resident(&mut decoder, &photos, count, &[])?;
+                let Resident { ms, crops, upload_bytes, kernels } = resident(&slot, &photos, count, &[])?;
                 println!(
                     "\"resident_{name}_{count}\": {{\"ms\": {ms:.4}, \"crops\": {crops}, \"us_a_crop\": {:.3}, \
                      \"upload_bytes\": {upload_bytes}, {kernels}}},",
@@ -373,10 +356,7 @@ fn main() -> Result<(), GpuError> {
                 continue;
             }
             for threads in [1, 4, 16] {
-                println!(
-                    "\"pipeline_{name}_{threads}_threads\": {:.0},",
-                    pipeline(&device, &module, &photos, threads)?
-                );
+                println!("\"pipeline_{name}_{threads}_threads\": {:.0},", pipeline(&device, &photos, threads)?);
             }
         }
     }

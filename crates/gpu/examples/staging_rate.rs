@@ -11,16 +11,20 @@
 //! Times are sums over all threads.
 #![allow(clippy::print_stdout, clippy::cast_precision_loss, clippy::cast_possible_truncation)]
 
-use half::f16;
+#[path = "shared/cube.rs"]
+mod cube;
+
+use cube::synthetic;
 use shardpack_array::{
-    Array, ArrayEncoder, ArrayLayout, ArraySettings, Coder, EncodedArray, Filter, Units, ValueRule, ZstdDecoder,
+    ArrayEncoder, ArrayLayout, ArraySettings, Coder, EncodedArray, Filter, Units, ValueRule, ZstdDecoder,
 };
 use shardpack_format::{
     DatasetId, Dtype, Field, FieldKind, Footer, Identity, IndexBuilder, Metadata, RecordBuilder, Schema, StoredField,
     shard_name,
 };
 use shardpack_gpu::CudaStage;
-use shardpack_gpu::kernels::{Arena, GpuError, Heap, Loan, LoanPart};
+use shardpack_gpu::GpuError;
+use shardpack_gpu::kernels::{Arena, Heap, Loan, LoanPart};
 use shardpack_loader::order::End;
 use shardpack_loader::stage::{
     DeviceId, FieldSource, FieldSpec, Prepared, RecordValue, SlotRoom, Spot, Stage, StageSlot, StagedPart, StagedParts,
@@ -35,8 +39,6 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Instant;
 
 type Outcome<T> = Result<T, Box<dyn Error>>;
-
-const SHAPE: [u64; 3] = [480, 640, 100];
 
 /// A way to load, and the times of its epochs: elapsed seconds, and seconds of all threads together.
 struct Way {
@@ -302,31 +304,4 @@ fn write(folder: &Path, cubes: u32, encoded: &[EncodedArray]) -> Outcome<()> {
     out.extend(footer.encode());
     std::fs::write(folder.join(shard_name(0)), out)?;
     Ok(())
-}
-
-/// Smooth spectra in shares that vary over the picture, 1 % noise, in float16.
-fn synthetic(seed: u32) -> Result<Array, Box<dyn Error>> {
-    let [height, width, bands] = SHAPE;
-    let mut state = seed;
-    let mut noise = || {
-        state ^= state << 13;
-        state ^= state >> 17;
-        state ^= state << 5;
-        state as f32 / u32::MAX as f32 - 0.5
-    };
-    let mut bytes = Vec::new();
-    for y in 0..height {
-        for x in 0..width {
-            let (y, x) = (y as f32 / 40.0, x as f32 / 40.0);
-            let share = 0.5 + 0.5 * (y.sin() * x.cos());
-            for band in 0..bands {
-                let b = band as f32 / 12.0;
-                let value = share * (0.5 + 0.3 * b.sin()) + (1.0 - share) * (0.4 + 0.2 * (1.7 * b).cos());
-                // Four uniform numbers make a bell of standard deviation 0.01.
-                let bell: f32 = (0..4).map(|_| noise()).sum();
-                bytes.extend(f16::from_f32(value * (1.0 + 0.017 * bell)).to_le_bytes());
-            }
-        }
-    }
-    Ok(Array::new(Dtype::F16, SHAPE.to_vec(), bytes)?)
 }

@@ -37,7 +37,7 @@ impl<const N: usize> KernelSource<N> {
         Err(GpuError::Driver {
             call: "configuration of the kernels",
             name: "mismatch".into(),
-            text: format!("expected {:?}, found: {found:?}", self.expected),
+            text: format!("the kernels report {found:?}, this crate expects {:?}", self.expected),
         })
     }
 

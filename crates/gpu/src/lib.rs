@@ -17,16 +17,9 @@ mod stage;
 pub use driver::{Device, GpuError, Properties};
 pub use stage::{CudaStage, DryStage};
 
-/// The kernels and the driver without a loader: for this crate's tests and measurements on a device.
+/// A slot that is filled by hand, and its staging memory: for this crate's tests and measurements.
 #[doc(hidden)]
 pub mod kernels {
-    pub use crate::cubes::{CubeBatch, CubeKernels, CubeStager, CubeWork, DecodedArray, Fault, Payload};
-    pub use crate::driver::{
-        Arena, ArenaPart, Block, Device, Event, GpuError, Heap, Launch, Loan, LoanPart, Memory, Module, Params, Pinned,
-        Stream,
-    };
-    pub use crate::pictures::{
-        CONFIG, Dtype, KERNELS, Output, PictureBatch, PictureDecoder, PictureRow, Reason, Regions, Scaling, Staging,
-        StagingOptions, Timing,
-    };
+    pub use crate::driver::{Arena, ArenaPart, Block, Heap, Loan, LoanPart};
+    pub use crate::stage::CudaSlot;
 }

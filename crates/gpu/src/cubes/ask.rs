@@ -25,8 +25,6 @@ pub(super) struct Ask {
     turn: Turn,
     /// True if the bands are the columns of an array of two axes.
     is_flat: bool,
-    /// Axes of the output.
-    pub(super) shape: Vec<u64>,
     /// Meaning of the stored elements; with [`Output::Stored`], the elements themselves.
     pub(super) descriptor: ArrayDescriptor,
 }
@@ -93,9 +91,7 @@ impl Ask {
         let mut ask = match region {
             Some(region) => Self::of_region(descriptor, region)?,
             None if finish.turn.is_none() => Self::whole(descriptor)?,
-            None => {
-                Self { shape: descriptor.shape.clone(), ..Self::of_region(descriptor, &Region::whole(descriptor)?)? }
-            }
+            None => Self::of_region(descriptor, &Region::whole(descriptor)?)?,
         };
         let size = match (&*descriptor.shape, ask.is_flat) {
             ([_, _, _], _) => [ask.rows, ask.region_columns, ask.picks.count()],
@@ -127,14 +123,13 @@ impl Ask {
             out_by_band: false,
             turn: Turn::NONE,
             is_flat: false,
-            shape: descriptor.shape.clone(),
             descriptor: descriptor.clone(),
         })
     }
 
     fn of_region(descriptor: &ArrayDescriptor, region: &Region) -> Result<Self> {
         // Fails unless the region is within the array.
-        let shape = region.shape_of(descriptor)?;
+        region.shape_of(descriptor)?;
         let descriptor = match region.output {
             Output::Source => descriptor.clone(),
             Output::Stored => ArrayDescriptor {
@@ -147,7 +142,6 @@ impl Ask {
         };
         let picks = Picks::of(&region.bands, descriptor.bands())?;
         let out_by_band = region.layout == Layout::BandMajor;
-        let shape = shape.shape.to_vec();
         match descriptor.shape[..] {
             // Bands are the positions along the last axis, with two axes as with three.
             [height, width] => Ok(Self {
@@ -163,7 +157,6 @@ impl Ask {
                 out_by_band: false,
                 turn: Turn::NONE,
                 is_flat: true,
-                shape,
                 descriptor,
             }),
             [height, width, bands] => Ok(Self {
@@ -179,12 +172,12 @@ impl Ask {
                 out_by_band,
                 turn: Turn::NONE,
                 is_flat: false,
-                shape,
                 descriptor,
             }),
-            _ => {
-                Err(Error::usage(format!("axes of an array: expected two or three, found {}", descriptor.shape.len())))
-            }
+            _ => Err(Error::usage(format!(
+                "a region needs an array of two or three axes, not of {}",
+                descriptor.shape.len()
+            ))),
         }
     }
 

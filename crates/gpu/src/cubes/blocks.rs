@@ -96,7 +96,8 @@ pub(crate) struct Most {
 impl Most {
     pub(crate) fn of(descriptor: &ArrayDescriptor, part: Option<&Region>) -> Self {
         let (all, blocks) = most_blocks(descriptor, part);
-        let stored_bytes = descriptor.stored_bytes().unwrap_or(u64::MAX);
+        // An array whose size overflows is refused when it is prepared, so it needs no memory.
+        let stored_bytes = descriptor.stored_bytes().unwrap_or(0);
         Self { blocks, all, width: descriptor.stored.bytes(), stored_bytes }
     }
 
@@ -116,7 +117,7 @@ impl Most {
     }
 
     /// Bytes to upload for arrays whose records have `record_bytes` bytes together, without tables: the
-    /// blocks' share of these bytes, and half as much again, because blocks compress differently.
+    /// blocks' share of these bytes, plus half of it, because blocks compress differently.
     pub(crate) fn coded_bytes(&self, arrays: u64, record_bytes: u64) -> u64 {
         if self.blocks == self.all {
             return record_bytes;
@@ -138,7 +139,7 @@ impl Most {
 
 /// Returns the most blocks that a part needs, and the number of blocks of the array.
 fn most_blocks(descriptor: &ArrayDescriptor, part: Option<&Region>) -> (u64, u64) {
-    let elements = descriptor.elements().unwrap_or(u64::MAX);
+    let elements = descriptor.elements().unwrap_or(0);
     let all = elements.div_ceil(EACH);
     let Some(part) = part else { return (all, all) };
     // Invalid bands fail elsewhere, where the part is requested.
@@ -219,7 +220,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_asked_for_is_needed_and_counted(
+        fn requested_blocks_are_needed_and_counted(
             (height, width, bands) in (1..90_u64, 1..900_u64, 1..40_u64),
             part in (any::<prop::sample::Index>(), any::<prop::sample::Index>(), any::<prop::sample::Index>(), any::<prop::sample::Index>()),
             some in prop::option::of((any::<prop::sample::Index>(), any::<prop::sample::Index>(), any::<bool>())),

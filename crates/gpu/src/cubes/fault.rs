@@ -5,8 +5,7 @@ use super::wire::{FAULT_BOOL, FAULT_FIXED, FAULT_LZ4, FAULT_ZSTD};
 /// Reason why a cube is not decoded. Its part of the output is then unspecified. For the host's error, decode
 /// the cube on the host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Fault {
+pub(crate) enum Fault {
     /// An LZ4 stream is damaged. If there are several, this is the last one.
     Lz4 {
         /// Number of the stream in the payload.
@@ -26,7 +25,7 @@ pub enum Fault {
 impl Fault {
     /// Returns the fault of a status word; `None` if there is no fault.
     #[must_use]
-    pub const fn of(status: u32) -> Option<Self> {
+    pub(crate) const fn of(status: u32) -> Option<Self> {
         match status >> 28 {
             0 => None,
             FAULT_FIXED => Some(Self::FixedPoint),
@@ -38,21 +37,12 @@ impl Fault {
 
     /// Kind of the fault, without the stream.
     #[must_use]
-    pub const fn reason(&self) -> &'static str {
+    pub(crate) const fn reason(&self) -> &'static str {
         match self {
             Self::Lz4 { .. } => "damaged lz4 block",
             Self::Zstd { .. } => "damaged zstd frame",
-            Self::FixedPoint => "fixed-point element: more bits than the array has",
-            Self::Boolean => "boolean: expected 0 or 1, found another byte",
-        }
-    }
-}
-
-impl std::fmt::Display for Fault {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Lz4 { stream } | Self::Zstd { stream } => write!(f, "stream {stream}: {}", self.reason()),
-            Self::FixedPoint | Self::Boolean => f.write_str(self.reason()),
+            Self::FixedPoint => "fixed-point element with too many bits",
+            Self::Boolean => "boolean byte that is neither 0 nor 1",
         }
     }
 }

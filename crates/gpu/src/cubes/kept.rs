@@ -72,9 +72,7 @@ pub(crate) fn keep(units: &Units<'_>, payload: &[u8], at: u64, out: &mut Vec<u8>
             return Ok(());
         }
         Units::Zstd(_) => {
-            return Err(Error::usage(
-                "payload that stays on a device: expected one that the device decodes, found zstd",
-            ));
+            return Err(Error::usage("arrays of plain zstd cannot stay on a device: only the host decodes them"));
         }
         Units::Blosc2(chunks) => chunks,
     };
@@ -206,7 +204,7 @@ mod tests {
     use shardpack_format::{Codec, Dtype, Limits};
 
     #[test]
-    fn what_is_kept_is_read_again() {
+    fn kept_tables_are_read_again() {
         let of = |coder, filter, layout, band_difference| ArraySettings {
             values: ValueRule::Keep,
             coder,

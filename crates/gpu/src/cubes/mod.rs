@@ -1,7 +1,7 @@
 //! Cubes and all other arrays, from stored payloads (spec §4 and §5) to the values of a batch.
 //!
-//! The host walks a payload and checks every number in it ([`CubeStager`], [`CubeBatch`]); compressed bytes
-//! go to the device once, unchanged. There, kernels decode LZ4 streams and zstd frames, turn bit planes to
+//! The host walks a payload and checks every number in it ([`PreparedArray`]); compressed bytes go to the
+//! device once, unchanged. There, kernels decode LZ4 streams and zstd frames, turn bit planes to
 //! byte planes, and make values from bytes: differences along the bands, transforms, reserved codes, the type
 //! and the order of the output. They decode only the requested region of each array. Plain zstd, whose frames
 //! are too long for that, is decoded by the host into the slot.
@@ -10,7 +10,6 @@
 //! [`Finish::apply`](shardpack_array::Finish::apply), to the bit.
 
 mod ask;
-mod batch;
 mod blocks;
 mod fault;
 mod kept;
@@ -26,17 +25,14 @@ pub(crate) mod tests;
 mod wire;
 mod work;
 
-pub use batch::{CubeBatch, CubeStager, Payload};
 pub(crate) use blocks::Most;
-pub use fault::Fault;
+pub(crate) use fault::Fault;
 pub(crate) use kept::keep;
-pub use kernels::CubeKernels;
+pub(crate) use kernels::SOURCE;
 pub(crate) use payload::KeptPayload;
 pub(crate) use place::{CONSTANT_BYTES, write_constants};
 pub(crate) use places::BlockPlaces;
 pub(crate) use prepared::{PreparedArray, is_taken_as_stored, known, takes};
 pub(crate) use scratch::most_scratch_bytes;
-pub use staged::DecodedArray;
 pub(crate) use staged::StagedArray;
-pub use work::CubeWork;
-pub(crate) use work::{GAPS, MOST_CUBES, assemble};
+pub(crate) use work::{CubeWork, GAPS, MOST_CUBES, assemble};

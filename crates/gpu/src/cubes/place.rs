@@ -47,9 +47,7 @@ impl<'a> SlotMemory<'a> {
                 self.at += bytes as u64;
                 Ok((at, taken))
             }
-            None => {
-                Err(Error::limit("room for compressed bytes in a slot", "bytes of the slot", held as u64, bytes as u64))
-            }
+            None => Err(Error::limit("compressed bytes in a slot", "bytes of the slot", held as u64, bytes as u64)),
         }
     }
 
@@ -355,7 +353,7 @@ struct Placed<'a> {
 /// The place of the bytes of a payload.
 #[derive(Clone, Copy)]
 enum PayloadBytes<'a> {
-    /// In host memory, from which they are copied.
+    /// In host memory, to be copied.
     Host(&'a [u8]),
     /// At this place of the slot, or among the values that stay on the device.
     Slot(u64),

@@ -7,14 +7,12 @@ use super::payload::{KeptPayload, PayloadSource};
 use super::place::{Copies, Placer, SlotMemory, Tasks, needed_bytes};
 use super::places::BlockPlaces;
 use super::scratch::{ALIGN, most_scratch_bytes};
-use super::staged::{DecodedArray, StagedArray, align};
+use super::staged::{StagedArray, align};
 use super::wire::{BF16, BLOCK_ELEMENTS, CubeRow, Mode, NoData, NoiseRow, PLACE_KEPT, ValueWalk, Wire, chunk_bands};
 use crate::driver::ArenaPart;
 use shardpack_array::{Factors, Finish, Region, Units, ZstdDecoder, reserved_values};
 use shardpack_augment::Noise;
-use shardpack_format::{
-    ArrayDescriptor, Codec, Dtype, ElementType, Error, Layout, Limits, Result, Transform, bug, to_usize,
-};
+use shardpack_format::{ArrayDescriptor, Codec, Dtype, ElementType, Error, Layout, Limits, Result, Transform, bug};
 
 /// Chunks of bands per warp if chunks are independent of each other.
 const CHUNKS_EACH: u32 = 4;
@@ -23,7 +21,10 @@ pub(crate) struct PreparedArray<'a> {
     payload: PayloadSource<'a>,
     ask: Ask,
     blocks: Blocks,
-    staged: DecodedArray,
+    /// Type of the output's elements.
+    element: ElementType,
+    /// Bytes of the output.
+    out_bytes: u64,
     factors: Option<&'a Factors>,
     no_data: NoData,
     noise: NoiseRow,
@@ -33,7 +34,15 @@ pub(crate) struct PreparedArray<'a> {
 }
 
 impl<'a> PreparedArray<'a> {
-    /// Prepares an array, with the checks of [`CubeBatch::push`](super::CubeBatch::push).
+    /// Prepares an array: `region`, or the whole array in the order of its shape, converted by `finish`.
+    ///
+    /// Makes all checks that the host's decoder makes before decoding. The kernels check the content of
+    /// compressed streams.
+    ///
+    /// # Errors
+    /// `Format` if the payload is damaged, its length does not fit the array, or its codec is not for arrays;
+    /// `Limit` if the array exceeds a limit, or 2³² elements; `Usage` if the region is not within the array,
+    /// or as [`Finish::check`].
     pub(crate) fn of(
         codec: Codec,
         descriptor: &ArrayDescriptor,
@@ -61,10 +70,7 @@ impl<'a> PreparedArray<'a> {
         let kept =
             KeptArray::read(kept).unwrap_or_else(|| bug("the tables of a kept array are not those that were written"));
         if matches!(payload, KeptPayload::Host(bytes) if bytes.len() as u64 != kept.bytes) {
-            return Err(Error::usage(format!(
-                "payload: expected the one that was walked, of {} bytes, found another",
-                kept.bytes
-            )));
+            return Err(Error::usage(format!("the tables are not of this payload: they are for {} bytes", kept.bytes)));
         }
         // The array was walked with these limits, perhaps as a different type.
         let (most, bytes) = (limits.max_decoded_bytes, descriptor.decoded_bytes()?.max(descriptor.stored_bytes()?));
@@ -89,10 +95,9 @@ impl<'a> PreparedArray<'a> {
         {
             number(what, elements)?;
         }
-        let staged =
-            DecodedArray { element, shape: ask.shape.clone(), bytes: ask.elements().saturating_mul(element.bytes()) };
-        if staged.bytes > limits.max_decoded_bytes {
-            return Err(Error::limit("output", "max_decoded_bytes", limits.max_decoded_bytes, staged.bytes));
+        let out_bytes = ask.elements().saturating_mul(element.bytes());
+        if out_bytes > limits.max_decoded_bytes {
+            return Err(Error::limit("output", "max_decoded_bytes", limits.max_decoded_bytes, out_bytes));
         }
         let stored = descriptor.stored_bytes()?;
         let (Ok(stored_bytes), Ok(width)) = (usize::try_from(stored), usize::try_from(descriptor.stored.bytes()))
@@ -103,7 +108,7 @@ impl<'a> PreparedArray<'a> {
         let factors = finish.factors.as_ref();
         let no_data = NoData::of(finish.fill.as_ref(), ask.descriptor.decoded);
         let noise = NoiseRow::NONE;
-        Ok(Self { payload, ask, blocks, staged, factors, no_data, noise, stored_bytes, width })
+        Ok(Self { payload, ask, blocks, element, out_bytes, factors, no_data, noise, stored_bytes, width })
     }
 
     /// Adds noise to the output, except to values that must not change. For floats of at most 32 bits.
@@ -111,9 +116,9 @@ impl<'a> PreparedArray<'a> {
         Self { noise: noise.map_or(NoiseRow::NONE, |(noise, keep)| NoiseRow::of(&noise, keep)), ..self }
     }
 
-    /// The decoded array.
-    pub(crate) const fn staged(&self) -> &DecodedArray {
-        &self.staged
+    /// Bytes of the output.
+    pub(crate) const fn out_bytes(&self) -> u64 {
+        self.out_bytes
     }
 
     /// All needed blocks.
@@ -130,7 +135,7 @@ impl<'a> PreparedArray<'a> {
     /// already in the slot; for plain zstd, the decoded bytes.
     pub(crate) fn bytes(&self, blocks: &Blocks, is_in_slot: bool) -> Result<usize> {
         match &self.payload {
-            _ if self.staged.bytes == 0 => Ok(0),
+            _ if self.out_bytes == 0 => Ok(0),
             PayloadSource::Kept(_, KeptPayload::Device(_)) => Ok(0),
             PayloadSource::Walked(Units::Raw(_) | Units::Blosc2(_), _) if is_in_slot => Ok(0),
             payload => needed_bytes(payload, blocks, self.stored_bytes, self.width),
@@ -148,23 +153,22 @@ impl<'a> PreparedArray<'a> {
         BLOCK_ELEMENTS * self.width
     }
 
-    /// Places blocks in `to`, which is at `at` in the slot, unless the payload is already in the slot, at
-    /// `payload_at`, or on the device. Also places them in scratch, from `scratch` on, a multiple of 16. The
-    /// copies to `to` are returned, not made. Also returns the bytes used of `to` and of scratch.
-    fn place_in<'t>(
+    /// Places blocks in `to`, which has [`bytes`](Self::bytes) bytes, unless the payload is already in the
+    /// slot, at `payload_at`, or on the device. Places them in scratch too, from `scratch` on, a multiple of
+    /// 16. The caller makes the returned copies.
+    pub(crate) fn place<'t>(
         &'t self,
         blocks: &'t Blocks,
         to: ArenaPart<'t>,
         payload_at: Option<u64>,
         scratch: u64,
         zstd: &mut ZstdDecoder,
-    ) -> Result<(BlockPlaces, Copies<'t>, usize, u64)> {
+    ) -> Result<(BlockPlaces, Copies<'t>)> {
         let payload_at = match &self.payload {
             PayloadSource::Kept(kept, KeptPayload::Device(at)) => Some(PLACE_KEPT | (at + kept.payload)),
             PayloadSource::Kept(..) | PayloadSource::Walked(..) => payload_at,
         };
-        let at = to.at;
-        let mut room = SlotMemory { free: to.bytes, at: at as u64, scratch, copies: Vec::new() };
+        let mut room = SlotMemory { free: to.bytes, at: to.at as u64, scratch, copies: Vec::new() };
         let mut tasks = Tasks::default();
         let mut placer = Placer {
             room: &mut room,
@@ -177,63 +181,30 @@ impl<'a> PreparedArray<'a> {
             planes: Vec::new(),
         };
         // An empty region needs no blocks.
-        if self.staged.bytes > 0 {
+        if self.out_bytes > 0 {
             placer.place(&self.payload, self.stored_bytes)?;
         }
         let places = BlockPlaces::new(placer.planes, tasks);
-        let taken = to_usize(room.at).saturating_sub(at);
-        let (scratch_taken, most) = (room.scratch - scratch, self.scratch_bytes(blocks));
-        if scratch_taken > most {
+        if room.scratch - scratch > self.scratch_bytes(blocks) {
             bug("an array takes more scratch than was claimed for it");
         }
-        Ok((places, room.copies, taken, scratch_taken))
-    }
-
-    /// Places blocks that several rows share: in `to`, which has [`bytes`](Self::bytes) bytes and is at `at`
-    /// in the slot, and in scratch from `scratch` on. Also returns the copies to make.
-    pub(crate) fn place<'t>(
-        &'t self,
-        blocks: &'t Blocks,
-        to: ArenaPart<'t>,
-        scratch: u64,
-        zstd: &mut ZstdDecoder,
-    ) -> Result<(BlockPlaces, Copies<'t>)> {
-        let (places, copies, ..) = self.place_in(blocks, to, None, scratch, zstd)?;
-        Ok((places, copies))
+        Ok((places, room.copies))
     }
 
     /// Returns the entry in a batch, with values at byte `out` of the output. `places` are the places of its
     /// blocks; `None` if other rows share them.
     pub(crate) fn entry(&self, places: Option<BlockPlaces>, out: u64) -> Result<StagedArray> {
-        let element = self.staged.element;
+        let element = self.element;
         if !out.is_multiple_of(element.bytes()) {
-            return Err(Error::usage(format!(
-                "place in the output: expected a multiple of {}, found {out}",
-                element.bytes()
-            )));
+            return Err(Error::usage(format!("offset {out} in the output is not a multiple of {}", element.bytes())));
         }
         let mut tables = Vec::new();
         let row = self.row(out, &mut tables)?;
-        Ok(StagedArray { places, tables, row, out_end: out.saturating_add(self.staged.bytes) })
+        Ok(StagedArray { places, tables, row })
     }
 
-    /// Copies the bytes that the device needs to `to`, which is at `at` in the slot, unless the payload is
-    /// already in the slot, at `payload_at`. Takes scratch from `scratch` on, a multiple of 16. Values go to
-    /// byte `out` of the output. Also returns the bytes used of `to` and of scratch.
-    pub(super) fn stage_in(
-        &self,
-        to: ArenaPart<'_>,
-        payload_at: Option<u64>,
-        scratch: u64,
-        out: u64,
-        zstd: &mut ZstdDecoder,
-    ) -> Result<(StagedArray, usize, u64)> {
-        let (places, copies, taken, scratch) = self.place_in(&self.blocks, to, payload_at, scratch, zstd)?;
-        copies.into_iter().for_each(|(to, from)| to.copy_from_slice(from));
-        Ok((self.entry(Some(places), out)?, taken, scratch))
-    }
-
-    /// As `stage_in`, where `to` has [`bytes`](Self::bytes) bytes. A payload on the device is read there.
+    /// Places all needed blocks like [`place`](Self::place), and makes the copies. The values go to byte `out`
+    /// of the output.
     pub(crate) fn stage(
         &self,
         to: ArenaPart<'_>,
@@ -242,13 +213,15 @@ impl<'a> PreparedArray<'a> {
         out: u64,
         zstd: &mut ZstdDecoder,
     ) -> Result<StagedArray> {
-        Ok(self.stage_in(to, payload_at, scratch, out, zstd)?.0)
+        let (places, copies) = self.place(&self.blocks, to, payload_at, scratch, zstd)?;
+        copies.into_iter().for_each(|(to, from)| to.copy_from_slice(from));
+        self.entry(Some(places), out)
     }
 
     /// Returns the table row, without the place of its planes, and appends its own tables, whose offsets
     /// count from the first of them.
     fn row(&self, out: u64, tables: &mut Vec<u8>) -> Result<CubeRow> {
-        let (ask, element) = (&self.ask, self.staged.element);
+        let (ask, element) = (&self.ask, self.element);
         let descriptor = &ask.descriptor;
         let width = usize::try_from(descriptor.stored.bytes()).unwrap_or(8);
         let (first_chunk, chunks) = ask.chunks(width);
@@ -385,7 +358,11 @@ fn check_types(descriptor: &ArrayDescriptor) -> Result<()> {
     };
     match fits {
         true => Ok(()),
-        false => Err(Error::format("array dtypes", "a pair that the transform allows", format!("{from} for {to}"))),
+        false => Err(Error::format(
+            "dtypes of an array",
+            "stored and decoded dtypes that the transform allows",
+            format!("{from} and {to}"),
+        )),
     }
 }
 

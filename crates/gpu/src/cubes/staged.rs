@@ -1,20 +1,8 @@
-//! An array in staging memory, and its decoded form.
+//! An array in staging memory.
 
 use super::places::BlockPlaces;
 use super::wire::{CubeRow, Wire};
 use crate::config::STATUS_BYTES;
-use shardpack_format::ElementType;
-
-/// Output of one cube.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct DecodedArray {
-    /// Type of the elements.
-    pub element: ElementType,
-    /// Axes.
-    pub shape: Vec<u64>,
-    /// Bytes of all elements.
-    pub bytes: u64,
-}
 
 /// An array in staging memory: its tables, and its work. Places are offsets in the slot. But offsets of its
 /// own tables count from the first of them, and its row is 0, because both are known only when the batch is
@@ -24,8 +12,6 @@ pub(crate) struct StagedArray {
     pub(super) places: Option<BlockPlaces>,
     pub(super) tables: Vec<u8>,
     pub(super) row: CubeRow,
-    /// End of its part of the output.
-    pub(super) out_end: u64,
 }
 
 impl StagedArray {

@@ -81,7 +81,6 @@ pub(crate) fn assemble(
         u32::try_from(most).map_err(|_| Error::limit("pixels of a cube", "2^31 warps", u32::MAX.into(), most))
     };
     Ok(CubeWork {
-        upload_bytes: start + tables.len(),
         slot_bytes: scratch + MARGIN,
         cubes: count(rows.len())?,
         shared: count(shared.len())?,
@@ -93,14 +92,12 @@ pub(crate) fn assemble(
         units: most(CubeRow::units)?,
         quads: most(CubeRow::quads)?,
         noise: most(CubeRow::noise)?,
-        out_bytes: entries.iter().map(|(entry, _)| entry.out_end).max().unwrap_or(0),
     })
 }
 
 /// Work for a batch.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct CubeWork {
-    upload_bytes: usize,
+pub(crate) struct CubeWork {
     slot_bytes: u64,
     cubes: u32,
     /// Number of arrays that several cubes share.
@@ -115,38 +112,19 @@ pub struct CubeWork {
     units: u32,
     quads: u32,
     noise: u32,
-    out_bytes: u64,
 }
 
 impl CubeWork {
-    /// Number of bytes at the start of the slot to upload.
-    #[must_use]
-    pub const fn upload_bytes(&self) -> usize {
-        self.upload_bytes
-    }
-
     /// Bytes of the slot on the device: the uploaded bytes, and scratch after them.
     #[must_use]
-    pub const fn slot_bytes(&self) -> u64 {
+    pub(crate) const fn slot_bytes(&self) -> u64 {
         self.slot_bytes
-    }
-
-    /// Number of cubes in the batch.
-    #[must_use]
-    pub const fn cubes(&self) -> u32 {
-        self.cubes
-    }
-
-    /// Bytes of the output.
-    #[must_use]
-    pub const fn out_bytes(&self) -> u64 {
-        self.out_bytes
     }
 
     /// Range of the status words in the slot, written by the kernels: a word for each cube, then a word for
     /// each shared array; see [`Fault::of`](super::Fault::of). An upload sets them to zero.
     #[must_use]
-    pub fn statuses(&self) -> Range<usize> {
+    pub(crate) fn statuses(&self) -> Range<usize> {
         let start = to_usize(self.status_at);
         start..start.saturating_add(STATUS_BYTES * (self.cubes as usize + self.shared as usize))
     }
@@ -154,7 +132,7 @@ impl CubeWork {
     /// The kernels to run, in this order, with the addresses of the slot, of the values that stay on the
     /// device (if any), and of the output.
     #[must_use]
-    pub fn launches(&self, slot: u64, kept: u64, out: u64) -> [Launch; 6] {
+    pub(crate) fn launches(&self, slot: u64, kept: u64, out: u64) -> [Launch; 6] {
         let status = slot + self.status_at;
         let launch = |kernel, grid, threads, table, count| Launch {
             kernel,

@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_reserved_is_kept_for_later() {
+    fn reserved_bytes_are_not_claimed() {
         let mut arena = arena(100);
         assert_eq!(arena.size(), 96);
         assert!(arena.reserve(40) && !arena.reserve(57));
@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_lent_is_neither_uploaded_nor_begun_again() {
+    fn lent_bytes_are_neither_uploaded_nor_claimed_again() {
         let mut arena = arena(64);
         let (loan, mut parts) = arena.lend(20, 10).unwrap();
         parts.truncate(1);

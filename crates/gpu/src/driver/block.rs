@@ -40,7 +40,7 @@ impl Heap {
 
     /// The content, mutable.
     pub fn bytes_mut(&mut self) -> &mut [u8] {
-        // SAFETY: the box has as many bytes, and it is borrowed exclusively.
+        // SAFETY: the box has this many bytes, and it is borrowed exclusively.
         unsafe { std::slice::from_raw_parts_mut(self.start().as_ptr(), self.size()) }
     }
 }

@@ -13,7 +13,13 @@ impl Stream {
     ///
     /// # Errors
     /// `Range` if a range exceeds its memory; `Driver` if a driver call fails.
-    pub fn upload(&self, from: &mut Pinned, range: Range<usize>, to: &Memory, at: usize) -> Result<(), GpuError> {
+    pub(crate) fn upload(
+        &self,
+        from: &mut Pinned,
+        range: Range<usize>,
+        to: &Memory,
+        at: usize,
+    ) -> Result<(), GpuError> {
         let count = range.len();
         within("pinned memory", from.len(), range.start, count)?;
         within("memory of the device", to.len(), at, count)?;
@@ -35,7 +41,13 @@ impl Stream {
     ///
     /// # Errors
     /// `Range` if a range exceeds its memory; `Driver` if a driver call fails.
-    pub fn download(&self, from: &Memory, range: Range<usize>, to: &mut Pinned, at: usize) -> Result<(), GpuError> {
+    pub(crate) fn download(
+        &self,
+        from: &Memory,
+        range: Range<usize>,
+        to: &mut Pinned,
+        at: usize,
+    ) -> Result<(), GpuError> {
         let count = range.len();
         within("memory of the device", from.len(), range.start, count)?;
         within("pinned memory", to.len(), at, count)?;
@@ -56,7 +68,7 @@ impl Stream {
     ///
     /// # Errors
     /// `Range` if `to` is too short; `Driver` if a driver call fails.
-    pub fn write(&self, from: &[u8], to: &Memory, at: usize) -> Result<(), GpuError> {
+    pub(crate) fn write(&self, from: &[u8], to: &Memory, at: usize) -> Result<(), GpuError> {
         within("memory of the device", to.len(), at, from.len())?;
         if from.is_empty() {
             return Ok(());
@@ -72,7 +84,7 @@ impl Stream {
     ///
     /// # Errors
     /// `Range` if `from` is too short; `Driver` if a driver call fails.
-    pub fn read(&self, from: &Memory, at: usize, to: &mut [u8]) -> Result<(), GpuError> {
+    pub(crate) fn read(&self, from: &Memory, at: usize, to: &mut [u8]) -> Result<(), GpuError> {
         within("memory of the device", from.len(), at, to.len())?;
         if to.is_empty() {
             return Ok(());
@@ -88,7 +100,7 @@ impl Stream {
     ///
     /// # Errors
     /// `Range` if `memory` is too short; `Driver` if a driver call fails.
-    pub fn zero(&self, memory: &Memory, range: Range<usize>) -> Result<(), GpuError> {
+    pub(crate) fn zero(&self, memory: &Memory, range: Range<usize>) -> Result<(), GpuError> {
         within("memory of the device", memory.len(), range.start, range.len())?;
         if range.is_empty() {
             return Ok(());

@@ -9,7 +9,7 @@ use std::sync::Arc;
 /// A device.
 ///
 /// ```
-/// use shardpack_gpu::kernels::{Device, GpuError};
+/// use shardpack_gpu::{Device, GpuError};
 /// match Device::open(0) {
 ///     Ok(device) => assert!(device.properties().multiprocessors > 0),
 ///     Err(GpuError::NoDriver | GpuError::NoDevice { .. }) => {} // Then the host decodes.
@@ -128,8 +128,8 @@ impl Device {
             memory_bytes: unsafe { result::device::total_mem(device) }.map_err(GpuError::of("cuDeviceTotalMem"))?
                 as u64,
         };
-        at_least("CUDA of the driver", DRIVER, driver_version()?)?;
-        at_least("compute capability of the device", CAPABILITY, properties.capability)?;
+        at_least("the driver's CUDA version", DRIVER, driver_version()?)?;
+        at_least("the device's compute capability", CAPABILITY, properties.capability)?;
         // SAFETY: as above; released when the last owner is dropped.
         let handle =
             unsafe { result::primary_ctx::retain(device) }.map_err(GpuError::of("cuDevicePrimaryCtxRetain"))?;
@@ -215,17 +215,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_device_that_is_not_there_is_an_error() {
+    fn a_missing_device_is_an_error() {
         let error = Device::open(4096).unwrap_err();
         assert!(matches!(error, GpuError::NoDriver | GpuError::NoDevice { ordinal: 4096, .. }), "{error}");
     }
 
     #[test]
-    fn what_the_kernels_are_not_for_is_said() {
-        assert_eq!(at_least("CUDA of the driver", DRIVER, (12, 0)), Ok(()));
-        assert_eq!(at_least("CUDA of the driver", DRIVER, (13, 0)), Ok(()));
-        let error = at_least("CUDA of the driver", DRIVER, (11, 8)).unwrap_err();
-        assert_eq!(error.to_string(), "CUDA of the driver: expected 12.0 or later, found: 11.8");
-        assert!(at_least("compute capability of the device", CAPABILITY, (7, 0)).is_err());
+    fn old_drivers_and_devices_are_errors() {
+        assert_eq!(at_least("the driver's CUDA version", DRIVER, (12, 0)), Ok(()));
+        assert_eq!(at_least("the driver's CUDA version", DRIVER, (13, 0)), Ok(()));
+        let error = at_least("the driver's CUDA version", DRIVER, (11, 8)).unwrap_err();
+        assert_eq!(error.to_string(), "the driver's CUDA version is 11.8: the kernels need 12.0 or later");
+        assert!(at_least("the device's compute capability", CAPABILITY, (7, 0)).is_err());
     }
 }

@@ -7,10 +7,10 @@ use cudarc::driver::result::DriverError;
 #[non_exhaustive]
 pub enum GpuError {
     /// There is no CUDA driver.
-    #[error("CUDA driver: expected libcuda.so.1, found none")]
+    #[error("no CUDA driver: libcuda.so.1 was not found")]
     NoDriver,
     /// There is no device of this number.
-    #[error("CUDA device: expected a number below {count}, found: {ordinal}")]
+    #[error("no CUDA device {ordinal}: this machine has {count}")]
     NoDevice {
         /// The requested number.
         ordinal: u32,
@@ -18,7 +18,7 @@ pub enum GpuError {
         count: u32,
     },
     /// The driver or the device is too old for the kernels.
-    #[error("{what}: expected {}.{} or later, found: {}.{}", expected.0, expected.1, found.0, found.1)]
+    #[error("{what} is {}.{}: the kernels need {}.{} or later", found.0, found.1, expected.0, expected.1)]
     TooOld {
         /// Component (driver or device), and the kind of its version.
         what: &'static str,
@@ -28,7 +28,7 @@ pub enum GpuError {
         found: (u32, u32),
     },
     /// The host cannot pin this much memory.
-    #[error("pinned memory: {needed} bytes needed, which the host cannot pin")]
+    #[error("cannot pin {needed} bytes of host memory")]
     Unpinned {
         /// Requested bytes.
         needed: u64,
@@ -46,7 +46,7 @@ pub enum GpuError {
         total: u64,
     },
     /// A range that is not within its memory.
-    #[error("{what}: expected a range within {len} bytes, found: {count} bytes at {offset}")]
+    #[error("{what}: {count} bytes at offset {offset} exceed its {len} bytes")]
     Range {
         /// The memory.
         what: &'static str,
@@ -58,10 +58,10 @@ pub enum GpuError {
         count: u64,
     },
     /// This process is a fork of the process that opened the device.
-    #[error("CUDA device: expected the process that opened it, found a fork of that process")]
+    #[error("this CUDA device was opened in the parent process and cannot be used after fork")]
     Forked,
     /// Threads still fill memory that is to be uploaded or reused.
-    #[error("staging memory: expected nobody who fills it, found parts that are lent")]
+    #[error("the staging memory is still being filled")]
     Lent,
     /// Any other error of the driver.
     #[error("{call}: {name}: {text}")]

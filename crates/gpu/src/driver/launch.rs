@@ -5,34 +5,28 @@ const MAX_BYTES: usize = 256;
 
 /// One launch of a kernel.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Launch {
+pub(crate) struct Launch {
     /// The kernel's name.
-    pub kernel: &'static str,
+    pub(crate) kernel: &'static str,
     /// Number of blocks along x, y and z.
-    pub grid: [u32; 3],
+    pub(crate) grid: [u32; 3],
     /// Threads of a block along x, y and z.
-    pub block: [u32; 3],
+    pub(crate) block: [u32; 3],
     /// The kernel's parameters.
-    pub params: Params,
+    pub(crate) params: Params,
 }
 
 impl Launch {
     /// True if there are blocks to run.
     #[must_use]
-    pub fn has_work(&self) -> bool {
+    pub(crate) fn has_work(&self) -> bool {
         self.grid.iter().all(|n| *n > 0)
     }
 }
 
 /// The one struct that a kernel takes, with C layout.
-///
-/// ```
-/// use shardpack_gpu::kernels::Params;
-/// let params = Params::new().u32(1).address(2);
-/// assert_eq!(params.bytes().len(), 16, "an address stands at a multiple of 8");
-/// ```
 #[derive(Clone, PartialEq, Eq)]
-pub struct Params {
+pub(crate) struct Params {
     words: [u64; MAX_BYTES / 8],
     len: usize,
 }
@@ -52,14 +46,14 @@ impl std::fmt::Debug for Params {
 impl Params {
     /// No parameters yet.
     #[must_use]
-    pub const fn new() -> Self {
+    pub(crate) const fn new() -> Self {
         Self { words: [0; MAX_BYTES / 8], len: 0 }
     }
 
     /// Appends an address, or another number of 64 bits. Parameters beyond the maximum size are dropped; a
     /// test checks every kernel's size.
     #[must_use]
-    pub fn address(mut self, value: u64) -> Self {
+    pub(crate) fn address(mut self, value: u64) -> Self {
         let word = self.len.div_ceil(8);
         if let Some(to) = self.words.get_mut(word) {
             *to = value;
@@ -70,7 +64,7 @@ impl Params {
 
     /// Appends a number of 32 bits.
     #[must_use]
-    pub fn u32(mut self, value: u32) -> Self {
+    pub(crate) fn u32(mut self, value: u32) -> Self {
         if let Some(to) = self.words.get_mut(self.len / 8) {
             // The first number of two is in the lower half: the device, and every host that has one, is
             // little-endian.
@@ -82,17 +76,28 @@ impl Params {
 
     /// Appends a float.
     #[must_use]
-    pub fn f32(self, value: f32) -> Self {
+    pub(crate) fn f32(self, value: f32) -> Self {
         self.u32(value.to_bits())
     }
 
     /// The parameters' bytes, padded to a multiple of 8.
     #[must_use]
-    pub fn bytes(&self) -> Vec<u8> {
+    #[cfg(test)]
+    pub(crate) fn bytes(&self) -> Vec<u8> {
         self.words.iter().take(self.len.div_ceil(8)).flat_map(|word| word.to_le_bytes()).collect()
     }
 
     pub(super) const fn words(&self) -> &[u64; MAX_BYTES / 8] {
         &self.words
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_begin_at_multiples_of_8() {
+        assert_eq!(Params::new().u32(1).address(2).bytes(), [1, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0]);
     }
 }

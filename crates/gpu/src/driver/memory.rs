@@ -11,7 +11,7 @@ use std::ptr::NonNull;
 
 /// Memory of a device.
 #[derive(Debug)]
-pub struct Memory {
+pub(crate) struct Memory {
     device: Device,
     address: sys::CUdeviceptr,
     len: usize,
@@ -22,7 +22,7 @@ impl Memory {
     ///
     /// # Errors
     /// `OutOfMemory` with figures; `Driver` if a driver call fails.
-    pub fn new(device: &Device, len: usize) -> Result<Self, GpuError> {
+    pub(crate) fn new(device: &Device, len: usize) -> Result<Self, GpuError> {
         let _current = device.bind()?;
         // SAFETY: freed once, in `drop`.
         match unsafe { result::malloc_sync(len.max(1)) } {
@@ -33,20 +33,14 @@ impl Memory {
 
     /// Address, as kernels take it.
     #[must_use]
-    pub const fn address(&self) -> u64 {
+    pub(crate) const fn address(&self) -> u64 {
         self.address
     }
 
     /// Size in bytes.
     #[must_use]
-    pub const fn len(&self) -> usize {
+    pub(crate) const fn len(&self) -> usize {
         self.len
-    }
-
-    /// True if the size is 0.
-    #[must_use]
-    pub const fn is_empty(&self) -> bool {
-        self.len == 0
     }
 }
 
@@ -62,7 +56,7 @@ impl Drop for Memory {
 
 /// Pinned host memory: the device copies from it and to it directly.
 #[derive(Debug)]
-pub struct Pinned {
+pub(crate) struct Pinned {
     device: Device,
     bytes: NonNull<u8>,
     len: usize,
@@ -82,7 +76,7 @@ impl Pinned {
     ///
     /// # Errors
     /// `Unpinned` if the host cannot pin this much; `Driver` if a driver call fails.
-    pub fn new(device: &Device, len: usize) -> Result<Self, GpuError> {
+    pub(crate) fn new(device: &Device, len: usize) -> Result<Self, GpuError> {
         let _current = device.bind()?;
         // Valid in every context of the process, and cached by the host, which reads its own writes. SAFETY:
         // freed once, in `drop`.
@@ -108,21 +102,15 @@ impl Pinned {
 
     /// Size in bytes.
     #[must_use]
-    pub const fn len(&self) -> usize {
+    pub(crate) const fn len(&self) -> usize {
         self.len
-    }
-
-    /// True if the size is 0.
-    #[must_use]
-    pub const fn is_empty(&self) -> bool {
-        self.len == 0
     }
 
     /// The content, mutable. Waits until the last copy from it or to it is done.
     ///
     /// # Errors
     /// `Driver` if an earlier launch has failed, or the device is lost.
-    pub fn bytes_mut(&mut self) -> Result<&mut [u8], GpuError> {
+    pub(crate) fn bytes_mut(&mut self) -> Result<&mut [u8], GpuError> {
         if self.is_copying {
             self.copied.synchronize()?;
             self.is_copying = false;

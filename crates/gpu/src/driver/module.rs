@@ -9,7 +9,7 @@ use std::ffi::CString;
 
 /// The kernels of one PTX file.
 #[derive(Debug)]
-pub struct Module {
+pub(crate) struct Module {
     device: Device,
     handle: sys::CUmodule,
     kernels: BTreeMap<&'static str, sys::CUfunction>,

@@ -7,9 +7,9 @@ use cudarc::driver::{result, sys};
 use shardpack_loader::stage::StreamHandle;
 use std::ffi::c_void;
 
-/// A queue of copies and kernels, done one after the other.
+/// A queue of copies and kernels, done in order.
 #[derive(Debug)]
-pub struct Stream {
+pub(crate) struct Stream {
     pub(super) device: Device,
     pub(super) handle: sys::CUstream,
 }
@@ -24,7 +24,7 @@ impl Stream {
     ///
     /// # Errors
     /// `Driver` if a driver call fails.
-    pub fn new(device: &Device) -> Result<Self, GpuError> {
+    pub(crate) fn new(device: &Device) -> Result<Self, GpuError> {
         let _current = device.bind()?;
         let handle =
             result::stream::create(result::stream::StreamKind::NonBlocking).map_err(GpuError::of("cuStreamCreate"))?;
@@ -36,7 +36,7 @@ impl Stream {
     ///
     /// # Errors
     /// `Driver` if a driver call fails.
-    pub fn urgent(device: &Device) -> Result<Self, GpuError> {
+    pub(crate) fn urgent(device: &Device) -> Result<Self, GpuError> {
         let _current = device.bind()?;
         let of = GpuError::of("cuStreamCreateWithPriority");
         let (_, greatest) = result::stream::get_priority_range().map_err(of)?;
@@ -90,7 +90,7 @@ impl Stream {
     ///
     /// # Errors
     /// `Driver` if a driver call fails.
-    pub fn wait(&self, event: &Event) -> Result<(), GpuError> {
+    pub(crate) fn wait(&self, event: &Event) -> Result<(), GpuError> {
         let _current = self.device.bind()?;
         // SAFETY: both handles live.
         unsafe { result::stream::wait_event(self.handle, event.handle, sys::CUevent_wait_flags::CU_EVENT_WAIT_DEFAULT) }
@@ -101,7 +101,7 @@ impl Stream {
     ///
     /// # Errors
     /// `Driver` if an earlier launch has failed, or the device is lost.
-    pub fn synchronize(&self) -> Result<(), GpuError> {
+    pub(crate) fn synchronize(&self) -> Result<(), GpuError> {
         let _current = self.device.bind()?;
         // SAFETY: the handle lives.
         unsafe { result::stream::synchronize(self.handle) }.map_err(GpuError::of("cuStreamSynchronize"))
@@ -118,7 +118,7 @@ impl Drop for Stream {
 
 /// A place in a stream.
 #[derive(Debug)]
-pub struct Event {
+pub(crate) struct Event {
     device: Device,
     handle: sys::CUevent,
 }
@@ -133,7 +133,7 @@ impl Event {
     ///
     /// # Errors
     /// `Driver` if a driver call fails.
-    pub fn new(device: &Device) -> Result<Self, GpuError> {
+    pub(crate) fn new(device: &Device) -> Result<Self, GpuError> {
         Self::with(device, sys::CUevent_flags::CU_EVENT_BLOCKING_SYNC)
     }
 
@@ -147,7 +147,7 @@ impl Event {
     ///
     /// # Errors
     /// `Driver` if a driver call fails.
-    pub fn record(&self, stream: &Stream) -> Result<(), GpuError> {
+    pub(crate) fn record(&self, stream: &Stream) -> Result<(), GpuError> {
         let _current = self.device.bind()?;
         // SAFETY: both handles live.
         unsafe { result::event::record(self.handle, stream.handle) }.map_err(GpuError::of("cuEventRecord"))
@@ -159,7 +159,7 @@ impl Event {
     ///
     /// # Errors
     /// `Driver` if a driver call fails.
-    pub fn record_foreign(&self, stream: StreamHandle) -> Result<bool, GpuError> {
+    pub(crate) fn record_foreign(&self, stream: StreamHandle) -> Result<bool, GpuError> {
         let _current = self.device.bind()?;
         let stream =
             std::ptr::with_exposed_provenance_mut::<sys::CUstream_st>(usize::try_from(stream.handle()).unwrap_or(0));
@@ -180,17 +180,17 @@ impl Event {
     ///
     /// # Errors
     /// `Driver` if an earlier launch has failed, or the device is lost.
-    pub fn synchronize(&self) -> Result<(), GpuError> {
+    pub(crate) fn synchronize(&self) -> Result<(), GpuError> {
         let _current = self.device.bind()?;
         // SAFETY: the handle lives.
         unsafe { result::event::synchronize(self.handle) }.map_err(GpuError::of("cuEventSynchronize"))
     }
 
-    /// Returns the milliseconds from `self` to `later`, both of which have happened.
+    /// Returns the milliseconds from `self` to `later`. Both have happened.
     ///
     /// # Errors
     /// `Driver` if one of the events was never recorded, or has not happened.
-    pub fn milliseconds_to(&self, later: &Self) -> Result<f32, GpuError> {
+    pub(crate) fn milliseconds_to(&self, later: &Self) -> Result<f32, GpuError> {
         let _current = self.device.bind()?;
         // SAFETY: both handles live.
         unsafe { result::event::elapsed(self.handle, later.handle) }.map_err(GpuError::of("cuEventElapsedTime"))

@@ -25,13 +25,13 @@ pub(super) struct Sections {
 
 /// A row of a batch: one picture.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct PictureRow {
+pub(crate) struct PictureRow {
     /// Its first element in the output.
-    pub first: u64,
+    pub(crate) first: u64,
     /// Height in pixels.
-    pub height: u32,
+    pub(crate) height: u32,
     /// Width in pixels.
-    pub width: u32,
+    pub(crate) width: u32,
 }
 
 /// Tiles, or changed pictures, with the same kind of output.
@@ -46,7 +46,7 @@ pub(super) struct Writes {
 
 /// A batch that is ready to be uploaded.
 #[derive(Debug, Clone, PartialEq)]
-pub struct PictureBatch {
+pub(crate) struct PictureBatch {
     pub(super) sections: Sections,
     pub(super) writes: Vec<Writes>,
     pub(super) changes: Vec<Writes>,
@@ -61,34 +61,34 @@ pub struct PictureBatch {
 
 /// Sizes or addresses of the regions of device memory that a batch uses.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Regions<T> {
+pub(crate) struct Regions<T> {
     /// The uploaded bytes.
-    pub upload: T,
+    pub(crate) upload: T,
     /// Entropy-coded words without stuffing.
-    pub words: T,
+    pub(crate) words: T,
     /// Number of bytes of each segment without stuffing.
-    pub lengths: T,
+    pub(crate) lengths: T,
     /// Huffman tables.
-    pub tables: T,
+    pub(crate) tables: T,
     /// Source pixels of each output pixel.
-    pub spans: T,
+    pub(crate) spans: T,
     /// Weights of these source pixels.
-    pub weights: T,
+    pub(crate) weights: T,
     /// Fraction bits of each axis' weights.
-    pub precisions: T,
+    pub(crate) precisions: T,
     /// Samples, block by block.
-    pub planes: T,
+    pub(crate) planes: T,
     /// Levels of pictures that are changed.
-    pub levels: T,
+    pub(crate) levels: T,
     /// A status word for each row: 0, or its fault.
-    pub status: T,
+    pub(crate) status: T,
     /// The output.
-    pub out: T,
+    pub(crate) out: T,
 }
 
 impl<T: Copy> Regions<T> {
     /// Converts the value of each region.
-    pub fn map<U>(self, mut f: impl FnMut(T) -> U) -> Regions<U> {
+    pub(crate) fn map<U>(self, mut f: impl FnMut(T) -> U) -> Regions<U> {
         Regions {
             upload: f(self.upload),
             words: f(self.words),
@@ -108,30 +108,24 @@ impl<T: Copy> Regions<T> {
 impl PictureBatch {
     /// The pictures of the batch, in order.
     #[must_use]
-    pub fn rows(&self) -> &[PictureRow] {
+    pub(crate) fn rows(&self) -> &[PictureRow] {
         &self.rows
-    }
-
-    /// Number of bytes to upload: the first bytes of the memory in which the batch was staged.
-    #[must_use]
-    pub const fn upload_bytes(&self) -> usize {
-        self.upload_bytes
     }
 
     /// Returns the fault of a status word; `None` if there is no fault.
     #[must_use]
-    pub const fn fault(status: u32) -> Option<&'static str> {
+    pub(crate) const fn fault(status: u32) -> Option<&'static str> {
         match status {
             0 => None,
-            _ if status & ODD_ENTROPY != 0 => Some("entropy-coded segment: bits that no encoder writes"),
-            _ if status & ODD_RANGE != 0 => Some("coefficients that are out of range"),
-            _ => Some("a tile that does not fit the device"),
+            _ if status & ODD_ENTROPY != 0 => Some("entropy-coded segment with invalid bits"),
+            _ if status & ODD_RANGE != 0 => Some("coefficients out of range"),
+            _ => Some("tile too large for the device"),
         }
     }
 
     /// Bytes of each region. Addresses must be multiples of 16.
     #[must_use]
-    pub fn sizes(&self) -> Regions<usize> {
+    pub(crate) fn sizes(&self) -> Regions<usize> {
         let Totals { segments, codes, spans, weights, blocks, .. } = self.totals;
         Regions {
             upload: self.upload_bytes,
@@ -148,7 +142,7 @@ impl PictureBatch {
         }
     }
 
-    /// Returns the places of the intermediate regions, one after the other from `start` on, and the end of
+    /// Returns the places of the intermediate regions, in order from `start` on, and the end of
     /// the last region. The upload and the output are at 0 of their own memory.
     pub(crate) fn layout(&self, start: usize) -> (Regions<usize>, usize) {
         let sizes = Regions { upload: 0, out: 0, ..self.sizes() };
@@ -163,7 +157,7 @@ impl PictureBatch {
 
     /// Returns the launches, in order, to run after the upload to `at.upload`.
     #[must_use]
-    pub fn launches(&self, at: &Regions<u64>) -> Vec<Launch> {
+    pub(crate) fn launches(&self, at: &Regions<u64>) -> Vec<Launch> {
         if self.rows.is_empty() {
             return Vec::new();
         }

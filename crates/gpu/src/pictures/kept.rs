@@ -115,7 +115,7 @@ mod tests {
     use crate::pictures::tests::jpegs::Source;
 
     #[test]
-    fn what_is_kept_is_read_again() {
+    fn kept_tables_are_read_again() {
         for (n, factors) in [(2, 2), (2, 1), (0, 0), (1, 1), (1, 2)].into_iter().enumerate() {
             let source =
                 Source { size: (37 + n as u16, 50), factors, interval: 1 + n as u16, detail: 9, seed: n as u64 };

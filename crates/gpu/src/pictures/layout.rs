@@ -2,7 +2,7 @@
 
 /// The output of the kernel `pictures_config` if host and kernels agree: sizes of the structs, then
 /// the constants.
-pub const CONFIG: [u32; 16] = [
+pub(crate) const CONFIG: [u32; 16] = [
     PICTURE_BYTES,
     8,
     8,
@@ -22,7 +22,7 @@ pub const CONFIG: [u32; 16] = [
 ];
 
 /// The kernels of the module.
-pub const KERNELS: [&str; 7] = [
+pub(crate) const KERNELS: [&str; 7] = [
     "pictures_config",
     "picture_tables",
     "picture_weights",

@@ -1,7 +1,7 @@
 //! Pictures: tiled JPEGs become a batch of pixels on the device, equal to the host's to the bit.
 //!
-//! A thread [stages](Staging) each record: it copies the entropy-coded segments that the view needs, and
-//! writes tables of their places and of the output. After one upload, five kernels
+//! A thread stages each record ([`PreparedPicture`]): it copies the entropy-coded segments that the view
+//! needs. Tables of their places and of the output follow ([`assemble`]). After one upload, five kernels
 //! ([`PictureBatch::launches`]) decode all pictures of the batch. A device thread decodes a segment, so
 //! hundreds of threads decode a picture. Pictures that the kernels do not take are rejected with a
 //! [`Reason`], and decoded on the host.
@@ -15,9 +15,9 @@ mod assembly;
 mod batch;
 mod changes;
 mod coding;
-mod decoder;
 mod frame;
 mod kept;
+mod kernels;
 mod layout;
 mod options;
 mod prepared;
@@ -25,24 +25,19 @@ mod reason;
 mod record;
 mod segments;
 mod staged;
-mod staging;
 mod tiles;
 mod totals;
 
 pub(crate) use assembly::assemble;
-pub use batch::{PictureBatch, PictureRow, Regions};
+pub(crate) use batch::{PictureBatch, Regions};
 pub(crate) use changes::most_level_bytes;
-pub use decoder::{PictureDecoder, Timing};
 pub(crate) use kept::keep;
-pub use layout::{CONFIG, KERNELS};
-pub use options::{Dtype, Output, StagingOptions};
+pub(crate) use kernels::SOURCE;
+pub(crate) use options::{Dtype, Output, StagingOptions};
 pub(crate) use prepared::{Destination, PreparedPicture};
-pub use reason::Reason;
+pub(crate) use reason::Reason;
 pub(crate) use staged::StagedPicture;
-pub use staging::Staging;
 pub(crate) use totals::Totals;
-
-pub use shardpack_jpeg::Scaling;
 
 #[cfg(test)]
 pub(crate) mod tests;

@@ -5,7 +5,7 @@ use shardpack_jpeg::{JpegHeader, PixelLayout, Scaling};
 
 /// The type of the output's elements.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
-pub enum Dtype {
+pub(crate) enum Dtype {
     /// Levels, 0 to 255.
     #[default]
     Uint8,
@@ -20,7 +20,7 @@ pub enum Dtype {
 impl Dtype {
     /// Bytes of an element.
     #[must_use]
-    pub const fn bytes(self) -> usize {
+    pub(crate) const fn bytes(self) -> usize {
         match self {
             Self::Uint8 => 1,
             Self::Float16 | Self::Bfloat16 => 2,
@@ -30,7 +30,7 @@ impl Dtype {
 
     /// The type for this element type, if the kernels can write it.
     #[must_use]
-    pub const fn of(element: ElementType) -> Option<Self> {
+    pub(crate) const fn of(element: ElementType) -> Option<Self> {
         use shardpack_format::Dtype::{F16, F32, U8};
         match element {
             ElementType::Dtype(U8) => Some(Self::Uint8),
@@ -44,46 +44,26 @@ impl Dtype {
 
 /// The output of the kernels: elements, axes, floats.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub struct Output {
+pub(crate) struct Output {
     /// Type of the elements.
-    pub dtype: Dtype,
+    pub(crate) dtype: Dtype,
     /// Order of the axes.
-    pub layout: PixelLayout,
+    pub(crate) layout: PixelLayout,
     /// Conversion of levels to floats.
-    pub scaling: Scaling,
-}
-
-impl Output {
-    /// Converts decoded levels of `pixels` pixels, in this layout, to the bytes that the device would write.
-    /// For pictures decoded on the host.
-    pub fn convert(&self, levels: &[u8], pixels: usize, out: &mut Vec<u8>) {
-        for (i, &level) in levels.iter().enumerate() {
-            let channel = match self.layout {
-                PixelLayout::HeightWidthChannels => i % 3,
-                PixelLayout::ChannelsHeightWidth => i.checked_div(pixels).unwrap_or(0),
-            };
-            let value = self.scaling.apply(channel, level);
-            match self.dtype {
-                Dtype::Uint8 => out.push(level),
-                Dtype::Float16 => out.extend(half::f16::from_f32(value).to_le_bytes()),
-                Dtype::Bfloat16 => out.extend(half::bf16::from_f32(value).to_le_bytes()),
-                Dtype::Float32 => out.extend(value.to_le_bytes()),
-            }
-        }
-    }
+    pub(crate) scaling: Scaling,
 }
 
 /// The output of the kernels, and the limits beyond which the host decodes pictures.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct StagingOptions {
+pub(crate) struct StagingOptions {
     /// The output of the kernels.
-    pub output: Output,
+    pub(crate) output: Output,
     /// Most blocks in a segment. One thread decodes a segment, so the longest segment sets the time of a
     /// batch. Default 2048.
-    pub max_segment_blocks: u32,
+    pub(crate) max_segment_blocks: u32,
     /// Most bytes of a whole picture, at 4 per pixel, as counted by the limits of `JpegDecoder`. Larger
     /// pictures are left to the host, which returns the error. Default: no limit.
-    pub max_bytes: u64,
+    pub(crate) max_bytes: u64,
 }
 
 impl Default for StagingOptions {

@@ -18,7 +18,7 @@ use std::ops::Range;
 #[derive(Debug)]
 pub(crate) struct PreparedPicture<'a> {
     scan: Scan<'a>,
-    /// The parts of the scan to copy, one after the other.
+    /// The parts of the scan to copy, in order.
     ranges: Vec<Range<usize>>,
     /// Bytes of these parts.
     scan_bytes: usize,

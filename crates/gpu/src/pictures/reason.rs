@@ -5,7 +5,7 @@ use std::fmt;
 /// Reason why the kernels do not take a picture.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Reason {
+pub(crate) enum Reason {
     /// The header is missing, or breaks the standard.
     Header,
     /// Progressive, arithmetic, lossless, 12 bits, or more than one scan.
@@ -22,7 +22,7 @@ pub enum Reason {
     /// Segments of more blocks than [`StagingOptions::max_segment_blocks`](super::StagingOptions::max_segment_blocks): a picture without
     /// restart markers is one segment.
     LongSegments,
-    /// The picture shrinks so much that an output pixel has too many source pixels.
+    /// An output pixel has too many source pixels.
     Shrinks,
     /// The picture has more pixels than [`StagingOptions::max_bytes`](super::StagingOptions::max_bytes)
     /// allows.
@@ -42,13 +42,13 @@ impl fmt::Display for Reason {
             Self::Process => "not baseline, or not in one scan",
             Self::Colours => "neither gray nor YCbCr",
             Self::Sampling => "unusual subsampling",
-            Self::Tables => "tables that are missing or odd",
-            Self::Markers => "restart markers that are missing or odd",
+            Self::Tables => "coding tables missing or invalid",
+            Self::Markers => "restart markers missing or invalid",
             Self::LongSegments => "too few restart markers",
             Self::Shrinks => "shrinks too much",
             Self::Limit => "larger than the limits allow",
-            Self::View(why) => return write!(f, "view: {why}"),
-            Self::OnHost => "a view that the host makes",
+            Self::View(why) => return write!(f, "invalid view: {why}"),
+            Self::OnHost => "a view that only the host renders",
             Self::Full => "no room left in the staging memory",
         })
     }

@@ -14,11 +14,11 @@ use std::ops::Range;
 use std::sync::Arc;
 
 /// A batch without its bytes.
-pub(super) struct Assembled {
+pub(crate) struct Assembled {
     /// Number of first bytes of the staging memory that are uploaded to the start of the slot's memory.
-    pub(super) upload_bytes: usize,
+    pub(crate) upload_bytes: usize,
     /// Bytes of the slot's memory for the batch.
-    pub(super) memory_bytes: usize,
+    pub(crate) memory_bytes: usize,
     /// Host-decoded rows, and their places in the output.
     pub(super) host: Vec<(usize, HostBytes)>,
     /// Ranges of the output that are zero.
@@ -77,7 +77,7 @@ impl Assembled {
         let cubes: Vec<_> = cubes.iter().map(|(entry, number)| (&**entry, *number)).collect();
         let arrays: Vec<_> = arrays.iter().map(|(_, places)| places).collect();
         let pieces = pictures.iter().flat_map(|entry| entry.pieces());
-        let gather = Gather::assemble(pieces, start, &mut tables).ok_or("more pieces than a launch takes")?;
+        let gather = Gather::assemble(pieces, start, &mut tables).ok_or("batch has too many copies for one launch")?;
         let pictures = pictures::assemble(&pictures, start, &mut tables).map_err(|reason| reason.to_string())?;
         let cubes = cubes::assemble(&cubes, &arrays, start, scratch.end, &mut tables);
         let cubes = cubes.map_err(|error| error.to_string())?;

@@ -21,7 +21,7 @@ pub(super) enum Message {
     End,
 }
 
-/// Batches, in the order in which they were submitted.
+/// Submitted batches, in order.
 #[derive(Debug)]
 pub(super) struct Completions {
     sender: Sender<Message>,

@@ -1,12 +1,12 @@
 //! The stage of a device: its kernels, and the memory sizes of slots.
 
 use super::completion::Completions;
-use super::fill::Fill;
 use super::kernels::Kernels;
 use super::noted::noted;
 use super::open_device::{OpenDevice, ResidentMemory};
 use super::scenes::{ScenePool, Scenes, SharedPool};
 use super::slot::{CudaSlot, ROW_STATUS_BYTES};
+use super::staging::Staging;
 use super::store::Store;
 use crate::cubes;
 use crate::driver::{Device, GpuError, Memory, Pinned};
@@ -100,6 +100,18 @@ impl CudaStage {
         })
     }
 
+    /// Creates a slot whose batches the caller fills, [starts](CudaSlot::start) and [awaits](CudaSlot::wait).
+    ///
+    /// # Errors
+    /// `OutOfMemory` or `Unpinned`; `Driver` if a driver call fails.
+    #[doc(hidden)]
+    pub fn slot_by_hand(&self, room: &SlotRoom) -> Result<CudaSlot, GpuError> {
+        let staging = Pinned::new(&self.shared.device, staging_bytes(room))?;
+        let fill = Staging::new(staging, room.host_bytes)?.with_scenes(self.scenes.clone());
+        let (shared, sender) = (Arc::clone(&self.shared), self.completions.sender());
+        CudaSlot::new(shared, sender, *room, fill, memory_bytes(room, self.is_resident))
+    }
+
     /// The device.
     #[must_use]
     pub fn device(&self) -> &Device {
@@ -137,19 +149,7 @@ impl Stage for CudaStage {
     }
 
     fn slot(&self, room: &SlotRoom) -> io::Result<Arc<dyn StageSlot>> {
-        let staging = Pinned::new(&self.shared.device, staging_bytes(room));
-        let fill = Fill::new(staging.map_err(io::Error::other)?, room.host_bytes);
-        let fill = fill.map(|fill| fill.with_scenes(self.scenes.clone()));
-        let slot = fill.and_then(|fill| {
-            CudaSlot::new(
-                Arc::clone(&self.shared),
-                self.completions.sender(),
-                *room,
-                fill,
-                memory_bytes(room, self.is_resident),
-            )
-        });
-        slot.map(|slot| Arc::new(slot) as Arc<dyn StageSlot>).map_err(io::Error::other)
+        self.slot_by_hand(room).map(|slot| Arc::new(slot) as Arc<dyn StageSlot>).map_err(io::Error::other)
     }
 
     fn scene_bytes(&self, open_bytes: u64, arrays: u64) -> u64 {
@@ -189,7 +189,7 @@ pub(super) fn takes(field: &FieldSpec<'_>) -> bool {
     }
 }
 
-/// True for arrays that the host does not decode at all and of which the device needs most bytes.
+/// True for arrays that only the device decodes, and whose bytes it mostly needs.
 pub(super) fn shares(example: &RecordValue<'_>) -> bool {
     match *example {
         RecordValue::Array { codec, descriptor, bytes, region, limits, .. } => {
@@ -244,7 +244,7 @@ pub(super) fn between_bytes(field: &FieldSpec<'_>, rows: u64, row_bytes: u64) ->
 
 /// Bytes of staging memory of a slot.
 pub(super) const fn staging_bytes(room: &SlotRoom) -> usize {
-    Fill::<Pinned>::memory_bytes(room.rows, room.staged_bytes, room.host_bytes)
+    Staging::<Pinned>::memory_bytes(room.rows, room.staged_bytes, room.host_bytes)
 }
 
 /// Bytes of a slot's device memory besides its output: uploads and intermediate data. Samples of a picture

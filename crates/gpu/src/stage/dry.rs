@@ -1,9 +1,9 @@
 //! A stage without a device, to measure the host's work.
 
 use super::cuda::{staged_bytes, takes};
-use super::fill::{Fill, KeptValue};
 use super::noted::noted;
 use super::scenes::Scenes;
+use super::staging::{KeptValue, Staging};
 use super::store::{Backing, Store};
 use crate::driver::Heap;
 use shardpack_array::ZstdDecoder;
@@ -57,7 +57,7 @@ struct DryKeeper(Arc<Store<Nowhere>>);
 #[derive(Debug)]
 struct DrySlot {
     room: SlotRoom,
-    fill: Fill<Heap>,
+    fill: Staging<Heap>,
     store: Arc<Store<Nowhere>>,
 }
 
@@ -115,12 +115,12 @@ impl Stage for DryStage {
     }
 
     fn host_bytes(&self, room: &SlotRoom) -> u64 {
-        Fill::<Heap>::memory_bytes(room.rows, room.staged_bytes, room.host_bytes) as u64
+        Staging::<Heap>::memory_bytes(room.rows, room.staged_bytes, room.host_bytes) as u64
     }
 
     fn slot(&self, room: &SlotRoom) -> io::Result<Arc<dyn StageSlot>> {
-        let bytes = Fill::<Heap>::memory_bytes(room.rows, room.staged_bytes, room.host_bytes);
-        let fill = Fill::new(Heap::new(bytes), room.host_bytes).map_err(io::Error::other)?;
+        let bytes = Staging::<Heap>::memory_bytes(room.rows, room.staged_bytes, room.host_bytes);
+        let fill = Staging::new(Heap::new(bytes), room.host_bytes).map_err(io::Error::other)?;
         let fill = fill.with_scenes(self.scenes());
         Ok(Arc::new(DrySlot { room: *room, fill, store: Arc::clone(&self.store) }))
     }
@@ -156,7 +156,7 @@ impl StageSlot for DrySlot {
     fn prepare_kept(&self, spot: &Spot, number: u64, value: &RecordValue<'_>, zstd: &mut ZstdDecoder) -> Prepared {
         match self.store.find(number) {
             Some(tables) => self.fill.prepare_kept(spot, KeptValue { number, tables }, value, zstd),
-            None => Prepared::Refused("a value that is not on the device".into()),
+            None => Prepared::Refused("value is not on the device".into()),
         }
     }
 

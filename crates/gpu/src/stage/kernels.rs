@@ -1,10 +1,10 @@
 //! The kernels of a device, loaded once for all loaders of the process.
 
-use crate::cubes::CubeKernels;
+use crate::cubes;
 use crate::driver::{Device, GpuError, Module, Stream};
 use crate::gather;
 use crate::mix;
-use crate::pictures::PictureDecoder;
+use crate::pictures;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, TryLockError, Weak};
@@ -13,8 +13,8 @@ use std::sync::{Arc, Mutex, PoisonError, TryLockError, Weak};
 #[derive(Debug)]
 pub(super) struct Kernels {
     pub(super) device: Device,
-    pictures: Arc<Module>,
-    cubes: CubeKernels,
+    pictures: Module,
+    cubes: Module,
     gather: Module,
     pub(super) mix: Module,
     /// Stream for mixing a batch that a caller waits for.
@@ -56,8 +56,8 @@ impl Kernels {
 
     fn load(number: u32) -> Result<Arc<Self>, GpuError> {
         let device = Device::open(number)?;
-        let pictures = PictureDecoder::module(&device)?;
-        let cubes = CubeKernels::load(&device)?;
+        let pictures = pictures::SOURCE.load(&device)?;
+        let cubes = cubes::SOURCE.load(&device)?;
         let gather = gather::SOURCE.load(&device)?;
         let mix = mix::SOURCE.load(&device)?;
         let urgent = Stream::urgent(&device)?;
@@ -66,7 +66,7 @@ impl Kernels {
 
     /// The copying module, the module for pictures, and the module for cubes.
     pub(super) fn modules(&self) -> [&Module; 3] {
-        [&self.gather, &self.pictures, self.cubes.module()]
+        [&self.gather, &self.pictures, &self.cubes]
     }
 }
 

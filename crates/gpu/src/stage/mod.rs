@@ -1,7 +1,7 @@
 //! The loader's stage: batches are decoded on a CUDA device.
 //!
 //! A slot has one pinned block of staging memory. After checking a record, a thread claims a part of it and
-//! copies the bytes that the device needs ([`Fill`](fill::Fill)). Several threads read a large array directly
+//! copies the bytes that the device needs ([`Staging`](staging::Staging)). Several threads read a large array directly
 //! into the staging memory, each a part, before it is checked ([`room_for`](room::room_for)). No thread waits
 //! for another. When all rows are staged, one thread writes the tables after them
 //! ([`Assembled`](assembled::Assembled)), and puts one upload, the kernels and a download of the status words
@@ -23,8 +23,8 @@ mod assembled;
 mod completion;
 mod cuda;
 mod dry;
-mod fill;
 mod kernels;
+mod measure;
 mod noted;
 mod open_device;
 mod prepared_row;
@@ -32,9 +32,15 @@ mod room;
 mod scenes;
 mod sharing;
 mod slot;
+mod staging;
 mod store;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
+#[cfg(test)]
+pub(crate) use assembled::Assembled;
 pub use cuda::CudaStage;
 pub use dry::DryStage;
+pub use slot::CudaSlot;
+#[cfg(test)]
+pub(crate) use staging::Staging;

@@ -1,6 +1,6 @@
 //! Room in the staging memory of a slot for a large array that several threads read directly into it.
 
-use super::fill::Fill;
+use super::staging::Staging;
 use crate::driver::{Block, Loan, LoanPart};
 use shardpack_array::ZstdDecoder;
 use shardpack_loader::stage::{Prepared, RecordValue, Spot, StagedPart, StagedParts, StagedRoom};
@@ -11,7 +11,7 @@ use std::sync::Arc;
 pub(super) trait Filled: Send + Sync + fmt::Debug + 'static {
     type Memory: Block + fmt::Debug + 'static;
 
-    fn fill(&self) -> &Fill<Self::Memory>;
+    fn fill(&self) -> &Staging<Self::Memory>;
 }
 
 /// As [`StageSlot::room_for`](shardpack_loader::stage::StageSlot::room_for).

@@ -44,7 +44,7 @@ struct Rooms {
     pairs: usize,
 }
 
-/// Memory for an array, and the stream in which it is copied there.
+/// Memory for an array, and the stream of its copy.
 #[derive(Debug)]
 struct ArrayMemory {
     memory: Memory,

@@ -2,12 +2,12 @@
 
 use super::assembled::Assembled;
 use super::completion::{Message, Submitted};
-use super::fill::{Fill, KeptValue, Upload};
 use super::open_device::{OpenDevice, ResidentMemory};
 use super::prepared_row::HostBytes;
 use super::room::{self, Filled};
+use super::staging::{KeptValue, Staging, Upload};
 use crate::config::STATUS_BYTES;
-use crate::driver::{Event, GpuError, Memory, Pinned, Stream};
+use crate::driver::{Event, GpuError, Launch, Memory, Module, Pinned, Stream};
 use crate::mix::Mixing;
 use shardpack_array::ZstdDecoder;
 use shardpack_format::Note;
@@ -26,25 +26,36 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 pub(super) const ROW_STATUS_BYTES: usize = 4 * STATUS_BYTES;
 
 /// A slot of the ring, and the batch in it.
-pub(super) struct CudaSlot {
-    shared: Arc<OpenDevice>,
+pub struct CudaSlot {
+    pub(super) shared: Arc<OpenDevice>,
     completions: Sender<Message>,
     room: SlotRoom,
-    fill: Fill<Pinned>,
-    stream: Stream,
+    pub(super) fill: Staging<Pinned>,
+    pub(super) stream: Stream,
     output: Memory,
-    work: Mutex<SlotWork>,
+    pub(super) work: Mutex<SlotWork>,
     consumers: Mutex<Consumers>,
 }
 
 /// Memory for an assembled batch.
-struct SlotWork {
+pub(super) struct SlotWork {
     /// The uploaded bytes, and intermediate data.
     memory: Memory,
     status: Pinned,
     /// Happens when the batch is decoded.
-    done: Event,
-    batch: Option<Assembled>,
+    pub(super) done: Event,
+    pub(super) batch: Option<Assembled>,
+}
+
+impl SlotWork {
+    /// Waits for the batch, and returns its faults.
+    pub(super) fn faults(&mut self) -> Result<Vec<RowFault>, GpuError> {
+        self.done.synchronize()?;
+        let Some(batch) = &self.batch else { return Ok(Vec::new()) };
+        let [pictures, cubes] = batch.statuses().map(|range| range.len());
+        let (picture_words, rest) = self.status.bytes_mut()?.split_at_checked(pictures).unwrap_or_default();
+        Ok(batch.faults([picture_words, rest.get(..cubes).unwrap_or_default()]))
+    }
 }
 
 /// Consumers of the output.
@@ -64,7 +75,7 @@ impl std::fmt::Debug for CudaSlot {
     }
 }
 
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(super) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -74,7 +85,7 @@ impl CudaSlot {
         shared: Arc<OpenDevice>,
         completions: Sender<Message>,
         room: SlotRoom,
-        fill: Fill<Pinned>,
+        fill: Staging<Pinned>,
         memory_bytes: usize,
     ) -> Result<Self, GpuError> {
         let device = &shared.device;
@@ -89,8 +100,12 @@ impl CudaSlot {
         Ok(Self { shared, completions, room, fill, stream, output, work, consumers })
     }
 
-    /// Puts all work of a batch into the stream.
-    fn start(&self, host: &[u8]) -> Result<(), StageFailure> {
+    /// Puts the upload and the decoding of the prepared rows into the slot's stream. `host` are the first
+    /// bytes of the output.
+    ///
+    /// # Errors
+    /// `Batch` if the batch needs too much memory; `Device` if the device has failed.
+    pub fn start(&self, host: &[u8]) -> Result<(), StageFailure> {
         let (batch, upload) = self.fill.assemble(host)?;
         let mut work = locked(&self.work);
         self.enqueue(&mut work, &batch, upload).map_err(|error| match error {
@@ -121,7 +136,13 @@ impl CudaSlot {
         Ok(())
     }
 
-    fn enqueue(&self, work: &mut SlotWork, batch: &Assembled, mut upload: Upload<'_, Pinned>) -> Result<(), GpuError> {
+    /// Puts the upload, the kernels and the download of the status words into the stream.
+    pub(super) fn enqueue(
+        &self,
+        work: &mut SlotWork,
+        batch: &Assembled,
+        mut upload: Upload<'_, Pinned>,
+    ) -> Result<(), GpuError> {
         let stream = &self.stream;
         self.grow(work, batch.memory_bytes)?;
         let [pictures, cubes] = batch.statuses();
@@ -141,16 +162,23 @@ impl CudaSlot {
                 HostBytes::Heap(bytes) => stream.write(bytes, &self.output, *at)?,
             }
         }
-        let kept = self.shared.store.backing().map_or(0, ResidentMemory::address);
-        let launches = batch.launches(kept, work.memory.address(), self.output.address());
-        for (module, launches) in self.shared.kernels.modules().into_iter().zip(launches) {
-            for launch in launches {
-                stream.run(module, &launch)?;
-            }
-        }
+        self.run_kernels(work, batch)?;
         stream.download(&work.memory, pictures.clone(), &mut work.status, 0)?;
         stream.download(&work.memory, cubes, &mut work.status, pictures.len())?;
         work.done.record(stream)
+    }
+
+    /// Puts the kernels into the stream.
+    pub(super) fn run_kernels(&self, work: &SlotWork, batch: &Assembled) -> Result<(), GpuError> {
+        self.launches(work, batch).into_iter().try_for_each(|(module, launch)| self.stream.run(module, &launch))
+    }
+
+    /// The launches of an uploaded batch, in order, and the module of each.
+    pub(super) fn launches(&self, work: &SlotWork, batch: &Assembled) -> Vec<(&Module, Launch)> {
+        let kept = self.shared.store.backing().map_or(0, ResidentMemory::address);
+        let launches = batch.launches(kept, work.memory.address(), self.output.address());
+        let modules = self.shared.kernels.modules().into_iter().zip(launches);
+        modules.flat_map(|(module, launches)| launches.into_iter().map(move |launch| (module, launch))).collect()
     }
 
     /// Makes later work in the stream wait until no consumer uses the last batch.
@@ -194,19 +222,17 @@ impl CudaSlot {
 
 impl Submitted for CudaSlot {
     fn finish(&self) -> Result<Vec<RowFault>, GpuError> {
-        let SlotWork { status, done, batch, .. } = &mut *locked(&self.work);
-        done.synchronize()?;
-        let Some(batch) = batch.take() else { return Ok(Vec::new()) };
-        let [pictures, cubes] = batch.statuses().map(|range| range.len());
-        let (picture_words, rest) = status.bytes_mut()?.split_at_checked(pictures).unwrap_or_default();
-        Ok(batch.faults([picture_words, rest.get(..cubes).unwrap_or_default()]))
+        let mut work = locked(&self.work);
+        let faults = work.faults()?;
+        work.batch = None;
+        Ok(faults)
     }
 }
 
 impl Filled for CudaSlot {
     type Memory = Pinned;
 
-    fn fill(&self) -> &Fill<Pinned> {
+    fn fill(&self) -> &Staging<Pinned> {
         &self.fill
     }
 }
@@ -235,7 +261,7 @@ impl StageSlot for CudaSlot {
     fn prepare_kept(&self, spot: &Spot, number: u64, value: &RecordValue<'_>, zstd: &mut ZstdDecoder) -> Prepared {
         match self.shared.store.find(number) {
             Some(tables) => self.fill.prepare_kept(spot, KeptValue { number, tables }, value, zstd),
-            None => Prepared::Refused("a value that is not on the device".into()),
+            None => Prepared::Refused("value is not on the device".into()),
         }
     }
 
@@ -253,7 +279,7 @@ impl StageSlot for CudaSlot {
         }
         let completions = self.completions.clone();
         if let Err(SendError(Message::Submitted(_, ticket))) = completions.send(Message::Submitted(self, ticket)) {
-            ticket.done(Err(StageFailure::Device(Note::new("the stage is closed"))));
+            ticket.done(Err(StageFailure::Device(Note::new("the stage is closed: its thread has ended"))));
         }
     }
 

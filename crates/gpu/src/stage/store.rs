@@ -1,6 +1,6 @@
 //! Values that stay on the device, and the host's tables of them.
 
-use super::fill::staging_options;
+use super::staging::staging_options;
 use crate::gather::MARGIN;
 use crate::{cubes, pictures};
 use shardpack_array::Units;
@@ -65,7 +65,7 @@ impl<B: Backing> Store<B> {
     /// # Errors
     /// If there is already a backing.
     pub(super) fn put_in(&self, backing: B, bytes: u64) -> io::Result<()> {
-        self.backing.set(backing).map_err(|_| io::Error::other("memory for values: expected none, found some"))?;
+        self.backing.set(backing).map_err(|_| io::Error::other("memory for resident values is already reserved"))?;
         self.reserved.store(bytes, Ordering::Relaxed);
         Ok(())
     }
@@ -91,7 +91,7 @@ impl<B: Backing> Store<B> {
     /// Errors of the device.
     pub(super) fn keep(&self, values: &[RecordValue<'_>]) -> io::Result<Vec<Option<u64>>> {
         let Some(backing) = self.backing.get() else {
-            return Err(io::Error::other("memory for values: expected some, found none"));
+            return Err(io::Error::other("memory for resident values is not reserved"));
         };
         // In one piece, for a single copy.
         let most: u64 = values.iter().map(|value| (bytes_of(value).len() as u64).next_multiple_of(ALIGN)).sum();
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn values_stand_at_whole_words_as_far_as_there_is_room() {
+    fn values_are_aligned_as_far_as_there_is_room() {
         let store = Store::default();
         let limits = Limits::default();
         let descriptor = ArrayDescriptor::plain(Dtype::U8, vec![2, 2, 5]);

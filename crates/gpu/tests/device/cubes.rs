@@ -14,22 +14,22 @@
 use crate::generate::{Fill, array, finish, finished, region};
 use shardpack_array::{
     Array, ArrayDecoder, ArrayEncoder, ArrayLayout, ArraySettings, As, Coder, Filter, Finish, Region, ValueRule,
+    ZstdDecoder,
 };
 use shardpack_format::{ArrayDescriptor, Codec, Dtype, FieldKind, Layout, Limits};
-use shardpack_gpu::kernels::{CubeKernels, CubeStager, Fault, Payload};
-use shardpack_gpu::kernels::{Device, GpuError, Memory, Pinned, Stream};
+use shardpack_gpu::kernels::CudaSlot;
+use shardpack_gpu::{CudaStage, GpuError};
+use shardpack_loader::stage::{Prepared, RecordValue, SlotRoom, Spot, StageSlot};
 use shardpack_reader::Dataset;
 
-/// Bytes of the uploaded part of a slot.
-const SLOT: usize = 96 << 20;
+/// Bytes of staging memory.
+const STAGED: usize = 96 << 20;
 
-/// A device with its kernels and one slot.
+/// A stage, and a slot that is filled by hand.
 struct Bench {
-    device: Device,
-    kernels: CubeKernels,
-    stream: Stream,
-    stager: CubeStager,
-    pinned: Pinned,
+    stage: CudaStage,
+    room: SlotRoom,
+    slot: CudaSlot,
 }
 
 struct Item<'a> {
@@ -41,6 +41,15 @@ struct Item<'a> {
 }
 
 impl Item<'_> {
+    /// Bytes of its values.
+    fn out_bytes(&self) -> usize {
+        let (dtype, bytes) = match &self.region {
+            None => (self.descriptor.decoded, self.descriptor.decoded_bytes().unwrap()),
+            Some(region) => region.shape_of(self.descriptor).map(|shape| (shape.dtype, shape.bytes)).unwrap(),
+        };
+        (bytes / dtype.bytes() * self.finish.to.of(dtype).unwrap().bytes()) as usize
+    }
+
     fn on_the_host(&self) -> Option<Vec<u8>> {
         let limits = Limits::default();
         let mut decoder = ArrayDecoder::new();
@@ -62,64 +71,59 @@ impl Item<'_> {
 
 impl Bench {
     fn open() -> Option<Self> {
-        let device = match Device::open(0) {
-            Ok(device) => device,
+        let stage = match CudaStage::open(0) {
+            Ok(stage) => stage,
             Err(error @ (GpuError::NoDriver | GpuError::NoDevice { .. })) => {
-                let what = error.to_string();
-                println!("skipped: {}", what.lines().next().unwrap_or_default());
+                println!("skipped: {error}");
                 return None;
             }
             Err(error) => panic!("{error}"),
         };
-        let kernels = CubeKernels::load(&device).unwrap();
-        let (stream, pinned) = (Stream::new(&device).unwrap(), Pinned::new(&device, SLOT).unwrap());
-        Some(Self { device, kernels, stream, stager: CubeStager::default(), pinned })
+        let room = SlotRoom { rows: 256, output_bytes: 64 << 20, staged_bytes: STAGED, ..SlotRoom::default() };
+        let slot = stage.slot_by_hand(&room).unwrap();
+        Some(Self { stage, room, slot })
     }
 
-    /// Decodes a batch; `None` for payloads that the host rejects before decoding.
-    fn decode(&mut self, items: &[Item<'_>]) -> Vec<Option<Result<Vec<u8>, Fault>>> {
-        let limits = Limits::default();
-        let mut batch = self.stager.begin(self.pinned.bytes_mut().unwrap()).unwrap();
-        let (mut places, mut out) = (Vec::new(), 0_u64);
-        for item in items {
-            out = out.next_multiple_of(8);
-            let region = item.region.as_ref();
-            let pushed = batch.push(
-                item.codec,
-                item.descriptor,
-                Payload::Bytes(item.payload),
-                region,
-                &item.finish,
-                out,
-                &limits,
-            );
-            places.push(pushed.ok().map(|staged| out as usize..(out + staged.bytes) as usize));
-            out = places.last().unwrap().as_ref().map_or(out, |place| place.end as u64);
+    /// Decodes a batch. `None` for payloads that are refused before decoding, or the reason of a fault.
+    fn decode(&mut self, items: &[Item<'_>]) -> Vec<Option<Result<Vec<u8>, String>>> {
+        let (limits, zstd) = (Limits::default(), &mut ZstdDecoder::default());
+        let (mut spots, mut end) = (Vec::new(), 0_usize);
+        for (row, item) in (0..).zip(items) {
+            let start = end.next_multiple_of(8);
+            end = start + item.out_bytes();
+            spots.push(Spot { row, field: 0, bytes: start..end });
         }
-        let work = batch.finish().unwrap();
-        let slot = Memory::new(&self.device, work.slot_bytes() as usize).unwrap();
-        let output = Memory::new(&self.device, work.out_bytes() as usize).unwrap();
-        self.stream.upload(&mut self.pinned, 0..work.upload_bytes(), &slot, 0).unwrap();
-        self.kernels.run(&self.stream, &work, &slot, &output).unwrap();
-        let statuses = work.statuses();
-        let mut status = Pinned::new(&self.device, statuses.len()).unwrap();
-        let mut values = Pinned::new(&self.device, output.len()).unwrap();
-        self.stream.download(&slot, statuses, &mut status, 0).unwrap();
-        self.stream.download(&output, 0..output.len(), &mut values, 0).unwrap();
-        let values = values.bytes_mut().unwrap();
-        let mut statuses = status.bytes_mut().unwrap().as_chunks().0.iter().map(|word| u32::from_le_bytes(*word));
-        places
-            .into_iter()
-            .map(|place| {
-                let place = place?;
-                Some(Fault::of(statuses.next().unwrap()).map_or_else(|| Ok(values[place].to_vec()), Err))
-            })
-            .collect()
+        if end > self.room.output_bytes {
+            self.room.output_bytes = end.next_power_of_two();
+            self.slot = self.stage.slot_by_hand(&self.room).unwrap();
+        }
+        self.slot.begin(end);
+        let mut prepare = |(spot, item): (&Spot, &Item<'_>)| {
+            let &Item { codec, descriptor, payload: bytes, ref region, ref finish } = item;
+            let (region, limits) = (region.as_ref(), &limits);
+            let value =
+                RecordValue::Array { codec, descriptor, bytes, region, finish, noise: None, memo: None, limits };
+            let prepared = self.slot.prepare(spot, &value, zstd);
+            assert_ne!(prepared, Prepared::Refused("no room left in the staging memory".into()));
+            matches!(prepared, Prepared::Taken(_))
+        };
+        let taken: Vec<bool> = spots.iter().zip(items).map(&mut prepare).collect();
+        self.slot.start(&[]).unwrap();
+        let faults = self.slot.wait().unwrap();
+        let mut values = vec![0; end];
+        self.slot.read(0, &mut values).unwrap();
+        let decoded = |(spot, is_taken): (Spot, bool)| {
+            let fault = faults.iter().find(|fault| fault.row == spot.row);
+            is_taken
+                .then(|| fault.map_or_else(|| Ok(values[spot.bytes].to_vec()), |fault| Err(fault.reason.to_string())))
+        };
+        spots.into_iter().zip(taken).map(decoded).collect()
     }
 
     fn compare(&mut self, items: &[Item<'_>]) {
         for (item, found) in items.iter().zip(self.decode(items)) {
-            let (expected, found) = (item.on_the_host().unwrap(), found.expect("room in the slot").unwrap());
+            let (expected, found) =
+                (item.on_the_host().unwrap(), found.expect("an array that the device takes").unwrap());
             assert!(expected == found, "{:?} {:?} {:?}", item.descriptor, item.region, item.finish);
         }
     }
@@ -140,7 +144,7 @@ const FILTERS: [Filter; 4] = [Filter::None, Filter::Shuffle, Filter::Bitshuffle,
 const LAYOUTS: [ArrayLayout; 2] = [ArrayLayout::AsShape, ArrayLayout::BandMajor];
 
 #[test]
-fn arrays_of_each_type_are_those_of_the_host() {
+fn arrays_of_each_type_equal_the_hosts() {
     let Some(mut bench) = Bench::open() else { return };
     let mut seed = 0;
     for &dtype in Dtype::ALL {
@@ -179,7 +183,7 @@ fn arrays_of_each_type_are_those_of_the_host() {
 }
 
 #[test]
-fn datasets_are_those_of_the_host() {
+fn arrays_of_datasets_equal_the_hosts() {
     let Some(mut bench) = Bench::open() else { return };
     let Ok(paths) = std::env::var("SHARDPACK_CUBES") else {
         println!("skipped: SHARDPACK_CUBES names no datasets");
@@ -212,7 +216,7 @@ fn datasets_are_those_of_the_host() {
                     }
                 }
                 // One at a time if all items together exceed the staging memory.
-                let at_once = if items.len() * value.bytes.len() < SLOT / 2 { items.len() } else { 1 };
+                let at_once = if items.len() * value.bytes.len() < STAGED / 2 { items.len() } else { 1 };
                 items.chunks(at_once).for_each(|items| bench.compare(items));
             }
         }
@@ -268,13 +272,13 @@ fn damage_is_flagged_and_stays_where_it_is() {
                     assert!(found == expected, "payload {n}");
                     equal += n % 2;
                 }
-                (Some(Ok(_)), None) => panic!("payload {n}: decoded what the host refuses"),
+                (Some(Ok(_)), None) => panic!("payload {n}: the device decoded a payload that the host refuses"),
                 (Some(Err(_)), _) => {
-                    assert!(n % 2 == 1, "payload {n}: flagged, and sound");
+                    assert!(n % 2 == 1, "payload {n}: the device flagged a valid payload");
                     flagged += 1;
                 }
                 (None, expected) => {
-                    assert!(expected.is_none(), "payload {n}: refused, and sound");
+                    assert!(expected.is_none(), "payload {n}: the stage refused a payload that the host decodes");
                     refused += 1;
                 }
             }

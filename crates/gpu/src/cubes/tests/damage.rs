@@ -3,11 +3,17 @@
 
 use super::generate::{Fill, array};
 use super::harness::{Item, play};
-use crate::cubes::{CubeStager, Fault, Payload};
+use crate::cubes::{Fault, PreparedArray};
+use crate::driver::Heap;
+use crate::stage::Staging;
+use crate::stage::tests::played::play_kernels;
 use proptest::prelude::*;
-use shardpack_array::{ArrayEncoder, ArrayLayout, ArraySettings, Coder, Filter, Finish, Region, ValueRule};
+use shardpack_array::{
+    ArrayEncoder, ArrayLayout, ArraySettings, Coder, Filter, Finish, Region, ValueRule, ZstdDecoder,
+};
 use shardpack_format::{ArrayDescriptor, Codec, Dtype, Limits, Transform};
 use shardpack_gpu_play::MANNERS;
+use shardpack_loader::stage::{Prepared, Spot};
 
 fn encoded(coder: Coder, filter: Filter, fill: Fill, shape: Vec<u64>, seed: u32) -> Item {
     let settings = ArraySettings {
@@ -53,27 +59,19 @@ proptest! {
             items.push(hurt);
             items.push(sound.clone());
         }
-        let mut stager = CubeStager::default();
         for manner in MANNERS {
-            // Payloads that the host rejects before decoding are not pushed.
-            let accepted: Vec<Item> = items.iter().filter(|item| {
-                let mut slot = vec![0; 1 << 16];
-                let mut batch = stager.begin(&mut slot).unwrap();
-                let payload = Payload::Bytes(&item.payload);
-                batch.push(item.codec, &item.descriptor, payload, None, &Finish::NOTHING, 0, &Limits::default()).is_ok()
-            }).cloned().collect();
-            let found = play(&mut stager, &accepted, manner).unwrap();
-            for (item, found) in accepted.iter().zip(found) {
+            for (item, found) in items.iter().zip(play(&items, manner)) {
                 if item.payload == sound.payload {
-                    prop_assert_eq!(found.as_ref(), Ok(&right));
+                    prop_assert_eq!(found, Some(Ok(right.clone())));
                     continue;
                 }
                 match (found, item.on_the_host()) {
-                    (Ok(found), Ok(expected)) => prop_assert_eq!(found, expected),
-                    (Ok(_), Err(error)) => prop_assert!(false, "decoded what the host refuses: {}", error),
-                    (Err(Fault::Lz4 { .. }), _) if !is_zstd => {}
-                    (Err(Fault::Zstd { .. }), _) if is_zstd => {}
-                    (Err(other), _) => prop_assert!(false, "{}", other),
+                    (None, expected) => prop_assert!(expected.is_err(), "refused a payload that the host decodes"),
+                    (Some(Ok(found)), Ok(expected)) => prop_assert_eq!(found, expected),
+                    (Some(Ok(_)), Err(error)) => prop_assert!(false, "decoded a payload that the host refuses: {}", error),
+                    (Some(Err(Fault::Lz4 { .. })), _) if !is_zstd => {}
+                    (Some(Err(Fault::Zstd { .. })), _) if is_zstd => {}
+                    (Some(Err(other)), _) => prop_assert!(false, "{:?}", other),
                 }
             }
         }
@@ -89,11 +87,10 @@ fn a_fault_names_its_stream() {
     hurt.payload[last - 40..].fill(0xFF);
     assert!(hurt.on_the_host().is_err());
     for manner in MANNERS {
-        let found = play(&mut CubeStager::default(), &[sound.clone(), hurt.clone()], manner).unwrap();
-        assert_eq!(found[0].as_ref(), Ok(&sound.on_the_host().unwrap()));
+        let found = play(&[sound.clone(), hurt.clone()], manner);
+        assert_eq!(found[0], Some(Ok(sound.on_the_host().unwrap())));
         // 210,000 elements: three blocks of two streams, and a short block.
-        assert_eq!(found[1], Err(Fault::Lz4 { stream: 6 }));
-        assert_eq!(found[1].as_ref().unwrap_err().to_string(), "stream 6: damaged lz4 block");
+        assert_eq!(found[1], Some(Err(Fault::Lz4 { stream: 6 })));
     }
 }
 
@@ -117,43 +114,49 @@ fn booleans_and_fixed_point_are_checked() {
     let beside = |item: &Item| Item { region: Some(Region::new(0, 0, 2, 5)), ..item.clone() };
     let items = [beside(&flags), flags.clone(), beside(&counts), counts.clone()];
     for manner in MANNERS {
-        for (item, found) in fine.iter().zip(play(&mut CubeStager::default(), &fine, manner).unwrap()) {
-            assert_eq!(found, Ok(item.on_the_host().unwrap()));
+        for (item, found) in fine.iter().zip(play(&fine, manner)) {
+            assert_eq!(found, Some(Ok(item.on_the_host().unwrap())));
         }
-        let found = play(&mut CubeStager::default(), &items, manner).unwrap();
-        assert_eq!(found[0], Ok(items[0].on_the_host().unwrap()));
-        assert_eq!(found[1], Err(Fault::Boolean));
-        assert_eq!(found[2], Ok(items[2].on_the_host().unwrap()));
-        assert_eq!(found[3], Err(Fault::FixedPoint));
+        let found = play(&items, manner);
+        assert_eq!(found[0], Some(Ok(items[0].on_the_host().unwrap())));
+        assert_eq!(found[1], Some(Err(Fault::Boolean)));
+        assert_eq!(found[2], Some(Ok(items[2].on_the_host().unwrap())));
+        assert_eq!(found[3], Some(Err(Fault::FixedPoint)));
     }
     assert!(flags.on_the_host().is_err() && counts.on_the_host().is_err());
 }
 
 #[test]
-fn what_does_not_fit_is_refused_and_leaves_the_batch_as_it_was() {
+fn refused_arrays_leave_the_batch_unchanged() {
     let sound = encoded(Coder::Blosc2Lz4, Filter::Shuffle, Fill::Counts, vec![7, 11, 40], 1);
-    let limits = Limits::default();
-    let mut stager = CubeStager::default();
-    let mut slot = vec![0; sound.payload.len() + 2048];
-    let mut batch = stager.begin(&mut slot).unwrap();
-    let payload = Payload::Bytes(&sound.payload);
-    let push = |batch: &mut crate::cubes::CubeBatch<'_>, payload, region: Option<&Region>, to, out| {
-        batch.push(sound.codec, &sound.descriptor, payload, region, to, out, &limits).map_err(|e| e.to_string())
+    let (limits, outside) = (Limits::default(), Region::new(0, 0, 8, 8));
+    let prepare =
+        |payload, region| PreparedArray::of(sound.codec, &sound.descriptor, payload, region, &Finish::NOTHING, &limits);
+    let error = |payload, region| prepare(payload, region).err().unwrap().to_string();
+    assert!(error(&sound.payload[1..], None).contains("blosc2"));
+    assert!(error(&sound.payload, Some(&outside)).contains("rows of a region"));
+    let odd_place = prepare(&sound.payload, None).unwrap().entry(None, 1).err().unwrap();
+    assert!(odd_place.to_string().contains("a multiple of 2"), "{odd_place}");
+
+    let bytes = 7 * 11 * 40 * 2;
+    let fill = Staging::new(Heap::new(Staging::<Heap>::memory_bytes(1, sound.payload.len() + 1024, 0)), 0).unwrap();
+    fill.begin(2 * bytes);
+    let zstd = &mut ZstdDecoder::default();
+    let mut push = |item: &Item, row, from: usize| {
+        let spot = Spot { row, field: 0, bytes: from..from + bytes };
+        match fill.prepare(&spot, &item.value(&item.payload, &limits), zstd) {
+            Prepared::Taken(_) => "taken".into(),
+            Prepared::Refused(reason) => reason,
+        }
     };
-    assert!(push(&mut batch, payload, None, &Finish::NOTHING, 1).unwrap_err().contains("a multiple of 2"));
-    assert!(
-        push(&mut batch, Payload::Staged(1 << 20), None, &Finish::NOTHING, 0).unwrap_err().contains("staged payload")
-    );
-    assert!(
-        push(&mut batch, Payload::Bytes(&sound.payload[1..]), None, &Finish::NOTHING, 0)
-            .unwrap_err()
-            .contains("blosc2")
-    );
-    let outside = Region::new(0, 0, 8, 8);
-    assert!(push(&mut batch, payload, Some(&outside), &Finish::NOTHING, 0).unwrap_err().contains("rows of a region"));
-    assert_eq!(push(&mut batch, payload, None, &Finish::NOTHING, 0).unwrap().bytes, 7 * 11 * 40 * 2);
-    let error = push(&mut batch, payload, None, &Finish::NOTHING, 0).unwrap_err();
-    assert!(error.contains("room for compressed bytes"), "{error}");
-    let work = batch.finish().unwrap();
-    assert_eq!((work.cubes(), work.out_bytes()), (1, 7 * 11 * 40 * 2));
+    let cut = Item { payload: sound.payload[1..].to_vec(), ..sound.clone() };
+    let beyond = Item { region: Some(outside.clone()), ..sound.clone() };
+    assert!(push(&cut, 0, 0).starts_with("array is damaged"));
+    assert_ne!(push(&beyond, 0, 0), "taken");
+    assert_eq!(push(&sound, 0, 0), "taken");
+    assert_eq!(push(&sound, 1, bytes), "no room left in the staging memory");
+    let (batch, mut upload) = fill.assemble(&[]).unwrap();
+    let staging = upload.memory().unwrap().bytes_mut().to_vec();
+    let (out, [_, words]) = play_kernels(&batch, (&[], &staging), bytes, MANNERS[0]);
+    assert_eq!((out, words), (sound.on_the_host().unwrap(), vec![0; 4]));
 }

@@ -1,10 +1,15 @@
 //! Batches on the played device, and the host's results for comparison.
 
 use super::generate::finished;
-use crate::cubes::{CubeStager, Fault, Payload};
-use shardpack_array::{ArrayDecoder, EncodedArray, Finish, Region};
+use crate::cubes::Fault;
+use crate::driver::Heap;
+use crate::stage::tests::played::play_kernels;
+use crate::stage::{Assembled, Staging};
+use shardpack_array::{ArrayDecoder, EncodedArray, Finish, Region, ZstdDecoder};
 use shardpack_format::{ArrayDescriptor, Codec, Error, Limits};
-use shardpack_gpu_play::{Device, Manner};
+use shardpack_gpu_play::Manner;
+use shardpack_loader::stage::{Prepared, RecordValue, Spot};
+use std::ops::Range;
 
 /// One array of a batch, and the request for it.
 #[derive(Debug, Clone)]
@@ -14,7 +19,7 @@ pub(super) struct Item {
     pub(super) payload: Vec<u8>,
     pub(super) region: Option<Region>,
     pub(super) finish: Finish,
-    /// True to put the payload into the slot first.
+    /// True to read the payload into the slot before it is prepared.
     pub(super) staged: bool,
 }
 
@@ -28,6 +33,21 @@ impl Item {
             finish: Finish::NOTHING,
             staged: false,
         }
+    }
+
+    /// Bytes of its values.
+    fn out_bytes(&self) -> usize {
+        let (dtype, bytes) = match &self.region {
+            None => (self.descriptor.decoded, self.descriptor.decoded_bytes().unwrap()),
+            Some(region) => region.shape_of(&self.descriptor).map(|shape| (shape.dtype, shape.bytes)).unwrap(),
+        };
+        (bytes / dtype.bytes() * self.finish.to.of(dtype).unwrap().bytes()) as usize
+    }
+
+    pub(super) fn value<'a>(&'a self, bytes: &'a [u8], limits: &'a Limits) -> RecordValue<'a> {
+        let Self { codec, ref descriptor, ref region, ref finish, .. } = *self;
+        let region = region.as_ref();
+        RecordValue::Array { codec, descriptor, bytes, region, finish, noise: None, memo: None, limits }
     }
 
     /// Decodes the item on the host.
@@ -53,60 +73,70 @@ impl Item {
 /// The device's result for one array: its values, or its fault.
 pub(super) type Played = Result<Vec<u8>, Fault>;
 
-/// Bytes to upload for a batch.
-pub(super) fn upload_bytes(items: &[Item]) -> usize {
-    let (mut stager, mut slot) = (CubeStager::default(), vec![0; 1 << 22]);
-    let mut batch = stager.begin(&mut slot).unwrap();
-    for Item { codec, descriptor, payload, region, finish, .. } in items {
-        let payload = Payload::Bytes(payload);
-        batch.push(*codec, descriptor, payload, region.as_ref(), finish, 0, &Limits::default()).unwrap();
-    }
-    batch.finish().unwrap().upload_bytes()
+/// A batch of items, staged with this content of unwritten memory.
+struct Batch {
+    assembled: Assembled,
+    staging: Vec<u8>,
+    /// Place of each item in the output; true if the stage took it.
+    places: Vec<(Range<usize>, bool)>,
 }
 
-/// Decodes a batch on the played device.
-pub(super) fn play(stager: &mut CubeStager, items: &[Item], manner: Manner) -> Result<Vec<Played>, Error> {
-    let limits = Limits::default();
-    let tables: u64 = items.iter().map(|i| CubeStager::table_bytes(&i.descriptor, i.region.as_ref()).unwrap()).sum();
-    let payloads: u64 = items.iter().map(|i| i.payload.len() as u64 + i.descriptor.stored_bytes().unwrap()).sum();
-    let scratch: u64 = items.iter().map(|i| CubeStager::scratch_bytes(&i.descriptor).unwrap()).sum();
-    let mut slot = vec![manner.poison; (tables + payloads) as usize + 2048];
-    let mut batch = stager.begin(&mut slot)?;
-    let (mut places, mut out) = (Vec::new(), 0_u64);
-    for item in items {
-        let payload = if item.staged {
-            batch.room()[..item.payload.len()].copy_from_slice(&item.payload);
-            Payload::Staged(item.payload.len())
-        } else {
-            Payload::Bytes(&item.payload)
-        };
-        // A gap before each array, which must stay untouched.
-        out = (out + 8).next_multiple_of(8);
-        let staged =
-            batch.push(item.codec, &item.descriptor, payload, item.region.as_ref(), &item.finish, out, &limits)?;
-        places.push(out as usize..(out + staged.bytes) as usize);
-        out += staged.bytes;
-    }
-    let work = batch.finish()?;
-    assert!(work.slot_bytes() <= slot.len() as u64 + 512 + scratch, "scratch is no more than what is said");
-    let mut device = Device::new(manner);
-    let mut image = vec![manner.poison; work.slot_bytes() as usize];
-    image[..work.upload_bytes()].copy_from_slice(&slot[..work.upload_bytes()]);
-    let (slot, output) = (device.upload(&image), device.alloc(work.out_bytes() as usize));
-    for launch in work.launches(device.address(slot), 0, device.address(output)) {
-        if launch.has_work() {
-            device.launch(launch.kernel, launch.grid, launch.block, &launch.params.bytes()).unwrap();
+impl Batch {
+    fn of(items: &[Item], poison: u8) -> Self {
+        let limits = Limits::default();
+        let stored = |item: &Item| item.payload.len() + item.descriptor.stored_bytes().unwrap() as usize;
+        // 64 KiB for the tables of each.
+        let bytes = items.iter().map(|item| stored(item) + (64 << 10)).sum();
+        let mut heap = Heap::new(Staging::<Heap>::memory_bytes(items.len(), bytes, 0));
+        heap.bytes_mut().fill(poison);
+        let mut end = 0_usize;
+        let mut places = Vec::new();
+        for item in items {
+            // A gap before each array, which must stay untouched.
+            let start = (end + 8).next_multiple_of(8);
+            end = start + item.out_bytes();
+            places.push((start..end, false));
         }
+        let (fill, zstd) = (Staging::new(heap, 0).unwrap(), &mut ZstdDecoder::default());
+        fill.begin(end);
+        for ((row, item), (bytes, is_taken)) in (0..).zip(items).zip(&mut places) {
+            let spot = Spot { row, field: 0, bytes: bytes.clone() };
+            let prepared = if item.staged {
+                let (loan, parts) = fill.lend(&spot, item.payload.len(), item.payload.len()).unwrap();
+                parts.into_iter().for_each(|mut part| part.bytes().copy_from_slice(&item.payload));
+                fill.prepare_there(&spot, &item.value(loan.bytes().unwrap(), &limits), &loan, zstd)
+            } else {
+                fill.prepare(&spot, &item.value(&item.payload, &limits), zstd)
+            };
+            *is_taken = matches!(prepared, Prepared::Taken(_));
+            assert_ne!(prepared, Prepared::Refused("no room left in the staging memory".into()));
+        }
+        let (assembled, mut upload) = fill.assemble(&[]).unwrap();
+        let staging = upload.memory().unwrap().bytes_mut().to_vec();
+        drop(upload);
+        Self { assembled, staging, places }
     }
-    let statuses = device.bytes(slot)[work.statuses()].as_chunks().0.iter().map(|word| u32::from_le_bytes(*word));
-    let bytes = device.bytes(output);
+}
+
+/// Bytes to upload for a batch.
+pub(super) fn upload_bytes(items: &[Item]) -> usize {
+    Batch::of(items, 0).assembled.upload_bytes
+}
+
+/// Decodes a batch on the played device. `None` for arrays that the stage refuses.
+pub(super) fn play(items: &[Item], manner: Manner) -> Vec<Option<Played>> {
+    let Batch { assembled, staging, places } = Batch::of(items, manner.poison);
+    let bytes = places.last().map_or(0, |(place, _)| place.end);
+    let (out, [_, words]) = play_kernels(&assembled, (&[], &staging), bytes, manner);
+    let mut statuses = words.as_chunks().0.iter().map(|word| u32::from_le_bytes(*word));
     let mut end = 0;
-    for place in &places {
-        assert!(bytes[end..place.start].iter().all(|b| *b == manner.poison), "written before {}", place.start);
-        end = place.end;
+    for (place, is_taken) in &places {
+        assert!(out[end..place.start].iter().all(|b| *b == manner.poison), "written before {}", place.start);
+        end = if *is_taken { place.end } else { place.start };
     }
-    Ok(statuses
-        .zip(places)
-        .map(|(status, place)| Fault::of(status).map_or_else(|| Ok(bytes[place].to_vec()), Err))
-        .collect())
+    let mut played = |place: Range<usize>| {
+        let status = statuses.next().unwrap();
+        Fault::of(status).map_or_else(|| Ok(out[place].to_vec()), Err)
+    };
+    places.into_iter().map(|(place, is_taken)| is_taken.then(|| played(place))).collect()
 }

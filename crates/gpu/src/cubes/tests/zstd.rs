@@ -125,7 +125,7 @@ fn blocks_share_tables() {
 }
 
 #[test]
-fn what_is_cut_short_or_of_another_length_is_refused() {
+fn truncated_frames_and_wrong_lengths_are_refused() {
     let plain = content(2, 5_000, 9);
     let frame = zstd::bulk::compress(&plain, 3).unwrap();
     let mut frames: Vec<_> = (0..frame.len()).step_by(61).map(|end| (frame[..end].to_vec(), plain.len())).collect();

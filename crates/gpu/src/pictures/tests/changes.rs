@@ -1,7 +1,7 @@
 //! Randomly changed pictures, compared with the host's.
 
 use super::*;
-use shardpack_augment::{Affine, Augmentation, ChangeScratch, Operation, Picture};
+use shardpack_augment::{Affine, Augmentation, Operation};
 
 /// A picture with its changes.
 struct Case {
@@ -17,18 +17,8 @@ fn by_host(case: &Case, row: &PictureRow, output: &Output) -> Vec<u8> {
     let whole = DecodePaths { partial: false, ..Default::default() };
     let plain = Rendering { layout: PixelLayout::HeightWidthChannels, ..*how };
     JpegDecoder::with_paths(&Limits::default(), whole).decode_into(jpeg, &plain, &mut levels).unwrap();
-    let mut picture = Picture::new(&mut levels, height, width).unwrap();
-    for (place, change) in (0..).zip(changes) {
-        for operation in change.resolve(&how.key.draws(), place, height, width) {
-            operation.apply(&mut picture, &mut ChangeScratch::default());
-        }
-    }
-    if output.layout == PixelLayout::ChannelsHeightWidth {
-        levels = (0..3).flat_map(|channel| levels.iter().skip(channel).step_by(3)).copied().collect();
-    }
-    let mut out = Vec::new();
-    output.convert(&levels, height * width, &mut out);
-    out
+    let how = Rendering { layout: output.layout, ..*how };
+    converted(&on_host::changed(levels, [height, width], &how, changes), output)
 }
 
 /// Asserts that both manners give the host's result.
@@ -38,7 +28,7 @@ fn assert_same(cases: &[Case], output: Output) {
     for (n, Case { jpeg, how, changes }) in cases.iter().enumerate() {
         assert_eq!(staging.push_changed(jpeg, how, changes), Ok(n), "{how:?}");
     }
-    let batch = staging.finish().unwrap();
+    let batch = staging.finish();
     for manner in MANNERS {
         let played = play(&batch, &memory, manner).unwrap();
         for (n, (case, row)) in cases.iter().zip(batch.rows()).enumerate() {

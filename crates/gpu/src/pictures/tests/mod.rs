@@ -3,17 +3,21 @@
 mod changes;
 mod damage;
 pub(crate) mod jpegs;
+mod on_host;
+mod staging;
 
+use super::batch::PictureRow;
 use super::*;
 use jpegs::{Random, Source, damage};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
-use shardpack_format::Limits;
+use shardpack_format::{ElementType, Limits};
 use shardpack_gpu_play::{Device, MANNERS, Manner};
 use shardpack_jpeg::{
-    DecodePaths, DrawKey, Interpolation, JpegDecoder, JpegHeader, PixelLayout, Rect, Rendering, View,
+    DecodePaths, DrawKey, Interpolation, JpegDecoder, JpegHeader, PixelLayout, Rect, Rendering, Scaling, View,
 };
+use staging::Staging;
 
 /// Output and status words of a batch.
 #[derive(Debug, PartialEq)]
@@ -25,7 +29,7 @@ struct Played {
 fn play(batch: &PictureBatch, memory: &[u8], manner: Manner) -> Result<Played, String> {
     let mut device = Device::new(manner);
     let buffers = batch.sizes().map(|bytes| device.alloc(bytes));
-    device.bytes_mut(buffers.upload).unwrap().copy_from_slice(&memory[..batch.upload_bytes()]);
+    device.bytes_mut(buffers.upload).unwrap().copy_from_slice(&memory[..batch.upload_bytes]);
     let at = buffers.map(|buffer| device.address(buffer));
     for launch in batch.launches(&at) {
         device.launch(launch.kernel, launch.grid, launch.block, &launch.params.bytes())?;
@@ -55,9 +59,18 @@ fn decoded(
 ) -> Result<Vec<u8>, shardpack_format::Error> {
     let mut levels = vec![0; row.height as usize * row.width as usize * 3];
     JpegDecoder::with_paths(&Limits::default(), paths).decode_into(jpeg, how, &mut levels)?;
-    let mut out = Vec::new();
-    output.convert(&levels, row.height as usize * row.width as usize, &mut out);
-    Ok(out)
+    Ok(converted(&levels, output))
+}
+
+fn converted(levels: &[u8], output: &Output) -> Vec<u8> {
+    use shardpack_format::Dtype as Stored;
+    let dtype = match output.dtype {
+        Dtype::Uint8 => Stored::U8.into(),
+        Dtype::Float16 => Stored::F16.into(),
+        Dtype::Bfloat16 => ElementType::Bf16,
+        Dtype::Float32 => Stored::F32.into(),
+    };
+    on_host::converted(levels, output.layout, &output.scaling, dtype)
 }
 
 /// The bytes of a row.
@@ -72,7 +85,7 @@ fn staged(pictures: &[(Vec<u8>, Rendering)], memory: &mut [u8], output: Output) 
     for (n, (jpeg, how)) in pictures.iter().enumerate() {
         assert_eq!(staging.push(jpeg, how), Ok(n), "{how:?}");
     }
-    staging.finish().unwrap()
+    staging.finish()
 }
 
 /// Asserts that both manners give the host's result.
@@ -211,7 +224,7 @@ fn every_kind_of_picture_whole_and_cropped() {
 }
 
 #[test]
-fn what_the_kernels_do_not_take_is_refused_with_a_reason() {
+fn unsupported_pictures_are_refused_with_a_reason() {
     let whole = Rendering::default();
     let good = Source { size: (64, 48), factors: (2, 2), interval: 2, detail: 9, seed: 1 };
     let jpeg = good.encoded();
@@ -266,7 +279,7 @@ fn what_the_kernels_do_not_take_is_refused_with_a_reason() {
     assert_eq!(odd(&jpeg, &Rendering { view: bicubic, ..whole }, &mut staging), Reason::OnHost);
     // All of these left the batch unchanged.
     assert_eq!(staging.push(&jpeg, &whole), Ok(0));
-    let batch = staging.finish().unwrap();
+    let batch = staging.finish();
     let played = play(&batch, &memory, MANNERS[0]).unwrap();
     assert_eq!(played.out, by_host(&jpeg, &whole, &batch.rows()[0], &Output::default()).unwrap());
 
@@ -279,7 +292,7 @@ fn what_the_kernels_do_not_take_is_refused_with_a_reason() {
 /// A few columns at the right edge: so little chroma that libjpeg-turbo does not interpolate it if it decodes
 /// only these columns.
 #[test]
-fn narrow_rectangles_are_those_of_the_whole_picture() {
+fn narrow_rectangles_equal_the_whole_picture() {
     let mut pictures = Vec::new();
     for factors in [(2, 1), (2, 2), (1, 2)] {
         for (width, columns) in (33..40).flat_map(|width| [(width, 1), (width, 2), (width, 5)]) {

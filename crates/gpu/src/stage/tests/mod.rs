@@ -4,7 +4,7 @@
 pub(crate) mod datasets;
 mod hostile;
 pub(crate) mod hurt;
-mod played;
+pub(crate) mod played;
 mod resident;
 mod scenes;
 mod sharing;
@@ -18,7 +18,7 @@ mod loader_support;
 mod support;
 
 use crate::driver::{GpuError, Heap};
-use crate::stage::fill::Fill;
+use crate::stage::staging::Staging;
 use datasets::{Disk, Harm, assert_same, epoch, ways};
 use played::{PlayedStage, play};
 use proptest::prelude::*;
@@ -123,7 +123,7 @@ fn damaged_pictures_are_the_hosts() {
 /// With a view that the kernels lack, the host decodes the rows, each is counted, and the device decodes the
 /// rest of the batch.
 #[test]
-fn views_that_the_host_makes_are_counted() {
+fn views_that_only_the_host_renders_are_counted() {
     let disk = Disk::alike(10, Harm::None);
     let dataset = shardpack_reader::Dataset::open(disk.dir.path()).unwrap();
     let bicubic = View::random_resized_crop((24, 40)).with_interpolation(Interpolation::Bicubic);
@@ -138,7 +138,7 @@ fn views_that_the_host_makes_are_counted() {
             assert_same(&epoch(&mut staged), &epoch(&mut host), &format!("{view:?}"));
             let refusals = staged.refusals();
             let [refusal] = &*refusals else { panic!("{refusals:?}") };
-            assert_eq!(refusal.reason, "a view that the host makes");
+            assert_eq!(refusal.reason, "a view that only the host renders");
             assert!(of(&stage.counts.taken) > 0 && of(&stage.counts.faults) == 0, "cubes are the device's");
             assert!(refusal.rows >= 10, "{view:?}: {}", refusal.rows);
         }
@@ -147,7 +147,7 @@ fn views_that_the_host_makes_are_counted() {
 
 /// Pixels of the whole picture count, with any view.
 #[test]
-fn limits_are_those_of_the_host() {
+fn limits_equal_the_hosts() {
     let disk = Disk::alike(8, Harm::None);
     let options = LoaderOptions::default().batch_size(4).threads(1).image(View::center_crop(16, 16)).fields(["image"]);
     let first = |limit: u64, stage: Option<Arc<dyn Stage>>| {
@@ -169,7 +169,7 @@ fn limits_are_those_of_the_host() {
 }
 
 #[test]
-fn what_finds_no_room_is_decoded_by_the_host() {
+fn the_host_decodes_values_without_room() {
     compare(&Disk::alike(16, Harm::None), 12, |name, stage| {
         assert!(of(&stage.counts.put) > 0 || name != "whole", "{name}");
     });
@@ -192,7 +192,7 @@ fn arrays_are_decoded_where_they_were_read() {
 }
 
 #[test]
-fn damage_in_what_was_read_there_harms_its_row_alone() {
+fn damage_read_into_staging_memory_harms_its_row_alone() {
     compare_in_parts(&Disk::as_stored(20, Harm::Damaged), (1, 1500), |name, stage| {
         if name == "whole" {
             assert!(of(&stage.counts.faults) > 0, "the device finds some of it");
@@ -201,7 +201,7 @@ fn damage_in_what_was_read_there_harms_its_row_alone() {
 }
 
 #[test]
-fn arrays_that_find_no_room_go_the_way_of_small_ones() {
+fn large_arrays_without_room_are_read_like_small_ones() {
     compare_in_parts(&Disk::as_stored(16, Harm::None), (12, 1500), |name, stage| {
         assert!(of(&stage.counts.put) > 0 || name != "whole", "{name}");
     });
@@ -244,7 +244,7 @@ fn rows_may_be_staged_in_any_order() {
         .collect();
     let how = Rendering::default();
     let decoded = |order: &[usize]| {
-        let fill = Fill::new(Heap::new(1 << 18), 0).unwrap();
+        let fill = Staging::new(Heap::new(1 << 18), 0).unwrap();
         fill.begin(1 << 17);
         for &n in order {
             let (width, height) = size(n);
@@ -289,7 +289,7 @@ fn the_last_word_about_a_row_counts() {
         memo: None,
         limits: &limits,
     };
-    let fill = Fill::new(Heap::new(Fill::<Heap>::memory_bytes(8, 1 << 14, 16)), 16).unwrap();
+    let fill = Staging::new(Heap::new(Staging::<Heap>::memory_bytes(8, 1 << 14, 16)), 16).unwrap();
     let zstd = &mut ZstdDecoder::default();
     for _ in 0..3 {
         fill.begin(16 * 6);
@@ -321,7 +321,7 @@ fn the_last_word_about_a_row_counts() {
 }
 
 #[test]
-fn what_was_read_there_is_taken_as_it_stands() {
+fn values_read_into_staging_memory_are_not_copied() {
     let descriptor = ArrayDescriptor::plain(Dtype::U8, vec![2, 2, 4]);
     let payload: Vec<u8> = (1..=16).map(|i| 7 * i).collect();
     let limits = Limits::default();
@@ -337,17 +337,17 @@ fn what_was_read_there_is_taken_as_it_stands() {
             limits,
         }
     }
-    let fill = Fill::new(Heap::new(Fill::<Heap>::memory_bytes(3, 1 << 10, 0)), 0).unwrap();
+    let fill = Staging::new(Heap::new(Staging::<Heap>::memory_bytes(3, 1 << 10, 0)), 0).unwrap();
     fill.begin(16 * 3);
     let place = |row: u32| spot(row, 0, 16 * row as usize..16 * (row as usize + 1));
     let zstd = &mut ZstdDecoder::default();
-    assert!(fill.lend(&place(3), 16, 5).is_none(), "a place that is not in the batch");
+    assert!(fill.lend(&place(3), 16, 5).is_none(), "the row is outside of the batch");
     assert!(fill.lend(&place(0), 1 << 20, 5).is_none(), "more than there is");
     let (loan, mut parts) = fill.lend(&place(1), 16, 5).unwrap();
     for (part, bytes) in parts.iter_mut().zip(payload.chunks(5)) {
         part.bytes().copy_from_slice(bytes);
     }
-    let elsewhere = Prepared::Refused("bytes that are not where they were to be read".into());
+    let elsewhere = Prepared::Refused("value that was not read into its part of the staging memory".into());
     assert_eq!(
         fill.prepare_there(&place(1), &raw(&descriptor, &limits, &payload), &loan, zstd),
         elsewhere,
@@ -385,14 +385,14 @@ fn what_was_read_there_is_taken_as_it_stands() {
     let (batch, mut upload) = fill.assemble(&[]).unwrap();
     let staging = upload.memory().unwrap().bytes_mut().to_vec();
     let copies = staging.windows(16).filter(|bytes| *bytes == payload).count();
-    assert_eq!(copies, 1, "it stands there once");
+    assert_eq!(copies, 1, "staging memory holds one copy");
     let expected = [&[0; 16][..], &payload, &[0; 16]].concat();
     assert_eq!(play(&batch, (&[], &staging), 16 * 3, MANNERS[0]), (expected, Vec::new()));
 }
 
 #[test]
-fn what_the_device_does_not_write_is_refused() {
-    let fill = Fill::new(Heap::new(1 << 16), 0).unwrap();
+fn unsupported_outputs_are_refused() {
+    let fill = Staging::new(Heap::new(1 << 16), 0).unwrap();
     fill.begin(1 << 12);
     let zstd = &mut ZstdDecoder::default();
     let jpeg = jpegs::Source { size: (16, 8), factors: (0, 0), interval: 1, detail: 3, seed: 1 }.encoded();
@@ -408,8 +408,8 @@ fn what_the_device_does_not_write_is_refused() {
         }
     };
     assert_eq!(refused(b"GIF", Dtype::U8, 0..384), "no JPEG header");
-    assert_eq!(refused(&jpeg, Dtype::F64, 0..3072), "a type that the device does not write");
-    assert_eq!(refused(&jpeg, Dtype::U8, 0..383), "another size than its place in the batch");
-    assert_eq!(refused(&jpeg, Dtype::F16, 1..769), "another size than its place in the batch");
+    assert_eq!(refused(&jpeg, Dtype::F64, 0..3072), "dtype that the device does not write");
+    assert_eq!(refused(&jpeg, Dtype::U8, 0..383), "value and row differ in size");
+    assert_eq!(refused(&jpeg, Dtype::F16, 1..769), "value and row differ in size");
     assert_eq!(refused(&jpeg, Dtype::F16, 2..770), "Some([8, 16])");
 }

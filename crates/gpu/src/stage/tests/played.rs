@@ -5,11 +5,11 @@ use crate::gather::MARGIN;
 use crate::mix::Mixing;
 use crate::stage::assembled::Assembled;
 use crate::stage::cuda::{between_bytes, memory_bytes, shares, staged_bytes, takes};
-use crate::stage::fill::{Fill, KeptValue, Upload};
 use crate::stage::noted::noted;
 use crate::stage::prepared_row::HostBytes;
 use crate::stage::room::{self, Filled};
 use crate::stage::scenes::Scenes;
+use crate::stage::staging::{KeptValue, Staging, Upload};
 use crate::stage::store::{Backing, Store};
 use shardpack_array::ZstdDecoder;
 use shardpack_gpu_play::{Device, MANNERS, Manner};
@@ -163,7 +163,7 @@ struct PlayedSlot {
     scenes: Arc<PlayedScenes>,
     manner: Manner,
     room: SlotRoom,
-    fill: Fill<Heap>,
+    fill: Staging<Heap>,
     output: Mutex<Vec<u8>>,
 }
 
@@ -204,7 +204,7 @@ impl Stage for PlayedStage {
     }
 
     fn slot(&self, room: &SlotRoom) -> io::Result<Arc<dyn StageSlot>> {
-        let bytes = Fill::<Heap>::memory_bytes(room.rows, room.staged_bytes, room.host_bytes);
+        let bytes = Staging::<Heap>::memory_bytes(room.rows, room.staged_bytes, room.host_bytes);
         let scenes = self.scenes();
         Ok(Arc::new(PlayedSlot {
             counts: Arc::clone(&self.counts),
@@ -212,7 +212,7 @@ impl Stage for PlayedStage {
             manner: self.manner,
             room: *room,
             scenes: Arc::clone(&self.scenes),
-            fill: Fill::new(Heap::new(bytes), room.host_bytes).map_err(io::Error::other)?.with_scenes(scenes),
+            fill: Staging::new(Heap::new(bytes), room.host_bytes).map_err(io::Error::other)?.with_scenes(scenes),
             output: Mutex::default(),
         }))
     }
@@ -230,13 +230,24 @@ impl Stage for PlayedStage {
     }
 }
 
-/// Does the work of `CudaSlot`'s stream at once.
+/// Does the work of `CudaSlot`'s stream at once. Returns the output, and the faults of rows.
 pub(super) fn play(
+    batch: &Assembled,
+    memory: (&[u8], &[u8]),
+    output_bytes: usize,
+    manner: Manner,
+) -> (Vec<u8>, Vec<RowFault>) {
+    let (out, [pictures, cubes]) = play_kernels(batch, memory, output_bytes, manner);
+    (out, batch.faults([&pictures, &cubes]))
+}
+
+/// As [`play`], with the status words of pictures and of cubes.
+pub(crate) fn play_kernels(
     batch: &Assembled,
     (kept, staging): (&[u8], &[u8]),
     output_bytes: usize,
     manner: Manner,
-) -> (Vec<u8>, Vec<RowFault>) {
+) -> (Vec<u8>, [Vec<u8>; 2]) {
     let mut device = Device::new(manner);
     let kept = device.upload(kept);
     let memory = device.alloc(batch.memory_bytes);
@@ -259,7 +270,7 @@ pub(super) fn play(
         device.launch(launch.kernel, launch.grid, launch.block, &launch.params.bytes()).unwrap();
     }
     let words = batch.statuses().map(|range| device.bytes(memory)[range].to_vec());
-    (device.bytes(output).to_vec(), batch.faults([&words[0], &words[1]]))
+    (device.bytes(output).to_vec(), words)
 }
 
 impl Counts {
@@ -289,7 +300,7 @@ impl StagedRoom for CountedRoom {
 impl Filled for PlayedSlot {
     type Memory = Heap;
 
-    fn fill(&self) -> &Fill<Heap> {
+    fn fill(&self) -> &Staging<Heap> {
         &self.fill
     }
 }

@@ -50,7 +50,7 @@ fn damage_of_scenes_is_said_at_their_rows() {
 }
 
 #[test]
-fn patches_that_find_no_room_are_decoded_by_the_host() {
+fn the_host_decodes_patches_without_room() {
     compare(&Disk::alike(5, Harm::None), 20, |name, resident, stage| {
         assert!(of(&stage.counts.put) > 0 || resident, "{name}");
     });

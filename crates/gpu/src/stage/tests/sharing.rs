@@ -4,7 +4,7 @@ use super::generate::{Fill as Content, array};
 use super::played::play;
 use super::spot;
 use crate::driver::Heap;
-use crate::stage::fill::Fill;
+use crate::stage::staging::Staging;
 use shardpack_array::{
     ArrayEncoder, ArrayLayout, ArraySettings, Coder, EncodedArray, Filter, Finish, Region, ValueRule, ZstdDecoder,
 };
@@ -33,7 +33,7 @@ fn encoded(coder: Coder, layout: ArrayLayout) -> EncodedArray {
 /// Stages a batch of parts of an array. Returns the uploaded bytes, the batch, and the device's faults. A row
 /// without room is all ones.
 fn staged(of: &EncodedArray, memo: Option<&Memo>, room: usize) -> (usize, Vec<u8>, Vec<RowFault>, usize) {
-    let fill = Fill::new(Heap::new(Fill::<Heap>::memory_bytes(ROWS, room, 0)), 0).unwrap();
+    let fill = Staging::new(Heap::new(Staging::<Heap>::memory_bytes(ROWS, room, 0)), 0).unwrap();
     fill.begin(ROWS * ROW_BYTES);
     let (limits, mut taken) = (Limits::default(), 0);
     for row in 0..ROWS {
@@ -95,7 +95,7 @@ fn a_row_without_room_takes_nothing_from_others() {
 }
 
 #[test]
-fn damage_is_said_of_all_rows_that_may_have_it() {
+fn damage_of_a_shared_array_flags_all_its_rows() {
     let mut of = encoded(Coder::Blosc2Lz4, ArrayLayout::AsShape);
     // Within a stream of the first chunk, whose header stays valid.
     let at = of.payload.len() / 2;

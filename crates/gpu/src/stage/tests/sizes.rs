@@ -1,19 +1,21 @@
 //! The memory predicted for a slot is enough for its batches.
 
-use crate::cubes::CubeStager;
-use crate::cubes::Payload;
 use crate::cubes::tests::generate::{Fill, array};
-use crate::stage::cuda::{between_bytes, staged_bytes, takes};
-use shardpack_array::{ArrayEncoder, ArrayLayout, ArraySettings, Coder, Filter, Finish, Region, ValueRule};
+use crate::driver::Heap;
+use crate::stage::cuda::{between_bytes, memory_bytes, staged_bytes, takes};
+use crate::stage::staging::Staging;
+use shardpack_array::{
+    ArrayEncoder, ArrayLayout, ArraySettings, Coder, Filter, Finish, Region, ValueRule, ZstdDecoder,
+};
 use shardpack_format::{Codec, Dtype, Limits};
-use shardpack_loader::stage::{FieldSource, FieldSpec};
+use shardpack_loader::stage::{FieldSource, FieldSpec, Prepared, RecordValue, SlotRoom, Spot};
 
 const ROWS: u64 = 5;
 
 /// Patches of cubes that compress to next to nothing: the intermediate data are much larger than the staged
 /// bytes and the output.
 #[test]
-fn patches_have_room_for_the_cubes_that_they_are_cut_from() {
+fn patches_have_room_for_the_blocks_of_their_cubes() {
     let cube = array(Dtype::U16, vec![150, 140, 50], Fill::Constant(7), 1);
     for (filter, layout) in [
         (Filter::Shuffle, ArrayLayout::AsShape),
@@ -32,28 +34,38 @@ fn patches_have_room_for_the_cubes_that_they_are_cut_from() {
         assert!(takes(&spec));
         let row_bytes = 16 * 16 * 50 * 2;
         let output = row_bytes * ROWS;
-        let staged = staged_bytes(&spec, ROWS, payload.len() as u64 * ROWS, output);
-        let between = output.max(3 * staged) + between_bytes(&spec, ROWS, output);
-        let mut slot = vec![0; staged as usize];
-        let mut stager = CubeStager::default();
-        let mut batch = stager.begin(&mut slot).unwrap();
+        let room = SlotRoom {
+            rows: ROWS as usize,
+            output_bytes: output as usize,
+            host_bytes: 0,
+            staged_bytes: staged_bytes(&spec, ROWS, payload.len() as u64 * ROWS, output) as usize,
+            between_bytes: between_bytes(&spec, ROWS, output) as usize,
+        };
+        let heap = Heap::new(Staging::<Heap>::memory_bytes(room.rows, room.staged_bytes, 0));
+        let (fill, limits) = (Staging::new(heap, 0).unwrap(), Limits::default());
+        fill.begin(room.output_bytes);
+        let (codec, descriptor, region) = (encoded.codec, &encoded.descriptor, Some(&region));
         for row in 0..ROWS {
-            let (bytes, limits) = (Payload::Bytes(payload), Limits::default());
-            batch
-                .push(
-                    encoded.codec,
-                    &encoded.descriptor,
-                    bytes,
-                    Some(&region),
-                    &Finish::NOTHING,
-                    row * row_bytes,
-                    &limits,
-                )
-                .unwrap();
+            let spot =
+                Spot { row: row as u32, field: 0, bytes: (row * row_bytes) as usize..((row + 1) * row_bytes) as usize };
+            let finish = &Finish::NOTHING;
+            let value = RecordValue::Array {
+                codec,
+                descriptor,
+                bytes: payload,
+                region,
+                finish,
+                noise: None,
+                memo: None,
+                limits: &limits,
+            };
+            assert_eq!(fill.prepare(&spot, &value, &mut ZstdDecoder::default()), Prepared::Taken(None));
         }
-        let taken = batch.finish().unwrap().slot_bytes();
-        assert!(taken <= staged + between, "{taken} of {staged} and {between}");
-        assert!(taken > staged + output.max(3 * staged), "neither what is staged nor what comes out tells");
+        let (batch, _) = fill.assemble(&[]).unwrap();
+        let (taken, predicted) = (batch.memory_bytes, memory_bytes(&room, false));
+        assert!(taken <= predicted, "{taken} bytes taken, {predicted} predicted");
+        let without = memory_bytes(&SlotRoom { between_bytes: 0, ..room }, false);
+        assert!(taken > without, "staged bytes and output predict enough: {taken} bytes taken, {without} predicted");
     }
 }
 

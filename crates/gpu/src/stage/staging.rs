@@ -23,7 +23,7 @@ const FIXED_BYTES: usize = Totals::GAPS + cubes::GAPS + Gather::GAP + 256;
 
 /// Staging memory, and the rows prepared in it.
 #[derive(Debug)]
-pub(super) struct Fill<M> {
+pub(crate) struct Staging<M> {
     /// Threads that prepare rows share the arena; beginning or ending a batch takes it exclusively.
     arena: RwLock<Arena<M>>,
     rows: Mutex<BatchRows>,
@@ -77,9 +77,9 @@ pub(super) struct KeptValue<'a> {
     pub(super) tables: &'a [u8],
 }
 
-impl<M: Block> Fill<M> {
-    /// Creates a [`Fill`] of `memory`, with `host_bytes` for fields of the host.
-    pub(super) fn new(memory: M, host_bytes: usize) -> Result<Self, GpuError> {
+impl<M: Block> Staging<M> {
+    /// Creates a [`Staging`] of `memory`, with `host_bytes` for fields of the host.
+    pub(crate) fn new(memory: M, host_bytes: usize) -> Result<Self, GpuError> {
         let fill = Self {
             arena: RwLock::new(Arena::new(memory)?),
             rows: Mutex::default(),
@@ -99,14 +99,14 @@ impl<M: Block> Fill<M> {
     }
 
     /// Bytes of staging memory for `rows` rows with `staged_bytes` bytes.
-    pub(super) const fn memory_bytes(rows: usize, staged_bytes: usize, host_bytes: usize) -> usize {
+    pub(crate) const fn memory_bytes(rows: usize, staged_bytes: usize, host_bytes: usize) -> usize {
         // Claims begin at multiples of 16.
         let gaps = FIXED_BYTES + cubes::CONSTANT_BYTES + 32 * rows + 64;
         staged_bytes.saturating_add(host_bytes).saturating_add(gaps)
     }
 
     /// Begins a batch.
-    pub(super) fn begin(&self, output_bytes: usize) {
+    pub(crate) fn begin(&self, output_bytes: usize) {
         let mut arena = self.alone();
         // If the device has failed, nothing can be claimed: all rows are rejected, and assembling the batch
         // returns the driver's error.
@@ -121,7 +121,7 @@ impl<M: Block> Fill<M> {
     }
 
     /// Prepares a value, or returns the reason for leaving it to the host.
-    pub(super) fn prepare(&self, spot: &Spot, value: &RecordValue<'_>, zstd: &mut ZstdDecoder) -> Prepared {
+    pub(crate) fn prepare(&self, spot: &Spot, value: &RecordValue<'_>, zstd: &mut ZstdDecoder) -> Prepared {
         self.take(spot, value, ValueBytes::Here, zstd).map_or_else(Prepared::Refused, Prepared::Taken)
     }
 
@@ -137,13 +137,13 @@ impl<M: Block> Fill<M> {
     }
 
     /// Lends `bytes` bytes for a value, in parts of `step` bytes.
-    pub(super) fn lend(&self, spot: &Spot, bytes: usize, step: usize) -> Option<(Loan<M>, Vec<LoanPart<M>>)> {
+    pub(crate) fn lend(&self, spot: &Spot, bytes: usize, step: usize) -> Option<(Loan<M>, Vec<LoanPart<M>>)> {
         if self.has(spot) { self.shared().lend(bytes, step) } else { None }
     }
 
     /// Prepares an array whose bytes are a loan of the staging memory, in place, or returns the reason for
     /// leaving it to the host.
-    pub(super) fn prepare_there(
+    pub(crate) fn prepare_there(
         &self,
         spot: &Spot,
         value: &RecordValue<'_>,
@@ -161,11 +161,11 @@ impl<M: Block> Fill<M> {
         zstd: &mut ZstdDecoder,
     ) -> Result<Option<[u32; 2]>, Refusal> {
         if !self.has(spot) {
-            return Err("a place that is not in the batch".into());
+            return Err("row outside of the batch".into());
         }
         match *value {
             RecordValue::Picture { bytes, how, changes, dtype, scaling, limits, .. } => {
-                let dtype = pictures::Dtype::of(dtype).ok_or("a type that the device does not write")?;
+                let dtype = pictures::Dtype::of(dtype).ok_or("dtype that the device does not write")?;
                 let output = Output { dtype, layout: how.layout, scaling: *scaling };
                 let options = StagingOptions { output, ..staging_options(limits) };
                 let needs = match stored {
@@ -186,7 +186,7 @@ impl<M: Block> Fill<M> {
                     }
                     // Places count from the start of the loan, so the value's bytes must be the loan's.
                     (ValueBytes::There(loan), _) if !loan.bytes().is_some_and(|there| std::ptr::eq(there, bytes)) => {
-                        return Err("bytes that are not where they were to be read".into());
+                        return Err("value that was not read into its part of the staging memory".into());
                     }
                     (ValueBytes::There(loan), _) => {
                         (PreparedArray::of(codec, descriptor, bytes, region, finish, limits), Some(loan.at()), None)
@@ -202,10 +202,10 @@ impl<M: Block> Fill<M> {
                     }
                 };
                 let needs = needs.map_err(refusal)?.noisy(noise.map(|RowNoise { noise, keep }| (noise, keep)));
-                if needs.staged().bytes != spot.bytes.len() as u64 {
-                    return Err("another size than its place in the batch".into());
+                if needs.out_bytes() != spot.bytes.len() as u64 {
+                    return Err("value and row differ in size".into());
                 }
-                match array.filter(|_| !is_whole && needs.staged().bytes > 0) {
+                match array.filter(|_| !is_whole && needs.out_bytes() > 0) {
                     Some((identity, scene)) => self.part(spot, &needs, identity, scene, zstd).map(|()| None),
                     None => self.cube(spot, &needs, at, zstd).map(|()| None),
                 }
@@ -216,7 +216,7 @@ impl<M: Block> Fill<M> {
     fn picture(&self, spot: &Spot, needs: PreparedPicture<'_>) -> Result<[u32; 2], Refusal> {
         let width = needs.output().dtype.bytes();
         if needs.out_bytes() != spot.bytes.len() as u64 || !spot.bytes.start.is_multiple_of(width) {
-            return Err("another size than its place in the batch".into());
+            return Err("value and row differ in size".into());
         }
         let (size, table_bytes) = (needs.size(), needs.totals().table_bytes());
         let arena = self.shared();
@@ -267,7 +267,7 @@ impl<M: Block> Fill<M> {
         if !missing.is_empty() {
             let claim = claim(&arena, needs.bytes(&missing, false).map_err(refusal)?, 0)?;
             let scratch = self.scratch.fetch_add(needs.scratch_bytes(&missing), Ordering::Relaxed);
-            let (more, copies) = needs.place(&missing, claim, scratch, zstd).map_err(refusal)?;
+            let (more, copies) = needs.place(&missing, claim, None, scratch, zstd).map_err(refusal)?;
             let planes = if places.is_empty() { more.plane_bytes() } else { 0 };
             if !arena.reserve(more.task_bytes() + planes) {
                 return Err(FULL);
@@ -296,7 +296,7 @@ impl<M: Block> Fill<M> {
         }
         let mut rows = self.rows();
         if rows.cubes == cubes::MOST_CUBES {
-            return Err("more arrays than a launch takes".into());
+            return Err("batch has too many arrays for one launch".into());
         }
         rows.cubes += 1;
         rows.set(spot, PreparedRow::Cube(Box::new(entry), shared));
@@ -307,10 +307,7 @@ impl<M: Block> Fill<M> {
     pub(super) fn put(&self, spot: &Spot, bytes: &[u8]) -> io::Result<()> {
         if !self.has(spot) || bytes.len() != spot.bytes.len() {
             let found = format!("{} bytes for {:?}", bytes.len(), spot.bytes);
-            return Err(io::Error::new(
-                io::ErrorKind::InvalidInput,
-                format!("a row that is not of the batch: {found}"),
-            ));
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, format!("row outside of the batch: {found}")));
         }
         let kept = HostBytes::copy(&self.shared(), bytes);
         self.rows().set(spot, PreparedRow::Host(kept));
@@ -330,7 +327,7 @@ impl<M: Block> Fill<M> {
     /// # Errors
     /// `Device` if the device has failed and still has the staging memory; `Batch` if this batch is too
     /// large.
-    pub(super) fn assemble(&self, host: &[u8]) -> Result<(Assembled, Upload<'_, M>), StageFailure> {
+    pub(crate) fn assemble(&self, host: &[u8]) -> Result<(Assembled, Upload<'_, M>), StageFailure> {
         if let Some(error) = &*self.lost() {
             return Err(StageFailure::Device(error.to_string().into()));
         }
@@ -345,6 +342,11 @@ impl<M: Block> Fill<M> {
         let to = arena.claim(tables.len()).ok_or_else(full)?;
         to.bytes.copy_from_slice(&tables);
         Ok((assembled, Upload(arena)))
+    }
+
+    /// Returns the staging memory, to upload the assembled batch again.
+    pub(super) fn upload(&self) -> Upload<'_, M> {
+        Upload(self.alone())
     }
 
     fn has(&self, spot: &Spot) -> bool {
@@ -375,12 +377,12 @@ impl BatchRows {
 }
 
 /// Staging memory, from which a batch is uploaded.
-pub(super) struct Upload<'a, M>(RwLockWriteGuard<'a, Arena<M>>);
+pub(crate) struct Upload<'a, M>(RwLockWriteGuard<'a, Arena<M>>);
 
 impl<M: Block> Upload<'_, M> {
     /// # Errors
     /// `Lent` if threads still fill the memory.
-    pub(super) fn memory(&mut self) -> Result<&mut M, GpuError> {
+    pub(crate) fn memory(&mut self) -> Result<&mut M, GpuError> {
         self.0.memory()
     }
 }
@@ -406,7 +408,7 @@ fn claim<M: Block>(arena: &Arena<M>, bytes: usize, table_bytes: usize) -> Result
 /// Converts a reason. Reasons are counted, so they do not name a single picture.
 fn reason(reason: Reason) -> Refusal {
     match reason {
-        Reason::View(_) => "a view that it does not have".into(),
+        Reason::View(_) => "view that does not fit the picture".into(),
         other => other.to_string().into(),
     }
 }
@@ -414,8 +416,8 @@ fn reason(reason: Reason) -> Refusal {
 /// Converts an error of an array. The host returns the exact error of a damaged array.
 fn refusal(error: Error) -> Refusal {
     match error {
-        Error::Limit { .. } => "larger than the device takes".into(),
-        Error::Usage { .. } => "a part that it does not have".into(),
-        _ => "damaged, or stored in a way that the device does not take".into(),
+        Error::Limit { .. } => "array exceeds a limit, or the largest size of the device".into(),
+        Error::Usage { .. } => "region or conversion that does not fit the array".into(),
+        _ => "array is damaged, or the device does not decode its codec".into(),
     }
 }
