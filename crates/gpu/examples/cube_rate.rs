@@ -13,7 +13,7 @@ mod cube;
 
 use cube::synthetic;
 use shardpack_array::{Array, ArrayEncoder, ArrayLayout, ArraySettings, As, Coder, Filter, ValueRule, ZstdDecoder};
-use shardpack_format::{ArrayDescriptor, Codec, Dtype, FieldKind, Limits};
+use shardpack_format::{ArrayDescriptor, Codec, FieldKind, Limits};
 use shardpack_gpu::kernels::CudaSlot;
 use shardpack_gpu::{CudaStage, GpuError};
 use shardpack_loader::stage::{Prepared, RecordValue, SlotRoom, Spot, StageSlot};

@@ -102,10 +102,7 @@ fn compare(
         for _ in 0..16 {
             scope.spawn(|| {
                 let mut host = JpegDecoder::new(&Limits::default());
-                loop {
-                    let Some(Taken { number, spot, size }) = taken.get(next.fetch_add(1, Ordering::Relaxed)) else {
-                        break;
-                    };
+                while let Some(Taken { number, spot, size }) = taken.get(next.fetch_add(1, Ordering::Relaxed)) {
                     let (jpeg, how) = &pictures[*number];
                     let mut levels = vec![0; size[0] * size[1] * 3];
                     let plain = Rendering { layout: PixelLayout::HeightWidthChannels, ..*how };
