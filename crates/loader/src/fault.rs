@@ -9,9 +9,9 @@ pub(crate) fn of_record(error: Error, shard: &Shard, record: u64) -> Error {
     error.of_sample(|| SampleName { record, key: shard.index().key(record).unwrap_or_default().to_owned() })
 }
 
-/// Returns true if these bytes cannot be read, but others of the same file may be: a bad sector
-/// (`EIO`), a wrong checksum of the file system (`EBADMSG`), a file that ends too early. Errors of a
-/// network or a mount concern more than one sample.
+/// Returns true if only these bytes of the file may be unreadable: a bad sector (`EIO`), a wrong
+/// checksum of the file system (`EBADMSG`), a file that ends too early. Errors of a network or a
+/// mount concern more samples.
 pub(crate) fn is_local(error: &Error) -> bool {
     let Error::Io { source, .. } = error else { return error.is_about_data() };
     let bad = [Errno::IO, Errno::BADMSG].map(|errno| Some(errno.raw_os_error()));

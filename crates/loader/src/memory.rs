@@ -67,8 +67,8 @@ impl Allocate for Heap {
         let mut memory = Vec::new();
         let room = bytes.checked_add(ALIGNMENT).ok_or(io::ErrorKind::OutOfMemory)?;
         memory.try_reserve_exact(room).map_err(|_| io::ErrorKind::OutOfMemory)?;
-        // The memory is written once here, so that the first batch does not pay for the system's
-        // zeroing of fresh pages while threads wait for each other.
+        // Written once here, so that the first batch does not pay for the system's zeroing of fresh
+        // pages.
         memory.resize(room, 0);
         let start = memory.as_ptr().addr().wrapping_neg() % ALIGNMENT;
         Ok(Box::new(HeapMemory { bytes: memory, start, length: bytes }))

@@ -1,20 +1,16 @@
-//! The unopened shards of the next batch. Opening a shard takes several dependent reads, and a random
-//! order may need a shard for every row; so all idle threads open them in parallel before the batch is
-//! planned.
+//! The unopened shards of the next batch. Opening one takes several dependent reads, and a random
+//! order may need one for every row, so all idle threads open them before the batch is planned.
 
 use shardpack_reader::{Dataset, Error, Result, Shard};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-/// Shards that could not be opened.
 pub(crate) type Failed = HashMap<usize, Error>;
 
-/// Shards to be opened, by number.
 pub(crate) struct Openings {
     dataset: Dataset,
     numbers: Vec<usize>,
-    /// The next shard that no thread has taken.
     next: AtomicUsize,
     ended: Mutex<Ended>,
     all: Condvar,
@@ -31,7 +27,6 @@ impl Openings {
         Self { dataset, numbers, next: AtomicUsize::new(0), ended: Mutex::default(), all: Condvar::new() }
     }
 
-    /// Returns true if a shard is left to take.
     pub(crate) fn is_left(&self) -> bool {
         self.next.load(Ordering::Relaxed) < self.numbers.len()
     }

@@ -31,7 +31,6 @@ pub(crate) struct BatchPlan {
     pub(crate) epoch: u32,
     /// Number of the batch, counted from the last restart of the loader across the ends of epochs.
     pub(crate) number: u64,
-    /// Number of the batch in its epoch.
     pub(crate) in_epoch: u64,
     pub(crate) indices: Vec<u64>,
     pub(crate) mask: Vec<bool>,
@@ -62,7 +61,6 @@ pub(crate) struct BatchPlan {
     pub(crate) closed: Vec<RunKey>,
     /// Rows that will certainly fail.
     pub(crate) faults: Vec<(u32, Error)>,
-    /// Error of the batch as a whole.
     pub(crate) error: Option<Error>,
 }
 
@@ -71,7 +69,6 @@ pub(crate) struct PlannedRow {
     pub(crate) record: u64,
     /// Number of the draw, if an epoch draws the sample several times.
     pub(crate) repetition: u32,
-    /// Number of its patch.
     pub(crate) patch: u32,
     /// The read of the plan that contains it; `None` for padding and for rows that have failed already.
     pub(crate) read: Option<u32>,
@@ -79,7 +76,6 @@ pub(crate) struct PlannedRow {
     pub(crate) next: Option<u32>,
 }
 
-/// A read for rows of a batch.
 #[derive(Debug)]
 pub(crate) struct PlannedRead {
     pub(crate) source: ReadSource,
@@ -88,10 +84,8 @@ pub(crate) struct PlannedRead {
     pub(crate) rows: usize,
 }
 
-/// Source of a read of a plan.
 #[derive(Debug)]
 pub(crate) enum ReadSource {
-    /// A run, into memory.
     Run(PlannedRun),
     /// No read in advance: each row is read when it is decoded, because the page cache or a device
     /// holds it, or it is a large record.
@@ -128,7 +122,6 @@ impl PlannedRead {
         }
     }
 
-    /// The shard that rows are read from.
     pub(crate) fn shard(&self) -> &Arc<Shard> {
         match &self.source {
             ReadSource::Run(run) => &run.shard,
@@ -178,7 +171,6 @@ impl BatchPlan {
         (self.bytes, self.host_bytes, self.staged_bytes, self.between_bytes) = (0, 0, 0, 0);
     }
 
-    /// Replaces the batch by an error.
     pub(crate) fn spoil(&mut self, error: Error) {
         self.error = Some(error);
         self.take_nothing();
@@ -187,7 +179,6 @@ impl BatchPlan {
         self.rows.iter_mut().for_each(|row| row.read = None);
     }
 
-    /// Room that the batch needs in its slot.
     pub(crate) fn room(&self) -> SlotRoom {
         SlotRoom {
             rows: self.rows.len(),
@@ -210,12 +201,10 @@ impl BatchPlan {
         self.dims.get_mut(start..start + stride).unwrap_or_default()
     }
 
-    /// The read that contains a row.
     pub(crate) fn read_of(&self, row: &PlannedRow) -> Option<&PlannedRead> {
         self.reads.get(to_usize(row.read?))
     }
 
-    /// The rows of a read.
     pub(crate) fn rows_of(&self, read: u32) -> impl Iterator<Item = u32> {
         let mut next = self.reads.get(to_usize(read)).and_then(|read| read.first_row);
         std::iter::from_fn(move || {

@@ -40,14 +40,11 @@ pub(crate) struct Rows {
     parts: Vec<Range<usize>>,
     /// Parts that start at or after this offset are on the device, not in the block.
     host: usize,
-    /// The part of the slot on a device.
     stage: Option<Arc<dyn StageSlot>>,
     rows: usize,
-    /// Number of live handles.
     lent: AtomicUsize,
-    /// Never touched again once `base` was taken from it; dropped last. A pointer, because a `Box`
-    /// claims exclusive access to its content whenever it is moved, and the bytes may lie inside the
-    /// value.
+    /// Not touched again once `base` was taken from it; dropped last. A pointer, because a moved
+    /// `Box` claims exclusive access to its content.
     memory: NonNull<dyn SlotMemory>,
 }
 
@@ -80,7 +77,6 @@ pub(crate) struct RowMut {
 /// A part of a field of a divided row: the right to write it.
 pub(crate) struct PartMut {
     row: Arc<RowMut>,
-    /// Range of the field in the block.
     field: Range<usize>,
     share: Share,
 }
@@ -114,18 +110,15 @@ impl Rows {
         Self { base, len, parts: Vec::new(), host: len, stage: None, rows: 0, lent: AtomicUsize::new(0), memory }
     }
 
-    /// Adds a part on a device.
     pub(crate) fn beside(mut self, stage: Arc<dyn StageSlot>) -> Self {
         self.stage = Some(stage);
         self
     }
 
-    /// Bytes of the fields in the block.
     pub(crate) fn host(&self) -> usize {
         self.host.min(self.len)
     }
 
-    /// The part of the slot on a device.
     pub(crate) const fn stage(&self) -> Option<&Arc<dyn StageSlot>> {
         self.stage.as_ref()
     }
@@ -139,7 +132,6 @@ impl Rows {
         self.len >= room.host_bytes && self.stage.as_ref().is_none_or(|stage| stage.room().holds(room))
     }
 
-    /// The room that the slot was made for.
     pub(crate) fn room(&self) -> SlotRoom {
         let host = SlotRoom { host_bytes: self.len, ..SlotRoom::default() };
         self.stage.as_ref().map_or(host, |stage| stage.room())

@@ -4,17 +4,14 @@ use shardpack_format::Error as FormatError;
 use shardpack_jpeg::DrawKey;
 use shardpack_reader::{Error, Shard};
 
-/// Key of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct RunKey {
     pub(crate) epoch: u32,
-    /// Its first sample.
     pub(crate) sample: u64,
     /// Number of earlier passes of the order through the dataset.
     pub(crate) pass: u64,
 }
 
-/// Identifies a row of a batch.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct RowId {
     pub(crate) generation: u64,
@@ -25,7 +22,6 @@ pub(crate) struct RowId {
     pub(crate) run: Option<RunKey>,
 }
 
-/// The sample of a row.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct SampleAt {
     pub(crate) sample: u64,
@@ -43,7 +39,6 @@ pub(crate) fn draw_key(seed: u64, at: SampleAt) -> DrawKey {
     DrawKey { seed, epoch: u64::from(at.repetition) << 32 | u64::from(at.epoch), sample: at.sample }
 }
 
-/// Adds the sample to an error.
 pub(crate) fn name(shard: &Shard, at: SampleAt, error: FormatError) -> Error {
     match error {
         usage @ FormatError::Usage { .. } => {

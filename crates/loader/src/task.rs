@@ -13,11 +13,9 @@ use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// A row to decode.
 pub(crate) struct RowTask {
     pub(crate) of: RowId,
     pub(crate) handle: RowMut,
-    /// `None` for padding.
     pub(crate) supply: Option<Arc<Supply>>,
 }
 
@@ -33,26 +31,21 @@ pub(crate) struct RowNotes {
     /// Numbers of the fields for which the sample has no value.
     pub(crate) missing: Vec<u32>,
     pub(crate) staged: u64,
-    /// Values that are not tensors, one for each field.
     pub(crate) objects: Vec<Option<Object>>,
-    /// Place of its patch.
     pub(crate) patch: Option<PatchAt>,
 }
 
-/// Values of a batch that the device found odd.
 pub(crate) struct MendTask {
     pub(crate) generation: u64,
     pub(crate) batch: u64,
     pub(crate) rows: Vec<OddRow>,
 }
 
-/// A row with values that the device found odd.
 pub(crate) struct OddRow {
     pub(crate) row: u32,
     pub(crate) at: SampleAt,
     pub(crate) shard: Arc<Shard>,
     pub(crate) handle: RowMut,
-    /// Axes of its ragged fields.
     pub(crate) dims: Vec<u64>,
     /// Numbers of the fields, and the device's reason.
     pub(crate) fields: Vec<(u32, Cow<'static, str>)>,
@@ -65,7 +58,6 @@ pub(crate) struct MendedRow {
     pub(crate) fault: Option<Error>,
 }
 
-/// A run to read, and its buffer.
 #[derive(Debug)]
 pub(crate) struct ReadTask {
     pub(crate) generation: u64,
@@ -73,9 +65,7 @@ pub(crate) struct ReadTask {
     pub(crate) shard: Arc<Shard>,
     pub(crate) records: Range<u64>,
     pub(crate) buffer: Vec<u8>,
-    /// Bytes that are counted for it.
     pub(crate) bytes: u64,
-    /// Patches, if the run is a scene.
     pub(crate) scene: Option<Arc<SceneRead>>,
 }
 
@@ -83,20 +73,16 @@ pub(crate) struct ReadTask {
 pub(crate) struct SubmitTask {
     pub(crate) generation: u64,
     pub(crate) batch: u64,
-    /// Its number in its epoch, for errors.
     pub(crate) in_epoch: u64,
     pub(crate) slot: Arc<Rows>,
 }
 
-/// The next task of a thread.
 #[expect(
     clippy::large_enum_variant,
     reason = "lives on the stack of one loop; a box would be an allocation for each batch"
 )]
 pub(crate) enum Task {
-    /// Decode the rows in the thread's list.
     Decode,
-    /// Decode parts of a large record that is open.
     Parts(Arc<LargeRecord>),
     Read(ReadTask),
     Plan(BatchPlan),
@@ -107,14 +93,11 @@ pub(crate) enum Task {
     /// Drop slots that are not needed any more: on a device this may take a while.
     Free(Vec<Arc<Rows>>),
     Submit(SubmitTask),
-    /// Decode values that the device could not.
     Mend(MendTask),
-    /// Sleep until something changes.
     Wait(Idle),
     Exit,
 }
 
-/// Reason why a thread is idle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Idle {
     ForData,

@@ -42,7 +42,6 @@ use std::sync::{Arc, Weak};
 #[derive(Debug, Clone)]
 pub struct Batch(Arc<Lent>);
 
-/// Receiver of the slot of a dropped batch.
 pub(crate) trait Home: Send + Sync {
     fn give_back(&self, slot: Arc<Rows>, plan: BatchPlan);
 }

@@ -5,7 +5,6 @@ use shardpack_format::{Error as FormatError, bug};
 use shardpack_jpeg::{PixelLayout, Rendering};
 use shardpack_reader::Result;
 
-/// Memory of one thread for augmentations.
 #[derive(Default)]
 pub(crate) struct Changes {
     scratch: ChangeScratch,
@@ -15,9 +14,6 @@ pub(crate) struct Changes {
 
 impl Changes {
     /// Decodes a picture and augments it; returns its height and width.
-    ///
-    /// # Errors
-    /// The errors of `decode`.
     pub(crate) fn decode(
         &mut self,
         changes: &[Augmentation],

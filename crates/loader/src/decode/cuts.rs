@@ -6,11 +6,9 @@ use crate::supply::{MadeField, steps};
 use shardpack_format::FieldPlace;
 use std::ops::Range;
 
-/// A large value that may be cut.
 pub(crate) struct LargeValue<'a> {
     pub(crate) of: &'a RowField<'a>,
     pub(crate) place: &'a FieldPlace<'a>,
-    /// Bytes of its row.
     pub(crate) room: usize,
     /// Axes from the index, if it is ragged.
     pub(crate) dims: &'a [u64],
@@ -19,13 +17,11 @@ pub(crate) struct LargeValue<'a> {
 }
 
 impl LargeValue<'_> {
-    /// Stored bytes.
     pub(crate) const fn bytes(&self) -> u64 {
         self.place.bytes.end - self.place.bytes.start
     }
 }
 
-/// The parts of a record.
 #[derive(Default)]
 pub(crate) struct Cuts {
     pub(super) parts: Vec<Cut>,
@@ -44,7 +40,6 @@ pub(super) struct Cut {
     pub(super) goal: CutGoal,
 }
 
-/// Target of a part.
 #[derive(Clone, Copy)]
 pub(super) enum CutGoal {
     Nowhere,
@@ -74,7 +69,6 @@ impl Cuts {
         self.parts.push(Cut { bytes, of, goal: CutGoal::Nowhere });
     }
 
-    /// Returns true if the value is cut already.
     pub(super) fn has(&self, value: &Range<u64>) -> bool {
         self.parts.iter().any(|cut| value.contains(&cut.bytes.start))
     }

@@ -17,13 +17,10 @@ pub(crate) struct RowDecoder {
     pub(crate) tools: Tools,
     /// Decompresses values for a stage.
     pub(crate) zstd: ZstdDecoder,
-    /// A row that the host decodes for a device.
     pub(crate) host_row: Vec<u8>,
     /// Bytes of a record that is read for one row.
     pub(crate) record: Vec<u8>,
-    /// Memory for parts of large records.
     pub(crate) parts: PartScratch,
-    /// Notes about the last row.
     pub(crate) notes: RowNotes,
 }
 
@@ -40,7 +37,6 @@ impl RowDecoder {
         }
     }
 
-    /// Starts a row.
     pub(crate) fn begin(&mut self) {
         self.notes = RowNotes::default();
         self.tools.window = None;
@@ -57,7 +53,6 @@ pub(crate) struct RowTarget<'a> {
 }
 
 impl RowTarget<'_> {
-    /// The record of the row.
     pub(crate) const fn record<'r>(
         &self,
         context: Context<'r>,

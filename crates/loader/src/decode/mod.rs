@@ -18,7 +18,6 @@ mod shape;
 mod staged;
 mod tools;
 mod transform;
-mod values;
 
 pub(crate) use decoder::{RowDecoder, RowTarget};
 pub(crate) use recipe::{Context, Recipe};

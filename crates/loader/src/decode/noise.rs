@@ -15,9 +15,6 @@ use shardpack_format::Result;
 
 impl Recipe {
     /// The noise for a field of a sample; `None` if the field gets no noise.
-    ///
-    /// # Errors
-    /// `Usage` if the elements of the field are not floats of at most 32 bits.
     pub(crate) fn noise(&self, field: &FieldPlan, at: SampleAt) -> Result<Option<RowNoise>> {
         if !field.is_noisy {
             return Ok(None);
@@ -28,9 +25,6 @@ impl Recipe {
     }
 
     /// Adds the noise to a decoded row. `dims` are the axes of a ragged row.
-    ///
-    /// # Errors
-    /// As [`RowNoise::add`].
     pub(crate) fn add_noise(&self, field: &FieldPlan, at: SampleAt, row: &mut [u8], dims: &[u64]) -> Result<()> {
         let Some(noise) = self.noise(field, at)? else { return Ok(()) };
         let shape = if field.is_ragged() { dims } else { &field.shape };

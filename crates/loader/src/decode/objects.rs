@@ -3,8 +3,8 @@
 use super::fields::instances;
 use super::points::moved;
 use super::polygons;
+use super::record::ViewedRecord;
 use super::shape::{RemainingRows, Shape, rows_of};
-use super::values::SampleValues;
 use crate::fields::{Follows, Object, ObjectPlan};
 use crate::options::Align;
 use shardpack_array::{ArrayDecoder, decode_bytes};
@@ -13,19 +13,16 @@ use shardpack_reader::Result;
 use shardpack_reader::raw::name_field;
 
 /// The values of one sample, one for each field; `None` where the sample has no value.
-///
-/// # Errors
-/// The errors of the decoders or of alignment, with the name of the field and its alignment options.
 pub(crate) fn of_sample(
     plans: &[ObjectPlan],
-    record: &mut dyn SampleValues,
+    record: &mut ViewedRecord<'_>,
     decoder: &mut ArrayDecoder,
     limits: &Limits,
 ) -> Result<Vec<Option<Object>>, FormatError> {
     let mut objects: Vec<Option<Object>> = Vec::with_capacity(plans.len());
     for plan in plans {
         let named = |error| name_field(&plan.name, error);
-        let value = record.value(plan.position).map_err(named)?;
+        let value = record.record.value(plan.position).map_err(named)?;
         let object = value.map(|value| decoded(plan.kind, &value, decoder, limits));
         objects.push(object.transpose().map_err(named)?);
     }

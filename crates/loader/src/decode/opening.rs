@@ -16,7 +16,6 @@ use shardpack_reader::Shard;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// The opening of a record, on one thread.
 struct Opening<'a> {
     recipe: &'a Recipe,
     tools: &'a mut Tools,
@@ -25,7 +24,6 @@ struct Opening<'a> {
     at: SampleAt,
 }
 
-/// A record that is cut into parts.
 struct CutRecord {
     frame: Frame,
     cuts: Cuts,

@@ -105,7 +105,6 @@ fn boxes(
     Ok((array, RemainingRows { of: all.len(), rows }))
 }
 
-/// Left, top, right, bottom.
 fn corners(format: BoxFormat, &[a, b, c, d]: &[f64; 4]) -> [f64; 4] {
     match format {
         BoxFormat::Xyxy => [a, b, c, d],
@@ -114,8 +113,8 @@ fn corners(format: BoxFormat, &[a, b, c, d]: &[f64; 4]) -> [f64; 4] {
     }
 }
 
-/// The error of a box whose sides have a negative length. If all boxes of its sample lie in their
-/// picture in a different format, the declared format is wrong; otherwise the box is damaged.
+/// The error of a box with a side of negative length. The declared format is wrong if all boxes of
+/// the sample lie in their picture in a different one; otherwise the box is damaged.
 fn turned_over(all: &[[f64; 4]], row: usize, format: BoxFormat, from: [f64; 2], side: [f64; 2]) -> Error {
     let within = |low: f64, high: f64, from: f64, side: f64| {
         low <= high && low * from >= -BEYOND && high * from <= side + BEYOND
@@ -138,9 +137,9 @@ fn turned_over(all: &[[f64; 4]], row: usize, format: BoxFormat, from: [f64; 2], 
     }
 }
 
-/// Refuses boxes whose numbers are clearly in the wrong unit: relative coordinates many times the side
-/// of the picture, or pixels where all boxes of a picture are inside the first pixel and have
-/// fractions. The former would all be left out, and the latter would be too small to see.
+/// Refuses boxes in the wrong unit: relative coordinates many times the side of the picture would
+/// all be left out; pixels with fractions that are all inside the first pixel would be too small to
+/// see.
 fn check_unit(boxes: &[[f64; 4]], relative: bool) -> Result<()> {
     let far = |given: &&[f64; 4]| given.iter().any(|number| number.abs() > FAR);
     let is_share = |given: &[f64; 4]| given.iter().all(|number| (0.0..=1.0).contains(number));
@@ -245,8 +244,8 @@ mod tests {
             error.contains("boxes in pixels: no number in the sample is above 1, for example [0.1, 0.25, 0.9, 1.0]"),
             "{error}"
         );
-        // Valid: a box that reaches beyond the picture (a person who is half visible), the first pixel,
-        // and one small box among larger ones.
+        // A box beyond the picture (a person who is half visible), the first pixel, and one small
+        // box among larger ones.
         assert_eq!(said(&[[-0.5, 0.2, 1.5, 3.0]], true), Ok(()));
         assert_eq!(said(&[[0.0, 0.0, 1.0, 1.0]], false), Ok(()));
         assert_eq!(said(&[shares[0], pixels[0]], false), Ok(()));

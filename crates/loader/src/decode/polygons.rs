@@ -11,9 +11,6 @@ const FAR: f64 = 10.0;
 
 /// Points aligned with the view, `[…, points, 2]`. No point is hidden and nothing is clipped; NaN stays
 /// NaN.
-///
-/// # Errors
-/// `Usage` if the array has a different shape, or its numbers are clearly in the wrong unit.
 pub(crate) fn of_array(shape_of: &[u64], numbers: &[f64], relative: bool, shape: &Shape) -> Result<Array> {
     if !numbers.is_empty() && !matches!(shape_of, [_, .., 2]) {
         let expected = "[points, 2] or [polygons, points, 2]";
@@ -99,8 +96,8 @@ impl Unit {
         }
     }
 
-    /// Refuses relative coordinates many times the side of the picture, and pixels that are all inside
-    /// the first one, as for boxes.
+    /// As for boxes: refuses relative coordinates many times the side of the picture, and pixels
+    /// all inside the first one.
     fn check(&self, relative: bool) -> Result<()> {
         match (relative, self.far, self.beyond, self.between) {
             (true, Some(point), ..) => Err(Error::usage(format!(
@@ -126,7 +123,6 @@ struct PolygonWalk<'a> {
     objects: usize,
     unit: Unit,
     most_bytes: u64,
-    /// The error that ended the walk.
     problem: Option<Error>,
 }
 
@@ -220,7 +216,6 @@ impl<'de> Visitor<'de> for Items<'_, '_> {
     }
 }
 
-/// The content of a list so far.
 #[derive(Default)]
 struct List {
     /// The x of a point whose y has not been read yet.
@@ -229,7 +224,6 @@ struct List {
     has_lists: bool,
 }
 
-/// An item of a list.
 struct Item<'w, 'a> {
     walk: &'w mut PolygonWalk<'a>,
     depth: usize,
@@ -398,7 +392,7 @@ mod tests {
     }
 
     #[test]
-    fn what_becomes_of_a_text_has_a_limit() {
+    fn aligned_json_has_a_limit() {
         let text = format!("[[{}]]", vec!["3,3"; 1000].join(","));
         let limits = |max_decoded_bytes| Limits { max_decoded_bytes, ..Limits::default() };
         let moved = |limits| of_json(&text, false, &doubled(false), None, &limits);

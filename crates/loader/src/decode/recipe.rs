@@ -19,12 +19,10 @@ pub(crate) struct Recipe {
     pub(crate) layout: PixelLayout,
     pub(crate) limits: Limits,
     pub(crate) part_bytes: usize,
-    /// Values that stay on the device.
     pub(crate) resident: Option<Arc<Resident>>,
     pub(crate) augment: Augment,
     pub(crate) augment_bands: Arc<[BandAugmentation]>,
     pub(crate) transform: Option<Arc<dyn Transform>>,
-    /// The stage that decodes on a device.
     pub(crate) stage: Option<Arc<dyn Stage>>,
 }
 
@@ -57,7 +55,6 @@ impl Recipe {
     }
 }
 
-/// The recipe that all threads follow, and their counters.
 #[derive(Clone, Copy)]
 pub(crate) struct Context<'a> {
     pub(crate) recipe: &'a Recipe,

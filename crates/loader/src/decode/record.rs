@@ -2,7 +2,6 @@
 
 use super::recipe::Recipe;
 use super::shape::Shape;
-use super::values::SampleValues;
 use crate::fields::{Col, FieldPlan, Followed, limits_of_a_part, orientation_of};
 use crate::sample::{SampleAt, name};
 use crate::stage::Memo;
@@ -11,20 +10,27 @@ use shardpack_format::{Error as FormatError, FieldValue, Frame, Limits, Record};
 use shardpack_jpeg::{PictureDecoder, Rendering, View};
 use shardpack_reader::{Error, Shard};
 
-/// Location of the values of a record.
 #[derive(Clone, Copy)]
 pub(crate) enum RecordBytes<'a> {
-    /// The whole record, in memory.
-    Whole { frame: &'a Frame, bytes: &'a [u8] },
+    Whole {
+        frame: &'a Frame,
+        bytes: &'a [u8],
+    },
     /// A scene: the whole record, shared by several rows, and the notes of a stage about its fields.
-    Scene { frame: &'a Frame, bytes: &'a [u8], memos: &'a [Memo] },
+    Scene {
+        frame: &'a Frame,
+        bytes: &'a [u8],
+        memos: &'a [Memo],
+    },
     /// Parts: the bytes kept of a record that is decoded in parts, and staging memory.
-    Parts { large: &'a LargeRecord, staged: &'a [StagedValue] },
+    Parts {
+        large: &'a LargeRecord,
+        staged: &'a [StagedValue],
+    },
     /// On the device, or in the index: the record is not in memory.
     Elsewhere,
 }
 
-/// The record that is being decoded.
 #[derive(Clone, Copy)]
 pub(crate) struct RowRecord<'a> {
     pub(crate) recipe: &'a Recipe,
@@ -38,12 +44,10 @@ impl<'a> RowRecord<'a> {
         &self.shard.options().limits
     }
 
-    /// The key of its sample.
     pub(crate) fn key(&self) -> &'a str {
         self.shard.index().key(self.at.record).unwrap_or_default()
     }
 
-    /// Adds the sample to an error.
     pub(crate) fn named(&self, error: FormatError) -> Error {
         name(self.shard, self.at, error)
     }
@@ -65,7 +69,6 @@ impl<'a> RowRecord<'a> {
         }
     }
 
-    /// Media type of a picture, and its rendering.
     pub(crate) fn rendering<'v>(
         &self,
         value: &FieldValue<'v>,
@@ -86,12 +89,9 @@ pub(crate) struct ViewedRecord<'a> {
     pub(crate) pictures: &'a mut PictureDecoder,
 }
 
-impl SampleValues for ViewedRecord<'_> {
-    fn value(&self, position: usize) -> Result<Option<FieldValue<'_>>, FormatError> {
-        self.record.value(position)
-    }
-
-    fn shape(&mut self, picture: &Followed) -> Result<Option<Shape>, FormatError> {
+impl ViewedRecord<'_> {
+    /// The part of a picture that its view shows; `None` if the sample has none.
+    pub(crate) fn shape(&mut self, picture: &Followed) -> Result<Option<Shape>, FormatError> {
         let Followed { position, view, orientation } = *picture;
         let Some(value) = self.record.value(position)? else { return Ok(None) };
         let (media_type, how) = self.record.rendering(&value, view, orientation)?;
@@ -100,7 +100,6 @@ impl SampleValues for ViewedRecord<'_> {
     }
 }
 
-/// A field of the record that is being decoded.
 #[derive(Clone, Copy)]
 pub(crate) struct RowField<'a> {
     pub(crate) record: RowRecord<'a>,

@@ -52,7 +52,7 @@ impl RowDecoder {
         self.decode_or_read(context, record, target)
     }
 
-    /// Decodes a record that is not completely in memory. If that fails, reads the record, so that the
+    /// Decodes a record that is not completely in memory; after a failure reads it, so that the
     /// error names the cause.
     fn decode_or_read(
         &mut self,
@@ -68,7 +68,6 @@ impl RowDecoder {
         self.decode_alone(context, record.shard, target)
     }
 
-    /// Reads the record of one row, and decodes it.
     fn decode_alone(&mut self, context: Context<'_>, shard: &Shard, target: &mut RowTarget<'_>) -> Result<()> {
         let counters = context.counters;
         let start = Instant::now();
@@ -85,7 +84,6 @@ impl RowDecoder {
         result
     }
 
-    /// Decodes a part of a large record.
     pub(crate) fn part(&mut self, large: &LargeRecord, number: usize, counters: &Counters) {
         large.work(number, &mut self.tools.arrays, &mut self.parts, counters);
     }
@@ -116,7 +114,6 @@ impl RowDecoder {
         Ok(RowRecord { at, ..record })
     }
 
-    /// Decodes all fields of a checked record.
     pub(super) fn decode_fields(
         &mut self,
         context: Context<'_>,
@@ -179,7 +176,6 @@ impl RowDecoder {
         Ok(())
     }
 
-    /// The values of a record that are not tensors.
     pub(super) fn objects(&mut self, record: RowRecord<'_>) -> Result<Vec<Option<crate::fields::Object>>> {
         let plans = &record.recipe.fields.objects;
         if plans.is_empty() {

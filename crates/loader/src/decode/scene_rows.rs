@@ -1,7 +1,6 @@
 //! Decodes scenes, and copies their patches to rows.
 
 use super::decoder::{RowDecoder, RowTarget};
-use super::fields::ScenePart;
 use super::recipe::Context;
 use super::record::{RecordBytes, RowField, RowRecord};
 use crate::patches::{ClassPlan, PatchPlan};
@@ -22,9 +21,6 @@ const ON_HOST: &str = "the host decodes scenes of several patches";
 
 impl RowDecoder {
     /// Reads a sample and decodes its patches, or keeps its record for a stage that decodes them.
-    ///
-    /// # Errors
-    /// The error of all rows of the sample.
     pub(crate) fn scene(
         &mut self,
         context: Context<'_>,
@@ -86,19 +82,7 @@ impl RowDecoder {
             let of = RowField { record, field, number };
             let Some(decoder) = self.fields.get_mut(number) else { bug("a field has no decoder") };
             let part = decoder.decode_scene(&mut self.tools, &of, &draws, &mut scene);
-            fields.push(match part.map_err(|error| record.named(name_field(&field.name, error)))? {
-                ScenePart::Missing => SceneField::Missing,
-                ScenePart::Patches(places) => {
-                    scene.place(places);
-                    SceneField::Patches
-                }
-                ScenePart::Whole(whole, places) => {
-                    scene.place(places);
-                    SceneField::Whole(whole)
-                }
-                ScenePart::Shared(row) => SceneField::Shared(row),
-                ScenePart::FromIndex => SceneField::FromIndex,
-            });
+            fields.push(part.map_err(|error| record.named(name_field(&field.name, error)))?);
         }
         let objects = self.objects(record)?;
         scene.content = SceneContent::Decoded { fields, objects };
@@ -193,7 +177,6 @@ impl RowDecoder {
         Ok(())
     }
 
-    /// Makes a row from a patch of a scene.
     pub(super) fn decode_patch(
         &mut self,
         context: Context<'_>,

@@ -8,12 +8,9 @@ use shardpack_format::{ArrayDescriptor, Codec, Layout, Result};
 /// An example of a stored array of a field.
 type StoredArray = (Codec, ArrayDescriptor);
 
-/// Memory figures of the rows of a field.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct RowMemory {
-    /// Bytes of a row.
     pub(crate) bytes: u64,
-    /// Bytes of an element of the row.
     pub(crate) element_bytes: u64,
     /// Decoded elements are converted or moved.
     pub(crate) is_finished: bool,
@@ -69,15 +66,13 @@ pub(crate) fn patches_bytes(stored: &StoredArray, cut: &Cut, count: u64, finishe
     Some(apart.max(whole_scratch_bytes(*codec, descriptor, &cut.region, count).unwrap_or(0)))
 }
 
-/// `bytes × wanted / example`.
 fn scaled(bytes: u64, wanted: u64, example: u64) -> u64 {
     let product = u128::from(bytes) * u128::from(wanted) / u128::from(example.max(1));
     shardpack_format::saturating_u64(product)
 }
 
-/// Returns true if large records of arrays like this one are cut into parts, and the largest number of
-/// bytes of a part that a thread needs memory for. `is_finished`: decoded elements are converted or
-/// moved.
+/// Whether large records of such arrays are cut into parts, and the largest part in bytes that a
+/// thread needs memory for. `is_finished`: decoded elements are converted or moved.
 pub(crate) fn part_bytes(
     stored: &StoredArray,
     field: &ArrayField,

@@ -12,7 +12,6 @@ pub(crate) struct Shape {
     pub(crate) crop: Crop,
 }
 
-/// The remaining rows of a field of boxes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct RemainingRows {
     pub(crate) of: usize,
@@ -36,7 +35,6 @@ impl Shape {
         if relative { ([width, height], view) } else { ([1.0; 2], [1.0; 2]) }
     }
 
-    /// Returns true if the view shows the point.
     pub(super) fn shows(&self, [x, y]: [f64; 2]) -> bool {
         let Crop { inner, .. } = self.crop;
         (f64::from(inner.x)..=f64::from(inner.right())).contains(&x)
@@ -45,9 +43,6 @@ impl Shape {
 }
 
 /// The rows of an array that belong to remaining boxes.
-///
-/// # Errors
-/// `Usage` if the number of rows differs from the number of boxes.
 pub(crate) fn rows_of(array: &Array, kept: &RemainingRows) -> Result<Array> {
     let Some((&found, rest)) = array.shape().split_first() else {
         let expected = format!("{}, one for each box", kept.of);
@@ -61,9 +56,6 @@ pub(crate) fn rows_of(array: &Array, kept: &RemainingRows) -> Result<Array> {
 }
 
 /// Checks that each box has one row.
-///
-/// # Errors
-/// `Usage` if the numbers differ.
 pub(super) fn check_rows(found: usize, kept: &RemainingRows) -> Result<()> {
     if found == kept.of {
         return Ok(());
@@ -71,7 +63,6 @@ pub(super) fn check_rows(found: usize, kept: &RemainingRows) -> Result<()> {
     Err(Error::usage(format!("rows: expected {}, one for each box, found {found}", kept.of)))
 }
 
-/// An array of float32.
 #[expect(clippy::cast_possible_truncation, reason = "rounded to the nearest")]
 pub(super) fn floats(numbers: &[f64], shape: Vec<u64>) -> Result<Array> {
     Array::new(Dtype::F32, shape, numbers.iter().flat_map(|number| (*number as f32).to_le_bytes()).collect())

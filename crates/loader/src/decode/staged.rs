@@ -71,8 +71,8 @@ impl RowDecoder {
         }))
     }
 
-    /// Decodes the odd values of a row on the host, into the memory that the device would have written.
-    /// Reads the record once more, because its run may be gone; odd values are rare.
+    /// Decodes the odd values of a row on the host, into the output of the device. Reads the record
+    /// again, because its run may be gone; odd values are rare.
     pub(crate) fn mend(&mut self, context: Context<'_>, odd: &mut OddRow) -> Result<()> {
         let shard = Arc::clone(&odd.shard);
         let payload = RecordBytes::Elsewhere;
@@ -129,11 +129,7 @@ impl RowDecoder {
 }
 
 impl OddRow {
-    /// Makes all fields of a row zero: a skipped row has no values, whichever of its fields was
-    /// damaged.
-    ///
-    /// # Errors
-    /// `Io` if the device fails.
+    /// Clears all fields of a skipped row, whichever of them was damaged.
     pub(crate) fn erase(&mut self, fields: usize) -> Result<()> {
         let failed = |error| Error::io(format!("row {}", self.row), "clear it on the device", error);
         (0..fields).try_for_each(|field| self.handle.erase(field)).map_err(failed)

@@ -6,7 +6,6 @@ use shardpack_array::ArrayDecoder;
 use shardpack_format::Limits;
 use shardpack_jpeg::PictureDecoder;
 
-/// One thread's decoders and scratch memory.
 pub(crate) struct Tools {
     pub(crate) arrays: ArrayDecoder,
     /// Decoded elements before the steps after decoding.
@@ -19,7 +18,6 @@ pub(crate) struct Tools {
     pub(crate) changes: Changes,
     /// Levels from which floats are computed.
     pub(crate) levels: Vec<u8>,
-    /// Decoder of values that are not tensors.
     pub(crate) objects: ArrayDecoder,
 }
 

@@ -7,9 +7,6 @@ use shardpack_format::{Error as FormatError, bug, to_usize};
 
 /// Transforms a row. `dims` are the axes of its ragged fields, `missing` the numbers of the fields for
 /// which the sample has no value.
-///
-/// # Errors
-/// `Usage` with the message of the transform.
 pub(crate) fn change(
     transform: &dyn Transform,
     record: RowRecord<'_>,

@@ -12,10 +12,6 @@ use shardpack_reader::mask_names::is_mask;
 use shardpack_reader::{Dataset, Error, Result};
 
 /// The picture that a field follows: the named one, or the only one that is loaded.
-///
-/// # Errors
-/// `Usage` if there is no such picture, if there are several and none is named, or if pictures are
-/// loaded as stored bytes.
 pub(crate) fn followed(schema: &Schema, options: &LoaderOptions, field: &str, named: Option<&str>) -> Result<Followed> {
     let refuse = |reason: String| Err(Error::usage(format!("field `{}`: {reason}", field.escape_debug())));
     let ImageMode::View(view) = options.view.image else {
@@ -40,10 +36,6 @@ pub(crate) fn followed(schema: &Schema, options: &LoaderOptions, field: &str, na
 }
 
 /// Plans an array that follows a picture: its rows have the size of the view, or of the whole picture.
-///
-/// # Errors
-/// As [`followed`] and [`arrays::plan`]; `Usage` if the array has neither two nor three axes, or its
-/// output type would round.
 pub(crate) fn plan_mask(
     dataset: &Dataset,
     name: &str,
@@ -131,11 +123,7 @@ fn as_arrays(name: &str) -> Hint {
     Hint::new("write them as arrays of numbers").only(Voice::Python, written)
 }
 
-/// Refuses fields that cannot be aligned, and options that would make alignment useless.
-///
-/// # Errors
-/// `Usage`: a field is unknown, is not an array, is named twice, or its elements are converted; arrays
-/// are cut or turned; an augmentation moves pixels of the picture alone.
+/// Refuses fields that cannot be aligned, and options that make alignment useless.
 pub(crate) fn check(schema: &Schema, options: &LoaderOptions) -> Result<()> {
     let quoted = |name: &str| format!("`{}`", name.escape_debug());
     let refuse =

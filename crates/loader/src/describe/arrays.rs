@@ -41,7 +41,6 @@ impl Cut {
     }
 }
 
-/// Refuses options that no array can satisfy.
 pub(crate) fn check(options: &LoaderOptions) -> Result<()> {
     if let CubeMode::Patch { height, width, .. } = options.view.cube
         && (height == 0 || width == 0)
@@ -204,7 +203,7 @@ fn not_loaded(option: &str, field: &str) -> Error {
 }
 
 /// The axes from the packer's columns `height`, `width`, and for cubes `channels`; and true if they
-/// belong to this array, which is so only if they equal its descriptor.
+/// equal the array's descriptor, so belong to it.
 fn axes_of(dataset: &Dataset, shard: &Shard, record: u64, shape: &[u64]) -> (Vec<Axis>, bool) {
     let mut axes = sides_of(dataset.schema());
     axes.extend(Col::find(dataset.schema(), "channels").map(Axis::Column));

@@ -9,9 +9,6 @@ use std::collections::BTreeMap;
 
 impl ClassPlan {
     /// The requested classes for these fields; `None` if patches lie anywhere.
-    ///
-    /// # Errors
-    /// `Usage` if there is no mask, each sample has one patch, or no class has a weight.
     pub(crate) fn new(plans: &[FieldPlan], options: &LoaderOptions) -> Result<Option<Self>> {
         let weights = match &options.view.patch_classes {
             PatchClasses::Any => return Ok(None),

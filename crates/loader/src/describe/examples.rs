@@ -1,5 +1,5 @@
-//! Storage of the arrays of a field: a look at a few samples, spread over the dataset, so that the
-//! result does not depend on which sample is the first.
+//! Storage of the arrays of a field, from a few samples spread over the dataset, so that it does
+//! not depend on the first one.
 
 use crate::fields::{Cut, loses};
 use crate::options::{CubeMode, LoaderOptions, NoData};
@@ -24,8 +24,8 @@ const TRIES: usize = 16;
 pub(crate) const DECLARED: &str =
     "`pack` takes the no-data value from the source: `data ignore value` of ENVI, GDAL_NODATA of GeoTIFF";
 
-/// Samples that differ in element type or storage, one of each kind, ascending. There is at least one,
-/// and each is read as a whole, because a head alone has no checksum.
+/// Samples that differ in element type or storage, one of each kind, ascending; at least one. Each
+/// is read as a whole, because a head alone has no checksum.
 pub(crate) struct Examples {
     samples: Vec<Example>,
     /// For each axis of the first example true if any sample looked at has a different length.
@@ -96,7 +96,6 @@ impl Examples {
         Ok(Self { samples: whole, varies, looked_at, has_no_data })
     }
 
-    /// The first example: its place, and its array descriptor.
     pub(crate) fn first(&self, dataset: &Dataset, epoch: u32) -> Result<(SampleAt, Arc<Shard>, &ArrayDescriptor)> {
         let Example { sample, descriptor, .. } =
             self.samples.first().ok_or_else(|| Error::usage("no sample has an array"))?;
@@ -134,8 +133,8 @@ impl Examples {
         Ok(with.filter(|_| self.has_no_data))
     }
 
-    /// Number of axes of the arrays as options for cubes count them: where volumes are cut, three for
-    /// volumes, with or without channels, and two for their masks.
+    /// Number of axes as options for cubes count them. Where volumes are cut: three for volumes,
+    /// with or without channels, and two for their masks.
     fn axes(&self, field: &str, options: &LoaderOptions) -> usize {
         let axes = self.samples.first().map_or(0, |example| example.descriptor.shape.len());
         match (options.view.cube, axes) {
@@ -245,7 +244,6 @@ impl Having {
     }
 }
 
-/// Adds the sample to an error.
 fn named(dataset: &Dataset, sample: u64, epoch: u32, error: FormatError) -> Result<Error> {
     let (number, record) = dataset.locate(sample)?;
     let at = SampleAt { sample, record, epoch, repetition: 0, patch: 0, origin: None };
@@ -259,13 +257,12 @@ pub(crate) fn is_banded(field: &str, axes: usize, options: &LoaderOptions) -> bo
     axes == banded && !options.view.augment_bands.is_empty() && !is_mask(field)
 }
 
-/// Adds the field to an error about an option for it.
 pub(crate) fn of_field(field: &str, error: FormatError) -> FormatError {
     error.within(format_args!("field `{field}`"))
 }
 
-/// Announces to a storage behind a network that the heads of these samples will be read: one wait for
-/// all shards and one for all heads, instead of one for each.
+/// Announces to a storage behind a network that the heads of these samples will be read: one wait
+/// for all shards and one for all heads.
 fn announce(dataset: &Dataset, samples: impl Iterator<Item = u64> + Clone) {
     if dataset.read_ahead_bytes() == 0 {
         return;

@@ -10,9 +10,6 @@ use shardpack_reader::{Error, Result};
 const LABEL: &str = "label";
 
 /// Replaces class numbers by soft labels.
-///
-/// # Errors
-/// `Usage` if the dataset has no labels or no pictures of one size, or if a field cannot be mixed.
 pub(crate) fn plan(plans: &mut [FieldPlan], options: &LoaderOptions) -> Result<()> {
     let Some(mix) = &options.output.mix else { return Ok(()) };
     mix.choices.iter().try_for_each(Mix::check)?;

@@ -34,10 +34,6 @@ const KEPT_PARTS: u64 = 2;
 
 impl Fields {
     /// The fields that `options` request.
-    ///
-    /// # Errors
-    /// `Usage` if a field is unknown or cannot be batched; else as [`Dataset::get`]: the first sample
-    /// determines the arrays.
     pub(crate) fn plan(dataset: &Dataset, options: &LoaderOptions) -> Result<Self> {
         let schema = dataset.schema();
         arrays::check(options)?;
@@ -183,7 +179,6 @@ impl Fields {
         Ok(())
     }
 
-    /// Refuses a scaling without effect.
     fn check_floats(&self, options: &LoaderOptions) -> Result<()> {
         let is_float = |plan: &FieldPlan| matches!(plan.kind, FieldType::Picture(PictureField { floats: Some(_), .. }));
         if options.output.scaling.is_none() || self.plans.iter().any(is_float) {

@@ -7,9 +7,6 @@ use shardpack_format::{FieldKind, Schema, bug};
 use shardpack_reader::{Error, Result};
 
 /// The fields of a batch that are not tensors: the requested ones, and aligned fields such as boxes.
-///
-/// # Errors
-/// `Usage` if a field is unknown, is loaded as a tensor, or cannot be aligned.
 pub(crate) fn plan(schema: &Schema, options: &LoaderOptions) -> Result<Vec<ObjectPlan>> {
     let is_object = |(_, align): &&(String, Align)| !matches!(align, Align::Mask { .. });
     let aligned = options.view.align.iter().filter(is_object).map(|(name, _)| name);

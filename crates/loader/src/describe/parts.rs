@@ -20,18 +20,15 @@ pub(crate) struct Description {
 }
 
 impl Description {
-    /// A field whose rows all have the shape `shape`.
     pub(crate) fn dense(kind: FieldType, dtype: ElementType, shape: Vec<u64>, bytes: usize) -> Self {
         Self { kind, dtype, shape, size: RowSize::Dense { bytes } }
     }
 
-    /// A field whose rows have these axes.
     pub(crate) fn ragged(kind: FieldType, dtype: ElementType, axes: Vec<Axis>) -> Self {
         Self { kind, dtype, shape: vec![0; axes.len()], size: RowSize::Columns(axes) }
     }
 }
 
-/// Height, width and channels in the order of `layout`.
 pub(crate) fn axes<T>(layout: PixelLayout, height: T, width: T, channels: T) -> [T; 3] {
     match layout {
         PixelLayout::HeightWidthChannels => [height, width, channels],

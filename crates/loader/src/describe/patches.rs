@@ -10,9 +10,6 @@ use std::sync::Mutex;
 
 impl PatchPlan {
     /// The patches that the options request of these fields; `None` for whole samples.
-    ///
-    /// # Errors
-    /// `Usage` if the fields are not patches, or if the numbers of patches cannot be known.
     pub(crate) fn new(dataset: &Dataset, plans: &[FieldPlan], options: &LoaderOptions) -> Result<Option<Self>> {
         let classes = ClassPlan::new(plans, options)?;
         if options.view.patches == Patches::One {
@@ -81,11 +78,8 @@ impl PatchPlan {
         plan.counted(dataset, plans, options).map(Some)
     }
 
-    /// The patches for a stage, which decodes patches if it accepts all cut fields. If not, it gets
-    /// none of the fields: the host decodes a scene once for all of its patches.
-    ///
-    /// # Errors
-    /// `Usage` if values are to stay on the device.
+    /// The patches for a stage, if it accepts all cut fields. If not, the host decodes each scene
+    /// once for all of its patches.
     pub(crate) fn staged(self, plans: &mut [FieldPlan], options: &LoaderOptions) -> Result<Self> {
         let is_left = |plan: &FieldPlan| match &plan.kind {
             FieldType::Array(ArrayField { cut: Some(Cut { place: Some(_), .. }), .. }) => !plan.staged,

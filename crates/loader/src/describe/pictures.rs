@@ -9,7 +9,6 @@ use shardpack_jpeg::{FloatTable, Scaling, View};
 use shardpack_reader::mask_names::is_mask;
 use shardpack_reader::{Error, Result};
 
-/// Plans a field of pictures, or of clips.
 pub(crate) fn plan(
     schema: &Schema,
     name: &str,
@@ -70,10 +69,6 @@ fn frames_column(schema: &Schema, field: &str) -> Option<Col> {
 }
 
 /// Refuses augmentations of pictures that have no effect or would corrupt training.
-///
-/// # Errors
-/// `Usage` if there is no picture, an augmentation is not valid, a mask is stored as a picture, or an
-/// augmentation moves pixels while an array of the sample stays in place.
 pub(crate) fn check(plans: &[FieldPlan], options: &LoaderOptions) -> Result<()> {
     let changes = &options.view.augment_pictures;
     if changes.is_empty() {

@@ -1,5 +1,5 @@
-//! Refuses views that look right and are wrong: a picture and an array of one sample cut at different
-//! places, and masks that a resize would fill with classes between two classes.
+//! Refuses views that look right and are wrong: a picture and an array of a sample cut at different
+//! places, and masks whose classes a resize would mix.
 
 use crate::fields::{ArrayField, FieldPlan, FieldType, PictureField, RowSize};
 use crate::options::LoaderOptions;

@@ -4,10 +4,8 @@ use super::Cut;
 use shardpack_array::Finish;
 use shardpack_format::{ArrayDescriptor, Codec};
 
-/// A decoded array.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct ArrayField {
-    /// Position among the stored fields.
     pub(crate) position: usize,
     pub(crate) channels_first: bool,
     pub(crate) cut: Option<Cut>,
@@ -16,9 +14,7 @@ pub(crate) struct ArrayField {
     /// Steps after decoding. The turn of a sample is set later, as are the factors if `is_banded`, and
     /// the no-data value if there is a `fill`.
     pub(crate) finish: Option<Box<Finish>>,
-    /// Its bands are augmented.
     pub(crate) is_banded: bool,
-    /// Replacement for no-data.
     pub(crate) fill: Option<f32>,
     /// Examples of stored arrays of the field.
     pub(crate) stored: Vec<(Codec, ArrayDescriptor)>,

@@ -15,7 +15,6 @@ impl Col {
         schema.scalar_position(name).map(|(position, dtype)| Self { position, dtype })
     }
 
-    /// The bytes of the value of a record.
     pub(crate) fn bytes<'s>(&self, shard: &'s Shard, record: u64) -> &'s [u8] {
         let width = usize::try_from(self.dtype.bytes()).unwrap_or(0);
         let start = usize::try_from(record).ok().and_then(|r| r.checked_mul(width));
@@ -45,7 +44,6 @@ impl Col {
     }
 }
 
-/// One axis of a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Axis {
     Column(Col),
@@ -84,8 +82,8 @@ impl Axis {
     }
 }
 
-/// Height and width of arrays, from the packer's columns. In a dataset with pictures these columns are
-/// the sides of the stored picture, and arrays follow the upright one.
+/// Height and width of arrays, from the packer's columns. In a dataset with pictures these are the
+/// sides of the stored picture; arrays follow the upright one.
 pub(crate) fn sides_of(schema: &Schema) -> Vec<Axis> {
     let [height, width] = ["height", "width"].map(|name| Col::find(schema, name));
     let has_pictures = schema.fields().iter().any(|field| field.kind == FieldKind::Image);

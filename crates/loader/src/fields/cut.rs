@@ -27,7 +27,6 @@ pub(crate) struct CutOf {
 }
 
 impl CutOf {
-    /// Place of the patch with this number.
     pub(crate) fn at(&self, number: u32) -> PatchAt {
         let Self { size: scene, origin, is_volume } = *self;
         PatchAt { number, origin: origin.unwrap_or_default(), scene, is_volume }

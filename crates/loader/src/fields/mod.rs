@@ -32,7 +32,6 @@ use std::sync::Arc;
 /// `decode/fields/`.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum FieldType {
-    /// A column of the index.
     Scalar(Col),
     OneHot(OneHotField),
     Picture(PictureField),
@@ -49,10 +48,8 @@ pub(crate) struct OneHotField {
     pub(crate) classes: u32,
 }
 
-/// A decoded picture.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct PictureField {
-    /// Position among the stored fields.
     pub(crate) position: usize,
     pub(crate) view: View,
     pub(crate) orientation: Option<Col>,
@@ -62,22 +59,17 @@ pub(crate) struct PictureField {
     pub(crate) clip: Option<FrameMode>,
 }
 
-/// An array that follows the view of a picture.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct MaskField {
-    /// Position among the stored fields.
     pub(crate) position: usize,
     pub(crate) picture: Followed,
-    /// Examples of stored arrays of the field.
     pub(crate) stored: Vec<(Codec, ArrayDescriptor)>,
     /// Element for the padding around a picture.
     pub(crate) fill: Vec<u8>,
 }
 
-/// Stored bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct RawField {
-    /// Position among the stored fields.
     pub(crate) position: usize,
 }
 
@@ -94,7 +86,6 @@ impl FieldType {
         }
     }
 
-    /// Returns true if its bands are augmented.
     pub(crate) const fn is_banded(&self) -> bool {
         match self {
             Self::Array(field) => field.is_banded,
@@ -122,11 +113,11 @@ impl FieldType {
     }
 }
 
-/// Size of a row.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum RowSize {
-    /// All rows have the same size.
-    Dense { bytes: usize },
+    Dense {
+        bytes: usize,
+    },
     /// The size depends on columns of the index; these are the axes in output order.
     Columns(Vec<Axis>),
     /// At most the rest of the record.
@@ -145,25 +136,20 @@ pub(crate) struct FieldPlan {
     pub(crate) dims_at: usize,
     /// A stage accepts the field.
     pub(crate) staged: bool,
-    /// Noise is added to its values.
     pub(crate) is_noisy: bool,
 }
 
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Fields {
     pub(crate) plans: Vec<FieldPlan>,
-    /// Fields that are not tensors.
     pub(crate) objects: Vec<ObjectPlan>,
     /// Number of axes of all ragged fields of a row together.
     pub(crate) dims: usize,
-    /// Order of the axes of pictures.
     pub(crate) layout: PixelLayout,
     pub(crate) scaling: Scaling,
-    /// Augmentations of decoded pictures.
     pub(crate) changes: Arc<[Augmentation]>,
     /// Size in bytes from which on records are decoded in parts by several threads.
     pub(crate) large_bytes: Option<u64>,
-    /// Plan of several patches of each sample, if requested.
     pub(crate) patches: Option<Arc<PatchPlan>>,
 }
 
@@ -192,8 +178,8 @@ impl FieldPlan {
         FieldSpec { name: &self.name, dtype: self.dtype, source }
     }
 
-    /// Returns true if it holds arrays of more than `bytes` that a stage accepts, but does not share:
-    /// they are copied to staging memory, and stay in runs until then.
+    /// Returns true if it holds arrays of more than `bytes` that a stage accepts and copies to
+    /// staging memory: until then they stay in runs.
     pub(crate) fn is_copied_from(&self, bytes: u64) -> bool {
         let FieldType::Array(ArrayField { stored, is_shared: false, .. }) = &self.kind else { return false };
         let is_large = |array: &ArrayDescriptor| array.stored_bytes().is_ok_and(|stored| stored > bytes);
@@ -261,8 +247,8 @@ impl FieldPlan {
         Ok(to_usize(bytes))
     }
 
-    /// Stored bytes of a row of `bytes`: float16 may be loaded as float32, and levels of one byte as
-    /// floats. If several types are stored, the smallest one counts.
+    /// Stored bytes of a row of `bytes`: float16 may be loaded as float32, and levels as floats. Of
+    /// several stored types, the smallest counts.
     fn stored_bytes_of(&self, bytes: u64) -> u64 {
         let stored = match &self.kind {
             FieldType::Array(ArrayField { stored, .. }) | FieldType::Mask(MaskField { stored, .. }) => {

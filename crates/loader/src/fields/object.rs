@@ -20,12 +20,10 @@ pub enum Object {
     Bytes(Vec<u8>),
 }
 
-/// A field of values that are not tensors.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct ObjectPlan {
     pub(crate) name: String,
     pub(crate) kind: FieldKind,
-    /// Position among the stored fields.
     pub(crate) position: usize,
     pub(crate) follows: Follows,
 }
@@ -41,7 +39,6 @@ impl ObjectPlan {
     }
 }
 
-/// Alignment of a value.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Follows {
     /// The value is loaded as it is stored.

@@ -8,10 +8,8 @@ use shardpack_reader::Shard;
 /// Media type that a device decodes.
 pub(crate) const JPEG: &str = "image/jpeg";
 
-/// A picture that other fields follow.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Followed {
-    /// Position among the stored fields.
     pub(crate) position: usize,
     pub(crate) view: View,
     pub(crate) orientation: Option<Col>,

@@ -12,13 +12,10 @@ pub(crate) struct VolumeField {
     /// Depth, height and width of a box.
     pub(crate) size: [u64; 3],
     pub(crate) place: PatchPlace,
-    /// Steps after decoding.
     pub(crate) finish: Finish,
     /// Its channels are augmented; then `finish` has factors.
     pub(crate) is_banded: bool,
-    /// Replacement for no-data.
     pub(crate) fill: Option<f32>,
-    /// Examples of stored volumes of the field.
     pub(crate) stored: Vec<(Codec, ArrayDescriptor)>,
     /// Sides of all volumes, according to the examples; `None` if they differ.
     pub(crate) scene: Option<[u64; 3]>,

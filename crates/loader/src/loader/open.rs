@@ -187,7 +187,6 @@ fn refuse_no_batch(share: &Share, epochs: &Epochs, options: &LoaderOptions) -> R
         .with_hint(hint))
 }
 
-/// Bytes of all slots on the device.
 pub(super) fn device_bytes(options: &LoaderOptions, predicted: &Predicted) -> u64 {
     let slots = options.resources.slots as u64;
     options.resources.stage.as_ref().map_or(0, |stage| stage.device_bytes(&predicted.room).saturating_mul(slots))

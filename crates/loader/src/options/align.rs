@@ -235,7 +235,6 @@ impl FromStr for Align {
     }
 }
 
-/// Parses `A-B`.
 fn pair(text: &str) -> Option<(u32, u32)> {
     let (a, b) = text.split_once('-')?;
     Some((a.parse().ok()?, b.parse().ok()?))

@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn patches_lie_wherever_they_are_turned() {
+    fn patches_are_placed_independently_of_their_turn() {
         use crate::patches::PatchPlace;
         let all = Augment { flip_rows: true, flip_columns: true, rotate: true };
         let mut seen = std::collections::HashSet::new();

@@ -139,7 +139,6 @@ fn unknown_augmentation(part: &str) -> Error {
     Error::usage(format!("augmentation: expected for arrays {arrays}, for pictures one of {pictures}, found `{part}`"))
 }
 
-/// The name before the options in brackets.
 fn name_of(part: &str) -> &str {
     part.split('(').next().unwrap_or_default().trim()
 }
@@ -157,7 +156,6 @@ pub fn parse_mixes(text: &str) -> Result<Vec<Mix>> {
     Ok(split(text).map(str::parse).collect::<Result<_, FormatError>>()?)
 }
 
-/// Augmentations of arrays.
 const ARRAYS: [&str; 3] = ["hflip", "vflip", "rot90"];
 
 /// A type for all cubes, `float16`, or types for fields, `cube=float16,mask=int64`.

@@ -119,7 +119,6 @@ fn take<'a>(options: &mut Vec<&'a str>, name: &str) -> Option<&'a str> {
     value(&options.remove(at))
 }
 
-/// Parses `N` or `HxW`.
 fn size_of(text: &str) -> Option<(u32, u32)> {
     match text.split_once('x') {
         Some((height, width)) => side(height).zip(side(width)),
@@ -141,7 +140,6 @@ fn color(text: &str) -> Option<[u8; 3]> {
     }
 }
 
-/// Parses `LOW..HIGH`.
 fn range(text: &str) -> Option<(f64, f64)> {
     let (low, high) = text.split_once("..")?;
     Some((low.parse().ok()?, high.parse().ok()?))

@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn weights_that_make_no_sense_are_refused() {
+    fn invalid_weights_are_refused() {
         assert_eq!(
             Alias::new(&[1.0, -1.0]).unwrap_err().to_string(),
             "weight 1: expected a finite number of at least 0, found -1"

@@ -216,9 +216,9 @@ const READ_ALONE_UP_TO: u64 = 64;
 /// Runs with more samples than this do not count, so that absurd ones do no harm: 4 MiB hold fewer.
 const COUNTED_UP_TO: u64 = 1 << 20;
 
-/// Returns true if a permuted set is read by whole runs. Large samples are not: at 110 KB each, whole
-/// runs were no faster from a disk with several reads in flight, took twice the time from the page
-/// cache, because they leave the processor's cache, and held the whole set in memory.
+/// Returns true if a permuted set is read by whole runs. Large samples are not: at 110 KB each,
+/// whole runs were no faster from a disk with several reads in flight, took twice the time from the
+/// page cache, because they leave the processor's cache, and held the whole set in memory.
 fn by_runs(runs: &Runs, world_size: u64) -> bool {
     // A single rank takes every sample, and so needs all of every run; with several ranks, each would
     // read everything.

@@ -56,10 +56,9 @@ pub(super) const fn scale(bits: u64, bound: u64) -> u64 {
     ((bits as u128 * bound as u128) >> 64) as u64
 }
 
-/// The finaliser of SplitMix64 (Steele, Lea and Flood, OOPSLA 2014, with Stafford's constants "Mix13"):
-/// a bijection on 64 bits in which every input bit changes every output bit with a probability near one
-/// half. It needs two multiplications, Philox twenty; it spreads a key drawn by Philox over many
-/// values.
+/// The finaliser of SplitMix64 (Steele, Lea and Flood, OOPSLA 2014, with Stafford's constants
+/// "Mix13"): a bijection on 64 bits. It needs two multiplications, Philox twenty, and spreads a key
+/// drawn by Philox over many values.
 pub(super) const fn mix(value: u64) -> u64 {
     let value = (value ^ (value >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     let value = (value ^ (value >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);

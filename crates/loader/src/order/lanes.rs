@@ -12,7 +12,6 @@ use super::runs::Runs;
 use super::sequence::Sequence;
 use std::ops::Range;
 
-/// One epoch of the windowed order.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Lanes {
     samples: u64,
@@ -34,7 +33,6 @@ struct Piece {
 /// The share of one rank in a piece, from some turn on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Portion {
-    /// The sample of this turn.
     pub(super) sample: u64,
     /// Samples of the piece among which the rank's portion lies.
     pub(super) span: Range<u64>,

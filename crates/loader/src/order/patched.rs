@@ -1,8 +1,8 @@
 //! Epochs of patches: the scenes of another order, several at a time, patch after patch.
 //!
-//! The scenes come in rounds, each with the scenes that are open together. Within a round they take
-//! turns: first patch 0 of each, then patch 1 of each. So a scene is opened once for all of its
-//! patches, and, if the number of ranks divides the number of open scenes, by one rank.
+//! Scenes come in rounds of the scenes that are open together, and take turns: first patch 0 of
+//! each, then patch 1 of each. So a scene is opened once for all of its patches, and by one rank if
+//! the number of ranks divides the number of open scenes.
 
 use super::keyed::Keyed;
 use super::permutation::Permutation;
@@ -228,7 +228,6 @@ struct SceneTurn {
 }
 
 impl Round<'_> {
-    /// Number of patches before turn `turn`.
     fn before(&self, turn: u64) -> u64 {
         match self.counts {
             None => turn * self.scenes,
@@ -254,7 +253,6 @@ impl Round<'_> {
         Some(SceneTurn { lane, turn: low, turns: u64::from(*turns) })
     }
 
-    /// The position of a turn of a scene.
     fn position(&self, lane: u64, turn: u64) -> u64 {
         let before_it = match self.counts {
             None => lane,
@@ -284,7 +282,6 @@ impl PatchedEpoch {
         }
     }
 
-    /// The round and the turn of a position.
     fn at(&self, position: u64) -> Option<(Round<'_>, SceneTurn)> {
         if position >= self.len() {
             return None;
@@ -329,9 +326,7 @@ impl Positions for PatchedEpoch {
         let scene = round.first + turn.lane;
         let pick = self.scenes.pick(scene, &Own::Every { world_size: 1 })?;
         let rest = match own {
-            // All remaining turns.
             Own::Range(_) | Own::Every { world_size: 0 | 1 } => turn.turns - turn.turn,
-            // Must be counted.
             Own::Every { .. } => 0,
         };
         let patch = self.number(scene, &turn, turn.turn);

@@ -1,8 +1,8 @@
 //! The dataset of each position of a mixture: a fixed round of slots, as even as whole numbers allow.
 //!
-//! Positions cycle through the slots. The round is stored in the order in which a *column* meets the
-//! slots, one in each row: the number of times that a column has met a source is then the difference of
-//! two places in a list.
+//! Positions cycle through the slots. The round is stored in the order in which a *column* meets
+//! the slots, one in each row, so that the count of a source in a column is the difference of two
+//! places in a list.
 
 use shardpack_format::{bug, to_usize};
 use shardpack_reader::{Error, Result};
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn columns_are_no_further_apart_than_said() {
+    fn columns_differ_by_at_most_the_documented_number() {
         let two = |percent| Pattern::new(&[f64::from(percent), f64::from(100 - percent)], 240).unwrap();
         let apart = (1..100).map(|percent| two(percent).apart(0).max(two(percent).apart(1))).max();
         assert_eq!(apart, Some(APART), "as docs/order.md says");

@@ -1,11 +1,10 @@
 //! A keyed permutation of `0..len` that keeps no table: a Feistel network with cycle walking.
 //!
-//! The network permutes the smallest set of whole bits that contains the domain; a result outside the
-//! domain is fed back until it falls inside (Black and Rogaway, "Ciphers with arbitrary finite
-//! domains", 2002), which takes less than two turns on average because the domain fills more than half
-//! of the set. The two halves may differ by a bit, so that the set is never four times the domain. This
-//! is mixing, not cryptography: the tests check uniformity, also of tiny domains, where Feistel
-//! networks of few rounds are known to be poor.
+//! The network permutes the smallest set of whole bits that contains the domain; a result outside
+//! the domain is fed back until it falls inside (Black and Rogaway, "Ciphers with arbitrary finite
+//! domains", 2002), in less than two turns on average. The two halves may differ by a bit, so the
+//! set is never four times the domain. This is mixing, not cryptography: the tests check uniformity,
+//! also of tiny domains, where Feistel networks of few rounds are poor.
 
 use super::keyed::{GOLDEN, mix};
 

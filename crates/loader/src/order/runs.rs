@@ -1,9 +1,9 @@
 //! Properties of a dataset that the order needs, and lists of samples drawn from one.
 //!
-//! A run is a fixed *number* of consecutive samples, about 4 MiB of records on average, so that the
-//! table of runs is two integers: run `r` holds the samples `r × run_samples ..`, for a dataset of any
-//! size. Records of different sizes make runs of different sizes; a reader that must limit the size of
-//! a read splits it. A run that crosses a shard is two reads: one in 256 for shards of 1 GiB.
+//! A run is a fixed *number* of consecutive samples, about 4 MiB of records on average: run `r`
+//! holds the samples `r × run_samples ..`. Records of different sizes make runs of different sizes;
+//! a reader that must limit a read splits it. A run that crosses a shard is two reads: one in 256
+//! for shards of 1 GiB.
 
 use shardpack_reader::{Dataset, Result};
 use std::ops::Range;

@@ -8,7 +8,6 @@ use super::permutation::Permutation;
 use super::runs::Runs;
 use std::ops::Range;
 
-/// The line of permuted runs.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Sequence {
     runs: Runs,
@@ -19,7 +18,6 @@ pub(super) struct Sequence {
     lacking: u64,
 }
 
-/// One run in the line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Slot {
     /// Its places in the line.
@@ -56,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_line_holds_every_sample_once_wherever_the_short_run_stands() {
+    fn the_line_holds_every_sample_once_for_every_place_of_the_short_run() {
         for (samples, run_samples) in [(1, 1), (1, 5), (10, 5), (11, 5), (100, 7), (1000, 37), (5, 8)] {
             for key in 0..20 {
                 let sequence = Sequence::new(Runs::new(samples, run_samples), key);

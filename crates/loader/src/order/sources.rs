@@ -37,7 +37,6 @@ impl Sources {
         Ok(Self(parts))
     }
 
-    /// The samples of a source.
     pub(crate) fn samples(&self, source: u32) -> Option<Range<u64>> {
         self.0.get(usize::try_from(source).ok()?).cloned()
     }

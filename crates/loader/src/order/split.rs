@@ -319,7 +319,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_lacking_most_is_rounded_up() {
+    fn the_largest_remainders_are_rounded_up() {
         assert_eq!(allotted(90, &[0.8 * 90.0, (1.0 - 0.8) * 90.0]), [72, 18]);
         assert_eq!(allotted(10, &[10.0 / 3.0; 3]), [4, 3, 3]);
         assert_eq!(allotted(3, &[1.5, 1.5]), [2, 1]);

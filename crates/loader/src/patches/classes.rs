@@ -36,7 +36,6 @@ pub enum PatchClasses {
     Weighted(Vec<(i64, f64)>),
 }
 
-/// Plan for placing patches by a mask.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct ClassPlan {
     /// Position of the mask among the stored fields.
@@ -135,7 +134,6 @@ struct Class {
 }
 
 impl ClassMap {
-    /// Memory of the map, in bytes.
     pub(crate) fn bytes(&self) -> u64 {
         let runs = self.classes.values().map(|class| size_of_val(&*class.runs) + size_of::<(i64, Class)>());
         runs.sum::<usize>() as u64
@@ -150,7 +148,6 @@ impl Class {
     }
 }
 
-/// Consecutive pixels of one class.
 struct ClassRun {
     class: i64,
     first: u64,
@@ -238,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rare_class_is_shown_as_often_as_asked() {
+    fn a_rare_class_is_shown_at_the_requested_rate() {
         let patch = [4, 5];
         let rare = |origin: &Option<[u64; 2]>| {
             [[2, 3], [2, 4], [19, 29]].iter().any(|&pixel| shows(origin.unwrap(), patch, pixel))

@@ -46,7 +46,6 @@ pub(crate) struct PatchPlan {
     /// The grid, if all patches of a grid are loaded.
     pub(crate) grid: Option<Grid>,
     pub(crate) unit: Unit,
-    /// Largest number of patches of a sample.
     pub(crate) most: u32,
     /// Number of patches of each sample of the dataset, if they differ.
     pub(crate) counts: Option<Vec<u32>>,
@@ -55,13 +54,10 @@ pub(crate) struct PatchPlan {
     pub(crate) row_bytes: usize,
     /// Bytes of the fields that are the same for all patches of a scene.
     pub(crate) shared_bytes: usize,
-    /// Placement by the classes of a mask.
     pub(crate) classes: Option<ClassPlan>,
     /// A stage decodes the patches: scenes are held as their records.
     pub(crate) is_staged: bool,
-    /// Free memory of patches.
     pub(crate) free: Mutex<Vec<Vec<u8>>>,
-    /// Free memory of scenes.
     pub(crate) free_scenes: Mutex<Vec<Vec<u8>>>,
 }
 
@@ -118,13 +114,11 @@ impl PatchPlan {
         repetition.wrapping_mul(self.most).wrapping_add(patch)
     }
 
-    /// Memory for a patch.
     pub(crate) fn room(&self) -> Vec<u8> {
         let free = self.free.lock().unwrap_or_else(PoisonError::into_inner).pop();
         free.unwrap_or_else(|| vec![0; self.row_bytes])
     }
 
-    /// Takes back the memory of a patch.
     pub(crate) fn give_back(&self, room: Vec<u8>) {
         self.free.lock().unwrap_or_else(PoisonError::into_inner).push(room);
     }
@@ -142,7 +136,6 @@ impl PatchPlan {
         vec![0; to_usize(bytes)]
     }
 
-    /// Takes back the memory of a scene.
     pub(crate) fn give_back_scene(&self, room: Vec<u8>) {
         self.free_scenes.lock().unwrap_or_else(PoisonError::into_inner).push(room);
     }

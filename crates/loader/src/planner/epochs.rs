@@ -9,7 +9,6 @@ use crate::order::{End, OrderState, Sampling, Share, Steps, World};
 use shardpack_reader::{Dataset, Result};
 use std::sync::Arc;
 
-/// Parameters that all epochs of a loader share.
 #[derive(Debug)]
 pub(crate) struct Epochs {
     pub(crate) sampling: Arc<dyn Sampling>,
@@ -37,9 +36,6 @@ impl Epochs {
     /// The rest of an epoch from `start` on; `before` is the location of the previous epoch's window.
     /// That epoch may have brought the dataset into the page cache, or another program may have evicted
     /// it.
-    ///
-    /// # Errors
-    /// As [`Sampling::epoch_of`].
     pub(crate) fn begin(&self, start: &OrderState, before: Option<Held>) -> Result<EpochStart> {
         let steps = self.steps(start)?;
         let are_scenes = self.fields.patches.is_some() && !self.is_resident;
@@ -50,9 +46,6 @@ impl Epochs {
     }
 
     /// The steps of this rank.
-    ///
-    /// # Errors
-    /// As [`Sampling::epoch_of`].
     pub(crate) fn steps(&self, start: &OrderState) -> Result<Steps> {
         let epoch = self.sampling.epoch_of(start)?;
         let share = Share::new(self.world, self.end, &*epoch, start);

@@ -1,9 +1,9 @@
 //! Location of the window of the order: in runs in memory, or in the page cache, where each record is
 //! read by the thread that decodes it.
 //!
-//! A window of many runs takes hundreds of megabytes. Bytes from a file pass through the system's cache
-//! anyway: a copy in the process takes that memory a second time, and costs a pass. A record that is
-//! read just before it is decoded, into memory in the core's cache, is read 1.5 times as fast.
+//! A window of many runs takes hundreds of megabytes. Bytes from a file pass through the system's
+//! cache anyway: a copy in the process doubles that memory and costs a pass. A record read just
+//! before it is decoded, into the core's cache, is read 1.5 times as fast.
 
 use super::predict::Predicted;
 use crate::fields::Fields;
@@ -37,8 +37,8 @@ impl Held {
     /// Records are read one by one, if at all, without announcements.
     pub(crate) const ALONE: Self = Self::PageCache { announce: false };
 
-    /// Location of the window in the next epoch, given the decision for it. The window never moves back
-    /// into memory: that would take memory when it is scarce, for a loader that needed none before.
+    /// Location of the window in the next epoch, given the decision for it. It never moves back
+    /// into memory, which may be scarce.
     pub(crate) fn then(self, decided: Self) -> Self {
         match (self, decided) {
             (Self::PageCache { .. }, Self::Memory) => Self::PageCache { announce: true },
@@ -90,8 +90,8 @@ fn is_cached(dataset: &Dataset) -> Option<bool> {
     (places > 0).then_some(all)
 }
 
-/// Bytes that the page cache may grow to: free memory of the machine or the allowance of the control
-/// groups of this process, whichever is less. `None` if the system does not report them.
+/// Bytes that the page cache may grow to: free memory of the machine, or the allowance of this
+/// process's control groups if less. `None` if the system does not report them.
 fn room_bytes() -> Option<u64> {
     let text = std::fs::read_to_string("/proc/meminfo").ok()?;
     let spare = field(&text, "MemAvailable:")?.saturating_mul(1024);
@@ -99,9 +99,8 @@ fn room_bytes() -> Option<u64> {
     Some(spare.min(group_room(&groups, Path::new("/sys/fs/cgroup"))?))
 }
 
-/// Bytes that the control groups in `groups`, mounted at `root`, leave to the page cache: the limit,
-/// less the memory of processes, because everything else can be evicted. `None` if a limit cannot be
-/// read.
+/// Bytes that the control groups in `groups`, mounted at `root`, leave to the page cache: the limit
+/// less the memory of processes; everything else can be evicted. `None` if a limit cannot be read.
 fn group_room(groups: &str, root: &Path) -> Option<u64> {
     let sum =
         |stat: &str, names: [&str; 3]| names.iter().filter_map(|name| field(stat, name)).fold(0, u64::saturating_add);
@@ -147,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn a_window_never_comes_back_into_memory() {
+    fn a_window_never_moves_back_into_memory() {
         let (fetched, there) = (Held::PageCache { announce: true }, Held::PageCache { announce: false });
         for (before, decided, expected) in [
             (Held::Memory, Held::Memory, Held::Memory),
@@ -190,7 +189,7 @@ mod tests {
 
     #[cfg(target_os = "linux")]
     #[test]
-    fn the_system_says_what_room_there_is() {
+    fn free_memory_is_read_from_control_groups() {
         assert!(room_bytes() > Some(1 << 20), "{:?}", room_bytes());
     }
 }

@@ -39,11 +39,8 @@ pub(crate) struct Planner {
     max_batch_bytes: u64,
     stage: Option<Arc<dyn Stage>>,
     pub(crate) generation: u64,
-    /// Start of the epoch that is being planned.
     pub(crate) start: OrderState,
-    /// Location of its window.
     pub(crate) held: Held,
-    /// All values stay on the device.
     on_device: bool,
     /// Supplies of rows that are read when they are decoded.
     direct: HashMap<DirectKey, Arc<Supply>>,
@@ -57,9 +54,7 @@ pub(crate) struct Planner {
     pub(crate) begun: u64,
     /// Started reads from which more samples will come.
     open: HashMap<RunKey, Range<u64>>,
-    /// The next scenes.
     scenes: Option<Scenes>,
-    /// Reads of the batch that is being planned.
     reads: HashMap<ReadKey, u32>,
     sizes: Vec<usize>,
 }
@@ -71,7 +66,6 @@ struct DirectKey {
     in_parts: bool,
 }
 
-/// Key of a read of a batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum ReadKey {
     Run(RunKey),
@@ -324,7 +318,7 @@ impl Planner {
         }
         let row = ordinal(plan.rows.len());
         let key = match scene {
-            // All rows of a shard that are read when they are decoded count as one read; large records
+            // Rows of a shard that are read when they are decoded count as one read; large records
             // as another.
             _ if in_parts || !in_memory => ReadKey::Direct(DirectKey { shard: number, in_parts }),
             Some(_) => ReadKey::Run(named),
@@ -364,7 +358,6 @@ impl Planner {
         Arc::clone(supply)
     }
 
-    /// Adds padding, or a row that has failed.
     fn put_nothing(&mut self, plan: &mut BatchPlan, sample: u64, fault: Option<Error>) {
         if let Some(error) = fault {
             plan.faults.push((ordinal(plan.rows.len()), error));

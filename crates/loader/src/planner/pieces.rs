@@ -1,8 +1,8 @@
 //! Cuts of a run into reads: the order counts samples, but memory and disks count bytes.
 //!
-//! A run of the order is a fixed *number* of samples, 4 MiB on average. If sizes differ, a run may hold
-//! ten times that. It is cut at places that depend only on the run and the index, so that the read of a
-//! sample is found without a table.
+//! A run of the order is a fixed *number* of samples, 4 MiB on average, but may hold ten times
+//! that. It is cut at places that depend only on the run and the index, so the read of a sample is
+//! found without a table.
 
 use crate::order::Runs;
 use shardpack_reader::Dataset;
@@ -20,9 +20,6 @@ pub(crate) const MOST_BYTES: u64 = 2 * Runs::BYTES;
 /// The records among `records`, all of one shard, that are read together with `record`: at most
 /// [`MOST_BYTES`], or the record alone. A record of `large` bytes or more is read alone, because
 /// several threads read it in parts.
-///
-/// # Errors
-/// `Usage` if the shard does not have these records.
 pub(crate) fn piece(shard: &Shard, records: &Range<u64>, record: u64, large: Option<u64>) -> Result<Range<u64>> {
     let records = &between_large(shard, records, record, large);
     let span = shard.span(records)?;
@@ -70,9 +67,6 @@ fn partition(records: &Range<u64>, before: impl Fn(u64) -> bool) -> u64 {
 }
 
 /// The first samples of all reads of `samples`, from shards that are open.
-///
-/// # Errors
-/// As [`Dataset::shard`].
 pub(crate) fn reads_of(
     dataset: &Dataset,
     samples: Range<u64>,

@@ -16,14 +16,11 @@ use shardpack_reader::{Dataset, Error, Result, Shard};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
-/// The parts of the prediction.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Predicted {
-    /// Room of one slot.
     pub(crate) room: SlotRoom,
     /// Largest memory of runs: the window of the order, and the bytes read ahead.
     pub(crate) run_bytes: u64,
-    /// Size of the largest record.
     pub(crate) record_bytes: u64,
     /// Size of the largest record that a thread reads alone.
     alone_bytes: u64,
@@ -225,9 +222,9 @@ fn scratch_of(field: &FieldPlan, largest_row: u64, options: &LoaderOptions, fiel
     }
 }
 
-/// Bytes of all threads together for pictures that are decoded before they are resized. The memory of
-/// each thread grows to the largest picture that it has met, so the total grows to the sum of that many
-/// of the largest pictures.
+/// Bytes of all threads for pictures that are decoded before they are resized. Each thread's memory
+/// grows to the largest picture it has met, so the total grows to the sum of that many of the
+/// largest.
 fn resized_bytes(dataset: &Dataset, rows: u64, field: &FieldPlan, threads: usize) -> Result<u64> {
     let side = field.shape.iter().copied().max().unwrap_or(0);
     let of = |height: u64, width: u64| {
@@ -274,8 +271,8 @@ fn parts_of(field: &FieldPlan, fields: &Fields, reads: &Reads) -> u64 {
 fn run_bytes(options: &LoaderOptions, rows: u64, open: &[OpenReads], reads: &Reads, threads: u64) -> u64 {
     let twice = reads.largest.saturating_mul(threads.saturating_mul(2));
     if open.iter().all(|open| open.samples <= 1) {
-        // Samples that are read alone: each thread holds the one that it decodes, if the slots have
-        // enough rows. The read-ahead limit counts buffers of other sizes.
+        // Samples that are read alone: each thread holds one, if the slots have enough rows. The
+        // read-ahead limit counts buffers of other sizes.
         let rows = rows.saturating_mul(options.resources.slots as u64).max(1);
         let busy = reads.largest.saturating_mul(rows.min(threads));
         return busy.max(options.resources.read_ahead_bytes.min(reads.window.saturating_add(twice)));
@@ -299,13 +296,11 @@ fn scene_bytes(patches: &PatchPlan, record: u64, ahead: u64, all: u64, threads: 
     (bytes, bytes.saturating_add(shared).saturating_add(records))
 }
 
-/// Bytes of reads.
 struct Reads {
     /// All reads that the order keeps open at a time.
     window: u64,
     /// The largest of them.
     largest: u64,
-    /// The largest record.
     record: u64,
     /// The largest record that is not decoded in parts.
     alone: u64,

@@ -1,6 +1,6 @@
-//! Announces reads ahead of the planner, for storages behind a network: the plan of a few batches has
-//! too few reads to keep many requests in flight. It continues into the next epoch, so that the first
-//! batches there do not wait.
+//! Announces reads ahead of the planner, for storages behind a network: a few batches have too few
+//! reads to keep many requests in flight. It continues into the next epoch, so that its first
+//! batches do not wait.
 
 use super::epochs::Epochs;
 use super::pieces;
@@ -31,7 +31,6 @@ pub(crate) struct ReadAhead {
     epoch: Option<OrderState>,
     /// The caller will probably request the next epoch too.
     goes_on: bool,
-    /// Start of the epoch of `steps`.
     at: Option<OrderState>,
     steps: Option<Steps>,
     /// Samples of reads whose shards were announced, and their epoch.
@@ -64,7 +63,6 @@ impl ReadAhead {
         }
     }
 
-    /// Returns true if the storage needs announcements.
     pub(crate) const fn is_wanted(&self) -> bool {
         self.window > 0
     }

@@ -43,7 +43,6 @@ impl Scenes {
         Self { first: batches, met: scenes, ..self }
     }
 
-    /// The scene of a read.
     pub(crate) fn of(&self, key: RunKey) -> Option<Arc<SceneRead>> {
         self.open.get(&key).cloned()
     }
@@ -53,12 +52,10 @@ impl Scenes {
         self.open.remove(&key);
     }
 
-    /// Forgets all scenes.
     pub(crate) fn forget_all(&mut self, closed: &mut Vec<RunKey>) {
         closed.extend(self.open.drain().map(|(key, _)| key));
     }
 
-    /// Adds the scene that a step starts.
     pub(crate) fn know(&mut self, key: RunKey, sample: u64, step: &Step, plan: &PatchPlan) {
         let Some(patches) = step.read.as_ref().and_then(|read| read.patches.as_ref()) else { return };
         self.open.entry(key).or_insert_with(|| {
@@ -74,7 +71,6 @@ impl Scenes {
         });
     }
 
-    /// The next step that starts a scene.
     fn next(&mut self) -> Option<Step> {
         self.drawn.pop_front().or_else(|| self.ahead.find(|step| step.read.is_some()))
     }

@@ -18,7 +18,6 @@ use worker::Worker;
 /// that hangs.
 const PATIENCE: Duration = Duration::from_millis(900);
 
-/// The threads of one loader.
 #[derive(Debug)]
 pub(crate) struct Pool {
     pub(crate) shared: Arc<PoolShared>,
@@ -102,7 +101,6 @@ impl Drop for Leaving<'_> {
 }
 
 impl Pool {
-    /// Starts `threads` threads.
     pub(crate) fn start(shared: Arc<PoolShared>, threads: usize) -> std::io::Result<Self> {
         shared.pid.get_or_init(std::process::id);
         let mut pool = Self { shared, threads: Vec::new() };

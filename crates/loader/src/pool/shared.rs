@@ -20,7 +20,6 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
-/// State shared by the threads and the caller.
 pub(crate) struct PoolShared {
     ring: Mutex<Ring>,
     /// Signals that there may be work.
@@ -174,9 +173,6 @@ impl PoolShared {
     }
 
     /// Makes all slots on a device, so that a lack of memory is reported before the first batch.
-    ///
-    /// # Errors
-    /// `Io` with the stage's figures if memory cannot be allocated.
     pub(crate) fn fill_ring(&self, slots: usize, room: &SlotRoom) -> Result<()> {
         for number in 1..=slots {
             let made = self.slot(room)?.map_err(|error| {
@@ -224,13 +220,12 @@ impl PoolShared {
         Arc::clone(stage).submit(host, ticket);
     }
 
-    /// The context of all rows.
     pub(crate) const fn context(&self) -> Context<'_> {
         Context { recipe: &self.recipe, counters: &self.counters, refusals: &self.refusals }
     }
 
-    /// Opens the shards that the next batch needs, without the planner's lock, because other threads
-    /// may need it. Returns the failed ones; `None` if the batch is no longer wanted.
+    /// Opens the shards that the next batch needs, without the planner's lock. Returns the failed
+    /// ones; `None` if the batch is no longer wanted.
     fn open_shards(&self, plan: &BatchPlan) -> Option<Failed> {
         let (dataset, numbers) = {
             let mut planner = self.planner();

@@ -61,7 +61,6 @@ impl Worker {
         (self.rows, self.promised) = (rows, promised);
     }
 
-    /// Reads a run, or decodes a scene.
     pub(crate) fn read(&mut self, shared: &PoolShared, task: &mut ReadTask) -> Result<Supply> {
         let Some(scene) = &task.scene else { return shared.read(task).map(Supply::Memory) };
         let made =
@@ -101,7 +100,6 @@ impl Worker {
         made
     }
 
-    /// Decodes a row, and records its result.
     fn row(
         &mut self,
         shared: &PoolShared,

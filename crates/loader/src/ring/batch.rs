@@ -139,12 +139,10 @@ impl OpenBatch {
         self.work.odd = odd;
     }
 
-    /// Records that the host decodes the odd values.
     pub(crate) fn mending(&mut self) {
         self.state.go_on(BatchState::Mending);
     }
 
-    /// Completes the batch.
     pub(crate) fn complete(&mut self) {
         self.state.go_on(BatchState::Done);
     }
@@ -179,7 +177,6 @@ impl OpenBatch {
     }
 }
 
-/// The sample of a row of a plan.
 pub(super) fn sample_at(plan: &BatchPlan, row: u32) -> Option<SampleAt> {
     let planned = plan.rows.get(to_usize(row))?;
     let sample = *plan.indices.get(to_usize(row))?;

@@ -24,7 +24,6 @@ use std::sync::Arc;
 /// threads would compete for the lock.
 const MAX_CHUNK: usize = 16;
 
-/// Condition of a loader.
 #[derive(Debug)]
 pub(crate) enum Condition {
     Working,
@@ -37,11 +36,8 @@ pub(crate) enum Condition {
 pub(crate) struct Ring {
     condition: Condition,
     pub(crate) generation: u64,
-    /// Number of running threads.
     pub(crate) alive: usize,
-    /// Number of threads that wait for work.
     pub(crate) asleep: usize,
-    /// The epoch of the caller.
     epoch: u32,
     /// The first epoch with batches still to be planned: the current one, the next one, or, once that
     /// is planned too, the one after it.
@@ -49,7 +45,6 @@ pub(crate) struct Ring {
     /// Prefetch the next epoch before this one ends.
     pub(crate) goes_on: bool,
     planning: bool,
-    /// Shards of the batch that is being planned.
     openings: Option<Arc<Openings>>,
     batches: VecDeque<OpenBatch>,
     /// Large records with parts left to take, in the order of their opening.
@@ -60,7 +55,6 @@ pub(crate) struct Ring {
     spare_work: Vec<BatchWork>,
     /// Number of slots that exist or are being made.
     slots: usize,
-    /// Number of slots that the caller holds.
     lent: usize,
     extra: usize,
     /// A larger slot is being made to replace another.
@@ -75,11 +69,9 @@ pub(crate) struct Ring {
     pub(crate) device_rows: u64,
 }
 
-/// The settings of a loader that the state needs.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct RingLimits {
     pub(crate) slots: usize,
-    /// Least room of a slot.
     pub(crate) room: SlotRoom,
     pub(crate) threads: usize,
     pub(crate) run_bytes: u64,
@@ -137,12 +129,10 @@ impl Ring {
         }
     }
 
-    /// Ends the threads.
     pub(crate) fn close(&mut self) {
         self.condition = Condition::Closed;
     }
 
-    /// The error that ended its work for good.
     pub(crate) const fn broken(&self) -> Option<&Error> {
         match &self.condition {
             Condition::Broken(error) => Some(error),
@@ -311,7 +301,6 @@ impl Ring {
         })
     }
 
-    /// The epoch of the next batch to plan.
     fn to_be_planned(&self) -> Option<u32> {
         let is_wanted = self.unplanned <= u64::from(self.epoch) + u64::from(self.goes_on);
         let has_room = !self.planning && self.batches.len() <= self.limits.slots;

@@ -13,7 +13,6 @@ use std::sync::Arc;
 /// The rows of one batch that wait for a run: number of the batch, and number of the read in its plan.
 pub(crate) type WaitingRead = (u64, u32);
 
-/// State of a run that rows want.
 pub(crate) enum RunStatus {
     Ready(Arc<Supply>),
     /// Earlier rows want it too.
@@ -31,12 +30,9 @@ struct WantedRun {
     more_waiting: Vec<WaitingRead>,
     /// Number of rows that are planned and not decoded.
     pending: usize,
-    /// Number of decoded rows.
     used: u64,
     closing: bool,
-    /// It is in the list of idle runs.
     listed: bool,
-    /// Number of the first batch that needs it.
     needed_by: u64,
     /// The requested patches, if it is a scene.
     scene: Option<Arc<SceneRead>>,
@@ -45,7 +41,6 @@ struct WantedRun {
 }
 
 impl WantedRun {
-    /// Number of rows that are made from it.
     fn rows(&self) -> u64 {
         self.scene.as_ref().map_or(self.records.end - self.records.start, |scene| scene.patches.len() as u64)
     }
@@ -62,7 +57,6 @@ enum RunState {
 #[derive(Debug, Default)]
 pub(crate) struct Runs {
     generation: u64,
-    /// The current epoch.
     epoch: u32,
     runs: HashMap<RunKey, WantedRun>,
     /// Keys of runs to read, in the order in which they are needed.
@@ -203,9 +197,8 @@ impl Runs {
         None
     }
 
-    /// Runs that fill the budget, and runs at the head of the queue, may all belong to later batches.
-    /// Then a run of the front batch that came after them, because it could not be read in its turn,
-    /// goes first. Returns the batch that needs it; `None` if there is none.
+    /// Runs that fill the budget, and the head of the queue, may all belong to later batches. A run
+    /// of the front batch behind them then goes first. Returns the batch that needs it.
     fn bring_to_front(&mut self, front: u64) -> Option<u64> {
         let needed = |key: &RunKey| {
             let run = self.runs.get(key).filter(|run| matches!(run.state, RunState::Queued))?;
@@ -233,7 +226,6 @@ impl Runs {
         false
     }
 
-    /// Takes the next run to read.
     pub(crate) fn take(&mut self) -> Option<ReadTask> {
         let key = self.queue.pop_front()?;
         let run = self.runs.get(&key)?;
@@ -354,8 +346,8 @@ impl Runs {
         self.held = self.held.saturating_sub(bytes);
         let Some(buffer) = buffer else { return };
         let bytes = buffer.len() as u64;
-        // Memory that was needed once is kept, even over the budget: records of many MiB would
-        // otherwise be read into fresh pages each time, which costs more than the read.
+        // Memory that was needed once is kept, even over the budget: fresh pages for records of
+        // many MiB cost more than the read.
         let room = self.budget.max(self.peak);
         if bytes > 0 && self.held.saturating_add(self.free_bytes).saturating_add(bytes) <= room {
             self.free_bytes += bytes;

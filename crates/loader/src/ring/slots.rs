@@ -71,7 +71,6 @@ impl Ring {
         self.growing = false;
     }
 
-    /// Adds a slot that no batch has requested.
     pub(crate) fn new_slot(&mut self, slot: Rows) {
         self.slots += 1;
         self.add_slot(slot);
@@ -89,7 +88,6 @@ impl Ring {
         blocked
     }
 
-    /// Takes back the content of a batch.
     pub(crate) fn give_back(&mut self, slot: Arc<Rows>, plan: BatchPlan) {
         self.lent = self.lent.saturating_sub(1);
         if self.extra > 0 && self.slots > self.limits.slots {

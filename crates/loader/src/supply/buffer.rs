@@ -4,12 +4,8 @@ use shardpack_format::to_usize;
 use shardpack_reader::Result;
 use shardpack_reader::raw::room;
 
-/// Grows a buffer to the size class of `bytes`, and returns it. Its content is not preserved: a buffer
-/// that must grow is allocated anew, at the size of its class, because a buffer that doubles, or exists
-/// twice while it is copied, would take more than predicted.
-///
-/// # Errors
-/// `Usage` if memory cannot be allocated.
+/// Grows a buffer to the size class of `bytes`, and returns it without preserving its content: a
+/// buffer that doubles, or exists twice while it is copied, would take more than predicted.
 pub(super) fn class_room(buffer: &mut Vec<u8>, bytes: u64) -> Result<&mut [u8]> {
     let class = size_class(bytes);
     if (buffer.len() as u64) < class {

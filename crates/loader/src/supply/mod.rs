@@ -34,7 +34,6 @@ pub(crate) use whole_scene::{PatchWindow, WholeScene};
 use shardpack_reader::{Error, Shard};
 use std::sync::Arc;
 
-/// Source of the bytes of rows.
 #[derive(Debug)]
 pub(crate) enum Supply {
     /// Records in memory, as in the file.
@@ -52,7 +51,6 @@ pub(crate) enum Supply {
 }
 
 impl Supply {
-    /// The shard of the records.
     pub(crate) const fn shard(&self) -> &Arc<Shard> {
         match self {
             Self::Memory(run) => run.shard(),
@@ -73,7 +71,6 @@ impl Supply {
         }
     }
 
-    /// The buffer of a run.
     pub(crate) fn into_buffer(self) -> Option<Vec<u8>> {
         match self {
             Self::Memory(run) => Some(run.into_buffer()),

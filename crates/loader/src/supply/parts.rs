@@ -26,7 +26,6 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-/// A large record and its row.
 pub(crate) struct LargeRecord {
     pub(crate) of: RowId,
     shard: Arc<Shard>,
@@ -35,35 +34,27 @@ pub(crate) struct LargeRecord {
     kept: Vec<KeptBytes>,
     fields: Vec<MadeField>,
     parts: Vec<RecordPart>,
-    /// The next part that no thread has taken.
     next: AtomicUsize,
-    /// Number of unfinished parts.
     left: AtomicUsize,
     failed: AtomicBool,
     abandoned: AtomicBool,
-    /// The row, until it is complete.
     row: Mutex<Option<UnmadeRow>>,
 }
 
-/// The unfinished row of a record.
 pub(crate) struct UnmadeRow {
     /// Values in staging memory. Dropped before the handle: the slot is in use until then.
     pub(crate) staged: Vec<StagedValue>,
     pub(crate) handle: Arc<RowMut>,
-    /// Axes of its ragged fields.
     pub(crate) dims: Vec<u64>,
 }
 
-/// A value in the staging memory of a stage.
 pub(crate) struct StagedValue {
-    /// Number of the field.
     pub(crate) field: usize,
     /// From the start of the record.
     pub(crate) bytes: Range<u64>,
     pub(crate) room: Box<dyn StagedRoom>,
 }
 
-/// Target of a part.
 pub(crate) enum PartTarget {
     /// Its place in the row; the bytes are copied or decoded.
     Row(PartMut),
@@ -89,7 +80,6 @@ pub(crate) struct KeptBytes {
     pub(crate) crc: crc32fast::Hasher,
 }
 
-/// Decoding of a field of the batch.
 pub(crate) enum MadeField {
     /// Decoded from the kept bytes, when all parts are done.
     Kept,
@@ -101,7 +91,6 @@ pub(crate) enum MadeField {
     Staged,
 }
 
-/// Cut of an array into parts.
 pub(crate) struct WindowedSplit {
     pub(crate) split: ArraySplit,
     /// The window known at that time.
@@ -173,7 +162,6 @@ impl LargeRecord {
         Self { of, shard, frame, kept, fields, parts, next, left, failed, abandoned, row: Mutex::new(Some(row)) }
     }
 
-    /// Returns true if a part is left to take.
     pub(crate) fn has_parts(&self) -> bool {
         self.next.load(Ordering::Relaxed) < self.parts.len()
     }
@@ -183,7 +171,6 @@ impl LargeRecord {
         self.kept.iter().map(|kept| kept.bytes.len() as u64).sum()
     }
 
-    /// Takes a part; `None` if none is left.
     pub(crate) fn take(&self) -> Option<usize> {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         (number < self.parts.len()).then_some(number)

@@ -22,12 +22,9 @@ pub(crate) struct LoadedRun {
 }
 
 impl LoadedRun {
-    /// Reads records into `buffer`, and returns the number of bytes read. They are not checked yet. If
-    /// a run cannot be read as a whole, its records are read one by one, so that one bad sector costs
-    /// one sample: a record that cannot be read is an error of its row.
-    ///
-    /// # Errors
-    /// `Usage` if memory cannot be allocated.
+    /// Reads records into `buffer`, and returns the number of bytes read; they are not checked yet.
+    /// If a run cannot be read as a whole, its records are read one by one, so that a bad sector
+    /// costs one sample.
     pub(crate) fn read(shard: &Arc<Shard>, records: &Range<u64>, buffer: Vec<u8>) -> Result<(Self, u64)> {
         let span = shard.span(records)?;
         let mut run = Self { shard: Arc::clone(shard), start: span.start, buffer, used: 0, faults: Vec::new() };
@@ -58,9 +55,6 @@ impl LoadedRun {
     }
 
     /// The bytes of a record, padding included.
-    ///
-    /// # Errors
-    /// The error of reading it.
     pub(crate) fn record(&self, record: u64) -> Result<&[u8]> {
         if let Some((_, error)) = self.faults.iter().find(|(failed, _)| *failed == record) {
             return Err(error.clone());

@@ -1,7 +1,6 @@
-//! A scene: the patches of one sample, decoded together from a record that is read once. They are held
-//! here until their batches come; each is then copied to its row, and its memory is reused for the next
-//! scene. If patches would take at least as much memory as the scene, the scene is kept as a whole. If
-//! a stage decodes the patches, the stored record is kept.
+//! A scene: the patches of one sample, decoded together from a record that is read once, and held
+//! until their batches come. If patches would take as much memory as the scene, it is kept as a
+//! whole. If a stage decodes the patches, the stored record is kept.
 
 use super::whole_scene::WholeScene;
 use crate::fields::Object;
@@ -9,7 +8,6 @@ use crate::patches::{PatchAt, PatchPlan};
 use crate::stage::Memo;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// The requested patches of a sample.
 #[derive(Debug)]
 pub(crate) struct SceneRead {
     pub(crate) sample: u64,
@@ -31,7 +29,6 @@ impl SceneRead {
     }
 }
 
-/// The patches of a sample.
 #[derive(Debug)]
 pub(crate) struct Scene {
     /// Patches, in the order of their numbers.
@@ -42,7 +39,6 @@ pub(crate) struct Scene {
     pub(crate) plan: Arc<PatchPlan>,
 }
 
-/// Kept content of a scene.
 #[derive(Debug)]
 pub(crate) enum SceneContent {
     /// The record, for a stage that decodes patches.
@@ -51,10 +47,8 @@ pub(crate) enum SceneContent {
     Decoded { fields: Vec<SceneField>, objects: Vec<Option<Object>> },
 }
 
-/// Kept content of a field.
 #[derive(Debug)]
 pub(crate) enum SceneField {
-    /// The sample has no value.
     Missing,
     /// In the memory of each patch.
     Patches,
@@ -126,7 +120,6 @@ impl Scene {
         self.is_whole.then_some(bytes)
     }
 
-    /// Sets the places of the patches.
     pub(crate) fn place(&mut self, places: Vec<PatchAt>) {
         for (patch, at) in self.patches.iter_mut().zip(places) {
             patch.at = Some(at);

@@ -1,5 +1,5 @@
-//! Scenes that are kept as a whole, decoded, because their patches would take at least as much memory:
-//! each patch is then copied once, from the scene to its row.
+//! Decoded scenes that are kept as a whole, because their patches would take at least as much
+//! memory.
 
 use crate::patches::PatchPlan;
 use shardpack_array::Finish;
@@ -21,12 +21,10 @@ pub(crate) struct WholeScene {
     pub(crate) plan: Arc<PatchPlan>,
 }
 
-/// A patch of it.
 #[derive(Debug)]
 pub(crate) struct PatchWindow {
     pub(crate) rows: Range<u64>,
     pub(crate) columns: Range<u64>,
-    /// Steps after decoding.
     pub(crate) finish: Finish,
 }
 
@@ -42,7 +40,6 @@ impl WholeScene {
         finish.apply_to_window(self.dtype, self.shape, self.layout, window, elements, out)
     }
 
-    /// Memory of the scene, in bytes.
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes.len() as u64
     }

@@ -54,7 +54,7 @@ fn a_loader_that_has_not_started_works_in_the_child_and_in_the_parent() {
 }
 
 #[test]
-fn a_loader_that_has_started_says_in_the_child_that_it_cannot_go_on() {
+fn a_started_loader_is_an_error_in_a_fork() {
     let _alone = crate::alone();
     let disk = Disk::alike(&[50]);
     let mut loader = open(&disk);

@@ -80,7 +80,7 @@ fn cubes(count: u64, rows: u64, dtype: Dtype, settings: ArraySettings) -> tempfi
 
 /// Whole cubes and patches, for a consumer that is slower than the loader, so that the whole read-ahead
 /// is used.
-fn cubes_take_what_was_predicted(rows: u64) {
+fn cubes_take_the_predicted_memory(rows: u64) {
     let by_shape = ArraySettings {
         values: ValueRule::Keep,
         coder: Coder::Blosc2Lz4,
@@ -155,13 +155,13 @@ fn cubes_take_what_was_predicted(rows: u64) {
 
 #[test]
 #[ignore = "cubes of 61 MB"]
-fn memory_of_large_cubes_is_what_was_predicted() {
-    cubes_take_what_was_predicted(480);
+fn large_cubes_take_the_predicted_memory() {
+    cubes_take_the_predicted_memory(480);
 }
 
 /// A single test, because the count covers the whole process.
 #[test]
-fn memory_is_what_was_predicted() {
+fn loaders_take_the_predicted_memory() {
     let _alone = crate::alone();
     // Two kilobytes each, except for the last twelve, which take 4.4 MB: all runs have the same number
     // of samples, and from 30 kB to 66 MB.
@@ -209,7 +209,7 @@ fn memory_is_what_was_predicted() {
         assert!(peak <= predicted + (256 << 10), "{name}: {peak} of {predicted}");
     }
 
-    cubes_take_what_was_predicted(96);
+    cubes_take_the_predicted_memory(96);
 
     // Records of 3.6 to 5.4 MB: after an epoch, every needed buffer exists.
     let large = Disk::new(&[16], |id| side(id, 780 + 10 * (id % 16) as u32));

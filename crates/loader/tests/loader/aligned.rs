@@ -43,7 +43,7 @@ fn is_inside(mask: &Grid, y: usize, x: usize, reach: usize) -> bool {
 
 /// The picture itself shows its quadrants: mask, boxes and points must agree with it.
 #[test]
-fn what_belongs_to_a_picture_follows_its_view() {
+fn aligned_fields_follow_the_view_of_their_picture() {
     let scenes = Scenes::new(23);
     let (mut compared, mut dropped, mut mirrored) = (0_u32, 0_u32, 0_u32);
     let mut beside = 0_u32;
@@ -125,7 +125,7 @@ fn what_belongs_to_a_picture_follows_its_view() {
 
 /// If a view is padded, boxes end with their picture, and a point in the padding is not visible.
 #[test]
-fn what_lies_beside_a_padded_picture_is_no_part_of_it() {
+fn padding_is_not_part_of_a_picture() {
     let scenes = Scenes::with(4, |scene, values| {
         let [height, width] = scene.upright().map(|side| side as f32);
         let floats = |values: &[f32]| values.iter().flat_map(|v| v.to_le_bytes()).collect::<Vec<u8>>();
@@ -152,7 +152,7 @@ fn what_lies_beside_a_padded_picture_is_no_part_of_it() {
 
 /// The padding value of a mask must fit its type.
 #[test]
-fn what_stands_beside_a_mask_has_its_type() {
+fn the_fill_of_a_mask_has_its_type() {
     let scenes = Scenes::new(6);
     let open = |mask: &str, dtype: Option<Dtype>, image: &str| {
         let align = align(&[("mask", mask)]);
@@ -194,7 +194,7 @@ fn told(batches: &[Batch]) -> Vec<String> {
 }
 
 #[test]
-fn threads_order_and_batches_change_nothing_and_a_resumed_loader_goes_on() {
+fn threads_order_batches_and_resuming_change_nothing() {
     let scenes = Scenes::new(14);
     let expected = told(&batches(&scenes, options("rrc32").mode(Mode::Stored).threads(1)));
     assert_eq!(expected.len(), 14);
@@ -262,7 +262,7 @@ fn formats_units_and_shares_of_boxes() {
 }
 
 #[test]
-fn masks_come_as_the_type_that_is_asked_for() {
+fn masks_are_loaded_as_the_requested_type() {
     let scenes = Scenes::new(6);
     let plain = batches(&scenes, options("rrc16").mode(Mode::Stored));
     let dtype = ArrayDtype::Fields(vec![("mask".into(), Dtype::I64.into())]);

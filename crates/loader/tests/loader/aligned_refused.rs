@@ -94,7 +94,7 @@ fn samples_that_lack_something_and_damage() {
 }
 
 #[test]
-fn what_cannot_be_aligned_is_refused_at_open() {
+fn invalid_alignments_are_refused_at_open() {
     let scenes = Scenes::new(4);
     let refused = |change: &dyn Fn(&mut LoaderOptions)| {
         let mut options = options("rrc16");

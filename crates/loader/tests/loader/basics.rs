@@ -25,7 +25,7 @@ fn load(disk: &Disk, options: LoaderOptions) -> Vec<Seen> {
 }
 
 #[test]
-fn dense_batches_hold_what_the_dataset_holds() {
+fn dense_batches_equal_the_dataset() {
     let disk = Disk::alike(&[20, 0, 23]);
     let mut loader = Loader::open(&disk.open(), options(8)).unwrap();
     assert_eq!(loader.len(), 5);
@@ -58,7 +58,7 @@ fn dense_batches_hold_what_the_dataset_holds() {
 }
 
 #[test]
-fn batches_are_the_same_whatever_threads_and_slots() {
+fn batches_do_not_depend_on_threads_and_slots() {
     let disk = Disk::varied(&[30, 41, 17]);
     let dense = ImageMode::View(View::random_resized_crop(8).with_flip(0.5));
     for (mode, image) in
@@ -135,7 +135,7 @@ fn every_sample_comes_once_to_some_rank() {
 }
 
 #[test]
-fn a_run_goes_on_where_it_stopped_with_another_batch_size() {
+fn a_run_resumes_with_a_different_batch_size() {
     let disk = Disk::alike(&[50, 47]);
     let dataset = disk.open();
     let whole: Vec<u64> = load(&disk, options(8).end(End::Uneven)).concat_indices();
@@ -242,7 +242,7 @@ fn offsets_of_ragged_rows_are_where_the_rows_are() {
 }
 
 #[test]
-fn options_that_make_no_sense_are_refused_in_words() {
+fn invalid_options_are_refused() {
     let disk = Disk::alike(&[4]);
     let refused = |options| Loader::open(&disk.open(), options).unwrap_err().to_string();
     let fields = |name: &str| options(2).fields([name]);
@@ -264,7 +264,7 @@ fn loaders_and_batches_go_from_thread_to_thread() {
 }
 
 #[test]
-fn float16_comes_as_it_is_stored_if_asked() {
+fn float16_is_loaded_as_stored_on_request() {
     let disk = Disk::new(&[8], |id| Made { id, height: 8, width: 8, said_height: 8, half: true });
     let with = |dtype| {
         let options = options(8).dtype(dtype).mode(Mode::Stored).fields(["cube"]);
@@ -286,7 +286,7 @@ fn float16_comes_as_it_is_stored_if_asked() {
 
 /// The loader reads one field of a record; other readers parse all of it.
 #[test]
-fn one_field_alone_is_what_the_whole_record_says() {
+fn a_single_field_equals_that_of_the_whole_record() {
     use shardpack_format::{Frame, Limits, Record};
     let disk = crate::support::OnDisk::new(&[12]);
     let limits = Limits::default();

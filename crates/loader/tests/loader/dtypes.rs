@@ -138,7 +138,7 @@ fn samples_of_several_types_come_as_one_that_holds_all() {
 }
 
 #[test]
-fn a_type_that_is_asked_for_comes_if_no_value_changes() {
+fn a_requested_type_is_used_if_no_value_changes() {
     use Kind::*;
     let cubes = |dtype: Dtype| ArrayDtype::Cubes(dtype.into());
     turned(&[Half, Small(Dtype::F32), Plain(Dtype::U8)], |arrays| {

@@ -166,7 +166,7 @@ fn settled(counts: &Counts) -> u64 {
 }
 
 #[test]
-fn the_next_epoch_is_begun_once_one_has_followed_another() {
+fn the_next_epoch_is_prepared_once_one_has_followed_another() {
     let disk = Disk::alike(&[16]);
     let (mut loader, counts) = counted(&disk, options(4).slots(3));
     assert_eq!(epoch(&mut loader).len(), 4);
@@ -195,7 +195,7 @@ fn the_next_epoch_is_begun_once_one_has_followed_another() {
 }
 
 #[test]
-fn whoever_goes_elsewhere_gets_what_is_there() {
+fn a_jump_to_a_different_epoch_gives_its_batches() {
     let disk = Disk::varied(&[16]);
     // Slots for more than an epoch: the next one is prepared from the first batch on.
     let options = options(4).slots(7);
@@ -301,7 +301,7 @@ fn a_transform_is_called_for_the_epoch_at_hand_alone() {
 }
 
 #[test]
-fn after_the_last_epoch_of_all_comes_none() {
+fn no_epoch_follows_the_last_countable_one() {
     let disk = Disk::alike(&[8]);
     let mut loader = Loader::open(&disk.open(), options(4).epoch(u32::MAX - 2)).unwrap();
     for number in u32::MAX - 2..=u32::MAX {

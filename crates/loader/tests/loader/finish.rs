@@ -238,7 +238,7 @@ fn by_patch(cubes: &Cubes, options: &LoaderOptions, world_size: u32) -> BTreeMap
 
 /// One rank has 48 patches of each scene, which is then kept as a whole; 48 ranks have one each.
 #[test]
-fn patches_are_finished_alike_however_scenes_wait() {
+fn patches_do_not_depend_on_how_scenes_are_kept() {
     let cubes = Cubes::new(3, |id| [9, 8 + id % 2], 0);
     let factors = Factors::new(&[-7.5, 1.0, 2.0, 3.0, 4.0], &[0.875, 1.0, 2.0, 0.5, 3.0]).unwrap();
     let (last, first) = (PixelLayout::HeightWidthChannels, PixelLayout::ChannelsHeightWidth);
@@ -300,7 +300,7 @@ fn ranks_and_resumed_runs_turn_as_one() {
 }
 
 #[test]
-fn what_cannot_be_done_is_said_when_the_loader_opens() {
+fn impossible_options_are_refused_at_open() {
     let cubes = Cubes::new(4, |_| [8, 9], 0);
     let factors = |count: usize| Factors::new(&vec![1.0; count], &[2.0]).unwrap();
     let normalise = |name: &str, count| vec![(name.to_owned(), factors(count))];

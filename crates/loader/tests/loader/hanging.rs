@@ -82,7 +82,7 @@ fn a_loader_is_dropped_though_a_read_hangs() {
 }
 
 #[test]
-fn a_wait_with_an_end_comes_back_without_a_batch() {
+fn a_wait_with_a_limit_returns_without_a_batch() {
     let disk = Disk::alike(&[40]);
     let (mut loader, gate) = gated(&disk);
     assert!(loader.next_batch().unwrap().is_ok());

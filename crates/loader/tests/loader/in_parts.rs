@@ -145,7 +145,7 @@ fn asked() -> Vec<(&'static str, LoaderOptions)> {
 }
 
 #[test]
-fn whatever_becomes_of_cubes_several_threads_make_it() {
+fn several_threads_decode_cubes_with_all_conversions() {
     let difference = |coder: Coder, filter| (coder, filter, true, ArrayLayout::AsShape);
     for (coder, filter, band_difference, layout) in [
         difference(Coder::Blosc2Lz4, Filter::Bitshuffle),
@@ -175,7 +175,7 @@ fn whatever_becomes_of_cubes_several_threads_make_it() {
 }
 
 #[test]
-fn damaged_chunks_are_said_as_ever_whatever_becomes_of_them() {
+fn damaged_chunks_are_reported_as_without_parts() {
     let (coder, filter, layout) = (Coder::Blosc2Lz4, Filter::Shuffle, ArrayLayout::AsShape);
     let settings = ArraySettings { values: ValueRule::F16, coder, level: None, filter, band_difference: true, layout };
     let dir = chunked(settings);
@@ -206,7 +206,7 @@ fn said(dataset: &Dataset, options: LoaderOptions) -> Vec<Result<Seen, String>> 
 }
 
 #[test]
-fn damage_anywhere_is_said_as_ever() {
+fn damage_anywhere_is_reported_as_without_parts() {
     let disk = Disk::alike(&[12]);
     let path = disk.path().join(shard_name(0));
     let good = std::fs::read(&path).unwrap();

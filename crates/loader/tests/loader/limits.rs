@@ -135,8 +135,8 @@ fn traps(outside: PathBuf) -> Vec<Trap> {
 }
 
 #[test]
-fn what_is_no_file_of_the_dataset_is_never_opened_for_one() {
-    within(concat!(module_path!(), "::what_is_no_file_of_the_dataset_is_never_opened_for_one"), 1024 * MIB, 60, || {
+fn links_and_devices_are_not_opened_as_shards() {
+    within(concat!(module_path!(), "::links_and_devices_are_not_opened_as_shards"), 1024 * MIB, 60, || {
         let limits = Limits::default();
         let outside = OnDisk::new(&[5]);
         for (what, trap) in traps(outside.shard_path(0)) {
@@ -226,8 +226,8 @@ fn a_panic_in_a_thread_that_reads_is_an_error_of_the_stream() {
 }
 
 #[test]
-fn a_panic_in_a_check_is_said_and_nobody_waits_for_it() {
-    within(concat!(module_path!(), "::a_panic_in_a_check_is_said_and_nobody_waits_for_it"), 1024 * MIB, 60, || {
+fn a_panic_in_a_check_is_an_error_and_not_a_hang() {
+    within(concat!(module_path!(), "::a_panic_in_a_check_is_an_error_and_not_a_hang"), 1024 * MIB, 60, || {
         let disk = OnDisk::new(&[4, 4, 4]);
         let decode = |_: &str, _: &[u8]| -> std::result::Result<(), String> { panic!("planted") };
         for threads in [1, 4] {

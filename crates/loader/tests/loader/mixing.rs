@@ -120,7 +120,7 @@ fn batches_are_those_of_a_slow_twin() {
 }
 
 #[test]
-fn a_resumed_loader_goes_on_with_the_same_draws() {
+fn a_resumed_loader_continues_with_the_same_draws() {
     let disk = Disk::alike(&[32]);
     let options = || {
         let mut options = options();
@@ -138,7 +138,7 @@ fn a_resumed_loader_goes_on_with_the_same_draws() {
 }
 
 #[test]
-fn skipped_samples_are_mixed_with_nobody() {
+fn skipped_samples_are_not_mixed() {
     let disk = Disk::alike(&[10]);
     disk.hurt(3);
     let on_corrupt = OnCorrupt::Skip { max: 5 };
@@ -166,7 +166,7 @@ fn skipped_samples_are_mixed_with_nobody() {
 }
 
 #[test]
-fn what_cannot_be_mixed_is_refused_in_words() {
+fn unmixable_fields_are_refused() {
     let disk = Disk::alike(&[12]);
     let refused = |options: LoaderOptions| match Loader::open(&disk.open(), options) {
         Err(error) => crate::loader_support::said(&error),

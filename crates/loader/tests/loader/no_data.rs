@@ -115,7 +115,7 @@ fn same(a: f32, b: f32) -> bool {
 }
 
 #[test]
-fn no_data_becomes_what_was_chosen_and_nothing_else_does() {
+fn only_no_data_is_replaced() {
     let cubes = Cubes::all_declare();
     let rows = rows(&cubes, options());
     assert_eq!(rows.len(), 8);
@@ -133,7 +133,7 @@ fn no_data_becomes_what_was_chosen_and_nothing_else_does() {
 /// Bands first, patches of kept scenes, turns, float16: no-data is at the places where the same loader
 /// without a replacement has the converted −9999, a result that no other value has.
 #[test]
-fn it_is_the_same_however_arrays_are_cut() {
+fn no_data_is_the_same_for_all_cuts() {
     let cubes = Cubes::all_declare();
     let (patch, first) =
         (CubeMode::Patch { height: 9, width: 7, place: PatchPlace::Random }, PixelLayout::ChannelsHeightWidth);
@@ -216,7 +216,7 @@ fn masks_have_theirs_by_name() {
 }
 
 #[test]
-fn where_there_is_none_is_said() {
+fn a_missing_no_data_value_is_an_error() {
     let (with, without) = (Cubes::all_declare(), Cubes::new(8, |_| None));
     let error = without.refused(options());
     let expected = "value for no-data: no decoded array of three axes declares a no-data value\nhint: ";
@@ -240,7 +240,7 @@ fn where_there_is_none_is_said() {
 
 /// A device replaces no-data too: its refusals have other reasons.
 #[test]
-fn a_device_is_asked_for_it() {
+fn a_device_gets_arrays_with_no_data() {
     let mut loader = Loader::open(&Cubes::all_declare().open(), options()).unwrap();
     epoch(&mut loader);
     assert!(loader.refusals().iter().all(|refusal| refusal.reason == "one of seven"), "{:?}", loader.refusals());

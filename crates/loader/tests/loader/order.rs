@@ -89,7 +89,7 @@ fn stored_is_stored_and_other_epochs_and_seeds_are_other_orders() {
 /// The digests of some orders: they must never change, or users' saved states would resume wrongly. If
 /// one changes, `VERSION` in `state.rs` must increase, or the fingerprint must differ.
 #[test]
-fn orders_stay_what_they_are() {
+fn orders_do_not_change() {
     use sha2::{Digest, Sha256};
     let digest = |epoch: &dyn Positions| {
         let mut hash = Sha256::new();

@@ -30,7 +30,7 @@ fn around(epoch: &Epoch, position: u64, world_size: u64) -> (u64, u64) {
 }
 
 #[test]
-fn every_world_size_reads_what_it_takes() {
+fn every_world_size_reads_only_its_samples() {
     let epoch = order().epoch(0);
     let places = Keyed::new(1, 0, 0);
     for world_size in 1..=1024 {

@@ -192,7 +192,7 @@ fn patients_and_their_diagnoses() {
 }
 
 #[test]
-fn what_cannot_be_split_is_refused() {
+fn invalid_splits_are_refused() {
     for (shares, said) in [
         (&[1.0][..], "two or more"),
         (&[0.8, 0.3], "a sum of 1, found 1.1"),

@@ -58,7 +58,7 @@ fn a_patch_is_the_crop_of_the_whole_and_so_is_its_mask() {
 }
 
 #[test]
-fn patches_are_dense_whatever_the_cubes() {
+fn patches_are_dense_for_all_cubes() {
     for made in [Cubes::packed(&[6], varied), Cubes::new(&[6], &[], varied)] {
         let mut loader = Loader::open(&made.open(), options(patch(16, 8, PatchPlace::Random))).unwrap();
         let batch = loader.next_batch().unwrap().unwrap();
@@ -222,7 +222,7 @@ fn a_cube_that_is_too_small_is_named() {
 }
 
 #[test]
-fn a_mask_of_another_size_cannot_be_cut_alike() {
+fn a_mask_of_a_different_size_cannot_be_cut_with_its_cube() {
     let made = Cubes::packed(&[4], |id| Shape { mask_rows: id % 2, ..ALIKE });
     let options = options(patch(4, 4, PatchPlace::Random)).batch_size(1).mode(Mode::Stored);
     let mut loader = Loader::open(&made.open(), options).unwrap();
@@ -235,7 +235,7 @@ fn a_mask_of_another_size_cannot_be_cut_alike() {
 }
 
 #[test]
-fn patches_and_bands_that_make_no_sense_are_refused_in_words() {
+fn invalid_patches_and_bands_are_refused() {
     let made = Cubes::packed(&[3], |_| ALIKE);
     let bands = |bands, cube| made.refused(options(cube).bands(bands));
     let only = |field: &str, cube, bands| made.refused(options(cube).fields([field]).bands(bands));

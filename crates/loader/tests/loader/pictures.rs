@@ -80,7 +80,7 @@ fn batches_are_those_of_a_slow_twin() {
 }
 
 #[test]
-fn a_resumed_loader_goes_on_with_the_same_draws() {
+fn a_resumed_loader_continues_with_the_same_draws() {
     let disk = Disk::varied(&[31]);
     let mut whole = Loader::open(&disk.open(), options()).unwrap();
     let mut first = Loader::open(&disk.open(), options()).unwrap();
@@ -109,7 +109,7 @@ fn with_a_device_nothing_else_is_refused() {
 }
 
 #[test]
-fn what_would_do_nothing_or_train_nonsense_is_refused() {
+fn useless_or_harmful_augmentations_are_refused() {
     let disk = Disk::alike(&[4]);
     let refused = |options| said(&Loader::open(&disk.open(), options).unwrap_err());
     let none = "augmentation of pictures: no field of decoded pictures is loaded";

@@ -48,7 +48,7 @@ fn raw(batch_size: u32) -> LoaderOptions {
 }
 
 #[test]
-fn reads_are_of_about_four_mebibytes_whatever_the_sizes_of_records() {
+fn reads_are_about_four_mebibytes_for_all_sizes_of_records() {
     // Runs of 40 samples: of 60 kB, of 14 MB, and with records of 6.7 MB in them.
     let disk = Disk::new(&[100, 100], |id| {
         let side = [16, 240, 1055][usize::from(id >= 80) + usize::from(id >= 80 && id % 25 == 24)];

@@ -11,7 +11,7 @@ fn options(batch_size: u32) -> LoaderOptions {
 }
 
 #[test]
-fn the_loop_of_a_script_goes_on_where_it_stopped() {
+fn a_training_loop_resumes_where_it_stopped() {
     let disk = Disk::alike(&[50]);
     /// A training script, up to `stop` batches; the same code for a start and a resume.
     fn train(loader: &mut Loader, stop: usize) -> Vec<(u32, Vec<u64>)> {
@@ -44,7 +44,7 @@ fn the_loop_of_a_script_goes_on_where_it_stopped() {
 }
 
 #[test]
-fn an_epoch_that_was_begun_begins_again_when_it_is_set_again() {
+fn setting_a_started_epoch_restarts_it() {
     let disk = Disk::alike(&[40]);
     let mut loader = Loader::open(&disk.open(), options(8)).unwrap();
     let next = |loader: &mut Loader| loader.next_batch().unwrap().unwrap().indices().to_vec();

@@ -213,7 +213,7 @@ fn a_grid_shows_every_pixel_and_each_patch_comes_once() {
 }
 
 #[test]
-fn a_loader_goes_on_in_the_middle_of_a_scene() {
+fn a_loader_resumes_in_the_middle_of_a_scene() {
     let made = Cubes::packed(&[9, 8], varied);
     for patches in [Patches::PerSample(7), Patches::Grid { overlap: [0, 3, 0] }] {
         let base = options(patches);
@@ -254,7 +254,7 @@ fn a_loader_goes_on_in_the_middle_of_a_scene() {
 }
 
 #[test]
-fn states_of_another_kind_are_refused_in_words() {
+fn states_of_a_different_unit_are_refused() {
     let made = Cubes::packed(&[9], |_| ALIKE);
     let open = |patches| Loader::open(&made.open(), options(patches)).unwrap();
     let refused = |from, to| open(to).restore(&open(from).state()).unwrap_err().to_string();
@@ -367,7 +367,7 @@ fn a_scene_that_is_too_small_is_named() {
 }
 
 #[test]
-fn what_cannot_be_patches_is_refused_in_words() {
+fn invalid_patches_per_sample_are_refused() {
     let made = Cubes::packed(&[3], |_| ALIKE);
     let six = || options(Patches::PerSample(6));
     for (options, said) in [

@@ -101,7 +101,7 @@ fn given(both: &Dataset, options: &LoaderOptions, state: Option<OrderState>, bat
 }
 
 #[test]
-fn a_mixture_goes_on_with_another_world_size() {
+fn a_mixture_resumes_with_a_different_world_size() {
     let (a, b) = (disk(&[90, 70], 0), disk(&[50], 1000));
     let (first, second) = (a.open(), b.open());
     let sampling = mixture(&first, &second);
@@ -177,7 +177,7 @@ fn repeated(dataset: &Dataset, sampling: Arc<dyn Sampling>, place: PatchPlace) -
 }
 
 #[test]
-fn a_sample_that_comes_again_is_cut_elsewhere() {
+fn a_repeated_sample_is_cut_at_a_different_place() {
     let (a, b) = (disk(&[90], 0), disk(&[10], 1000));
     let (first, second) = (a.open(), b.open());
     let orders: [Arc<dyn Sampling>; 2] = [Arc::new(Order::of(&first, 1)), Arc::new(Order::of(&second, 2))];

@@ -126,7 +126,7 @@ fn a_failed_allocation_is_the_error_of_one_batch() {
 }
 
 #[test]
-fn memory_that_is_too_small_is_said_to_be() {
+fn memory_that_is_too_small_is_an_error() {
     #[derive(Debug)]
     struct Half;
     impl Allocate for Half {

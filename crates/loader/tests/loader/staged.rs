@@ -86,7 +86,7 @@ fn noise_is_the_hosts() {
 }
 
 #[test]
-fn a_field_says_where_it_is() {
+fn a_field_has_a_location_on_its_device() {
     let disk = Disk::alike(&[8]);
     let (staged, stage) = options(Trouble::None);
     let mut loader = Loader::open(&disk.open(), staged).unwrap();
@@ -159,7 +159,7 @@ fn odd_rows_are_decoded_by_the_host() {
 /// A sample that is skipped so late leaves nothing in the batch: neither its intact fields, nor fields
 /// of the host.
 #[test]
-fn what_cannot_be_read_again_is_skipped() {
+fn unreadable_odd_values_are_skipped() {
     let disk = Arc::new(Disk::alike(&[12]));
     let (staged, stage) = options(Trouble::OddOn(disk.samples[0].jpeg().len()));
     let hurt = Arc::clone(&disk);

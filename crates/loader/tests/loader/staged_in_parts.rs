@@ -84,7 +84,7 @@ fn cubes_are_read_where_they_are_staged() {
 
 /// If the stage refuses a staged value, the host decodes it from staging memory.
 #[test]
-fn what_is_refused_there_is_not_read_again() {
+fn refused_values_are_not_read_again() {
     let disk = large(9);
     let dataset = disk.open();
     let (staged, stage) = options(Trouble::RefusesAll);
@@ -97,7 +97,7 @@ fn what_is_refused_there_is_not_read_again() {
 }
 
 #[test]
-fn what_finds_no_room_goes_the_way_of_small_records() {
+fn records_without_room_are_decoded_like_small_ones() {
     let disk = large(9);
     let (staged, stage) = options(Trouble::NoRooms);
     assert!(epochs(&disk.open(), staged.clone()) == epochs(&disk.open(), by_host(&staged)));
@@ -143,7 +143,7 @@ fn fields_may_be_named_twice_and_be_missing() {
 }
 
 #[test]
-fn damage_anywhere_is_said_as_ever() {
+fn damage_anywhere_is_reported_as_without_parts() {
     let disk = Disk::alike(&[12]);
     let path = disk.path().join(shard_name(0));
     let good = std::fs::read(&path).unwrap();
@@ -192,7 +192,7 @@ fn reads_of_parts_that_fail_are_tried_again() {
 
 /// A file that is truncated while it is loaded is an error of its missing rows.
 #[test]
-fn a_file_that_ends_early_is_said_as_ever() {
+fn a_file_that_ends_early_is_reported_as_without_parts() {
     let disk = Disk::alike(&[12]);
     let rows: Vec<_> = (0..12).map(|record| disk.open().shard(0).unwrap().row(record).unwrap()).collect();
     let path = disk.path().join(shard_name(0));

@@ -14,7 +14,7 @@ fn options(batch_size: u32) -> LoaderOptions {
 }
 
 #[test]
-fn a_damaged_record_is_named_and_the_loader_goes_on() {
+fn a_damaged_record_is_named_and_the_loader_continues() {
     let disk = Disk::alike(&[32]);
     disk.hurt(10);
     disk.hurt(13);
@@ -117,7 +117,7 @@ fn a_batch_over_the_limit_is_refused_before_memory_is_taken() {
 }
 
 #[test]
-fn absurd_batch_sizes_are_refused_or_cost_what_is_there() {
+fn absurd_batch_sizes_are_refused_or_take_no_extra_memory() {
     let disk = Disk::alike(&[16]);
     let view = ImageMode::View(View::center_crop(1 << 20, 1 << 15));
     for end in [End::Drop, End::Uneven, End::Pad] {
@@ -152,7 +152,7 @@ fn batches_that_no_epoch_fills_are_refused_where_the_rest_is_dropped() {
 }
 
 #[test]
-fn values_that_samples_do_not_have_are_zero_and_masked() {
+fn missing_values_are_zero_and_masked() {
     let disk = Disk::varied(&[12]);
     let other = crate::support::scratch();
     // Every third sample has no cube.

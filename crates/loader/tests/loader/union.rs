@@ -149,7 +149,7 @@ fn rows_without_a_value_are_masked() {
 }
 
 #[test]
-fn what_cannot_be_matched_is_said() {
+fn fields_that_do_not_match_are_an_error() {
     let photos = photos(Some(&TEN));
     // The same name for a different kind of field.
     let dir = crate::support::scratch();
@@ -185,7 +185,7 @@ fn what_cannot_be_matched_is_said() {
 }
 
 #[test]
-fn arrays_of_another_shape_or_type_are_said_when_they_are_loaded() {
+fn arrays_of_a_different_shape_or_type_are_an_error_when_loaded() {
     let dir = crate::support::scratch();
     let (schema, _) = cubes_of(Dtype::I64);
     write_classes(dir.path(), (&schema, None), &[2], |schema, shard, id| {

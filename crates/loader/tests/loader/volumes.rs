@@ -178,7 +178,7 @@ fn turned(stored: &[u8], [planes, height, width]: [usize; 3], pixel: usize, turn
 }
 
 #[test]
-fn planes_of_volumes_are_turned_alike() {
+fn all_arrays_of_a_volume_are_turned_alike() {
     let all = Augment { flip_rows: true, flip_columns: true, rotate: true };
     for size in [[3, 5, 7], [2, 6, 6]] {
         let rows = beside_stored(|options| options.augment(all), size);
@@ -243,7 +243,7 @@ fn a_volume_alone_has_a_type_and_is_turned() {
 }
 
 #[test]
-fn boxes_of_volumes_show_the_classes_that_are_asked_for() {
+fn boxes_of_volumes_show_the_requested_classes() {
     // Values of masks are 0 to 255, each rare.
     let change = |options: LoaderOptions| options.patch_classes(PatchClasses::Weighted(vec![(40, 1.0)]));
     let rows = beside_stored(change, [3, 2, 2]);
@@ -253,7 +253,7 @@ fn boxes_of_volumes_show_the_classes_that_are_asked_for() {
 }
 
 #[test]
-fn volumes_that_cannot_be_cut_are_refused_in_words() {
+fn volumes_that_cannot_be_cut_are_refused() {
     let (dir, _) = volumes(|_| 8, 1);
     let dataset = Dataset::open(dir.path()).unwrap();
     let open = |cube: &str, change: fn(LoaderOptions) -> LoaderOptions| {

@@ -64,7 +64,7 @@ fn load(dataset: &Dataset, options: LoaderOptions) -> Vec<Seen> {
 }
 
 #[test]
-fn batches_are_the_same_wherever_the_window_is() {
+fn batches_do_not_depend_on_the_window() {
     let disk = medium(&[31, 0, 40, 19]);
     let crop = ImageMode::View(View::random_resized_crop(16).with_flip(0.5));
     for (mode, image, end) in [
@@ -94,7 +94,7 @@ fn batches_are_the_same_wherever_the_window_is() {
 }
 
 #[test]
-fn what_is_cached_is_read_sample_by_sample_and_held_nowhere() {
+fn cached_records_are_read_one_by_one_and_not_held() {
     let disk = medium(&[90]);
     let (dataset, told) = told(&disk, Some(true));
     let mut loader = Loader::open(&dataset, options(Window::Auto)).unwrap();
@@ -113,7 +113,7 @@ fn what_is_cached_is_read_sample_by_sample_and_held_nowhere() {
 }
 
 #[test]
-fn where_nobody_knows_what_is_cached_runs_are_read() {
+fn runs_are_read_if_the_state_of_the_cache_is_unknown() {
     let disk = medium(&[90]);
     let (dataset, told) = told(&disk, None);
     let mut loader = Loader::open(&dataset, options(Window::Auto).end(End::Uneven)).unwrap();
@@ -137,7 +137,7 @@ fn where_nobody_knows_what_is_cached_runs_are_read() {
 }
 
 #[test]
-fn what_is_on_a_disk_is_fetched_run_by_run_and_read_sample_by_sample() {
+fn uncached_runs_are_fetched_whole_and_read_sample_by_sample() {
     let disk = medium(&[50, 40]);
     // With `PageCache`, the window is in the page cache, whatever is cached.
     for (window, is_cached, asked) in [(Window::Auto, Some(false), 64), (Window::PageCache, None, 0)] {
@@ -196,7 +196,7 @@ fn a_damaged_record_and_a_file_that_was_cut_are_named() {
 }
 
 #[test]
-fn an_epoch_goes_on_wherever_the_window_is() {
+fn an_epoch_continues_after_the_window_moves() {
     let disk = medium(&[90]);
     let dataset = disk.open();
     for (first, then) in [(Window::Memory, Window::PageCache), (Window::PageCache, Window::Memory)] {

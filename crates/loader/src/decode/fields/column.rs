@@ -6,7 +6,6 @@ use crate::decode::tools::Tools;
 use crate::fields::Col;
 use shardpack_format::{Error, Result};
 
-/// Copies the value of a column.
 pub(super) struct ColumnDecoder(pub(super) Col);
 
 impl FieldDecoder for ColumnDecoder {

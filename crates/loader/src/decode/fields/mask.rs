@@ -4,7 +4,7 @@ use super::FieldDecoder;
 use crate::decode::record::{RowField, ViewedRecord};
 use crate::decode::shape::{RemainingRows, Shape, check_rows};
 use crate::decode::tools::Tools;
-use crate::decode::values::SampleValues;
+
 use crate::fields::{MaskField, loses};
 use shardpack_array::{Array, ArrayDecoder, Region, decoded_as};
 use shardpack_format::{ArrayDescriptor, ElementType, Error, FieldValue, Layout, Limits, Result, bug, to_usize};

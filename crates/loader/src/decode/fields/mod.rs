@@ -19,18 +19,16 @@ use super::cuts::{Cuts, LargeValue};
 use super::record::RowField;
 use super::tools::Tools;
 use crate::fields::FieldType;
-use crate::patches::PatchAt;
 use crate::sample::SampleAt;
 use crate::stage::{Prepared, RecordValue, Spot, StageSlot};
-use crate::supply::{MadeField, ResidentValue, Scene, WholeScene};
+use crate::supply::{MadeField, ResidentValue, Scene, SceneField};
 use shardpack_array::ZstdDecoder;
 use shardpack_format::Result;
 
-/// Decodes the values of one field, on one thread.
 pub(crate) trait FieldDecoder: Send {
-    /// Decodes a value on the host, into the whole of `out`. `dims` are the axes of a ragged row from
-    /// the index; they are corrected if only the value has the exact lengths. Returns false, and writes
-    /// nothing, if the sample has no value.
+    /// Decodes a value on the host into all of `out`. `dims` are the axes of a ragged row from the
+    /// index, corrected if only the value has the exact lengths. Returns false, and writes nothing,
+    /// if the sample has no value.
     fn decode(&mut self, tools: &mut Tools, of: &RowField<'_>, out: &mut [u8], dims: &mut [u64]) -> Result<bool>;
 
     /// Hands a value to a stage; `None` if the sample has none.
@@ -61,17 +59,17 @@ pub(crate) trait FieldDecoder: Send {
         true
     }
 
-    /// Decodes the patches `draws` of a value into `scene`, or the whole value if the scene is kept as
-    /// a whole.
+    /// Decodes the patches `draws` of a value into `scene`, and sets their places; or returns the whole
+    /// value if the scene is kept as a whole.
     fn decode_scene(
         &mut self,
         tools: &mut Tools,
         of: &RowField<'_>,
         draws: &[SampleAt],
         scene: &mut Scene,
-    ) -> Result<ScenePart> {
+    ) -> Result<SceneField> {
         let _ = (tools, of, draws, scene);
-        Ok(ScenePart::FromIndex)
+        Ok(SceneField::FromIndex)
     }
 
     /// Memory of all pixels of a value from which patches are cut; `None` if it cannot be kept as a
@@ -89,32 +87,15 @@ pub(crate) trait FieldDecoder: Send {
     }
 }
 
-/// A field of a decoded scene.
-pub(crate) enum ScenePart {
-    /// The sample has no value.
-    Missing,
-    /// Patches in their own memory, at these places.
-    Patches(Vec<PatchAt>),
-    /// The whole value, and the places of its patches.
-    Whole(WholeScene, Vec<PatchAt>),
-    /// One row for all patches.
-    Shared(Vec<u8>),
-    /// No data: rows are copied from the index.
-    FromIndex,
-}
-
-/// Target of a value on a device.
 pub(crate) struct StageTarget<'a> {
     pub(crate) slot: &'a dyn StageSlot,
     pub(crate) spot: &'a Spot,
-    /// The decompressor of this thread.
     pub(crate) zstd: &'a mut ZstdDecoder,
     /// The value, if it is on the device already.
     pub(crate) resident: Option<ResidentValue>,
 }
 
 impl StageTarget<'_> {
-    /// Hands a value of this field to the stage.
     fn prepare(&mut self, of: &RowField<'_>, value: &RecordValue<'_>) -> Prepared {
         match (self.resident, of.staged()) {
             (Some(resident), _) => self.slot.prepare_kept(self.spot, resident.number, value, self.zstd),
@@ -124,7 +105,6 @@ impl StageTarget<'_> {
     }
 }
 
-/// Makes the decoder of a field.
 pub(crate) fn decoder(field: &FieldType) -> Box<dyn FieldDecoder> {
     match field {
         FieldType::Scalar(column) => Box::new(column::ColumnDecoder(*column)),

@@ -6,7 +6,6 @@ use crate::decode::tools::Tools;
 use crate::fields::OneHotField;
 use shardpack_format::{Error, Result};
 
-/// Sets the weight of the class in a column to 1.
 pub(super) struct OneHotDecoder(pub(super) OneHotField);
 
 impl FieldDecoder for OneHotDecoder {

@@ -11,7 +11,6 @@ use shardpack_jpeg::{FRAMES, Frames, PixelLayout, Rendering};
 
 pub(super) struct PictureFieldDecoder(pub(super) PictureField);
 
-/// A picture as it is stored.
 #[derive(Clone, Copy)]
 struct StoredPicture<'a> {
     media_type: &'a str,
@@ -140,7 +139,6 @@ impl PictureFieldDecoder {
     }
 }
 
-/// Decodes the levels of a picture, and augments them.
 fn levels(
     tools: &mut Tools,
     of: &RowField<'_>,

@@ -9,7 +9,6 @@ use crate::rows::Share;
 use crate::supply::{MadeField, size, steps};
 use shardpack_format::{Error, Result};
 
-/// Copies stored bytes.
 pub(super) struct RawDecoder(pub(super) RawField);
 
 impl FieldDecoder for RawDecoder {

@@ -1,18 +1,17 @@
 //! Boxes of volumes. A volume is decoded as a whole, once for all of its boxes, which are then cut out
 //! of it.
 
+use super::FieldDecoder;
 use super::array::{Voxels, check_alike, copy_box, fill, plain_bytes, set_turn, vary};
-use super::{FieldDecoder, ScenePart};
 use crate::decode::record::RowField;
 use crate::decode::tools::Tools;
 use crate::fields::{CutOf, VolumeField, loses};
 use crate::patches::PatchAt;
 use crate::sample::SampleAt;
-use crate::supply::Scene;
+use crate::supply::{Scene, SceneField};
 use shardpack_array::{As, Finish, decoded_as};
 use shardpack_format::{ArrayDescriptor, ElementType, Error, FieldValue, Layout, Result, to_usize};
 
-/// Cuts boxes out of volumes.
 pub(super) struct VolumeDecoder(pub(super) VolumeField);
 
 impl FieldDecoder for VolumeDecoder {
@@ -28,10 +27,11 @@ impl FieldDecoder for VolumeDecoder {
         of: &RowField<'_>,
         draws: &[SampleAt],
         scene: &mut Scene,
-    ) -> Result<ScenePart> {
-        let Some(value) = of.value(self.0.position)? else { return Ok(ScenePart::Missing) };
-        let mut outs = scene.outs(of.number);
-        Ok(ScenePart::Patches(self.boxes(tools, of, &value, draws, &mut outs)?))
+    ) -> Result<SceneField> {
+        let Some(value) = of.value(self.0.position)? else { return Ok(SceneField::Missing) };
+        let places = self.boxes(tools, of, &value, draws, &mut scene.outs(of.number))?;
+        scene.place(places);
+        Ok(SceneField::Patches)
     }
 
     fn whole_bytes(&mut self, _: &mut Tools, _: &RowField<'_>) -> Result<Option<u64>> {

@@ -41,7 +41,6 @@ struct Piece {
     bytes: u64,
 }
 
-/// Work of all threads on reading the dataset.
 struct Filling<'a> {
     fields: &'a Fields,
     limits: &'a Limits,
@@ -56,14 +55,11 @@ struct Filling<'a> {
     failed: Mutex<Option<Error>>,
 }
 
-/// A value of a checked record.
 struct StoredValue<'a> {
     sample: u64,
     field: usize,
     value: FieldValue<'a>,
-    /// Descriptor of an array.
     descriptor: Option<ArrayDescriptor>,
-    /// Orientation of a picture.
     orientation: u8,
 }
 
@@ -274,7 +270,6 @@ impl Filling<'_> {
         Ok(())
     }
 
-    /// Appends the values of a record to `found`.
     fn look<'r>(&self, run: &'r LoadedRun, record: u64, sample: u64, found: &mut Vec<StoredValue<'r>>) -> Result<()> {
         let (shard, bytes) = (run.shard(), run.record(record)?);
         let place = |error| Error::from(shard.in_record(record, error));
@@ -341,7 +336,6 @@ impl Filling<'_> {
     }
 }
 
-/// Stored bytes of the fields at `positions`.
 fn value_bytes(shard: &Shard, record: u64, positions: &[usize]) -> Result<u64> {
     let (frame, head) = read_head(shard, record)?;
     let places = Record::places(&frame, &head).map_err(|error| shard.in_record(record, error))?;

@@ -1,5 +1,5 @@
-//! Values that stay on the device of a stage: the table of the values that are there, and the metadata
-//! that a row needs. If all values of a sample are there, its record is not read.
+//! Values that stay on the device of a stage: their table, and the metadata that a row needs. If
+//! all values of a sample are there, its record is not read.
 //!
 //! Values that are missing there are read and decoded as usual, as are values that the device refuses
 //! or finds odd: errors are found in the record, and reported at its row.
@@ -17,21 +17,16 @@ use shardpack_jpeg::DrawKey;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// State of a value: on the device, or not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Residence {
-    /// The value is not on the device.
     #[default]
     Absent,
-    /// The sample has no value.
     Missing,
     Present(ResidentValue),
 }
 
-/// A value on the device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ResidentValue {
-    /// Number of the value on the device.
     pub(crate) number: u64,
     /// For a picture its orientation, for an array the number of its [`ArrayForm`].
     pub(crate) detail: u32,
@@ -73,7 +68,6 @@ pub(crate) struct Resident {
     pub(crate) read_bytes: u64,
 }
 
-/// Distinct forms of arrays.
 #[derive(Debug, Default)]
 struct ArrayForms {
     all: Vec<ArrayForm>,
@@ -128,7 +122,6 @@ impl Resident {
         self.index(sample, field).and_then(|index| self.known.get(index)).copied().unwrap_or_default()
     }
 
-    /// Sets the state of a field of a sample.
     pub(crate) fn note(&mut self, sample: u64, field: usize, known: Residence) {
         let index = self.index(sample, field);
         if let Some(to) = index.and_then(|index| self.known.get_mut(index)) {
@@ -149,12 +142,10 @@ impl Resident {
         Some(number)
     }
 
-    /// The form of this number.
     pub(crate) fn form(&self, number: u32) -> &ArrayForm {
         self.forms.all.get(to_usize(number)).unwrap_or_else(|| bug("an array on the device has no form"))
     }
 
-    /// Sets the map of classes of a sample's mask.
     pub(crate) fn note_map(&mut self, sample: u64, map: ClassMap) {
         if let Some(to) = usize::try_from(sample).ok().and_then(|sample| self.maps.get_mut(sample)) {
             *to = Some(map);
@@ -168,18 +159,15 @@ impl Resident {
         classes.origins(map, std::slice::from_ref(key)).pop().flatten()
     }
 
-    /// Completes the table.
     pub(crate) fn seal(&mut self) {
         self.keeper.seal();
         self.forms.numbers = HashMap::new();
     }
 
-    /// Bytes on the device.
     pub(crate) fn device_bytes(&self) -> u64 {
         self.keeper.device_bytes()
     }
 
-    /// Bytes on the host.
     pub(crate) fn host_bytes(&self) -> u64 {
         let forms = self.forms.all.iter().map(|form| size_of::<ArrayForm>() + form.descriptor.len()).sum::<usize>();
         let table = self.known.len().saturating_mul(size_of::<Residence>());

@@ -11,7 +11,7 @@ pub(super) use request::{check_alike, fill, plain_bytes, set_turn, vary};
 pub(crate) use request::{image_axes, layout};
 pub(crate) use whole::whole_scratch_bytes;
 
-use super::{FieldDecoder, ScenePart, StageTarget};
+use super::{FieldDecoder, StageTarget};
 use crate::decode::cuts::{Cuts, LargeValue};
 use crate::decode::record::RowField;
 use crate::decode::tools::Tools;
@@ -19,7 +19,7 @@ use crate::fields::ArrayField;
 use crate::rows::Share;
 use crate::sample::SampleAt;
 use crate::stage::{Prepared, RecordValue};
-use crate::supply::{MadeField, Scene, WindowedSplit, size};
+use crate::supply::{MadeField, Scene, SceneField, WindowedSplit, size};
 use request::ArrayRequest;
 use shardpack_array::ArraySplit;
 use shardpack_format::{FieldValue, Result};
@@ -105,20 +105,22 @@ impl FieldDecoder for ArrayFieldDecoder {
         of: &RowField<'_>,
         draws: &[SampleAt],
         scene: &mut Scene,
-    ) -> Result<ScenePart> {
+    ) -> Result<SceneField> {
         if !self.field.is_patch() {
             let bytes = of.field.row(of.record.shard, of.at().record, &mut [])?;
             let mut shared = vec![0; bytes];
             let there = self.decode(tools, of, &mut shared, &mut [])?;
-            return Ok(if there { ScenePart::Shared(shared) } else { ScenePart::Missing });
+            return Ok(if there { SceneField::Shared(shared) } else { SceneField::Missing });
         }
-        let Some(value) = self.value(of)? else { return Ok(ScenePart::Missing) };
+        let Some(value) = self.value(of)? else { return Ok(SceneField::Missing) };
         if scene.is_whole {
             let (whole, places) = self.decode_whole(tools, of, &value, draws, &scene.plan)?;
-            return Ok(ScenePart::Whole(whole, places));
+            scene.place(places);
+            return Ok(SceneField::Whole(whole));
         }
-        let mut outs = scene.outs(of.number);
-        Ok(ScenePart::Patches(self.decode_patches(tools, of, &value, draws, &mut outs)?))
+        let places = self.decode_patches(tools, of, &value, draws, &mut scene.outs(of.number))?;
+        scene.place(places);
+        Ok(SceneField::Patches)
     }
 
     fn whole_bytes(&mut self, tools: &mut Tools, of: &RowField<'_>) -> Result<Option<u64>> {

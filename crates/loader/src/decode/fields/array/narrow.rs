@@ -1,6 +1,5 @@
-//! Scenes that are stored as float16 and loaded as float32 stay float16 until patches are made of them:
-//! a scene that is kept as a whole needs half the memory, and fewer bytes are moved. Each patch is
-//! widened separately.
+//! Scenes stored as float16 and loaded as float32 stay float16 until patches are made: half the
+//! memory, and fewer bytes to move.
 
 use shardpack_array::{As, Finish};
 use shardpack_format::{ArrayDescriptor, Codes, Dtype, Transform};
@@ -10,8 +9,8 @@ const PIECE_BYTES: usize = 16 << 10;
 
 /// Switches to float16 elements as they are stored, if that is possible; returns true if it did.
 ///
-/// The patches are identical to the bit, because every float16 is exactly a float32, provided that
-/// [`quieten`] runs in between.
+/// Patches are identical to the bit, because every float16 is exactly a float32, if [`quieten`]
+/// runs in between.
 pub(crate) fn narrow(descriptor: &mut ArrayDescriptor, finishes: &mut [Finish]) -> bool {
     let ArrayDescriptor { stored, decoded, transform, codes, .. } = &*descriptor;
     let widens = (stored, decoded, transform) == (&Dtype::F16, &Dtype::F32, &Transform::F16);
@@ -54,7 +53,7 @@ mod tests {
     use half::f16;
 
     #[test]
-    fn float16_becomes_what_it_is_by_way_of_float32() {
+    fn float16_is_converted_as_by_way_of_float32() {
         let mut found: Vec<u8> = (0..=u16::MAX).flat_map(u16::to_le_bytes).collect();
         let expected: Vec<u8> = (0..=u16::MAX)
             .flat_map(|bits| f16::from_f32(f16::from_bits(bits).to_f32()).to_bits().to_le_bytes())

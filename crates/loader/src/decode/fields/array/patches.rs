@@ -10,7 +10,6 @@ use crate::sample::SampleAt;
 use shardpack_array::{Bands, Finish, Region};
 use shardpack_format::{ArrayDescriptor, FieldValue, Layout, Limits, Result, Transform, bug, to_usize};
 
-/// The requested patches of an array.
 pub(super) struct AskedPatches {
     pub(super) descriptor: ArrayDescriptor,
     /// Region of each patch, in the order of the draws.
@@ -100,18 +99,16 @@ impl ArrayFieldDecoder {
     }
 }
 
-/// Bytes of the whole array, if patches are cut out of the decoded array, because the array is not
-/// stored in output order. If bands are stored one after the other, a patch is one run for each row of
-/// each band, and values that are computed from others are computed again for each patch. Both cost
-/// more than decoding the other half of the array (2026-11-23, processor time of a patch of 32 × 32 ×
-/// 100 float32, 1,024 of a scene: 0.70 ms by runs of bands, 0.53 ms computed from float16, 0.16 ms as
-/// stored).
+/// Bytes of the whole array if patches are cut out of the decoded array, because it is not stored
+/// in output order; else `None`. Band-major storage makes one run for each row of each band, and
+/// derived values are computed again for each patch: slower than decoding the other half of the
+/// array (2026-11-23, processor time of a patch of 32 × 32 × 100 float32, 1,024 of a scene: 0.70 ms
+/// by runs of bands, 0.53 ms computed from float16, 0.16 ms as stored).
 ///
-/// If pixels are stored one after the other, the rows of a few patches already need most blocks:
-/// cutting from the whole array was as fast for LZ4 with band differences where patches covered a tenth
-/// of the array, 1.7 times as fast with a fifth, and 2.2 times with two fifths. If bands are stored one
-/// after the other, patches need few of many blocks, and decoding the whole scene was slower below one
-/// half (2026-11-24).
+/// With pixels stored one after the other, a few patches already need most blocks: for LZ4 with
+/// band differences, cutting from the whole array was as fast where patches covered a tenth of it,
+/// 1.7 times as fast at a fifth, 2.2 times at two fifths. Band-major patches need few of many
+/// blocks: decoding the whole scene was slower below one half (2026-11-24).
 fn whole_bytes(descriptor: &ArrayDescriptor, regions: &[Region], limits: &Limits) -> Option<usize> {
     let &[_, _, bands] = &*descriptor.shape else { return None };
     let pixels = |region: &Region| region.height.saturating_mul(region.width);
@@ -129,7 +126,6 @@ pub(crate) fn is_made_of_others(descriptor: &ArrayDescriptor) -> bool {
     descriptor.layout == Layout::BandMajor || descriptor.band_difference || descriptor.transform != Transform::None
 }
 
-/// Copies patches out of a decoded array.
 fn cut_out(whole: &[u8], descriptor: &ArrayDescriptor, regions: &[Region], outs: &mut [&mut [u8]]) {
     let &[height, width, bands] = &*descriptor.shape else {
         bug("an array whose patches are cut has other than three axes")

@@ -1,5 +1,5 @@
-//! The request of a row to an array: the part, its place, and the steps after decoding. Kept from row
-//! to row, because most datasets store all arrays alike.
+//! The request of a row to an array: the part, its place, and the steps after decoding. It is
+//! reused from row to row, because most datasets store all arrays alike.
 
 use crate::decode::record::RowField;
 use crate::fields::{ArrayField, Cut, CutOf, FieldType, limits_of_a_part, loses, too_large};
@@ -7,7 +7,6 @@ use shardpack_array::{As, Factors, Fill, Finish, Region, Wanted, decoded_as};
 use shardpack_augment::BandAugmentation;
 use shardpack_format::{ArrayDescriptor, Dtype, ElementType, Error, FieldValue, Layout, Limits, Result, bug, to_usize};
 
-/// The request, reused from row to row.
 pub(super) struct ArrayRequest {
     /// Stored bytes of the last descriptor, and the descriptor for decoding.
     descriptor: Option<(Vec<u8>, ArrayDescriptor)>,
@@ -28,7 +27,6 @@ pub(super) struct AskedArray<'a> {
 }
 
 impl<'a> AskedArray<'a> {
-    /// The request in the form of the array decoder.
     pub(super) fn wanted(&self, channels_first: bool) -> Wanted<'a> {
         Wanted { region: self.region, layout: layout(channels_first), finish: self.finish }
     }
@@ -49,7 +47,6 @@ impl ArrayRequest {
         }
     }
 
-    /// The descriptor of the last row.
     pub(super) fn descriptor(&self) -> &ArrayDescriptor {
         self.descriptor
             .as_ref()
@@ -167,13 +164,11 @@ pub(crate) fn fill(with: Option<f32>, descriptor: &ArrayDescriptor) -> Option<Fi
     Some(Fill { no_data: descriptor.no_data?, with: with? })
 }
 
-/// Draws the turn of this row.
 pub(crate) fn set_turn(finish: &mut Finish, of: &RowField<'_>, size: [u64; 2]) {
     let recipe = of.recipe();
     finish.turn = recipe.augment.turn(&recipe.key(of.at()), size);
 }
 
-/// Draws the factors of the bands of this row.
 pub(crate) fn vary(
     finish: &mut Finish,
     factors: Option<&Factors>,

@@ -67,10 +67,8 @@ fn all_pixels(descriptor: &ArrayDescriptor, region: &Region) -> Option<Region> {
     Some(Region { y: 0, x: 0, height, width, layout: Layout::AsShape, ..region.clone() })
 }
 
-/// Returns true if the limits allow decoding all `bytes` of the array.
 fn is_allowed(descriptor: &ArrayDescriptor, bytes: u64, limits: &Limits) -> bool {
-    let stored = descriptor.stored_bytes().unwrap_or(u64::MAX);
-    bytes.max(stored) <= limits.max_decoded_bytes
+    descriptor.stored_bytes().is_ok_and(|stored| bytes.max(stored) <= limits.max_decoded_bytes)
 }
 
 /// Bytes that decoding such an array as a whole takes besides the array itself; `None` if it is never
