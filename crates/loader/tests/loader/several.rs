@@ -71,7 +71,7 @@ fn datasets_that_do_not_fit_together_are_refused() {
     let twice = Dataset::concat(&[a.open(), a.open()]).unwrap();
     assert_eq!(twice.get(5).unwrap().key(), "sample-00002");
     let text = twice.by_key("sample-00002").unwrap_err().to_string();
-    assert!(text.contains("several datasets") && text.contains("numbers 0 and 1"), "{text}");
+    assert!(text.contains("occurs in datasets 0 and 1"), "{text}");
 }
 
 fn mixture(a: &Dataset, b: &Dataset) -> Arc<dyn Sampling> {
