@@ -72,9 +72,11 @@ impl Object {
         let inner = Arc::clone(&self.inner);
         let read = heard(py, true, move |_| {
             let mut bytes = vec![0; count];
-            let read = inner.read_at(&mut bytes, offset)?;
-            bytes.truncate(read);
-            Ok(bytes)
+            let read = inner.read_at(&mut bytes, offset);
+            read.map(|read| {
+                bytes.truncate(read);
+                bytes
+            })
         });
         let bytes =
             read?.map_err(|source| raise(shardpack_reader::Error::io_at(&self.path, "read", offset, source)))?;
