@@ -42,7 +42,7 @@ class SecondTry(CommandTest):
         self.assertIn("hint: use `--force` to replace it", refused.err)
         self.assertLess(len(refused.err), 400)
         other = self.expect(2, "pack", source, self.tmp / "out", "--values", "keep")
-        self.assertIn("packed with another option `values`: it was packed with \"auto\", now it is \"keep\"", other.err)
+        self.assertIn("packed with a different option `values`: \"auto\" then, \"keep\" now", other.err)
 
     def test_a_cube_beyond_float16_is_skipped_and_listed(self):
         source = cubes(self.tmp / "src", 5)
