@@ -37,7 +37,7 @@ def whose(row: sp.Row) -> None:
 
 
 def odd(row: sp.Row) -> None:
-    """Acts by the label of its sample."""
+    """Fails in different ways, by the number of the sample."""
     if row.index == 20:
         raise ZeroDivisionError("by nothing")
     if row.index == 21:
