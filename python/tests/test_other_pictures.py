@@ -108,7 +108,7 @@ def test_a_fourth_band_is_no_colour(tmp_path: Path) -> None:
     sp.pack(tmp_path / "src", tmp_path / "cubes")
     cube = sp.Dataset(tmp_path / "cubes")[0]["cube"]
     assert cube.shape == (45, 70, 4) and np.array_equal(cube[:, :, :3], rgb(data))
-    with pytest.warns(UserWarning, match="^1 picture has a band beside red, green and blue"):
+    with pytest.warns(UserWarning, match="^1 picture has a band besides red, green and blue"):
         sp.pack(tmp_path / "src", tmp_path / "pictures", kind="images")
     assert np.array_equal(loaded(tmp_path / "pictures"), rgb(data))
 

@@ -304,7 +304,7 @@ def test_samples_without_masks_come_back_from_unpack(tmp_path: Path) -> None:
                 writer.write({field: value, "mask": mask}, key=f"{number:02}" + (".png" if name == "photos" else ""))
         files = tmp_path / f"{name}-files"
         subprocess.run([*command(), "unpack", tmp_path / name, files], check=True, capture_output=True)
-        with pytest.warns(UserWarning, match="19 of 20 samples have no mask beside them, and are packed without one"):
+        with pytest.warns(UserWarning, match="19 of 20 samples have no mask, and are packed without one"):
             sp.pack(files, tmp_path / f"{name}-again")
         again = sp.Dataset(tmp_path / f"{name}-again")
         assert sum(sample["mask"] is not None for sample in again) == 1

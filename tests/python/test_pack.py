@@ -105,7 +105,7 @@ class Pictures(CommandTest):
 
         (self.tmp / "other.csv").write_text("\n".join(["photo" + lines[0][3:], *(line.replace(".jpg", "") for line in lines[1:])]))
         guess = self.expect(2, "pack", source, self.tmp / "out1", "--labels", self.tmp / "other.csv")
-        self.assertIn("hint: `--key-column NAME` says which one holds the files", guess.err)
+        self.assertIn("hint: `--key-column NAME` names that column", guess.err)
         self.ok("pack", source, self.tmp / "out1", "--labels", self.tmp / "other.csv", "--key-column", "photo")
         # The same samples; the recipe records the name of the column for `add`.
         first, other = (self.ok("inspect", self.tmp / name, "--json").json()["recipe"]["labels"] for name in ("out", "out1"))
@@ -272,7 +272,7 @@ class Refusals(CommandTest):
 
         skipped = self.expect(1, "pack", source, self.tmp / "out", "--on-bad-input", "skip")
         self.assertIn("notes.bin", skipped.out + skipped.err)
-        self.assertIn("passed over 1 file beside the samples: `class 0/README.txt`", skipped.err)
+        self.assertIn("ignored 1 file next to the samples: `class 0/README.txt`", skipped.err)
         self.ok("verify", self.tmp / "out", "--deep")
         self.assertEqual(self.ok("inspect", self.tmp / "out", "--json").json()["samples"], 6)
 

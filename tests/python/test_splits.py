@@ -20,7 +20,7 @@ class Splits(CommandTest):
     def test_a_dataset_for_each_split_with_the_same_classes(self):
         result = self.ok("pack", self.source(), self.tmp / "out", "--splits")
         self.assertIn("packed 4 samples into", result.out)
-        self.assertIn("note: `test`: no labels: its samples stand in no folders", result.err)
+        self.assertIn("note: `test`: no labels: its samples are not in folders", result.err)
         self.assertEqual(names(self.tmp / "out"), ["test", "train", "val"])
         for split, keys in (("train", ["ant/1.jpg 0", "bee/2.jpg 1", "cat/3.jpg 2", "cat/4.jpg 2"]), ("val", ["bee/5.jpg 1", "cat/6.jpg 2"])):
             self.ok("verify", self.tmp / "out" / split, "--deep", "--digest")
@@ -56,7 +56,7 @@ class Splits(CommandTest):
         (source / "val" / "bee" / "broken.jpg").write_bytes(jpeg(1)[:40])
         (source / "beside.jpg").write_bytes(jpeg(1))
         stopped = self.expect(2, "pack", source, self.tmp / "out", "--splits")
-        self.assertIn("`beside.jpg`: expected samples in the folders of splits alone", stopped.err)
+        self.assertIn("`beside.jpg`: this sample is in no split", stopped.err)
         self.assertFalse((self.tmp / "out").exists())
         report = self.expect(1, "pack", source, self.tmp / "out", "--splits", "--on-bad-input", "skip", "--json")
         self.assertEqual([one["key"] for one in report.json()["skipped"]], ["beside.jpg"])

@@ -23,7 +23,7 @@ pub(crate) struct ZstdEncoder {
 
 impl ZstdEncoder {
     pub(crate) fn new(level: i32) -> Result<Self> {
-        let failed = |e: std::io::Error| Error::usage(format!("zstd encoder: expected a context, found {e}"));
+        let failed = |e: std::io::Error| Error::usage(format!("cannot create a zstd encoder: {e}"));
         let mut context = zstd::bulk::Compressor::new(level).map_err(failed)?;
         context.include_contentsize(true).map_err(failed)?;
         context.include_checksum(false).map_err(failed)?;
@@ -39,7 +39,7 @@ impl ZstdEncoder {
         let written = self
             .context
             .compress_to_buffer(unit, place)
-            .map_err(|e| Error::usage(format!("zstd encoder: expected a frame of {} bytes, found {e}", unit.len())));
+            .map_err(|e| Error::usage(format!("cannot compress {} bytes with zstd: {e}", unit.len())));
         out.truncate(start + written.as_ref().map_or(0, |n| *n));
         written.map(|_| ())
     }
@@ -79,7 +79,7 @@ impl ZstdDecoder {
             Some(context) => context,
             slot @ None => slot.insert(
                 zstd::bulk::Decompressor::new()
-                    .map_err(|e| Error::usage(format!("zstd decoder: expected a context, found {e}")))?,
+                    .map_err(|e| Error::usage(format!("cannot create a zstd decoder: {e}")))?,
             ),
         };
         let bytes = part(bytes, 0..frame.len, "bytes of a zstd frame")?;
@@ -97,7 +97,7 @@ pub(crate) fn end_of(payload: &[u8], pos: usize) -> Result<()> {
     if pos == payload.len() {
         return Ok(());
     }
-    Err(Error::format("payload", "its end", format!("{} bytes more", payload.len() - pos)).at(pos as u64))
+    Err(Error::format("payload", "the end", format!("{} more bytes", payload.len() - pos)).at(pos as u64))
 }
 
 /// Fails if an array of `bytes` bytes is over the limits.
@@ -112,7 +112,11 @@ pub(crate) fn check_size(bytes: u64, limits: &Limits) -> Result<()> {
 /// them.
 pub(crate) fn check_payload(is_wrong: bool, stored: u64, payload: u64, limits: &Limits) -> Result<()> {
     if is_wrong {
-        return Err(Error::format("payload", format!("that of {stored} stored bytes"), format!("{payload} bytes")));
+        return Err(Error::format(
+            "payload",
+            format!("enough bytes for {stored} decoded ones"),
+            format!("{payload} bytes"),
+        ));
     }
     // All bytes that no coder makes are runs.
     limits.check_runs(stored.saturating_sub(limits.max_expansion.saturating_mul(payload)), payload)
@@ -132,7 +136,7 @@ pub(crate) fn check_expansion(decoded: u64, coded: u64, payload: u64, limits: &L
 pub(crate) fn check_coded(decoded: u64, coded: u64, payload: u64, limits: &Limits) -> Result<()> {
     if decoded > EXPANSION_FREE_BYTES && coded > limits.max_expansion.saturating_mul(payload) {
         return Err(Error::limit(
-            "decoded bytes for each stored",
+            "decoded bytes per stored byte",
             "max_expansion",
             limits.max_expansion,
             coded / payload.max(1),

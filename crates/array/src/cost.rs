@@ -11,7 +11,6 @@ use shardpack_format::Codec;
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Work {
     pub(crate) payload_bytes: u64,
-    /// Bytes of the stored elements.
     pub(crate) stored_bytes: u64,
     /// Stored bytes that the coder makes; the others are runs, or stored unchanged.
     pub(crate) coded_bytes: u64,

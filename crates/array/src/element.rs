@@ -124,7 +124,7 @@ impl Float for f32 {
         self.abs()
     }
 
-    #[allow(clippy::cast_possible_truncation, reason = "rounding is what is asked for")]
+    #[allow(clippy::cast_possible_truncation, reason = "rounding is intended")]
     fn from_f64(value: f64) -> Self {
         if value.is_finite() { (value as Self).clamp(Self::MIN, Self::MAX) } else { value as Self }
     }
@@ -189,7 +189,7 @@ impl Float for f64 {
 }
 
 /// The float32 neighbour of `value` whose last bit is 1, unless `value` is a float32 itself.
-#[allow(clippy::cast_possible_truncation, reason = "rounding is what is asked for")]
+#[allow(clippy::cast_possible_truncation, reason = "rounding is intended")]
 fn round_to_odd(value: f64) -> f32 {
     let near = value as f32;
     let back = f64::from(near);

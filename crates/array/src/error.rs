@@ -22,10 +22,7 @@ pub enum EncodeError {
         max: f64,
     },
     /// Fixed point cannot keep the error bound for this array.
-    #[error(
-        "largest error of fixed point of 16 bits decoded to float32: expected {}, found {max_error}",
-        at_least(*smallest)
-    )]
+    #[error("fixed point of 16 bits, decoded to float32, cannot keep a largest error of {max_error}: {}", at_least(*smallest))]
     ErrorBound {
         /// The requested bound.
         max_error: f64,
@@ -87,8 +84,8 @@ impl Explain for EncodeError {
 
 fn at_least(smallest: f64) -> String {
     match smallest.is_finite() {
-        true => format!("at least {smallest} for this array"),
-        false => "another way to store this array, whose range no bound fits".to_owned(),
+        true => format!("this array needs at least {smallest}"),
+        false => "no bound fits the range of this array".to_owned(),
     }
 }
 
@@ -98,7 +95,7 @@ mod tests {
     use shardpack_format::Voice;
 
     #[test]
-    fn a_bound_that_nobody_can_give_is_no_hint() {
+    fn an_impossible_bound_is_no_hint() {
         let error = |smallest| EncodeError::ErrorBound { max_error: 0.5, smallest };
         let hint = |smallest| error(smallest).hint().unwrap().told(Voice::Command);
         assert!(error(0.75).to_string().contains("at least 0.75"));

@@ -97,7 +97,6 @@ const ORDER: &[Dtype] = &[
     Dtype::F64,
 ];
 
-/// True if type `to` holds every value of type `from`.
 fn holds(from: Dtype, to: Dtype) -> bool {
     /// Returns the number of exact bits of magnitude, and true if the type has negative numbers. `None` for
     /// floats as a source.
@@ -126,7 +125,7 @@ fn holds(from: Dtype, to: Dtype) -> bool {
 }
 
 /// Rounds to the precision of a floating-point type.
-#[expect(clippy::cast_possible_truncation, reason = "rounding is what is asked for")]
+#[expect(clippy::cast_possible_truncation, reason = "rounding is intended")]
 fn round(value: f64, dtype: Dtype) -> f64 {
     match dtype {
         Dtype::F16 => f16::from_f64(value).to_f64(),

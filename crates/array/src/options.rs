@@ -95,11 +95,8 @@ impl ArrayOptions {
         match (self.coder, self.level) {
             (Some(coder), Some(level)) => coder.check_level(Some(level))?,
             (None, Some(level)) => {
-                let found = format!("{level} without one");
                 let hint = Hint::new("name one with ").and([Setting::named("codec")]);
-                return Err(
-                    Error::usage(format!("level: expected a codec that it belongs to, found {found}")).with_hint(hint)
-                );
+                return Err(Error::usage(format!("level {level} needs a codec")).with_hint(hint));
             }
             (_, None) => {}
         }
@@ -109,18 +106,16 @@ impl ArrayOptions {
         match (self.values, self.max_error) {
             (Values::Fixed, None) => {
                 let hint = Hint::set([Setting::any("max_error", "E")]).then(" sets it, in the data's units");
-                Err(Error::usage("fixed-point values: expected a largest error, found none").with_hint(hint))
+                Err(Error::usage("fixed-point values need a largest error").with_hint(hint))
             }
-            (Values::Keep | Values::F16, Some(max_error)) => Err(Error::usage(format!(
-                "largest error: expected values auto or fixed, found {max_error} with keep or f16"
-            ))),
+            (Values::Keep | Values::F16, Some(max_error)) => {
+                Err(Error::usage(format!("a largest error of {max_error} needs values auto or fixed, not keep or f16")))
+            }
             (_, Some(max_error)) => check_max_error(max_error),
             (_, None) => Ok(()),
         }?;
         if self.lossless && (matches!(self.values, Values::F16 | Values::Fixed) || self.max_error.is_some()) {
-            return Err(Error::usage(
-                "lossless storage: expected values auto or keep, and no error bound, found a lossy choice",
-            ));
+            return Err(Error::usage("lossless storage allows values auto or keep, and no largest error"));
         }
         Ok(())
     }

@@ -141,7 +141,7 @@ pub(crate) fn check_filter(coder: Coder, filter: Filter) -> Result<()> {
     if filter == Filter::None || coder.has_filters() {
         return Ok(());
     }
-    Err(Error::usage(format!("filter of {coder}: expected none: filters belong to Blosc2, found {filter}")))
+    Err(Error::usage(format!("{coder} takes no filter, but {filter} is set: only Blosc2 has filters")))
 }
 
 pub(crate) fn check_max_error(max_error: f64) -> Result<()> {

@@ -85,14 +85,12 @@ impl ArraySource for Array {
     }
 }
 
-/// Size of the array in bytes.
 pub(crate) fn byte_count(array: &dyn ArraySource) -> usize {
     let bytes = array.bytes().map(<[u8]>::len);
     // The size of a shape overflows: encoding then fails at the first read, because no source can fill it.
     bytes.unwrap_or_else(|| array.dtype().array_bytes(array.shape()).map_or(usize::MAX, to_usize))
 }
 
-/// Number of elements in the array.
 pub(crate) fn element_count(array: &dyn ArraySource) -> usize {
     byte_count(array) / array.dtype().size()
 }

@@ -298,7 +298,7 @@ impl ArrayDecoder {
         let here = split
             .parts
             .get(number)
-            .ok_or_else(|| Error::usage(format!("part of an array: expected {parts}, found {number}")))?;
+            .ok_or_else(|| Error::usage(format!("part {number} of an array with {parts} parts")))?;
         check_length("bytes of a part of a payload", here.payload.len(), payload.len())?;
         let Self { decoders, values: scratch, window, .. } = self;
         let Arrangement { bands, width, .. } = split.arrangement;

@@ -101,7 +101,7 @@ pub fn trial(samples: &[(&Array, Option<f64>)], options: &ArrayOptions) -> Encod
     match (table.first().map(|best| best.settings), refused) {
         (Some(settings), _) => Ok(Trial { settings, table }),
         (None, Some(error)) => Err(error),
-        (None, None) => Err(Error::usage("array options: expected a candidate that fits them, found none").into()),
+        (None, None) => Err(Error::usage("no way to store an array fits the options").into()),
     }
 }
 
@@ -227,9 +227,8 @@ pub fn crop_for_trial(array: &dyn ArraySource) -> EncodeResult<Array> {
     let bytes = dtype.array_bytes(&shape)?;
     let mut middle = vec![
         0;
-        usize::try_from(bytes).map_err(|_| Error::usage(format!(
-            "array: expected one that fits memory, found {bytes}"
-        )))?
+        usize::try_from(bytes)
+            .map_err(|_| Error::usage(format!("an array of {bytes} bytes does not fit in memory")))?
     ];
     array.read_at(first.saturating_mul(row_bytes), &mut middle)?;
     Ok(Array::new(dtype, shape, middle)?)

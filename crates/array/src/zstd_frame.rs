@@ -44,7 +44,7 @@ pub(crate) fn walk_by(length: usize, mut read: impl FnMut(Range<usize>) -> Optio
     };
     let mut take = |here: Range<usize>| -> Result<u64> {
         let at = here.start as u64;
-        read(here).ok_or_else(|| Error::format("bytes of a zstd frame", "some that can be read", "none").at(at))
+        read(here).ok_or_else(|| Error::format("zstd frame", "more bytes", "an unreadable part").at(at))
     };
     let magic = take(skip(4, "zstd magic")?)?;
     if magic != little_endian(&MAGIC) {

@@ -59,7 +59,7 @@ impl<'a> Bmp<'a> {
     /// `Format` if there is no header, or its kind is not supported; `Limit` if the picture takes more than
     /// `limits.max_decoded_bytes`.
     pub(crate) fn open(file: &'a [u8], limits: &Limits) -> Result<Self> {
-        let short = || Error::format("BMP", "a whole header", "the end of the file");
+        let short = || Error::format("BMP", "a complete header", "the end of the file");
         let long = |at| le32(file, at).ok_or_else(short);
         let word = |at| le16(file, at).map(u32::from).ok_or_else(short);
         let header = long(14)?;
@@ -68,7 +68,9 @@ impl<'a> Bmp<'a> {
             12 => (word(18)?, word(20)?.cast_signed(), word(24)?, 0),
             16 => (long(18)?, long(22)?.cast_signed(), word(28)?, 0),
             40 | 52 | 56 | 64 | 108 | 124 => (long(18)?, long(22)?.cast_signed(), word(28)?, long(30)?),
-            other => return Err(Error::format("header of a BMP", "one of Windows or OS/2", format!("{other} bytes"))),
+            other => {
+                return Err(Error::format("header of a BMP", "a Windows or OS/2 header", format!("{other} bytes")));
+            }
         };
         let is_top_first = height < 0;
         let height = height.unsigned_abs();

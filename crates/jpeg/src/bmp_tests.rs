@@ -86,7 +86,7 @@ fn pixels_that_run_lengths_leave_out_have_the_first_colour() {
 }
 
 #[test]
-fn what_is_not_read_is_named() {
+fn unsupported_bitmaps_are_named() {
     for (file, name) in [
         (made([4, 4], 0, 4, &[], &[]), "JPEG"),
         (made([4, 4], 24, 0, &[], &[0; 20]), "48 bytes"),

@@ -6,11 +6,11 @@
 //! another size, the tiles' segments, and between them markers that count from 0.
 #![deny(clippy::indexing_slicing)]
 
-use super::error::JpegError;
 use super::grid::{Grid, Tiles};
 use super::header::JpegHeader;
 use super::rect::Rect;
 use super::scan::{End, Segments};
+use super::shared::damaged;
 use super::upsample::Needs;
 use super::walk::Walk;
 use shardpack_format::{Error, Result, bug};
@@ -198,7 +198,7 @@ impl<'a> CutPlan<'a> {
         let scan = usize::try_from(offset).ok().and_then(|at| self.jpeg.get(at..));
         let scan = scan.ok_or_else(|| {
             Error::usage(format!(
-                "header of a JPEG: expected that of its bytes, found a scan at {offset} of {}",
+                "the header belongs to another JPEG: its scan begins at {offset}, and the JPEG has {} bytes",
                 self.jpeg.len()
             ))
         })?;
@@ -261,13 +261,6 @@ impl<'a> CutPlan<'a> {
 /// Converts a number that came from two bytes, or is smaller, back to two bytes.
 fn be16(n: impl TryInto<u16>) -> [u8; 2] {
     n.try_into().map_or_else(|_| bug("a number of a JPEG's header has more than two bytes"), u16::to_be_bytes)
-}
-
-fn damaged(error: JpegError) -> Error {
-    match error {
-        JpegError::Damaged { offset, what } => Error::format("JPEG header", "one that T.81 allows", what).at(offset),
-        other => Error::format("JPEG", "a header", other),
-    }
 }
 
 #[cfg(test)]

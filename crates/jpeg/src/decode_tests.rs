@@ -354,11 +354,11 @@ fn damage_is_an_error_unless_lenient() {
     assert!(matches!(error, Error::Format { .. }), "{error}");
     let mut lenient = JpegDecoder::with_paths(&Limits::default(), DecodePaths { lenient: true, ..Default::default() });
     lenient.decode_into(&jpeg, &Rendering::default(), &mut slot).unwrap();
-    assert!(slot.iter().take(64 * 3).any(|&v| v != slot[0]), "the upper rows are there");
+    assert!(slot.iter().take(64 * 3).any(|&v| v != slot[0]), "the upper rows are decoded");
 }
 
 #[test]
-fn what_does_not_fit_is_refused() {
+fn views_and_slots_of_wrong_size_are_refused() {
     let jpeg = photo(20, 10);
     for bytes in [0, 599, 601] {
         let error = decoder().decode_into(&jpeg, &Rendering::default(), &mut vec![0; bytes]).unwrap_err();

@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_list_is_refused() {
+    fn other_bytes_than_lists_are_refused() {
         let list = Frames::join(&[b"abc", b"def"]).unwrap();
         let mut empty = list.clone();
         empty[4..8].copy_from_slice(&0_u32.to_le_bytes());

@@ -11,7 +11,6 @@ pub(crate) const PIXEL_BYTES: u64 = 4;
 /// Limits of the decoder for one picture.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Bounds {
-    /// Most pixels.
     pub(crate) max_pixels: u64,
     /// Most scans of a progressive picture: a picture with ten thousand scans is an attack (a usual
     /// one has about ten).

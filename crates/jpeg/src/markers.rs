@@ -31,8 +31,8 @@ use shardpack_format::{Error, Result};
 pub fn check_markers(jpeg: &[u8]) -> Result<()> {
     let header = parse(jpeg)?;
     if header.stray_bytes > 0 {
-        let found = format!("{} bytes between two of them", header.stray_bytes);
-        return Err(Error::format("segments of a JPEG", "one behind the other", found));
+        let found = format!("{} bytes between two segments", header.stray_bytes);
+        return Err(Error::format("segments of a JPEG", "consecutive segments", found));
     }
     let mut at = usize::try_from(header.sos_offset).map_err(|_| cut_off(jpeg))?;
     let mut interval = header.restart_interval;
@@ -47,8 +47,8 @@ pub fn check_markers(jpeg: &[u8]) -> Result<()> {
             let mut stray = 0;
             let (marker, offset) = walk.marker(&mut stray).map_err(|error| damaged(&error))?;
             if stray > 0 {
-                let found = format!("{stray} bytes that belong to none");
-                return Err(Error::format("segments of a JPEG", "one behind the other", found).at(offset));
+                let found = format!("{stray} bytes outside of segments");
+                return Err(Error::format("segments of a JPEG", "consecutive segments", found).at(offset));
             }
             match marker {
                 0xD9 => return Ok(()),
@@ -136,7 +136,7 @@ fn cut_off(jpeg: &[u8]) -> Error {
 
 fn damaged(error: &JpegError) -> Error {
     match error {
-        JpegError::Damaged { offset, what } => Error::format("JPEG", "segments that T.81 allows", what).at(*offset),
+        JpegError::Damaged { offset, what } => Error::format("JPEG", "segments as in T.81", what).at(*offset),
         JpegError::Truncated { needed } => {
             Error::format("JPEG", "an end of image (FF D9)", format!("the end of the file before byte {needed}"))
         }

@@ -68,7 +68,7 @@ fn damage_is_named() {
     says(&[&jpeg[..third], &jpeg[all[3]..]].concat(), "expected RST2, found RST3");
     let end = jpeg.len() - 2;
     says(&jpeg[..end], "an end of image (FF D9)");
-    says(&[&jpeg[..end], b"\xFF\xD7abc\xFF\xD9"].concat(), "3 bytes that belong to none");
+    says(&[&jpeg[..end], b"\xFF\xD7abc\xFF\xD9"].concat(), "3 bytes outside of segments");
     says(&[&jpeg[..end], b"\xFF\xC0\0\x04ab\xFF\xD9"].concat(), "found FF C0");
     says(&[&jpeg[..2], b"x", &jpeg[2..]].concat(), "JPEG");
     // Bytes after the end do not count, nor does an extra marker at the very end.
@@ -90,7 +90,7 @@ proptest! {
     /// No false alarms: libjpeg-turbo also reports a picture that fails here as damaged, unless it only has
     /// zeros before its end.
     #[test]
-    fn what_fails_does_not_decode(
+    fn pictures_that_fail_do_not_decode(
         size in (1..90_u32, 1..70_u32),
         subsampling in prop::sample::select(ALL.to_vec()),
         interval in 0..5_u16,
@@ -112,7 +112,7 @@ proptest! {
         }
         let decodes = PictureCheck::new().check("image/jpeg", &jpeg, &Limits::default());
         if let (Err(error), Ok(_)) = (check_markers(&jpeg), decodes) {
-            prop_assert!(error.to_string().contains("that belong to none"), "{error}");
+            prop_assert!(error.to_string().contains("outside of segments"), "{error}");
         }
     }
 }

@@ -76,10 +76,10 @@ fn join_icc(jpeg: &[u8]) -> Result<Vec<u8>, &'static str> {
     }
     chunks.sort_by_key(|&(number, ..)| number);
     if chunks.iter().any(|&(_, count, _)| usize::from(count) != chunks.len()) {
-        return Err("a number of chunks other than the chunks say");
+        return Err("a wrong number of chunks");
     }
     if chunks.iter().zip(1..=u8::MAX).any(|(&(number, ..), expected)| number != expected) {
-        return Err("a chunk that is missing or stands twice");
+        return Err("a missing or repeated chunk");
     }
     let total: usize = chunks.iter().map(|(.., data)| data.len()).sum();
     if total > MAX_ICC_BYTES {
@@ -96,11 +96,11 @@ fn join_icc(jpeg: &[u8]) -> Result<Vec<u8>, &'static str> {
 /// Checks the fields that colour management reads first: the size at offset 0 and the signature at offset 36.
 fn check_profile(profile: &[u8]) -> Result<(), &'static str> {
     if profile.len() < ICC_HEADER {
-        return Err("less than a profile's header");
+        return Err("shorter than its header");
     }
     let size = profile.first_chunk().map_or(0, |b| u32::from_be_bytes(*b));
     if u64::from(size) != profile.len() as u64 {
-        return Err("a length other than the profile says");
+        return Err("its length differs from its header");
     }
     if profile.get(36..40) != Some(b"acsp") {
         return Err("no profile signature");
@@ -125,8 +125,7 @@ pub fn with_metadata(jpeg: &[u8], icc: Option<&[u8]>, orientation: u8, out: &mut
         return Err(Error::usage(format!("Exif orientation: expected 1..=8, found {orientation}")));
     }
     if let Some(profile) = icc {
-        check_profile(profile)
-            .map_err(|found| Error::usage(format!("ICC profile: expected a profile, found {found}")))?;
+        check_profile(profile).map_err(|found| Error::usage(format!("invalid ICC profile: {found}")))?;
         if profile.len() > MAX_ICC_BYTES {
             return Err(Error::usage(format!("ICC profile: expected at most 4 MiB, found {}", profile.len())));
         }

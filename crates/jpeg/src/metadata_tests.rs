@@ -21,7 +21,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn what_is_written_is_read(len in 128usize..300_000, orientation in 1u8..9) {
+    fn written_metadata_is_read_back(len in 128usize..300_000, orientation in 1u8..9) {
         let profile = profile(len);
         let mut out = Vec::new();
         let plain = Jpeg::default().bytes();
@@ -81,7 +81,7 @@ fn damaged_profiles_are_noted() {
 }
 
 #[test]
-fn what_a_picture_has_stays() {
+fn existing_metadata_stays() {
     let own = profile(200);
     let jpeg = Jpeg { segments: vec![(0xE1, exif(6, true)), chunk(1, 1, &own)], ..Jpeg::default() }.bytes();
     let mut out = Vec::new();
@@ -90,7 +90,7 @@ fn what_a_picture_has_stays() {
 }
 
 #[test]
-fn nothing_to_say_changes_nothing() {
+fn no_metadata_changes_nothing() {
     for segments in [vec![], Jpeg::default().segments] {
         let jpeg = Jpeg { segments, ..Jpeg::default() }.bytes();
         let mut out = Vec::new();

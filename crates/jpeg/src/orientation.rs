@@ -69,7 +69,6 @@ impl Orientation {
         !self.transposed && !self.mirrored_y
     }
 
-    /// True if rows are mirrored.
     pub(crate) const fn mirrors_rows(self) -> bool {
         self.mirrored_x
     }
@@ -128,13 +127,13 @@ impl Orientation {
         out: &mut [u8],
     ) {
         if out.len() != width * height * 3 {
-            bug("the output of a picture has another size than its pixels");
+            bug("the output of a picture differs in size from its pixels");
         }
         if width == 0 || height == 0 {
             return;
         }
         if rows.len() != if self.transposed { width } else { height } {
-            bug("the rows of a picture are not as many as those of its output");
+            bug("a picture and its output differ in their number of rows");
         }
         if self.mirrored_y {
             self.write_rows(rows.rev(), width, height, layout, out)
@@ -154,7 +153,7 @@ impl Orientation {
         let across = if self.transposed { height } else { width };
         let rows = rows.inspect(|row| {
             if row.len() != across {
-                bug("a row of a picture is not as long as those of its output");
+                bug("a row of a picture differs in length from a row of its output");
             }
         });
         match (layout, self.transposed) {

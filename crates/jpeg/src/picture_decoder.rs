@@ -112,7 +112,7 @@ impl PictureDecoder {
             // Replaces the decoder, whose state after the panic is unknown.
             *self = Self { narrowed: self.narrowed, ..Self::new(self.limits.clone()) };
             let found = format!("a panic of its decoder: {}", panic_text(&*panic));
-            Err(Error::format("picture", "one that decodes", found))
+            Err(Error::format("picture", "decodable data", found))
         })
     }
 

@@ -79,7 +79,6 @@ pub struct JpegReencoder {
     decoder: Decompressor,
     encoder: Compressor,
     resizer: fir::Resizer,
-    /// Pixels of the picture to be encoded.
     pixels: Vec<u8>,
     /// Pixels at intermediate steps, and of encoded pictures.
     other: Vec<u8>,
@@ -233,7 +232,7 @@ impl JpegReencoder {
         let expected = width.checked_mul(height).and_then(|n| n.checked_mul(channels.into()));
         if !matches!(channels, 1 | 3) || expected != Some(pixels.len()) {
             let found = format!("{} bytes for {width} × {height} pixels of {channels} channels", pixels.len());
-            return Err(Error::usage(format!("pixels: expected one byte, or three, for each, found {found}")));
+            return Err(Error::usage(format!("expected 1 or 3 bytes per pixel, found {found}")));
         }
         let size = options.resize.of(from.0, from.1);
         if size.0.min(size.1) == 0 || size.0.max(size.1) > 65_535 {
@@ -336,7 +335,7 @@ impl JpegReencoder {
         let stored = RgbPixels { bytes: &self.pixels, width, height };
         self.other.resize(self.pixels.len(), 0);
         let rows = stored.rows(Rect::whole(width, height));
-        let rows = rows.unwrap_or_else(|| bug("the pixels to turn are fewer than those of their picture"));
+        let rows = rows.unwrap_or_else(|| bug("a picture has fewer pixels than its size says"));
         let (columns, lines) = (upright.0 as usize, upright.1 as usize);
         turn.write(rows, columns, lines, PixelLayout::HeightWidthChannels, &mut self.other);
         std::mem::swap(&mut self.pixels, &mut self.other);
@@ -382,7 +381,6 @@ impl JpegReencoder {
         Ok(interval)
     }
 
-    /// Scores `self.encoded`.
     fn score(&mut self, reference: &Reference, size: (u32, u32)) -> Result<f64> {
         self.other.resize(self.pixels.len(), 0);
         let picture = self.decoder.open(&self.encoded)?;

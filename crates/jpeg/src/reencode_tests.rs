@@ -209,7 +209,7 @@ fn four_inks_are_kept_unless_they_shrink() {
 }
 
 #[test]
-fn what_libjpeg_cannot_decode_is_kept() {
+fn pictures_that_libjpeg_cannot_decode_are_kept() {
     let jpeg = Jpeg { components: vec![(1, 1, 1), (2, 1, 1)], scan: 2, ..Jpeg::default() }.bytes();
     let (done, stored) = run(&jpeg, &ReencodeOptions { resize: Resize::ShortSide(4), ..fixed(50) }, false).unwrap();
     assert_eq!(done.outcome, ReencodeOutcome::Source(TileOutcome::Kept(KeepReason::TwoComponents)));
@@ -259,7 +259,7 @@ fn options_out_of_range_are_refused() {
 }
 
 #[test]
-fn photos_get_the_score_that_is_asked_for() {
+fn photos_get_the_requested_score() {
     let Some(data) = shared_data() else { return };
     let mut folders: Vec<_> =
         std::fs::read_dir(data.join("imagenet-sample")).unwrap().map(|e| e.unwrap().path()).collect();

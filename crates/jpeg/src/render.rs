@@ -136,7 +136,7 @@ impl Renderer {
             let rows = from
                 .pixels
                 .rows(rect)
-                .ok_or_else(|| Error::usage(format!("crop: expected within the picture, found {rect:?}")))?;
+                .ok_or_else(|| Error::usage(format!("crop {rect:?} is not within the picture")))?;
             plan.turn.write(rows, width, height, plan.layout, slot);
             return Ok(());
         }

@@ -140,9 +140,9 @@ impl Resizer {
     fn take(&self, from: RgbPixels<'_>, window: Rect, out: &mut [u8]) -> Result<()> {
         let width = self.columns.len();
         if out.len() != width * self.rows.len() * 3 {
-            return Err(unfit(format!("{} bytes for {width} × {}", out.len(), self.rows.len())));
+            return Err(unfit(format!("the output has {} bytes for {width} × {} pixels", out.len(), self.rows.len())));
         }
-        let outside = || unfit(format!("{window} of {} × {}", from.width, from.height));
+        let outside = || unfit(format!("the crop {window} is not within {} × {}", from.width, from.height));
         let rows: Vec<_> = from.rows(window).ok_or_else(outside)?.collect();
         let lines = out.as_chunks_mut::<3>().0.chunks_exact_mut(width.max(1));
         for (&row, line) in self.rows.iter().zip(lines) {
@@ -188,7 +188,7 @@ pub(super) fn resize_window(
 }
 
 fn unfit(error: impl std::fmt::Display) -> Error {
-    Error::usage(format!("resizing: expected a crop within the picture, and room for the output, found {error}"))
+    Error::usage(format!("cannot resize a picture: {error}"))
 }
 
 #[cfg(test)]

@@ -77,9 +77,7 @@ fn slice(rgb: &[u8], size: (u32, u32)) -> Result<PixelSlice<'_>> {
 
 fn unfit(size: (u32, u32), error: impl std::fmt::Display) -> Error {
     let (width, height) = size;
-    Error::usage(format!(
-        "picture to score: expected a picture that SSIMULACRA2 takes, found {width} × {height} ({error})"
-    ))
+    Error::usage(format!("SSIMULACRA2 cannot score a picture of {width} × {height} pixels: {error}"))
 }
 
 #[cfg(test)]

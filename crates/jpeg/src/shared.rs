@@ -6,10 +6,15 @@ use shardpack_format::{Error, Result};
 
 /// Reads the header of a whole file.
 pub(super) fn parse(jpeg: &[u8]) -> Result<JpegHeader> {
-    JpegHeader::parse(jpeg).map_err(|error| match error {
-        JpegError::Damaged { offset, what } => Error::format("JPEG header", "one that follows T.81", what).at(offset),
-        other => Error::format("JPEG header", "one that is complete", other),
-    })
+    JpegHeader::parse(jpeg).map_err(damaged)
+}
+
+/// The error of a header that does not parse.
+pub(super) fn damaged(error: JpegError) -> Error {
+    match error {
+        JpegError::Damaged { offset, what } => Error::format("JPEG header", "a header as in T.81", what).at(offset),
+        other => Error::format("JPEG header", "a complete header", other),
+    }
 }
 
 /// The most bytes that a buffer keeps from picture to picture: RGB of 22 million pixels.

@@ -87,7 +87,7 @@ pub(crate) fn shared_data() -> Option<std::path::PathBuf> {
     let found = here.ancestors().skip(1).map(|folder| folder.join("shared/data")).find(|path| path.is_dir());
     if found.is_none() {
         let test = std::thread::current().name().unwrap_or("a test").to_owned();
-        eprintln!("skipped: `{test}` needs real files in `shared/data` beside the repository, found none");
+        eprintln!("skipped: `{test}` needs the files of `shared/data` next to the repository");
     }
     found
 }

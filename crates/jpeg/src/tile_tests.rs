@@ -147,7 +147,7 @@ fn turned_pixels_differ_by_rounding_only() {
 }
 
 #[test]
-fn what_cannot_be_tiled_is_kept_to_the_byte() {
+fn pictures_that_cannot_be_tiled_are_kept_to_the_byte() {
     let rgb = |process| encode((40, 24), PixelFormat::Rgb, plain(Subsampling::S444), Some(process));
     let mut twelve = rgb(Process::Progressive);
     let sof = memchr::memmem::find(&twelve, b"\xFF\xC2").unwrap();
@@ -247,7 +247,7 @@ fn a_picture_that_grows_is_kept() {
 }
 
 #[test]
-fn metadata_and_what_follows_the_picture_are_dropped() {
+fn metadata_and_trailing_bytes_are_dropped() {
     let source = with_segments(&photo(), &[(0xE1, exif(1, true)), (0xFE, b"a remark".to_vec())]);
     let source = [source, photo()].concat();
     let has = |jpeg: &[u8], text: &[u8]| memchr::memmem::find(jpeg, text).is_some();
@@ -275,7 +275,7 @@ fn a_picture_cut_anywhere_is_an_error_and_the_tiler_stays_usable() {
 }
 
 #[test]
-fn what_makes_no_sense_is_refused() {
+fn senseless_options_are_refused() {
     let zero = TileOptions { interval: Interval::Mcus(0), ..Default::default() };
     assert!(matches!(tile(&photo(), &zero), Err(Error::Usage { .. })));
     let no_number = TileOptions { max_growth: f64::NAN, ..Default::default() };

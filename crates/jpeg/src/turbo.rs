@@ -92,7 +92,7 @@ impl Handle {
     fn new(role: u32) -> Result<Self> {
         // SAFETY: no preconditions.
         let handle = unsafe { sys::tj3Init(role.cast_signed()) };
-        NonNull::new(handle).map(Self).ok_or_else(|| Error::usage("JPEG codec: expected memory for one, found none"))
+        NonNull::new(handle).map(Self).ok_or_else(|| Error::usage("cannot allocate a libjpeg-turbo handle"))
     }
 
     fn set(&mut self, parameter: u32, value: impl TryInto<c_int>) -> Result<()> {
@@ -101,9 +101,7 @@ impl Handle {
         // SAFETY: the instance is alive; parameter and value are checked by the library.
         match unsafe { sys::tj3Set(self.0.as_ptr(), parameter.cast_signed(), value) } {
             0 => Ok(()),
-            _ => {
-                Err(Error::usage(format!("JPEG parameter {parameter}: expected a value that it takes, found {value}")))
-            }
+            _ => Err(Error::usage(format!("libjpeg-turbo refuses the value {value} of its parameter {parameter}"))),
         }
     }
 
@@ -272,7 +270,7 @@ impl OpenedJpeg<'_> {
             )));
         }
         let pitch = c_int::try_from(pitch)
-            .map_err(|_| Error::usage(format!("row of pixels: expected below 2³¹ bytes, found {pitch}")))?;
+            .map_err(|_| Error::usage(format!("row of pixels: expected less than 2³¹ bytes, found {pitch}")))?;
         self.aim(scale, (region != whole).then_some(region)).map_err(TurboFailure::damaged)?;
         // SAFETY: `jpeg` is a live slice that the library only reads. It writes `height` rows of `row` bytes,
         // `pitch` apart, for which `out` has room as compared above, provided that the picture is
@@ -470,7 +468,7 @@ impl Compressor {
             return Err(refused(format!("{} bytes", pixels.len())));
         }
         let (Ok(columns), Ok(rows)) = (c_int::try_from(width), c_int::try_from(height)) else {
-            return Err(refused("sides of 2³¹".into()));
+            return Err(refused("sides of 2³¹ or more".into()));
         };
         let handle = self.handle(how)?;
         let mut output = Output::none();

@@ -74,7 +74,7 @@ fn resumed(inner: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn a_reader_never_goes_on_in_another_picture() {
+fn a_reader_never_continues_in_another_picture() {
     let (good, attack) = (photo((320, 240)), resumed(&photo((1024, 1024))));
     let (length, guard) = (320 * 240 * 3, 1024 * 1024 * 3);
     for lenient in [false, true] {

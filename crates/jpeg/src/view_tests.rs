@@ -9,7 +9,7 @@ fn part(view: View, width: u32, height: u32, sample: u64) -> Rect {
 }
 
 #[test]
-fn fixed_views_show_what_they_say() {
+fn fixed_views_show_the_documented_part() {
     let whole = View::whole().resolve(500, 375, &key(0)).unwrap();
     assert_eq!((whole.window, whole.height, whole.width), (Rect { x: 0, y: 0, width: 500, height: 375 }, 375, 500));
     let rect = Rect { x: 3, y: 4, width: 50, height: 60 };
@@ -71,7 +71,7 @@ fn padded_pictures_keep_their_proportions_and_lie_in_the_middle() {
 }
 
 #[test]
-fn views_that_cannot_be_are_refused() {
+fn impossible_views_are_refused() {
     let range = |scale, ratio| View::new(Framing::RandomResizedCrop { height: 8, width: 8, scale, ratio });
     let refused = [
         View::resize((0, 5)),

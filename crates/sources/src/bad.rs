@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn hints_stand_once_at_the_end() {
+    fn each_hint_occurs_once_at_the_end() {
         let list = (0..9).map(|i| Flaw::damaged("no").with_hint(Hint::new(format!("do {}", i / 2))).of("k")).collect();
         let bad = BadInputs { list, of: 10 };
         assert!(!bad.to_string().contains("do 0"));

@@ -30,7 +30,6 @@ impl<'a> Cancel<'a> {
         self.flag.is_some_and(|flag| flag.load(Ordering::Relaxed))
     }
 
-    /// `Cancelled` if the flag is raised.
     pub(crate) fn check(self) -> Result<()> {
         if self.is_raised() { Err(SourceError::Cancelled) } else { Ok(()) }
     }

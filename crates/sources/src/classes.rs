@@ -35,8 +35,9 @@ pub(crate) fn by_folder<'a>(
         return (None, None);
     }
     if at_top > 0 {
-        let (samples, stand) = (plural(inside, "sample"), verb(inside, "stands", "stand"));
-        let note = format!("no labels from folder names: {samples} {stand} in folders, but {at_top} beside them");
+        let (samples, are) = (plural(inside, "sample"), verb(inside, "is", "are"));
+        let not = verb(at_top, "is", "are");
+        let note = format!("no labels from folder names: {samples} {are} in folders, but {at_top} {not} not");
         return (None, Some(note));
     }
     let mut counts = vec![0u64; folders.len()];
@@ -59,7 +60,6 @@ pub(crate) fn by_folder<'a>(
     (Some(Classes { names: folders.to_vec(), labels }), note)
 }
 
-/// Classes by text.
 pub(crate) fn by_text(texts: &Texts) -> Classes {
     let mut places: BTreeMap<&str, u32> = texts.iter().map(|text| (text, 0)).collect();
     for (label, place) in (0..).zip(places.values_mut()) {
@@ -93,12 +93,12 @@ mod tests {
     }
 
     #[test]
-    fn samples_at_the_top_are_told() {
+    fn samples_at_the_top_get_a_note() {
         let (found, note) = classes(&["a"], &["1", "a/2", "a/3"]);
         assert_eq!(found, None);
-        assert_eq!(note.unwrap(), "no labels from folder names: 2 samples stand in folders, but 1 beside them");
+        assert_eq!(note.unwrap(), "no labels from folder names: 2 samples are in folders, but 1 is not");
         let (_, note) = classes(&["a"], &["1", "2", "a/3"]);
-        assert_eq!(note.unwrap(), "no labels from folder names: 1 sample stands in folders, but 2 beside them");
+        assert_eq!(note.unwrap(), "no labels from folder names: 1 sample is in folders, but 2 are not");
     }
 
     #[test]

@@ -18,7 +18,7 @@ pub(super) fn group(root: &Path, samples: Vec<SourceSample>, bad: &mut Vec<BadIn
     let mut clips: BTreeMap<String, Vec<SourceSample>> = BTreeMap::new();
     for sample in samples {
         let Some(folder) = folder_of(&sample.key) else {
-            let detail = "expected pictures in folders, each folder a clip, found one beside them";
+            let detail = "this picture is in no folder: each folder is one clip";
             let hint = Hint::new("move the frames of each clip into a folder, or leave ")
                 .and([Setting::named("clips")])
                 .then(" out");
@@ -28,8 +28,8 @@ pub(super) fn group(root: &Path, samples: Vec<SourceSample>, bad: &mut Vec<BadIn
         match &sample.content {
             SampleContent::Picture(picture) if picture.jpeg.is_some() => clips.entry(folder).or_default().push(sample),
             SampleContent::Picture(picture) => {
-                let detail = format!("expected a JPEG, as frames of clips are stored, found {}", picture.media_type);
-                let hint = Hint::new("convert the frames, such as by `ffmpeg -i %06d.png -q:v 2 %06d.jpg`");
+                let detail = format!("frames of clips must be JPEGs, found {}", picture.media_type);
+                let hint = Hint::new("convert the frames, for example with `ffmpeg -i %06d.png -q:v 2 %06d.jpg`");
                 bad.push(Flaw::unsupported(detail).with_hint(hint).of(sample.key));
             }
             SampleContent::Cube(_) => bad.push(wrong_kind(&sample.content).of(sample.key)),
@@ -39,8 +39,7 @@ pub(super) fn group(root: &Path, samples: Vec<SourceSample>, bad: &mut Vec<BadIn
     let flawed = |bad: &&BadInput| !matches!(bad.kind, BadKind::Unknown | BadKind::NoClip);
     let broken: HashSet<String> = bad.iter().filter(flawed).filter_map(|bad| folder_of(&bad.key)).collect();
     let (left_out, whole): (Vec<_>, Vec<_>) = clips.into_iter().partition(|(folder, _)| broken.contains(folder));
-    let flaw =
-        || Flaw::new(BadKind::NoClip, "expected a clip whose frames can all be packed, found others in its folder");
+    let flaw = || Flaw::new(BadKind::NoClip, "some frames of this clip cannot be packed");
     bad.extend(left_out.into_iter().map(|(folder, _)| flaw().of(folder)));
     whole.into_iter().filter_map(|(folder, frames)| clip(root, folder, frames)).collect()
 }

@@ -159,13 +159,13 @@ impl Explain for SourceError {
         match self {
             Self::Mixed { .. } => {
                 let kind = |word: &str| [Setting::word("kind", word)];
-                let hint = Hint::new("say which with ").and(kind("images")).then(" or ").and(kind("cubes"));
+                let hint = Hint::new("choose with ").and(kind("images")).then(" or ").and(kind("cubes"));
                 let hint = hint.then("; the others are then bad input, which ");
                 vec![hint.and([Setting::word("on_bad_input", "skip")]).then(" leaves out")]
             }
             Self::BadInputs(bad) => bad.hints(),
             Self::Labels { hint, .. } | Self::Listing { hint, .. } => vec![hint.clone()],
-            Self::Changed { .. } => vec!["run the command again once nothing writes to the source".into()],
+            Self::Changed { .. } => vec!["run the command again when no program writes to the source".into()],
             Self::Io { source, .. } => source.hint().into_iter().collect(),
             Self::NotASource { .. } | Self::Empty { .. } | Self::Cancelled => Vec::new(),
         }

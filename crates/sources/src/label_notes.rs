@@ -34,7 +34,6 @@ fn is_one_of(words: &[&str], name: &str) -> bool {
     words.iter().any(|word| word.eq_ignore_ascii_case(name))
 }
 
-/// The folders of a source.
 pub(super) struct Folders<'a> {
     pub(super) kind: SourceKind,
     /// First-level folders with samples; all of them if each is a class.
@@ -158,10 +157,10 @@ impl Folders<'_> {
             let (folders, named) = (plural(names.len() as u64, "folder"), list(names.iter().copied(), NAMED));
             let note = format!(
                 "one class `{}` for all samples: labels are the names of the first-level folders, and the samples \
-                 stand in {folders} further down ({named})",
+                 are in {folders} further down ({named})",
                 class.escape_debug()
             );
-            Note::new(note).with_hint(format!("pack `{}/{}`, whose folders they are", self.src, common.escape_debug()))
+            Note::new(note).with_hint(format!("pack `{}/{}`, which has these folders", self.src, common.escape_debug()))
         })
     }
 
@@ -171,7 +170,7 @@ impl Folders<'_> {
         let is_told = self.kind == SourceKind::Cubes && *self.labels == LabelsFrom::Nothing && !self.chosen;
         (is_told && in_folders && self.names.len() > 1).then(|| {
             let note = format!(
-                "no labels: the cubes stand in {}, whose names are taken for classes only if you say so ({})",
+                "no labels: the cubes are in {}, whose names are not taken as classes by default ({})",
                 plural(self.names.len() as u64, "folder"),
                 list(self.names.iter().map(String::as_str), NAMED)
             );
@@ -237,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn splits_of_cubes_are_told_and_not_offered_as_classes() {
+    fn splits_of_cubes_get_a_note_and_are_not_offered_as_classes() {
         let paths = ["train/a.npy", "val/b.npy"];
         let told = of_cubes(&paths, &SourceOptions::default());
         let text = "`train`, `val` look like splits of a dataset, and are packed into one\nhint: `--splits` packs \
@@ -250,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn labels_beside_folders_of_any_name_are_told() {
+    fn labels_next_to_folders_of_any_name_get_a_note() {
         let told = of_cubes(&["labels/a.npy", "scans/a.npy"], &SourceOptions::default());
         assert_eq!(told.len(), 1, "{told:?}");
         assert!(told[0].starts_with("files in `scans` and in `labels` are all packed as samples"), "{told:?}");
@@ -261,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn labels_within_folders_are_told() {
+    fn labels_within_folders_get_a_note() {
         let paths = ["train/images/a.npy", "train/labels/a.npy", "val/images/b.npy", "val/labels/b.npy"];
         let told = of_cubes(&paths, &SourceOptions::default());
         assert_eq!(told.len(), 2, "{told:?}");
@@ -276,18 +275,18 @@ mod tests {
     }
 
     #[test]
-    fn cubes_in_folders_have_no_labels_and_that_is_told() {
+    fn cubes_in_folders_have_no_labels_but_a_note() {
         let files = [("p1/a.npy", npy()), ("p2/b.npy", npy())];
         let (from, told) = notes(&files, &SourceOptions::default());
         assert_eq!((from.as_str(), told.len()), ("none", 1));
-        assert!(told[0].starts_with("no labels: the cubes stand in 2 folders"), "{told:?}");
+        assert!(told[0].starts_with("no labels: the cubes are in 2 folders"), "{told:?}");
         let on = SourceOptions { class_folders: Some(true), ..SourceOptions::default() };
         assert_eq!(notes(&files, &on), ("the names of the first-level folders".to_owned(), Vec::new()));
         assert_eq!(notes(&[("p1/a.npy", npy())], &SourceOptions::default()).1, [""; 0]);
     }
 
     #[test]
-    fn one_class_above_the_folders_is_told() {
+    fn one_class_above_the_folders_gets_a_note() {
         let told = |paths: &[&str]| {
             let files: Vec<_> = paths.iter().map(|path| (*path, jpeg())).collect();
             notes(&files, &SourceOptions::default()).1
@@ -295,8 +294,8 @@ mod tests {
         assert_eq!(
             told(&["x/y/cat/1.jpg", "x/y/dog/1.jpg", "x/y/dog/deep/2.jpg"]),
             ["one class `x` for all samples: labels are the names of the first-level folders, \
-              and the samples stand in 2 folders further down (`cat`, `dog`)\n\
-              hint: pack `SRC/x/y`, whose folders they are"]
+              and the samples are in 2 folders further down (`cat`, `dog`)\n\
+              hint: pack `SRC/x/y`, which has these folders"]
         );
         // One class, and folders without evidence.
         for paths in [&["x/1.jpg", "x/2.jpg"][..], &["x/y/1.jpg"], &["x/1.jpg", "x/y/2.jpg", "x/z/2.jpg"]] {
@@ -306,14 +305,14 @@ mod tests {
     }
 
     #[test]
-    fn a_picture_beside_the_folders_of_classes_is_refused_by_name() {
+    fn a_picture_outside_the_class_folders_is_refused_by_name() {
         let root = tempfile::tempdir().unwrap();
         for path in ["cat/1.jpg", "dog/1.jpg", "stray.jpg"] {
             put(root.path(), path, jpeg());
         }
         let list = |options: &SourceOptions| enumerate(root.path(), options);
         let Err(crate::SourceError::BadInputs(bad)) = list(&SourceOptions::default()) else { panic!() };
-        assert!(bad.to_string().contains("`stray.jpg`: expected samples in the folders of classes"), "{bad}");
+        assert!(bad.to_string().contains("`stray.jpg`: this sample is in no class folder"), "{bad}");
         let hints: Vec<_> = bad.hints().iter().map(|hint| hint.told(Voice::Command)).collect();
         let off = "move it into the folder of its class; `--class-folders off` packs all samples without labels";
         assert_eq!(hints, [off, "`--on-bad-input skip` packs the others, and lists these"]);

@@ -156,7 +156,7 @@ impl Listing {
     /// Panics if a position does not exist.
     #[must_use]
     pub fn subset(&self, positions: &[usize]) -> Self {
-        const MISSING: &str = "a sample of the listing stands at each position";
+        const MISSING: &str = "each position of the listing has a sample";
         let mut order: Vec<u32> =
             positions.iter().map(|&position| u32::try_from(position).unwrap_or_else(|_| bug(MISSING))).collect();
         order.sort_unstable();
@@ -190,7 +190,6 @@ impl Listing {
         entry.paths(&self.root).into_iter().chain(beside)
     }
 
-    /// All files of all samples.
     pub(crate) fn all_paths(&self) -> impl Iterator<Item = PathBuf> {
         self.samples.iter().flat_map(|entry| self.paths_of(entry))
     }

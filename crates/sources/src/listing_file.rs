@@ -75,7 +75,7 @@ pub fn write(listing: &Listing, options: &SourceOptions, file: &Path) -> Result<
             let mut start = [0; 20];
             let is_ours = found.read_exact(&mut start).is_ok() && start.starts_with(b"{\"shardpack_listing\"");
             if !is_ours {
-                return Err(refusal(file, "the file", "none, or a listing", "another file", "choose another name"));
+                return Err(refusal(file, "path", "a new file or a listing", "another file", "choose another name"));
             }
         }
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
@@ -201,7 +201,7 @@ fn check_source(file: &Path, src: &Path, options: &SourceOptions, head: &Head) -
     // For a single file, the listing names its folder.
     if real != head.root && real.parent() != Some(&head.root) {
         let (expected, found) = (real.display().to_string(), head.root.display().to_string());
-        return Err(refusal(file, "source", expected, found, "pack the source that was listed, under the same path"));
+        return Err(refusal(file, "source", expected, found, "pack the listed source, under the same path"));
     }
     if !options.follow_links && !options.files.has(src) {
         for folder in std::iter::once(&head.root).chain(&options.masks) {
@@ -321,7 +321,7 @@ impl<R: BufRead> Lines<'_, R> {
         limited.read_until(b'\n', &mut self.line).map_err(SourceError::io("read", self.file))?;
         let what = || format!("line {}", self.number);
         if !self.line.ends_with(b"\n") {
-            return Err(refusal(self.file, what(), "a whole line", "the end of the file", again()));
+            return Err(refusal(self.file, what(), "a complete line", "the end of the file", again()));
         }
         self.hash.update(&self.line);
         serde_json::from_slice(&self.line)

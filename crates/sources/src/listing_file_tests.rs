@@ -38,7 +38,7 @@ fn a_listing_is_read_as_it_was_written() {
     write(&listing, &options, &file).unwrap();
     fs::write(&file, "my own notes, which are long enough").unwrap();
     let error = write(&listing, &options, &file).unwrap_err().to_string();
-    assert!(error.contains("expected none, or a listing, found another file"), "{error}");
+    assert!(error.contains("expected a new file or a listing, found another file"), "{error}");
 }
 
 #[test]
@@ -93,7 +93,7 @@ fn a_listing_that_is_cut_or_changed_is_refused() {
 }
 
 #[test]
-fn a_sample_that_changed_since_is_told_when_it_is_read() {
+fn a_changed_sample_is_an_error_when_it_is_read() {
     let folder = tempfile::tempdir().unwrap();
     let options = source(folder.path());
     let (src, file) = (folder.path().join("src"), folder.path().join("listing"));

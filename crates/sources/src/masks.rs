@@ -82,7 +82,6 @@ pub(crate) fn give(
 /// Checks that `mask` can be read, and has one label per pixel of the sample.
 fn fits(sample: &SourceSample, mask: &SideFile, options: &CubeOptions) -> Result<(), Flaw> {
     let ([height, width], what) = sample.content.mask_size();
-    // The error names the mask.
     let found = mask_size(&mask.path, options).map_err(|error| flaw(format!("mask {error}")))?;
     if found == [height, width] {
         return Ok(());
@@ -203,7 +202,7 @@ impl Masks {
                 if found.len() == 1 && sample_names.files(name).len() > 1 {
                     let others = sample_names.files(name).len();
                     return Err(flaw(format!(
-                        "expected a mask `{}.*`, found one for the name `{name}`, which {others} samples share",
+                        "expected a mask `{}.*`, found only a mask for `{name}`, the name of {others} samples",
                         stem(sample.key)
                     )));
                 }
@@ -228,15 +227,12 @@ impl Masks {
                         (Some(bad), _) => bad.to_string(),
                         (None, Some(other)) => {
                             let other = other.escape_debug();
-                            format!("`{other}`, which is none of PNG, NumPy, TIFF and MATLAB")
+                            format!("`{other}`, which is not PNG, NumPy, TIFF or MATLAB")
                         }
                         (None, None) => "none".to_owned(),
                     };
                     let hint = affix.as_ref().map(|affix| {
-                        format!(
-                            "name each mask as its picture or cube is named: those here have `{affix}` more in \
-                             their names"
-                        )
+                        format!("give each mask the name of its picture or cube: the names here also contain `{affix}`")
                     });
                     let flaw = flaw(format!("expected a mask `{}.*`, found {found}", stem(sample.key)));
                     Err(flaw.with_hint(hint.map(Hint::from)))

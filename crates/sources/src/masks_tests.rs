@@ -124,7 +124,7 @@ fn a_mask_in_another_format_is_named() {
     put(root, "masks/elsewhere/c.jpg", Jpeg::default().bytes());
     let error = enumerate(root, &options(root, OnBadInput::Stop)).unwrap_err().to_string();
     for (key, found) in [("b", "b.bmp"), ("d/c", "elsewhere/c.jpg")] {
-        let told = format!("expected a mask `{key}.*`, found `{found}`, which is none of PNG, NumPy, TIFF and MATLAB");
+        let told = format!("expected a mask `{key}.*`, found `{found}`, which is not PNG, NumPy, TIFF or MATLAB");
         assert!(error.contains(&told), "{error}");
     }
 }
@@ -188,7 +188,7 @@ fn masks_of_pictures_have_their_upright_size() {
 }
 
 #[test]
-fn masks_beside_pictures_are_those_of_an_unpacked_dataset() {
+fn masks_next_to_pictures_come_from_an_unpacked_dataset() {
     let folder = tempfile::tempdir().unwrap();
     put(folder.path(), "a.jpg", Jpeg::default().bytes());
     put(folder.path(), "a.jpg.mask.npy", npy_of(&[17, 33]));
@@ -225,7 +225,7 @@ fn masks_that_are_links_or_pipes_are_named() {
 }
 
 #[test]
-fn masks_of_longer_names_are_told_with_what_they_have_more() {
+fn masks_with_longer_names_get_a_hint_with_the_difference() {
     let root = tempfile::tempdir().unwrap();
     for name in ["1", "10"] {
         put(root.path(), &format!("src/{name}.npy"), npy());
@@ -234,10 +234,7 @@ fn masks_of_longer_names_are_told_with_what_they_have_more() {
     let options = SourceOptions { masks: Some(root.path().join("masks")), ..SourceOptions::default() };
     let Err(SourceError::BadInputs(bad)) = enumerate(&root.path().join("src"), &options) else { panic!() };
     let hints: Vec<String> = bad.hints().iter().map(ToString::to_string).collect();
-    assert_eq!(
-        hints,
-        ["name each mask as its picture or cube is named: those here have `_clouds` more in their names"]
-    );
+    assert_eq!(hints, ["give each mask the name of its picture or cube: the names here also contain `_clouds`"]);
 }
 
 #[test]

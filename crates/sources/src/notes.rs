@@ -33,7 +33,7 @@ pub(crate) fn hidden(found: &HiddenFiles) -> Option<Note> {
     let (files, are) = (plural(found.count, "hidden file"), verb(found.count, "is", "are"));
     let at_least = if found.is_at_least { "at least " } else { "" };
     let note = format!("{at_least}{files} that could be samples {are} ignored (first: {first})");
-    Some(Note::new(note).with_hint("rename what begins with a dot, or pack that folder by itself"))
+    Some(Note::new(note).with_hint("rename files and folders that begin with a dot, or pack that folder by itself"))
 }
 
 /// PNGs of 16 bits that are packed as arrays.
@@ -70,12 +70,12 @@ fn chosen_variables(samples: &[SourceSample]) -> Option<Note> {
     let mut note = format!("took variable {} of {}, which also holds ", list([variable], 1), list([key.as_str()], 1));
     note += &list(others.iter().map(String::as_str), NAMED);
     if more > 0 {
-        note += &format!("; chose in {} more as well", plural(more, "file"));
+        note += &format!("; chose one in {} more", plural(more, "file"));
     }
     if let Some(name) = elsewhere {
         note += &format!(", not always the same: also {}", list([name], 1));
     }
-    let hint = Hint::set([Setting::any("variable", "NAME")]).then(" says which is meant");
+    let hint = Hint::set([Setting::any("variable", "NAME")]).then(" chooses another");
     Some(Note::new(note).with_hint(hint))
 }
 
@@ -122,7 +122,7 @@ fn beside_colors(samples: &[SourceSample], what: Beside) -> Option<Note> {
     let files = verb(count, "the file", "the files");
     let (what, it) = match what {
         Beside::Alpha => ("an alpha channel", "alpha"),
-        Beside::Band => ("a band beside red, green and blue", "it"),
+        Beside::Band => ("a band besides red, green and blue", "it"),
     };
     let note =
         format!("{pictures} {have} {what}: {files} {are} stored unchanged, but loading drops {it} (first: {first})");
@@ -137,7 +137,7 @@ mod tests {
     use crate::{SampleContent, SourceOptions, cubes, enumerate};
 
     #[test]
-    fn a_choice_between_arrays_is_told_once() {
+    fn a_choice_between_arrays_gets_one_note() {
         let root = tempfile::tempdir().unwrap();
         let notes = |options: &SourceOptions| notes_of(&enumerate(root.path(), options).unwrap());
         // A vector or a scalar is not an alternative.
@@ -146,10 +146,10 @@ mod tests {
         assert_eq!(notes(&SourceOptions::default()), [""; 0]);
         put(root.path(), "a.npz", npz(&[("x", npy_of(&[2, 2, 3])), ("gt", npy_of(&[2, 2])), ("Y", npy_of(&[3, 4]))]));
         let told = "took variable `x` of `a.npz`, which also holds `gt`, `Y`";
-        let hint = "\nhint: `--variable NAME` says which is meant";
+        let hint = "\nhint: `--variable NAME` chooses another";
         assert_eq!(notes(&SourceOptions::default()), [format!("{told}{hint}")]);
         put(root.path(), "b.npz", npz(&[("z", npy_of(&[2, 2, 3])), ("gt", npy_of(&[2, 2]))]));
-        let more = "; chose in 1 file more as well, not always the same: also `z`";
+        let more = "; chose one in 1 file more, not always the same: also `z`";
         let listing = enumerate(root.path(), &SourceOptions::default()).unwrap();
         assert_eq!(notes_of(&listing), [format!("{told}{more}{hint}")]);
         // It is stored with the sample.
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn rare_jpegs_are_told() {
+    fn rare_jpegs_get_a_note() {
         let root = tempfile::tempdir().unwrap();
         put(root.path(), "a.jpg", Jpeg::default().bytes());
         put(root.path(), "b.jpg", Jpeg { sof: 3, ..Jpeg::default() }.bytes());

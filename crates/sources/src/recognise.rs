@@ -74,7 +74,7 @@ fn convertible(path: &Path, file: &SourceFile, options: &CubeOptions) -> Option<
     let open = || FileAt::open(options.run.files(), path, file.bytes);
     let head = || open().and_then(|file| Ok(file.head(132)?.into_owned())).ok();
     if by_name.is_none() && matches!(head()?.as_slice(), [b'C', b'D', b'F', 1 | 2 | 5, ..]) {
-        return Some("classic NetCDF: `nccopy -k nc4 IN OUT` makes HDF5 of it, which is read".into());
+        return Some("classic NetCDF: `nccopy -k nc4 IN OUT` converts it to HDF5, which is read".into());
     }
     // DICOM has no usual extension.
     let is_dicom = || (head()?.get(128..) == Some(b"DICM")).then_some("dicom");
@@ -164,7 +164,6 @@ impl<'a> KindCounts<'a> {
     }
 }
 
-/// The flaw of a sample of the other kind.
 pub(crate) fn wrong_kind(content: &SampleContent) -> Flaw {
     let found = match content {
         SampleContent::Picture(picture) => {
@@ -189,7 +188,7 @@ mod tests {
     use shardpack_format::Voice;
 
     #[test]
-    fn files_for_convert_are_told_so() {
+    fn files_for_convert_get_its_command_as_hint() {
         let dicom = [&[0; 128][..], b"DICM and more"].concat();
         for (name, bytes, format) in [
             ("a.nii.gz", b"\x1f\x8b\x08\0".to_vec(), "nifti"),

@@ -67,7 +67,7 @@ pub(crate) fn pass_over(bad: &mut Vec<BadInput>, has_labels: bool) -> (u64, Opti
         .collect();
     let note = (count > 0).then(|| {
         let files = plural(count, "file");
-        let note = Note::new(format!("passed over {files} beside the samples: {}", names.join(", ")));
+        let note = Note::new(format!("ignored {files} next to the samples: {}", names.join(", ")));
         if !has_labels && TABLES.iter().any(|table| kinds.contains_key(&format!(".{table}"))) {
             let hint = Hint::set([Setting::any("labels", "FILE")]);
             return note.with_hint(hint.then(" reads labels from a table"));
@@ -86,11 +86,14 @@ pub(crate) fn look(tree: &Tree, path: &Path) -> Result<SideFile, Flaw> {
     }
     if !tree.single {
         // The file was refused, for example because it is a link out of the source.
-        return Err(Flaw::new(BadKind::Link, format!("its data `{}` is no file of the source", visible_path(path))));
+        return Err(Flaw::new(BadKind::Link, format!("its data file `{}` is not in the source", visible_path(path))));
     }
     let metadata = std::fs::metadata(path)?;
     if !metadata.is_file() {
-        return Err(Flaw::new(BadKind::Special, format!("its data `{}` is no regular file", visible_path(path))));
+        return Err(Flaw::new(
+            BadKind::Special,
+            format!("its data file `{}` is not a regular file", visible_path(path)),
+        ));
     }
     Ok(SideFile { bytes: metadata.len(), mtime_ns: mtime_ns(&metadata)?, path: path.to_owned() })
 }

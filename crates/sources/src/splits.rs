@@ -92,7 +92,6 @@ pub fn enumerate(src: &Path, options: &SourceOptions) -> Result<Splits> {
     Ok(Splits { whole, splits, bad, notes })
 }
 
-/// Name of the split, and key within the split.
 fn split_of(key: &str) -> Option<(&str, &str)> {
     key.split_once('/')
 }
@@ -104,18 +103,19 @@ fn of_names(names: &[String], folders: &[String], bad: &[BadInput]) -> Vec<Note>
     let others = folders.iter().filter(|name| !names.contains(name)).map(String::as_str);
     let (refused, others): (Vec<&str>, Vec<&str>) = others.partition(|name| of_bad.contains(name));
     if !refused.is_empty() {
-        let hold = verb(refused.len() as u64, "becomes", "become");
+        let count = refused.len() as u64;
+        let (becomes, its) = (verb(count, "becomes", "become"), verb(count, "its", "their"));
         let named = list(refused.iter().copied(), NAMED);
-        notes.push(Note::new(format!("{named} {hold} no dataset: all that could be samples is bad input")));
+        notes.push(Note::new(format!("{named} {becomes} no dataset: all {its} samples are bad input")));
     }
     if !others.is_empty() {
-        let (is, hold) = (verb(others.len() as u64, "is", "are"), verb(others.len() as u64, "holds", "hold"));
+        let is = verb(others.len() as u64, "is", "are");
         let others = list(others.iter().copied(), NAMED);
-        notes.push(Note::new(format!("{others} {is} no split: {hold} no samples")));
+        notes.push(Note::new(format!("{others} {is} not packed: no samples")));
     }
     if !names.iter().any(|name| is_split(name)) {
         let names = list(names.iter().map(String::as_str), NAMED);
-        let note = format!("each folder becomes a dataset of its own, and none is called like a split: {names}");
+        let note = format!("each folder becomes a dataset of its own, though none is named like a split: {names}");
         let hint = Hint::new("without ").and([Setting::named("splits")]);
         notes.push(Note::new(note).with_hint(hint.then(" they are classes, or parts of one dataset")));
     }
@@ -153,7 +153,7 @@ fn label(splits: &mut [Split], folders: &[String]) -> Vec<Note> {
         // The note on empty folders is about this split alone.
         let (found, told) = classes::by_folder(&names, keys.iter().map(String::as_str));
         let Some(Classes { names: classes, labels }) = found else {
-            let none = || (!labelled.is_empty()).then(|| "no labels: its samples stand in no folders".to_owned());
+            let none = || (!labelled.is_empty()).then(|| "no labels: its samples are not in folders".to_owned());
             notes.extend(told.or_else(none).map(|why| Note::new(why).about(&split.name)));
             continue;
         };

@@ -46,36 +46,33 @@ fn classes_have_the_same_numbers_in_every_split() {
 }
 
 #[test]
-fn a_flat_split_has_no_labels_and_that_is_said() {
+fn a_flat_split_has_no_labels_but_a_note() {
     let found = splits(&["test/1.jpg", "train/ant/1.jpg", "train/bee/1.jpg"]);
     assert_eq!(labels(&found.splits[0]), [("1.jpg", None)]);
     assert!(found.splits[0].listing.classes.is_empty());
     assert_eq!(found.splits[1].listing.classes, ["ant", "bee"]);
-    assert_eq!(told(&found.notes), ["`test`: no labels: its samples stand in no folders"]);
+    assert_eq!(told(&found.notes), ["`test`: no labels: its samples are not in folders"]);
     let mixed = splits(&["test/a/1.jpg", "test/1.jpg", "train/a/1.jpg"]);
-    assert_eq!(
-        told(&mixed.notes),
-        ["`test`: no labels from folder names: 1 sample stands in folders, but 1 beside them"]
-    );
+    assert_eq!(told(&mixed.notes), ["`test`: no labels from folder names: 1 sample is in folders, but 1 is not"]);
 }
 
 #[test]
-fn folders_and_files_that_are_no_splits_are_said() {
+fn folders_and_files_that_are_no_splits_get_a_note() {
     let root = tree(&["train/a/1.jpg", "val/a/1.jpg"]);
     put(root.path(), "annotations/train.json", "[]");
     std::fs::create_dir_all(root.path().join("train/empty")).unwrap();
     let found = enumerate(root.path(), &SourceOptions::default()).unwrap();
     let told: Vec<_> = found.notes.iter().map(|note| note.text.as_str()).collect();
     let expected = [
-        "`annotations` is no split: holds no samples",
-        "passed over 1 file beside the samples: `annotations/train.json`",
+        "`annotations` is not packed: no samples",
+        "ignored 1 file next to the samples: `annotations/train.json`",
         "1 class has no samples in any split: `empty`",
     ];
     assert_eq!(told, expected);
 
     put(root.path(), "beside.jpg", jpeg());
     let error = enumerate(root.path(), &SourceOptions::default()).unwrap_err().to_string();
-    assert!(error.contains("`beside.jpg`: expected samples in the folders of splits alone"), "{error}");
+    assert!(error.contains("`beside.jpg`: this sample is in no split"), "{error}");
     put(root.path(), "val/a/bad.bin", "what is this");
     let skip = SourceOptions { on_bad_input: OnBadInput::Skip, ..SourceOptions::default() };
     let found = enumerate(root.path(), &skip).unwrap();
@@ -84,21 +81,20 @@ fn folders_and_files_that_are_no_splits_are_said() {
     assert_eq!(found.splits[1].listing.bad[0].key, "a/bad.bin");
 
     let classes = splits(&["ant/1.jpg", "bee/1.jpg"]);
-    assert!(classes.notes[0].text.contains("none is called like a split: `ant`, `bee`"), "{:?}", classes.notes);
+    assert!(classes.notes[0].text.contains("none is named like a split: `ant`, `bee`"), "{:?}", classes.notes);
     let file = enumerate(&root.path().join("beside.jpg"), &SourceOptions::default()).unwrap_err().to_string();
     assert!(file.ends_with("expected a folder that holds a folder for each split, found a file"), "{file}");
 }
 
 #[test]
-fn a_split_of_bad_input_alone_is_told_apart_from_folders_without_samples() {
+fn a_split_with_only_bad_input_differs_from_a_folder_without_samples() {
     let root = tree(&["train/1.jpg", "val/1.jpg"]);
     put(root.path(), "test/1.jpg", b"\xff\xd8\xff");
     std::fs::create_dir(root.path().join("empty")).unwrap();
     let skip = SourceOptions { on_bad_input: OnBadInput::Skip, ..SourceOptions::default() };
     let found = enumerate(root.path(), &skip).unwrap();
     assert_eq!(found.bad.iter().map(|bad| bad.key.as_str()).collect::<Vec<_>>(), ["test/1.jpg"]);
-    let expected =
-        ["`test` becomes no dataset: all that could be samples is bad input", "`empty` is no split: holds no samples"];
+    let expected = ["`test` becomes no dataset: all its samples are bad input", "`empty` is not packed: no samples"];
     let notes: Vec<String> = found.notes.iter().map(|note| note.text.clone()).collect();
     assert_eq!(notes, expected);
 }
@@ -117,7 +113,7 @@ fn a_table_labels_all_splits() {
 }
 
 #[test]
-fn cubes_are_told_where_their_masks_may_be() {
+fn notes_name_possible_masks_of_cubes() {
     let found = splits(&["train/images/1.npy", "train/labels/1.npy", "val/images/1.npy"]);
     assert_eq!(found.notes.len(), 1, "{:?}", found.notes);
     assert!(

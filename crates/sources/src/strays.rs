@@ -18,7 +18,7 @@ pub(crate) fn refuse_outside_classes(samples: &mut Vec<SourceSample>, bad: &mut 
     samples.retain(|sample| {
         let inside = folder(&sample.key).is_some();
         if !inside {
-            let detail = "expected samples in the folders of classes alone, found one beside them";
+            let detail = "this sample is in no class folder";
             let hint = Hint::new("move it into the folder of its class; ");
             let hint = hint.and([Setting::word("class_folders", "off")]).then(" packs all samples without labels");
             bad.push(Flaw::new(BadKind::NoClass, detail).with_hint(hint).of(sample.key.clone()));
@@ -27,12 +27,11 @@ pub(crate) fn refuse_outside_classes(samples: &mut Vec<SourceSample>, bad: &mut 
     });
 }
 
-/// Removes samples outside of all splits from `samples`.
 pub(crate) fn refuse_outside_splits(samples: &mut Vec<SourceSample>, bad: &mut Vec<BadInput>) {
     samples.retain(|sample| {
         let inside = folder(&sample.key).is_some();
         if !inside {
-            let detail = "expected samples in the folders of splits alone, found one beside them";
+            let detail = "this sample is in no split";
             let hint = Hint::new("move it into a split, or leave ").and([Setting::named("splits")]).then(" out");
             bad.push(Flaw::new(BadKind::NoSplit, detail).with_hint(hint).of(sample.key.clone()));
         }

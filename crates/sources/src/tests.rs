@@ -114,7 +114,7 @@ fn bad_input_stops_with_the_complete_list() {
 }
 
 #[test]
-fn what_lies_beside_samples_is_passed_over_and_named() {
+fn files_next_to_samples_are_ignored_and_named() {
     let files = [
         ("a/1.jpg", jpeg()),
         ("a/1.txt", b"0 0.5 0.5 0.1 0.1".to_vec()),
@@ -132,7 +132,7 @@ fn what_lies_beside_samples_is_passed_over_and_named() {
     let listing = enumerate(root.path(), &skip()).unwrap();
     assert_eq!(keys(&listing), ["a/1.jpg", "a/2.jpg", "b/picture.txt"]);
     assert_eq!((bad(&listing.bad), listing.ignored), (vec![("b/3.jpg", BadKind::Unknown)], 5));
-    let note = "passed over 5 files beside the samples: `labels.csv`, `instances.json`, 2 of .txt (first: \
+    let note = "ignored 5 files next to the samples: `labels.csv`, `instances.json`, 2 of .txt (first: \
                 `a/1.txt`), `README`\n\
                 hint: `--labels FILE` reads labels from a table";
     assert!(notes(&listing).iter().any(|found| found == note), "{:?}", listing.notes);
@@ -195,7 +195,7 @@ fn tables_give_labels_and_columns() {
     assert_eq!(listing.samples.iter().map(|sample| sample.class.unwrap()).collect::<Vec<_>>(), [1, 0]);
     assert_eq!(listing.columns, [TableColumn { name: "age".into(), values: ColumnValues::Int(vec![8, 7]) }]);
     assert_eq!(bad(&listing.bad), [("y/bad.gif", BadKind::Unsupported)], "the table itself is no input");
-    let note = "passed over 1 file beside the samples: `ages.csv`";
+    let note = "ignored 1 file next to the samples: `ages.csv`";
     assert!(notes(&listing).iter().any(|found| found == note), "the other table is: {:?}", listing.notes);
     // If the table has no labels, the folder names are used.
     let listing = with("ages.csv");
@@ -263,7 +263,7 @@ fn names_that_cannot_be_keys_are_bad_input() {
     let expected = [("b\n.npy", BadKind::Name), ("c\u{85}/d.npy", BadKind::Name), ("e\t.bin", BadKind::Unknown)];
     assert_eq!((keys(&listing), bad(&listing.bad)), (vec!["a.npy"], expected.to_vec()));
     let text = listing.bad[0].to_string();
-    assert_eq!(text, r"`b\n.npy`: name that cannot be a key: expected no control characters");
+    assert_eq!(text, r"`b\n.npy`: the name cannot be a key: expected no control characters");
     assert!(matches!(enumerate(root.path(), &SourceOptions::default()), Err(SourceError::BadInputs(_))));
     // Every remaining key is valid for a record.
     assert!(listing.samples.iter().all(|sample| shardpack_format::check_key(&sample.key).is_ok()));
@@ -275,7 +275,7 @@ fn names_that_cannot_be_keys_are_bad_input() {
 }
 
 #[test]
-fn what_is_whole_but_not_read_is_unsupported() {
+fn complete_but_unreadable_files_are_unsupported() {
     let complex = "ENVI\nsamples = 1\nlines = 1\nbands = 1\ndata type = 6\ninterleave = bil\n";
     let root = tree(&[
         ("a.npy", npy()),
@@ -391,7 +391,7 @@ fn a_thousand_photos() {
 }
 
 #[test]
-fn pictures_of_16_bits_are_arrays_unless_they_stand_among_others() {
+fn pictures_of_16_bits_are_arrays_unless_others_have_8() {
     let deep = || {
         let mut out = Vec::new();
         let mut encoder = ::png::Encoder::new(&mut out, 4, 3);

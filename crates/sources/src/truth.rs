@@ -157,8 +157,8 @@ pub(super) fn take(root: &Path, samples: &mut Vec<SourceSample>, options: &CubeO
         let count = taken.iter().filter(|taken| **taken).count() as u64;
         let (hold, are, masks) = (verb(count, "holds", "hold"), verb(count, "is", "are"), verb(count, "mask", "masks"));
         let note = format!(
-            "{} {hold} the ground truth of cubes beside it, by name and shape, and {are} packed as their {masks} (first: \
-             {} of {})",
+            "by name and shape, {} {hold} the ground truth of other cubes, and {are} packed as their {masks} (first: {} \
+             of {})",
             plural(count, "file"),
             list([truth.as_str()], 1),
             list([cube.as_str()], 1),
@@ -170,14 +170,14 @@ pub(super) fn take(root: &Path, samples: &mut Vec<SourceSample>, options: &CubeO
         let names = list(owners.iter().map(|owner| key(*owner)), NAMED);
         let why = match integers {
             true => format!("may belong to any of {names}"),
-            false => format!("of {names} by its name, holds other numbers than integers"),
+            false => format!("belongs to {names} by its name, but holds numbers that are not integers"),
         };
         let more = match unclear.len() - 1 {
             0 => String::new(),
             more => format!("; {more} more like it"),
         };
         let note = format!("{} is packed as a sample: ground truth that {why}{more}", list([key(*place)], 1));
-        let hint = Hint::new("put ground truth into a folder of its own, named as the cubes are, and give ");
+        let hint = Hint::new("move ground truth to a folder of its own, with the names of the cubes, and give ");
         beside.notes.push(Note::new(note).with_hint(hint.and([Setting::any("masks", "DIR")])));
     }
     let mut taken = taken.into_iter();
@@ -222,24 +222,24 @@ mod tests {
     }
 
     #[test]
-    fn ground_truth_beside_its_cube_is_its_mask() {
+    fn ground_truth_next_to_its_cube_is_its_mask() {
         let (cube, truth) = (npy_of(&[4, 3, 5]), npy_of(&[4, 3]));
         let listing =
             of(&[("s/X.npy", cube.clone()), ("s/X_corrected.npy", cube.clone()), ("s/X_gt.npy", truth.clone())]);
         let gt = Some("X_gt.npy".to_owned());
         assert_eq!(masks(&listing), [("s/X.npy", gt.clone()), ("s/X_corrected.npy", gt)]);
         let said = told(&listing);
-        assert!(said[0].starts_with("1 file holds the ground truth of cubes beside it, by name and shape"), "{said:?}");
+        assert!(said[0].starts_with("by name and shape, 1 file holds the ground truth of other cubes"), "{said:?}");
         assert!(said[0].contains("(first: `s/X_gt.npy` of `s/X.npy`)\nhint: "), "{said:?}");
         // A version of the cube under any name, if it is the only version; and one cube without
         // truth.
         let listing = of(&[("X_vnir.npy", cube.clone()), ("X_gt.npy", truth.clone()), ("Y.npy", cube.clone())]);
         assert_eq!(masks(&listing), [("X_vnir.npy", Some("X_gt.npy".to_owned())), ("Y.npy", None)]);
-        assert!(told(&listing)[1].contains("has no mask beside it"), "{:?}", told(&listing));
+        assert!(told(&listing)[1].contains("has no mask"), "{:?}", told(&listing));
     }
 
     #[test]
-    fn what_is_no_ground_truth_stays_a_sample() {
+    fn other_cubes_stay_samples() {
         let (cube, truth) = (npy_of(&[4, 3, 5]), npy_of(&[4, 3]));
         // Alone; next to a cube of another size or name; with several bands.
         for other in [("Z_gt.npy", truth.clone()), ("X.npy", npy_of(&[5, 3, 5])), ("Y.npy", cube.clone())] {
@@ -257,7 +257,7 @@ mod tests {
         let shares = npy_with("<f4", &[4, 3], &[0.5f32; 12].map(f32::to_le_bytes).concat());
         let listing = of(&[("X.npy", cube.clone()), ("X_gt.npy", shares)]);
         assert_eq!(listing.samples.len(), 2);
-        assert!(told(&listing)[0].contains("holds other numbers than integers"), "{:?}", told(&listing));
+        assert!(told(&listing)[0].contains("holds numbers that are not integers"), "{:?}", told(&listing));
         let classes = npy_with("<f8", &[4, 3], &[2f64; 12].map(f64::to_le_bytes).concat());
         assert_eq!(of(&[("X.npy", cube), ("X_gt.npy", classes)]).samples.len(), 1);
     }

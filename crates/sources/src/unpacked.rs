@@ -68,17 +68,15 @@ impl Unpacked {
         (!self.masks.is_empty()).then(|| samples.iter().map(|sample| self.masks.remove(&sample.key)).collect())
     }
 
-    /// A note on samples without a mask, if other samples have masks.
     pub(crate) fn without_masks(masks: &[Option<SideFile>], samples: &[SourceSample]) -> Option<String> {
         let mut wanting = masks.iter().zip(samples).filter(|(mask, _)| mask.is_none()).map(|(_, sample)| &sample.key);
         let first = wanting.next()?;
         let count = wanting.count() as u64 + 1;
         let name = format!("{}{MASK}", first.strip_suffix(CUBE).unwrap_or(first));
         Some(format!(
-            "{count} of {} {} no mask beside {}, and {} packed without one (first: `{}` has no `{}`)",
+            "{count} of {} {} no mask, and {} packed without one (first: `{}` has no `{}`)",
             plural(samples.len() as u64, "sample"),
             verb(count, "has", "have"),
-            verb(count, "it", "them"),
             verb(count, "is", "are"),
             first.escape_debug(),
             name.escape_debug()
@@ -120,7 +118,7 @@ mod tests {
     use crate::{OnBadInput, SourceError, SourceOptions, enumerate};
 
     #[test]
-    fn masks_and_metadata_beside_a_cube_belong_to_it() {
+    fn masks_and_metadata_next_to_a_cube_belong_to_it() {
         let root = tempfile::tempdir().unwrap();
         let file = |path: &str, bytes: Vec<u8>| put(root.path(), path, bytes);
         file("a/x.npy", npy_of(&[2, 3, 4]));
@@ -137,8 +135,7 @@ mod tests {
         file("a/x.mask.npy", npy_of(&[2, 3]));
         let one = list(&SourceOptions::default()).unwrap();
         assert_eq!(one.samples.iter().map(|sample| sample.mask.is_some()).collect::<Vec<_>>(), [true, false]);
-        let told =
-            "1 of 2 samples has no mask beside it, and is packed without one (first: `a/y.npy` has no `a/y.mask.npy`)";
+        let told = "1 of 2 samples has no mask, and is packed without one (first: `a/y.npy` has no `a/y.mask.npy`)";
         assert!(one.notes.iter().any(|note| note.text == told), "{:?}", one.notes);
         file("a/y.mask.npy", npy_of(&[2, 3]));
         let both = list(&SourceOptions::default()).unwrap();

@@ -74,12 +74,11 @@ impl Encoder {
             (Blosc2Coder::Lz4, _) => Coder::Lz4,
             (Blosc2Coder::Lz4hc, Some(level @ 1..=9)) => Coder::Lz4hc(level),
             (Blosc2Coder::Zstd, Some(level)) if ZSTD_LEVELS.contains(&level) => {
-                let context =
-                    CCtx::try_create().ok_or_else(|| Error::usage("zstd encoder: expected a context, found none"))?;
+                let context = CCtx::try_create().ok_or_else(|| Error::usage("cannot allocate a zstd encoder"))?;
                 Coder::Zstd(level, context)
             }
-            _ => {
-                return Err(Error::usage(format!("level inside blosc2: expected one of the coder's, found {level:?}")));
+            (coder, level) => {
+                return Err(Error::usage(format!("{coder:?} in blosc2 has no level {level:?}")));
             }
         };
         Ok(Self { coder, filter, filtered: [Vec::new(), Vec::new()], coded: Vec::new() })
@@ -104,7 +103,7 @@ impl Encoder {
         let header = self.header(kind, item_bytes, [unit.len(), block_bytes, chunk_bytes])?;
         let place = out.get_mut(start..start + HEADER_BYTES);
         place
-            .ok_or_else(|| Error::usage(format!("blosc2 chunk: expected a header, found {chunk_bytes}")))?
+            .ok_or_else(|| Error::usage(format!("blosc2 chunk of {chunk_bytes} bytes has no room for its header")))?
             .copy_from_slice(&header);
         Ok(())
     }
@@ -127,7 +126,7 @@ impl Encoder {
         header[3] = item_bytes;
         for (to, size) in header[4..16].as_chunks_mut().0.iter_mut().zip(sizes) {
             let size = u32::try_from(size)
-                .map_err(|_| Error::usage(format!("blosc2 chunk: expected below 4 GiB, found {size}")))?;
+                .map_err(|_| Error::usage(format!("blosc2 chunk: expected less than 4 GiB, found {size} bytes")))?;
             *to = size.to_le_bytes();
         }
         // Six filters, in their order, the coder, and a parameter for each filter.
@@ -174,7 +173,7 @@ impl Encoder {
         let mut all_zeros = true;
         for (number, block) in unit.chunks(block_bytes).enumerate() {
             let here = u32::try_from(out.len() - start)
-                .map_err(|e| Error::usage(format!("blosc2 block: expected below 4 GiB, found {e}")))?;
+                .map_err(|_| Error::usage("blosc2 block: its offset is 4 GiB or more"))?;
             let place = out.get_mut(starts + 4 * number..starts + 4 * (number + 1));
             place
                 .ok_or_else(|| Error::usage(format!("blosc2 block starts: expected {blocks}, found {number}")))?
@@ -271,7 +270,7 @@ impl Coder {
             Self::Lz4hc(level) => ffi::lz4_encode(stream, Some(*level), out),
             Self::Zstd(level, context) => match context.compress(out, stream, *level) {
                 Ok(length) => Ok(Some(length)),
-                Err(OUT_OF_MEMORY) => Err(Error::usage("zstd encoder: expected memory, found none left")),
+                Err(OUT_OF_MEMORY) => Err(Error::usage("the zstd encoder ran out of memory")),
                 Err(_) => Ok(None),
             },
         }

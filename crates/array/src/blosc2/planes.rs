@@ -60,7 +60,6 @@ pub(crate) fn streams<'a>(chunk: &'a Chunk<'_>, number: usize, item: usize) -> O
     if filters.shuffle == Shuffle::None && item != 1 { None } else { of_block(chunk, number, item) }
 }
 
-/// The streams of block `number` of a chunk.
 pub(super) fn of_block<'a>(chunk: &'a Chunk<'_>, number: usize, item: usize) -> Option<&'a [ChunkStream]> {
     let ChunkContent::Blocks { streams, .. } = chunk.content() else { return None };
     // A short last block is one stream, with its planes one after the other.
@@ -128,7 +127,11 @@ impl Coders {
             self.stream(chunk, stream, here)?;
             rest = after;
         }
-        if rest.is_empty() { Ok(()) } else { Err(Error::format("blosc2 block", "streams for all of it", rest.len())) }
+        if rest.is_empty() {
+            Ok(())
+        } else {
+            Err(Error::format("blosc2 block", "streams for all bytes", format!("{} bytes without one", rest.len())))
+        }
     }
 }
 
@@ -244,5 +247,8 @@ pub(crate) fn of(scratch: &[u8], item: usize, count: usize) -> Planes<'_> {
 
 fn bytes_of<'a>(chunk: &Chunk<'a>, stream: &ChunkStream) -> Result<&'a [u8]> {
     let bytes = chunk.bytes().get(stream.offset..stream.offset + stream.bytes);
-    bytes.ok_or_else(|| Error::format("blosc2 stream", "within its chunk", stream.bytes).at(stream.offset as u64))
+    bytes.ok_or_else(|| {
+        Error::format("blosc2 stream", "an end within its chunk", format!("{} bytes", stream.bytes))
+            .at(stream.offset as u64)
+    })
 }

@@ -106,7 +106,6 @@ pub(crate) struct Coded<'a> {
     pub(crate) payload: &'a [u8],
     /// Bytes of an element.
     pub(crate) width: usize,
-    /// Bytes of the stored elements.
     pub(crate) stored_bytes: usize,
 }
 
@@ -118,7 +117,6 @@ pub(crate) struct BlockRequest<'a> {
     pub(crate) width: usize,
     /// Index of the block in its unit.
     pub(crate) number: usize,
-    /// Stored bytes of the block.
     pub(crate) block_bytes: usize,
     /// First stored byte that is needed, counted from the start of the unit.
     pub(crate) start: usize,

@@ -45,7 +45,7 @@ impl ArrayDecoder {
     ) -> Result<u64> {
         if regions.len() != outs.len() {
             return Err(Error::usage(format!(
-                "output buffers of regions: expected {}, found {}",
+                "expected {} output buffers, one per region, found {}",
                 regions.len(),
                 outs.len()
             )));

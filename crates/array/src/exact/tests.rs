@@ -63,7 +63,7 @@ fn encode(rule: ValueRule, source: &[f32], no_data: Option<f64>) -> EncodedArray
 }
 
 #[test]
-fn what_float16_holds_comes_as_float16() {
+fn values_that_float16_holds_can_be_returned_as_float16() {
     let halves: Vec<f32> = (0..12).map(|i| i as f32 / 8.0).collect();
     assert_eq!(same_values_in_every_type(&encode(ValueRule::F16, &halves, None)), [Dtype::F16, Dtype::F32, Dtype::F64]);
     // float16 cannot hold -9999, which is a reserved pattern; it can hold -32768.
@@ -80,7 +80,7 @@ fn what_float16_holds_comes_as_float16() {
 }
 
 #[test]
-fn the_types_of_integers_follow_what_is_stored() {
+fn stored_integers_decide_the_possible_types() {
     let counts: Vec<f32> = (0..12).map(|i| (i * 20) as f32).collect();
     let stored_small = encode(ValueRule::IntegerOrKeep, &counts, None);
     assert_eq!(stored_small.descriptor.stored, Dtype::U8);

@@ -37,9 +37,9 @@ impl Factors {
         let bands = mean.len().max(std.len());
         let fits = |one: &[f64]| one.len() == 1 || one.len() == bands && bands > 0;
         if !fits(mean) || !fits(std) {
-            let found = format!("{} and {}", mean.len(), std.len());
+            let (mean, std) = (mean.len(), std.len());
             return Err(Error::usage(format!(
-                "mean and std: expected one number, or one for each band, of both, found {found}"
+                "means and standard deviations: expected equal numbers, or 1 of either, found {mean} and {std}"
             )));
         }
         let pairs = mean.iter().cycle().zip(std.iter().cycle()).take(bands);
@@ -58,7 +58,7 @@ impl Factors {
     /// `Usage` if there are none.
     pub fn of_pairs(pairs: Vec<(f32, f32)>) -> Result<Self> {
         match pairs.is_empty() {
-            true => Err(Error::usage("scales and biases: expected at least one of each, found none")),
+            true => Err(Error::usage("normalisation needs at least one scale and bias")),
             false => Ok(Self::repeated(pairs)),
         }
     }
@@ -83,7 +83,7 @@ impl Factors {
             let at = usize::try_from(band).ok().filter(|at| *at < self.bands);
             let pair = at.and_then(|at| Some((*self.scale.get(at)?, *self.bias.get(at)?)));
             pair.ok_or_else(|| {
-                Error::usage(format!("mean and std: expected one for band {band}, found {}", self.bands))
+                Error::usage(format!("band {band} has no mean and std: they are given for {} bands", self.bands))
             })
         };
         Ok(Self::repeated(bands.map(entry).collect::<Result<_>>()?))
@@ -114,8 +114,8 @@ impl Factors {
         match self.bands == 1 || self.bands as u64 == bands {
             true => Ok(()),
             false => {
-                let expected = format!("one number, or {bands}, one for each band");
-                Err(Error::usage(format!("mean and std: expected {expected}, found {}", self.bands)))
+                let found = self.bands;
+                Err(Error::usage(format!("mean and std: expected 1 number, or {bands} (one per band), found {found}")))
             }
         }
     }
@@ -130,7 +130,6 @@ impl Factors {
         }
     }
 
-    /// Normalises values of one band.
     pub(super) fn normalise_band(&self, band: usize, values: &mut [f32]) {
         let at = band % self.bands.max(1);
         let (Some(&scale), Some(&bias)) = (self.scale.get(at), self.bias.get(at)) else { return };

@@ -66,9 +66,7 @@ impl As {
             Self::F32 => Dtype::F32.into(),
         };
         match decoded {
-            Dtype::Bool if to != Dtype::Bool => {
-                Err(Error::usage(format!("element type of the output: expected bool, as the array has it, found {to}")))
-            }
+            Dtype::Bool if to != Dtype::Bool => Err(Error::usage(format!("a bool array cannot become {to}"))),
             _ => Ok(to),
         }
     }
@@ -139,9 +137,7 @@ impl Finish {
         }
         if self.turn.transpose && rows != columns {
             let found = format!("{rows} × {columns}");
-            return Err(Error::usage(format!(
-                "array to turn by a quarter: expected as many rows as columns, found {found}"
-            )));
+            return Err(Error::usage(format!("only square arrays can be turned by a quarter: found {found}")));
         }
         Ok(element)
     }
@@ -196,7 +192,7 @@ impl Finish {
         let [rows, columns, bands] = shape;
         let [y, x] = &window;
         if y.start > y.end || y.end > rows || x.start > x.end || x.end > columns {
-            return Err(Error::usage(format!("window: expected one in {rows} × {columns}, found {window:?}")));
+            return Err(Error::usage(format!("window {window:?} is not within {rows} × {columns}")));
         }
         let size = [y.end - y.start, x.end - x.start, bands];
         let turned = self.turn.transpose;

@@ -21,8 +21,7 @@ impl OutputRow for &mut [u8] {
 /// `Usage` if the caller's row does not have them.
 pub(crate) fn place(row: &mut dyn OutputRow, range: Range<usize>) -> Result<&mut [u8]> {
     let end = range.end;
-    row.bytes(range)
-        .ok_or_else(|| Error::usage(format!("bytes of a row: expected some that may be written, found {end}")))
+    row.bytes(range).ok_or_else(|| Error::usage(format!("the output row has no writable bytes up to {end}")))
 }
 
 /// Maps each byte of a row to its pixel in the array. If several threads make one row, the thread that

@@ -9,7 +9,7 @@ use shardpack_format::{Dtype, ElementType};
 pub(super) const RUN: usize = 512;
 
 /// Loads at most [`RUN`] elements, rounded to the nearest, ties to even.
-#[expect(clippy::cast_possible_truncation, clippy::cast_precision_loss, reason = "rounding is what is asked for")]
+#[expect(clippy::cast_possible_truncation, clippy::cast_precision_loss, reason = "rounding is intended")]
 pub(super) fn load(dtype: Dtype, bytes: &[u8], out: &mut [f32]) {
     match dtype {
         Dtype::F32 => f32::load(bytes, out),

@@ -20,7 +20,6 @@ pub(crate) struct Target {
     factors: Option<Factors>,
     fill: Option<Fill>,
     pub(super) turn: Turn,
-    /// Rows and columns of the array.
     pub(super) size: [usize; 2],
     /// Requested rows and columns.
     pub(super) window: [Range<usize>; 2],

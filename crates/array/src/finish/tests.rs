@@ -99,7 +99,7 @@ fn check(finish: &Finish, decoded: Dtype, [rows, columns, bands]: [usize; 3], la
 
 proptest! {
     #[test]
-    fn each_element_is_what_it_is_alone(
+    fn each_element_is_finished_as_if_alone(
         decoded in prop::sample::select(Dtype::ALL),
         to in prop::sample::select(&[As::Decoded, As::F16, As::Bf16, As::F32][..]),
         (mut rows, columns, bands) in (0..14_usize, 0..14_usize, prop_oneof![0..5_usize, 100..140_usize]),
@@ -132,7 +132,7 @@ proptest! {
 
 proptest! {
     #[test]
-    fn a_window_is_what_is_cut_out_and_finished(
+    fn a_window_equals_a_cut_of_the_finished_array(
         decoded in prop::sample::select(Dtype::ALL),
         to in prop::sample::select(&[As::Decoded, As::F16, As::Bf16, As::F32][..]),
         (rows, columns, bands) in (0..14_usize, 0..14_usize, prop_oneof![1..5_usize, 100..140_usize]),
@@ -226,23 +226,28 @@ fn no_data_is_compared_in_the_type_of_the_array() {
 }
 
 #[test]
-fn what_cannot_be_done_is_refused() {
+fn impossible_conversions_are_refused() {
     let fill = Finish { fill: Some(Fill { no_data: 0.0, with: 0.0 }), ..Finish::NOTHING };
     let error = fill.check(Dtype::U8, [1, 1, 1]).unwrap_err().to_string();
     assert!(error.contains("no-data to fill: expected float16, bfloat16 or float32, found uint8"), "{error}");
     let apply = |finish: &Finish, decoded, shape| finish.check(decoded, shape).unwrap_err().to_string();
     let quarter = Finish { turn: Turn::new(false, false, 1), ..Finish::NOTHING };
-    assert!(apply(&quarter, Dtype::U8, [4, 5, 1]).contains("as many rows as columns, found 4 × 5"));
+    assert!(
+        apply(&quarter, Dtype::U8, [4, 5, 1]).contains("only square arrays can be turned by a quarter: found 4 × 5")
+    );
     assert!(apply(&As::Bf16.into(), Dtype::Bool, [1, 1, 1]).contains("bool"));
     let factors = Factors::new(&[0.0], &[1.0, 2.0, 3.0]).unwrap();
     let normalise = |to| Finish { to, factors: Some(factors.clone()), ..Finish::NOTHING };
     assert!(apply(&normalise(As::Decoded), Dtype::F64, [1, 1, 3]).contains("float16, bfloat16 or float32"));
-    assert!(apply(&normalise(As::F16), Dtype::F64, [1, 1, 4]).contains("or 4, one for each band, found 3"));
-    assert!(factors.of_bands([2, 3].into_iter()).unwrap_err().to_string().contains("one for band 3"));
+    assert!(apply(&normalise(As::F16), Dtype::F64, [1, 1, 4]).contains("or 4 (one per band), found 3"));
+    assert!(factors.of_bands([2, 3].into_iter()).unwrap_err().to_string().contains("band 3 has no mean and std"));
     assert_eq!(factors.of_bands([2, 0].into_iter()).unwrap().apply(1, 4.0), 4.0);
     for (mean, std) in [(&[][..], &[1.0][..]), (&[1.0, 2.0], &[1.0, 2.0, 3.0]), (&[1.0], &[])] {
         assert!(
-            Factors::new(mean, std).unwrap_err().to_string().contains("one for each band, of both"),
+            Factors::new(mean, std)
+                .unwrap_err()
+                .to_string()
+                .contains("means and standard deviations: expected equal numbers"),
             "{mean:?} {std:?}"
         );
     }
@@ -254,7 +259,7 @@ fn what_cannot_be_done_is_refused() {
         let done = Finish::NOTHING.apply_to_window(Dtype::U8, shape, Layout::AsShape, window, &[0; 6], &mut out);
         done.unwrap_err().to_string()
     };
-    assert!(window([1..3, 0..1]).contains("window: expected one in 2 × 3"));
-    assert!(window([0..1, 2..4]).contains("window: expected one in 2 × 3"));
+    assert!(window([1..3, 0..1]).contains("is not within 2 × 3"));
+    assert!(window([0..1, 2..4]).contains("is not within 2 × 3"));
     assert!(window([0..1, 0..3]).contains("output buffer: expected 3 bytes"));
 }

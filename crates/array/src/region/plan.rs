@@ -72,7 +72,7 @@ impl<'a> RegionPlan<'a> {
             [height, bands] => (size(height)?, 1, size(bands)?),
             _ => {
                 return Err(Error::usage(format!(
-                    "array to take a region of: expected two or three axes, found {}",
+                    "regions need an array of two or three axes, found {}",
                     descriptor.shape.len()
                 )));
             }

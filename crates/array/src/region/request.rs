@@ -136,9 +136,7 @@ impl Region {
             }
         };
         if descriptor.shape.len() == 2 && bands != 1 {
-            return Err(Error::usage(format!(
-                "bands of a region: expected one, of an array of two axes, found {bands}"
-            )));
+            return Err(Error::usage(format!("an array of two axes has one band, but the region asks for {bands}")));
         }
         let shape = match self.layout {
             Layout::AsShape => [self.height, self.width, bands],
@@ -158,7 +156,7 @@ fn cube_shape(descriptor: &ArrayDescriptor) -> Result<[u64; 3]> {
         [height, width] => Ok([height, width, 1]),
         [height, width, channels] => Ok([height, width, channels]),
         _ => Err(Error::usage(format!(
-            "array to take a region of: expected [height, width] or [height, width, channels], found {:?}",
+            "regions need an array [height, width] or [height, width, channels], found {:?}",
             descriptor.shape
         ))),
     }
@@ -167,6 +165,6 @@ fn cube_shape(descriptor: &ArrayDescriptor) -> Result<[u64; 3]> {
 fn within(what: &'static str, first: u64, count: u64, length: u64) -> Result<()> {
     match first.checked_add(count) {
         Some(end) if end <= length => Ok(()),
-        _ => Err(Error::usage(format!("{what}: expected within 0..{length}, found {count} from {first} on"))),
+        _ => Err(Error::usage(format!("{what}: expected a part of 0..{length}, found {count} from {first}"))),
     }
 }

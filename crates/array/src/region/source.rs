@@ -40,7 +40,6 @@ pub(crate) struct PayloadReader<'p, 's> {
     decoded: u64,
 }
 
-/// A range of stored bytes.
 pub(crate) type StoredRange = Range<usize>;
 
 impl<'p, 's> PayloadReader<'p, 's> {
@@ -60,7 +59,7 @@ impl<'p, 's> PayloadReader<'p, 's> {
         let (container, decoder) = (container(codec)?, decoders.of(codec)?);
         if !container.fits(stored_bytes, payload.len()) {
             let found = format!("{} bytes", payload.len());
-            return Err(Error::format("payload", format!("that of {stored_bytes} stored bytes"), found));
+            return Err(Error::format("payload", format!("enough bytes for {stored_bytes} decoded ones"), found));
         }
         if stored_bytes == 0 {
             end_of(payload, 0)?;
@@ -186,7 +185,6 @@ impl<'p, 's> PayloadReader<'p, 's> {
         Ok(())
     }
 
-    /// Moves on to a unit and enters it.
     fn enter(&mut self, unit: usize) -> Result<()> {
         self.walk_to(unit)?;
         let Some(decoder) = &mut self.decoder else { return Ok(()) };

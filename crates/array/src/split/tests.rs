@@ -140,7 +140,7 @@ proptest! {
 }
 
 #[test]
-fn what_is_not_cut_is_left_to_the_whole() {
+fn uncut_payloads_are_decoded_as_a_whole() {
     let array = floats(20, 9);
     let with = |coder, layout| {
         let settings = ArraySettings { layout, ..settings(ValueRule::F16, coder, Filter::None, false) };
@@ -302,7 +302,7 @@ fn asked([height, width, bands]: [u64; 3]) -> impl Strategy<Value = Asked> {
 
 proptest! {
     #[test]
-    fn what_is_wanted_comes_as_from_its_slow_twin(
+    fn wanted_parts_agree_with_the_slow_twin(
         (shape, asked) in (1..12_u64, 1..12_u64, prop_oneof![1..5_u64, 90..110_u64])
             .prop_flat_map(|(height, width, bands)| (Just([height, width, bands]), asked([height, width, bands]))),
         (values, width) in prop_oneof![Just((ValueRule::Keep, 2)), Just((ValueRule::Keep, 4)), Just((ValueRule::F16, 4)), Just((ValueRule::Fixed { max_error: 0.5 }, 4))],
@@ -342,7 +342,7 @@ proptest! {
 }
 
 #[test]
-fn what_is_wanted_of_large_arrays_comes_of_their_chunks() {
+fn wanted_parts_of_large_arrays_come_from_their_chunks() {
     let array = floats(700, 103);
     let bands: Vec<f64> = (1..=103).map(f64::from).collect();
     let normalised = Finish { to: As::Bf16, factors: Some(Factors::new(&bands, &bands).unwrap()), ..Finish::NOTHING };

@@ -14,7 +14,6 @@ use fearless_simd::{Level, dispatch, u8x16, u8x64, u16x32};
 use shardpack_base::parts::{check_length, part};
 use shardpack_format::{Result, bug};
 
-/// Pixels summed at a time.
 const PIXELS: usize = 4;
 /// Bands summed at a time.
 const BANDS: usize = 16;

@@ -34,9 +34,8 @@ impl Tables {
         self.top = top(*bits);
         for band in bands {
             let entry = scale.get(band).zip(offset.get(band));
-            let (scale, offset) = entry.ok_or_else(|| {
-                Error::usage(format!("band of a table: expected one of {}, found {band}", scale.len()))
-            })?;
+            let (scale, offset) = entry
+                .ok_or_else(|| Error::usage(format!("band {band} is not in the table of {} bands", scale.len())))?;
             self.scale.push(*scale);
             self.offset.push(*offset);
         }

@@ -113,7 +113,7 @@ pub(super) fn store<T: Float>(
     })
 }
 
-#[allow(clippy::cast_possible_truncation, reason = "the low 16 bits are what is asked for")]
+#[allow(clippy::cast_possible_truncation, reason = "only the low 16 bits are needed")]
 #[inline(always)]
 fn quantise<T: Float>(source: &[T], offsets: &[f32], inverse: f64, steps: &mut [u16]) {
     for ((value, offset), step) in source.iter().zip(offsets).zip(steps) {
@@ -262,7 +262,7 @@ fn low_16(step: f64) -> u16 {
 }
 
 /// The largest float32 that is not above `value`, never −0.
-#[allow(clippy::cast_possible_truncation, reason = "rounding is what is asked for")]
+#[allow(clippy::cast_possible_truncation, reason = "rounding is intended")]
 fn below(value: f64) -> f32 {
     let near = value as f32;
     (if f64::from(near) > value { near.next_down() } else { near }) + 0.0

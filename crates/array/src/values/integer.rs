@@ -122,12 +122,12 @@ fn pattern(value: f64, dtype: Dtype) -> u32 {
 
 /// The integer `value` modulo 2³².
 #[inline(always)]
-#[allow(clippy::cast_possible_truncation, reason = "the low bits are what is asked for")]
+#[allow(clippy::cast_possible_truncation, reason = "only the low bits are needed")]
 fn low_bits(value: f64) -> u32 {
     (value + ROUND).to_bits() as u32
 }
 
-#[allow(clippy::cast_possible_truncation, reason = "the low bits are what is asked for")]
+#[allow(clippy::cast_possible_truncation, reason = "only the low bits are needed")]
 #[inline(always)]
 fn store_low_bits<T: Float>(source: &[T], width: usize, out: &mut [u8]) {
     match width {

@@ -121,7 +121,6 @@ impl<'a, T: Float> Job<'a, T> {
         }
         match rule {
             Keep | IntegerOrKeep => self.keep(elements),
-            // The array is float16 already.
             F16 | IntegerOrF16 | IntegerOrF16OrFixed { .. } if self.array.dtype() == Dtype::F16 => self.keep(elements),
             F16 => float16::store(self, f64::INFINITY, elements),
             IntegerOrF16 => match float16::store(self, f64::INFINITY, elements) {
@@ -210,7 +209,6 @@ impl<'a, T: Float> Job<'a, T> {
         })
     }
 
-    /// The no-data value as a decoded float32.
     fn decoded_no_data(&self) -> Option<f32> {
         self.no_data.map(|v| f32::from_f64(v.to_f64()))
     }

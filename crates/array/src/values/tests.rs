@@ -185,7 +185,7 @@ proptest! {
     /// Only a few different values, so that they often occur together: every mixture of integers, both zeros,
     /// NaNs and no-data comes back bit for bit.
     #[test]
-    fn whatever_is_not_made_lossy_comes_back(
+    fn lossless_rules_restore_every_value(
         picks in prop::collection::vec(0..10_usize, 1..9000),
         kinds in prop::collection::vec(0..10_usize, 1..4),
         no_data in prop::option::of(prop::sample::select(vec![0.0, -0.0, 7.0, -9999.0, -3.4e38, f64::NAN, f64::INFINITY, 0.5])),
@@ -263,7 +263,7 @@ fn a_bound_that_is_too_small_names_one_that_is_not() {
 }
 
 #[test]
-fn auto_with_a_bound_goes_to_fixed_point_where_float16_cannot_keep_it() {
+fn auto_with_a_bound_uses_fixed_point_if_float16_cannot_keep_it() {
     let rule = ValueRule::IntegerOrF16OrFixed { max_error: 0.01 };
     let small = encode(rule, &f32s(&[0.1, 0.2]), None).unwrap();
     assert_eq!(small.descriptor.transform, Transform::F16);

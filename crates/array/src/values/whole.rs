@@ -20,7 +20,6 @@ pub(crate) struct Values<'a> {
     piece: &'a mut Vec<u8>,
     picked: &'a mut Vec<u8>,
     values: &'a mut Vec<u8>,
-    /// Pixels of a piece.
     pixels: usize,
     /// Number of elements at the start of `piece`; less than a pixel.
     kept: usize,
@@ -162,7 +161,6 @@ impl<'a> Values<'a> {
         Ok(())
     }
 
-    /// Takes all pixels of `arrangement` from `stored`.
     pub(crate) fn take_pixels(&mut self, arrangement: &Arrangement, stored: &[u8]) -> Result<()> {
         let Arrangement { bands, width, pixels, .. } = *arrangement;
         for at in (0..pixels).step_by(self.pixels) {
@@ -207,7 +205,7 @@ impl<'a> Values<'a> {
                 let pixels = stored.chunks_exact(bands * width).zip(picked.chunks_exact_mut(picks.len() * width));
                 for (from, to) in pixels {
                     for (pick, to) in picks.iter().zip(to.chunks_exact_mut(width)) {
-                        to.copy_from_slice(part(from, pick * width..(pick + 1) * width, "band that is asked for")?);
+                        to.copy_from_slice(part(from, pick * width..(pick + 1) * width, "requested band")?);
                     }
                 }
                 &*picked

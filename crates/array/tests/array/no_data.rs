@@ -108,7 +108,7 @@ fn without_such_a_value_float16_stays() {
 }
 
 #[test]
-fn a_trial_goes_on_past_a_rule_that_cannot_keep_no_data_apart() {
+fn a_trial_skips_a_rule_that_confuses_no_data() {
     let array = cube(&[-0.99999, 0.3, -1.0, 0.5], 2, Dtype::F32);
     let samples = [(&array, Some(-1.0))];
     let asked = ArrayOptions { values: Values::F16, ..ArrayOptions::default() };
@@ -168,7 +168,7 @@ fn fixed_point_refuses_where_no_grid_avoids_no_data() {
 
 proptest! {
     #[test]
-    fn no_data_is_what_it_was(
+    fn no_data_is_restored(
         picks in prop::collection::vec((0..12_usize, -1.0..1.0_f64), 1..400),
         bands in 1..5_usize,
         scale in prop::sample::select(vec![1e-7, 1e-3, 1.0, 300.0]),

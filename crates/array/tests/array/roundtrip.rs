@@ -191,7 +191,7 @@ proptest! {
 }
 
 #[test]
-fn c01_a_zstd_payload_of_another_size_than_its_descriptor_says_is_refused() {
+fn c01_a_zstd_payload_that_contradicts_its_descriptor_is_refused() {
     let array = Array::new(Dtype::U8, vec![1000], vec![7; 1000]).unwrap();
     let mut decoder = ArrayDecoder::new();
     for size in [0, 999, 1001, 2000] {
@@ -250,7 +250,7 @@ fn zeros(bytes: usize) -> [u8; 32] {
 }
 
 #[test]
-fn runs_stand_for_no_more_than_the_limit_however_they_are_read() {
+fn runs_expand_within_the_limit_on_every_path() {
     let chunk = zeros(4 << 20);
     let read = |units: u64, region: Option<&Region>, limits: &Limits| {
         let descriptor = ArrayDescriptor::plain(Dtype::U8, vec![units, 4 << 20, 1]);
@@ -297,7 +297,7 @@ fn an_array_of_more_zeros_than_a_reader_takes_is_stored_at_length() {
 }
 
 #[test]
-fn what_the_encoder_makes_is_within_the_default_limits_however_well_it_compresses() {
+fn encoder_output_is_within_the_default_limits() {
     let mut nearly = vec![0_u8; 16 << 20];
     nearly[12_345_678] = 1;
     let mut sparse = vec![255_u8; 16 << 20];
@@ -359,7 +359,7 @@ fn arrays_without_elements_take_no_memory_however_long_their_axes() {
 }
 
 #[test]
-fn the_trial_is_deterministic_and_respects_what_was_asked() {
+fn the_trial_is_deterministic_and_respects_the_options() {
     let values: Vec<u8> = (0..64 * 64 * 30_u32)
         .flat_map(|i| ((i % 30) as f32 * 0.01 + (i / 300 % 17) as f32 * 1e-3).to_le_bytes())
         .collect();
@@ -388,7 +388,7 @@ fn the_trial_is_deterministic_and_respects_what_was_asked() {
 }
 
 #[test]
-fn a_trial_for_a_device_takes_what_the_device_decodes_itself() {
+fn a_trial_for_a_device_prefers_coders_with_kernels() {
     let noise = |i: u32| (i.wrapping_mul(2_654_435_761) >> 16) as f32 / 65_536.0;
     let value = |i: u32| (1.0 + ((i % 50) as f32 * 0.1).sin() + (i / 50 % 97) as f32 * 1e-2) * (1.0 + 0.01 * noise(i));
     let cube = (0..100_000).flat_map(|i| value(i).to_le_bytes()).collect();
@@ -413,7 +413,7 @@ fn a_trial_for_a_device_takes_what_the_device_decodes_itself() {
 }
 
 #[test]
-fn a_trial_finds_what_the_encoder_makes_whatever_the_number_of_threads() {
+fn a_trial_predicts_the_encoder_with_any_number_of_threads() {
     let of = |dtype: Dtype, bytes: Vec<u8>| {
         let bands = 25;
         Array::new(dtype, vec![30, bytes.len() as u64 / dtype.bytes() / bands / 30, bands], bytes).unwrap()

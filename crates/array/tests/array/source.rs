@@ -111,7 +111,7 @@ fn integers_are_narrowed_in_two_passes() {
 }
 
 #[test]
-fn what_does_not_shrink_and_what_shrinks_too_far_is_coded_again() {
+fn payloads_that_shrink_too_little_or_too_much_are_coded_again() {
     let random = array(Dtype::U32, |i| (noise(i) & 0xFFFF_FFFF) as f64);
     let raw = check(&random, None, settings(ValueRule::Keep, Coder::Blosc2Lz4, ArrayLayout::AsShape, false));
     assert_eq!(raw, Codec::Raw);

@@ -10,7 +10,6 @@ use super::streams::{BlockReader, Coefficients, Phase, decode_all, decode_one, i
 use super::tables::Tables;
 use std::ops::Range;
 
-/// Most blocks of an MCU.
 const MOST_BLOCKS: usize = 6;
 
 /// Buffers for a band's coefficients.
@@ -41,7 +40,6 @@ pub(super) struct Reading<'a> {
     row: usize,
     /// Number of blocks of the previous band.
     size: usize,
-    /// Index of the next segment in `segments`.
     index: usize,
     /// For segments longer than a row: the next MCU, its segment if that has begun, and the predictions.
     mcu: usize,

@@ -178,7 +178,7 @@ fn a_byte_left_over_is_odd() {
     }
     let first = Picture::of(2, 1, 1, vec![with(&[0x12; 20]), packed(&flat(5))]);
     assert_eq!(whole(&first), ERROR, "in the first segment");
-    assert_eq!(judged(&first.bytes(), mcu(1)), Verdict::Regular, "in a segment beside the rectangle");
+    assert_eq!(judged(&first.bytes(), mcu(1)), Verdict::Regular, "in a segment outside the rectangle");
 }
 
 #[test]
@@ -208,7 +208,7 @@ fn a_code_that_does_not_exist_is_odd() {
         assert_eq!(whole(&Picture::block(&bits)), ERROR, "{bits}");
         let tile = |bits: &str| packed(&(flat(5) + bits));
         let tiles = Picture::of(4, 1, 2, vec![tile(&bits), tile(&flat(0))]);
-        assert_eq!(judged(&tiles.bytes(), mcu(0)), ERROR, "{bits}, beside the rectangle in its segment");
+        assert_eq!(judged(&tiles.bytes(), mcu(0)), ERROR, "{bits}, outside the rectangle in its segment");
         assert_eq!(judged(&tiles.bytes(), mcu(2)), Verdict::Regular, "{bits}, in another segment");
     }
 }
@@ -325,7 +325,7 @@ fn samples_out_of_range_are_odd() {
 }
 
 #[test]
-fn only_what_is_decoded_counts() {
+fn only_decoded_segments_count() {
     // Two rows of two tiles of two MCUs; the last tile has a code that does not exist.
     let good = || packed(&(flat(5) + &flat(-3)));
     let bad = packed(&(flat(5) + "11111"));

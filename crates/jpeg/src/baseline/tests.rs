@@ -212,7 +212,7 @@ proptest! {
 /// Cases where the two once differed. The first cases have one column of chroma at the right edge, and
 /// libjpeg-turbo decoded only that column.
 #[test]
-fn what_differed_once() {
+fn past_differences_stay_fixed() {
     let s420 = |size, quality, interval, noise| Source {
         size,
         gray: false,
@@ -250,7 +250,7 @@ fn a_scan_that_ends_early_is_left_to_libjpeg_turbo_in_any_rectangle() {
 }
 
 #[test]
-fn what_is_not_usual_is_left_to_libjpeg_turbo() {
+fn unusual_pictures_are_left_to_libjpeg_turbo() {
     let size = (40, 24);
     let how = plain(Subsampling::S420);
     let all = Rect::whole(40, 24);

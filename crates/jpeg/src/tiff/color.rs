@@ -156,7 +156,11 @@ impl YCbCr {
         });
         let (Some(across), Some(down)) = (across, down) else {
             let [across, down] = subsampling;
-            return Err(Error::format("chroma of a TIFF picture", "one for 1, 2 or 4", format!("{across} x {down}")));
+            return Err(Error::format(
+                "chroma subsampling of a TIFF picture",
+                "1, 2 or 4",
+                format!("{across} x {down}"),
+            ));
         };
         let luma = floats(directory, 529, [0.299, 0.587, 0.114])?;
         let reference = floats(directory, 532, [0.0, 255.0, 128.0, 255.0, 128.0, 255.0])?;

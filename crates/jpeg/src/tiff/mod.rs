@@ -84,7 +84,7 @@ impl<'a> Tiff<'a> {
         let bands = bands.ok_or_else(|| Error::format("TIFF bands", format!("1 to {MAX_BANDS}"), "another number"))?;
         let same = |tag, default: u64, what: &str| match directory.values(tag)? {
             None => Ok(default),
-            Some(values) => values.same(bands).ok_or_else(|| Error::format(what, "the same for all bands", "several")),
+            Some(values) => values.same(bands).ok_or_else(|| Error::format(what, "one value for all bands", "several")),
         };
         let (bits, format) = (same(258, 1, "bits of TIFF samples")?, same(339, 1, "format of TIFF samples")?);
         let bits = match (bits, format, bands) {
@@ -197,7 +197,7 @@ impl<'a> Tiff<'a> {
             return Err(Error::format(
                 "YCbCr of a TIFF picture",
                 "8 bits, bands together, no predictor",
-                "another kind",
+                "another coding",
             ));
         }
         if self.compression == Compression::Jpeg && self.bits != 8 {
@@ -288,7 +288,6 @@ impl<'a> Tiff<'a> {
         }
     }
 
-    /// Copies samples of a row to their places.
     fn samples<'s>(&self, row: &[u8], places: impl Iterator<Item = &'s mut u16>) {
         match self.bits {
             8 => places.zip(row).for_each(|(to, from)| *to = u16::from(*from)),

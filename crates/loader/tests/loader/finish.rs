@@ -307,10 +307,7 @@ fn impossible_options_are_refused_at_open() {
     let f32s = || ArrayDtype::Fields(vec![("mask".into(), Dtype::F32.into())]);
     let counts = |normalise| cubes.refused(options().normalise(normalise));
     let error = counts(normalise("cube", 4));
-    assert!(
-        error.contains("expected one number, or 5, one for each band, found 4") && error.contains("`cube`"),
-        "{error}"
-    );
+    assert!(error.contains("expected 1 number, or 5 (one per band), found 4") && error.contains("`cube`"), "{error}");
     let error = counts(normalise("mask", 1));
     assert!(error.contains("expected float16, bfloat16 or float32, found uint8\nhint:"), "{error}");
     let error = counts(normalise("cubes", 1));

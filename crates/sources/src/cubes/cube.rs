@@ -60,7 +60,7 @@ impl LoadedCube {
     /// Wraps elements that are already in C order.
     pub(super) fn new(source: &CubeFile, dtype: Dtype, shape: [u64; 3], bytes: Vec<u8>) -> Result<Self> {
         let array = Array::new(dtype, shape.to_vec(), bytes)
-            .map_err(|error| source.format("array elements", "as many as the shape says", error))?;
+            .map_err(|error| source.format("array elements", "the number of the shape", error))?;
         Ok(Self { array, no_data: None, meta: Map::new() })
     }
 
@@ -94,6 +94,6 @@ impl LoadedMask {
     /// The labels of `[height, width]` pixels.
     pub(super) fn array(source: &CubeFile, dtype: Dtype, size: [u64; 2], bytes: Vec<u8>) -> Result<Array> {
         Array::new(dtype, size.to_vec(), bytes)
-            .map_err(|error| source.format("label mask", "as many labels as pixels", error))
+            .map_err(|error| source.format("label mask", "one label per pixel", error))
     }
 }

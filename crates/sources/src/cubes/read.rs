@@ -122,7 +122,6 @@ pub(super) fn known(source: &CubeFile) -> Result<CubeKind> {
     recognise(source)?.ok_or_else(|| unknown(source))
 }
 
-/// The error for a file of an unknown kind.
 fn unknown(source: &CubeFile) -> CubeError {
     let found = match source.prefix(8) {
         Ok(head) if head.is_empty() => "an empty file".to_owned(),

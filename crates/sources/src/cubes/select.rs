@@ -152,7 +152,6 @@ fn matches(pattern: &str, name: &str) -> bool {
     })
 }
 
-/// True if `other` is a matrix with more elements than `cube`.
 fn is_larger_matrix(other: &Candidate, cube: Option<&Candidate>) -> bool {
     let elements = |dims: &[u64]| dims.iter().fold(1u64, |product, &axis| product.saturating_mul(axis));
     other.dims.len() == 2 && cube.is_some_and(|cube| elements(other.dims) > elements(cube.dims))

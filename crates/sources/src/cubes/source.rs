@@ -116,7 +116,6 @@ impl CubeFile {
         Ok(bytes)
     }
 
-    /// Fills `out` from `offset`.
     pub(super) fn fill_at(&self, what: &'static str, offset: u64, out: &mut [u8]) -> Result<()> {
         self.check_range(what, offset, out.len() as u64)?;
         self.seek(offset)?;
@@ -239,7 +238,7 @@ impl CubeFile {
     }
 
     fn shrunk(&self, what: &'static str) -> CubeError {
-        self.format(what, format_args!("a file of {} bytes, as when it was opened", self.len), "a shorter one")
+        self.format(what, format_args!("the {} bytes of the opened file", self.len), "a shorter file")
     }
 
     fn out_of_memory(&self, what: &'static str) -> CubeError {

@@ -144,7 +144,6 @@ impl Files {
         known.collect()
     }
 
-    /// Adds the objects from [`listed`](Self::listed).
     pub(crate) fn know(&self, listed: Vec<Listed>) {
         for listed in listed {
             if let Some((store, key)) = self.place(Path::new(&listed.name)) {
@@ -265,7 +264,7 @@ impl Files {
             None => Ok(()),
             Some((path, error)) if error.kind() == ErrorKind::InvalidData => Err(SourceError::Changed {
                 expected: "the object that was listed".to_owned(),
-                found: "another one of this name".to_owned(),
+                found: "another object of this name".to_owned(),
                 path,
             }),
             Some((path, error)) => Err(SourceError::Io { action: "read", path, source: error }),

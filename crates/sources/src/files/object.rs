@@ -114,7 +114,6 @@ impl OpenFile {
         }
     }
 
-    /// Fills `bytes` from `offset`.
     pub(crate) fn read_exact_at(&self, bytes: &mut [u8], offset: u64) -> io::Result<()> {
         let mut done = 0;
         while let Some(rest) = bytes.get_mut(done..).filter(|rest| !rest.is_empty()) {

@@ -120,7 +120,7 @@ impl Confines {
         if all.is_empty() {
             return open(path);
         }
-        let outside = "expected a file below the folders of the source, found one outside of them";
+        let outside = "this file is outside the folders of the source";
         all.iter()
             .find_map(|bounds| bounds.open(path))
             .unwrap_or_else(|| Err(io::Error::new(io::ErrorKind::InvalidInput, outside)))

@@ -74,8 +74,7 @@ impl Building {
         match (&values, self.empty) {
             (ColumnValues::Text(_), _) | (_, None) => Ok(TableColumn { name, values }),
             (_, Some(line)) => {
-                let message =
-                    format!("an empty cell in the column `{}` of {}", name.escape_debug(), values.type_name());
+                let message = format!("empty cell in the column `{}` of {}", name.escape_debug(), values.type_name());
                 Err(rows.error(Some(line), message, "fill it in, or write `nan` for an unknown number"))
             }
         }
@@ -132,7 +131,7 @@ fn damaged(rows: &TableRows<'_>, error: &::csv::Error, start: u64, behind: u64) 
         }
         ::csv::ErrorKind::Utf8 { .. } => rows.error(line, "expected UTF-8, found other bytes", ""),
         ::csv::ErrorKind::Io(error) if error.kind() == io::ErrorKind::FileTooLarge => {
-            let hint = "look for a quote that does not end";
+            let hint = "look for a quote that is not closed";
             rows.error(Some(start + behind), format!("expected a row of at most {MAX_ROW} bytes, found more"), hint)
         }
         _ => rows.error(line, error.to_string(), ""),

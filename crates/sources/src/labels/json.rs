@@ -203,7 +203,6 @@ struct JsonTable {
 }
 
 impl JsonTable {
-    /// Adds the object `bytes` from line `line`.
     fn add(&mut self, bytes: &[u8], line: u64, rows: &mut TableRows<'_>) -> Result<()> {
         let JsonRow(pairs) = serde_json::from_slice(bytes).map_err(|error| {
             let (message, hint) = no_object(&error);
@@ -279,15 +278,15 @@ impl ColumnNames {
             let place = if self.list.get(i) == Some(&name) { Some(i) } else { self.places.get(&name).copied() };
             match place.and_then(|place| cells.get_mut(place)) {
                 None => _ = unknown.get_or_insert(name),
-                Some(Some(_)) => return Err(format!("`{}` stands there twice", short(&name))),
+                Some(Some(_)) => return Err(format!("`{}` occurs twice", short(&name))),
                 Some(empty) => *empty = Some(cell),
             }
         }
         if let Some((name, _)) = self.list.iter().zip(&cells).find(|(_, cell)| cell.is_none()) {
-            return Err(format!("expected `{}` as in the first row, found none", short(name)));
+            return Err(format!("`{}` is missing, but the first row has it", short(name)));
         }
         match unknown {
-            Some(name) => Err(format!("`{}` does not stand in the first row", short(&name))),
+            Some(name) => Err(format!("`{}` is not in the first row", short(&name))),
             None => Ok(cells.into_iter().flatten().collect()),
         }
     }
@@ -318,7 +317,6 @@ fn finished(values: Option<ColumnValues>, is_text: bool) -> ColumnValues {
     floats.map_or(values, ColumnValues::Float)
 }
 
-/// An empty column of the type of `cell`.
 const fn empty_like(cell: &Cell) -> Result<ColumnValues, Unfit> {
     Ok(match cell {
         Cell::Bool(_) => ColumnValues::Bool(Vec::new()),

@@ -64,7 +64,7 @@ impl Labels {
         });
         let first = of_text.next();
         let others: Vec<&str> = of_text.map(|(name, _)| name.as_str()).collect();
-        let which = Hint::set([Setting::any("label_column", "NAME")]).then(" says which column holds them");
+        let which = Hint::set([Setting::any("label_column", "NAME")]).then(" names their column");
         match first {
             Some((name, texts)) if others.is_empty() && repeats(texts) => {
                 let (name, classes) = (name.clone(), classes::by_text(texts));
@@ -139,7 +139,7 @@ mod tests {
         assert!(matches!(&listing.labels_from, LabelsFrom::Column { column, .. } if column == "species"));
         assert_eq!(columns(&listing), ["species", "n"]);
         let note = "using column `species` as labels: it is the only text column, with 2 different values; it stays a \
-                    field as well\nhint: `--label-column NAME` says which column holds them";
+                    field as well\nhint: `--label-column NAME` names their column";
         assert_eq!(told(&listing), [note]);
         // Class folders have priority.
         let in_folder = SPECIES.replace(".jpg", "").replace("\n", "\na/").trim_end_matches("a/").to_owned();
@@ -163,10 +163,10 @@ mod tests {
     }
 
     #[test]
-    fn without_a_guess_the_columns_are_told() {
+    fn without_a_guess_the_note_names_the_columns() {
         let two = SPECIES.replace(",1\n", ",a\n").replace(",2\n", ",b\n");
         let note = "no labels: the table has no column `label` or `class`, only `species`, `n`\nhint: `--label-column \
-                    NAME` says which column holds them";
+                    NAME` names their column";
         assert_eq!(told(&list("", &two, LabelColumn::Guessed).unwrap()), [note]);
         let usual = list("", SPECIES, LabelColumn::Usual).unwrap();
         assert!(usual.classes.is_empty() && usual.notes.is_empty());

@@ -105,7 +105,7 @@ pub(crate) fn read(
 fn separator_hint(names: &[&str]) -> Option<Hint> {
     let found = [(';', "semicolons"), ('\t', "tabs"), ('|', "bars")];
     let (_, words) = found.into_iter().find(|(sign, _)| names.iter().any(|name| name.contains(*sign)))?;
-    Some(format!("{words} seem to stand between the cells: save the table with commas").into())
+    Some(format!("{words} seem to separate the cells: save the table with commas").into())
 }
 
 /// Assigns rows to samples.
@@ -142,7 +142,7 @@ impl TableRows<'_> {
         if let (Some(first), Some(row)) = (self.line_of.get_mut(sample), self.row_of.get_mut(sample)) {
             if *first != 0 {
                 let sample = self.keys.get(sample).copied().unwrap_or(key);
-                let message = format!("a second row for `{}`: the first is in line {first}", short(sample));
+                let message = format!("second row for `{}`: the first is in line {first}", short(sample));
                 return Err(self.error(Some(line), message, self.one_row(sample)));
             }
             (*first, *row) = (line, self.count);
@@ -178,7 +178,7 @@ impl TableRows<'_> {
                 _ => {
                     let files =
                         found.iter().map(|&i| self.names.key(i)).chain(others.iter().map(|&i| self.left_out.key(i)));
-                    let message = format!("`{}` may be any of several files: {}", short(key), list(files, 3));
+                    let message = format!("`{}` matches several files: {}", short(key), list(files, 3));
                     return Err(self.error(Some(line), message, "write the path below the source, extension included"));
                 }
             }
@@ -187,7 +187,7 @@ impl TableRows<'_> {
         let hint = Hint::new(format!("keys are paths below the source, such as `{}`", short(example)));
         let hint = match self.key_column {
             Some(_) => hint,
-            None => hint.then("; ").and([Setting::named("key_column")]).then(" says which column they are in"),
+            None => hint.then("; ").and([Setting::named("key_column")]).then(" names their column"),
         };
         Err(self.error(Some(line), format!("no sample has the key `{}`", short(key)), hint))
     }
@@ -203,8 +203,8 @@ impl TableRows<'_> {
             0 => String::new(),
             more => format!(", and {more} more like it"),
         };
-        let message = format!("an empty cell in the column `{name}` of the classes, for `{key}`{more}");
-        let hint = "fill it in, take the file out of the source, or name a class for what has none";
+        let message = format!("empty cell in the column `{name}` of the classes, for `{key}`{more}");
+        let hint = "fill it in, remove the file from the source, or name a class for files without one";
         Err(self.error(Some(line(sample)), message, hint))
     }
 
@@ -217,7 +217,7 @@ impl TableRows<'_> {
         }
         let (all, have) = (plural(self.keys.len() as u64, "sample"), verb(count, "has", "have"));
         let message = format!("{count} of {all} {have} no row: {}", list(missing().copied(), 5));
-        Err(self.error(None, message, "add the rows, or take the files out of the source"))
+        Err(self.error(None, message, "add the rows, or remove the files from the source"))
     }
 
     /// Checks the number of columns against the default limit of readers.
@@ -243,7 +243,7 @@ impl TableRows<'_> {
             None => KEY_NAMES.iter().find_map(|wanted| position(wanted)).ok_or_else(|| {
                 let known = self::list(KEY_NAMES.iter().copied(), KEY_NAMES.len());
                 let message = format!("expected a column of keys, called one of {known}, found {}", list());
-                let which = || Hint::set([Setting::any("key_column", "NAME")]).then(" says which one holds the files");
+                let which = || Hint::set([Setting::any("key_column", "NAME")]).then(" names that column");
                 self.error(Some(line), message, separator_hint(names).unwrap_or_else(which))
             })?,
         };

@@ -83,7 +83,7 @@ mod tests {
     use super::{KeyIndex, OMISSIONS};
 
     #[test]
-    fn names_are_found_by_what_is_left_of_keys() {
+    fn names_match_shortened_keys() {
         let keys = ["a/1.jpg", "a/1.png", "a/2.tar.gz", "b/.hidden", "b/1.jpg", "c"];
         let names = KeyIndex::new(&keys);
         let found = |name: &str| OMISSIONS.iter().map(|way| names.by(*way, name)).collect::<Vec<_>>();

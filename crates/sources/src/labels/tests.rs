@@ -47,7 +47,7 @@ fn csv_columns_are_typed_and_put_in_the_order_of_the_samples() {
 }
 
 #[test]
-fn a_list_of_json_objects_says_what_json_lines_say() {
+fn a_list_of_json_objects_equals_json_lines() {
     let objects = [
         r#"{"file": "b/3.jpg", "n": 3, "captions": ["one",  "two"]}"#,
         r#"{"n": -1, "captions": [], "file": "a/1.jpg"}"#,
@@ -111,7 +111,7 @@ fn key_column_has_several_names() {
 }
 
 #[test]
-fn rows_of_samples_that_were_left_out_are_passed_over() {
+fn rows_of_skipped_samples_are_ignored() {
     let labels = read_text("key,n\na/1.jpg,1\nskipped.gif,text\na/2.jpg,2\nb/3.jpg,3\n").unwrap();
     assert_eq!(values(&labels, "n"), ColumnValues::Int(vec![1, 2, 3]));
 }
@@ -124,7 +124,7 @@ fn csv_errors_name_line_and_reason() {
             ", line 1: expected a column of keys, called one of `key`, `path`, `file`, `filename`, `file_name`, \
              `file_path`, `image`, \
              `image_path`, `image_id`, `id`, found `name`, `n`\n\
-             hint: `--key-column NAME` says which one holds the files",
+             hint: `--key-column NAME` names that column",
         ),
         ("key,n,n\n", ", line 1: two columns of the name `n`"),
         ("key,,n\n", ", line 1: column 2 has no name"),
@@ -135,11 +135,11 @@ fn csv_errors_name_line_and_reason() {
         (
             "key,n\na/1.jpg,1\nA/1.jpg,2\n",
             ", line 3: no sample has the key `A/1.jpg`\n\
-             hint: keys are paths below the source, such as `a/1.jpg`; `--key-column` says which column they are in",
+             hint: keys are paths below the source, such as `a/1.jpg`; `--key-column` names their column",
         ),
         (
             "key,n\na/1.jpg,1\na/2.jpg,1\na/1.jpg,2\n",
-            ", line 4: a second row for `a/1.jpg`: the first is in line 2\nhint: give each sample one row; several \
+            ", line 4: second row for `a/1.jpg`: the first is in line 2\nhint: give each sample one row; several \
              values of a sample are a list in JSON Lines, a line such as `{\"key\": \"a/1.jpg\", \"n\": [\"one\", \
              \"another\"]}`",
         ),
@@ -154,15 +154,15 @@ fn csv_errors_name_line_and_reason() {
         (
             "key,n\na/2.jpg,1\n",
             ": 2 of 3 samples have no row: `a/1.jpg`, `b/3.jpg`\n\
-             hint: add the rows, or take the files out of the source",
+             hint: add the rows, or remove the files from the source",
         ),
         (
             "key,n\na/2.jpg,1\na/1.jpg,2\n",
-            ": 1 of 3 samples has no row: `b/3.jpg`\nhint: add the rows, or take the files out of the source",
+            ": 1 of 3 samples has no row: `b/3.jpg`\nhint: add the rows, or remove the files from the source",
         ),
         (
             "key,n\na/1.jpg,1\na/2.jpg,\nb/3.jpg,2\n",
-            ", line 3: an empty cell in the column `n` of integers\n\
+            ", line 3: empty cell in the column `n` of integers\n\
              hint: fill it in, or write `nan` for an unknown number",
         ),
     ] {
@@ -185,13 +185,13 @@ fn csv_errors_name_line_and_reason() {
 fn json_errors_name_line_and_reason() {
     let first = "{\"key\": \"a/1.jpg\", \"n\": 1}\n";
     for (line, expected) in [
-        ("{\"key\": \"a/2.jpg\"}", "expected `n` as in the first row, found none"),
-        ("{\"key\": \"a/2.jpg\", \"n\": 1, \"m\": 2}", "`m` does not stand in the first row"),
-        ("{\"key\": \"a/2.jpg\", \"n\": 1, \"n\": 2}", "`n` stands there twice"),
+        ("{\"key\": \"a/2.jpg\"}", "`n` is missing, but the first row has it"),
+        ("{\"key\": \"a/2.jpg\", \"n\": 1, \"m\": 2}", "`m` is not in the first row"),
+        ("{\"key\": \"a/2.jpg\", \"n\": 1, \"n\": 2}", "`n` occurs twice"),
         ("{\"key\": \"a/2.jpg\", \"n\": \"1\"}", "`n`: expected integers as in the rows before, found text"),
         ("{\"key\": true, \"n\": 1}", "expected a string as the key `key`, found another type"),
         ("{\"key\": 7, \"n\": 1}", "no sample has the key `7`"),
-        ("{\"key\": \"a/1.jpg\", \"n\": 1}", "a second row for `a/1.jpg`: the first is in line 1"),
+        ("{\"key\": \"a/1.jpg\", \"n\": 1}", "second row for `a/1.jpg`: the first is in line 1"),
         ("[1]", "invalid type: sequence, expected a JSON object"),
         (
             "{\"key\": ",
@@ -227,7 +227,7 @@ fn json_errors_name_line_and_reason() {
 }
 
 #[test]
-fn lists_and_objects_stay_as_they_stand() {
+fn lists_and_objects_keep_their_text() {
     let row = |key: &str, boxes: &str| format!("{{\"file_name\": \"{key}\", \"boxes\": {boxes}}}\n");
     let boxes = ["[[1, 2.50, 9007199254740993], []]", "[]", "{\"a\": [\"ä\", null, 1e400]}"];
     let text: String = KEYS.iter().zip(boxes).map(|(key, boxes)| row(key, boxes)).collect();
@@ -248,7 +248,7 @@ fn lists_and_objects_stay_as_they_stand() {
 }
 
 #[test]
-fn keys_may_leave_out_what_one_file_alone_has() {
+fn keys_may_omit_parts_if_one_file_matches() {
     let order = |names: [&str; 3]| {
         let rows: String = names.iter().zip(1..).map(|(name, n)| format!("{name},{n}\n")).collect();
         values(&read_text(format!("id,n\n{rows}")).unwrap(), "n")
@@ -258,7 +258,7 @@ fn keys_may_leave_out_what_one_file_alone_has() {
     assert_eq!(order(["2.jpg", "1.jpg", "b/3"]), swapped);
     assert_eq!(order(["2", "a/1.jpg", "3"]), swapped);
     let found = error("caption,image\none,1\nanother,a/1.jpg\n");
-    assert!(found.starts_with(", line 3: a second row for `a/1.jpg`: the first is in line 2\nhint: "), "{found}");
+    assert!(found.starts_with(", line 3: second row for `a/1.jpg`: the first is in line 2\nhint: "), "{found}");
     let (_, line) = found.split_once("such as `").unwrap();
     assert_eq!(line, "{\"image\": \"a/1.jpg\", \"caption\": [\"one\", \"another\"]}`");
     // The row of the hint is valid JSON Lines.
@@ -281,7 +281,7 @@ fn keys_may_leave_out_what_one_file_alone_has() {
         let read = read(&file, &options, keys, &left_out, Cancel::default());
         read.map_err(|error| said(&error).split_once("labels`").unwrap().1.to_owned())
     };
-    let several = ", line 2: `1` may be any of several files: `1.jpg`, `1.png`\n\
+    let several = ", line 2: `1` matches several files: `1.jpg`, `1.png`\n\
                    hint: write the path below the source, extension included";
     assert_eq!(read("key,n\n1,1\n", &["1.jpg", "1.png"], &[], None).unwrap_err(), several);
     assert_eq!(read("key,n\n1,1\n", &["1.jpg"], &["1.png"], None).unwrap_err(), several);
@@ -432,12 +432,12 @@ fn an_empty_class_is_refused_by_line_and_key() {
         let table = format!("key,{name}\na/2.jpg,x\nb/3.jpg, \na/1.jpg,\n");
         let text = error(&table);
         let words =
-            format!("line 3: an empty cell in the column `{name}` of the classes, for `b/3.jpg`, and 1 more like it");
+            format!("line 3: empty cell in the column `{name}` of the classes, for `b/3.jpg`, and 1 more like it");
         assert!(text.contains(&words), "{text}");
     }
     let rows = [("a/1.jpg", ""), ("a/2.jpg", "x"), ("b/3.jpg", "y")];
     let text = error(rows.map(|(key, label)| format!("{{\"key\": \"{key}\", \"label\": \"{label}\"}}\n")).concat());
-    assert!(text.contains("line 1: an empty cell in the column `label` of the classes, for `a/1.jpg`"), "{text}");
+    assert!(text.contains("line 1: empty cell in the column `label` of the classes, for `a/1.jpg`"), "{text}");
     // Text in a column next to the classes may be empty.
     read_text("key,label,class\na/1.jpg,x,\na/2.jpg,x,\nb/3.jpg,y,z\n").unwrap();
 }
@@ -447,7 +447,7 @@ fn another_separator_is_named_as_the_likely_cause() {
     for (sign, words) in [(";", "semicolons"), ("\t", "tabs"), ("|", "bars")] {
         let text = error(["key,label", "a/1.jpg,x", "a/2.jpg,x", "b/3.jpg,y"].join("\n").replace(',', sign));
         assert!(
-            text.ends_with(&format!("hint: {words} seem to stand between the cells: save the table with commas")),
+            text.ends_with(&format!("hint: {words} seem to separate the cells: save the table with commas")),
             "{text}"
         );
     }

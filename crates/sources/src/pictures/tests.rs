@@ -117,7 +117,7 @@ fn hierarchical(components: u8, length: u8) -> Vec<u8> {
 }
 
 #[test]
-fn what_few_decoders_read_is_kept_and_marked() {
+fn rare_jpegs_are_kept_and_marked() {
     let of = |sof, precision| Jpeg { sof, precision, ..Jpeg::default() }.bytes();
     let two = Jpeg { components: vec![(1, 1, 1), (2, 1, 1)], scan: 2, ..Jpeg::default() }.bytes();
     for (bytes, rare) in [
@@ -141,7 +141,7 @@ fn what_few_decoders_read_is_kept_and_marked() {
 }
 
 #[test]
-fn what_no_decoder_can_read_is_damaged() {
+fn jpegs_that_no_decoder_reads_are_damaged() {
     let of = |sof, precision| Jpeg { sof, precision, ..Jpeg::default() }.bytes();
     for bytes in
         [of(0, 9), of(2, 16), of(3, 1), of(9, 10), of(5, 8), of(15, 8), hierarchical(0, 8), hierarchical(3, 18)]

@@ -67,7 +67,6 @@ impl TiffHeader {
     }
 }
 
-/// A TIFF as a picture.
 pub(crate) fn picture(header: &TiffHeader) -> PictureInfo {
     let exif = u8::try_from(header.orientation).ok().filter(|orientation| (1..=8).contains(orientation));
     let (width, height, deep) = (header.width, header.height, header.bits > 8);

@@ -23,7 +23,6 @@ pub(crate) struct Tree {
     pub(crate) single: bool,
     /// Sorted by the bytes of the key.
     pub(crate) files: Vec<SourceFile>,
-    /// First-level folders, sorted.
     pub(crate) folders: Vec<String>,
     /// Keys of second-level folders, sorted.
     pub(crate) inner: Vec<String>,

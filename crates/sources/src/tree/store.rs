@@ -19,7 +19,7 @@ pub(crate) fn walk(src: &Path, exclude: &[&Path], files: &Files) -> Result<Tree>
     let mut found = files.list(src)?;
     if found.is_empty() {
         // A store has no empty folders, so the name is most likely wrong.
-        let (expected, found) = ("a folder with objects in it", "none below this name");
+        let (expected, found) = ("a folder with objects", "no object below this name");
         return Err(SourceError::NotASource { path: src.to_owned(), expected, found });
     }
     found.sort_unstable_by(|a, b| a.key.cmp(&b.key));

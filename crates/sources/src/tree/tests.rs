@@ -19,7 +19,7 @@ fn list(root: &Path) -> Tree {
 }
 
 #[test]
-fn sorts_by_bytes_whatever_the_folders() {
+fn sorts_by_bytes_across_folders() {
     let root = tempfile::tempdir().unwrap();
     for key in ["b/1", "a/x", "a.jpg", "a/b/c", "ä", "Z", "a b"] {
         put(root.path(), key, "x");
@@ -80,7 +80,7 @@ fn hidden_files_that_could_be_samples_are_counted() {
 }
 
 #[test]
-fn refuses_what_is_not_a_file() {
+fn refuses_pipes_sockets_and_bad_names() {
     let root = tempfile::tempdir().unwrap();
     put(root.path(), "empty", "");
     let _listener = std::os::unix::net::UnixListener::bind(root.path().join("socket")).unwrap();

@@ -138,7 +138,6 @@ fn single(src: &Path, real: &Path, metadata: &Metadata) -> Result<Tree> {
 struct Folder {
     /// Its key and `/`; empty for the root.
     prefix: String,
-    /// Its real path.
     real: PathBuf,
     /// The innermost symbolic link on the path to it.
     entered_by: Option<Arc<Link>>,
@@ -309,8 +308,8 @@ impl TreeWalk<'_> {
                             let times = self.times.entry(inner.real.clone()).or_default();
                             *times += 1;
                             if *times > MAX_TIMES {
-                                let found = "symbolic links that lead through it more often";
-                                let expected = "each folder at most 100 times";
+                                let found = "more";
+                                let expected = "at most 100 symbolic links through a folder";
                                 return Err(SourceError::NotASource { path: inner.real, expected, found });
                             }
                         }
@@ -319,7 +318,7 @@ impl TreeWalk<'_> {
                 }
             }
             if self.linked > MAX_LINKED_FOLDERS {
-                let found = "a web of symbolic links that leads through more";
+                let found = "more";
                 let expected = "at most 65536 folders behind symbolic links";
                 return Err(SourceError::NotASource { path: self.root.to_owned(), expected, found });
             }

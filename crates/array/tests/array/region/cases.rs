@@ -70,11 +70,11 @@ fn damaged_streams_that_are_decoded_in_part_do_no_harm() {
 }
 
 #[test]
-fn what_does_not_fit_the_array_is_refused_by_name() {
+fn regions_outside_the_array_are_refused_by_name() {
     let encoded = example(ArrayLayout::AsShape, Coder::Blosc2Lz4);
     let of = |region: Region| region.shape_of(&encoded.descriptor).unwrap_err().to_string();
     let bands = |bands: Bands| of(Region { bands, ..Region::new(0, 0, 1, 1) });
-    assert_eq!(of(Region::new(30, 0, 11, 1)), "rows of a region: expected within 0..40, found 11 from 30 on");
+    assert_eq!(of(Region::new(30, 0, 11, 1)), "rows of a region: expected a part of 0..40, found 11 from 30");
     assert!(of(Region::new(u64::MAX, 0, 2, 1)).contains("rows"));
     assert!(of(Region::new(0, 64, 1, 1)).contains("columns"));
     assert_eq!(bands(Bands::List(vec![3, 32])), "band of a region: expected below 32, found 32");
@@ -84,7 +84,7 @@ fn what_does_not_fit_the_array_is_refused_by_name() {
     assert!(bands(reversed).contains("start..end"));
     let flat = ArrayDescriptor::plain(Dtype::U8, vec![5, 6]);
     let two = Region { bands: Bands::List(vec![0, 0]), ..Region::new(0, 0, 1, 1) };
-    assert!(two.shape_of(&flat).unwrap_err().to_string().contains("one, of an array of two axes"));
+    assert!(two.shape_of(&flat).unwrap_err().to_string().contains("an array of two axes has one band"));
     let line = ArrayDescriptor::plain(Dtype::U8, vec![5]);
     assert!(Region::new(0, 0, 1, 1).shape_of(&line).unwrap_err().to_string().contains("[height, width]"));
     assert!(Region::whole(&line).is_err());
@@ -126,7 +126,7 @@ fn arrays_and_regions_without_elements() {
 }
 
 #[test]
-fn float16_comes_out_as_it_is_stored() {
+fn float16_can_be_returned_as_stored() {
     let values = [0.5_f32, -9999.0, f32::NAN, 1.5];
     let array = Array::new(Dtype::F32, vec![2, 2], values.iter().flat_map(|v| v.to_le_bytes()).collect()).unwrap();
     let (coder, level, filter) = (Coder::Raw, None, Filter::None);

@@ -71,7 +71,6 @@ proptest! {
     }
 }
 
-/// Offsets of the restart markers.
 fn markers(jpeg: &[u8]) -> Vec<usize> {
     let start = JpegHeader::parse(jpeg).unwrap().scan_offset as usize;
     (start..jpeg.len() - 1).filter(|&at| jpeg[at] == 0xFF && matches!(jpeg[at + 1], 0xD0..=0xD7)).collect()
@@ -131,7 +130,7 @@ fn damaged_markers_are_named_with_their_place() {
 }
 
 #[test]
-fn what_decoders_skip_is_no_damage() {
+fn bytes_that_decoders_skip_are_no_damage() {
     let jpeg = tiled();
     let whole = decode(&jpeg).unwrap();
     let at = markers(&jpeg);

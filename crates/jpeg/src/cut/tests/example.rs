@@ -60,7 +60,7 @@ fn write_the_worked_example() {
 }
 
 #[test]
-fn the_worked_example_is_what_the_page_shows() {
+fn the_worked_example_equals_the_page() {
     let page = std::fs::read_to_string(file("../../docs/tiled-jpeg.md")).unwrap();
     let shows = |what: &str| assert!(page.contains(what), "docs/tiled-jpeg.md should have:\n{what}");
     let jpeg = picture();

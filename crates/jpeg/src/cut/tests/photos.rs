@@ -36,7 +36,7 @@ struct Sums {
 }
 
 #[test]
-#[allow(clippy::print_stderr, reason = "figures for those who ask for them with --nocapture")]
+#[allow(clippy::print_stderr, reason = "printed with --nocapture")]
 fn crops_of_a_thousand_photos_are_equal_to_the_bit() {
     let Some(data) = shared_data() else { return };
     let mut paths = Vec::new();

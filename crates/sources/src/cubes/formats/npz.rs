@@ -121,7 +121,7 @@ fn elements(source: &CubeFile, archive: &mut Archive, member: &Member, bytes: u6
     let mut stored = source.alloc(what, bytes)?;
     // Reads to the end, so that the archive's CRC-32 is checked.
     let read = source.append(&mut entry, bytes.saturating_add(1), &mut stored);
-    read.map_err(|error| source.format(format_args!("array `{}`", member.name), "a whole zip member", error))?;
+    read.map_err(|error| source.format(format_args!("array `{}`", member.name), "a complete zip member", error))?;
     Ok(stored)
 }
 

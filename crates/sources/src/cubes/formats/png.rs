@@ -11,7 +11,6 @@ use shardpack_array::Array;
 use shardpack_format::{Dtype, Hint, Setting, to_usize};
 use std::io::BufReader;
 
-/// Signature of PNG.
 const SIGNATURE: &[u8] = b"\x89PNG\r\n\x1a\n";
 
 /// A PNG whose header was read.
@@ -54,7 +53,7 @@ impl<'a> PngReader<'a> {
             self.reader.output_buffer_size().ok_or_else(|| source.limit(what, max_bytes, u64::MAX))? as u64;
         if packed_bytes / MAX_DEFLATE_RATIO > source.len() {
             let claim = format!("{} bytes for {width} x {height} pixels", source.len());
-            return Err(source.format(what, "as many pixels as deflate can hold", claim));
+            return Err(source.format(what, "a size that deflate can reach", claim));
         }
         let mut packed = source.zeros(what, packed_bytes)?;
         let line = self.reader.next_frame(&mut packed).map_err(|error| bad(source, error))?.line_size;

@@ -36,7 +36,6 @@ pub(super) fn tivita(w: i32, h: i32, c: i32, elements: &[u8]) -> Vec<u8> {
     [w, h, c].iter().flat_map(|axis| axis.to_be_bytes()).chain(elements.iter().copied()).collect()
 }
 
-/// An array for [`mat`].
 pub(super) struct MatArray<'a> {
     pub(super) name: &'a str,
     /// mxCLASS, with the flags in the second byte.

@@ -133,7 +133,6 @@ impl EnviCube {
     }
 }
 
-/// Refuses headers of other files than pictures, by their file type.
 fn refuse_other_files(source: &CubeFile, header: &Header) -> Result<()> {
     let Some(found) = header.get("file type") else { return Ok(()) };
     let refused = |hint: &'static str| {

@@ -76,7 +76,7 @@ impl Metered {
             return Err(self.refuse(&format!("{len} bytes at offset {offset} of a file of {}", self.len)));
         }
         if !self.allowance.take(len as u64) {
-            return Err(self.refuse("structures that lead through the file again and again"));
+            return Err(self.refuse("structures that repeat parts of the file"));
         }
         Ok(())
     }

@@ -52,7 +52,6 @@ fn broken(source: &CubeFile, error: impl Into<Error>) -> CubeError {
     }
 }
 
-/// The error for an undamaged file with an unsupported feature.
 fn refused(source: &CubeFile, feature: impl fmt::Display) -> CubeError {
     let error = source.unsupported(format_args!("the HDF5 file uses {feature}, which is not supported"));
     error.with_hint("rewrite the file with `h5repack -f NONE -l CONTI IN OUT`, or save the array as `.npy`")
@@ -116,7 +115,7 @@ fn list(source: &CubeFile, want: &Purpose, opened: &(File, Arc<Allowance>)) -> R
     let first = found.next().ok_or_else(|| {
         let name = [Setting::any("variable", "PATH")];
         let hint =
-            Hint::new("").and(name).then(" reads a dataset by its path; or write the file anew with `h5repack IN OUT`");
+            Hint::new("").and(name).then(" reads a dataset by its path; or rewrite the file with `h5repack IN OUT`");
         refused(source, "soft links in groups of the old layout").with_hint(hint)
     })?;
     Ok(vec![first])
@@ -273,7 +272,7 @@ fn check_chunks(source: &CubeFile, from: &hdf5_pure::Dataset, dataset: &Hdf5Data
             format_args!("at most {most} bytes for an array of {bytes}"),
             format_args!("chunks of {shape:?}"),
         );
-        return Err(error.with_hint("write it anew with `h5repack -l CHUNK=… IN OUT`, or save the array as `.npy`"));
+        return Err(error.with_hint("rewrite the file with `h5repack -l CHUNK=… IN OUT`, or save the array as `.npy`"));
     };
     if from.chunk_index().map_err(|error| broken(source, error))? == Some(ChunkIndex::BTreeV2) {
         return Err(refused(source, "chunks in a B-tree of version 2"));
@@ -337,7 +336,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_not_read_is_no_damage() {
+    fn unsupported_features_are_no_damage() {
         for (error, feature) in [
             (FormatError::InvalidLayoutVersion(1), "a data layout of version 1, of HDF5 before 1.6.3"),
             (FormatError::UnsupportedFilter(32_008), "the filter 32008 (bitshuffle)"),

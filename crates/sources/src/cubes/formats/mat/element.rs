@@ -146,7 +146,7 @@ fn unfit(stored: Dtype) -> String {
 }
 
 fn ended(source: &CubeFile) -> CubeError {
-    source.format("MATLAB elements", "a whole file", "its end")
+    source.format("MATLAB elements", "a complete file", "the end of the file")
 }
 
 /// The cause of a failed read: the stream ended, zlib refused it, or the disk failed.

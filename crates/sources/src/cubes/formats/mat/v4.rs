@@ -114,7 +114,7 @@ pub(super) fn list(source: &CubeFile) -> Result<Vec<Variable>> {
         }
         let head = source.read_at("header of a MATLAB matrix", offset, HEADER)?;
         let wrong = || {
-            let expected = format!("one of version 4 at offset {offset}");
+            let expected = format!("version 4 at offset {offset}");
             source.format("header of a MATLAB matrix", expected, format_args!("`{}`", head.escape_ascii()))
         };
         let header = Header::parse(&head).ok_or_else(wrong)?;

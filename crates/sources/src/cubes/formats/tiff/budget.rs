@@ -41,7 +41,7 @@ impl Budget {
         source.check_cancel()?;
         let left = self.left.get().checked_sub(bytes).ok_or_else(|| {
             let expected = format!("at most {} bytes in a file of {}", self.all, source.len());
-            source.format("TIFF directories and tables", expected, "more, that overlap")
+            source.format("TIFF directories and tables", expected, "more, which overlap")
         })?;
         self.left.set(left);
         Ok(())

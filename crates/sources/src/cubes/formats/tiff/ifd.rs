@@ -97,7 +97,6 @@ pub(super) fn required(source: &CubeFile, ifd: &Ifd<'_>, tag: u16, name: &str) -
     ifd.integer(tag)?.ok_or_else(|| source.format("TIFF directory", format_args!("the tag {name} ({tag})"), "none"))
 }
 
-/// The text of a tag.
 pub(super) fn text(ifd: &Ifd<'_>, tag: u16) -> Result<Option<String>> {
     Ok(ifd.values(tag)?.as_ref().and_then(TiffValues::text))
 }
