@@ -46,8 +46,8 @@ fn no_mask_or_two_are_flaws() {
         [
             "expected one mask, found 2: `a.npy`, `a.png`",
             "expected one mask, found 2: `x/b.npy`, `y/b.npy`",
-            "expected a mask `p/c.*`, found one for the name `c`, which 2 samples share",
-            "expected a mask `q/c.*`, found one for the name `c`, which 2 samples share",
+            "expected a mask `p/c.*`, found only a mask for `c`, the name of 2 samples",
+            "expected a mask `q/c.*`, found only a mask for `c`, the name of 2 samples",
             "expected a mask `d.*`, found none",
         ]
     );

@@ -266,7 +266,7 @@ fn an_empty_or_unknown_place_is_said() {
     let root = tempfile::tempdir().unwrap();
     let (source, _) = options(bucket(root.path()));
     let error = enumerate(Path::new(URL), &source).unwrap_err().to_string();
-    assert_eq!(error, "`s3://bucket/data`: expected a folder with objects in it, found none below this name");
+    assert_eq!(error, "`s3://bucket/data`: expected a folder with objects, found no object below this name");
     let error = enumerate(Path::new("s3://other/data"), &source).unwrap_err().to_string();
     assert!(error.contains("expected a local path, found a URL"), "{error}");
     // Programs create empty objects as folders; any other empty object is bad input.

@@ -309,7 +309,7 @@ impl TreeWalk<'_> {
                             *times += 1;
                             if *times > MAX_TIMES {
                                 let found = "more";
-                                let expected = "at most 100 symbolic links through a folder";
+                                let expected = "at most 100 symbolic links through this folder";
                                 return Err(SourceError::NotASource { path: inner.real, expected, found });
                             }
                         }
