@@ -92,7 +92,7 @@ fn unsupported_bitmaps_are_named() {
         (made([4, 4], 24, 0, &[], &[0; 20]), "48 bytes"),
         (made([-4, 4], 8, 0, &[], &[0; 20]), "at least one pixel"),
         (made([100_000, 100_000], 8, 1, &[], &[0, 1]), "max_decoded_bytes"),
-        (b"BM".to_vec(), "whole header"),
+        (b"BM".to_vec(), "complete header"),
     ] {
         let error = decoded(&file).unwrap_err().to_string();
         assert!(error.contains(name), "{name}: {error}");

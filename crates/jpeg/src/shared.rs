@@ -13,7 +13,7 @@ pub(super) fn parse(jpeg: &[u8]) -> Result<JpegHeader> {
 pub(super) fn damaged(error: JpegError) -> Error {
     match error {
         JpegError::Damaged { offset, what } => Error::format("JPEG header", "a header as in T.81", what).at(offset),
-        other => Error::format("JPEG header", "a complete header", other),
+        other => Error::format("JPEG", "a complete header", other),
     }
 }
 

@@ -313,7 +313,7 @@ fn impossible_options_are_refused_at_open() {
     let error = counts(normalise("cubes", 1));
     assert!(error.contains("mean and std: field `cubes` is not a decoded array of the batch"), "{error}");
     let error = cubes.refused(options().normalise(normalise("mask", 2)).dtype(f32s()));
-    assert!(error.contains("field `mask`: mean and std: expected one number"), "{error}");
+    assert!(error.contains("field `mask`: mean and std: expected 1 number"), "{error}");
     let error = cubes.refused(options().augment(ALL).fields(["flags"]));
     assert!(error.contains("augmentation: no decoded array of two or three axes"), "{error}");
     let augment_bands = vec!["band_dropout(p=0.5)".parse().unwrap()];
