@@ -96,11 +96,11 @@ fn join_icc(jpeg: &[u8]) -> Result<Vec<u8>, &'static str> {
 /// Checks the fields that colour management reads first: the size at offset 0 and the signature at offset 36.
 fn check_profile(profile: &[u8]) -> Result<(), &'static str> {
     if profile.len() < ICC_HEADER {
-        return Err("shorter than its header");
+        return Err("fewer bytes than a header");
     }
     let size = profile.first_chunk().map_or(0, |b| u32::from_be_bytes(*b));
     if u64::from(size) != profile.len() as u64 {
-        return Err("its length differs from its header");
+        return Err("a length that differs from its header");
     }
     if profile.get(36..40) != Some(b"acsp") {
         return Err("no profile signature");

@@ -64,11 +64,11 @@ fn damaged_profiles_are_noted() {
     let huge = profile(65_000 * 70);
     let large = huge.chunks(65_000).zip(1..).map(|(data, n)| chunk(n, 70, data)).collect();
     for (segments, damage) in [
-        (vec![chunk(1, 2, &whole)], "a number of chunks other"),
-        (vec![chunk(1, 2, &whole[..9]), chunk(1, 2, &whole[9..])], "missing or stands twice"),
-        (vec![chunk(0, 1, &whole)], "missing or stands twice"),
-        (vec![chunk(1, 1, &whole[..499])], "a length other"),
-        (vec![chunk(1, 1, &whole[..100])], "less than a profile's header"),
+        (vec![chunk(1, 2, &whole)], "a wrong number of chunks"),
+        (vec![chunk(1, 2, &whole[..9]), chunk(1, 2, &whole[9..])], "a missing or repeated chunk"),
+        (vec![chunk(0, 1, &whole)], "a missing or repeated chunk"),
+        (vec![chunk(1, 1, &whole[..499])], "a length that differs"),
+        (vec![chunk(1, 1, &whole[..100])], "fewer bytes than a header"),
         (vec![chunk(1, 1, &unsigned)], "no profile signature"),
         (vec![(0xE2, [ICC_TAG, &[1]].concat())], "a chunk without a number"),
         (too_many, "more than 255 chunks"),
