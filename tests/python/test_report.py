@@ -118,7 +118,7 @@ class Pictures(ReportTest):
         undecided["verdict"]["chosen"] = None
         (self.tmp / "undecided.json").write_text(json.dumps(undecided))
         refused = self.expect(2, "pack", source, self.tmp / "c", "--recipe", self.tmp / "undecided.json")
-        self.assertIn("expected a recommended candidate", refused.err)
+        self.assertIn("recommends no candidate", refused.err)
         twice = self.expect(2, "pack", source, self.tmp / "c", "--recipe", f"{data}#2", "--quality", "3")
         self.assertIn("--quality", twice.err)
         # A recipe contains only options.
@@ -217,7 +217,7 @@ class Pictures(ReportTest):
         source, page = pictures(self.tmp / "in", 3), self.tmp / "report.html"
         page.write_text("my thesis")
         refused = self.expect(2, "report", source, *QUICK, "-o", page)
-        self.assertIn("is no report", refused.err)
+        self.assertIn("is not a report", refused.err)
         self.assertEqual(page.read_text(), "my thesis")
         self.ok("report", source, *QUICK, "--quality", "50", "-o", page, "--force")
         self.ok("report", source, *QUICK, "--quality", "50", "-o", page)
@@ -225,7 +225,7 @@ class Pictures(ReportTest):
 
     def test_options_of_the_other_kind_are_refused(self):
         source = pictures(self.tmp / "in", 3)
-        self.assertIn("are for cubes", self.expect(2, "report", source, "--max-error", "0.1", "-o", self.tmp / "a.html").err)
+        self.assertIn("apply only to cubes", self.expect(2, "report", source, "--max-error", "0.1", "-o", self.tmp / "a.html").err)
 
     def test_an_interrupted_run_reports_what_it_has(self):
         source = self.tmp / "in"

@@ -104,10 +104,10 @@ class Stores(CommandTest):
             (("salvage", self.dataset, "s3://bucket/train"), "use a local folder"),
             (("unpack", self.dataset, "s3://bucket/train"), "use a local path"),
             (("cat", self.dataset, "0", "--output", "s3://bucket/train"), "use a local path"),
-            (("add", "s3://bucket/train", self.tmp), "send what is new back, `manifest.json` last"),
+            (("add", "s3://bucket/train", self.tmp), "upload the new files, `manifest.json` last"),
             (("add", self.dataset, "s3://bucket/train"), "copy it here first"),
-            (("remove", "--keys", self.tmp / "keys", "s3://bucket/train"), "send what is new back, `manifest.json` last"),
-            (("compact", "s3://bucket/train"), "delete in the store what it has no longer, manifests first"),
+            (("remove", "--keys", self.tmp / "keys", "s3://bucket/train"), "upload the new files, `manifest.json` last"),
+            (("compact", "s3://bucket/train"), "delete from the store the files that the copy no longer has, manifests first"),
         ):
             refused = self.expect(2, *args).err
             self.assertRegex(refused, "(works on|writes to) local folders, not (on|to) URLs: `s3://bucket/train`")
