@@ -125,7 +125,7 @@ class Pictures(ReportTest):
         evil = json.loads(found.out)
         evil["candidates"][0]["arguments"] = ["/etc"]
         data.write_text(json.dumps(evil))
-        self.assertIn("found `/etc`", self.expect(2, "pack", source, self.tmp / "c", "--recipe", f"{data}#1").err)
+        self.assertIn("`/etc` in candidate 1", self.expect(2, "pack", source, self.tmp / "c", "--recipe", f"{data}#1").err)
 
     def test_conditions_choose(self):
         source = pictures(self.tmp / "in", 6)
