@@ -53,7 +53,7 @@ pub fn cut(data: &[u8]) -> bool {
     let again = JpegHeader::parse(&out).expect("a header");
     assert_eq!((u32::from(again.width), u32::from(again.height)), (shown.width, shown.height));
     let whole = decodes(jpeg);
-    assert!(decodes(&out) || !whole, "damaged, and the source is not");
+    assert!(decodes(&out) || !whole, "the cut is damaged, its source is not");
     true
 }
 
@@ -102,14 +102,14 @@ impl Decoders {
     /// If they differ: in a size, a pixel, a tile, or an error.
     pub fn read(&mut self, jpeg: &[u8]) -> bool {
         let made = self.make(jpeg, 0x11);
-        assert_eq!(Self::default().make(jpeg, 0xEE), made, "a new decoder, and one that was used before");
+        assert_eq!(Self::default().make(jpeg, 0xEE), made, "a reused decoder differs from a new one");
         let mut turbo = Self::with(false).make(jpeg, 0x77);
-        // It reads on below a rectangle. What is damaged there only is nothing to ours, which shows
-        // what it shows when it is lenient.
+        // libjpeg-turbo reads below a rectangle, our decoder does not: damage there is an error of
+        // the strict libjpeg-turbo only, and its lenient result must equal ours.
         if turbo.pixels[4].is_err() && made.pixels[4].is_ok() && turbo.pixels[5] == made.pixels[4] {
             turbo.pixels[4] = made.pixels[4].clone();
         }
-        assert_eq!(turbo, made, "libjpeg-turbo alone, and our own decoder where it can");
+        assert_eq!(turbo, made, "our decoder differs from libjpeg-turbo");
         made.pixels[0].is_ok()
     }
 

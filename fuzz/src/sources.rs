@@ -80,7 +80,7 @@ fn read_cube(path: &Path) -> bool {
             assert_eq!((cube.array.shape(), cube.array.dtype()), (&info.shape[..], info.dtype), "as announced");
             assert_eq!(cube.array.bytes().len() as u64, info.array_bytes, "as announced");
         }
-        (Err(error), Ok(_)) => panic!("loaded, and refused before: {error}"),
+        (Err(error), Ok(_)) => panic!("loaded, although its header was refused: {error}"),
         _ => {}
     }
     let spatial = CubeOptions { variable: vec!["cube".into()], spatial: Some((3, 5)), ..options.clone() };

@@ -48,8 +48,7 @@ impl Target {
     pub fn seeds(&self, seeds: &Path) -> Vec<(String, Vec<u8>)> {
         let made = (self.made)().into_iter().enumerate();
         let mut all: Vec<_> = made.map(|(number, bytes)| (format!("golden{number}"), bytes)).collect();
-        // A target that starts from what the project writes has a folder once a fuzzer finds
-        // something.
+        // A target without files of other programs has no folder until a fuzzer finds something.
         if let Ok(folder) = fs::read_dir(seeds.join(self.name)) {
             let mut files: Vec<_> = folder.map(|entry| entry.expect("an entry").path()).collect();
             files.sort();

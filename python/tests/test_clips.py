@@ -137,7 +137,7 @@ def test_views_of_several_sizes(tmp_path: Path) -> None:
     rows = next(iter(sp.Loader(dataset, 2, image="resize16", frames=2, shuffle=False)))["views"]
     assert rows.shape == (2, 2, 16, 16, 3)
     assert sorted(bool(row.any()) for row in rows) == [False, True]
-    with pytest.raises(sp.UsageError, match=r"frames have different sizes: 40 × 60 and 80 × 30, of frame 1"):
+    with pytest.raises(sp.UsageError, match=r"frame 1 is 80 × 30, the first frame is 40 × 60"):
         dataset.by_key("a")
 
 

@@ -28,7 +28,6 @@ pub struct Affine {
 }
 
 impl Default for Affine {
-    /// The identity.
     fn default() -> Self {
         Self { angle: 0.0, translate: [0.0; 2], scale: 1.0, shear: [0.0; 2], from_corner: false }
     }

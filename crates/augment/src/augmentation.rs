@@ -114,7 +114,6 @@ pub struct Jitter {
     pub hue: Option<(f64, f64)>,
 }
 
-/// The draws of one augmentation of a list.
 struct Own<'a> {
     draws: &'a Draws,
     first: u32,
@@ -130,7 +129,6 @@ fn between(range: (f64, f64), draw: f64) -> f64 {
     range.0 + (range.1 - range.0) * draw
 }
 
-/// Maps a draw to one of the numbers `0..count`.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "at least 0 and below `count`")]
 fn one_of(count: u32, draw: f64) -> u32 {
     (draw * f64::from(count)) as u32

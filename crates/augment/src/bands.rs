@@ -11,7 +11,6 @@ use std::str::FromStr;
 const FIRST: u32 = (1 << 31) + (1 << 18);
 const PAIRS: u32 = 1 << 16;
 
-/// Names of the augmentations.
 const NAMES: &str =
     "random_gain, band_jitter, band_dropout or gaussian_noise, with options in brackets, such as band_dropout(p=0.1)";
 
@@ -63,8 +62,8 @@ impl BandAugmentation {
     /// Most bands in a cube.
     pub const MOST_BANDS: usize = PAIRS as usize;
 
-    /// Returns scales and biases that normalise by `bands` and then apply `changes`, one after the other.
-    /// `bands` are scales and biases too. Computed in float64 and rounded once.
+    /// Returns scales and biases that normalise by `bands`, also scales and biases, and then apply `changes` in
+    /// their order. Computed in float64 and rounded once.
     #[must_use]
     #[expect(clippy::cast_possible_truncation, reason = "rounded to float32, as said")]
     pub fn fold(changes: &[Self], draws: &Draws, bands: impl Iterator<Item = (f32, f32)>) -> Vec<(f32, f32)> {

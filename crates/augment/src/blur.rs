@@ -36,7 +36,6 @@ pub(crate) fn blur(picture: &mut Picture<'_>, size: u32, sigma: f64, scratch: &m
     }
 }
 
-/// Adds `values`, weighted.
 fn add(out: &mut [f32], values: &[f32], weight: f32) {
     vectorised(
         #[inline(always)]

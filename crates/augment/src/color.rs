@@ -3,7 +3,6 @@
 use super::picture::{Picture, level, single};
 use shardpack_base::vectorised;
 
-/// A table that maps levels to levels.
 type LevelMap = [u8; 256];
 
 fn table(of: impl Fn(u8) -> u8) -> LevelMap {
@@ -16,12 +15,10 @@ fn entry(table: &LevelMap, at: u8) -> u8 {
     table.get(usize::from(at)).copied().unwrap_or_default()
 }
 
-/// Applies one table to every channel.
 fn look_up(picture: &mut Picture<'_>, table: &LevelMap) {
     picture.levels().iter_mut().for_each(|level| *level = entry(table, *level));
 }
 
-/// Applies a table to each channel.
 fn look_up_channels(picture: &mut Picture<'_>, [red, green, blue]: &[LevelMap; 3]) {
     for [r, g, b] in picture.pixels() {
         (*r, *g, *b) = (entry(red, *r), entry(green, *g), entry(blue, *b));

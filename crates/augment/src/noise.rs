@@ -4,7 +4,6 @@ use shardpack_base::{Draws, halves, vectorised};
 
 /// Standard deviation of the integers behind the deviates: 2¹⁶ · √(49 / 6).
 const UNIT: f64 = 65_536.0 * 2.857_738_033_247_041_4;
-/// Mean of these integers.
 const MEAN: i32 = 17 * 65_536 - 1;
 
 /// Noise that is added to the values of a cube.

@@ -5,7 +5,6 @@ use super::operation::Operation;
 use shardpack_format::{Error, Result};
 use std::str::FromStr;
 
-/// Names of the augmentations.
 const NAMES: &str = "trivial_augment_wide, rand_augment, color_jitter, random_erasing, gaussian_blur, \
     random_affine, random_rotation, random_posterize, random_solarize, random_adjust_sharpness, random_autocontrast, \
     random_equalize, random_invert or random_grayscale, with options in brackets where they are not the defaults, \
@@ -31,7 +30,6 @@ impl Augmentation {
     ];
 }
 
-/// Format of degrees.
 const ANGLES: &str = "NUMBER from 0 on, or LOW..HIGH";
 
 /// Parses a name with the options that differ from the defaults in brackets, separated by commas. A range is

@@ -23,7 +23,6 @@ pub(crate) fn sharpness(picture: &mut Picture<'_>, factor: f64, scratch: &mut Ch
     }
 }
 
-/// Blends one row, given its neighbours.
 #[inline(always)]
 fn blend([above, row, below]: [&[u8]; 3], towards: f32, sums: &mut [u16], out: &mut [u8]) {
     for (((sum, &a), &b), &c) in sums.iter_mut().zip(above).zip(row).zip(below) {

@@ -14,7 +14,6 @@ pub(crate) enum Space {
     Rand,
 }
 
-/// Number of operations in a table.
 pub(crate) const COUNT: u32 = 14;
 
 impl Space {

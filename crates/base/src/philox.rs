@@ -33,7 +33,7 @@ pub const fn philox4x32_10(counter: [u32; 4], key: [u32; 2]) -> [u32; 4] {
 /// ```
 /// assert_eq!(shardpack_base::halves(1 << 32 | 7), [7, 1]);
 /// ```
-#[expect(clippy::cast_possible_truncation, reason = "the low word is what is wanted")]
+#[expect(clippy::cast_possible_truncation, reason = "takes the low word")]
 #[must_use]
 pub const fn halves(value: u64) -> [u32; 2] {
     [value as u32, (value >> 32) as u32]

@@ -1,6 +1,6 @@
 //! Plain loops, compiled for the processor's vector instructions.
 
-/// Runs `work` as compiled for AVX2 if the processor has it, else as compiled for every processor
+/// Runs `work` as compiled for AVX2 if the processor has it, or else as compiled for every processor
 /// of the architecture.
 ///
 /// The results are the same to the bit: the compiler neither reorders sums of floats nor fuses a

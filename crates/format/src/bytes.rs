@@ -92,7 +92,6 @@ impl<'a> Cursor<'a> {
         self.pos as u64
     }
 
-    /// Fails if unread bytes are left.
     pub(crate) fn finish(self) -> Result<()> {
         if self.pos == self.bytes.len() {
             return Ok(());

@@ -43,7 +43,6 @@ pub fn check_json(bytes: &[u8], limits: &Limits) -> Result<()> {
     check("JSON", bytes, limits).map(drop)
 }
 
-/// Checks a text and counts its nodes.
 pub(crate) fn check(what: &'static str, bytes: &[u8], limits: &Limits) -> Result<u64> {
     let mut nodes = Nodes { count: 0, limit: limits.max_json_nodes };
     let mut de = serde_json::Deserializer::from_slice(bytes);
@@ -158,7 +157,6 @@ pub(crate) fn from_hex<const N: usize>(s: &str) -> Result<[u8; N]> {
     Ok(out)
 }
 
-/// Lower-case hexadecimal digits.
 pub(crate) fn to_hex(bytes: &[u8]) -> String {
     bytes.iter().map(|b| format!("{b:02x}")).collect()
 }

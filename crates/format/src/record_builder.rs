@@ -176,7 +176,7 @@ impl RecordBuilder {
     /// # Errors
     /// As [`RecordBuilder::new`]; also `Usage` if the number of bytes of `buffer` from `at` on
     /// differs from the declared size of the first field.
-    #[allow(clippy::too_many_arguments, reason = "those of `new`, and where the value stands")]
+    #[allow(clippy::too_many_arguments, reason = "the arguments of `new`, and the offset of the value")]
     pub fn around(
         buffer: Vec<u8>,
         at: usize,

@@ -10,7 +10,6 @@ use shardpack_format::{Dtype, Error as FormatError, Schema, bug, to_usize};
 /// Field whose values are indexes into the list of classes.
 pub(crate) const LABEL: &str = "label";
 
-/// The conversion of one dataset's shards to the union.
 #[derive(Debug)]
 pub(crate) struct Cast {
     pub(crate) schema: Schema,

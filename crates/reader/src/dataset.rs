@@ -62,7 +62,6 @@ pub(crate) struct Slot {
     pub(crate) damage: OnceLock<FormatError>,
 }
 
-/// Origin of a shard.
 #[derive(Debug)]
 pub(crate) enum Origin {
     /// An entry of the manifest.
@@ -319,7 +318,6 @@ impl Dataset {
         }
     }
 
-    /// The storages of all datasets in this one.
     fn storages(&self) -> Vec<&Arc<dyn Storage>> {
         let mut storages: Vec<&Arc<dyn Storage>> = self.0.storage.iter().collect();
         let mut last: Option<&Self> = None;

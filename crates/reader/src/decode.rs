@@ -57,9 +57,11 @@ fn all(
     for (number, (frame, out)) in frames.iter().zip(pixels.chunks_exact_mut(each)).enumerate() {
         let size = decoder.size_of(frames.media_type(), frame, orientation)?;
         if size != (height, width) {
-            let found = format!("{} × {}, of frame {number}", size.0, size.1);
-            return Err(FormatError::usage(format!("frames have different sizes: {height} × {width} and {found}"))
-                .with_hint("load them by a view of fixed size"));
+            let (high, wide) = size;
+            return Err(FormatError::usage(format!(
+                "frame {number} is {high} × {wide}, the first frame is {height} × {width}"
+            ))
+            .with_hint("load them by a view of fixed size"));
         }
         decoder.decode_into(frames.media_type(), frame, &rendering, out)?;
     }

@@ -8,7 +8,6 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// The open files of one dataset.
 #[derive(Debug)]
 pub(crate) struct Handles {
     storage: Arc<dyn Storage>,

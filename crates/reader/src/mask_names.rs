@@ -1,6 +1,5 @@
 //! Names of fields and folders that hold masks: class numbers, which must not be interpolated.
 
-/// Names of masks, as lower-case words.
 const MASKS: &[&str] = &[
     "mask",
     "masks",

@@ -48,7 +48,6 @@ struct Delivery {
     run: Result<Run>,
 }
 
-/// A run, and the buffer with its bytes.
 #[derive(Debug)]
 struct Run {
     place: Place,
@@ -59,7 +58,6 @@ struct Run {
     first_record: u64,
 }
 
-/// The run that the consumer reads.
 #[derive(Debug)]
 struct Current {
     run: Run,

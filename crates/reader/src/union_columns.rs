@@ -12,7 +12,6 @@ pub(crate) struct UnionColumns {
     pub(crate) columns: Vec<UnionColumn>,
 }
 
-/// The values of a scalar field.
 #[derive(Debug, Clone)]
 pub(crate) enum UnionColumn {
     /// A column of the index.

@@ -36,12 +36,10 @@ pub trait Word: Copy + PartialEq + Sized + 'static {
     }
 }
 
-/// Serialises a value as its word.
 pub(crate) fn serialize<T: Word, S: Serializer>(value: &T, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_str(value.spelled())
 }
 
-/// Reads a value from its word.
 pub(crate) fn deserialize<'de, T: Word, D: Deserializer<'de>>(deserializer: D) -> Result<T, D::Error> {
     T::parse(&String::deserialize(deserializer)?).map_err(D::Error::custom)
 }

@@ -39,7 +39,6 @@ pub(crate) enum Step {
     },
 }
 
-/// Facts known about a damaged record.
 struct Damage {
     /// Its frame, if the frame is whole.
     frame: Option<Frame>,
@@ -265,7 +264,6 @@ impl Walk {
     }
 }
 
-/// The first row at or after `offset`.
 fn first_row_from(index: &Index, offset: u64) -> u64 {
     let (mut low, mut high) = (0, index.len());
     while low < high {

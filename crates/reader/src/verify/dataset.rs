@@ -19,7 +19,6 @@ use std::sync::Arc;
 /// Shards open at once.
 const MAX_OPEN_FILES: usize = 64;
 
-/// The manifest and the shards to verify.
 struct Subject {
     manifest: Option<(PathBuf, Manifest)>,
     targets: Vec<Target>,
@@ -99,7 +98,6 @@ fn find(path: &Path, options: &VerifyOptions<'_>) -> Result<Subject> {
     in_folder(Arc::new(folder), path, manifest, &options.limits)
 }
 
-/// The files of the requested generation.
 fn of_generation(storage: Arc<dyn Storage>, options: &VerifyOptions<'_>) -> Result<Subject> {
     let (name, manifest) = find_manifest(&*storage, options.generation, &options.limits)?;
     let path = storage.path().join(name);

@@ -46,7 +46,7 @@ impl FieldChecker {
         match kind {
             FieldKind::Image => {
                 let image = image_of(value)?;
-                let expected = || format!("one that decodes as {}", image.media_type);
+                let expected = || format!("a picture that decodes as {}", image.media_type);
                 picture(image.media_type, image.bytes).map_err(|e| Error::format("picture", expected(), e))
             }
             FieldKind::Array => self.decode_array(value, limits),

@@ -42,7 +42,6 @@ struct Queue {
     spans: VecDeque<RecordSpan>,
 }
 
-/// The findings of all threads.
 #[derive(Debug, Default)]
 pub(super) struct Findings {
     pub(super) records: RecordFindings,
