@@ -31,8 +31,7 @@ fn main() -> Result<(), Error> {
     let mut paths: Vec<String> = std::env::args().skip(1).collect();
     let mut epochs = 1;
     if paths.first().is_some_and(|a| a == "--epochs") {
-        epochs =
-            paths.get(1).and_then(|n| n.parse().ok()).ok_or_else(|| Error::other("--epochs needs a number"))?;
+        epochs = paths.get(1).and_then(|n| n.parse().ok()).ok_or_else(|| Error::other("--epochs needs a number"))?;
         paths.drain(..2);
     }
     let mut buffer = vec![0; 1 << 20];

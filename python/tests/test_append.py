@@ -153,7 +153,7 @@ def test_options_are_those_of_the_dataset(tmp_path: Path) -> None:
     with pytest.raises(sp.UsageError, match="is not a dataset: it has no manifest.json\nhint: without `append=True` a new dataset is made there"):
         sp.Writer(tmp_path / "new", append=True)
     assert not (tmp_path / "new").exists()
-    with pytest.raises(sp.UsageError, match="found a dataset of 2 samples\nhint: .*`append=True` to add to it"):
+    with pytest.raises(sp.UsageError, match="already holds a dataset of 2 samples\nhint: .*`append=True` to add to it"):
         sp.Writer(tmp_path / "out")
 
 
@@ -351,7 +351,7 @@ def test_a_profile_that_the_dataset_has_no_field_for_is_refused(tmp_path: Path) 
 
 def test_adding_files_says_how_such_a_dataset_grows(tmp_path: Path) -> None:
     write(tmp_path / "out", range(2))
-    with pytest.raises(sp.UsageError, match=r"hint: add to it as it was made: .*--append.*`Writer\(…, append=True\)`"):
+    with pytest.raises(sp.UsageError, match=r"hint: use `shardpack convert .*--append.*`Writer\(…, append=True\)`"):
         sp.add(tmp_path / "out", photos(tmp_path / "week", ["a.jpg"]))
 
 

@@ -231,7 +231,7 @@ def test_bfloat16_goes_to_jax(cubes: Path) -> None:
     ("options", "match"),
     [
         ({"augment": "flip"}, "augmentation: expected for arrays hflip, vflip, rot90, random_gain, band_jitter, band_dropout or gaussian_noise, for pictures one of trivial_augment_wide.*found `flip`"),
-        ({"augment": [sp.augment.mixup()]}, r"augmentation: expected one that changes a single sample, found `mixup.*`\nhint: `augment_batch` mixes"),
+        ({"augment": [sp.augment.mixup()]}, r"`mixup.*` is not an augmentation of a single sample\nhint: `augment_batch` mixes"),
         ({"augment": "cutmix(alpha=0.5)"}, "\nhint: `augment_batch` mixes"),
         ({"mean": 0.5}, r"mean and std without a name are for pictures, and `cube` is an array\nhint: name .*: mean=\{\"cube\": …\}"),
         ({"mean": [1, 2, 3]}, r'mean: expected numbers up to 1, .*, found 2\nhint: .*of a cube, name the field: mean=\{"cube": …\}'),

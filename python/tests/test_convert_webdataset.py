@@ -116,7 +116,7 @@ def test_labels_that_are_text_are_looked_up_in_the_classes(tmp_path: Path) -> No
     sp.convert("webdataset", tar, tmp_path / "out", classes=["cat", "dog"])
     found = content(tmp_path / "out")
     assert (found["0"]["label"], found["1"]["label"]) == (1, 0)
-    with pytest.raises(ValueError, match=r"sample `0`: .*`label`.*expected the name of a class, found:? `?'?dog"):
+    with pytest.raises(ValueError, match=r"sample `0`: .*`label`: there is no class `dog`"):
         sp.convert("webdataset", tar, tmp_path / "other", classes=["cat"])
 
 
@@ -230,7 +230,7 @@ def test_tars_one_behind_the_other_are_all_read(tmp_path: Path, suffix: str) -> 
     assert report["samples"] == 6
     again = write_tar(tmp_path / "again.tar", samples(0, 1)).read_bytes()
     path.write_bytes(pack(again) + pack(again))
-    with pytest.raises(ValueError, match="expected each once"):
+    with pytest.raises(ValueError, match="sample key `a/0000` occurs twice"):
         sp.convert("webdataset", path, tmp_path / "never")
     # A file that is not a tar counts as damage.
     for rest in (b"x", b"x" * 5000, again[: len(again) - 9000]):

@@ -58,7 +58,7 @@ def test_a_part_counts_by_its_own_size(large: Path) -> None:
 
 def test_a_batch_over_the_limit_is_named_with_the_argument(large: Path) -> None:
     dataset = sp.Dataset(large)
-    with pytest.raises(sp.UsageError, match="at most 1048576, found (.|\n)*raise `max_batch`"):
+    with pytest.raises(sp.UsageError, match="at most 1048576 bytes, found (.|\n)*raise `max_batch`"):
         sp.Loader(dataset, 2, max_batch="1MiB")
     loader = sp.Loader(dataset, 2, max_batch=2 << 20)
     assert len(list(loader)) == len(list(copy.copy(loader))) == 2

@@ -92,7 +92,7 @@ def test_cubes_in_whole_and_in_part(cubes: Path, cube_values: list[np.ndarray]) 
 
 
 def test_a_view_of_pictures_needs_pictures(cubes: Path) -> None:
-    with pytest.raises(sp.UsageError, match=r"expected a dataset with pictures, found one without\nhint: `patch224x224`"):
+    with pytest.raises(sp.UsageError, match=r"view of pictures: the dataset has no pictures\nhint: `patch224x224`"):
         sp.Loader(sp.Dataset(cubes), 2, image="rrc32")
     sp.Loader(sp.Dataset(cubes), 2, image="full")
 
@@ -176,7 +176,7 @@ def test_a_loader_is_made_while_a_debugger_looks(squares: Path) -> None:
         ({"layout": "cwh"}, "layout: expected hwc or chw"),
         ({"end": "keep"}, "end: expected drop, pad or uneven"),
         ({"shuffle": "no"}, "shuffle: expected"),
-        ({"fields": ["picture"]}, "field out of"),
+        ({"fields": ["picture"]}, "no field `picture`: expected one of "),
         ({"to": "tf"}, "expected numpy, torch, jax or cupy"),
         ({"device": "cuda"}, "expected cpu"),
         ({"seed": -1}, "seed: expected 0 to"),

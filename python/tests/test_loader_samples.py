@@ -70,7 +70,7 @@ def test_datasets_are_mixed(squares: Path) -> None:
     ]:
         with pytest.raises(sp.UsageError, match="mix: expected|mix and weights"):
             sp.Loader(source, **options)  # type: ignore[arg-type]
-    with pytest.raises(sp.UsageError, match="at least one"):
+    with pytest.raises(sp.UsageError, match="there are no datasets to concatenate"):
         sp.concat([])
     with pytest.raises(sp.UsageError, match="whole dataset"):
         sp.concat([one.subset([1])])

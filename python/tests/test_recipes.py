@@ -79,7 +79,7 @@ def test_every_function_is_taken_by_the_loader(lossless: Path) -> None:
 
 def test_what_is_none_is_refused_in_words(lossless: Path, cubes: Path) -> None:
     for augment, said in [
-        ("mixup", "one that changes a sample alone"),
+        ("mixup", "`mixup` is not an augmentation of a single sample"),
         (["trivial_augment_wide", "random_erasing(p=2)"], "probability of an augmentation: expected 0 to 1, found 2"),
         ("rand_augment(ops=3)", "unknown or repeated option `ops`"),
     ]:
@@ -160,7 +160,7 @@ def test_what_cannot_be_mixed_is_refused(photos: Path, lossless: Path) -> None:
         ({"augment_batch": "mixup"}, "expected decoded pictures of one size"),
         ({"augment_batch": "mixup(alpha=0)", "image": "rrc24"}, "alpha of mixup or cutmix"),
         ({"augment_batch": ["blend"], "image": "rrc24"}, "mixup or cutmix, with alpha"),
-        ({"augment_batch": "mixup", "image": "rrc24", "fields": ["image"]}, "a field `label` of integers"),
+        ({"augment_batch": "mixup", "image": "rrc24", "fields": ["image"]}, "no field `label` of integers is loaded"),
         ({"num_classes": 3}, "num_classes needs augment_batch"),
     ]:
         with pytest.raises(sp.UsageError, match=said):

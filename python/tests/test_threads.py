@@ -158,7 +158,7 @@ def test_several_loaders_at_a_time_and_closing_while_others_wait(photos: Path) -
                 if number == 0 and count == 5:
                     shared.close()
         except RuntimeError as error:
-            assert "closed" in str(error) or "replaced" in str(error)
+            assert "closed" in str(error) or "a newer one was started" in str(error)
 
     together(end)
     shared.close()

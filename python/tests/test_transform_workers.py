@@ -247,7 +247,7 @@ if __name__ == "__main__" or sys.argv[2] == "unguarded":
         try:
             list(batches)
         except sp.UsageError as error:
-            print(str(error).split("found ")[1].split(":")[0])
+            print(str(error).split("transform failed: ")[1].split(":")[0])
         sys.exit()
     print(len(list(batches)))
 """

@@ -74,7 +74,7 @@ mod tests {
         write(&path, "<!DOCTYPE html><meta name=\"generator\" content=\"shardpack 1\">").unwrap();
         check(&path, false).unwrap();
         fs::write(&path, "my thesis").unwrap();
-        assert!(check(&path, false).unwrap_err().to_string().contains("is no report"));
+        assert!(check(&path, false).unwrap_err().to_string().contains("is not a report"));
         check(&path, true).unwrap();
         assert!(check(&folder.path().join("no/report.html"), true).is_err());
         assert!(check(folder.path(), true).is_err());

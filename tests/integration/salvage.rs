@@ -111,7 +111,7 @@ fn shards_of_others_and_copies_are_left_out() {
     assert_eq!(report.samples, 6);
     let count = |words: &str| survey.lost.iter().filter(|lost| lost.contains(words)).count();
     // A duplicate copy loses nothing.
-    assert_eq!((count("of another dataset"), survey.lost.len()), (1, 1), "{:?}", survey.lost);
+    assert_eq!((count("it belongs to dataset"), survey.lost.len()), (1, 1), "{:?}", survey.lost);
 }
 
 #[test]

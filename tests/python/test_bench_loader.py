@@ -90,7 +90,7 @@ class LoaderBench(CommandTest):
         return subprocess.run(command, cwd=ROOT / "benches", capture_output=True, text=True, check=True).stdout
 
     def test_wrong_words_are_refused(self):
-        for args, words in [(("--peers", "keras"), "found: keras"), (("--peers", "plain-read"), "found: plain-read"), (("--modes", "half"), "found: half"), (("--cube-shape", "3x4"), "found: 3x4")]:
+        for args, words in [(("--peers", "keras"), "--peers: unknown: keras;"), (("--peers", "plain-read"), "--peers: unknown: plain-read;"), (("--modes", "half"), "--modes: unknown: half;"), (("--cube-shape", "3x4"), "not height x width x channels: 3x4")]:
             self.assertIn(words, self.bench(self.tmp, *args, code=2).stderr)
 
 

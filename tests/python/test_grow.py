@@ -118,7 +118,7 @@ class GrowTest(CommandTest):
         self.assertIn("hint: `--all-generations` copies them too", told)
         self.assertFalse(key(self.tmp / "saved"))
         told = self.expect(0, "salvage", self.data, self.tmp / "all", "--all-generations").out
-        self.assertTrue(told.startswith("note: samples that were removed are among these"), told)
+        self.assertTrue(told.startswith("note: removed samples are copied too, in 1 shard of older generations"), told)
         self.assertTrue(key(self.tmp / "all"))
         for path in self.data.glob("manifest*"):
             path.unlink()

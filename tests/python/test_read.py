@@ -316,7 +316,7 @@ class Verify(CommandTest):
         self.ok("verify", self.tmp / "odd", "--deep")
         (source / "class 0" / "broken.jpg").write_bytes(whole.replace(b"\xFF\xD2", b"\xFF\xD5"))
         result = self.expect(2, "pack", source, self.tmp / "out", "--jpeg", "keep")
-        self.assertIn("sample `class 0/broken.jpg`: the picture is damaged", result.err)
+        self.assertIn("sample `class 0/broken.jpg`: cannot decode the picture: ", result.err)
         result = self.expect(1, "pack", source, self.tmp / "out", "--jpeg", "keep", "--on-bad-input", "skip")
         self.assertIn("broken.jpg", result.err)
         self.ok("verify", self.tmp / "out", "--deep")

@@ -373,7 +373,7 @@ class Datasets(ReportTest):
         (source / "new.jpg").write_bytes(jpeg(16, 16))
         later, _ = self.report(out, "--source", source, "--samples", "13", code=1)
         self.assertEqual([one["path"] for one in later["unreadable"]], ["new.jpg"])
-        self.assertIn("a sample of the dataset", later["unreadable"][0]["reason"])
+        self.assertIn("the dataset has no sample with the key of this source", later["unreadable"][0]["reason"])
         self.assertTrue(any("13 samples, the dataset holds 12" in note for note in later["notes"]))
         self.assertIn("can be compared only with a dataset", self.expect(2, "report", source, "--source", source, "-o", self.tmp / "a.html").err)
         wrong = cubes(self.tmp / "cubes", 2)

@@ -19,7 +19,7 @@ class SecondTry(CommandTest):
         source = pictures(self.tmp / "src", 6)
         (source / "class 0" / "bad.jpg").write_bytes(damaged_jpeg(7))
         stopped = self.expect(2, "pack", source, self.tmp / "out")
-        self.assertIn("sample `class 0/bad.jpg`: the picture is damaged: ", stopped.err)
+        self.assertIn("sample `class 0/bad.jpg`: cannot decode the picture: ", stopped.err)
         self.assertIn("`--on-bad-input skip` leaves it out", stopped.err)
         skipped = self.expect(1, "pack", source, self.tmp / "out", "--on-bad-input", "skip")
         self.assertIn("left out 1 file:", skipped.err)

@@ -112,7 +112,7 @@ class SlurmTest(CommandTest):
     def test_a_job_without_an_array_and_missing_parts(self):
         for number, arguments, text in [
             ("", (self.source, self.out, PARTS), "this is an array job"),
-            (7, (self.source, self.out, PARTS), "expected a part from 1 to PARTS, found part 7 of 6"),
+            (7, (self.source, self.out, PARTS), "part 7 of 6 does not exist\nhint: use --array=1-PARTS"),
             (1, (self.source, self.out, "--jpeg"), "found part 1 of --jpeg"),
             (1, (self.source, self.out), "usage: sbatch --array=1-PARTS"),
         ]:

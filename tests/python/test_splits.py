@@ -66,7 +66,7 @@ class Splits(CommandTest):
     def test_impossible_requests_are_refused(self):
         source = self.source()
         self.ok("pack", source / "train", self.tmp / "one")
-        self.assertIn("found a dataset", self.expect(2, "pack", source, self.tmp / "one", "--splits").err)
+        self.assertIn("is a dataset: it cannot hold the datasets of the splits", self.expect(2, "pack", source, self.tmp / "one", "--splits").err)
         planned = self.expect(2, "plan", source, self.tmp / "out", "--splits", "--parts", 2)
         self.assertIn("--splits: a plan describes one dataset", planned.err)
         listing = self.expect(2, "pack", source, self.tmp / "out", "--splits", "--listing", self.tmp / "l")

@@ -69,7 +69,7 @@ fn the_device_gets_every_candidate_as_a_dataset() {
     let report = opened.measure(&plans, &options, &hooks).unwrap();
     let rates: Vec<_> = report.candidates.iter().map(|candidate| candidate.rates.decode_device_per_s).collect();
     assert_eq!(rates, [Some(5.0), None, Some(5.0)], "the samples that were drawn");
-    let said = "keep has no rate of the device: out of order";
+    let said = "keep has no decode rate on the device: out of order";
     assert!(report.notes.iter().any(|note| note == said), "{:?}", report.notes);
     assert_eq!(report.provenance.device.unwrap().name, "a fake");
     assert!(!report.provenance.not_measured.iter().any(|what| what.starts_with("A device")));

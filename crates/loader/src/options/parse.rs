@@ -131,7 +131,7 @@ pub fn parse_augment(text: &str) -> Result<Augments> {
 fn unknown_augmentation(part: &str) -> Error {
     if name_of(part).parse::<Mix>().is_ok() {
         let hint = Hint::set([Setting::named("mix").in_python("augment_batch")]).then(" mixes samples of a batch");
-        let text = format!("augmentation: expected one that changes a single sample, found `{part}`");
+        let text = format!("`{part}` is not an augmentation of a single sample");
         return Error::usage(text).with_hint(hint);
     }
     let arrays = "hflip, vflip, rot90, random_gain, band_jitter, band_dropout or gaussian_noise";

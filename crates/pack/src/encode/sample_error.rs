@@ -21,7 +21,7 @@ pub enum SampleError {
     #[error(transparent)]
     Format(#[from] FormatError),
     /// A picture is damaged or too large.
-    #[error("{}{error}", if error.kind() == ErrorKind::Format { "the picture is damaged: " } else { "" })]
+    #[error("{}{error}", if error.kind() == ErrorKind::Format { "cannot decode the picture: " } else { "" })]
     Picture {
         /// The error of the picture.
         error: FormatError,

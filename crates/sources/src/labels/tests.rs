@@ -387,7 +387,8 @@ fn rows_of_another_order_take_time_by_their_cells() {
 #[test]
 fn csv_rows_end() {
     crate::bounded::run(concat!(module_path!(), "::csv_rows_end"), || {
-        let expected = "expected a row of at most 16777216 bytes, found more\nhint: look for a quote that is not closed";
+        let expected =
+            "expected a row of at most 16777216 bytes, found more\nhint: look for a quote that is not closed";
         // A quote that is never closed, and a row of only commas, in a table of any length.
         let rest = [vec![b'x'; 1 << 20], b"\n".to_vec()].concat().repeat(40);
         for (start, line) in [("key,\"n\n", 1), ("key,n\na/1.jpg,1\na/2.jpg,\"1\n", 3)] {
