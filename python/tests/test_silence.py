@@ -211,7 +211,7 @@ def test_a_view_beside_a_patch_is_refused(masked: sp.Dataset, image: str, cube: 
         load(masked, "image", "mask", image=image, cube=cube, layout=layout)
     assert load(masked, "image", image=image)["image"].shape[0] == 4
     assert load(masked, "mask", cube=cube)["mask"].shape[0] == 4
-    with pytest.raises(sp.UsageError, match="found whole pictures, `image`, beside patches of `mask`"):
+    with pytest.raises(sp.UsageError, match="picture `image` is whole, and patches are cut from `mask`"):
         load(masked, "image", "mask", cube=cube, layout=layout)
     with pytest.raises(sp.UsageError, match="whole pictures, `image`, beside `mask`, which is flipped or turned\nhint: the view mirrors both"):
         load(masked, "image", "mask", augment="hflip", layout=layout)
