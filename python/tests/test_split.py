@@ -143,7 +143,7 @@ def test_what_cannot_be_split_is_refused(dataset: sp.Dataset) -> None:
         ({"shares": 0.5, "groups": [0.5] * 200}, TypeError, "integers, booleans or texts"),
         ({"shares": 0.5, "groups": lambda key: None}, TypeError, "integers, booleans or texts"),
         ({"shares": 0.5, "groups": [1] * 200}, sp.UsageError, "none of 200 samples in their groups"),
-        ({"shares": 0.5, "stratify": "label", "growing": True}, sp.UsageError, "a growing one, or a stratified one"),
+        ({"shares": 0.5, "stratify": "label", "growing": True}, sp.UsageError, "a split cannot be both growing and stratified"),
     ]:
         with pytest.raises(error, match=said):
             dataset.split(**given)  # type: ignore[arg-type]
