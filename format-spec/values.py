@@ -159,7 +159,7 @@ def parse_descriptor(data):
     need(not any(code for i, code in enumerate(codes) if i not in present), "reserved code without its flag")
     need(not present or transform != NONE and decoded.startswith("float"), "reserved codes")
     need(1 not in present or flags & 1, "no-data code without a no-data value")
-    need(width <= 4 or not present, "reserved codes of a stored type above 4 bytes")
+    need(width <= 4 or not present, "reserved codes in a stored type wider than 4 bytes")
     need(all(c < 1 << (bits or 8 * width) for c in present.values()) and len({*present.values()}) == len(present), "reserved code")
     product = 1
     for axis in shape:

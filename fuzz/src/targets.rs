@@ -111,7 +111,7 @@ pub fn record(data: &[u8]) -> bool {
     let Ok(frame) = Frame::parse(&bytes) else { return whole };
     if let Ok(record) = Record::parse_trusted(frame, &bytes, &limits()) {
         let stored: usize = record.fields.iter().flatten().map(|f| f.bytes.len()).sum();
-        assert!(stored <= bytes.len(), "fields do not overlap");
+        assert!(stored <= bytes.len(), "fields overlap");
     }
     whole
 }

@@ -281,7 +281,7 @@ class Batch(MutableMapping[str, Any]):
         without a sample, are zeros in a batch.
         """
         if not self._is_lent or self._core is None:
-            raise RuntimeError("present: this batch is a copy, not the one that the loader gave")
+            raise RuntimeError("present: this batch is a copy, not the one that the loader returned")
         assert self._format is not None
         if field not in self._names:
             raise self._unknown(field)
@@ -305,7 +305,7 @@ class Batch(MutableMapping[str, Any]):
             The field holds no decoded pictures, or the dataset lacks their sizes.
         """
         if not self._is_lent or self._core is None:
-            raise RuntimeError("views: this batch is a copy, not the one that the loader gave")
+            raise RuntimeError("views: this batch is a copy, not the one that the loader returned")
         if field is None:
             pictures = [name for name in self._core.names() if self._format is not None and name in self._format.pictures]
             if len(pictures) != 1:

@@ -32,7 +32,7 @@ class Scene:
 
 @dataclass
 class _Open:
-    """A scene that still misses patches."""
+    """A scene that is still missing patches."""
 
     key: str
     sums: NDArray[np.floating[Any]]
@@ -102,7 +102,7 @@ class Stitcher:
         if options.augment is not None:
             raise _shardpack.UsageError(f"stitch: the loader must not augment, found augment={options.augment!r}")
         if options.mix is not None or options.balanced or options.weights is not None or options.class_weights is not None:
-            raise _shardpack.UsageError("stitch: the loader must give each scene once, without weights and mix")
+            raise _shardpack.UsageError("stitch: the loader must return each scene once, without weights or mix")
         if loader.world_size > 1:
             raise _shardpack.UsageError(
                 f"stitch: rank {loader.rank} of {loader.world_size} gets only some patches of each scene\n"

@@ -345,7 +345,7 @@ def test_corners_in_the_place_of_sizes_are_noticed(tmp_path: Path, sides: dict[s
     corners = [[1, 2, 11, 22], [20, 0, 40, 24], [20, 12, 30, 20]] * 3
     annotations = [{"image_id": 70, "category_id": 3, "bbox": box} for box in corners]
     path = write_coco(tmp_path / "coco", images=images, annotations=annotations)
-    said = r"2017.json`: as left, top, width, height, 6 of 9 boxes reach beyond their pictures\nhint: boxes='xyxy'"
+    said = r"2017.json`: read as left, top, width, height, 6 of 9 boxes reach beyond their pictures\nhint: boxes='xyxy'"
     for on_bad_input in ("stop", "skip"):
         with pytest.raises(sp.SourceError, match=said):
             sp.convert("coco", path, tmp_path / "never", on_bad_input=on_bad_input)

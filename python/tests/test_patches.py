@@ -122,7 +122,7 @@ def test_options_that_make_no_sense_are_refused(scenes: sp.Dataset) -> None:
         ({"patches": "balanced"}, "patches by class need several patches of each sample"),
         ({"patches": {1: -1}, "patches_per_sample": 3}, "patches by class: weight of class 1: expected a finite number of at least 0, found -1"),
         ({"patches": {}, "patches_per_sample": 3}, "patches by class: no class has a weight above 0"),
-        ({"patches": "balanced", "patches_per_sample": 3, "fields": ["cube"]}, "no mask of integers is loaded"),
+        ({"patches": "balanced", "patches_per_sample": 3, "fields": ["cube"]}, "no integer mask is loaded"),
         ({"patches": "grid", "patches_per_sample": 3}, "patches_per_sample=3 does not go with patches=\"grid\""),
         ({"overlap": 3}, "overlap=3 needs patches=\"grid\""),
         ({"patches": "grid", "overlap": (1, 2, 3)}, "overlap: expected a number of pixels"),

@@ -180,7 +180,7 @@ def test_views_of_what_is_no_picture(ramps: sp.Dataset, cubes: Path) -> None:
         batch.views("nothing")
     with pytest.raises(ValueError, match="the batch has none"):
         next(iter(sp.Loader(sp.Dataset(cubes), 4))).views()
-    with pytest.raises(RuntimeError, match="not the one that the loader gave"):
+    with pytest.raises(RuntimeError, match="not the one that the loader returned"):
         sp.Batch({"image": np.zeros(3)}).views("image")
     views = next(iter(sp.Loader(ramps, 4, image="rrc8"))).views("image")
     with pytest.raises(ValueError, match="along the last axis"):

@@ -27,7 +27,7 @@ impl Union {
                     Some((known, first)) => {
                         let what = format!("field `{}` of `{}`", field.name, dataset.path().display());
                         let expected = format!("{}, as in `{}`", words(known), first.path().display());
-                        let hint = "`concat` needs one kind and one type for each name: pack one of the datasets again";
+                        let hint = "`concat` needs fields of the same name to have the same kind and type: pack one of the datasets again";
                         return Err(Error::usage(format!("{what}: expected {expected}, found {}", words(field)))
                             .with_hint(hint));
                     }

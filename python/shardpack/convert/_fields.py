@@ -40,7 +40,7 @@ class Fields:
     kinds: dict[str, str] = field(default_factory=dict)
     """Field to kind."""
     dropped: dict[str, int] = field(default_factory=dict)
-    """Column to the number of samples that had it."""
+    """Number of samples that had each column."""
     masks: dict[str, str] = field(default_factory=dict)
     """Field of class numbers to its column."""
     mask_types: dict[str, np.dtype[Any]] = field(default_factory=dict)

@@ -102,7 +102,7 @@ def check_chunks(
 
 
 def _inflates(data: bytes, most: int) -> bool:
-    """True if a stream of zlib unpacks to more than `most` bytes."""
+    """True if a zlib stream unpacks to more than `most` bytes."""
     unpacking, left = zlib.decompressobj(), most + 1
     try:
         while data and not unpacking.eof and left > 0:

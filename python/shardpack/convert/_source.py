@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 _PACKAGES = {"yaml": "pyyaml"}
-"""Packages whose names for `pip` differ from their modules'."""
+"""Packages whose name for `pip` differs from the name of the module."""
 
 
 class SourceError(ValueError):
@@ -26,7 +26,7 @@ class SourceError(ValueError):
 
 
 RAW = (UnicodeError, json.JSONDecodeError, RecursionError, OverflowError, struct.error)
-"""Errors of parsers at bad input. A lack of memory is not among them, because it says nothing about the input."""
+"""Errors that parsers raise on bad input. Running out of memory is not among them, because it says nothing about the input."""
 
 
 _MOST_LINE = 10_000

@@ -200,7 +200,7 @@ def _refuse_corners(
     as_corners = ((high >= low) & (high <= edge)).all(axis=1).mean()
     if beyond > len(found) / 2 and as_corners >= _NEARLY_ALL:
         raise SourceError(
-            f"`{shown(path)}`: as left, top, width, height, {beyond} of {len(found)} boxes reach beyond their pictures\n"
+            f"`{shown(path)}`: read as left, top, width, height, {beyond} of {len(found)} boxes reach beyond their pictures\n"
             "hint: boxes='xyxy' reads them as left, top, right, bottom; boxes='xywh' as they are"
         )
 

@@ -60,7 +60,7 @@ _MOST_RATIO = 32
 _WIDE = (b"OB", b"OD", b"OF", b"OL", b"OV", b"OW", b"SQ", b"SV", b"UC", b"UN", b"UR", b"UT", b"UV")
 """Types whose length has four bytes."""
 _UNEVEN = 0.2
-"""Largest relative difference of a gap between slices from the median gap, because positions are rounded."""
+"""Largest accepted relative deviation of a gap between slices from the median gap: positions are rounded."""
 
 
 class _Slice(NamedTuple):

@@ -59,7 +59,7 @@ def write(samples: Samples, out: Path, *, shard_size: Union[int, str] = "64MiB")
 
 
 class _Texts:
-    """Strings: in memory until the end."""
+    """Strings, kept in memory until the end."""
 
     def __init__(self, group: Any, name: str, kind: str) -> None:
         self.group = group

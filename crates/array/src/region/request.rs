@@ -165,6 +165,6 @@ fn cube_shape(descriptor: &ArrayDescriptor) -> Result<[u64; 3]> {
 fn within(what: &'static str, first: u64, count: u64, length: u64) -> Result<()> {
     match first.checked_add(count) {
         Some(end) if end <= length => Ok(()),
-        _ => Err(Error::usage(format!("{what}: expected a part of 0..{length}, found {count} from {first}"))),
+        _ => Err(Error::usage(format!("{what}: expected a range within 0..{length}, found {count} from {first} on"))),
     }
 }

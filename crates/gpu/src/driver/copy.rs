@@ -22,7 +22,7 @@ impl Stream {
     ) -> Result<(), GpuError> {
         let count = range.len();
         within("pinned memory", from.len(), range.start, count)?;
-        within("memory of the device", to.len(), at, count)?;
+        within("device memory", to.len(), at, count)?;
         if count == 0 {
             return Ok(());
         }
@@ -49,7 +49,7 @@ impl Stream {
         at: usize,
     ) -> Result<(), GpuError> {
         let count = range.len();
-        within("memory of the device", from.len(), range.start, count)?;
+        within("device memory", from.len(), range.start, count)?;
         within("pinned memory", to.len(), at, count)?;
         if count == 0 {
             return Ok(());
@@ -69,7 +69,7 @@ impl Stream {
     /// # Errors
     /// `Range` if `to` is too short; `Driver` if a driver call fails.
     pub(crate) fn write(&self, from: &[u8], to: &Memory, at: usize) -> Result<(), GpuError> {
-        within("memory of the device", to.len(), at, from.len())?;
+        within("device memory", to.len(), at, from.len())?;
         if from.is_empty() {
             return Ok(());
         }
@@ -85,7 +85,7 @@ impl Stream {
     /// # Errors
     /// `Range` if `from` is too short; `Driver` if a driver call fails.
     pub(crate) fn read(&self, from: &Memory, at: usize, to: &mut [u8]) -> Result<(), GpuError> {
-        within("memory of the device", from.len(), at, to.len())?;
+        within("device memory", from.len(), at, to.len())?;
         if to.is_empty() {
             return Ok(());
         }
@@ -101,7 +101,7 @@ impl Stream {
     /// # Errors
     /// `Range` if `memory` is too short; `Driver` if a driver call fails.
     pub(crate) fn zero(&self, memory: &Memory, range: Range<usize>) -> Result<(), GpuError> {
-        within("memory of the device", memory.len(), range.start, range.len())?;
+        within("device memory", memory.len(), range.start, range.len())?;
         if range.is_empty() {
             return Ok(());
         }

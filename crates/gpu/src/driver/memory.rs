@@ -167,7 +167,7 @@ const fn is_full(error: result::DriverError) -> bool {
 }
 
 fn refused(device: &Device, error: result::DriverError, len: usize) -> GpuError {
-    let what = "memory of the device";
+    let what = "device memory";
     if !is_full(error) {
         return GpuError::of(what)(error);
     }

@@ -76,7 +76,7 @@ impl<'a> Tiff<'a> {
         let directory = TiffDirectory::first(file)?;
         let side = |tag, what: &str| {
             let side = u32::try_from(directory.integer_or(tag, 0)?).ok().filter(|side| *side > 0);
-            side.ok_or_else(|| Error::format(what, "1 to 2^32 - 1 pixels", "another number, or none"))
+            side.ok_or_else(|| Error::format(what, "1 to 2^32 - 1 pixels", "no such number"))
         };
         let (width, height) = (side(256, "TIFF width")?, side(257, "TIFF height")?);
         let bands = directory.integer_or(277, 1)?;

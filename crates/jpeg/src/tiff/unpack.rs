@@ -28,7 +28,7 @@ impl Compression {
                 }
                 let name = match other {
                     3 => " (CCITT T.4 in uncompressed mode)",
-                    6 => " (JPEG as in TIFF 6.0, which was withdrawn)",
+                    6 => " (the old JPEG of TIFF 6.0, now obsolete)",
                     32809 => " (ThunderScan)",
                     34712 => " (JPEG 2000)",
                     34887 => " (LERC)",

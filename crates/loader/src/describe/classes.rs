@@ -46,7 +46,7 @@ impl ClassPlan {
         let Some((plan, position)) =
             plans.iter().find(is_followed).and_then(|plan| Some((plan, plan.kind.position()?)))
         else {
-            return refuse("no mask of integers is loaded").map_err(|error| {
+            return refuse("no integer mask is loaded").map_err(|error| {
                 error.with_hint("add a field such as `mask`, [height, width] or [depth, height, width], to the fields")
             });
         };

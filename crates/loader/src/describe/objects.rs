@@ -33,7 +33,7 @@ pub(crate) fn plan(schema: &Schema, options: &LoaderOptions) -> Result<Vec<Objec
             None => Follows::Nothing,
             Some(Align::Mask { .. }) => {
                 return Err(Error::usage(format!(
-                    "objects: field `{}` is aligned as a mask, which is a tensor",
+                    "objects: field `{}` is aligned as a mask: it is loaded as a tensor, not among the objects",
                     name.escape_debug()
                 )));
             }

@@ -179,7 +179,7 @@ impl FromStr for ArrayDtype {
         let fields: Option<Vec<(String, ElementType)>> = text.split(',').map(field).collect();
         fields.map(Self::Fields).ok_or_else(|| {
             let names: Vec<&str> = ElementType::all().map(ElementType::name).collect();
-            let expected = format!("a type of [{}], or FIELD=TYPE with commas between them", names.join(", "));
+            let expected = format!("one of [{}], or FIELD=TYPE pairs separated by commas", names.join(", "));
             Error::usage(format!("element type: expected {expected}, found `{text}`"))
         })
     }

@@ -249,7 +249,7 @@ fn invalid_patches_and_bands_are_refused() {
         ),
         (
             bands(Bands::Range(10..13), CubeMode::Whole),
-            "sample 0, `cube-0`: bands of a region: expected a part of 0..12, found 3 from 10",
+            "sample 0, `cube-0`: bands of a region: expected a range within 0..12, found 3 from 10 on",
         ),
         (
             bands(Bands::List(vec![3, 12]), patch(4, 4, PatchPlace::Center)),

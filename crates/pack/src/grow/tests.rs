@@ -262,7 +262,7 @@ fn the_column_of_keys_is_the_one_of_packing_or_another() {
     let next = add_labelled(place.write("next.csv", "id,picture\n13,c.jpg\n"));
     let error = place.add("next", &next).unwrap_err();
     let hints = error.hints();
-    assert!(error.to_string().contains("expected the column `photo` of the keys"), "{error}");
+    assert!(error.to_string().contains("expected the key column `photo`"), "{error}");
     assert_eq!(hints[0].told(Voice::Command), "`--key-column NAME` names another");
     place.add("next", &AddOptions { key_column: Some("picture".into()), ..next }).unwrap();
     assert_eq!(place.open(None).column("id").unwrap().to_i64s().unwrap().len(), 3);

@@ -221,9 +221,9 @@ impl Survey {
         let gaps = gaps(count, there.collect());
         for gap in gaps {
             self.lose(match gap.end - gap.start {
-                1 => format!("shard {} of {count}: the whole shard: missing", gap.start),
+                1 => format!("shard {} of {count}: the whole shard is missing", gap.start),
                 shards => {
-                    format!("shards {} to {} of {count}: {shards} whole shards: missing", gap.start, gap.end - 1)
+                    format!("shards {} to {} of {count}: {shards} whole shards are missing", gap.start, gap.end - 1)
                 }
             });
         }

@@ -55,8 +55,8 @@ fn shards_that_are_said_to_be_four_thousand_million() {
         // A caller that allows this many shards does not get a line for each.
         let survey = scan(folder.path(), &Limits::none());
         let lost = [
-            "shards 1 to 2 of 4294967295: 2 whole shards: missing",
-            "shards 4 to 4294967294 of 4294967295: 4294967291 whole shards: missing",
+            "shards 1 to 2 of 4294967295: 2 whole shards are missing",
+            "shards 4 to 4294967294 of 4294967295: 4294967291 whole shards are missing",
         ];
         assert_eq!(survey.lost, lost);
     });

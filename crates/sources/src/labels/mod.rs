@@ -235,7 +235,7 @@ impl TableRows<'_> {
         let position = |wanted: &str| names.iter().position(|name| *name == wanted);
         let place = match self.key_column {
             Some(wanted) => position(wanted).ok_or_else(|| {
-                let message = format!("expected the column `{}` of the keys, found {}", short(wanted), list());
+                let message = format!("expected the key column `{}`, found {}", short(wanted), list());
                 let hint = separator_hint(names);
                 let other = || Hint::set([Setting::any("key_column", "NAME")]).then(" names another");
                 self.error(Some(line), message, hint.unwrap_or_else(other))

@@ -292,7 +292,7 @@ fn keys_may_omit_parts_if_one_file_matches() {
     let labels = read("id,photo\n7,1\n", &["1.jpg"], &[], Some("photo")).unwrap();
     assert_eq!(values(&labels, "id"), ColumnValues::Int(vec![7]));
     let error = read("id,photo\n7,1\n", &["1.jpg"], &[], Some("Photo")).unwrap_err();
-    let words = ", line 1: expected the column `Photo` of the keys, found `id`, `photo`";
+    let words = ", line 1: expected the key column `Photo`, found `id`, `photo`";
     assert_eq!(error, format!("{words}\nhint: `--key-column NAME` names another"));
 }
 
