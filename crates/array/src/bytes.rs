@@ -114,7 +114,7 @@ pub(crate) fn check_payload(is_wrong: bool, stored: u64, payload: u64, limits: &
     if is_wrong {
         return Err(Error::format(
             "payload",
-            format!("enough bytes for {stored} decoded ones"),
+            format!("a payload that fits {stored} stored bytes"),
             format!("{payload} bytes"),
         ));
     }

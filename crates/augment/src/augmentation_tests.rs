@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use shardpack_base::DrawKey;
 use std::collections::BTreeMap;
 
-const NAMES: [&str; 14] = [
+const EXAMPLES: [&str; Augmentation::NAMES.len()] = [
     "trivial_augment_wide",
     "rand_augment(num_ops=4,magnitude=30)",
     "color_jitter(brightness=0.4,contrast=0.4,saturation=0.4,hue=0.5)",
@@ -20,6 +20,12 @@ const NAMES: [&str; 14] = [
     "random_invert",
     "random_grayscale",
 ];
+
+#[test]
+fn each_name_has_an_example() {
+    let names = EXAMPLES.map(|text| text.split('(').next().unwrap());
+    assert_eq!(names, Augmentation::NAMES);
+}
 
 fn resolve(text: &str, sample: u64) -> Vec<Operation> {
     let draws = DrawKey { seed: 3, epoch: 1, sample }.draws();
@@ -138,7 +144,7 @@ proptest! {
         // Scratch content left by another picture does not matter.
         let used = || ChangeScratch { before: vec![7; memory], sums: vec![7; memory], floats: vec![7.0; memory], row: vec![7.0; memory] };
         let draws = DrawKey { seed: 1, epoch: 2, sample }.draws();
-        for text in NAMES {
+        for text in EXAMPLES {
             let one = text.parse::<Augmentation>().unwrap();
             let start: Vec<u8> = (0..height * width * 3).map(|i| fill.wrapping_mul(i as u8).wrapping_add(i as u8)).collect();
             let changed = |mut scratch: ChangeScratch| {

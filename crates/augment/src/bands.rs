@@ -180,7 +180,7 @@ impl FromStr for BandAugmentation {
             }
             "band_dropout" => Self::BandDropout { p: given.must("p")?, value: given.or("value", 0.0)? },
             "gaussian_noise" => Self::GaussianNoise { sigma: given.number_or_range("sigma")? },
-            _ => return Err(Error::usage(format!("augmentation of bands: expected {}, found `{text}`", NAMES))),
+            _ => return Err(Error::usage(format!("augmentation of bands: expected {NAMES}, found `{text}`"))),
         };
         given.end()?;
         change.check()?;

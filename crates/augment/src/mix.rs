@@ -113,7 +113,7 @@ impl FromStr for Mix {
         let mix = match name {
             "mixup" => Self::Mixup { alpha },
             "cutmix" => Self::CutMix { alpha },
-            _ => return Err(Error::usage(format!("augmentation of batches: expected {}, found `{text}`", NAMES))),
+            _ => return Err(Error::usage(format!("augmentation of batches: expected {NAMES}, found `{text}`"))),
         };
         given.end()?;
         mix.check()?;

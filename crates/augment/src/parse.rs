@@ -5,11 +5,6 @@ use super::operation::Operation;
 use shardpack_format::{Error, Result};
 use std::str::FromStr;
 
-const NAMES: &str = "trivial_augment_wide, rand_augment, color_jitter, random_erasing, gaussian_blur, \
-    random_affine, random_rotation, random_posterize, random_solarize, random_adjust_sharpness, random_autocontrast, \
-    random_equalize, random_invert or random_grayscale, with options in brackets where they are not the defaults, \
-                     such as random_erasing(p=0.25)";
-
 impl Augmentation {
     /// Names of the augmentations.
     pub const NAMES: [&str; 14] = [
@@ -28,6 +23,12 @@ impl Augmentation {
         "random_invert",
         "random_grayscale",
     ];
+}
+
+/// The names of all augmentations, for an error.
+fn names() -> String {
+    let example = "with options in brackets where they are not the defaults, such as random_erasing(p=0.25)";
+    format!("one of {}, {example}", Augmentation::NAMES.join(", "))
 }
 
 const ANGLES: &str = "NUMBER from 0 on, or LOW..HIGH";
@@ -59,7 +60,7 @@ impl FromStr for Augmentation {
 
     fn from_str(text: &str) -> Result<Self> {
         let fail = |expected: &str| Error::usage(format!("augmentation: expected {expected}, found `{text}`"));
-        let (name, mut given) = call(text, "augmentation", NAMES)?;
+        let (name, mut given) = call(text, "augmentation", &names())?;
         let augmentation = match name {
             "trivial_augment_wide" => Self::TrivialAugmentWide { bins: given.or("num_magnitude_bins", 31)? },
             "rand_augment" => Self::RandAugment {
@@ -104,7 +105,7 @@ impl FromStr for Augmentation {
                     "random_equalize" => (Operation::Equalize, 0.5),
                     "random_invert" => (Operation::Invert, 0.5),
                     "random_grayscale" => (Operation::Grayscale, 0.1),
-                    _ => return Err(fail(NAMES)),
+                    _ => return Err(fail(&names())),
                 };
                 Self::Random { operation, p: given.or("p", p)? }
             }

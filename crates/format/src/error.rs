@@ -279,5 +279,5 @@ pub fn panic_text(panic: &(dyn std::any::Any + Send)) -> &str {
 #[track_caller]
 #[allow(clippy::panic, reason = "a bug, not an input: see above")]
 pub fn bug(what: &str) -> ! {
-    panic!("broken assumption: {what}")
+    panic!("{what}")
 }

@@ -143,7 +143,7 @@ impl JpegTiler {
 
     fn try_tile(&mut self, jpeg: &[u8], options: &TileOptions, out: &mut Vec<u8>) -> Result<Tiled> {
         if options.interval == Interval::Mcus(0) {
-            return Err(Error::usage(format!("restart interval: expected at least one MCU, found {}", 0)));
+            return Err(Error::usage("restart interval: expected at least one MCU, found 0"));
         }
         if options.max_growth.is_nan() {
             return Err(Error::usage(format!("margin for growth: expected a number, found {}", options.max_growth)));

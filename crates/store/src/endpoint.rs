@@ -31,7 +31,7 @@ impl Address<'_> {
             is_plain && matches!(url.scheme(), "http" | "https") && !matches!(url.host(), None | Some(Host::Domain("")))
         });
         let Some(url) = url else {
-            let error = Error::usage(format!("{}: expected {}, found {}", what(), EXPECTED, found()));
+            let error = Error::usage(format!("{}: expected {EXPECTED}, found {}", what(), found()));
             let has_scheme = self.value.contains("://");
             return Err(if has_scheme { error } else { error.with_hint("write `http://` or `https://` before it") });
         };

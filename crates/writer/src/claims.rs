@@ -48,12 +48,14 @@ impl Claims {
         for claim in held {
             let found = self.read(&claim.name)?;
             if found.as_ref() != Some(&claim.text) {
-                let text = found.map_or_else(
-                    || "the claim of this run was removed".to_owned(),
-                    |holder| format!("another run has taken over: {holder}"),
-                );
-                let cause = Cause::new(ErrorKind::ResourceBusy, text);
-                let cause = cause.with_hint("this run has stopped; it has not changed the files of the other run");
+                let (text, hint) = match found {
+                    None => ("the claim of this run was removed".to_owned(), "this run has stopped: run it again"),
+                    Some(holder) => (
+                        format!("another run has taken over: {holder}"),
+                        "this run has stopped; it has not changed the files of the other run",
+                    ),
+                };
+                let cause = Cause::new(ErrorKind::ResourceBusy, text).with_hint(hint);
                 return Err(Error::io(self.objects.path().join(name), "write", cause));
             }
         }

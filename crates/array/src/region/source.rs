@@ -59,7 +59,7 @@ impl<'p, 's> PayloadReader<'p, 's> {
         let (container, decoder) = (container(codec)?, decoders.of(codec)?);
         if !container.fits(stored_bytes, payload.len()) {
             let found = format!("{} bytes", payload.len());
-            return Err(Error::format("payload", format!("enough bytes for {stored_bytes} decoded ones"), found));
+            return Err(Error::format("payload", format!("a payload that fits {stored_bytes} stored bytes"), found));
         }
         if stored_bytes == 0 {
             end_of(payload, 0)?;

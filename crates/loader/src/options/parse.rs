@@ -136,7 +136,10 @@ fn unknown_augmentation(part: &str) -> Error {
     }
     let arrays = "hflip, vflip, rot90, random_gain, band_jitter, band_dropout or gaussian_noise";
     let pictures = Augmentation::NAMES.join(", ");
-    Error::usage(format!("augmentation: expected for arrays {arrays}, for pictures one of {pictures}, found `{part}`"))
+    Error::usage(format!(
+        "augmentation: expected for arrays {arrays}, for pictures one of {pictures}, with options in brackets, such as \
+         random_erasing(p=0.25), found `{part}`"
+    ))
 }
 
 fn name_of(part: &str) -> &str {

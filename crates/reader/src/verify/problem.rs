@@ -58,9 +58,7 @@ impl Problem {
                 problem.found = if problem.is_missing { "none".into() } else { source.to_string() };
             }
             Error::Usage(error) => {
-                problem.what = "file".into();
-                problem.expected = "a file of the dataset".into();
-                problem.found = error.to_string();
+                problem.what = error.to_string();
             }
         }
         problem
@@ -111,6 +109,9 @@ impl fmt::Display for Problem {
             return f.write_str(" is missing");
         }
         let [what, expected, found] = [&self.what, &self.expected, &self.found].map(|text| visible(text));
+        if expected.is_empty() && found.is_empty() {
+            return write!(f, ": {what}");
+        }
         write!(f, ": {what}: expected {expected}, found {found}")
     }
 }

@@ -160,9 +160,10 @@ fn levels(
     let size = decoded.map_err(|error| match error {
         // The size of the slot comes from the index, so a mismatch is damage, not an error of the
         // caller.
-        Error::Usage { text, .. } => {
+        Error::Usage { text, .. } if dims.len() == 3 => {
             Error::format("picture", format!("{room} bytes, by height and width in the index"), text)
         }
+        Error::Usage { text, .. } => Error::format("picture", "pixels for its slot", text),
         other => other,
     })?;
     set_size(dims, size, how.layout);

@@ -61,7 +61,11 @@ pub(super) fn read_header(source: &CubeFile, file: &mut impl Read) -> Result<Hea
             exact(source, file, &mut length)?;
             (12, u64::from(u32::from_le_bytes(length)))
         }
-        _ => return Err(source.unsupported(format_args!("npy version {version:?} is not supported"))),
+        _ => {
+            return Err(
+                source.unsupported(format_args!("npy version {version:?} is not supported: only 1.0, 2.0 and 3.0 are"))
+            );
+        }
     };
     if length > MAX_HEADER {
         return Err(source.format("npy header", format_args!("at most {MAX_HEADER} bytes"), length));
@@ -170,7 +174,9 @@ fn dtype(source: &CubeFile, descr: &str) -> Result<(Dtype, bool)> {
 }
 
 fn refused(source: &CubeFile, found: &str) -> CubeError {
-    source.unsupported(format_args!("npy elements: {found} not supported"))
+    source.unsupported(format_args!(
+        "npy elements: {found} not supported: only bool, integers, float16, float32 and float64 are"
+    ))
 }
 
 /// The rest of the header. Each method consumes a token and the blanks before it.

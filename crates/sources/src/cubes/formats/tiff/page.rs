@@ -61,9 +61,10 @@ impl Page {
             ));
         }
         if ifd.integer_or(32997, 1)? > 1 {
-            return Err(
-                source.unsupported(format_args!("TIFF image depth {} is not supported", ifd.integer_or(32997, 1)?))
-            );
+            return Err(source.unsupported(format_args!(
+                "TIFF image depth {} is not supported: only 1 is",
+                ifd.integer_or(32997, 1)?
+            )));
         }
         let compression = Compression::from_code(source, ifd.integer_or(259, 1)?)?;
         let dtype = dtype(source, file, ifd)?;
@@ -74,9 +75,8 @@ impl Page {
             );
         }
         if ifd.integer_or(266, 1)? != 1 {
-            return Err(
-                source.unsupported(format_args!("TIFF fill order {} is not supported", ifd.integer_or(266, 1)?))
-            );
+            return Err(source
+                .unsupported(format_args!("TIFF fill order {} is not supported: only 1 is", ifd.integer_or(266, 1)?)));
         }
         let predictor = Predictor::from_code(source, ifd.integer_or(317, 1)?, dtype, compression)?;
         let planar = bands > 1 && ifd.integer_or(284, 1)? == 2;
@@ -332,7 +332,7 @@ fn dtype(source: &CubeFile, file: &TiffSource<'_>, ifd: &Ifd<'_>) -> Result<Dtyp
                 5 | 6 => "complex",
                 _ => "unknown",
             };
-            return Err(source.unsupported(format_args!("TIFF samples of {bits} bits, {name}, are not supported")));
+            return Err(source.unsupported(format_args!("TIFF samples of {bits} bits, {name}, are not supported: only integers and floats of 1, 8, 16, 32 or 64 bits are")));
         }
     })
 }
