@@ -1,4 +1,4 @@
-//! Errors of single rows: their sample, and their classification as damage.
+//! Errors in single rows: the sample, and whether the error counts as damage.
 
 use rustix::io::Errno;
 use shardpack_reader::{Error, SampleName, Shard};

@@ -7,19 +7,19 @@
 //!              Batch ◀───┘            └── the slot comes back when the batch is dropped
 //! ```
 //!
-//! - A batch is *planned* before anything of it is read: its samples, their reads, and, from the index
-//!   alone, the place of every row. So rows are decoded in place, dense or ragged, and never copied
-//!   together afterwards.
+//! - A batch is *planned* before any of it is read: the plan has its samples, their reads, and the
+//!   place of every row, which follows from the index alone. So rows are decoded in place, dense or
+//!   ragged, and never copied together afterwards.
 //! - All threads are alike. Each takes the most useful work: rows of the earliest batch whose run is in
 //!   memory, or else a run that an earlier batch needs; without work it sleeps. Later runs are
 //!   announced to the operating system, which fetches them meanwhile. A thread takes the lock once to
 //!   post finished work and take new work: up to 16 rows at the start of a batch and one at its end.
-//! - The thread that decodes a record compares its CRC32 just before, because the bytes then stay in
-//!   that core's cache.
-//! - Batches come in the order of the plan, whatever the order in which threads finish. A slow consumer
-//!   stops the pool: there are `slots` slots and `read_ahead_bytes` of runs besides the window of the
-//!   order, or, for samples that are read alone, one for each thread if those are more. A caller who
-//!   keeps batches gets more slots ([`Batch`]).
+//! - The thread that decodes a record checks its CRC32 just before, so the bytes are still in that
+//!   core's cache.
+//! - Batches come in planned order, regardless of the order in which threads finish. A slow
+//!   consumer stops the pool: there are `slots` slots and `read_ahead_bytes` of runs besides the
+//!   window of the order, or, for samples that are read alone, one for each thread if those are
+//!   more. A caller who keeps batches gets more slots ([`Batch`]).
 //! - The next epoch starts while the current one ends, once one epoch has followed another
 //!   ([`Loader::set_epoch`]).
 //! - If the page cache can hold the window, each thread reads a record just before it decodes it

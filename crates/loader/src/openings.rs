@@ -78,7 +78,7 @@ impl Shards {
         Self { dataset, failed: Failed::new() }
     }
 
-    /// As [`Dataset::shard`], but a shard that has just failed is not tried again.
+    /// Same as [`Dataset::shard`], but does not retry a shard that has just failed.
     pub(crate) fn get(&self, number: usize) -> Result<Arc<Shard>> {
         self.failed.get(&number).map_or_else(|| self.dataset.shard(number), |error| Err(error.clone()))
     }

@@ -29,14 +29,14 @@ pub(crate) const fn aligned(bytes: u64, alignment: u64) -> u64 {
 pub(crate) struct BatchPlan {
     pub(crate) generation: u64,
     pub(crate) epoch: u32,
-    /// Number of the batch, counted from the last restart of the loader across the ends of epochs.
+    /// Index of the batch since the last restart of the loader, not reset between epochs.
     pub(crate) number: u64,
     pub(crate) in_epoch: u64,
     pub(crate) indices: Vec<u64>,
     pub(crate) mask: Vec<bool>,
     /// For each row the axes of all ragged fields.
     pub(crate) dims: Vec<u64>,
-    /// For each field the part of each row.
+    /// For each field, the range of each row.
     pub(crate) parts: Vec<Range<usize>>,
     pub(crate) bytes: usize,
     /// Bytes of the fields that the host decodes, which come first.

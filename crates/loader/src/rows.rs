@@ -2,9 +2,9 @@
 //! of one block of memory, with borders known only at run time. This module holds all `unsafe` blocks
 //! for it.
 //!
-//! The rules, which the types enforce and code outside cannot break:
+//! The rules, which the types enforce and outside code cannot violate:
 //! 1. Only [`Rows::lend`] makes handles. It needs the only reference to the block (`Arc::get_mut`),
-//!    so no handle, and no reader, exists before it.
+//!    so no handle or reader can exist at that time.
 //! 2. It makes one handle for each row, and refuses parts that overlap or leave the block. So no byte
 //!    belongs to two handles.
 //! 3. A handle lends its bytes to one caller at a time (`&mut self`), and cannot be cloned. A divided
@@ -36,7 +36,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 pub(crate) struct Rows {
     base: *mut u8,
     len: usize,
-    /// For each field, the part of each row.
+    /// For each field, the range of each row.
     parts: Vec<Range<usize>>,
     /// Parts that start at or after this offset are on the device, not in the block.
     host: usize,
@@ -268,7 +268,7 @@ impl RowMut {
     /// block.
     ///
     /// # Errors
-    /// As [`StageSlot::write`].
+    /// Same as [`StageSlot::write`].
     pub(crate) fn erase(&mut self, field: usize) -> std::io::Result<()> {
         self.part(field).fill(0);
         match (self.block.stage(), self.place(field)) {

@@ -1,10 +1,10 @@
-//! Figures of a loader: its work so far, and its waits.
+//! Loader statistics: work done and time spent waiting.
 
 use shardpack_io::Traffic;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// Figures of a loader since it was opened. Seconds are sums over the threads of its pool.
+/// Loader statistics since it was opened. Seconds are sums over the threads of its pool.
 ///
 /// ```
 /// use shardpack_loader::LoaderStats;
@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 #[non_exhaustive]
 pub struct LoaderStats {
-    /// Number of batches that were handed out, including errors.
+    /// Number of batches handed out, including errors.
     pub batches: u64,
     /// Number of samples that were handed out.
     pub samples: u64,
@@ -54,14 +54,15 @@ pub struct LoaderStats {
     pub resident_values: u64,
     /// Peak bytes of the buffers of runs.
     pub peak_run_bytes: u64,
-    /// The window of the current epoch is in the page cache, not in memory of the loader.
+    /// True if the window of the current epoch is in the page cache rather than in the loader's
+    /// memory.
     pub window_in_page_cache: bool,
     /// Peak memory of the process in bytes, from the system; 0 if the system does not report it.
     pub peak_rss_bytes: u64,
     /// The figure of [`Loader::predicted_bytes`](crate::Loader::predicted_bytes).
     pub predicted_bytes: u64,
-    /// Requests of the dataset's storage to a network since it was opened, for all users; zeros on
-    /// local disks.
+    /// Network requests by the dataset's storage since it was opened, for all users; zeros on local
+    /// disks.
     pub traffic: Traffic,
 }
 

@@ -67,7 +67,7 @@ impl<'a> Side<'a> {
         Self::by(name, stored, read, threads)
     }
 
-    /// As [`Side::read`], with the CRC32 of each step while it is in the cache.
+    /// Same as [`Side::read`], with the CRC32 of each step while it is in the cache.
     pub(crate) fn read_checked(name: &str, stored: &'a [Stored], threads: usize) -> Self {
         Self::by(name, stored, read_checked, threads)
     }

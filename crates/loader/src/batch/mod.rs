@@ -22,8 +22,8 @@ use std::ops::Range;
 use std::ptr::NonNull;
 use std::sync::{Arc, Weak};
 
-/// A batch. Clones share one slot. The slot goes back to the loader when the last clone is dropped, and
-/// may outlive the loader.
+/// A batch. Clones share one slot, which goes back to the loader when the last clone is dropped. A
+/// batch may outlive the loader.
 ///
 /// Batches may be kept: when the caller holds all slots, the loader makes another one, and frees it
 /// when it comes back ([`LoaderStats::extra_slots`](crate::LoaderStats::extra_slots) counts them). The
@@ -57,7 +57,7 @@ pub(crate) struct Lent {
 }
 
 impl Lent {
-    /// Key of all random draws of a row.
+    /// Key for all random draws of a row.
     pub(crate) fn draw_key(&self, sample: u64, row: &PlannedRow) -> DrawKey {
         let PlannedRow { record, repetition, patch, .. } = *row;
         draw_key(self.seed, SampleAt { sample, record, epoch: self.plan.epoch, repetition, patch, origin: None })
@@ -105,7 +105,7 @@ pub struct Tensor<'a> {
     plan: &'a BatchPlan,
     fields: &'a Fields,
     field: &'a FieldPlan,
-    /// Place of the field among the fields.
+    /// Index of the field.
     number: usize,
     /// The slot. A slice of it is made only on request, because other libraries may be writing into it.
     slot: Option<&'a Arc<Rows>>,
@@ -190,7 +190,7 @@ impl Batch {
             let mut places = vec![None; self.len()];
             for &(row, at) in &self.0.plan.patches {
                 let row = to_usize(row);
-                // A sample that is skipped because of an error on the device has a place.
+                // A sample skipped because of a device error still has a place.
                 if let (Some(place), Some(true)) = (places.get_mut(row), self.mask().get(row)) {
                     *place = Some(at);
                 }

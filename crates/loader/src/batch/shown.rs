@@ -35,8 +35,8 @@ impl Batch {
     /// ```
     ///
     /// # Errors
-    /// `Usage` if the field is not a decoded picture, or the index has no `height` and `width`; `Io`
-    /// and `Format` as reading the index.
+    /// `Usage` if the field is not a decoded picture, or the index has no `height` and `width`;
+    /// `Io` and `Format` if the index cannot be read.
     pub fn shown(&self, field: &str) -> Result<Vec<Option<Shown>>> {
         let from = self.fields_of_loader().plans.iter().find(|plan| plan.name == field).map(|plan| &plan.kind);
         let Some(FieldType::Picture(PictureField { view, orientation, .. })) = from else {

@@ -77,7 +77,7 @@ impl Batch {
     /// ```
     ///
     /// # Errors
-    /// As [`Batch::slice`]; also if the number of axes differs.
+    /// Same as [`Batch::slice`]; also if the number of axes differs.
     pub fn array<T: Element, D: Dimension>(&self, field: &str) -> Result<ArrayView<'_, T, D>> {
         self.known(field)?.array()
     }
@@ -94,7 +94,7 @@ impl<'a> Tensor<'a> {
     /// The values of all rows, if they have one shape; see [`Batch::slice`].
     ///
     /// # Errors
-    /// As [`Batch::slice`].
+    /// Same as [`Batch::slice`].
     pub fn slice<T: Element>(&self) -> Result<&'a [T]> {
         if self.shape().is_none() {
             let error = Error::usage(format!("{} differ in shape", self.titled("rows")));
@@ -106,7 +106,7 @@ impl<'a> Tensor<'a> {
     /// The values of all rows, `[samples, …]`; see [`Batch::array`].
     ///
     /// # Errors
-    /// As [`Batch::array`].
+    /// Same as [`Batch::array`].
     pub fn array<T: Element, D: Dimension>(&self) -> Result<ArrayView<'a, T, D>> {
         let values = self.slice()?;
         self.shaped(values, &self.shape().unwrap_or_default())
@@ -115,7 +115,7 @@ impl<'a> Tensor<'a> {
     /// The values of row `i`, whatever the shapes of other rows; empty for a row without a value.
     ///
     /// # Errors
-    /// As [`Batch::array`]; also if row `i` does not exist.
+    /// Same as [`Batch::array`]; also if row `i` does not exist.
     pub fn row_array<T: Element, D: Dimension>(&self, i: usize) -> Result<ArrayView<'a, T, D>> {
         let row = self.row(i).zip(self.row_shape(i));
         let (bytes, shape) = row.ok_or_else(|| {

@@ -218,7 +218,7 @@ fn axes_of(dataset: &Dataset, shard: &Shard, record: u64, shape: &[u64]) -> (Vec
 /// dataset. [`Loader`](crate::Loader)s leave these fields out; it is an error to name them.
 ///
 /// # Errors
-/// As [`Dataset::get`], if no sample can be read.
+/// Same as [`Dataset::get`], if no sample can be read.
 pub fn varying_arrays(dataset: &Dataset) -> Result<Vec<&str>> {
     let mut names = Vec::new();
     // Nothing is decoded, because the next request may be for a part of an array.

@@ -1,4 +1,4 @@
-//! Errors of arrays that do not fit their field.
+//! Errors for arrays that do not fit their field.
 
 use shardpack_array::common_dtype;
 use shardpack_format::{ArrayDescriptor, Codes, Dtype, Error as FormatError, Transform};

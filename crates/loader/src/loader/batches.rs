@@ -8,7 +8,7 @@ use shardpack_reader::{Error, Result};
 #[derive(Debug)]
 pub struct Batches<'a> {
     loader: &'a mut Loader,
-    /// The epoch could not be started: the first item is the error, and nothing follows.
+    /// Error from starting the epoch, if any: it is then the only item.
     refused: Option<Option<Error>>,
 }
 

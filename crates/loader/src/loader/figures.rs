@@ -59,8 +59,8 @@ impl Loader {
         self.shared.refusals.list()
     }
 
-    /// Memory on the device of the stage, in bytes: the slots, the values that stay there, and (about)
-    /// scenes that are held there while several patches of each are loaded; 0 without a stage.
+    /// Memory on the device of the stage, in bytes: slots, resident values, and (approximately)
+    /// scenes held while several of their patches are loaded; 0 without a stage.
     #[must_use]
     pub fn predicted_device_bytes(&self) -> u64 {
         let kept = self.resident.as_ref().map_or(0, |resident| resident.device_bytes());

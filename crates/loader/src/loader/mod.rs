@@ -102,21 +102,21 @@ impl Loader {
     /// has broken down: this error comes once, then `None`.
     pub fn next_batch(&mut self) -> Option<Result<Batch>> {
         loop {
-            // In practice for ever; one function with a time limit serves both kinds of wait.
+            // Effectively no time limit, so that one function serves both kinds of wait.
             if let Poll::Ready(batch) = self.next_batch_timeout(Duration::from_secs(3600)) {
                 return batch;
             }
         }
     }
 
-    /// As [`Loader::next_batch`], but waits for at most `timeout`: then it returns `Pending`, and the
-    /// next call continues to wait. For callers who must check for something else from time to time,
-    /// such as signals.
+    /// Same as [`Loader::next_batch`], but waits for at most `timeout`: then it returns `Pending`,
+    /// and the next call continues to wait. For callers who must check for something else from time
+    /// to time, such as signals.
     ///
     /// # Errors
-    /// As [`Loader::next_batch`].
+    /// Same as [`Loader::next_batch`].
     pub fn next_batch_timeout(&mut self, timeout: Duration) -> Poll<Option<Result<Batch>>> {
-        // Before the lock: in a fork, a thread that no longer exists may hold the lock.
+        // Check before taking the lock: in a fork, a thread that no longer exists may hold it.
         if self.shared.is_forked() {
             return Poll::Ready(self.broken().then(|| Err(forked())));
         }
@@ -192,8 +192,8 @@ impl Loader {
         })))
     }
 
-    /// Records that the loader has broken down; returns true if this is to be reported. It is reported
-    /// once, so that a loop that ignores errors ends.
+    /// Records that the loader has broken down; returns true if the caller should report it. It is
+    /// reported only once, so that a loop that ignores errors ends.
     fn broken(&mut self) -> bool {
         std::mem::replace(&mut self.phase, EpochPhase::Broken) != EpochPhase::Broken
     }
@@ -310,8 +310,8 @@ impl Loader {
         if self.resident.is_none() {
             self.shared.redirect_read_ahead(planner.generation, *state, self.goes_on);
         }
-        // Under the lock of the planner, so that no thread can plan for the new epoch before the state
-        // is updated.
+        // Hold the planner's lock, so that no thread can plan for the new epoch before the state is
+        // updated.
         let mut shared = self.shared.state();
         // A program may change its transform between two epochs.
         shared.goes_on = self.goes_on && self.options.output.transform.is_none();
@@ -333,7 +333,7 @@ impl Loader {
     /// [`LoaderOptions::begins_ahead`].
     ///
     /// # Errors
-    /// As [`Loader::restore`].
+    /// Same as [`Loader::restore`].
     pub fn set_epoch(&mut self, epoch: u32) -> Result<()> {
         if epoch == self.start.epoch && self.phase == EpochPhase::Fresh {
             return Ok(());

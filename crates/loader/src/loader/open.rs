@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 impl LoaderOptions<Dataset> {
-    /// Loads only these samples of the dataset, by their numbers.
+    /// Loads only the samples of the dataset with these indices.
     ///
     /// ```no_run
     /// # use shardpack_loader::{Dataset, LoaderOptions};
@@ -34,7 +34,7 @@ impl LoaderOptions<Dataset> {
     /// Opens a loader with these options.
     ///
     /// # Errors
-    /// As [`Loader::open`].
+    /// Same as [`Loader::open`].
     pub fn open(self) -> Result<Loader> {
         let Self { mut order, view, output, resources, dataset, subset } = self;
         if let Some(samples) = subset {
@@ -50,22 +50,23 @@ impl LoaderOptions<Dataset> {
 }
 
 impl Loader {
-    /// Prepares to load `dataset`: plans fields and sizes, starts no thread, reads no record but the
-    /// first.
+    /// Prepares to load `dataset`: plans fields and sizes, starts no thread, and reads only the
+    /// first record.
     ///
     /// # Errors
-    /// `Usage` if the options contradict each other or the dataset, such as a sampling of samples that
-    /// the dataset does not have, or batches larger than any epoch with [`End::Drop`]; `Io` if the
-    /// device of a stage has no memory for the slots; else as [`Dataset::get`].
+    /// `Usage` if the options contradict each other or the dataset, such as a sampling of samples
+    /// that the dataset does not have, or batches larger than any epoch with [`End::Drop`]; `Io` if
+    /// the slots do not fit in the memory of the stage's device; otherwise the same as
+    /// [`Dataset::get`].
     pub fn open(dataset: &Dataset, options: LoaderOptions) -> Result<Self> {
         Self::open_watched(dataset, options, Watch { cancel: &AtomicBool::new(false), progress: &|_, _| {} })
     }
 
-    /// As [`Loader::open`], with progress and cancellation for loaders whose values stay on a device:
-    /// reading a dataset takes a while.
+    /// Same as [`Loader::open`], with progress and cancellation for loaders whose values stay on a
+    /// device, because reading the whole dataset takes a while.
     ///
     /// # Errors
-    /// As [`Loader::open`]; also `Usage` if it was cancelled.
+    /// Same as [`Loader::open`]; also `Usage` if it was cancelled.
     pub fn open_watched(dataset: &Dataset, options: LoaderOptions, watch: Watch<'_>) -> Result<Self> {
         let mut options = options;
         options.resources.slots = options.resources.slots.max(1);
@@ -167,8 +168,8 @@ impl Loader {
     }
 }
 
-/// Refuses batches that are larger than an epoch if incomplete batches are dropped, because no batch
-/// would ever come. A dataset without samples is not an error of the options.
+/// Refuses batches that are larger than an epoch if incomplete batches are dropped, because no
+/// batch would ever come. An empty dataset is not an error.
 fn refuse_no_batch(share: &Share, epochs: &Epochs, options: &LoaderOptions) -> Result<()> {
     let positions = share.positions();
     if positions == 0 || options.order.end != End::Drop || share.whole().batches() > 0 {

@@ -1,4 +1,4 @@
-//! Alignment options of a field with its picture.
+//! Options for aligning a field with its picture.
 
 use shardpack_format::{Error as FormatError, Result as FormatResult};
 use shardpack_reader::{Error, Result};
@@ -22,7 +22,7 @@ use std::str::FromStr;
 pub enum Align {
     /// An array `[height, width]` or `[height, width, channels]`, with the height and width of the
     /// picture. Each pixel of the view gets the value at its centre (nearest neighbour), so no new
-    /// values appear. A tensor, with the height and width of the view.
+    /// values appear. Loaded as a tensor with the height and width of the view.
     Mask {
         /// The picture that it follows. Default: the only picture.
         picture: Option<String>,
@@ -31,8 +31,8 @@ pub enum Align {
         fill: f64,
     },
     /// Masks of objects, `[masks, height, width]`, with the height and width of the picture and any
-    /// number of masks: each is aligned as [`Align::Mask`], with zero in the padding. Objects of their
-    /// own type, `[masks, height, width]` of the view.
+    /// number of masks: each is aligned as [`Align::Mask`], with zero in the padding. Loaded as
+    /// objects of the stored type, `[masks, height, width]`, with the height and width of the view.
     Instances {
         /// The picture that they follow. Default: the only picture.
         picture: Option<String>,
@@ -41,8 +41,8 @@ pub enum Align {
         /// view.
         rows: Option<String>,
     },
-    /// Boxes `[boxes, 4]` of any number type: moved, clipped at the borders of the view, and left out
-    /// if too little of them is visible. Objects of float32, in the same format.
+    /// Boxes `[boxes, 4]` of any number type: moved, clipped at the borders of the view, and left
+    /// out if too little of them is visible. Loaded as float32 objects in the same format.
     Boxes {
         /// The picture that they follow. Default: the only picture.
         picture: Option<String>,
@@ -55,25 +55,26 @@ pub enum Align {
         /// always left out. Default 0.
         visible: f64,
     },
-    /// Points `[points, 2]` or `[points, 3]`, or `[objects, points, 2 or 3]`: x, y and, as in COCO, a
-    /// visibility flag. Points outside the view become 0, 0, 0 if they have three numbers, else NaN.
-    /// Objects of float32, of the same shape.
+    /// Points `[points, 2]` or `[points, 3]`, or `[objects, points, 2 or 3]`: x, y and, as in COCO,
+    /// a visibility flag. Points outside the view become 0, 0, 0 if they have three numbers, else
+    /// NaN. Loaded as float32 objects of the same shape.
     Keypoints {
         /// The picture that they follow. Default: the only picture.
         picture: Option<String>,
         /// As in [`Align::Boxes`].
         relative: bool,
-        /// Pairs of point numbers to swap if the view is mirrored: left and right hand.
+        /// Pairs of point indices to swap if the view is mirrored, such as left and right hand.
         swap: Vec<(u32, u32)>,
         /// The field of boxes that these points belong to, one box for each object: points of boxes
         /// that are left out are left out too. Default none.
         rows: Option<String>,
     },
-    /// Polygons: an array `[points, 2]` or `[polygons, points, 2]`, or JSON whose outermost list has an
-    /// item for each object and whose innermost lists are x, y, x, y, as COCO's `segmentation`. Points
-    /// are moved as for [`Align::Keypoints`], but none is hidden and nothing is clipped: a polygon
-    /// keeps its points, and may reach beyond the view. Objects of float32 of the same shape, or JSON
-    /// of the same form; an item that is not a list, such as run lengths of COCO, becomes `null`.
+    /// Polygons: an array `[points, 2]` or `[polygons, points, 2]`, or JSON whose outermost list
+    /// has an item for each object and whose innermost lists are x, y, x, y, as COCO's
+    /// `segmentation`. Points are moved as for [`Align::Keypoints`], but no point is hidden or
+    /// clipped: a polygon keeps all its points and may extend beyond the view. Loaded as float32
+    /// objects of the same shape, or as JSON of the same form; an item that is not a list, such as
+    /// a COCO run-length encoding, becomes `null`.
     Polygons {
         /// The picture that they follow. Default: the only picture.
         picture: Option<String>,
@@ -83,8 +84,8 @@ pub enum Align {
         /// that are left out are left out too. Default none.
         rows: Option<String>,
     },
-    /// An array with one row for each box, such as classes `[boxes]`: rows of boxes that are left out
-    /// are left out too. Objects, of their own type.
+    /// An array with one row for each box, such as classes `[boxes]`: rows of boxes that are left
+    /// out are left out too. Loaded as objects of the stored type.
     Rows {
         /// The field of boxes.
         of: String,

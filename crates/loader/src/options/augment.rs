@@ -3,7 +3,7 @@
 use shardpack_array::Turn;
 use shardpack_jpeg::DrawKey;
 
-/// Numbers of the pairs of draws for flips and for turns: above the numbers for patches.
+/// Indices of the draw pairs for flips and turns; they follow those for patches.
 const FLIPS: u32 = (1 << 31) + 1;
 const TURNS: u32 = FLIPS + 1;
 
@@ -12,8 +12,8 @@ const TURNS: u32 = FLIPS + 1;
 /// are cut. Each plane of a box of a volume is turned separately. Pictures, and arrays with other
 /// numbers of axes, are unchanged.
 ///
-/// A pure function of seed, epoch and sample, and of the array, or patch, being square or not: threads,
-/// batch size and world size do not matter.
+/// A pure function of seed, epoch, sample, and whether the array or patch is square. It does not
+/// depend on threads, batch size or world size.
 ///
 /// ```
 /// use shardpack_jpeg::DrawKey;

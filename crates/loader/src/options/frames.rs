@@ -1,13 +1,14 @@
-//! Choice of the frames of a clip in a row, for fields whose values are lists of JPEGs.
+//! Selection of the frames of a clip that go into a row, for fields whose values are lists of
+//! JPEGs.
 
 use super::parse::number;
 use shardpack_jpeg::DrawKey;
 use shardpack_reader::{Error, Result};
 use std::str::FromStr;
 
-/// Number of the pair of draws for a window: the first draw is its place.
+/// Index of the draw pair for a window; its first draw gives the start of the window.
 const DRAWS: u32 = (1 << 31) + 5;
-/// Limit of frames in a row.
+/// Maximum number of frames in a row.
 const MOST: u32 = 1 << 16;
 
 /// Frames of a clip in a batch. All chosen frames get one view: the same crop, reflection and
@@ -57,7 +58,7 @@ impl FrameMode {
         }
     }
 
-    /// The frame numbers for a clip of `total` frames: a pure function of seed, epoch, sample and
+    /// The frame indices for a clip of `total` frames: a pure function of seed, epoch, sample and
     /// `total`.
     pub fn frames(self, key: &DrawKey, total: u32) -> impl Iterator<Item = u32> + use<> {
         let total = u64::from(total);

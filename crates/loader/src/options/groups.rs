@@ -85,9 +85,9 @@ group! {
         world_size: u32 = 1;
         /// Treatment of samples that do not fill a whole batch on every rank. Default [`End::Drop`].
         end: End = End::default();
-        /// Number of scenes that are open at once, over all ranks together: their patches are mixed,
-        /// and the loader holds the patches not yet handed out. Part of the order. Default 0: 16, and 4
-        /// for grids.
+        /// Number of scenes that are open at once, over all ranks together: their patches are
+        /// mixed, and the loader holds the patches not yet handed out. Part of the order. Default 0
+        /// means 16, or 4 for grids.
         open_scenes: u32 = 0;
     }
 }
@@ -97,14 +97,14 @@ group! {
     view: ViewOptions {
         /// Pictures. Default: whole, as pixels.
         image: ImageMode = ImageMode::View(View::whole()), set(view: impl Into<ImageMode>) view.into();
-        /// Frames of clips: of fields whose values are lists of pictures, which are loaded as `[time,
-        /// height, width, 3]`, or `[time, 3, height, width]`. Default: all.
+        /// Frames of clips, the values of fields that hold lists of pictures; a clip is loaded as
+        /// `[time, height, width, 3]`, or `[time, 3, height, width]`. Default: all.
         frames: FrameMode = FrameMode::All;
         /// Arrays. Default: whole.
         cube: CubeMode = CubeMode::default();
-        /// Number of patches of each sample in an epoch; if several, the positions of the epoch are
-        /// patches: in its length, its order, its states. A scene is read, and the needed parts of it
-        /// decoded, once for all of its patches. Default: one.
+        /// Number of patches of each sample in an epoch. If there are several, the positions of an
+        /// epoch (its length, order and states) count patches instead of samples. A scene is read,
+        /// and the needed parts of it decoded, once for all of its patches. Default: one.
         patches: Patches = Patches::One;
         /// Classes of the mask that several patches of a sample show. Default: patches lie anywhere.
         patch_classes: PatchClasses = PatchClasses::Any;
@@ -124,8 +124,8 @@ group! {
         augment_bands: Vec<BandAugmentation> = Vec::new();
         /// Augmentations of decoded pictures, in this order, on their levels before floats are
         /// computed. The draws depend on seed, epoch and sample alone. With a
-        /// [`stage`](LoaderOptions::stage), the host decodes these pictures, which
-        /// [`Loader::refusals`](crate::Loader::refusals) reports. Default: none.
+        /// [`stage`](LoaderOptions::stage), the host decodes these pictures, and
+        /// [`Loader::refusals`](crate::Loader::refusals) reports them. Default: none.
         augment_pictures: Vec<Augmentation> = Vec::new();
     }
 }
@@ -158,14 +158,14 @@ group! {
         normalise: Vec<(String, Factors)> = Vec::new(),
             set(fields: impl IntoIterator<Item = (impl Into<String>, Factors)>) named(fields);
         /// Replacement for no-data, after [`normalise`](LoaderOptions::normalise). With a
-        /// [`stage`](LoaderOptions::stage), the host decodes such arrays, which
-        /// [`Loader::refusals`](crate::Loader::refusals) reports. Default: no-data is a value like any
-        /// other.
+        /// [`stage`](LoaderOptions::stage), the host decodes such arrays, and
+        /// [`Loader::refusals`](crate::Loader::refusals) reports them. Default: no-data is a value
+        /// like any other.
         no_data: NoData = NoData::AsStored;
         /// Mixup and CutMix, with soft labels. Default none.
         mix: Option<BatchMix> = None, set(mix: BatchMix) Some(mix);
-        /// Code of the caller that changes every row, after all other changes. It may be changed
-        /// between two epochs: the next epoch is not started ahead
+        /// Caller code that changes every row, after all other changes. It may be replaced between
+        /// two epochs, so the next epoch is not started ahead
         /// ([`Loader::set_epoch`](crate::Loader::set_epoch)). Not with a
         /// [`stage`](LoaderOptions::stage). Default none.
         transform: Option<Arc<dyn Transform>> = None, set(transform: Arc<dyn Transform>) Some(transform);
@@ -177,10 +177,12 @@ group! {
 group! {
     /// Threads, memory and device. Batches do not depend on them.
     resources: ResourceOptions {
-        /// Threads that read and decode. Default 0: one for each core that the process may use.
+        /// Threads that read and decode. Default 0 means one for each core that the process may
+        /// use.
         threads: usize = 0;
-        /// Batches in memory: the caller holds one while the others are filled. At least 1, default 3,
-        /// see [`LoaderOptions::default_slots`]; with 1, no batch is prepared while the caller works.
+        /// Number of batches in memory: the caller holds one while the others are filled. At least
+        /// 1, default 3, see [`LoaderOptions::default_slots`]; with 1, no batch is prepared while
+        /// the caller works.
         slots: usize = LoaderOptions::default_slots(false);
         /// Bytes that may be read ahead of the samples being decoded, besides the window of the order.
         /// Default 32 MiB.
@@ -192,14 +194,14 @@ group! {
         /// [`stage`](LoaderOptions::stage), if that needs the stored bytes. The loaded values are the
         /// same. Default 1 MiB; `usize::MAX` leaves each record to one thread.
         part_bytes: usize = 1 << 20;
-        /// Location of the window of the order. Default [`Window::Auto`].
+        /// Where the window of the order is kept. Default [`Window::Auto`].
         window: Window = Window::default();
         /// Starts the next epoch while the current one ends, once the caller has continued from one to
         /// the next ([`Loader::set_epoch`](crate::Loader::set_epoch)). Set to false for measurements,
         /// so that epochs do not overlap. Default true.
         begins_ahead: bool = true;
-        /// Limit of the bytes of a batch. Default 8 GiB. Sizes come from the index of the files, so
-        /// this limits the allocations that a hostile index can cause.
+        /// Maximum bytes of a batch. Default 8 GiB. Sizes come from the index of the files, so this
+        /// limits the allocations that a hostile index can cause.
         max_batch_bytes: u64 = 8 << 30;
         /// Allocator of the memory of batches. Default [`Heap`].
         memory: Arc<dyn Allocate> = Arc::new(Heap);

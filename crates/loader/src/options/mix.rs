@@ -19,6 +19,6 @@ use shardpack_augment::Mix;
 pub struct BatchMix {
     /// Each batch uses one of these, with equal probability.
     pub choices: Vec<Mix>,
-    /// Number of classes: labels are smaller.
+    /// Number of classes; every label is less than this.
     pub classes: u32,
 }

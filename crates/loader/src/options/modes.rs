@@ -90,9 +90,9 @@ impl CubeMode {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum ArrayDtype {
-    /// For each field the type of its source, float32 for float32. If sources differ, a type that holds
-    /// the values of all: float32 for uint16 and float32. Up to 64 samples, spread over the dataset,
-    /// determine the type; any other sample that does not fit is an error that names it.
+    /// The source type of each field. If sources differ, a type that holds all their values, such
+    /// as float32 for uint16 and float32. Up to 64 samples, spread over the dataset, determine the
+    /// type; any other sample that does not fit is an error that names it.
     #[default]
     Source,
     /// This type for arrays of three axes, which are cubes, and for volumes that are cut
@@ -129,7 +129,7 @@ impl ArrayDtype {
 }
 
 /// Treatment of a sample whose bytes are damaged, unreadable while other samples of its file are
-/// readable (a bad sector), over the limits, or contradict the index. An error of `Usage`, such as a
+/// readable (a bad sector), over the limits, or contradict the index. A `Usage` error, such as a
 /// sample that contradicts [`Align`](crate::Align), is never skipped.
 ///
 /// ```
@@ -146,13 +146,14 @@ pub enum OnCorrupt {
     Error,
     /// Its row is zero and its mask false, and it is counted.
     Skip {
-        /// Limit of skipped samples in the life of the loader; the next one is an error.
+        /// Maximum number of samples skipped during the life of the loader; the next damaged one is
+        /// an error.
         max: u64,
     },
 }
 
-/// Location of the samples of the window of the order until their batch is made. The loaded values are
-/// the same.
+/// Where the samples in the window of the order are kept until their batch is made. The loaded
+/// values are the same.
 ///
 /// In windowed order, a rank reads from many runs at a time, 4 MiB each: up to 1 GiB of records,
 /// divided by the number of ranks.
@@ -170,11 +171,12 @@ pub enum Window {
     /// later epochs.
     #[default]
     Auto,
-    /// In memory of the loader: every run is read once, as a whole. Suits any disk and any network.
+    /// In the loader's memory: every run is read once, as a whole. Suits any disk and any network.
     Memory,
     /// In the page cache of the operating system: the loader announces the runs, the system fetches
-    /// them, and each record is read when it is decoded. The process takes less memory; the system
-    /// needs it instead, or it reads records twice, and slowly. For local disks.
+    /// them, and each record is read when it is decoded. The process takes less memory, but the
+    /// system needs that memory instead; without it, records are read twice, and slowly. For local
+    /// disks.
     PageCache,
 }
 

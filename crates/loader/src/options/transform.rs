@@ -36,7 +36,7 @@ pub trait Transform: fmt::Debug + Send + Sync {
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct TransformRow<'a> {
-    /// Number of the sample in the dataset.
+    /// Index of the sample in the dataset.
     pub index: u64,
     /// Key of the sample.
     pub key: &'a str,

@@ -61,16 +61,17 @@ impl Patched {
     /// All patches of each scene in a grid: `count` patches for every scene.
     ///
     /// # Errors
-    /// As [`Patched::each`].
+    /// Same as [`Patched::each`].
     pub fn grid(scenes: Arc<dyn Sampling>, unit: Unit, count: u32) -> Result<Self> {
         Self::new(scenes, unit, Counts::Same(count.into()), Self::OPEN_SCENES_OF_GRIDS)
     }
 
-    /// As [`Patched::grid`] for scenes of several sizes: `counts` has, for each source of `scenes`, the
-    /// number of patches of each of its samples. Takes 8 bytes for each scene of an epoch.
+    /// Same as [`Patched::grid`] for scenes of several sizes: `counts` has, for each source of
+    /// `scenes`, the number of patches of each of its samples. Takes 8 bytes for each scene of an
+    /// epoch.
     ///
     /// # Errors
-    /// As [`Patched::each`]; also `Usage` if a source or a sample has no number.
+    /// Same as [`Patched::each`]; also `Usage` if `counts` lacks a source or a sample.
     pub fn grid_of_sizes(scenes: Arc<dyn Sampling>, unit: Unit, counts: Vec<Vec<u32>>) -> Result<Self> {
         let wanted = scenes.sources();
         let fits = wanted.len() == counts.len() && wanted.iter().zip(&counts).all(|(&w, c)| w <= c.len() as u64);

@@ -1,4 +1,4 @@
-//! The positions of each rank: its batches are known before the first of them.
+//! The positions of each rank: its batches are known before the first one.
 //!
 //! All ranks together take the *global batch*, `world_size × batch_size` positions, one after the
 //! other. The positions of a global batch depend only on its start and its size; so after a change of

@@ -94,7 +94,7 @@ impl Runs {
 /// Memory: 8 bytes a sample during the call, 8 for each returned sample.
 ///
 /// # Errors
-/// As [`Dataset::labels`].
+/// Same as [`Dataset::labels`].
 pub fn samples_by_label(dataset: &Dataset, wanted: impl Fn(i64) -> bool) -> Result<Vec<u64>> {
     let labels = dataset.labels()?;
     Ok((0..).zip(labels).filter(|(_, label)| wanted(*label)).map(|(sample, _)| sample).collect())

@@ -75,8 +75,9 @@ impl Split {
         Ok(Self { shares, seed, stratify: None, groups: None, is_growing: false })
     }
 
-    /// Gives each part the same share of each value, that is of each class. The number of samples of a
-    /// class in a part differs from its share by less than 2, and by at most 1 if there are two parts.
+    /// Gives each part the same share of each value, that is, of each class. The number of samples
+    /// of a class in a part differs from its share by less than 2, and by at most 1 if there are
+    /// two parts.
     #[must_use]
     pub fn stratify(mut self, by: Attribute) -> Self {
         self.stratify = Some(by);
@@ -287,7 +288,7 @@ fn text_of(column: &Column, sample: u64) -> Result<String> {
         .to_string())
 }
 
-/// The number of each text among the distinct texts, which are sorted.
+/// The index of each text in the sorted list of distinct texts.
 fn numbered(texts: &[String]) -> Vec<u32> {
     let mut numbers: BTreeMap<&str, u32> = texts.iter().map(|text| (text.as_str(), 0)).collect();
     numbers.values_mut().zip(0..).for_each(|(number, next)| *number = next);

@@ -44,7 +44,7 @@ pub struct Read {
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Step {
-    /// Number of the batch, counted from 0 at the start of the share.
+    /// Index of the batch, from 0 at the start of the share.
     pub batch: u64,
     /// Row in the batch.
     pub row: u64,

@@ -6,8 +6,8 @@ use shardpack_jpeg::DrawKey;
 use shardpack_reader::Result;
 use std::collections::BTreeMap;
 
-/// Numbers of the pairs of draws: first the class and its pixel; then the place of the pixel in the
-/// patch, by row and column; then by plane.
+/// Indices of the draw pairs: class and pixel; row and column of the pixel in the patch; plane of
+/// the pixel in the patch.
 const CLASS: u32 = (1 << 31) + 6;
 const SPOT: u32 = (1 << 31) + 7;
 const SPOT_PLANE: u32 = (1 << 31) + 8;
@@ -51,8 +51,8 @@ impl ClassPlan {
     /// Finds the pixels of each class in a mask.
     ///
     /// # Errors
-    /// As decoding the mask; `Usage` if its elements are not integers, or it has neither two axes nor
-    /// three.
+    /// The errors of decoding the mask; `Usage` if its elements are not integers, or it has neither
+    /// two axes nor three.
     pub(crate) fn map(
         value: &FieldValue<'_>,
         decoder: &mut ArrayDecoder,
@@ -141,7 +141,7 @@ impl ClassMap {
 }
 
 impl Class {
-    /// The pixel with this number among the pixels of the class.
+    /// The pixel with this index among the pixels of the class.
     fn pixel(&self, number: u64) -> Option<u64> {
         let run = self.runs.partition_point(|(before, _)| *before <= number).checked_sub(1)?;
         self.runs.get(run).map(|(before, first)| first + (number - before))

@@ -19,7 +19,7 @@
 pub struct Grid {
     /// Sides of a patch, at least 1.
     pub size: [u64; 3],
-    /// Least number of pixels that neighbours share: smaller than the side.
+    /// Minimum number of pixels that neighbours share; less than the side.
     pub overlap: [u64; 3],
 }
 
@@ -31,8 +31,8 @@ impl Grid {
         depth.checked_mul(height)?.checked_mul(width)
     }
 
-    /// First plane, row and column of patch number `number`, counted plane by plane and row by row;
-    /// `None` past the last, and if [`Grid::count`] is `None`.
+    /// First plane, row and column of the patch with index `number`, counted plane by plane and row
+    /// by row; `None` past the last, and if [`Grid::count`] is `None`.
     #[must_use]
     pub fn origin(&self, number: u64, scene: [u64; 3]) -> Option<[u64; 3]> {
         let counts = self.counts(scene)?;

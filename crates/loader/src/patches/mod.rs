@@ -55,7 +55,7 @@ pub(crate) struct PatchPlan {
     /// Bytes of the fields that are the same for all patches of a scene.
     pub(crate) shared_bytes: usize,
     pub(crate) classes: Option<ClassPlan>,
-    /// A stage decodes the patches: scenes are held as their records.
+    /// True if a stage decodes the patches; scenes are then held as records.
     pub(crate) is_staged: bool,
     pub(crate) free: Mutex<Vec<Vec<u8>>>,
     pub(crate) free_scenes: Mutex<Vec<Vec<u8>>>,
@@ -94,8 +94,8 @@ impl PatchPlan {
     /// Place of a patch of a grid in its scene; `None` if the scene is smaller than a patch.
     ///
     /// # Errors
-    /// `Usage` if the scene has a different number of patches than planned: some of its pixels would
-    /// come twice, or never.
+    /// `Usage` if the scene has a different number of patches than planned: otherwise some of its
+    /// pixels would be loaded twice or not at all.
     pub(crate) fn in_grid(&self, sample: u64, patch: u32, scene: [u64; 3]) -> Result<Option<[u64; 3]>, FormatError> {
         let Some(found) = self.grid.and_then(|grid| grid.count(scene)) else { return Ok(None) };
         let own = || usize::try_from(sample).ok().and_then(|sample| self.counts.as_ref()?.get(sample).copied());
@@ -109,7 +109,7 @@ impl PatchPlan {
         Ok(self.grid.and_then(|grid| grid.origin(patch.into(), scene)))
     }
 
-    /// Number of the draw for a patch. Patch 0 of a sample has the draw of an only patch.
+    /// Index of the draw for a patch. Patch 0 uses the same draw as a single patch.
     pub(crate) fn repetition(&self, repetition: u32, patch: u32) -> u32 {
         repetition.wrapping_mul(self.most).wrapping_add(patch)
     }

@@ -2,14 +2,14 @@
 
 use shardpack_jpeg::DrawKey;
 
-/// Number of the pair of draws for the plane of a box of a volume: the first draw.
+/// Index of the draw pair for the plane of a volume box; only its first draw is used.
 const PLANES: u32 = DRAWS + 4;
-/// Number of the pair of draws for the place of a patch: above the numbers for random views, so that a
+/// Index of the draw pair for the place of a patch; it follows those for random views, so that a
 /// picture and a cube of one sample are cut independently.
 const DRAWS: u32 = 1 << 31;
 
-/// Place of a patch in its array. A pure function of seed, epoch, sample and the two sizes: threads,
-/// batch size and world size do not matter, and all arrays of a sample are cut alike.
+/// Place of a patch in its array. A pure function of seed, epoch, sample and the two sizes. It does
+/// not depend on threads, batch size or world size, and all arrays of a sample are cut alike.
 ///
 /// ```
 /// use shardpack_jpeg::DrawKey;
@@ -65,8 +65,9 @@ impl PatchPlace {
         })
     }
 
-    /// As [`PatchPlace::origin`], for a box `[depth, height, width]` in a volume. The plane has a draw
-    /// of its own; row and column are drawn as for a patch. Also `None` for [`PatchPlace::Cycle`].
+    /// Same as [`PatchPlace::origin`], for a box `[depth, height, width]` in a volume. The plane
+    /// has its own draw; row and column are drawn as for a patch. Also `None` for
+    /// [`PatchPlace::Cycle`].
     #[must_use]
     pub fn origin_in_volume(self, key: &DrawKey, volume: [u64; 3], size: [u64; 3]) -> Option<[u64; 3]> {
         let room = volume[0].checked_sub(size[0])?;
@@ -93,7 +94,7 @@ impl PatchPlace {
 /// Place of the patch of a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct PatchAt {
-    /// Number of the patch in its sample; 0 if the sample has one.
+    /// Index of the patch in its sample; 0 if the sample has only one.
     pub number: u32,
     /// First plane, row and column in the scene. The plane is 0, except in volumes.
     pub origin: [u64; 3],

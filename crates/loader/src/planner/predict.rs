@@ -31,7 +31,7 @@ pub(crate) struct Predicted {
     threads: u64,
     /// Bytes on the host for values that stay on a device.
     pub(crate) kept_bytes: u64,
-    /// Number of scenes that are known ahead of the batches.
+    /// Number of scenes tracked ahead of the batches.
     pub(crate) scenes_ahead: u64,
 }
 

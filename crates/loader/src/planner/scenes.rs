@@ -10,7 +10,7 @@ use crate::supply::SceneRead;
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
-/// The scenes of an epoch that are known so far.
+/// The scenes of an epoch that are tracked so far.
 #[derive(Debug)]
 pub(crate) struct Scenes {
     epoch: u32,
@@ -97,7 +97,8 @@ impl Scenes {
         while self.met < begun.saturating_add(self.most) {
             let Some(step) = self.next() else { return };
             self.met += 1;
-            // Batches have reached these scenes: they are known, and perhaps done.
+            // Batches have reached these scenes, so these scenes are already tracked and may be
+            // finished.
             if self.met <= begun {
                 continue;
             }

@@ -172,7 +172,8 @@ impl PoolShared {
         (0..self.recipe.fields.plans.len()).for_each(|field| row.clear(field));
     }
 
-    /// Makes all slots on a device, so that a lack of memory is reported before the first batch.
+    /// Makes all slots on a device, so that running out of memory is reported before the first
+    /// batch.
     pub(crate) fn fill_ring(&self, slots: usize, room: &SlotRoom) -> Result<()> {
         for number in 1..=slots {
             let made = self.slot(room)?.map_err(|error| {

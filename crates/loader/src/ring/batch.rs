@@ -43,7 +43,8 @@ pub(crate) enum BatchState {
     Mending(Arc<Rows>),
     /// The batch can be handed out, unless it has an error.
     Done(Arc<Rows>),
-    /// The batch is an error, and none of its rows will be decoded: memory could not be allocated.
+    /// Memory for the batch could not be allocated: the batch is an error, and its rows are not
+    /// decoded.
     Failed,
 }
 

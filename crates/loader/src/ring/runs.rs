@@ -10,7 +10,8 @@ use std::collections::{HashMap, VecDeque};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// The rows of one batch that wait for a run: number of the batch, and number of the read in its plan.
+/// The rows of one batch that wait for a run: index of the batch, and index of the read in its
+/// plan.
 pub(crate) type WaitingRead = (u64, u32);
 
 pub(crate) enum RunStatus {

@@ -16,7 +16,7 @@ pub trait Keeper: Send + Sync + fmt::Debug {
     /// Free bytes of the device, and its total.
     ///
     /// # Errors
-    /// Errors of the device.
+    /// An error if the device fails.
     fn free_bytes(&self) -> io::Result<(u64, u64)>;
 
     /// Reserves `bytes` of the device for all values.
@@ -30,7 +30,7 @@ pub trait Keeper: Send + Sync + fmt::Debug {
     /// batch needs it. For a picture only the bytes and the limits are used.
     ///
     /// # Errors
-    /// Errors of the device.
+    /// An error if the device fails.
     fn keep(&self, values: &[RecordValue<'_>]) -> io::Result<Vec<Option<u64>>>;
 
     /// Ends the copying.

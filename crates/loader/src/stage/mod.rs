@@ -131,7 +131,7 @@ pub(crate) fn slots() -> Setting {
     Setting::named("slots").in_python("prefetch")
 }
 
-/// Hint for a lack of memory for a slot.
+/// Hint when there is not enough memory for a slot.
 #[must_use]
 pub fn fewer_slots() -> Hint {
     Hint::new("take fewer slots (").and([slots()]).then("), or smaller batches")

@@ -75,21 +75,21 @@ pub trait StageSlot: Send + Sync + fmt::Debug {
     /// Copies a part of the output to the host, and waits for it.
     ///
     /// # Errors
-    /// Errors of the device, or of a range outside the output.
+    /// An error if the device fails or the range is outside the output.
     fn read(&self, from: usize, to: &mut [u8]) -> io::Result<()>;
 
     /// Copies to a part of the output, and waits for the copy. Called by a thread of the loader for a
     /// batch that is done, before the consumer gets it.
     ///
     /// # Errors
-    /// Errors of the device, or of a range outside the output.
+    /// An error if the device fails or the range is outside the output.
     fn write(&self, to: usize, bytes: &[u8]) -> io::Result<()>;
 
     /// Mixes rows of a finished batch, in the output, and waits for completion; equal to
     /// [`RowMix::apply`]. Called by the consumer's thread, before it gets the batch.
     ///
     /// # Errors
-    /// Errors of the device, of a range outside the output, or of a stage that cannot mix.
+    /// An error if the device fails, the range is outside the output, or the stage cannot mix.
     fn mix(&self, rows: &[Range<usize>], mix: &RowMix) -> io::Result<()> {
         let _ = (rows, mix);
         Err(io::Error::new(io::ErrorKind::Unsupported, "the device does not mix batches"))
@@ -101,7 +101,7 @@ pub trait StagedRoom: Send + Sync + fmt::Debug {
     /// The bytes of the value; `None` while parts exist.
     fn bytes(&self) -> Option<&[u8]>;
 
-    /// As [`StageSlot::prepare`], for a value whose bytes are [`bytes`](Self::bytes).
+    /// Same as [`StageSlot::prepare`], for a value whose bytes are [`bytes`](Self::bytes).
     fn prepare(&self, value: &RecordValue<'_>, zstd: &mut ZstdDecoder) -> Prepared;
 }
 
@@ -125,7 +125,7 @@ pub struct StagedParts {
 pub struct DeviceId {
     /// The kind: `kDLCUDA` is 2.
     pub kind: i32,
-    /// Number of the device of this kind.
+    /// Index of the device among those of its kind.
     pub number: i32,
 }
 

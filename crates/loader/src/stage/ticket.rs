@@ -52,7 +52,7 @@ pub struct Ticket {
     pub(crate) home: Weak<dyn Completed>,
     pub(crate) generation: u64,
     pub(crate) batch: u64,
-    /// Number of the batch in its epoch, for errors.
+    /// Index of the batch in its epoch, for errors.
     pub(crate) in_epoch: u64,
     /// Keeps the slot in use, regardless of its type.
     pub(crate) slot: Option<Arc<dyn Any + Send + Sync>>,

@@ -50,7 +50,7 @@ pub(crate) enum SceneContent {
 #[derive(Debug)]
 pub(crate) enum SceneField {
     Missing,
-    /// In the memory of each patch.
+    /// Stored in the memory of each patch.
     Patches,
     Whole(WholeScene),
     /// One row for all patches.

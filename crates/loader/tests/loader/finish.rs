@@ -118,7 +118,7 @@ fn expected(cubes: &Cubes, options: &LoaderOptions, sample: u64, number: u32) ->
         Bands::Range(range) => range.clone().collect(),
         Bands::All => (0..BANDS).collect(),
     };
-    // Factors of the random change of each output band.
+    // Random-change factors for each output band.
     let varied: Vec<Factors> = match &*options.view.augment_bands {
         [] => Vec::new(),
         changes => {

@@ -1,5 +1,5 @@
-//! The order for its users: every sample once, the reads of each rank, and independence of everything
-//! else.
+//! The order as users see it: every sample once, the reads of each rank, and independence of
+//! everything else.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
 use shardpack_loader::order::{
