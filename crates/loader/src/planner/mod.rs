@@ -48,7 +48,7 @@ pub(crate) struct Planner {
     /// Steps of the next batch, drawn before it is planned.
     drawn: VecDeque<Step>,
     next: u64,
-    /// Number of the first batch of the epoch.
+    /// Index of the first batch of the epoch.
     first: u64,
     /// Number of reads that have started, across the ends of epochs.
     pub(crate) begun: u64,

@@ -282,8 +282,8 @@ fn run_bytes(options: &LoaderOptions, rows: u64, open: &[OpenReads], reads: &Rea
     reads.window.saturating_add(ahead)
 }
 
-/// Largest memory of scenes, and the memory of all their held data: `ahead` of `all` scenes are known
-/// ahead of the batches.
+/// Largest memory of scenes, and the memory of all their held data: `ahead` of `all` scenes are
+/// tracked ahead of the batches.
 fn scene_bytes(patches: &PatchPlan, record: u64, ahead: u64, all: u64, threads: u64) -> (u64, u64) {
     let scene = match patches.is_staged {
         true => record,

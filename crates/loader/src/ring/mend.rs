@@ -1,4 +1,4 @@
-//! Values of a batch that the device found odd: the host decodes them.
+//! Decodes on the host the values of a batch that the device found odd.
 
 use super::batch::{BatchState, OpenBatch, sample_at};
 use crate::rows::Rows;

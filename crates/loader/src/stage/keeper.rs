@@ -10,16 +10,16 @@ use std::io;
 /// Call [`reserve`](Self::reserve) once, then [`keep`](Self::keep) for all values, then
 /// [`seal`](Self::seal). Slots are made and rows prepared only after that.
 pub trait Keeper: Send + Sync + fmt::Debug {
-    /// Largest number of bytes of the device for a value of `stored_bytes`.
+    /// Maximum device bytes for a value of `stored_bytes`.
     fn value_bytes(&self, stored_bytes: u64) -> u64;
 
-    /// Free bytes of the device, and its total.
+    /// Free and total bytes of device memory.
     ///
     /// # Errors
     /// An error if the device fails.
     fn free_bytes(&self) -> io::Result<(u64, u64)>;
 
-    /// Reserves `bytes` of the device for all values.
+    /// Reserves `bytes` of device memory for all values.
     ///
     /// # Errors
     /// Any reason why the memory cannot be reserved.

@@ -1,4 +1,4 @@
-//! Class numbers, as one weight for each class.
+//! Class indices as one-hot weights.
 
 use super::FieldDecoder;
 use crate::decode::record::RowField;

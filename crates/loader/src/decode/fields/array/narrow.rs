@@ -14,7 +14,7 @@ const PIECE_BYTES: usize = 16 << 10;
 pub(crate) fn narrow(descriptor: &mut ArrayDescriptor, finishes: &mut [Finish]) -> bool {
     let ArrayDescriptor { stored, decoded, transform, codes, .. } = &*descriptor;
     let widens = (stored, decoded, transform) == (&Dtype::F16, &Dtype::F32, &Transform::F16);
-    // A value that stands for a code or for no-data may have no exact float16.
+    // A value that stands for a code or for no-data may have no exact float16 representation.
     if !widens || *codes != Codes::default() || finishes.iter().any(|finish| finish.fill.is_some()) {
         return false;
     }
@@ -33,7 +33,7 @@ pub(crate) fn quieten(finishes: &[Finish], elements: &mut [u8]) {
     }
     for piece in elements.chunks_mut(PIECE_BYTES) {
         let elements = piece.as_chunks_mut().0;
-        // Signalling NaNs are rare: without them nothing is written.
+        // Signalling NaNs are rare, so skip the write pass when there are none.
         if elements.iter().fold(false, |any, element| any | is_nan(*element)) {
             for element in elements {
                 *element =
