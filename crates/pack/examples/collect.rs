@@ -11,7 +11,7 @@ use shardpack_reader::Dataset;
 use std::error::Error;
 use std::path::PathBuf;
 
-/// A gradient, RGB, with the number of the sample in its blue.
+/// A gradient, RGB, with the sample number in the blue channel.
 fn picture(number: u8) -> Vec<u8> {
     (0..48_u8).flat_map(|y| (0..64_u8).flat_map(move |x| [x * 4, y * 5, number * 25])).collect()
 }

@@ -19,7 +19,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// An error of any crate, with its context.
 ///
-/// `Display` is one line: the contexts, then the cause. `Debug` adds the next steps, so that a program whose `main`
+/// `Display` is one line with the contexts, then the cause. `Debug` adds the next steps, so that a program whose `main`
 /// returns this error prints both.
 ///
 /// ```
@@ -43,7 +43,7 @@ pub enum Error {
     },
     /// An option has a value that it cannot have.
     Argument(ArgumentError),
-    /// Bytes that break the specification, or a request that the layout cannot hold.
+    /// Bytes that violate the specification, or a request that the layout cannot hold.
     Format(FormatError),
     /// An error of a storage.
     Storage(IoError),
@@ -155,7 +155,7 @@ impl Explain for Error {
     }
 }
 
-// The text holds the causes, so `source` is empty: a caller that walks the causes would print them twice.
+// The text holds the causes, so `source` is empty; otherwise a caller that walks the causes would print them twice.
 impl std::error::Error for Error {}
 
 impl fmt::Display for Error {

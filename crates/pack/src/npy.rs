@@ -3,7 +3,7 @@
 use shardpack_array::Array;
 use shardpack_format::Dtype;
 
-/// Returns everything in the file before the elements: a multiple of 64 bytes.
+/// Returns everything in the file before the elements, a multiple of 64 bytes.
 ///
 /// ```
 /// use shardpack_array::Array;

@@ -1,4 +1,4 @@
-//! Work on a thread pool of its own, which ends with the work.
+//! Work on a separate thread pool, which ends with the work.
 
 /// Runs `work` on a new rayon pool of `threads` threads.
 ///

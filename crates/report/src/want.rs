@@ -284,7 +284,7 @@ mod tests {
         // A slow codec is taken for a large saving, not for a small one.
         assert_eq!(careful(&[keep.clone(), of("keep", 390.0, 0.0, 0.0)]), Some((0, true)));
         assert_eq!(careful(&[keep.clone(), of("keep", 370.0, 0.0, 0.0)]), Some((1, true)));
-        // No candidate qualifies: the candidate with the smallest loss is shown.
+        // If no candidate qualifies, the candidate with the smallest loss is shown.
         assert_eq!(careful(&[of("f16", 10.0, 3.0, 0.01), of("fixed", 5.0, 2.0, 9.0)]), Some((0, false)));
         assert_eq!(careful(&[]), None);
     }

@@ -25,7 +25,7 @@ pub enum BadKind {
     Unknown,
     /// The content has a known kind that cannot be packed.
     Unsupported,
-    /// The content breaks its own format, or is cut off.
+    /// The content violates its own format, or is cut off.
     Damaged,
     /// A picture among cubes, or a cube among pictures.
     WrongKind,

@@ -22,7 +22,7 @@ pub(crate) fn folder(key: &str) -> Option<&str> {
 /// Classes by first-level folder, if every sample is in one; and notes for the user.
 ///
 /// `folders` are all first-level folders, sorted. A folder without samples keeps its label, as in
-/// torchvision: a subset must number its classes like the whole.
+/// torchvision, because a subset must number its classes like the whole.
 pub(crate) fn by_folder<'a>(
     folders: &[String],
     keys: impl Iterator<Item = &'a str> + Clone,

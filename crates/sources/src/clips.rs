@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
 
 /// Groups the pictures of each folder into a clip. A clip with a frame that cannot be packed is
-/// left out too: without the frame it would be a different clip.
+/// left out too, because without the frame it would be a different clip.
 pub(super) fn group(root: &Path, samples: Vec<SourceSample>, bad: &mut Vec<BadInput>) -> Vec<SourceSample> {
     let folder_of = |key: &str| key.rsplit_once('/').map(|(folder, _)| folder.to_owned());
     let mut clips: BTreeMap<String, Vec<SourceSample>> = BTreeMap::new();

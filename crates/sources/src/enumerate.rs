@@ -227,7 +227,7 @@ fn sort_out(
         }
         let flaw = match found {
             Recognised::Sample(content, _) if Some(content.kind()) == kind => {
-                // Check keys only here: the name of a data file does not become a key.
+                // Check keys only here, because the name of a data file does not become a key.
                 match check_key(&file.key).and_then(|()| data_files.remove(&i).transpose()) {
                     Ok(data) => {
                         samples.push(SourceSample::new(file, content, data));

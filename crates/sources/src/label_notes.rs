@@ -1,4 +1,4 @@
-//! Folders whose names suggest that they are not classes.
+//! Folders with names that suggest that they are not classes.
 
 use crate::content::SourceKind;
 use crate::listing::LabelsFrom;
@@ -320,7 +320,7 @@ mod tests {
         assert_eq!(list(&skip).unwrap().classes, ["cat", "dog"]);
         let off = SourceOptions { class_folders: Some(false), ..SourceOptions::default() };
         assert_eq!(list(&off).unwrap().samples.len(), 3);
-        // Pictures next to folders of pictures: the folders are classes only if the user says so.
+        // Pictures next to folders of pictures. The folders are classes only if the user says so.
         put(root.path(), "other.jpg", jpeg());
         assert_eq!(list(&SourceOptions::default()).unwrap().classes, [""; 0]);
         let on = SourceOptions { class_folders: Some(true), ..SourceOptions::default() };

@@ -53,7 +53,7 @@ impl SourceSample {
             .fold(self.bytes, |sum, file| sum.saturating_add(file.bytes))
     }
 
-    /// One number for the modification times of all files of the sample. The plan uses it: a run
+    /// One number that combines the modification times of all files of the sample. The plan uses it: a run
     /// must not continue if one of the files changed. For a sample with one file it is
     /// [`mtime_ns`](Self::mtime_ns); otherwise it is not a time, and has no order.
     #[must_use]
@@ -219,7 +219,7 @@ impl Listing {
     /// Reads a frame of a clip, as [`Listing::read_into`] does.
     ///
     /// # Errors
-    /// As [`Listing::read_into`].
+    /// Same as [`Listing::read_into`].
     pub fn read_frame(&self, frame: &SideFile, out: &mut [u8]) -> Result<()> {
         self.read_file(&frame.path, frame.bytes, frame.mtime_ns, out)
     }

@@ -11,7 +11,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Maximal number of samples that wait for a worker.
+/// Maximum number of samples that wait for a worker.
 const QUEUE: usize = 8;
 
 /// Counts and problems of the run.

@@ -24,7 +24,7 @@ pub(super) struct SpooledSamples<'a> {
     pub(super) spool: &'a Spool,
     pub(super) samples: &'a [SpooledSample],
     pub(super) layout: &'a ProgramLayout,
-    /// The schema of the dataset: the schema of the spool, with or without profiles.
+    /// The schema of the dataset, which is the schema of the spool with or without profiles.
     pub(super) schema: &'a Schema,
     /// Position in the spool of the stored field that the dataset leaves out.
     pub(super) dropped: Option<usize>,

@@ -168,7 +168,7 @@ struct FieldOfSample<'a> {
 
 /// The reason why a value is not a picture.
 enum NoPicture {
-    /// The value cannot become a picture: the found value, and a next step.
+    /// The value cannot become a picture. Holds the found value and a next step.
     Misfit(String, &'static str),
     Refused(SampleError),
 }
@@ -232,7 +232,7 @@ impl FieldOfSample<'_> {
         self.expected(&expected, &label.to_string(), "")
     }
 
-    /// Returns the checks of this picture: the same in every run and thread.
+    /// Returns the checks of this picture, which are the same in every run and thread.
     fn checks(&self, field: &PictureRecorder) -> PictureChecks {
         let takes = |share: Share| match share {
             Share::None => false,

@@ -45,7 +45,7 @@ impl Collector {
             return Err(none());
         }
         match self.options.shuffle {
-            // Sort as in a folder listing: the order of the threads must not matter.
+            // Sort as in a folder listing, because the order of the threads must not matter.
             Some(_) => added.samples.sort_unstable_by(|a, b| a.key.cmp(&b.key)),
             None => added.samples.sort_unstable_by_key(|sample| sample.sequence),
         }

@@ -27,8 +27,8 @@ pub enum Kind {
     Image,
     /// Several JPEGs, in order: a clip, or views of one object.
     Frames,
-    /// An array of this element type; `None`: the type of the first array. All arrays of a field have one type and
-    /// number of axes.
+    /// An array of this element type; `None` means the type of the first array. All arrays of a field have the same
+    /// type and number of axes.
     Array(Option<Dtype>),
     /// Text.
     Text,

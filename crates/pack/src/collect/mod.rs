@@ -99,7 +99,7 @@ enum CollectTarget {
 
 #[derive(Debug, Default)]
 struct AddedSamples {
-    /// Number of samples whose adding has begun.
+    /// Number of samples for which adding has begun.
     begun: u64,
     /// Keys of samples that were added or are being added.
     keys: HashSet<Arc<str>>,
@@ -145,7 +145,7 @@ impl Collector {
     ///
     /// A program may have written the dataset, or it may have been packed from files. The new samples have the same
     /// fields, classes, size of shards and storage. A sample must name all fields, with no value for a missing one,
-    /// unless `schema` declares them: then the declaration must equal the dataset's fields.
+    /// unless `schema` declares them; the declaration must then equal the dataset's fields.
     ///
     /// ```
     /// use shardpack_pack::collect::{AppendOptions, CollectOptions, Collector, Sample};

@@ -110,7 +110,7 @@ pub struct ArrayDifference {
     pub products: [Vec<f64>; 3],
 }
 
-/// Compares `decoded` with `source`, both `[height, width, bands]`. Their types may differ: the values count.
+/// Compares `decoded` with `source`, both `[height, width, bands]`. Their types may differ; only the values count.
 ///
 /// ```
 /// use shardpack_array::Array;
@@ -435,7 +435,7 @@ mod tests {
         let other = cube([1, 2, 2], [5.0, 1.0, 2.0, 3.0]);
         let found = compare_arrays(&marked, &other, Some(-9.0), DifferenceOptions::default()).unwrap();
         assert_eq!((found.altered, found.max_abs_error, found.spectra), (1, 0.0, 1));
-        // Types may differ: the values count.
+        // Types may differ; only the values count.
         let wide: Vec<u8> = [-9.0_f64, 1.0, 2.0, 3.0].into_iter().flat_map(f64::to_le_bytes).collect();
         let wide = Array::new(Dtype::F64, vec![1, 2, 2], wide).unwrap();
         let found = compare_arrays(&wide, &marked, None, DifferenceOptions::default()).unwrap();

@@ -3,7 +3,7 @@
 use shardpack_array::Array;
 use shardpack_array::floats_of;
 
-/// Maximal number of differences for one estimate.
+/// Maximum number of differences for one estimate.
 const MOST: usize = 1 << 16;
 
 /// Returns the standard deviation of the noise in each band of `[height, width, bands]`; 0 for a band that is constant

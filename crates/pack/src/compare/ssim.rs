@@ -2,7 +2,7 @@
 //!
 //! Z. Wang, A. C. Bovik, H. R. Sheikh, E. P. Simoncelli, *Image quality assessment: from error
 //! visibility to structural similarity*, IEEE TIP 13(4), 2004, with K₁ = 0.01 and K₂ = 0.03, and
-//! uniform windows of 7 × 7 pixels with unbiased variances: the defaults of scikit-image's
+//! uniform windows of 7 × 7 pixels with unbiased variances, which are the defaults of scikit-image's
 //! `structural_similarity`.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing))]
 

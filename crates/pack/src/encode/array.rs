@@ -204,7 +204,7 @@ fn asked(array: &Array, options: &ArrayOptions) -> ArrayOptions {
     ArrayOptions { lossless: options.lossless || (open && array.shape().len() < CUBE_AXES), ..*options }
 }
 
-/// Returns true if all elements are equal, or there are none: then there is no basis for a choice.
+/// Returns true if there is no basis for a choice: all elements are equal, or there are none.
 fn is_constant(array: &Array) -> bool {
     let bytes = array.bytes();
     let element = array.dtype().size();

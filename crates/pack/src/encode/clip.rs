@@ -50,7 +50,7 @@ impl ClipDraft {
     }
 }
 
-/// Merges the figures of two frames: the sum of the bytes, the worst of all others.
+/// Merges the figures of two frames: sums the bytes, and takes the worst of every other figure.
 fn together(a: &PictureFigures, b: &PictureFigures) -> PictureFigures {
     let mut both = *a;
     both.source_bytes = a.source_bytes.saturating_add(b.source_bytes);

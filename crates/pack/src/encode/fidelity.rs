@@ -56,7 +56,7 @@ pub(crate) fn no_columns(field: &str) -> Error {
 }
 
 /// Returns true if `name` is one of the scalar fields that [`fields`] makes for an array field of this schema. A user's
-/// own column `my.nan` is not: a field has all figures, with their types, or none.
+/// own column `my.nan` is not one, because a field has all figures, with their types, or none.
 #[must_use]
 pub fn is_figure(schema: &Schema, name: &str) -> bool {
     figure(name).is_some_and(|(field, _)| fields_with_figures(schema).any(|known| known == field))
@@ -96,7 +96,7 @@ pub struct Totals {
     pub figures: Fidelity,
     /// Number of samples.
     pub samples: u64,
-    /// Number of samples whose elements all decode to exactly the bits of the source.
+    /// Number of samples that decode to exactly the bits of the source.
     pub equal_samples: u64,
     /// Key of the sample with the largest absolute error, if there is any error.
     pub worst_sample: Option<String>,

@@ -165,7 +165,7 @@ pub struct PictureTotals {
     tiled: u64,
     in_rows: u64,
     kept: u64,
-    /// Reasons for keeping pictures, if known: the columns lack them.
+    /// Reasons for keeping pictures, if known; the columns do not hold them.
     kept_because: BTreeMap<String, u64>,
     pixels_checked: u64,
     reencoded: u64,

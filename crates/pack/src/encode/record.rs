@@ -164,7 +164,7 @@ impl<'a> RecordDraft<'a> {
     /// Lays out the record.
     ///
     /// # Errors
-    /// As [`RecordBuilder::new`].
+    /// Same as [`RecordBuilder::new`].
     pub(crate) fn finish(self, number: RecordNumber, key: &str) -> Result<FinishedRecord> {
         let Self { schema, values, scalars, buffer, first_at } = self;
         let RecordNumber { shard, sample } = number;

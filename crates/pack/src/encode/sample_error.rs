@@ -29,7 +29,7 @@ pub enum SampleError {
     /// A frame that does not fit its clip.
     #[error("frame {number}: {text}")]
     Frame {
-        /// Number of the frame, from 0.
+        /// Index of the frame, from 0.
         number: usize,
         /// The reason.
         text: String,

@@ -37,7 +37,7 @@ impl FieldSummary {
 pub struct ArraySummary {
     /// Number of samples with a value for the field.
     pub samples: u64,
-    /// Number of samples whose values all equal their source, to the bit.
+    /// Number of samples that equal their source, to the bit.
     pub equal_samples: u64,
     /// Number of values.
     pub values: u64,

@@ -35,7 +35,7 @@ impl Names for System {
     }
 }
 
-/// Opens a folder that the user named: links are followed.
+/// Opens a folder that the user named, following links.
 pub(crate) fn open_folder(path: &Path) -> io::Result<OwnedFd> {
     let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
     Ok(rustix::fs::open(path, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?)
@@ -52,7 +52,7 @@ pub(crate) fn remove(folder: impl AsFd, name: &Path) -> io::Result<()> {
     Ok(unlinkat(folder, name, AtFlags::empty())?)
 }
 
-/// Renames a file unless `to` exists: then returns `false` and changes nothing.
+/// Renames a file. If `to` exists, returns `false` and changes nothing.
 pub(crate) fn rename_new(folder: impl AsFd, from: &Path, to: &Path) -> io::Result<bool> {
     rename_new_by(&System, folder.as_fd(), from, to)
 }

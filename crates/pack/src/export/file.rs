@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 
 /// Suffix of incomplete files. A killed run leaves one file per thread; the next run replaces them.
 const SUFFIX: &str = ".shardpack-tmp";
-/// Suffix of temporary names with a digest instead of the name: no two names share a temporary one.
+/// Suffix of temporary names with a digest instead of the name, so that no two names share a temporary one.
 const DIGEST_SUFFIX: &str = ".shardpack-long-tmp";
 /// Longest file name that file systems accept, in bytes.
 const MAX_NAME_BYTES: usize = 255;
@@ -35,7 +35,7 @@ pub enum Placed {
 pub struct OutFolder(OwnedFd);
 
 impl OutFolder {
-    /// Opens a folder that the user named: the path to it may have links.
+    /// Opens a folder that the user named. The path to it may contain links.
     ///
     /// # Errors
     /// Fails if the folder cannot be opened.
@@ -47,7 +47,7 @@ impl OutFolder {
     ///
     /// # Errors
     /// Fails if the file cannot be written; with the kind `NotADirectory` if a part of the name is a link or a file.
-    /// Then nothing is left.
+    /// An error leaves no file behind.
     pub fn place(&self, name: &str, content: &FileContent<'_>) -> io::Result<Placed> {
         let (folder, name) = self.below(name)?;
         match stands_at(&folder, &name)? {
@@ -63,7 +63,7 @@ impl OutFolder {
     /// Begins a file. Creates the folders of its name.
     ///
     /// # Errors
-    /// As [`OutFolder::place`].
+    /// Same as [`OutFolder::place`].
     pub fn begin(&self, name: &str) -> io::Result<Pending> {
         let (folder, name) = self.below(name)?;
         Pending::create_in(folder, name)

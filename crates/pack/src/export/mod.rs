@@ -104,7 +104,7 @@ pub fn content<'a>(
 /// Returns the files of a clip, by their names in its folder; `None` if the field is not a clip.
 ///
 /// # Errors
-/// As [`content`].
+/// Same as [`content`].
 pub fn frames<'a>(view: &RecordView<'a>, field: &Field) -> Result<Option<Vec<(String, FileContent<'a>)>>> {
     if field.kind != FieldKind::Image || view.field(&field.name)?.is_none() {
         return Ok(None);
@@ -148,7 +148,7 @@ fn dressed<'a>(view: &RecordView<'a>, media_type: &str, jpeg: &'a [u8]) -> Resul
     match with_metadata(jpeg, icc.as_deref(), orientation, &mut out) {
         Ok(()) => Ok(Cow::Owned(out)),
         Err(error @ shardpack_format::Error::Internal { .. }) => Err(error.into()),
-        // A user's own field of that name may hold other bytes: then the picture is returned as stored.
+        // A user's own field of that name may hold other bytes; the picture is then returned as stored.
         Err(_) => Ok(Cow::Borrowed(jpeg)),
     }
 }

@@ -79,7 +79,7 @@ fn leave_out() -> Hint {
     Hint::set([Setting::word("on_known_key", "skip")]).then(" leaves them out; to replace a sample, remove it first")
 }
 
-/// Returns true if the newest generation is `before` plus the samples `keys`: then a finished command was repeated.
+/// Returns true if the newest generation is `before` plus the samples `keys`: a finished command was repeated.
 fn is_addition_to(before: &Dataset, opened: &Dataset, keys: &[&str]) -> crate::Result<bool> {
     Ok(opened.len() == before.len() + keys.len() as u64 && all_held(before, keys, false)?)
 }

@@ -58,7 +58,7 @@ pub struct RemoveReport {
     pub removed: u64,
     /// Number of samples of the new generation.
     pub samples: u64,
-    /// Number of the new generation.
+    /// New generation number.
     pub generation: u32,
     /// Number of shards that were rewritten.
     pub shards: u32,

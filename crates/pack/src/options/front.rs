@@ -123,7 +123,7 @@ impl PackOptions {
     /// Reads the options for a plan. Options of a single run are refused.
     ///
     /// # Errors
-    /// As [`read`](Self::read), and for options that have no effect on a plan.
+    /// Same as [`read`](Self::read), and for options that have no effect on a plan.
     pub fn read_for_plan(given: &[(String, OptionValue)], out: &Path, take_over: bool) -> Result<Self, ArgumentError> {
         let of_a_run = ["part", "force"].map(|option| (option, is_given(given, option)));
         if let Some((option, _)) = of_a_run.into_iter().chain([("take_over", take_over)]).find(|(_, given)| *given) {

@@ -48,7 +48,7 @@ pub struct ReportArguments {
     pub candidates: Option<PathBuf>,
     /// Values of packing options, each an option and a value: a candidate is measured for each value.
     pub ladders: Vec<(&'static str, String)>,
-    /// A device whose decoding is timed: `cuda:0`, or `cpu` for none. Default: the first GPU.
+    /// Device on which decoding is timed: `cuda:0`, or `cpu` for none. Default: the first GPU.
     pub device: Option<String>,
     /// Number of worker threads. Default: all cores.
     pub threads: Option<usize>,

@@ -150,7 +150,7 @@ pub(super) const PACKING: &[SourceOption] = &[
     .group("Output"),
 ];
 
-/// Returns the default options of front ends: they accept larger cubes than the library.
+/// Returns the default options of front ends, which accept larger cubes than the library.
 pub(super) fn defaults() -> SourceOptions {
     let cubes = CubeOptions { max_bytes: MAX_BYTES, ..CubeOptions::default() };
     SourceOptions { cubes, ..SourceOptions::default() }

@@ -97,7 +97,7 @@ impl<'a> FolderSource<'a> {
         self.fields.trial("cube").map(|trial| trial.settings)
     }
 
-    /// Returns the plan of a dataset: the same on every machine.
+    /// Returns the plan of a dataset, which is the same on every machine.
     pub(super) fn plan(&self, metadata: Metadata) -> crate::Result<Plan> {
         let samples = self.listing.samples.iter().enumerate().map(|(number, entry)| PlanSample {
             key: &entry.key,
@@ -134,7 +134,7 @@ impl<'a> FolderSource<'a> {
         odd
     }
 
-    /// Returns a note on samples whose values other options could store.
+    /// Returns a note on samples that other options could store.
     pub(super) fn unfit_note(&self) -> Option<Note> {
         let unfit = lock(&self.unfit);
         let note = format!("{} left out, with {}", plural(unfit.count, "cube"), unfit.what?);
@@ -274,7 +274,7 @@ mod tests {
     fn a_file_that_changes_while_it_is_encoded_stops_the_run() {
         for policy in [OnBadInput::Stop, OnBadInput::Skip] {
             assert!(encode(policy, |_| ()).unwrap().is_none());
-            // A truncated file; and one whose time changed after it was read completely.
+            // A truncated file, and a file with a modification time that changed after it was read completely.
             let cut = encode(policy, |file| file.set_len(600_000).unwrap());
             let touched = encode(policy, |file| file.set_modified(std::time::SystemTime::UNIX_EPOCH).unwrap());
             for changed in [cut, touched] {

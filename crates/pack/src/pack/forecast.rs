@@ -135,7 +135,7 @@ impl Forecast {
 /// Writes only the listing, if `options.source.listing` names a file.
 ///
 /// # Errors
-/// As [`pack`](super::pack) before it writes.
+/// Same as [`pack`](super::pack) before it writes.
 pub fn forecast(src: &Path, out: &Path, options: &PackOptions, parts: u32) -> crate::Result<Forecast> {
     refuse_overlap(src, out, &options.source.files)?;
     options.arrays.check()?;
@@ -184,7 +184,7 @@ fn of_plan(plan: &Plan, source: &FolderSource<'_>, options: &PackOptions, parts:
 fn measure(source: &FolderSource<'_>, threads: usize) -> crate::Result<Measured> {
     let listing = source.listing();
     let count = listing.samples.len();
-    // In an order whose first samples come from all over the source.
+    // In an order in which the first samples come from all over the source.
     let step = count.div_ceil(TRIED).max(1);
     let tried: Vec<usize> = spread(count.div_ceil(step)).map(|i| i.saturating_mul(step)).collect();
     let started = Instant::now();

@@ -44,7 +44,7 @@ pub fn refuse_inside(dataset: &Path, out: &Path) -> crate::Result<()> {
     Ok(())
 }
 
-/// Returns the path of an output: the existing part with links resolved, the rest as given.
+/// Returns the path of an output, with links resolved in the existing part and the rest as given.
 fn resolved(out: &Path) -> crate::Result<PathBuf> {
     let mut out_path = std::path::absolute(out)?;
     let mut rest = Vec::new();

@@ -14,7 +14,7 @@ const OVERHEAD_BYTES: u64 = 256;
 /// Number of pictures that are re-encoded to estimate the stored sizes, and their largest size.
 const TRIED: usize = 8;
 const MAX_TRIED_PIXELS: u64 = 4 << 20;
-/// Most pixels of a picture that is decoded: the default limit on decoded bytes.
+/// Maximum pixels of a picture that is decoded, from the default limit on decoded bytes.
 const MAX_PIXELS: u64 = 1 << 28;
 
 #[derive(Debug)]
@@ -38,7 +38,7 @@ impl<'a> PictureSizes<'a> {
             Some(picture) if picture.jpeg.is_some() => {
                 let (width, height) = self.options.resize().of(picture.width, picture.height);
                 let (before, after) = (u128::from(pixels(picture)), u128::from(width) * u128::from(height));
-                // A smaller picture of the same scene takes more bytes per pixel: a quarter more in our trials.
+                // A smaller picture of the same scene takes more bytes per pixel (a quarter more in our trials).
                 if after < before { bytes * after * 5 / (before.max(1) * 4) } else { bytes }
             }
             _ => bytes,

@@ -41,8 +41,8 @@ impl PackedSplits {
 /// Packs each first-level folder of `src` into a dataset in the folder of the same name in `out`.
 ///
 /// # Errors
-/// As [`pack`](super::pack); if `out` is a dataset, or not a folder; if the options name a listing. Finished datasets
-/// stay, and the same call continues from there.
+/// Same as [`pack`](super::pack); also if `out` is a dataset, or not a folder; if the options name a listing.
+/// Finished datasets stay, and the same call continues from there.
 pub fn pack_splits(
     src: &Path,
     out: impl Into<Output>,

@@ -88,7 +88,8 @@ pub(super) fn choose_for_masks(listing: &Listing, options: &PackOptions) -> crat
     try_on("mask", &parts, &arrays).map(Some)
 }
 
-/// Estimates the stored size of `bytes` bytes of values. Only integers: the plan must be the same on every machine.
+/// Estimates the stored size of `bytes` bytes of values. Uses only integers,
+/// because the plan must be the same on every machine.
 pub(super) fn stored_bytes(bytes: u64, trial: Option<&Trial>) -> u64 {
     let best = trial.and_then(|trial| trial.table.first());
     let (stored, source) = best.map_or((1, 1), |best| (best.payload_bytes.max(1), best.source_bytes.max(1)));
@@ -125,7 +126,7 @@ fn refuse_unfit(crop: &SampleMiddle, options: &ArrayOptions) -> crate::Result<()
     try_on("cube", &[(crop.key.as_str(), &crop.cube)], &one).map(drop)
 }
 
-/// Returns the error with its position counted from the first row of the whole array.
+/// Returns the error with its position relative to the first row of the whole array.
 fn from_row(mut error: EncodeError, first_row: u64) -> EncodeError {
     if let EncodeError::OutOfRange { position, .. } | EncodeError::BecomesNoData { position, .. } = &mut error
         && let Some(row) = position.first_mut()

@@ -28,7 +28,7 @@ pub(super) struct CubeScorer<'a> {
 /// Properties of cubes for the ladder of candidates.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct CubeTraits {
-    /// True if some cubes hold floats, whose values can be lost.
+    /// True if some cubes hold floats, which can lose precision.
     pub floats: bool,
     /// True if some cubes hold floats that are not integers.
     pub fractions: bool,

@@ -24,7 +24,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-/// Largest number of samples whose figures are in the report; from a larger dataset this many are
+/// Maximum number of samples with figures in the report; from a larger dataset this many are
 /// drawn.
 pub const MOST_ROWS: u64 = 4096;
 
@@ -152,7 +152,7 @@ pub(super) fn beside_sources(report: &mut Report, dataset: &Dataset, want: &[Wan
     conclude(report, want, !want.is_empty());
 }
 
-/// Returns the kind of the reported field: the first with pictures or arrays.
+/// Returns the kind of the reported field, the first with pictures or arrays.
 pub(super) fn content(schema: &Schema) -> crate::Result<SampleKind> {
     let found = schema.stored().find_map(|field| match field.kind {
         FieldKind::Image => Some(SampleKind::Pictures),

@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-/// Environment variable with the number of the run.
+/// Environment variable that holds the index of the run.
 const RUN: &str = "SHARDPACK_METRIC_RUN";
 const PAUSE: Duration = Duration::from_millis(20);
 
@@ -151,7 +151,7 @@ fn empty(command: &MetricCommand) -> Metric {
     Metric { name, command, baseline: Vec::new(), values: Vec::new(), failures: Vec::new() }
 }
 
-/// Returns options that store the source unchanged: the encoded pictures, and all bits of cubes.
+/// Returns options that store the source unchanged (the encoded pictures, and all bits of cubes).
 fn unchanged(kind: SourceKind, options: &PackOptions) -> PackOptions {
     let (pictures, arrays) = match kind {
         SourceKind::Images => (PictureOptions::Keep, ArrayOptions::default()),

@@ -72,7 +72,7 @@ pub(super) fn shown(pixels: &[[f64; 3]], stretch: &[(f64, f64); 3]) -> Vec<u8> {
     levels.collect()
 }
 
-/// Returns RGB bytes of differences around mid grey, and their factor: the largest becomes white or black.
+/// Returns RGB bytes of differences around mid grey, and their factor. The largest difference becomes white or black.
 pub(super) fn differences(source: &[[f64; 3]], stored: &[[f64; 3]], stretch: &[(f64, f64); 3]) -> (Vec<u8>, f64) {
     let steps: Vec<f64> = source
         .iter()

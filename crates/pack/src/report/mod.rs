@@ -54,7 +54,7 @@ pub struct ListedSource {
 /// Lists the sources. Unreadable files are left out and reported, regardless of the options.
 ///
 /// # Errors
-/// As [`shardpack_sources::enumerate`].
+/// Same as [`shardpack_sources::enumerate`].
 pub fn open(src: &Path, options: &SourceOptions, threads: usize) -> crate::Result<ListedSource> {
     let start = Instant::now();
     let options = SourceOptions { on_bad_input: OnBadInput::Skip, ..options.clone() };

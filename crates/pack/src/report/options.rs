@@ -35,7 +35,7 @@ pub struct ReportOptions {
     pub metrics: Vec<MetricCommand>,
     /// Number of runs of each metric on the original.
     pub baseline_runs: u32,
-    /// A device whose decoding is also timed.
+    /// Device on which decoding is also timed.
     pub device: Option<Arc<dyn DecodingDevice>>,
     /// Number of worker threads.
     pub threads: usize,
@@ -46,7 +46,7 @@ pub struct ReportOptions {
 /// A command that prints a number.
 ///
 /// A shell runs it with two more arguments, the paths of two datasets: the unchanged samples, and the samples under a
-/// candidate. `SHARDPACK_METRIC_RUN` holds the number of the run, from 0, for use as a seed. The last printed line is
+/// candidate. `SHARDPACK_METRIC_RUN` holds the index of the run, from 0, for use as a seed. The last printed line is
 /// the number.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MetricCommand {
@@ -70,7 +70,7 @@ impl std::str::FromStr for MetricCommand {
     }
 }
 
-/// A device whose rate is measured.
+/// Device whose decode rate is measured.
 pub trait DecodingDevice: std::fmt::Debug + Send + Sync {
     /// Returns the name of the device for people.
     fn name(&self) -> &str;
@@ -86,6 +86,6 @@ pub trait DecodingDevice: std::fmt::Debug + Send + Sync {
 pub struct Hooks<'a> {
     /// Called with the number of finished steps, the number of all steps, and the name of the step.
     pub on_progress: &'a (dyn Fn(u64, u64, &'static str) + Sync),
-    /// Set it to stop: the report then has the measurements so far.
+    /// Set it to stop; the report then has the measurements so far.
     pub cancel: &'a AtomicBool,
 }

@@ -12,7 +12,7 @@ use shardpack_array::floats_of;
 use shardpack_report::data::{BandError, CubePanel, Report, SpectrumPair, Why};
 use shardpack_report::stats::histogram;
 
-/// Maximal number of candidates with a panel.
+/// Maximum number of candidates with a panel.
 const PANELS: usize = 4;
 const BINS: usize = 48;
 

@@ -45,7 +45,7 @@ pub(super) struct RecordScores {
 }
 
 impl Sampled {
-    /// Creates the result of a sample whose source cannot be read.
+    /// Creates the result of a sample with an unreadable source.
     pub(super) fn unreadable(position: usize, reason: &str) -> Self {
         Self { position, results: Vec::new(), unreadable: Some(first_line(reason)), scoring_s: 0.0 }
     }

@@ -101,7 +101,7 @@ impl SampleSource for SurveyedRecords<'_> {
 
 /// Guesses a schema for records whose own schema is lost, from each field's codec and descriptor.
 pub(super) fn guess_metadata(record: &Record<'_>, limits: &Limits) -> crate::Result<Metadata> {
-    // Check the count before creating fields: a record may hold gibibytes of scalars.
+    // Check the count before creating fields, because a record may hold gibibytes of scalars.
     let count = (record.fields.len() as u64).saturating_add(record.scalars.len() as u64);
     if count > limits.max_fields {
         bail!(

@@ -54,7 +54,7 @@ pub fn restore_manifest(folder: &Path, options: &SalvageOptions) -> crate::Resul
 fn replace_manifest(folder: &Path, bytes: &[u8]) -> std::io::Result<()> {
     let folder = durable::open_folder(folder)?;
     let (name, temporary) = (Path::new(MANIFEST_NAME), Path::new(".manifest.json.tmp"));
-    // A file under the temporary name is ours, or a trap: a link is removed, never written through.
+    // A file under the temporary name is ours, or a trap, so a link is removed and never written through.
     durable::write_new(&folder, temporary, bytes)?;
     match durable::is_regular(&folder, name) {
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => {}

@@ -10,7 +10,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Largest number of listed places: a shard of small records can lose millions.
+/// Maximum number of listed places, because a shard of small records can lose millions.
 const LISTED: usize = 10_000;
 
 /// The undamaged records of a damaged dataset, and the losses.

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 /// One way to store the samples, and its effect on the drawn samples.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Candidate {
-    /// Number of the candidate in the page and for `pack --recipe`, from 1.
+    /// Number of the candidate on the page and for `pack --recipe`, from 1.
     pub number: u32,
     /// A short name, such as `reencode q80 4:2:0`, generated or from the user's file.
     pub name: String,
@@ -15,7 +15,7 @@ pub struct Candidate {
     pub options: BTreeMap<String, String>,
     /// The same options as arguments of the command.
     pub arguments: Vec<String>,
-    /// The ladder of this candidate, such as `reencode 4:2:0`: a line joins its points.
+    /// The ladder of this candidate, such as `reencode 4:2:0`. A line joins its points.
     pub group: String,
     /// True if every drawn sample decodes to exactly the values of its source.
     pub lossless: bool,
@@ -93,7 +93,7 @@ pub struct Distribution {
 }
 
 impl Distribution {
-    /// Returns the rank, counted from 1 at the worse end, of the sample at p10. With ten samples or fewer it is the
+    /// Returns the rank of the sample at p10; rank 1 is the worst. With ten samples or fewer, this is the
     /// worst sample.
     #[must_use]
     pub const fn rank_of_p10(&self) -> u64 {

@@ -9,7 +9,7 @@ pub(super) struct Data {
     pub(super) rows: Vec<Vec<String>>,
 }
 
-/// Maximal number of rows in the table of a plot.
+/// Maximum number of rows in the table of a plot.
 const ROWS: usize = 400;
 
 pub(super) fn figure(title: &str, drawing: &Markup, caption: &Markup, data: Option<&Data>) -> Markup {

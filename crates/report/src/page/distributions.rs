@@ -18,7 +18,7 @@ const WORST: usize = 5;
 /// Approximate number of dots of a class: its worst samples, then every n-th sample.
 const DOTS: usize = 60;
 
-/// Maximal number of classes with a row.
+/// Maximum number of classes with a row.
 const CLASSES: usize = 24;
 
 pub(super) fn section(view: &View<'_>) -> Option<Markup> {

@@ -6,7 +6,7 @@ use crate::data::{Strata, Subject};
 use crate::words::{self, NBSP};
 use maud::{Markup, html};
 
-/// Maximal number of unreadable sources in the list.
+/// Maximum number of unreadable sources in the list.
 const UNREADABLE: usize = 200;
 
 pub(super) fn section(view: &View<'_>) -> Markup {

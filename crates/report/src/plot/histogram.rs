@@ -15,14 +15,14 @@ pub(crate) struct Bins {
 }
 
 impl Bins {
-    /// Makes bins with round edges; their number suits the number of values.
+    /// Makes bins with edges at round numbers; the number of bins suits the number of values.
     pub(crate) fn of(values: &[f64]) -> Self {
         let finite: Vec<f64> = values.iter().copied().filter(|v| v.is_finite()).collect();
         let Some((low, high)) = range(finite.iter().copied()) else {
             return Self { low: 0.0, high: 1.0, counts: Vec::new() };
         };
         let wanted = (6..=30_u32).find(|k| f64::from(k * k) >= 4.0 * finite.len() as f64).unwrap_or(30);
-        // The edges are ticks of a scale, which are round.
+        // The edges are ticks of a scale, which are at round numbers.
         let scale = Scale::new(Kind::Linear, &[low, high], 0.0, 1.0, wanted);
         let (low, high) = scale.domain();
         let mut bins = Self { low, high, counts: vec![0; scale.steps().max(1)] };
@@ -86,7 +86,7 @@ impl Histogram<'_> {
         let (left, right, top, bottom) = margins.inner(size);
         let counts: Vec<f64> = self.bins.counts.iter().map(|n| *n as f64).collect();
         let within = [self.bins.low, self.bins.high];
-        // Bins have round edges: the axis ends at the outer edges.
+        // The edges of bins are at round numbers, so the axis ends at the outer edges.
         let x = Axis { scale: Scale::exact(within, left, right, 5), label: self.label, name: self.name };
         let kind = if self.log_counts { Kind::Log } else { Kind::FromZero };
         let y_values: Vec<f64> =

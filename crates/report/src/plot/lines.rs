@@ -18,7 +18,7 @@ pub(crate) struct Line {
 pub(crate) enum Style {
     /// Solid, in the colour of a series.
     Solid(usize),
-    /// Dashed, in the colour of a series: it differs from the solid line without colour.
+    /// Dashed, in the colour of a series, so that it differs from the solid line even without colour.
     Dashed(usize),
     /// Thin and grey, for comparison.
     Faint,

@@ -18,7 +18,7 @@ use maud::{Markup, html};
 pub(crate) struct Size {
     pub(crate) width: u16,
     pub(crate) height: u16,
-    /// CSS class of the drawing: the class selects the screens that show it.
+    /// CSS class of the drawing, which selects the screens that show it.
     pub(crate) class: &'static str,
 }
 

@@ -144,7 +144,7 @@ impl Scatter<'_> {
     fn label_places(&self, at: &[(f64, f64)], size: Size) -> Vec<(f64, f64, &'static str)> {
         let mut taken: Vec<[f64; 4]> = at.iter().map(|(x, y)| [x - 5.0, y - 5.0, x + 5.0, y + 5.0]).collect();
         let mut places = vec![(0.0, 0.0, ""); self.points.len()];
-        // The chosen point comes first: it is the most important one.
+        // The chosen point comes first, because it is the most important one.
         let mut order: Vec<usize> = (0..self.points.len()).collect();
         order.sort_by_key(|i| self.points.get(*i).is_none_or(|p| !p.chosen));
         for i in order {

@@ -22,7 +22,7 @@ pub struct Drawn {
     pub stored_bytes: f64,
 }
 
-/// Smallest number of samples for which both sizes are used: two coefficients overfit a few points.
+/// Minimum number of samples for using both sizes, because two coefficients overfit a few points.
 const FIT_BOTH: usize = 16;
 
 /// Predicts the stored bytes of the whole set, with a 95 % interval.
@@ -30,7 +30,7 @@ const FIT_BOTH: usize = 16;
 /// This is the generalised regression estimator of a stratified sample (Särndal, Swensson, Wretman, *Model Assisted
 /// Survey Sampling*, §6.4). Least squares through the origin fit the stored bytes to the two known sizes. The fit is
 /// summed over the whole set, and each stratum's mean residual is added. With few samples, or if one size is a multiple
-/// of the other, only the first size is used: that is the ratio estimator. The interval comes from the residuals within
+/// of the other, only the first size is used (the ratio estimator). The interval comes from the residuals within
 /// the strata, with the correction for a finite set, and with Student's t. The degrees of freedom are the number of
 /// samples less the number of strata with samples. A stratum with a single drawn sample uses the spread of all
 /// residuals. If everything was drawn, the interval has no width.

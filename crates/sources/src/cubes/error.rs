@@ -27,7 +27,7 @@ pub enum CubeError {
         /// Error of the operating system.
         error: Cause,
     },
-    /// The file breaks its format, or is cut off.
+    /// The file violates its format, or is cut off.
     Format {
         /// The file.
         path: Box<Path>,

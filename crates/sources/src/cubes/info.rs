@@ -18,7 +18,7 @@ pub struct CubeInfo {
     pub array_bytes: u64,
     /// True if [`open`](super::open) leaves the values in the file, to be read as needed.
     pub in_file: bool,
-    /// Bytes of the source on disk: the file, or header and data file together.
+    /// Bytes of the source on disk (the file, or header and data file together).
     pub source_bytes: u64,
     /// Name of the array, for formats with named arrays (`.npz`, `.mat`, HDF5).
     /// [`load`](super::load) puts it into `meta` as `variable`.

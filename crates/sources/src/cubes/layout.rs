@@ -87,7 +87,7 @@ impl CubeLayout {
 
     /// The walk through the stored elements, or `None` if they are already in the right order.
     fn plan(&self) -> Option<gather::GatherPlan> {
-        // The shape was checked: the product of its axes fits the memory that holds the elements.
+        // The shape was checked, so the product of its axes fits the memory that holds the elements.
         let [h, w, c] = self.shape.map(to_usize);
         let (start, strides, flip) = match self.order {
             AxisOrder::Bip => (0, [w * c, c, 1], false),

@@ -21,7 +21,7 @@ use std::path::Path;
 /// the array in files with several; the default is the array with two axes.
 ///
 /// # Errors
-/// As [`load`](super::load). Also `Unsupported` if there is more than one band or the PNG has
+/// Same as [`load`](super::load). Also `Unsupported` if there is more than one band or the PNG has
 /// colours, and `Format` if a float is not an integer.
 pub fn load_mask(path: &Path, options: &CubeOptions) -> Result<LoadedMask> {
     let source = CubeFile::open(path, &options.run)?;
@@ -39,7 +39,7 @@ pub fn load_mask(path: &Path, options: &CubeOptions) -> Result<LoadedMask> {
 /// ```
 ///
 /// # Errors
-/// As [`load_mask`].
+/// Same as [`load_mask`].
 pub fn mask_of(name: &Path, bytes: Vec<u8>, options: &CubeOptions) -> Result<LoadedMask> {
     options.run.or_cancelled(name, load_from(&CubeFile::held(name, bytes, &options.run), options))
 }
@@ -47,7 +47,7 @@ pub fn mask_of(name: &Path, bytes: Vec<u8>, options: &CubeOptions) -> Result<Loa
 /// Height and width of a label mask. For a PNG, only the header is read.
 ///
 /// # Errors
-/// As [`load_mask`].
+/// Same as [`load_mask`].
 pub(crate) fn mask_size(path: &Path, options: &CubeOptions) -> Result<[u64; 2]> {
     let source = CubeFile::open(path, &options.run)?;
     source.check_cancel()?;

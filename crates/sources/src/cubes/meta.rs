@@ -29,7 +29,7 @@ fn float(value: f64) -> Value {
     Number::from_f64(value).map_or(Value::Null, Value::Number)
 }
 
-/// A decimal number, but not `nan` or `inf`: a band may have that name.
+/// A decimal number, but not `nan` or `inf`, because a band may have that name.
 fn number(text: &str) -> Option<f64> {
     let text = text.trim();
     let digits = text.bytes().any(|byte| byte.is_ascii_digit());
@@ -65,7 +65,7 @@ pub(super) fn is_vector(dims: &[u64], channels: u64) -> bool {
     dims == [channels] || dims == [1, channels] || dims == [channels, 1]
 }
 
-/// Inserts a value unless the key exists: the first occurrence counts.
+/// Inserts a value unless the key exists, because the first occurrence counts.
 pub(super) fn insert_new(meta: &mut Map<String, Value>, key: &str, value: Value) {
     if !meta.contains_key(key) {
         meta.insert(key.to_owned(), value);

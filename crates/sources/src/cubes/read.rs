@@ -28,7 +28,7 @@ pub fn probe(path: &Path) -> Result<Option<CubeKind>> {
     probe_in(path, &CubeOptions::default())
 }
 
-/// As [`probe`], with the files of the run.
+/// Same as [`probe`], with the files of the run.
 pub(crate) fn probe_in(path: &Path, options: &CubeOptions) -> Result<Option<CubeKind>> {
     recognise(&CubeFile::open(path, &options.run)?)
 }
@@ -46,7 +46,7 @@ pub fn companion(path: &Path, options: &CubeOptions) -> Option<PathBuf> {
 /// Shape, element type and source size of a cube, without reading its values.
 ///
 /// # Errors
-/// As [`load`], limited to errors in the headers. Only [`load`] finds damage in the rest of a
+/// Same as [`load`], limited to errors in the headers. Only [`load`] finds damage in the rest of a
 /// compressed stream.
 pub fn peek(path: &Path, options: &CubeOptions) -> Result<CubeInfo> {
     let source = CubeFile::open(path, &options.run)?;
@@ -91,7 +91,7 @@ pub fn load(path: &Path, options: &CubeOptions) -> Result<LoadedCube> {
 /// pages of the process cost a third of fresh pages.
 ///
 /// # Errors
-/// As [`load`].
+/// Same as [`load`].
 pub fn open(path: &Path, options: &CubeOptions, spare: Vec<u8>) -> Result<OpenCube> {
     let source = CubeFile::open(path, &options.run)?.with_spare(spare);
     source.check_cancel()?;

@@ -121,7 +121,7 @@ impl CubeRun {
 
 #[cfg(test)]
 impl CubeRun {
-    /// A run whose flag is raised at the `at`-th check.
+    /// A run with a flag that is raised at the `at`-th check.
     pub(crate) fn raised_at(at: u64) -> Self {
         Self(Arc::new(RunState { polls: Polls::raised_at(at), ..RunState::default() }))
     }

@@ -157,7 +157,7 @@ fn is_larger_matrix(other: &Candidate, cube: Option<&Candidate>) -> bool {
     other.dims.len() == 2 && cube.is_some_and(|cube| elements(other.dims) > elements(cube.dims))
 }
 
-/// As [`select`], for MATLAB: if the caller gave the picture's shape and no name, a matrix with
+/// Same as [`select`], but for MATLAB: if the caller gave the picture's shape and no name, a matrix with
 /// that many pixels is preferred to a cube.
 pub(super) fn select_matlab(source: &CubeFile, want: &Purpose, candidates: &[Candidate]) -> Result<usize> {
     let options = want.options();

@@ -31,7 +31,7 @@ const LARGE_BYTES: usize = 1 << 20;
 /// that a small file has many pieces.
 pub(super) const PIECE_BYTES: usize = if cfg!(test) { 64 << 10 } else { 8 << 20 };
 
-/// Deflate cannot expand by more than this: a larger claim is false.
+/// Deflate cannot expand by more than this, so a larger claim is false.
 pub(super) const MAX_DEFLATE_RATIO: u64 = 1032;
 
 impl CubeFile {

@@ -12,9 +12,9 @@ use shardpack_format::Dtype;
 pub struct OpenCube {
     /// The values, `[height, width, channels]`.
     pub values: CubeValues,
-    /// As [`LoadedCube::no_data`](super::LoadedCube::no_data).
+    /// Same as [`LoadedCube::no_data`](super::LoadedCube::no_data).
     pub no_data: Option<f64>,
-    /// As [`LoadedCube::meta`](super::LoadedCube::meta).
+    /// Same as [`LoadedCube::meta`](super::LoadedCube::meta).
     pub meta: Map<String, Value>,
 }
 

@@ -205,7 +205,7 @@ impl Files {
         self.open_by(path, |path| self.open_local(path))
     }
 
-    /// As [`Self::open`], for a path from the user, inside or outside of the source.
+    /// Same as [`Self::open`], for a path from the user, inside or outside of the source.
     pub(crate) fn open_named(&self, path: &Path) -> io::Result<OpenFile> {
         self.open_by(path, regular::open)
     }

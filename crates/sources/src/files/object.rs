@@ -87,7 +87,7 @@ impl OpenFile {
         Self { inner: Inner::File(file, bytes), path: path.to_owned() }
     }
 
-    /// An object of a store, whose first failure is noted.
+    /// A store object that notes its first failure.
     pub(super) fn of_object(path: &Path, object: Arc<OpenObject>, failure: FirstFailure) -> Self {
         Self { inner: Inner::Object { object, position: AtomicU64::new(0), failure }, path: path.to_owned() }
     }

@@ -383,7 +383,7 @@ fn no_object(error: &serde_json::Error) -> (String, &'static str) {
     }
 }
 
-/// Text of an error, without "at line 1 column 7": the line is always the first.
+/// Text of an error, without "at line 1 column 7", because the line is always the first.
 fn without_place(error: &serde_json::Error) -> String {
     let text = error.to_string();
     text.rsplit_once(" at line ").map_or_else(|| text.clone(), |(message, _)| message.to_owned())

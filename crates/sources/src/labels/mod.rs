@@ -27,7 +27,7 @@ use std::path::Path;
 const KEY_NAMES: &[&str] =
     &["key", "path", "file", "filename", "file_name", "file_path", "image", "image_path", "image_id", "id"];
 
-/// Most columns of a table: the most fields that readers with default limits accept in a dataset.
+/// Maximum columns of a table: the maximum fields that readers with default limits accept in a dataset.
 const MAX_COLUMNS: usize = 1024;
 
 /// Most columns that an error names.
@@ -119,7 +119,7 @@ struct TableRows<'a> {
     cancel: Cancel<'a>,
     /// For each sample the line of its row; 0 = none yet.
     line_of: Vec<u64>,
-    /// For each sample its row, counted from 0.
+    /// Row of each sample, from 0.
     row_of: Vec<u32>,
     count: u32,
     /// Names of the key column, and of the first other column.

@@ -30,7 +30,7 @@ impl Addition {
         if begun.is_some_and(|begun| begun.samples != count) {
             self.growth.clear(false)?;
         }
-        // The attempt may have written its manifest, which changes the number of the next generation.
+        // The attempt may have written its manifest, which changes the next generation number.
         let generation = begun.map_or_else(|| self.growth.next_generation(), |begun| Ok(begun.generation))?;
         *lock(&self.begun) = Some(BegunCommit { samples: count, generation });
         let next = NextGeneration { growth: &self.growth, opened: &self.held.opened };

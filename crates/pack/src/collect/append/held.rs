@@ -30,7 +30,7 @@ struct TakenSamples {
     /// Number of samples whose indexed values differ from the dataset, and the first such sample.
     others: u64,
     first_other: Option<String>,
-    /// Samples that equal samples of the newest addition: a finished call may be repeated.
+    /// Samples that equal samples of the newest addition, because a finished call may be repeated.
     repeated: HashSet<String>,
     first_repeated: Option<String>,
 }

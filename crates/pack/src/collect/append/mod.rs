@@ -111,7 +111,7 @@ pub(super) struct Addition {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct BegunCommit {
     samples: u64,
-    /// Number of the planned generation.
+    /// Planned generation number.
     generation: u32,
 }
 

@@ -101,7 +101,7 @@ fn pictures(
     if let Some(known) = fields().find_map(|field| recipe.pictures(&field.name)) {
         return Ok(Some(known));
     }
-    // A recipe of clips, or of another program, may lack the options: the columns decide.
+    // The recipe of a clip dataset, or of another program, may lack the options, so the columns decide.
     let has = |name: &str| fields().any(|field| picture_figures::has_figure(&base.schema, &field.name, name));
     if fields().next().is_none() {
         return Ok(None);

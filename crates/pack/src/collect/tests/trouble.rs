@@ -163,7 +163,7 @@ fn a_cancelled_commit_can_be_repeated() {
         assert_eq!(collector.len(), 51);
         cancel.store(progress.shards == 5, Ordering::Relaxed);
     };
-    // Another sample makes another dataset: the result of the first attempt is removed.
+    // A different sample makes a different dataset, so the result of the first attempt is removed.
     let stopped = collector.commit(Some(&on_progress), Some(&cancel));
     let report = match stopped {
         Ok(report) => report,

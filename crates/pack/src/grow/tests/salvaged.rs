@@ -67,7 +67,7 @@ fn generations_that_are_whole_lose_nothing_when_salvaged() {
     }
 }
 
-/// A dataset of three samples, whose second generation has two.
+/// A dataset of three samples, with two in its second generation.
 fn withdrawn() -> (Place, std::path::PathBuf) {
     let place = Place::new();
     place.photos(1, &["src/a.jpg", "src/b.jpg", "src/c.jpg"]);

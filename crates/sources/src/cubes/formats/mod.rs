@@ -82,7 +82,7 @@ formats! {
     Mat5("MATLAB", "MATLAB v5 file", ["mat"]) => mat::Mat5,
     /// A cube of a Tivita camera (`…_SpecCube.dat`).
     Tivita("Tivita", "Tivita cube", ["dat"]) => tivita::Tivita,
-    /// A MATLAB file of version 4, whose arrays are matrices.
+    /// A MATLAB file of version 4, in which all arrays are matrices.
     Mat4("MATLAB", "MATLAB v4 file", ["mat"]) => mat::Mat4,
 }
 

@@ -23,7 +23,7 @@ impl<'a> PngReader<'a> {
     fn open(source: &'a CubeFile) -> Result<Self> {
         source.stream(0, 0)?;
         let mut decoder = png::Decoder::new(BufReader::new(source.whole()));
-        // Palette indices and samples as stored: no expansion to colours, no gamma.
+        // Palette indices and samples stay as stored, without expansion to colours or gamma.
         decoder.set_transformations(png::Transformations::IDENTITY);
         let reader = decoder.read_info().map_err(|error| bad(source, error))?;
         Ok(Self { source, reader })

@@ -120,7 +120,7 @@ fn pages_that_share_a_table_of_bytes() {
 fn a_cube_above_the_limit_is_refused_before_its_tables() {
     let folder = Folder::new();
     let options = CubeOptions { max_bytes: 2999, ..CubeOptions::default() };
-    // The table lies outside of the file: the reader of the table reports it.
+    // The table lies outside of the file, which the reader of the table reports.
     let tags = [&page(10, 100, 1)[..], &[(273, 4, 100, 1 << 30), (278, 4, 1, 1)]].concat();
     let path = folder.write("a.tif", tiff(&[], 3, &tags));
     for error in [peek(&path, &options).map(drop).unwrap_err(), load(&path, &options).map(drop).unwrap_err()] {

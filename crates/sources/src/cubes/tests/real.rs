@@ -1,4 +1,4 @@
-//! Real files, if they are present: they are not part of the repository.
+//! Real files, if they are present. They are not part of the repository.
 
 use super::*;
 use shardpack_array::floats_of;

@@ -1,4 +1,4 @@
-//! Finds the data file of an ENVI header: the header does not name it.
+//! Finds the data file of an ENVI header, because the header does not name it.
 
 use crate::cubes::error::Result;
 use crate::cubes::source::CubeFile;

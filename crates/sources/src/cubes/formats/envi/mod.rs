@@ -1,4 +1,4 @@
-//! ENVI cubes: a text header, and a file of raw elements next to it.
+//! ENVI cubes, which have a text header and a file of raw elements next to it.
 
 mod data;
 mod header;
@@ -29,7 +29,7 @@ const STRUCTURE: &[&str] = &[
     "data ignore value",
 ];
 
-/// Keys whose braces hold one text and not a list.
+/// Keys with braces around one text and not a list.
 const TEXTS: &[&str] = &["description", "coordinate system string", "history"];
 
 /// The first line of an ENVI header is exactly `ENVI`.

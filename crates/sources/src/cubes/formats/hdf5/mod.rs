@@ -1,4 +1,4 @@
-//! HDF5 files, and MATLAB files of version 7.3, which are HDF5: with the cargo feature `hdf5`.
+//! HDF5 files, and MATLAB files of version 7.3, which are HDF5. Needs the cargo feature `hdf5`.
 
 #[cfg(feature = "hdf5")]
 mod metered;

@@ -93,7 +93,7 @@ fn filter(number: u16) -> String {
     format!("{number} ({name})")
 }
 
-/// Opens the file for its metadata: a few reads, whatever its size.
+/// Opens the file for its metadata, with a few reads, whatever its size.
 fn open(source: &CubeFile) -> Result<(File, Arc<Allowance>)> {
     let (file, allowance) = Metered::new(source);
     let file = File::from_source(file).map_err(|error| broken(source, error))?;

@@ -1,4 +1,4 @@
-//! Replaces HDF5 support if the feature is off: the error shows a command to convert the file,
+//! Replaces HDF5 support if the feature is off. The error shows a command to convert the file,
 //! ready for a shell.
 
 use crate::cubes::cube::{CubeHeader, LoadedCube};

@@ -1,4 +1,4 @@
-//! Data elements: a tag with type and length, followed by bytes. Small elements hold up to four
+//! Data elements. Each is a tag with type and length, followed by bytes. Small elements hold up to four
 //! bytes in the tag itself.
 
 use crate::cubes::error::{CubeError, Result};

@@ -18,7 +18,7 @@ const MAX_NAME: u64 = 256;
 /// Most matrices that are read.
 const MAX_MATRICES: usize = 10_000;
 
-/// A parsed header: the thousands, tens and ones of MOPT, and the other words.
+/// A parsed header, with the thousands, tens and ones of MOPT, and the other words.
 struct Header {
     big_endian: bool,
     /// Type of the elements as stored.

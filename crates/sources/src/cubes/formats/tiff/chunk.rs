@@ -79,7 +79,7 @@ pub(super) fn decode(
         )
     };
     let mut unpacker = Unpacker::new(coding, packed, bytes).map_err(bad)?;
-    // A strip may hold the whole picture: the flag of the run is checked between its pieces.
+    // A strip may hold the whole picture, so the flag of the run is checked between its pieces.
     for piece in out.chunks_mut(PIECE_BYTES) {
         source.check_cancel()?;
         unpacker.fill(piece).map_err(bad)?;

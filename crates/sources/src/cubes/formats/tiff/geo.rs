@@ -110,7 +110,7 @@ fn gdal(xml: &str, channels: u64, out: &mut Map<String, Value>) {
 
 struct Item {
     name: String,
-    /// Band, counted from 0, or the error of an invalid number.
+    /// Index of the band, from 0, or the error for an invalid number.
     band: Option<Result<u64, ParseIntError>>,
     value: String,
 }

@@ -9,7 +9,7 @@ use std::borrow::Cow;
 /// Most pages that are read.
 const MAX_PAGES: usize = 65_536;
 
-/// Longest value of one tag: a table of 2 million chunks.
+/// Longest value of one tag, enough for a table of 2 million chunks.
 const MAX_VALUE: u64 = 16 << 20;
 
 /// Longest text or list of metadata: its JSON takes tens of times as much memory.
@@ -18,7 +18,7 @@ const MAX_META: u64 = 1 << 20;
 /// One directory.
 pub(super) type Ifd<'a> = TiffDirectory<'a, TiffSource<'a>>;
 
-/// A file whose directories and values have a budget.
+/// A file with a budget for its directories and values.
 #[derive(Debug)]
 pub(super) struct TiffSource<'a> {
     source: &'a CubeFile,

@@ -84,7 +84,7 @@ impl Page {
         let (tile_width, tile_height) = if tiled {
             (required(source, ifd, 322, "TileWidth")?, required(source, ifd, 323, "TileLength")?)
         } else {
-            // Absent or 2³² − 1: the whole picture is one strip.
+            // If absent or 2³² − 1, the whole picture is one strip.
             (width, ifd.integer_or(278, height)?.min(height))
         };
         if tile_width == 0 || tile_height == 0 {
