@@ -32,7 +32,7 @@ impl Dataset {
     /// Opens a dataset with limits, a generation, and the options of its store (`docs/stores.md`).
     ///
     /// # Errors
-    /// As [`Dataset::open`]; `Usage` for options of a store if the path is not in one.
+    /// Same as [`Dataset::open`]; also `Usage` for options of a store if the path is not in one.
     pub fn open_with(path: impl AsRef<Path>, options: &DatasetOptions, settings: &Settings) -> Result<Self> {
         sniff::check(path.as_ref())?;
         Ok(Self(place::open(path.as_ref(), options, settings)?))

@@ -24,7 +24,7 @@ use std::time::Instant;
 /// ```
 ///
 /// # Errors
-/// Fails if there is no dataset. Damage is not an error: the report lists it.
+/// Fails if there is no dataset. Damage is not an error; the report lists it.
 pub fn verify(dataset: impl AsRef<Path>) -> crate::Result<Checked> {
     let checks = Checks { deep: true, limits: crate::read_limits(crate::MAX_RECORD_BYTES), ..Checks::default() };
     let cancel = AtomicBool::new(false);
@@ -61,7 +61,7 @@ pub struct Checks {
 /// pictures.
 ///
 /// # Errors
-/// Fails if there is no dataset. Damage is not an error: the report lists it.
+/// Fails if there is no dataset. Damage is not an error; the report lists it.
 pub fn check(
     dataset: &Path,
     settings: &Settings,

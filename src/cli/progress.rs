@@ -157,7 +157,7 @@ mod tests {
             seconds: 2.0,
             samples_total: Some(5000),
         };
-        // An earlier run finished 1,000 of the 1,200: they do not count for the rate.
+        // An earlier run finished 1,000 of the 1,200 samples, which do not count for the rate.
         assert_eq!(later.told(), "1,200 of 5,000 samples, 100/s, 38 s left");
         let long = Pace { bytes_left: 400_000_000, samples_total: None, ..later };
         assert_eq!(long.told(), "1,200 samples, 100/s, 3 min 20 s left");

@@ -14,7 +14,7 @@ use std::path::PathBuf;
 pub(crate) trait OptionTable: 'static {
     /// The options.
     fn about() -> Vec<&'static About>;
-    /// Returns the spelling of an option's default, if it has one.
+    /// Returns an option's default as text, if it has one.
     fn default_of(name: &str) -> Option<String>;
     /// Checks the value of an option.
     fn check(name: &str, value: &OptionValue) -> Result<(), ArgumentError>;

@@ -210,7 +210,7 @@ macro_rules! from_other {
 
 from_other!(serde_json::Error, std::num::TryFromIntError);
 
-/// The system gives no more threads.
+/// The system cannot start more threads.
 impl From<rayon::ThreadPoolBuildError> for Error {
     fn from(error: rayon::ThreadPoolBuildError) -> Self {
         io::Error::other(error).into()

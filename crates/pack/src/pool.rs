@@ -3,7 +3,7 @@
 /// Runs `work` on a new rayon pool of `threads` threads.
 ///
 /// # Errors
-/// Fails if the system gives no such number of threads.
+/// Fails if the system cannot start this many threads.
 pub(crate) fn on_pool<T: Send>(threads: usize, work: impl FnOnce() -> T + Send) -> crate::Result<T> {
     Ok(rayon::ThreadPoolBuilder::new().num_threads(threads).build()?.install(work))
 }

@@ -7,7 +7,7 @@ use shardpack_format::{Hint, Note, Setting};
 use shardpack_reader::mask_names;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Names of splits of a dataset.
+/// Usual names of dataset splits.
 const SPLITS: &[&str] =
     &["train", "training", "trn", "val", "valid", "validation", "dev", "test", "testing", "eval", "holdout"];
 
@@ -270,7 +270,7 @@ mod tests {
         let told = of_cubes(&["land/scenes/a.npy", "land/label_maps/a.npy"], &SourceOptions::default());
         assert_eq!(told.len(), 1, "{told:?}");
         assert!(told.iter().all(|note| !note.contains("--class-folders on")), "{told:?}");
-        // Samples alone, one level deeper.
+        // Only samples, one level deeper.
         assert_eq!(of_cubes(&["land/a/a.npy", "land/b/a.npy"], &SourceOptions::default()), [""; 0]);
     }
 

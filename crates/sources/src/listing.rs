@@ -122,8 +122,8 @@ pub struct Listing {
     pub kind: SourceKind,
     /// Sorted by the bytes of the key. Never empty.
     pub samples: Vec<SourceSample>,
-    /// Names of the classes; empty if there are none. Without classes every sample's `class` is
-    /// `None`; with classes none is.
+    /// Names of the classes; empty if there are none. A sample's `class` is `None` exactly when there
+    /// are no classes.
     pub classes: Vec<String>,
     /// Columns of the table of labels, in the order of the samples.
     pub columns: Vec<TableColumn>,

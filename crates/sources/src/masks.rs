@@ -25,7 +25,7 @@ use std::path::Path;
 /// Gives each of `samples`, which come from `tree`, its mask. A sample without a mask, or with a
 /// mask of the wrong size, becomes bad input. Returns a note for the user, if any.
 ///
-/// The masks are checked here, in parallel: a wrong mask must be found before the first shard is
+/// The masks are checked here, in parallel, because a wrong mask must be found before the first shard is
 /// written. The header of a PNG shows whether it holds labels; other masks are read, because only
 /// the values of floats show it.
 pub(crate) fn add(

@@ -70,7 +70,7 @@ fn stems() {
 #[test]
 fn content_decides_what_a_mask_is() {
     let folder = tempfile::tempdir().unwrap();
-    // Version 4 of MATLAB has no magic: type, rows, columns, no imaginary part, bytes of the name.
+    // MATLAB version 4 has no magic; the header is type, rows, columns, no imaginary part, bytes of the name.
     let words = [50_u32, 1, 2, 0, 2].map(u32::to_le_bytes).concat();
     let mat = [&words[..], b"m\0", &[0, 1]].concat();
     for (name, bytes, expected) in [

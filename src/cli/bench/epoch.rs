@@ -70,7 +70,7 @@ impl Reading {
     }
 }
 
-/// Runs epoch `number`, counted from 0, of `loader`, which has run the epochs before it.
+/// Runs epoch `number` (from 0) of `loader`, which has run all earlier epochs.
 pub(super) fn run(loader: &mut Loader, number: u32, bar: &Bar) -> crate::Result<Epoch> {
     let bytes: u64 = loader.dataset().shards().map(|shard| shard.bytes).sum();
     let per_sample = bytes as f64 / loader.dataset().len().max(1) as f64;

@@ -24,7 +24,7 @@ fn damaged() -> Hinted {
 }
 
 pub(super) fn run(args: &BenchArgs) -> crate::Result<ExitStatus> {
-    // Nothing is written, so no cleanup is needed: the first Ctrl-C ends the process at once.
+    // Nothing is written, so no cleanup is needed and the first Ctrl-C ends the process at once.
     interrupt::install(false)?;
     if args.stream { stream::run(args) } else { load(args) }
 }

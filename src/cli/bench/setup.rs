@@ -14,7 +14,7 @@ use shardpack_pack::bail;
 use shardpack_reader::{Bands, Dataset};
 use shardpack_recipe::{DatasetRecipe, PictureOptions};
 
-/// Default number of samples in a batch, and the limit of the bytes of its arrays.
+/// Default number of samples in a batch, and the limit on the bytes of its arrays.
 const BATCH_SIZE: u32 = 32;
 const BATCH_BYTES: u64 = 256 << 20;
 

@@ -19,7 +19,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// Largest list of keys: a million keys of maximal length.
+/// Largest list of keys, enough for a million keys of maximum length.
 const MAX_KEYS_BYTES: u64 = 4 << 30;
 
 pub(super) fn run_add(args: &AddArgs) -> crate::Result<ExitStatus> {
@@ -160,7 +160,7 @@ fn first(classes: &[String]) -> String {
     names.join(", ") + &more
 }
 
-/// Lists the classes whose names remain without samples.
+/// Lists the classes that have no samples left; their names remain.
 fn empty_text(classes: &[String]) -> String {
     if classes.is_empty() {
         return String::new();

@@ -9,7 +9,7 @@ pub(super) struct Span {
     pub(super) field: Field,
     /// Range of the values that are numbers.
     pub(super) range: Option<(Scalar, Scalar)>,
-    /// Samples whose value is NaN.
+    /// Number of samples with the value NaN.
     pub(super) nan: u64,
 }
 

@@ -41,7 +41,7 @@ pub(super) fn run(args: &PackArgs) -> crate::Result<ExitStatus> {
     let on_plan = |planned: &Planned<'_>| {
         // From here on there are files to clean up, and interrupting the run is safe.
         interrupt.graceful.store(true, Ordering::SeqCst);
-        // If a dataset is complete, nothing is packed: the result says so.
+        // If a dataset is complete, nothing is packed, and the result says so.
         let of_split = |split| args.out.join(split).join(MANIFEST_NAME).exists();
         let is_there = !options.force && planned.split.map_or(holds_dataset, of_split);
         if !args.json && !is_there {

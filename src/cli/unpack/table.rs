@@ -87,7 +87,7 @@ impl<'a> LabelTable<'a> {
     }
 }
 
-/// Returns a scalar in the form that `pack --labels` reads: JSON has no NaN and no infinity.
+/// Returns a scalar in the form that `pack --labels` reads, because JSON has no NaN and no infinity.
 fn scalar(value: Scalar) -> Value {
     match value {
         Scalar::Float(v) if v.is_nan() => json!("NaN"),

@@ -27,11 +27,11 @@ pub(super) struct Tally {
     pub(super) already_there: u64,
     /// Paths that exist with different content.
     pub(super) occupied: Vec<String>,
-    /// Files that this file system cannot have, with the reason: names that are too long or hold
+    /// Files that this file system cannot hold, with the reason: names that are too long or hold
     /// forbidden characters.
     pub(super) impossible: Vec<String>,
     /// Unreadable parts, by the index of the sample. A record, a run of records or a shard that the
-    /// stream skips has no sample: its key is the index of the next readable sample.
+    /// stream skips has no sample; its key is the index of the next readable sample.
     damaged: BTreeMap<u64, Vec<String>>,
 }
 

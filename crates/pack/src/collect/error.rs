@@ -67,7 +67,7 @@ pub enum CollectError {
     KnownKey {
         /// The key.
         key: String,
-        /// The existing sample, as words: a sample, or a different one.
+        /// The existing sample in words: a sample, or a different one.
         held: &'static str,
         /// A next step.
         hint: Hint,

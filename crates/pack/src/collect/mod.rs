@@ -223,7 +223,7 @@ impl Collector {
         self.options.shuffle.is_none()
     }
 
-    /// Returns the number in the key of the first sample without a key: 0, or the first unused number of the dataset.
+    /// Returns the number for the key of the first sample without a key: 0, or the dataset's first unused number.
     #[must_use]
     pub fn first_number(&self) -> u64 {
         self.addition().map_or(0, |addition| addition.first_id)

@@ -405,7 +405,7 @@ mod tests {
         assert_eq!(similarity(&wide), same);
     }
 
-    /// An error of a fixed size is small in a bright pixel and turns the spectrum of a dark one, which no mean shows.
+    /// An error of fixed size hardly turns a bright pixel's spectrum but turns a dark one's, which no mean shows.
     #[test]
     fn a_dark_pixel_among_bright_ones_is_seen() {
         let spectrum = |bright: bool| if bright { [900.0, 1000.0] } else { [9.0, 10.0] };
@@ -440,7 +440,7 @@ mod tests {
         let wide = Array::new(Dtype::F64, vec![1, 2, 2], wide).unwrap();
         let found = compare_arrays(&wide, &marked, None, DifferenceOptions::default()).unwrap();
         assert_eq!((found.altered, found.identical, found.ssim), (0, false, Some(1.0)));
-        // A missing value in one band leaves the angle of the other bands.
+        // A missing value in one band does not change the angle over the other bands.
         let holed = cube([1, 1, 3], [f32::NAN, 1.0, 0.0]);
         let turned = cube([1, 1, 3], [f32::NAN, 0.0, 1.0]);
         let found = compare_arrays(&holed, &turned, None, DifferenceOptions::default()).unwrap();

@@ -114,7 +114,7 @@ impl ArrayRecorder {
         if let Some(columns) = &self.shape {
             let too_long =
                 |axis: u64| move |_| Error::usage(format!("an axis can have at most 2^32 - 1 elements, found {axis}"));
-            // An array of fewer axes than the columns describe has zeros in the others.
+            // An array with fewer axes than columns has zeros in the remaining columns.
             let axes = shape.iter().copied().chain(std::iter::repeat(0)).take(columns.len());
             let axes = axes.map(|axis| u32::try_from(axis).map_err(too_long(axis)));
             let axes = axes.collect::<Result<Vec<u32>>>()?;

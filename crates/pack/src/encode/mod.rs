@@ -1,4 +1,4 @@
-//! Encodes values to records: one file for each type of field, for every source of samples.
+//! Encodes values to records. There is one file for each type of field, for every source of samples.
 //!
 //! A [`RecordDraft`] takes the values of one sample, in any order. A [`PictureRecorder`] adds a picture or a clip, an
 //! [`ArrayRecorder`] an array; text, JSON and bytes are a [`StoredValue`], and scalars are bytes for their [`Columns`].

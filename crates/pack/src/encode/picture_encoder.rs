@@ -1,4 +1,4 @@
-//! The stored form of one picture: its own bytes, a JPEG of tiles, or a re-encoded JPEG.
+//! The stored form of one picture: its own bytes, a tiled JPEG, or a re-encoded JPEG.
 
 use super::picture_figures::{PictureFigures, PictureTotals, ReencodedFigures};
 use super::sample_error::SampleError;

@@ -202,14 +202,14 @@ impl AddOptions {
         read(Self::OPTIONS, &[(name.to_owned(), value.clone())], &mut Self::default())
     }
 
-    /// Returns the spelling of an option's default; `None` if it has no default.
+    /// Returns an option's default as text; `None` if it has no default.
     #[must_use]
     pub fn default_of(name: &str) -> Option<String> {
         let option = Self::OPTIONS.iter().find(|option| option.about.name == name)?;
         option.spelled(&Self::default())
     }
 
-    /// Returns true if `hint` names only options of adding: other options come from the recipe.
+    /// Returns true if `hint` names only options of adding, because all other options come from the recipe.
     ///
     /// ```
     /// use shardpack_format::{Hint, Setting};

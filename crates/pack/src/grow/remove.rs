@@ -54,7 +54,7 @@ impl std::fmt::Debug for RemoveOptions<'_> {
 /// The result of [`remove`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RemoveReport {
-    /// Number of samples that the new generation lacks.
+    /// Number of samples removed from the new generation.
     pub removed: u64,
     /// Number of samples of the new generation.
     pub samples: u64,

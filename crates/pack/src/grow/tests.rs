@@ -28,7 +28,7 @@ impl Place {
         self.scratch.path().join(name)
     }
 
-    /// Writes photos of a few sizes: real ones, so that each record differs.
+    /// Writes real photos of a few sizes, so that each record differs.
     fn photo(&self, path: &str, number: u8) {
         let bytes = fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("../jpeg/testdata/tiles.jpg")).unwrap();
         // A unique comment, right after the first marker.

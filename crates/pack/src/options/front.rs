@@ -79,7 +79,7 @@ impl PackOptions {
         Ok(Self::about().any(|about| about.name == name).then(|| value.to_string()))
     }
 
-    /// Returns the spelling of an option's default; `None` if it has no default.
+    /// Returns an option's default as text; `None` if it has no default.
     #[must_use]
     pub fn default_of(name: &str) -> Option<String> {
         let source = source::defaults();

@@ -255,7 +255,7 @@ impl ReportArguments {
         read(READING, &given, &mut super::source::defaults())
     }
 
-    /// Returns the spelling of an option's default; `None` if it has no default.
+    /// Returns an option's default as text; `None` if it has no default.
     #[must_use]
     pub fn default_of(name: &str) -> Option<String> {
         let own = Self::OPTIONS.iter().find(|option| option.about.name == name);

@@ -33,7 +33,7 @@ pub struct Forecast {
     pub shards: u32,
     /// The parts, including those without shards.
     pub parts: Vec<PartForecast>,
-    /// Limit of the bytes of samples in flight in the run of a part.
+    /// Limit on the bytes of samples in flight in the run of a part.
     pub memory_bytes: u64,
     /// Peak resident memory of this process, including listing and plan, which each part needs too.
     pub plan_rss_bytes: u64,

@@ -1,4 +1,4 @@
-//! Packing: from a listing of sources to a dataset. The steps are: enumerate, try codecs, plan,
+//! Packs a listing of sources into a dataset. The steps are: enumerate, try codecs, plan,
 //! write.
 
 mod cubes;

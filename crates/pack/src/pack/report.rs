@@ -28,7 +28,7 @@ pub struct PackReport {
     pub deep_pictures: u64,
     /// For each array field, the candidates that were tried, best first.
     pub trials: Vec<(String, Trial)>,
-    /// Limit of the bytes of samples in flight during the run.
+    /// Limit on the bytes of samples in flight during the run.
     pub memory_bytes: u64,
 }
 

@@ -40,7 +40,7 @@ pub struct Planned<'a> {
     pub shards: u32,
     /// For each array field, the candidates that were tried, best first.
     pub trials: &'a [(String, Trial)],
-    /// Limit of the bytes of samples in flight.
+    /// Limit on the bytes of samples in flight.
     pub memory_bytes: u64,
     /// Number of worker threads.
     pub threads: usize,

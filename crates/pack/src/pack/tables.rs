@@ -75,7 +75,7 @@ fn texts(listing: &Listing, number: usize) -> impl Iterator<Item = &str> {
     })
 }
 
-/// Returns a digest of a sample's values from names and tables: other labels make another dataset.
+/// Returns a digest of a sample's values from names and tables, because other labels make another dataset.
 pub(super) fn digest(listing: &Listing, number: usize, entry: &SourceSample) -> [u8; 16] {
     let mut values = scalars(listing, number, entry);
     for text in texts(listing, number) {

@@ -10,7 +10,7 @@ use shardpack_array::{
 use shardpack_sources::cubes::{CubeOptions, CubeRun, load_mask, open};
 use shardpack_sources::{Listing, SourceSample};
 
-/// Number of samples in the trial: the first, the middle and the last.
+/// Number of samples in the trial (the first, the middle and the last).
 const SAMPLES: usize = 3;
 
 struct SampleMiddle {
@@ -141,7 +141,7 @@ pub(super) fn mask_options(cubes: &ArrayOptions) -> ArrayOptions {
     ArrayOptions { values: Values::Auto, max_error: None, lossless: true, layout: None, ..*cubes }
 }
 
-/// Returns the options for mask files, which hold one array: variable and shape are for cubes.
+/// Returns the options for mask files, which hold one array; variable and shape apply only to cubes.
 pub(super) fn mask_file_options(cubes: &CubeOptions) -> CubeOptions {
     CubeOptions { variable: Vec::new(), ..cubes.clone() }
 }

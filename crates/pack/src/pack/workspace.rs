@@ -2,7 +2,7 @@
 
 use crate::encode::{ArrayWorkspace, FidelityTotals, PictureEncoder};
 
-/// Memory of a thread, reused from sample to sample: fresh pages cost more than used ones.
+/// Memory of a thread, reused from sample to sample, because fresh pages cost more than used ones.
 #[derive(Default)]
 pub(super) struct Workspace {
     pub(super) picture: PictureEncoder,

@@ -204,7 +204,7 @@ fn candidate(
     made
 }
 
-/// Adds the parts of shards besides the records. They are known except for some padding.
+/// Adds the size of shards besides the records, which is known except for some padding.
 fn with_shards(found: Estimate, encoder: &FolderSource<'_>, measurement: &Measurement<'_>, number: usize) -> Estimate {
     #[allow(clippy::cast_precision_loss, reason = "sizes for an estimate")]
     let (beside, shard) = (

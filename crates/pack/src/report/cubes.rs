@@ -130,7 +130,7 @@ impl<'a> CubeScorer<'a> {
             }
         };
         record.values.extend(ratio.map(|ratio| (Measure::NoiseRatio, ratio)));
-        // The differences are all zero: do not keep them for every sample.
+        // The differences are all zero, so do not keep them for every sample.
         record.cube = (!record.exact).then_some(found);
         Ok(record)
     }

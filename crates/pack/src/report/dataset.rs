@@ -169,7 +169,7 @@ fn taken(samples: u64, wanted: u64, seed: u64) -> BTreeSet<u64> {
     if samples <= wanted {
         return (0..samples).collect();
     }
-    // A random sample of each stretch of equal length: stored order is shuffled already.
+    // Take a random sample of each stretch of equal length; stored order is shuffled already.
     (0..wanted)
         .map(|i| {
             let (from, to) = (stretch(samples, i, wanted), stretch(samples, i + 1, wanted));

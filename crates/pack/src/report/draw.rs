@@ -112,7 +112,7 @@ fn joined(names: &[String], samples: u64) -> BTreeMap<&str, usize> {
     let (mut last_share, mut number) = (0, 0);
     for (name, size) in sizes {
         let share = before * most / names.len().max(1);
-        // Numbers without a gap, even if one name fills several shares.
+        // The numbers have no gap, even if one name fills several shares.
         number += usize::from(share != last_share);
         last_share = share;
         numbers.insert(name, number);

@@ -44,7 +44,7 @@ impl<'a> Maker<'a> {
         }
     }
 
-    /// Returns the record of a sample, counted as in the listing.
+    /// Returns the record of a sample, given its position in the listing.
     ///
     /// # Errors
     /// Returns the reason if there is no record, and true if the sample itself is the cause rather than its storage.

@@ -163,7 +163,7 @@ impl<'a> Measurement<'a> {
 /// Number of errors and angles to keep per candidate.
 const KEPT_VALUES: u64 = 1 << 16;
 
-/// Puts plans of the same size next to each other: pictures are prepared for a comparison once per
+/// Puts plans of the same size next to each other, so that pictures are prepared for a comparison once per
 /// size.
 fn in_order<'a>(
     mut makers: Vec<(usize, &'a CandidateRecipe, &'a Maker<'a>)>,

@@ -85,7 +85,7 @@ impl ListedSource {
     ///
     /// # Errors
     /// Fails if no candidate can be prepared, or nothing could be measured. A sample that cannot be read or stored is
-    /// not an error: the report lists it.
+    /// not an error; the report lists it.
     pub fn measure(
         &self,
         recipes: &[CandidateRecipe],

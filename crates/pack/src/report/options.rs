@@ -23,7 +23,7 @@ pub struct CandidateRecipe {
 /// The options of a report.
 #[derive(Debug, Clone)]
 pub struct ReportOptions {
-    /// Number of samples to draw; `None`: until the predicted size is known to ±2 %, between 64 and 512.
+    /// Number of samples to draw; `None` draws until the predicted size is known to ±2 %, between 64 and 512.
     pub samples: Option<u64>,
     /// Seed of the draw.
     pub seed: u64,
@@ -39,7 +39,7 @@ pub struct ReportOptions {
     pub device: Option<Arc<dyn DecodingDevice>>,
     /// Number of worker threads.
     pub threads: usize,
-    /// Limit on the bytes of samples in flight; `None`: as in packing.
+    /// Limit on the bytes of samples in flight; `None` means the limit of packing.
     pub memory_bytes: Option<u64>,
 }
 

@@ -111,7 +111,7 @@ impl<'a> PictureScorer<'a> {
         decode(&mut self.decoder, media_type, field.bytes, orientation, out)
     }
 
-    /// Returns the source as packing passes it to an encoder with this resizing: of `size`, or unchanged for pictures
+    /// Returns the source as packing passes it to an encoder with this resizing: with `size`, or unchanged for pictures
     /// that are never resized.
     pub(super) fn reference(
         &mut self,

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 const SAMPLES: usize = 16;
 const BYTES: u64 = 64 << 20;
 const TURN_BYTES: u64 = 512 << 20;
-/// Shortest time for a rate in one round. It grows with the work of encoding and scoring, of which timing takes about a
+/// Minimum time for a rate in one round. It grows with the work of encoding and scoring, of which timing takes about a
 /// quarter, so that small reports do not wait for rates.
 const SHORTEST: Duration = Duration::from_millis(2);
 const LONGEST: Duration = Duration::from_millis(40);
@@ -25,7 +25,7 @@ const STEADY: f64 = 0.03;
 
 /// Returns the rates of each candidate; none if the run was stopped.
 ///
-/// Candidates take turns, and the median of the rounds counts: other load then affects all of them equally.
+/// Candidates take turns, and the median of the rounds counts, so that other load affects all of them equally.
 pub(super) fn measure(measurement: &Measurement<'_>, whole: &[Sampled]) -> crate::Result<Vec<Rates>> {
     let mut turns = Vec::with_capacity(measurement.recipes.len());
     let mut all = Vec::with_capacity(measurement.recipes.len());

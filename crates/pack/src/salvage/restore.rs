@@ -19,7 +19,7 @@ pub struct Restored {
     pub notes: Vec<Note>,
 }
 
-/// Restores the manifest of a folder: from the newest undamaged copy of a dataset with generations, otherwise from the
+/// Restores the manifest of a folder from the newest undamaged copy of a dataset with generations, otherwise from the
 /// shards, which must be undamaged. Keeps the existing manifest under another name.
 ///
 /// # Errors

@@ -21,7 +21,7 @@ pub struct Survey {
     pub(super) metadata: Option<Metadata>,
     /// Number of duplicate records, which come from rewritten shards.
     copies: u64,
-    /// Places that cannot be saved: place, sample and reason. The first 10,000.
+    /// The first 10,000 places that cannot be saved, each with place, sample and reason.
     pub lost: Vec<String>,
     /// Number of further places that cannot be saved.
     pub lost_unlisted: u64,
@@ -97,7 +97,7 @@ impl Survey {
                 }
             }
         }
-        // Keep one dataset: of the manifest, or of the first shard that names its dataset.
+        // Keep one dataset: the manifest's, or that of the first shard that names its dataset.
         let ids = || scans.iter().filter_map(|(_, scan)| scan.identity().map(|i| i.dataset_id));
         let id = folder.manifest.as_ref().map(|m| m.dataset_id).or_else(|| ids().next());
         scans.retain(|(shard, scan)| match (id, scan.identity()) {
@@ -196,8 +196,8 @@ impl Survey {
         }
     }
 
-    /// Takes the longest list of classes: later generations append classes (spec §3.5), which labels of newer samples
-    /// need.
+    /// Takes the longest list of classes, because later generations append classes (spec §3.5), which labels of newer
+    /// samples need.
     fn take_classes(&mut self, scans: &[(&PathBuf, SalvageScan)], manifest: Option<&Manifest>) {
         let Some(known) = &mut self.metadata else { return };
         let of_shards = scans.iter().filter_map(|(_, scan)| scan.metadata());

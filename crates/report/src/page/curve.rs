@@ -139,7 +139,7 @@ fn fidelity(view: &View<'_>, measure: Measure) -> Markup {
     figure(&title, &both(|size| scatter.draw(size)), &caption, None)
 }
 
-/// Lowers a title for use within a sentence; abbreviations stay unchanged.
+/// Converts a title to lower case for use within a sentence; abbreviations stay unchanged.
 pub(super) fn lowered(title: &str) -> String {
     let mut chars = title.chars();
     match (chars.next(), chars.clone().next()) {

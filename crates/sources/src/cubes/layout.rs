@@ -31,7 +31,7 @@ pub(super) enum AxisOrder {
     Fortran,
     /// Columns, rows, bands: a MATLAB matrix of bands × pixels.
     Columns,
-    /// As `Columns`, with the rows from the bottom up: Tivita.
+    /// Same as `Columns`, with the rows from the bottom up: Tivita.
     ColumnsUpward,
 }
 

@@ -12,7 +12,7 @@ use shardpack_format::Limits;
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CubeOptions {
-    /// Names of the array, for files with several (`.npz`, `.mat`, HDF5): the first name that a
+    /// Names of the array, for files with several (`.npz`, `.mat`, HDF5). The first name that a
     /// file has is read. In a name, `*` matches any characters. Default, empty: the only array of
     /// three axes, else the only array of two. Other formats have no names and ignore this.
     pub variable: Vec<String>,

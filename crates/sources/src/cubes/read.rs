@@ -20,7 +20,7 @@ pub(crate) fn has_extension(extension: &str) -> bool {
 
 /// The kind of cube file, detected from its content; `None` if [`load`] does not read it.
 ///
-/// Reads a few hundred bytes; of a zip archive, the directory.
+/// Reads a few hundred bytes; for a zip archive, reads the directory.
 ///
 /// # Errors
 /// `Io` if the file cannot be read; `Usage` if it is not a regular file.

@@ -59,7 +59,7 @@ struct Siblings {
 }
 
 impl CubeRun {
-    /// A run that stops when `cancel` is raised: all reads then fail with
+    /// A run that stops when `cancel` is raised; all reads then fail with
     /// [`Cancelled`](super::CubeError::Cancelled).
     #[must_use]
     pub fn new(cancel: Option<Arc<AtomicBool>>) -> Self {

@@ -1,4 +1,4 @@
-//! Cubes whose values need not be in memory: a file in our element order is read as needed.
+//! Cubes with values that need not be in memory. A file in our element order is read as needed.
 
 use super::gather;
 use super::layout::CubeLayout;

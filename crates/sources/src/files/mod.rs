@@ -24,7 +24,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// An object up to this size is announced whole when it is listed; of a larger object, only the
 /// ends.
 const WHOLE_BYTES: u64 = 256 << 10;
-/// Bytes read of the ends of an object.
+/// Bytes read at each end of an object.
 const END_BYTES: u64 = 16 << 10;
 /// The stores of a source. By default there are none, and all paths are local.
 ///

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Smaller reads are extended to this size: a store charges for requests, and each takes a round
+/// Smaller reads are extended to this size, because a store charges for requests and each takes a round
 /// trip.
 const WINDOW_BYTES: u64 = 64 << 10;
 
@@ -25,7 +25,7 @@ impl OpenObject {
     }
 
     /// Reads at least one byte, unless `offset` is after the end. Bytes in the window are not
-    /// requested again: the store drops its bytes once they were read.
+    /// requested again, because the store drops bytes once they were read.
     fn read_at(&self, out: &mut [u8], offset: u64) -> Result<usize, Cause> {
         let mut window = self.window.lock().unwrap_or_else(PoisonError::into_inner);
         let (start, piece) = &mut *window;

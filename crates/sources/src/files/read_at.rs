@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use std::io::{self, ErrorKind};
 use std::path::Path;
 
-/// Bytes of a file that are read when it is opened: enough for the header of nearly every picture,
+/// Bytes of a file that are read when it is opened, enough for the header of nearly every picture,
 /// including its thumbnail and profile, and less than the kernel reads ahead anyway.
 const HEAD_BYTES: usize = 16 << 10;
 

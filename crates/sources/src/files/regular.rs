@@ -17,7 +17,7 @@ use std::sync::{PoisonError, RwLock};
 /// `open` from waiting and the type is checked again.
 ///
 /// # Errors
-/// The system's errors; `InvalidInput` if it is not a regular file.
+/// Errors of the system; `InvalidInput` if it is not a regular file.
 pub(crate) fn open(path: &Path) -> io::Result<(File, Metadata)> {
     check(&std::fs::metadata(path)?)?;
     let flags = OFlags::NONBLOCK | OFlags::NOCTTY;
@@ -36,7 +36,7 @@ pub(crate) struct Bounds {
 }
 
 impl Bounds {
-    /// The bounds of a folder, by its real path.
+    /// Creates the bounds of a folder, by its real path.
     ///
     /// # Errors
     /// If it cannot be opened.
@@ -47,7 +47,7 @@ impl Bounds {
 
     /// Opens a regular file below the folder for reading; `None` if the path does not lead below
     /// it. Links inside the folder are followed. Each component is checked while it is opened, not
-    /// before: a link that is created meanwhile is not followed.
+    /// before, so a link that is created meanwhile is not followed.
     pub(crate) fn open(&self, path: &Path) -> Option<io::Result<(File, Metadata)>> {
         let below = path.strip_prefix(&self.root).ok()?;
         Some(match self.open_plain(below) {
@@ -68,7 +68,7 @@ impl Bounds {
         self.open_plain(real.strip_prefix(&self.root).map_err(|_| outside())?)
     }
 
-    /// Opens a path without links: each component is opened relative to the previous one.
+    /// Opens a path without links, each component relative to the previous one.
     fn open_plain(&self, below: &Path) -> io::Result<(File, Metadata)> {
         const FOLDER: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
         let name = below.file_name().ok_or(io::ErrorKind::InvalidInput)?;
@@ -114,7 +114,7 @@ impl Confines {
     /// Opens a regular file for reading.
     ///
     /// # Errors
-    /// The system's errors; `InvalidInput` if it is not a regular file, or outside of all folders.
+    /// Errors of the system; `InvalidInput` if it is not a regular file, or outside of all folders.
     pub(crate) fn open(&self, path: &Path) -> io::Result<(File, Metadata)> {
         let all = self.0.read().unwrap_or_else(PoisonError::into_inner);
         if all.is_empty() {

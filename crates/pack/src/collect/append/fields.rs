@@ -139,7 +139,7 @@ fn kind_of(field: &Field, schema: &Schema) -> Kind {
     }
 }
 
-/// Returns type and axes of the existing arrays, by field, from the first records.
+/// Returns the element type and axes of the existing arrays, by field, from the first records.
 fn forms(opened: &Dataset, schema: &Schema, axes: Option<usize>) -> Result<BTreeMap<String, ArrayForm>> {
     let arrays = schema.fields().iter().filter(|field| field.kind == FieldKind::Array);
     let mut forms: BTreeMap<String, ArrayForm> =

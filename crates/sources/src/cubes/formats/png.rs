@@ -13,7 +13,7 @@ use std::io::BufReader;
 
 const SIGNATURE: &[u8] = b"\x89PNG\r\n\x1a\n";
 
-/// A PNG whose header was read.
+/// A PNG with its header already read.
 struct PngReader<'a> {
     source: &'a CubeFile,
     reader: png::Reader<BufReader<CubeStream<'a>>>,

@@ -1,4 +1,4 @@
-//! HDF5 files whose structures form many paths through the file, or whose chunks are far larger
+//! HDF5 files with structures that form many paths through the file, or with chunks far larger
 //! than their array.
 
 use super::*;
@@ -8,7 +8,7 @@ use crate::bounded;
 struct Hdf5(Vec<u8>);
 
 impl Hdf5 {
-    /// Creates a superblock of version 0, whose root group is at `root`.
+    /// Creates a superblock of version 0 with the root group at `root`.
     fn new() -> Self {
         let mut out = b"\x89HDF\r\n\x1a\n\0\0\0\0\0\x08\x08\0\x04\0\x10\0\0\0\0\0".to_vec();
         out.extend([0u64, u64::MAX, 0, u64::MAX, 0, 0].map(u64::to_le_bytes).concat());
@@ -125,7 +125,7 @@ fn elements_of_half_a_gibibyte() {
     assert!(found.contains("no numeric array"), "{found}");
 }
 
-/// A dataset whose type is `levels` nested variable-length types; no message holds more than 8190.
+/// A dataset with a type of `levels` nested variable-length types; no message holds more than 8190.
 fn nested_types(levels: usize) -> Vec<u8> {
     let mut file = Hdf5::new();
     let mut messages = uint16(&[2, 3, 4]);
