@@ -85,7 +85,7 @@ def test_what_is_none_is_refused_in_words(lossless: Path, cubes: Path) -> None:
     ]:
         with pytest.raises(sp.UsageError, match=said.replace("(", r"\(")):
             sp.Loader(sp.Dataset(lossless), augment=augment)
-    with pytest.raises(sp.UsageError, match="expected a field of pictures that are decoded, found none"):
+    with pytest.raises(sp.UsageError, match="no field of decoded pictures is loaded"):
         sp.Loader(sp.Dataset(cubes), augment="random_invert")
     with pytest.raises(TypeError, match=r"shardpack\.augment"):
         sp.Loader(sp.Dataset(lossless), augment=[3])  # type: ignore[list-item]

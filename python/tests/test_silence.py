@@ -213,7 +213,7 @@ def test_a_view_beside_a_patch_is_refused(masked: sp.Dataset, image: str, cube: 
     assert load(masked, "mask", cube=cube)["mask"].shape[0] == 4
     with pytest.raises(sp.UsageError, match="picture `image` is whole, and patches are cut from `mask`"):
         load(masked, "image", "mask", cube=cube, layout=layout)
-    with pytest.raises(sp.UsageError, match="whole pictures, `image`, beside `mask`, which is flipped or turned\nhint: the view mirrors both"):
+    with pytest.raises(sp.UsageError, match="picture `image` is whole, and `mask` is flipped or turned\nhint: the view mirrors both"):
         load(masked, "image", "mask", augment="hflip", layout=layout)
     assert load(masked, "image", "code", augment="hflip")["code"].shape == (4, 32, 32)
     # Arrays of another size than the picture may be cut separately.

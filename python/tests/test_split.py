@@ -151,7 +151,7 @@ def test_what_cannot_be_split_is_refused(dataset: sp.Dataset) -> None:
         dataset.subset([]).split(0.5)
     # A part of a growing split has the hashes of its half.
     part = dataset.split(0.5, growing=True)[0]
-    with pytest.raises(sp.UsageError, match="split again by another `?seed"):
+    with pytest.raises(sp.UsageError, match="to split a part of a growing split, use another `?seed"):
         part.split(0.6, growing=True)
     assert len(part.split(0.6, growing=True, seed=1)) == 2
 

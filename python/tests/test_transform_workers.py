@@ -289,6 +289,6 @@ def test_a_worker_of_a_dataloader_starts_none(photos: Path) -> None:
     from torch.utils.data import DataLoader
 
     inner = shardpack.torch.IterableDataset(sp.Loader(sp.Dataset(photos), transform=noise, transform_workers=2, **OPTIONS))
-    with pytest.raises(RuntimeError, match=r"workers of a DataLoader: expected transform_workers=0, found 2"):
+    with pytest.raises(RuntimeError, match=r"transform_workers=2 does not work in workers of a DataLoader"):
         list(DataLoader(inner, batch_size=None, num_workers=1))
     assert len(list(DataLoader(inner, batch_size=None))) == 9
