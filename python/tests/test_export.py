@@ -406,7 +406,7 @@ def test_places_that_are_links_or_no_folders(tmp_path: Path) -> None:
     (tmp_path / "loop").symlink_to("loop")
     os.mkfifo(tmp_path / "pipe")
     for name in ("link", "dangling", "loop", "pipe"):
-        with pytest.raises(FileExistsError, match="the output folder is not empty"):
+        with pytest.raises(FileExistsError, match="the output folder is not empty" if name == "link" else "the output exists and is not a folder"):
             sp.export(tmp_path / "in", "webdataset", tmp_path / name)
     with pytest.raises(ValueError, match="out: expected the name of a folder, found: "):
         sp.export(tmp_path / "in", "webdataset", tmp_path / "a\0b")

@@ -181,7 +181,7 @@ with sp.Loader(sp.Dataset({str(photos)!r}), image="rrc32", fields=["image", "lab
     assert "its program has no file\nhint: define it" in done.stdout and done.stdout.endswith("\n1\n"), done.stderr
     # Python cannot run such a program again.
     done = subprocess.run([sys.executable, "-"], input=text, capture_output=True, text=True, timeout=120)
-    assert "RuntimeError: transform_workers: cannot start processes of the program" in done.stderr
+    assert "RuntimeError: transform_workers: cannot start processes of the program <stdin>, which is not a file" in done.stderr
 
 
 def test_a_loader_with_workers_can_be_copied_and_resumed(photos: Path) -> None:

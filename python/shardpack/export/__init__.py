@@ -127,7 +127,9 @@ def _target(out: Union[str, os.PathLike[str]]) -> Path:
         raise ValueError(f"out: expected the name of a folder, found: {str(target)!r}")
     if target.is_symlink() and target.is_dir():
         target = target.resolve()
-    if os.path.lexists(target) and (target.is_symlink() or not target.is_dir() or any(target.iterdir())):
+    if os.path.lexists(target) and (target.is_symlink() or not target.is_dir()):
+        raise FileExistsError(17, "the output exists and is not a folder", str(target))
+    if target.is_dir() and any(target.iterdir()):
         raise FileExistsError(17, "the output folder is not empty", str(target))
     return target
 

@@ -352,7 +352,7 @@ fn unsupported_bitmaps_are_named() {
     let base = || Made::new(2, &[8; 3], strip(3));
     for (made, name) in [
         (base().with(259, &[34887]), "LERC"),
-        (base().with(259, &[6]), "withdrawn"),
+        (base().with(259, &[6]), "the old JPEG of TIFF 6.0"),
         (base().with(262, &[8]), "CIELab"),
         (base().with(258, &[8, 8, 16]), "several"),
         (base().with(258, &[32]), "unsigned, of 32 bits"),

@@ -92,7 +92,8 @@ fn refusals_name_the_reason() {
         ("'<U5'", "\"<U5\" is", ""),
         ("'<M8[s]'", "\"<M8[s]\" is", ""),
     ] {
-        let expected = format!("`a.npy`: npy elements: {reason} not supported{hint}");
+        let kinds = "only bool, integers, float16, float32 and float64 are";
+        let expected = format!("`a.npy`: npy elements: {reason} not supported: {kinds}{hint}");
         assert_eq!(refused(npy(1, descr, false, "(1, 1)", &[0; 8])), expected);
     }
     for (shape, reason) in [
