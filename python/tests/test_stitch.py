@@ -149,7 +149,7 @@ def test_what_is_missing_is_said(scenes: sp.Dataset) -> None:
         ({"end": "drop"}, 'end="drop" drops patches'),
         ({"rank": 0, "world_size": 2}, "rank 0 of 2 gets only some patches"),
         ({"augment": "hflip"}, "must not augment, found augment='hflip'"),
-        ({"weights": np.ones(len(SIZES))}, "must give each scene once"),
+        ({"weights": np.ones(len(SIZES))}, "must return each scene once"),
     ]:
         with pytest.raises(sp.UsageError, match=said):
             sp.stitch(sp.Loader(scenes, 6, **(GRID | {"end": "uneven"} | options)))  # type: ignore[arg-type]

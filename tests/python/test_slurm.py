@@ -113,7 +113,7 @@ class SlurmTest(CommandTest):
         for number, arguments, text in [
             ("", (self.source, self.out, PARTS), "this is an array job"),
             (7, (self.source, self.out, PARTS), "part 7 of 6 does not exist\nhint: use --array=1-PARTS"),
-            (1, (self.source, self.out, "--jpeg"), "found part 1 of --jpeg"),
+            (1, (self.source, self.out, "--jpeg"), "part 1 of --jpeg does not exist"),
             (1, (self.source, self.out), "usage: sbatch --array=1-PARTS"),
         ]:
             done = self.run_task(number, *arguments)
