@@ -43,7 +43,8 @@ def seconds(action):
 
 
 def interleave(rounds, **sides):
-    """Time each side once in each round. A side is a function that returns its seconds, or None to have its call timed."""
+    """Time each side once in each round. A side is a function that returns its seconds, or None to
+    have its call timed."""
     times = {name: [] for name in sides}
     for _ in range(rounds):
         for name, side in sides.items():
@@ -103,7 +104,10 @@ def arguments(description, **more):
     """The common command line of the benches."""
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--rounds", type=int, default=5, help="runs of each side (default 5)")
-    parser.add_argument("--dir", type=Path, default=ROOT / "target" / "bench", help="folder for files, on the disk to measure (default target/bench)")
+    parser.add_argument(
+        "--dir", type=Path, default=ROOT / "target" / "bench",
+        help="folder for files, on the disk to measure (default target/bench)",
+    )  # fmt: skip
     parser.add_argument("--no-save", action="store_true", help="do not write a file to benches/runs")
     for name, (default, text) in more.items():
         parser.add_argument(f"--{name}", type=type(default), default=default, help=f"{text} (default {default})")

@@ -1,4 +1,5 @@
-"""Synthetic hyperspectral cubes: mixtures of smooth spectra with textured shares and 1 % noise, float32, [height, width, channels]."""
+"""Synthetic hyperspectral cubes: mixtures of smooth spectra with textured shares and 1 % noise,
+float32, [height, width, channels]."""
 
 import numpy as np
 from PIL import Image

@@ -40,8 +40,8 @@ def nvcomp_codec(device, **more):
 
 
 def timed(epoch, options):
-    """Runs one epoch to warm up, then counts batches until the time is over. `epoch` yields the number of samples of each
-    batch, once it is under way.
+    """Runs one epoch to warm up, then counts batches until the time is over. `epoch` yields the
+    number of samples of each batch, once it is under way.
     """
     import torch
 

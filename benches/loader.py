@@ -1,11 +1,13 @@
 """The loader against the limits of the machine and against other loaders, with the same samples and cores.
 
-    .venv/bin/python benches/loader.py PHOTOS            everything; installs the peers into benches/.venv-peers (9 GB with CUDA)
+    .venv/bin/python benches/loader.py PHOTOS            everything; installs the peers into
+                                                         benches/.venv-peers (9 GB with CUDA)
     .venv/bin/python benches/loader.py --peers none      shardpack and the limits that need no package
 
-PHOTOS is a folder of class folders of JPEGs. The sides take turns, each in its own process: one epoch to warm up, then
-whole epochs for `--seconds`. Data come from the page cache (with `--cold`, from the disk), on `--threads` threads or
-worker processes. Memory is the memory of the process and its children without mapped files; for shardpack, its peak RSS.
+PHOTOS is a folder of class folders of JPEGs. The sides take turns, each in its own process: one
+epoch to warm up, then whole epochs for `--seconds`. Data come from the page cache (with `--cold`,
+from the disk), on `--threads` threads or worker processes. Memory is the memory of the process and
+its children without mapped files; for shardpack, its peak RSS.
 """
 
 import argparse
@@ -67,8 +69,12 @@ def main():
 
 def arguments():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("photos", nargs="?", type=Path, default=REAL, help="folder of class folders of JPEGs (default: the sample of ImageNet, if present)")
-    parser.add_argument("--peers", default="all", help="all, none, or comma-separated names: " + ", ".join(side.name for side in PEERS) + " (default all)")
+    parser.add_argument(
+        "photos", nargs="?", type=Path, default=REAL,
+        help="folder of class folders of JPEGs (default: the sample of ImageNet, if present)",
+    )  # fmt: skip
+    peers = ", ".join(side.name for side in PEERS)
+    parser.add_argument("--peers", default="all", help=f"all, none, or comma-separated names: {peers} (default all)")
     parser.add_argument("--python", type=Path, help="interpreter of the peers (default: a new environment)")
     parser.add_argument("--shardpack", type=Path, help="command to measure (default: build one)")
     parser.add_argument("--modes", default=",".join(MODES), help=f"comma-separated modes (default {','.join(MODES)})")
@@ -78,7 +84,10 @@ def arguments():
     parser.add_argument("--cold", action="store_true", help="drop the files from the page cache before each epoch")
     parser.add_argument("--cubes", type=int, default=6, help="number of synthetic cubes (default 6)")
     parser.add_argument("--cube-shape", default="480x640x100", help="height x width x channels (default 480x640x100)")
-    parser.add_argument("--dir", type=Path, default=bench.ROOT / "target" / "bench", help="folder for files, on the disk to measure (default target/bench)")
+    parser.add_argument(
+        "--dir", type=Path, default=bench.ROOT / "target" / "bench",
+        help="folder for files, on the disk to measure (default target/bench)",
+    )  # fmt: skip
     parser.add_argument("--no-save", action="store_true", help="do not write a file to benches/runs")
     options = parser.parse_args()
     options.modes = options.modes.split(",")
@@ -87,7 +96,7 @@ def arguments():
         parser.error(f"--modes: unknown: {', '.join(sorted(wrong))}; the modes are {', '.join(MODES)}")
     wrong = set(options.peers.split(",")) - {side.name for side in PEERS} - {"all", "none"}
     if wrong:
-        parser.error(f"--peers: unknown: {', '.join(sorted(wrong))}; the peers are {', '.join(side.name for side in PEERS)}, all or none")
+        parser.error(f"--peers: unknown: {', '.join(sorted(wrong))}; the peers are {peers}, all or none")
     # The peers run in another folder. Not `resolve`: the interpreter of an environment is a link to one outside.
     options.python, options.shardpack = (path and path.absolute() for path in (options.python, options.shardpack))
     options.dir = options.dir.absolute()
@@ -191,7 +200,8 @@ def measure(options, command, interpreter, chosen, data, facts, notes):
 
 
 def shardpack(command, dataset, name, common, epochs):
-    """One run of `shardpack bench`. It takes a number of epochs, not seconds: the first run finds the number, and does not count."""
+    """One run of `shardpack bench`. It takes a number of epochs, not seconds: the first run finds
+    the number, and does not count."""
     mode = common["mode"]
     args = [command, "bench", dataset, *MODES[mode][2], "--batch-size", common["batch"], "--threads", common["threads"], *common["cold"], "--json", "--epochs"]
     if (mode, name) not in epochs:
@@ -280,7 +290,8 @@ def summary(runs):
                 "MB/s": bench.median(run["output_mb_per_s"] for run in some),
                 "÷ best peer": rates[name] / best if best else "", "÷ limit": rates[name] / limit if limit else "",
                 # A run below the resolution of the CPU clock has no ratio.
-                "CPU ms/sample": 1e3 * used[name], "least CPU of a peer ÷ own": least / used[name] if least and used[name] else "",
+                "CPU ms/sample": 1e3 * used[name],
+                "least CPU of a peer ÷ own": least / used[name] if least and used[name] else "",
                 "peak MB": max(run["peak_bytes"] for run in some) / 1e6,
                 "others' share of the cores": bench.median(run["others"] for run in some),
             })

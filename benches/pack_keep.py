@@ -29,7 +29,8 @@ REAL = ROOT.parent / "shared" / "data" / "imagenet-sample"
 
 
 def source(folder, megabytes):
-    """A tree of pictures of about this size: copies of real photos, if present, or of the demo's, each in its own class folders."""
+    """A tree of pictures of about this size: copies of real photos, if present, or of the demo's,
+    each in its own class folders."""
     if REAL.is_dir():
         origin, what = REAL, "1000 ImageNet photos"
     else:

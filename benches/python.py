@@ -42,17 +42,28 @@ def main():
     rows = [row for kind, sides in runs.items() for row in summary(kind, sides)]
     facts = {"threads": options.threads, "batch": BATCH, "per batch over a batch that is ready, µs": overhead["microseconds"], "runs": runs}
     bench.finish("python", options, facts, rows)
-    print(f"\na finished batch costs {overhead['microseconds']:.0f} µs in Python: `next`, and `image` and `label` as torch tensors (median of {overhead['batches']})")
+    print(
+        f"\na finished batch costs {overhead['microseconds']:.0f} µs in Python: `next`, and `image` and `label` as "
+        f"torch tensors (median of {overhead['batches']})"
+    )
 
 
 def arguments():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("photos", nargs="?", type=Path, default=REAL, help="folder of class folders of JPEGs (default: the sample of ImageNet, if present)")
+    parser.add_argument(
+        "photos", nargs="?", type=Path, default=REAL,
+        help="folder of class folders of JPEGs (default: the sample of ImageNet, if present)",
+    )  # fmt: skip
     parser.add_argument("--rounds", type=int, default=3, help="runs of each side (default 3)")
     parser.add_argument("--seconds", type=float, default=4.0, help="least seconds of a measured run (default 4)")
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)), help="threads or worker processes of each side (default all cores)")
-    parser.add_argument("--cubes", type=int, default=6, help="number of synthetic cubes of 480 x 640 x 100, 0 for none (default 6)")
-    parser.add_argument("--dir", type=Path, default=bench.ROOT / "target" / "bench", help="folder for files, on the disk to measure (default target/bench)")
+    parser.add_argument(
+        "--cubes", type=int, default=6, help="number of synthetic cubes of 480 x 640 x 100, 0 for none (default 6)"
+    )
+    parser.add_argument(
+        "--dir", type=Path, default=bench.ROOT / "target" / "bench",
+        help="folder for files, on the disk to measure (default target/bench)",
+    )  # fmt: skip
     parser.add_argument("--no-save", action="store_true", help="do not write a file to benches/runs")
     parser.add_argument("--side", choices=[*SIDE], help=argparse.SUPPRESS)
     parser.add_argument("--kind", choices=[*BATCH], help=argparse.SUPPRESS)

@@ -28,7 +28,10 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("dataset")
     parser.add_argument("--shardpack", default="target/release/shardpack", help="the command (default: the release build)")
-    parser.add_argument("--threads", default=",".join(map(str, powers)), help="comma-separated numbers of threads (default: powers of two up to the cores)")
+    parser.add_argument(
+        "--threads", default=",".join(map(str, powers)),
+        help="comma-separated numbers of threads (default: powers of two up to the cores)",
+    )  # fmt: skip
     parser.add_argument("--rounds", type=int, default=3, help="runs of each (default 3)")
     parser.add_argument("--epochs", type=int, default=4, help="epochs of a run; the first does not count (default 4)")
     options = parser.parse_args()

@@ -104,7 +104,14 @@ def peer(python, code, endpoint, count, samples):
 
 
 def main():
-    options = bench.arguments(__doc__.splitlines()[0], photos=("", "folder of class folders of JPEGs"), count=(1500, "photos to make without PHOTOS"), python=("", "interpreter of the peers"), load=("", f"only one of: {', '.join(LOADS)}"), shardpack=("", "command to measure instead of a new build"))
+    options = bench.arguments(
+        __doc__.splitlines()[0],
+        photos=("", "folder of class folders of JPEGs"),
+        count=(1500, "photos to make without PHOTOS"),
+        python=("", "interpreter of the peers"),
+        load=("", f"only one of: {', '.join(LOADS)}"),
+        shardpack=("", "command to measure instead of a new build"),
+    )
     command = options.shardpack
     if not command:
         bench.build()

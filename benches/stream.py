@@ -1,7 +1,8 @@
 """`verify` and raw streaming against a plain sequential read of the same files. Goal: at least 0.9 of its rate.
 
-The plain read is `examples/plain_read.rs`: one thread, 1 MiB at a time, without use of the bytes. Warm: the files are in
-the page cache. Cold: their pages are dropped before each turn (`posix_fadvise`), so that the disk counts.
+The plain read is `examples/plain_read.rs`: one thread, 1 MiB at a time, without use of the bytes.
+Warm: the files are in the page cache. Cold: their pages are dropped before each turn
+(`posix_fadvise`), so that the disk counts.
 """
 
 import json

@@ -11,10 +11,11 @@ call one function for each row:
 - `numpy` adds noise of NumPy's generator, which releases the GIL.
 - `python` takes 20,000 steps of a Python loop, which holds the GIL; `long` takes 200,000, most of a row's time.
 
-`ours` is the loader with `--threads` threads, `ours_with_workers` the same with as many `transform_workers`,
-`ours_in_workers` loaders of one thread in workers of a DataLoader (`shardpack.torch.IterableDataset`), `theirs` a
-DataLoader over the files, decoded by Pillow and cropped by torchvision. Rounds are alternated, the first is dropped, and
-medians are divided. The page cache is warm. Run it with a free-threaded Python too.
+`ours` is the loader with `--threads` threads, `ours_with_workers` the same with as many
+`transform_workers`, `ours_in_workers` loaders of one thread in workers of a DataLoader
+(`shardpack.torch.IterableDataset`), `theirs` a DataLoader over the files, decoded by Pillow and
+cropped by torchvision. Rounds are alternated, the first is dropped, and medians are divided. The
+page cache is warm. Run it with a free-threaded Python too.
 """
 
 import argparse

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """An independent reader of shardpack 1.0, laid out and numbered like the specification (README.md).
 
-Written to be read, not to be fast. Needs only the standard library. Values (JSON, arrays, codecs) are in values.py, which needs numpy,
-zstandard and blosc2 to decode some of them.
+Written to be read, not to be fast. Needs only the standard library. Values (JSON, arrays, codecs)
+are in values.py, which needs numpy, zstandard and blosc2 to decode some of them.
 
-    reader.py verify PATH    check every byte of a dataset or a lone shard; exit code 0 if there is no problem, 1 otherwise
+    reader.py verify PATH    check every byte of a dataset or a lone shard; exit code 0 if there is
+                             no problem, 1 otherwise
     reader.py digest PATH    one line for each field of each sample: key, field, type, SHA-256 of the decoded value
 """
 

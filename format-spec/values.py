@@ -1,5 +1,5 @@
-"""Values: strict JSON, arrays and codecs of shardpack 1.0 (sections 3, 4 and 5 of the specification), and the checks that
-reader.py shares with them (section 1).
+"""Values: strict JSON, arrays and codecs of shardpack 1.0 (sections 3, 4 and 5 of the
+specification), and the checks that reader.py shares with them (section 1).
 
 numpy, zstandard and blosc2 are imported where a value needs them; a `raw` value that was not transformed needs none.
 """

@@ -1,4 +1,5 @@
-"""Pack, verify and load the pictures and cubes of a folder with the installed package, in a bare system, for scripts/try_release.sh.
+"""Pack, verify and load the pictures and cubes of a folder with the installed package, in a bare
+system, for scripts/try_release.sh.
 
     try_wheel.py SOURCE OUT COMPAT     one line of JSON: seconds of each step, and a SHA-256 of every file that was written
 

@@ -136,7 +136,7 @@ fn check_fidelity(
             what: format!("fidelity figures of `{}`", field.escape_debug()),
             expected: expected.to_owned(),
             found: found.to_owned(),
-            is_missing: false,
+            text: None,
             hint: None,
         });
     };

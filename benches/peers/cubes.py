@@ -1,4 +1,5 @@
-"""Loaders of whole cubes: float16, `[batch, height, width, channels]`, into one reused buffer if the library allows it."""
+"""Loaders of whole cubes: float16, `[batch, height, width, channels]`, into one reused buffer if
+the library allows it."""
 
 import random
 from concurrent.futures import ThreadPoolExecutor

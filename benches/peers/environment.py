@@ -57,7 +57,8 @@ def reachable(address):
 
 
 def missing(interpreter, modules):
-    """The modules that the interpreter cannot import, with the reasons. Each is imported in its own process, because some conflict."""
+    """The modules that the interpreter cannot import, with the reasons. Each is imported in its own
+    process, because some conflict."""
     found = {}
     for module in sorted(modules):
         done = subprocess.run([interpreter, "-c", f"import {module}"], capture_output=True, text=True)

@@ -1,4 +1,5 @@
-"""The work that no loader can skip, on all cores and in memory: without order and batches, and decoding without files."""
+"""The work that no loader can skip, on all cores and in memory: without order and batches, and
+decoding without files."""
 
 import multiprocessing
 from pathlib import Path

@@ -1,8 +1,9 @@
-"""Loaders of pictures. Each function takes a mode and a job, and returns an epoch: a function that yields batches in host memory.
+"""Loaders of pictures. Each function takes a mode and a job, and returns an epoch: a function that
+yields batches in host memory.
 
-`rrc224`: a random crop of 224 × 224, randomly flipped, uint8, one dense batch. `full`: all pixels, uint8, a list. `raw`:
-the bytes of the files, a list. Libraries with worker processes use them, except for raw bytes: a pipe costs more than
-reading them.
+`rrc224`: a random crop of 224 × 224, randomly flipped, uint8, one dense batch. `full`: all pixels,
+uint8, a list. `raw`: the bytes of the files, a list. Libraries with worker processes use them,
+except for raw bytes: a pipe costs more than reading them.
 """
 
 from pathlib import Path
@@ -135,7 +136,8 @@ def spdl(mode, job):
 
 
 def tf_data(mode, job):
-    """Decodes the entropy-coded data of the whole picture, and the pixels of the crop. tf.data chooses the parallelism, which is faster than one call for each thread."""
+    """Decodes the entropy-coded data of the whole picture, and the pixels of the crop. tf.data
+    chooses the parallelism, which is faster than one call for each thread."""
     import tensorflow as tf
 
     tf.config.threading.set_inter_op_parallelism_threads(job.threads)

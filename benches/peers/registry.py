@@ -1,4 +1,5 @@
-"""The measured sides and their modes. Imports only the standard library, because the bench reads it without the packages."""
+"""The measured sides and their modes. Imports only the standard library, because the bench reads it
+without the packages."""
 
 from typing import NamedTuple
 
@@ -43,7 +44,8 @@ LIMITS = [
 
 SIDES = {side.name: side for side in PEERS + LIMITS}
 
-# Other loaders, and the reasons why they are not measured. The output lists them, because the best row may not be the best loader.
+# Other loaders, and the reasons why they are not measured. The output lists them, because the best
+# row may not be the best loader.
 LEFT_OUT = {
     "ffcv": "has no wheel; its source needs the headers of OpenCV and libturbojpeg, and it encodes the pictures anew",
 }

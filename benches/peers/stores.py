@@ -1,5 +1,5 @@
-"""The same samples in each peer's own files. Pictures come from class folders and are stored unchanged; cubes come from .npy
-files and are stored as float16."""
+"""The same samples in each peer's own files. Pictures come from class folders and are stored
+unchanged; cubes come from .npy files and are stored as float16."""
 
 import io
 import tarfile

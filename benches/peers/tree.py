@@ -48,7 +48,8 @@ def busy_seconds():
 
 
 class PeakMemory:
-    """Peak memory of a tree while the block runs, sampled four times a second: sampling costs time, and loaders rarely free memory."""
+    """Peak memory of a tree while the block runs, sampled four times a second: sampling costs time,
+    and loaders rarely free memory."""
 
     def __init__(self, pid):
         self.pid, self.bytes, self.done = pid, 0, threading.Event()

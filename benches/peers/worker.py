@@ -48,7 +48,8 @@ def drop(folder):
 
 
 def measure(name, mode, job, seconds, cold):
-    """Warm up, then count epochs. With `cold`, the pages of the store are dropped before each epoch, outside of its time; mapped and prefetched data stay."""
+    """Warm up, then count epochs. With `cold`, the pages of the store are dropped before each
+    epoch, outside of its time; mapped and prefetched data stay."""
     function = getattr(importlib.import_module(f"peers.{SIDES[name].module}"), name.replace("-", "_"))
     epoch = function(mode, job)
     expected, _ = go_through(epoch)

@@ -2,8 +2,9 @@
 
     python captions.py [DATASET]
 
-A dataset with the fields ``image`` and ``caption`` (text), as ``sp.pack(…, labels="captions.jsonl")`` makes one. Without it,
-the program packs coloured shapes on coloured backgrounds. At the end it prints the loading rate with and without captions.
+A dataset with the fields ``image`` and ``caption`` (text), as ``sp.pack(…,
+labels="captions.jsonl")`` makes one. Without it, the program packs coloured shapes on coloured
+backgrounds. At the end it prints the loading rate with and without captions.
 """
 
 from __future__ import annotations

@@ -43,7 +43,8 @@ class Net(nn.Module):
 
 
 def targets(boxes: list[Tensor], classes: list[Tensor], like: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Centres ``[rows, classes, cells, cells]``; boxes ``[rows, 4, cells, cells]``, relative to their cell; and their mask."""
+    """Centres ``[rows, classes, cells, cells]``; boxes ``[rows, 4, cells, cells]``, relative to
+    their cell; and their mask."""
     centres = torch.zeros_like(like)
     sides, there = like.new_zeros(like.shape[0], 4, *like.shape[2:]), torch.zeros_like(like[:, :1])
     for row, (of_row, kinds) in enumerate(zip(boxes, classes, strict=True)):

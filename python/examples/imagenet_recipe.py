@@ -1,4 +1,5 @@
-"""Train with a current ImageNet recipe: random crops, TrivialAugment, erasing, Mixup and CutMix, an average of the weights.
+"""Train with a current ImageNet recipe: random crops, TrivialAugment, erasing, Mixup and CutMix, an
+average of the weights.
 
 The loader does the data part, on a GPU if there is one, to the same pixels.
 

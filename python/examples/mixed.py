@@ -2,8 +2,8 @@
 
     python mixed.py [DATASET DATASET]
 
-Nothing is packed again. An epoch has as many samples as both datasets; samples of the smaller one come more often. A run
-resumes as usual.
+Nothing is packed again. An epoch has as many samples as both datasets; samples of the smaller one
+come more often. A run resumes as usual.
 """
 
 from __future__ import annotations

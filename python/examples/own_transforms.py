@@ -2,8 +2,8 @@
 
     python own_transforms.py [DATASET]
 
-Transforms of rows run in the loader's threads, several at a time. Each uses its own generator, seeded by ``row.seed``, so
-that a resumed run draws the same numbers, with any number of threads.
+Transforms of rows run in the loader's threads, several at a time. Each uses its own generator,
+seeded by ``row.seed``, so that a resumed run draws the same numbers, with any number of threads.
 """
 
 from __future__ import annotations
@@ -58,8 +58,9 @@ def by_kornia() -> dict[str, Any]:
 
     distort = K.AugmentationSequential(K.RandomMotionBlur(5, 35.0, 0.5, p=1.0), K.RandomPlasmaShadow(p=1.0))
 
-    # kornia draws from PyTorch's global generator, but in the loop's thread, without concurrent draws. So the generator is
-    # seeded by the samples of the batch, and restored. A resumed run draws the same if it has the same batches.
+    # kornia draws from PyTorch's global generator, but in the loop's thread, without concurrent
+    # draws. So the generator is seeded by the samples of the batch, and restored. A resumed run
+    # draws the same if it has the same batches.
     def transform(batch: sp.Batch) -> None:
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(zlib.crc32("\n".join(batch.sample_keys).encode()))
@@ -69,7 +70,8 @@ def by_kornia() -> dict[str, Any]:
 
 
 def pictures(batches: sp.Loader, count: int | None = None) -> list[Tensor]:
-    """Pictures of ``count`` batches, or of the rest of the epoch. A real model would train here, and draw numbers, too."""
+    """Pictures of ``count`` batches, or of the rest of the epoch. A real model would train here,
+    and draw numbers, too."""
     seen: list[Tensor] = []
     for number, batch in enumerate(batches):
         seen += batch["image"].clone()

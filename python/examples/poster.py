@@ -9,9 +9,10 @@ original files, Blosc, float16, augmentation on the GPU, a fixed ring of pinned 
 The first five use NumPy, python-blosc2 and PyTorch. All steps have the same codec, workers, augmentation and model. The
 last line is the rate of augmentation and model alone, with a batch that is already on the device.
 
-One epoch of each step warms up. Then a round is as many epochs as take ``--seconds``, and the median of ``--epochs``
-rounds counts. ``--copies`` makes epochs longer, by hard links. The program prints a table, and writes ``poster.json`` and
-``poster.svg``. It needs PyTorch and blosc2. Without a GPU, two steps are left out, and shardpack decodes on the host.
+One epoch of each step warms up. Then a round is as many epochs as take ``--seconds``, and the
+median of ``--epochs`` rounds counts. ``--copies`` makes epochs longer, by hard links. The program
+prints a table, and writes ``poster.json`` and ``poster.svg``. It needs PyTorch and blosc2. Without
+a GPU, two steps are left out, and shardpack decodes on the host.
 """
 
 from __future__ import annotations

@@ -2,10 +2,11 @@
 
     python weekly.py [FOLDER]
 
-A clinic sends photos each week. The first week is packed; the others are added, in the time of the new photos. A job
-trains for some batches each week, and stops in the middle of an epoch. The next job finishes that epoch on its generation,
-with the same samples as without a stop, and uses the newest generation for the next epoch. Then a patient withdraws:
-`remove` makes a generation without the photos, and `compact` deletes the older ones, which still have them.
+A clinic sends photos each week. The first week is packed; the others are added, in the time of the
+new photos. A job trains for some batches each week, and stops in the middle of an epoch. The next
+job finishes that epoch on its generation, with the same samples as without a stop, and uses the
+newest generation for the next epoch. Then a patient withdraws: `remove` makes a generation without
+the photos, and `compact` deletes the older ones, which still have them.
 """
 
 from __future__ import annotations

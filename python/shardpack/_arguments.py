@@ -71,8 +71,8 @@ def _place(rank: int | None, world_size: int | None) -> tuple[int, int]:
 
 
 def _threads(threads: int | None, workers: int) -> int:
-    """Threads of a loader: as given; or this rank's share of the cores, if several ranks share the machine; or 0 for one
-    per core. At least one for each worker process.
+    """Threads of a loader: as given; or this rank's share of the cores, if several ranks share the
+    machine; or 0 for one per core. At least one for each worker process.
     """
     if threads is not None:
         if (threads := _number("threads", threads, 1, 4096)) < workers:

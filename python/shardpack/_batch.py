@@ -319,8 +319,9 @@ class Batch(MutableMapping[str, Any]):
 
     @property
     def origins(self) -> NDArray[np.int64]:
-        """First row and column of each row's patch, in pixels of its scene: int64 ``[rows, 2]``; for volumes first plane,
-        row and column, ``[rows, 3]``. -1 for rows without a patch. The loader must cut patches (``cube="patch64x64"``).
+        """First row and column of each row's patch, in pixels of its scene: int64 ``[rows, 2]``;
+        for volumes first plane, row and column, ``[rows, 3]``. -1 for rows without a patch. The
+        loader must cut patches (``cube="patch64x64"``).
         """
         return self._places()[0]
 
@@ -365,7 +366,8 @@ class Batch(MutableMapping[str, Any]):
         return f"Batch({self._rows} rows: {', '.join(self._names[:4] + more)})"
 
     def to(self, *args: Any, **kwargs: Any) -> Batch:
-        """Torch only: the same rows on another device, through ``torch.Tensor.to``. Lightning and Accelerate call it."""
+        """Torch only: the same rows on another device, through ``torch.Tensor.to``. Lightning and
+        Accelerate call it."""
         return self._mapped(lambda value: value.to(*args, **kwargs))
 
     def pin_memory(self, *args: Any) -> Batch:

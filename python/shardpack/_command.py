@@ -81,8 +81,17 @@ def _convert(args: Sequence[str]) -> int:
     common.add_argument("--schema", metavar="FIELD=KIND", action="append", type=_pair, help="kind of a field (image, array, text, json, bytes, int64 …); may be repeated")
     common.add_argument("--on-bad-input", choices=("stop", "skip"), help="what to do about samples that cannot be converted [default: stop]")
     added = parser.add_argument_group("adding to an existing dataset")
-    added.add_argument("--append", action="store_const", const=True, help="add the samples to the dataset at OUT, stored as it is, as its next generation")
-    added.add_argument("--on-known-key", choices=("stop", "skip"), help="with --append: what to do about samples whose keys the dataset has [default: stop]")
+    added.add_argument(
+        "--append",
+        action="store_const",
+        const=True,
+        help="add the samples to the dataset at OUT, stored as it is, as its next generation",
+    )
+    added.add_argument(
+        "--on-known-key",
+        choices=("stop", "skip"),
+        help="with --append: what to do about samples whose keys the dataset has [default: stop]",
+    )
     own = _of_format(parser, opener)
     storage = parser.add_argument_group("storage, as of `shardpack pack`; JPEGs and all bits are kept unless you say otherwise")
     storage.add_argument("--no-shuffle", dest="shuffle", action="store_const", const=False, help="keep the order of the source")
@@ -131,7 +140,11 @@ def _export(args: Sequence[str]) -> int:
     parser.add_argument("--generation", metavar="N", type=int, help="generation of a dataset that has grown or shrunk, from 1 [default: the newest]")
     parser.add_argument("--fields", metavar="FIELD", action="append", help="a field to write; may be repeated [default: all]")
     parser.add_argument("--shard-size", metavar="SIZE", help="size of a tar [default: 1GiB], or of a file of an array [default: 64MiB]")
-    parser.add_argument("--keys", choices=("dataset", "number"), help="keys in tars: the keys of the dataset, or running numbers [default: dataset]")
+    parser.add_argument(
+        "--keys",
+        choices=("dataset", "number"),
+        help="keys in tars: the keys of the dataset, or running numbers [default: dataset]",
+    )
     given = parser.parse_args(args)
     options = {name: value for name in ("shard_size", "keys") if (value := getattr(given, name)) is not None}
     dataset = given.dataset if given.generation is None else Dataset(given.dataset, generation=given.generation)
@@ -280,7 +293,8 @@ def _tell(report: dict[str, Any], as_json: bool, summary: str, fields: dict[str,
 
 
 class _Progress:
-    """A progress line on a terminal. As a context manager it clears the line at the end, and prints warnings as notes."""
+    """A progress line on a terminal. As a context manager it clears the line at the end, and prints
+    warnings as notes."""
 
     def __init__(self, verb: str) -> None:
         self._verb = verb

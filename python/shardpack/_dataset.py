@@ -19,9 +19,9 @@ from shardpack._url import is_url, settings
 Sample: TypeAlias = "dict[str, Any]"
 """A sample: ``"__key__"`` and every field by its name.
 
-Pictures are uint8 ``[height, width, 3]``, upright. Arrays are ``ndarray``, scalars Python numbers, text ``str``, JSON the
-result of ``json.loads``, bytes ``bytes``, and missing values ``None``. Figures that packing measured are in
-:attr:`Dataset.columns`.
+Pictures are uint8 ``[height, width, 3]``, upright. Arrays are ``ndarray``, scalars Python numbers,
+text ``str``, JSON the result of ``json.loads``, bytes ``bytes``, and missing values ``None``.
+Figures that packing measured are in :attr:`Dataset.columns`.
 """
 
 
@@ -166,7 +166,8 @@ class Dataset:
         index : int
             Number of the sample.
         fields : sequence of str, optional
-            Fields to decode, which may include figures of packing (``"cube.max_abs_error"``). Default: as ``dataset[i]``.
+            Fields to decode, which may include figures of packing (``"cube.max_abs_error"``).
+            Default: as ``dataset[i]``.
 
         Returns
         -------
@@ -390,15 +391,17 @@ class Dataset:
         Parameters
         ----------
         shares : float or sequence of float
-            One share (``0.8``) gives two parts: 0.8 and the rest. Several must sum to 1: ``[0.8, 0.1, 0.1]``. A part has
-            its share of the samples, rounded up or down, and at least one sample.
+            One share (``0.8``) gives two parts: 0.8 and the rest. Several must sum to 1: ``[0.8,
+            0.1, 0.1]``. A part has its share of the samples, rounded up or down, and at least one
+            sample.
         stratify : str or sequence, optional
             A scalar field of integers, such as ``"label"``, or a value for each sample: an integer, a boolean or a text.
             Each part gets its share of the samples of each value, to within one or two samples.
         groups : str, sequence or callable, optional
-            A scalar field, a value for each sample, or a function of the key. Samples of one value stay in one part, such
-            as all pictures of one patient. Parts are then cut between groups, as near to the shares as possible. With
-            ``stratify``, a group has the class of most of its samples.
+            A scalar field, a value for each sample, or a function of the key. Samples of one value
+            stay in one part, such as all pictures of one patient. Parts are then cut between
+            groups, as near to the shares as possible. With ``stratify``, a group has the class of
+            most of its samples.
         seed : int, default 0
             Seed of the hash; a different seed gives different parts.
         growing : bool, default False

@@ -191,8 +191,8 @@ _is_mask = lru_cache(maxsize=256)(_shardpack.is_mask)
 
 
 def _no_tensor(field: str, array: np.ndarray[Any, Any], kind: str | None) -> np.ndarray[Any, Any]:
-    """Refuse model inputs such as float or channels-first arrays in a field of pictures: stored as arrays, they could not
-    be loaded as pictures.
+    """Refuse model inputs such as float or channels-first arrays in a field of pictures: stored as
+    arrays, they could not be loaded as pictures.
     """
     if field != "image" or kind not in (None, "image"):
         return array

@@ -11,7 +11,8 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 @cache
 def types_of(options: type) -> dict[str, tuple[type, ...]]:
-    """The types that each option of a typed dict accepts, in order of preference; ``list`` if several values are allowed."""
+    """The types that each option of a typed dict accepts, in order of preference; ``list`` if
+    several values are allowed."""
     return {name: tuple(dict.fromkeys(_types(hint))) for name, hint in get_type_hints(options).items()}
 
 

@@ -84,16 +84,18 @@ class Loader:
         height, width, channels]``: ``"patchDxHxW"`` and ``"centerDxHxW"``. All arrays of a sample are cut at the same
         place, such as a cube and its mask.
     patches_per_sample : int, default 1
-        Patches of each sample in an epoch, of the size in ``cube="patchHxW"``, each at a random place. Length, order and
-        states of the epoch then count patches. A scene is read and decoded once for all its patches. Fields may be
-        scalars, arrays that are cut, and arrays of one shape.
+        Patches of each sample in an epoch, of the size in ``cube="patchHxW"``, each at a random
+        place. Length, order and states of the epoch then count patches. A scene is read and decoded
+        once for all its patches. Fields may be scalars, arrays that are cut, and arrays of one
+        shape.
     patches : "random", "grid", "balanced" or mapping from class to weight, default "random"
         ``"grid"``: all patches of each scene, side by side, each once in an epoch. The last patches of a row or column
         are moved back to the border. With ``shuffle=False`` scenes follow one another. :func:`shardpack.stitch` joins
         predictions for them.
-        ``"balanced"``: a class of the scene's mask is drawn for each of ``patches_per_sample``, all equally likely, then
-        a pixel of the class, then a patch that contains the pixel. Weights (``{0: 1, 3: 5}``) limit the draw to these
-        classes. A scene without any of the classes gives patches at random places.
+        ``"balanced"``: a class of the scene's mask is drawn for each of ``patches_per_sample``, all
+        equally likely, then a pixel of the class, then a patch that contains the pixel. Weights
+        (``{0: 1, 3: 5}``) limit the draw to these classes. A scene without any of the classes gives
+        patches at random places.
     overlap : int or sequence of int, default 0
         Pixels that neighbours in a grid share, for all axes or for each (planes,) rows and columns.
     open_scenes : int, optional
@@ -105,19 +107,19 @@ class Loader:
         Axes of pictures and of arrays of three axes: ``[rows, height, width, channels]`` or ``[rows, channels,
         height, width]``.
     dtype : dtype, or mapping from field to dtype, optional
-        Element type of arrays of three axes (``"float16"``), or by field (``{"cube": "float16", "mask": "int64"}``). If a
-        value would change, the batch is an error that names the sample; only ``"bfloat16"`` and normalised values are
-        rounded, to the nearest, ties to even.
-        Default: the type of the source, or one that holds the values of all sources. Pictures are uint8; with ``mean``,
-        with ``std`` or by name (``{"image": "float16"}``) they are float16, bfloat16 or float32. With ``mean`` or ``std``
-        but no type, pictures and arrays of integers or float64 become float32. NumPy needs ``ml_dtypes`` for bfloat16;
-        CuPy lacks it.
+        Element type of arrays of three axes (``"float16"``), or by field (``{"cube": "float16",
+        "mask": "int64"}``). If a value would change, the batch is an error that names the sample;
+        only ``"bfloat16"`` and normalised values are rounded, to the nearest, ties to even.
+        Default: the type of the source, or one that holds the values of all sources. Pictures are
+        uint8; with ``mean``, with ``std`` or by name (``{"image": "float16"}``) they are float16,
+        bfloat16 or float32. With ``mean`` or ``std`` but no type, pictures and arrays of integers
+        or float64 become float32. NumPy needs ``ml_dtypes`` for bfloat16; CuPy lacks it.
     fields : sequence of str, optional
-        Fields to load. Default: all scalars, pictures and arrays, without the figures that packing measured
-        (``cube.max_abs_error``). Text, JSON and bytes are loaded only if you name them, as lists of Python objects.
-        Arrays whose length differs between samples (boxes, token ids) are lists with an array for each row. These lists
-        are not part of :attr:`predicted_bytes`. With ``fields``, batches can be unpacked in that order: ``images, labels
-        = batch``.
+        Fields to load. Default: all scalars, pictures and arrays, without the figures that packing
+        measured (``cube.max_abs_error``). Text, JSON and bytes are loaded only if you name them, as
+        lists of Python objects. Arrays whose length differs between samples (boxes, token ids) are
+        lists with an array for each row. These lists are not part of :attr:`predicted_bytes`. With
+        ``fields``, batches can be unpacked in that order: ``images, labels = batch``.
     align : mapping from field to str or None, optional
         Fields that are cropped, scaled and mirrored with their picture: masks, boxes, keypoints, polygons, and arrays
         with a row for each box (:mod:`shardpack.align`): ``{"mask": sp.align.mask(), "boxes":
@@ -132,9 +134,10 @@ class Loader:
         For a :func:`concat`: weight of each dataset. Each dataset keeps its own order, independently of the others. An
         epoch has as many samples as all datasets together. Default: every sample once.
     threads : int, optional
-        Threads that read and decode. Default: one for each core that the process may use. If a launcher such as
-        ``torchrun`` started several ranks on the machine (``LOCAL_WORLD_SIZE``) and they are not bound to cores of their
-        own, this rank's share of the cores; rank 0 warns once.
+        Threads that read and decode. Default: one for each core that the process may use. If a
+        launcher such as ``torchrun`` started several ranks on the machine (``LOCAL_WORLD_SIZE``)
+        and they are not bound to cores of their own, this rank's share of the cores; rank 0 warns
+        once.
     prefetch : int, optional
         Batches in memory: the one you use, and those being filled. Default: 3, and 4 if a device decodes.
     window : "auto", "memory" or "page-cache", default "auto"
@@ -146,9 +149,10 @@ class Loader:
         Largest batch to accept, in bytes or as text such as ``"16GiB"``. It protects against sizes in untrusted files.
         ``max_record`` of the :class:`Dataset` limits records and decoded fields.
     end : "drop", "pad" or "uneven", default "drop"
-        Samples that do not fill a batch on every rank: ``"drop"`` leaves them out. ``"pad"`` fills the batch with zeros,
-        which ``batch.mask`` marks, so that all batches have one shape. ``"uneven"`` makes the last batch shorter, and
-        some ranks may have one batch fewer. ``"pad"`` and ``"uneven"`` give every sample, as evaluation needs.
+        Samples that do not fill a batch on every rank: ``"drop"`` leaves them out. ``"pad"`` fills
+        the batch with zeros, which ``batch.mask`` marks, so that all batches have one shape.
+        ``"uneven"`` makes the last batch shorter, and some ranks may have one batch fewer.
+        ``"pad"`` and ``"uneven"`` give every sample, as evaluation needs.
     skip_corrupt : int, default 0
         Number of damaged samples to skip in the life of the loader (``batch.mask`` is false for them). The next one is
         an error of its batch. Undamaged samples that contradict ``align`` or another option are not skipped: a
@@ -170,40 +174,44 @@ class Loader:
         ``dtype`` is float16, bfloat16 or float32 (default). One product and one sum in float32, rounded once, and then
         to ``dtype``. A number above 1 is an error: divide levels from 0 to 255 by 255. Default for pictures as floats:
         ``level / 255``.
-        By name, ``mean={"cube": means}``, arrays are normalised: ``(value − mean) / std``, with one number for each band
-        of the stored array (``bands`` selects), or one for all.
+        By name, ``mean={"cube": means}``, arrays are normalised: ``(value − mean) / std``, with one
+        number for each band of the stored array (``bands`` selects), or one for all.
     no_data : float, or mapping from field to float, optional
-        Replacement of no-data values, in the units of the batch: after ``mean`` and ``std``, 0 is the mean. The file
-        declares its no-data value (``data ignore value`` of ENVI, ``GDAL_NODATA`` of GeoTIFF). It is compared with the
-        source values, before ``mean``, ``std`` and ``dtype``; packing keeps it exactly, even if it rounds floats. If the
-        declared value is NaN, every NaN is no-data; else NaNs stay. A number applies to all arrays of three axes that
-        declare no-data, except masks; a field named in a mapping must declare it. These arrays are float16, bfloat16 or
-        float32, and the host decodes them. Augmentation of bands and noise leave the replacement unchanged. Default:
-        no-data is a number like any other.
+        Replacement of no-data values, in the units of the batch: after ``mean`` and ``std``, 0 is
+        the mean. The file declares its no-data value (``data ignore value`` of ENVI,
+        ``GDAL_NODATA`` of GeoTIFF). It is compared with the source values, before ``mean``, ``std``
+        and ``dtype``; packing keeps it exactly, even if it rounds floats. If the declared value is
+        NaN, every NaN is no-data; else NaNs stay. A number applies to all arrays of three axes that
+        declare no-data, except masks; a field named in a mapping must declare it. These arrays are
+        float16, bfloat16 or float32, and the host decodes them. Augmentation of bands and noise
+        leave the replacement unchanged. Default: no-data is a number like any other.
     augment : str or sequence of str, optional
         Augmentations, applied in this order. For pictures, right after decoding: :mod:`shardpack.augment` has
         TrivialAugmentWide, RandAugment, colour jitter, erasing and others, as torchvision defines them. Draws depend on
         seed, epoch and sample. A device that decodes also augments, to the same bits.
-        For arrays of two and three axes, after patches are cut: ``"hflip"`` and ``"vflip"`` flip half of the samples left
-        to right and top to bottom; ``"rot90"`` turns by 0, 90, 180 or 270 degrees, or by 0 or 180 if they are not square.
-        All arrays of a sample are turned alike, such as a cube and its mask. Pictures are mirrored by their view
-        (``rrcN``).
-        For bands of arrays of three axes, after ``mean`` and ``std``: :func:`shardpack.augment.random_gain`,
-        :func:`~shardpack.augment.band_jitter` and :func:`~shardpack.augment.band_dropout`, also on a device. These arrays
-        are floats of at most 32 bits.
+        For arrays of two and three axes, after patches are cut: ``"hflip"`` and ``"vflip"`` flip
+        half of the samples left to right and top to bottom; ``"rot90"`` turns by 0, 90, 180 or 270
+        degrees, or by 0 or 180 if they are not square. All arrays of a sample are turned alike,
+        such as a cube and its mask. Pictures are mirrored by their view (``rrcN``).
+        For bands of arrays of three axes, after ``mean`` and ``std``:
+        :func:`shardpack.augment.random_gain`, :func:`~shardpack.augment.band_jitter` and
+        :func:`~shardpack.augment.band_dropout`, also on a device. These arrays are floats of at
+        most 32 bits.
     augment_batch : str or sequence of str, optional
-        :func:`shardpack.augment.mixup` or :func:`~shardpack.augment.cutmix`; if you give several, each batch gets one,
-        all equally likely. ``batch["label"]`` is then float32 ``[rows, classes]``, the weight of each class. All pictures
-        must have one size. Draws depend on seed, epoch and the first sample of the batch, so a resumed loader repeats
-        them with the same batch size and number of ranks.
+        :func:`shardpack.augment.mixup` or :func:`~shardpack.augment.cutmix`; if you give several,
+        each batch gets one, all equally likely. ``batch["label"]`` is then float32 ``[rows,
+        classes]``, the weight of each class. All pictures must have one size. Draws depend on seed,
+        epoch and the first sample of the batch, so a resumed loader repeats them with the same
+        batch size and number of ranks.
     num_classes : int, optional
         Classes of these labels. Default: the number of classes that the dataset names.
     transform : function, optional
-        Called for every row as the last step, in the loader's threads, with a :class:`Row`: a NumPy array for each field,
-        which it may write to. Or it returns a mapping from field to array, of the same shape and type. Python code runs
-        in one thread at a time. Draw from ``row.seed``, so that a resumed loader repeats the draws. An exception is the
-        error of its batch, which names the sample. The host must decode. You may change the function between epochs,
-        because no epoch is prepared ahead.
+        Called for every row as the last step, in the loader's threads, with a :class:`Row`: a NumPy
+        array for each field, which it may write to. Or it returns a mapping from field to array, of
+        the same shape and type. Python code runs in one thread at a time. Draw from ``row.seed``,
+        so that a resumed loader repeats the draws. An exception is the error of its batch, which
+        names the sample. The host must decode. You may change the function between epochs, because
+        no epoch is prepared ahead.
     transform_workers : int, default 0
         Number of processes that call ``transform``, each with its own interpreter. Reading and decoding stay in the
         threads; batches, order and states are the same. The function must be picklable, or cloudpickle installed. Each
@@ -329,29 +337,33 @@ class Loader:
 
     @property
     def predicted_device_bytes(self) -> int:
-        """Predicted memory on the device in bytes: batches in work, resident samples, and open scenes (approximately); 0
-        if the host decodes. Batches that you keep, and slots that grow for a larger batch, are not counted.
+        """Predicted memory on the device in bytes: batches in work, resident samples, and open
+        scenes (approximately); 0 if the host decodes. Batches that you keep, and slots that grow
+        for a larger batch, are not counted.
         """
         return self._core.ready().predicted_device_bytes()
 
     def stats(self) -> dict[str, Any]:
         """Figures since the loader was made. Seconds are summed over its threads.
 
-        ``consumer_wait_s`` is the time that the loop waited for batches. If it is small, the model is the limit. Else
-        compare ``decode_s`` (limit: cores) with ``idle_for_data_s`` (limit: disk). ``extra_slots`` counts batches beyond
-        ``prefetch``, made because you kept the others; ``skipped``, damaged samples; ``narrowed_pictures``, pictures of
-        more than 8 bits a sample that were decoded to 8. ``window_in_page_cache`` is 1 if the current epoch uses the
-        page cache as its ``window``.
+        ``consumer_wait_s`` is the time that the loop waited for batches. If it is small, the model
+        is the limit. Else compare ``decode_s`` (limit: cores) with ``idle_for_data_s`` (limit:
+        disk). ``extra_slots`` counts batches beyond ``prefetch``, made because you kept the others;
+        ``skipped``, damaged samples; ``narrowed_pictures``, pictures of more than 8 bits a sample
+        that were decoded to 8. ``window_in_page_cache`` is 1 if the current epoch uses the page
+        cache as its ``window``.
 
-        For a dataset behind a URL, since it was opened and over all loaders: ``requests``, ``retried_requests`` (after an
-        error or a time-out) and ``fetched_bytes``; ``peak_requests_in_flight`` and ``peak_fetched_bytes_held`` are
-        maxima. ``cache_hits``, ``cache_misses``, ``cache_hit_bytes``, ``cache_evicted``, ``cache_dropped`` and
-        ``cache_failed_writes`` describe the cache on the local disk (``storage_options={"cache": …}``).
+        For a dataset behind a URL, since it was opened and over all loaders: ``requests``,
+        ``retried_requests`` (after an error or a time-out) and ``fetched_bytes``;
+        ``peak_requests_in_flight`` and ``peak_fetched_bytes_held`` are maxima. ``cache_hits``,
+        ``cache_misses``, ``cache_hit_bytes``, ``cache_evicted``, ``cache_dropped`` and
+        ``cache_failed_writes`` describe the cache on the local disk (``storage_options={"cache":
+        …}``).
 
-        If a device decodes: ``device_rows`` counts decoded values, each field of a sample separately; ``refused`` counts
-        rows that the host decoded instead, by reason; ``refused_first`` has up to three keys for each reason;
-        ``grown_slots`` counts slots that needed more memory than predicted; ``resident_values``, values kept on the
-        device.
+        If a device decodes: ``device_rows`` counts decoded values, each field of a sample
+        separately; ``refused`` counts rows that the host decoded instead, by reason;
+        ``refused_first`` has up to three keys for each reason; ``grown_slots`` counts slots that
+        needed more memory than predicted; ``resident_values``, values kept on the device.
         """
         core = self._core.ready()
         refusals = core.refusals()
@@ -381,9 +393,9 @@ class Loader:
     def __len__(self) -> int:
         """Number of batches in the whole epoch on this rank, exact and known before the first batch.
 
-        After ``load_state_dict`` it still counts the whole epoch of the state, as PyTorch's loaders do, although the next
-        iteration has only the rest. All epochs have the same length, except grids of patches whose scenes are drawn by
-        weights or from several datasets.
+        After ``load_state_dict`` it still counts the whole epoch of the state, as PyTorch's loaders
+        do, although the next iteration has only the rest. All epochs have the same length, except
+        grids of patches whose scenes are drawn by weights or from several datasets.
         """
         return len(self._core.ready())
 
@@ -394,8 +406,8 @@ class Loader:
         return epoch + (phase == "ended")
 
     def set_epoch(self, epoch: int) -> None:
-        """Start the next iteration at the beginning of ``epoch``, or, if a state of that epoch was just loaded, with the
-        rest of it.
+        """Start the next iteration at the beginning of ``epoch``, or, if a state of that epoch was
+        just loaded, with the rest of it.
 
         So the same loop starts and resumes a run: ``for epoch in range(loader.epoch, 90): loader.set_epoch(epoch)``. A
         running iteration cannot continue after this call.
@@ -405,12 +417,14 @@ class Loader:
     # Resuming
 
     def state_dict(self) -> dict[str, int | str]:
-        """The position of the loader: ``seed``, ``epoch`` and ``samples_consumed`` (integers) and ``fingerprint`` (text).
+        """The position of the loader: ``seed``, ``epoch`` and ``samples_consumed`` (integers) and
+        ``fingerprint`` (text).
 
-        It also has ``generation`` if the dataset has grown or shrunk, and ``unit`` if the epoch counts patches. It is the
-        same on every rank after the same number of batches. Batches you got count as done; at the end of an epoch the
-        state is the start of the next one. Save it as JSON, or with ``torch.save``, to a temporary file, and move that
-        with ``os.replace``, so that a kill while saving cannot destroy the last state.
+        It also has ``generation`` if the dataset has grown or shrunk, and ``unit`` if the epoch
+        counts patches. It is the same on every rank after the same number of batches. Batches you
+        got count as done; at the end of an epoch the state is the start of the next one. Save it as
+        JSON, or with ``torch.save``, to a temporary file, and move that with ``os.replace``, so
+        that a kill while saving cannot destroy the last state.
         """
         return self._state()[0]
 

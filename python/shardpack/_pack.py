@@ -46,7 +46,8 @@ class StorageOptions(TypedDict, total=False):
     keep_metadata: bool
     """Keep Exif, ICC profile and comments inside tiled JPEGs, and the profile inside re-encoded ones."""
     values: Literal["auto", "keep", "f16", "fixed"]
-    """Values of float arrays: auto (integers lossless, others float16), keep, f16, or fixed point within ``max_error``."""
+    """Values of float arrays: auto (integers lossless, others float16), keep, f16, or fixed point
+    within ``max_error``."""
     max_error: float
     """Largest absolute error of a stored value, in the data's units: with fixed, and a bound for auto."""
     codec: Literal["auto", "blosc2-lz4", "blosc2-lz4hc", "blosc2-zstd", "zstd", "raw"]
@@ -87,11 +88,11 @@ class PackOptions(StorageOptions, total=False):
     key_column: str
     """Name of the column of ``labels`` that holds the keys."""
     label_column: str
-    """Name of the column of ``labels`` that holds the labels; texts become classes. Default: ``label``, or ``class``; else
-    the only text column whose values repeat, with a warning."""
+    """Name of the column of ``labels`` that holds the labels; texts become classes. Default:
+    ``label``, or ``class``; else the only text column whose values repeat, with a warning."""
     class_folders: Literal["auto", "on", "off"]
-    """Use the names of first-level folders as labels. Default: yes if all pictures are in such folders. If only most are,
-    the others are bad input."""
+    """Use the names of first-level folders as labels. Default: yes if all pictures are in such
+    folders. If only most are, the others are bad input."""
     splits: bool
     """Pack the first-level folders, such as ``train`` and ``val``, into a dataset each, with the same classes."""
     clips: bool
@@ -105,9 +106,9 @@ class PackOptions(StorageOptions, total=False):
     recipe: str
     """Store samples like a candidate of a report: ``"report.html#2"``, or ``"report.html"`` for the recommended one."""
     variable: str | Sequence[str]
-    """Variable to read from ``.mat``, ``.npz`` and HDF5 files, one array from each file. If several names are given, the
-    first that a file has; ``*`` matches any characters (``"*_corrected"``). For samples of several arrays use
-    :class:`Writer`, or for HDF5 ``convert("hdf5", …)``.
+    """Variable to read from ``.mat``, ``.npz`` and HDF5 files, one array from each file. If several
+    names are given, the first that a file has; ``*`` matches any characters (``"*_corrected"``).
+    For samples of several arrays use :class:`Writer`, or for HDF5 ``convert("hdf5", …)``.
     """
     spatial: tuple[int, int] | str
     """Height and width of 2-D arrays of bands × pixels in ``.mat`` files."""
@@ -162,9 +163,9 @@ def pack(
     Warns
     -----
     UserWarning
-        Floats were rounded to float16 although neither ``values`` nor ``max_error`` was given (with their number and the
-        largest error); pictures of more than 8 bits a sample, which are decoded to 8; kept pictures whose markers show
-        damage; and all other notes of the command.
+        Floats were rounded to float16 although neither ``values`` nor ``max_error`` was given (with
+        their number and the largest error); pictures of more than 8 bits a sample, which are
+        decoded to 8; kept pictures whose markers show damage; and all other notes of the command.
 
     Raises
     ------
@@ -209,17 +210,19 @@ def plan(
     Parameters
     ----------
     src, out, storage_options, **options
-        As for :func:`pack`, except ``part`` and ``force``. ``listing`` names a file to write the file list of the source
-        to. :func:`pack` with the same ``listing`` reads it, so that the source is scanned only once.
+        As for :func:`pack`, except ``part`` and ``force``. ``listing`` names a file to write the
+        file list of the source to. :func:`pack` with the same ``listing`` reads it, so that the
+        source is scanned only once.
     parts : int
         Number of parts.
 
     Returns
     -------
     dict
-        The output of ``shardpack plan --json``: ``samples``, ``source_bytes``, ``stored_bytes`` (estimated), ``shards``,
-        ``memory_bytes``, ``listing_seconds``, ``seconds`` and ``longest_part_seconds`` (at the rate ``measured`` on a few
-        samples), ``empty_parts``, and ``parts``, a dict for each.
+        The output of ``shardpack plan --json``: ``samples``, ``source_bytes``, ``stored_bytes``
+        (estimated), ``shards``, ``memory_bytes``, ``listing_seconds``, ``seconds`` and
+        ``longest_part_seconds`` (at the rate ``measured`` on a few samples), ``empty_parts``, and
+        ``parts``, a dict for each.
 
     Raises
     ------
@@ -254,8 +257,8 @@ def merge(
     Raises
     ------
     UsageError
-        Parts are missing, unfinished or damaged; the error's ``array``, such as ``"17,203-210"``, lists the parts to pack
-        again. Or parts were made with different options.
+        Parts are missing, unfinished or damaged; the error's ``array``, such as ``"17,203-210"``,
+        lists the parts to pack again. Or parts were made with different options.
     FormatError
         The dataset is complete, but a shard of it is damaged.
     """
@@ -298,9 +301,9 @@ def verify(
     Returns
     -------
     dict
-        The output of ``shardpack verify --json``: ``whole`` (true if nothing is wrong), ``problems`` (a list of dicts
-        with place, expected and found), ``samples``, ``damaged_samples``, ``missing_samples`` (of shards that are missing
-        or cut short), ….
+        The output of ``shardpack verify --json``: ``whole`` (true if nothing is wrong),
+        ``problems`` (a list of dicts with place, expected and found), ``samples``,
+        ``damaged_samples``, ``missing_samples`` (of shards that are missing or cut short), ….
 
     Raises
     ------

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
 
 class ReportOptions(TypedDict, total=False):
-    """Options of :func:`report`: the long options of ``shardpack report``, with ``_`` for ``-``. Several values are a list."""
+    """Options of :func:`report`: the long options of ``shardpack report``, with ``_`` for ``-``.
+    Several values are a list."""
 
     force: bool
     """Replace a file that is not a report."""
@@ -32,7 +33,8 @@ class ReportOptions(TypedDict, total=False):
     want: str | Sequence[str]
     """Conditions on the recommended candidate, such as ``"ssimulacra2.p10>=80"``."""
     metric: str | Sequence[str]
-    """Your own metric, ``"NAME=COMMAND"``: the command gets the paths of the original and of a candidate, and prints a number."""
+    """Your own metric, ``"NAME=COMMAND"``: the command gets the paths of the original and of a
+    candidate, and prints a number."""
     metric_baseline_runs: int
     """Runs of each metric on the original alone. Default 3."""
     candidates: StrPath
@@ -82,7 +84,8 @@ class ReportOptions(TypedDict, total=False):
 
 
 class Report(dict[str, Any]):
-    """The result of :func:`report`, as ``shardpack report --json`` prints it. A notebook shows its verdict and curve."""
+    """The result of :func:`report`, as ``shardpack report --json`` prints it. A notebook shows its
+    verdict and curve."""
 
     def __init__(self, data: dict[str, Any], html: str) -> None:
         super().__init__(data)

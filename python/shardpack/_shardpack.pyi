@@ -58,7 +58,8 @@ class LimitError(ValueError):
     """A file exceeds the limits for memory or samples."""
 
 class NoDeviceError(RuntimeError):
-    """There is no CUDA driver on this machine, or no device of this number."""
+    """There is no CUDA driver on this machine, no device with this number, or the driver or the
+    device is too old."""
 
 class UsageError(ValueError):
     """An argument does not fit the dataset, or another argument."""

@@ -46,9 +46,9 @@ def stitch(
 ) -> Stitcher:
     """Join predictions for the patches of a loader with ``patches="grid"`` into whole scenes.
 
-    Where patches overlap, a pixel is the weighted mean of their predictions. With sums in float64 and
-    ``window="uniform"``, equal predictions of float32, float16 or integers of up to 53 bits come back exactly; otherwise
-    the last bit may differ.
+    Where patches overlap, a pixel is the weighted mean of their predictions. With sums in float64
+    and ``window="uniform"``, equal predictions of float32, float16 or integers of up to 53 bits
+    come back exactly; otherwise the last bit may differ.
 
     An unfinished scene takes ``height × width × (channels + 1) × 8`` bytes: 2.2 GB for 5,000 × 5,000 pixels and 10
     classes, and 1 GB more during the conversion to float32. With ``dtype="float32"`` it takes 1.1 GB, and 1 GB more at
@@ -57,8 +57,9 @@ def stitch(
     Parameters
     ----------
     loader : Loader
-        The loader of the batches, with ``patches="grid"``, on one rank, without ``augment``, ``weights`` and ``mix``, and
-        with ``end="pad"`` or ``"uneven"``, so that it gives every patch.
+        The loader of the batches, with ``patches="grid"``, on one rank, without ``augment``,
+        ``weights`` and ``mix``, and with ``end="pad"`` or ``"uneven"``, so that it gives every
+        patch.
     window : "uniform" or "hann", default "uniform"
         Weights of the pixels of a patch. ``"uniform"``: all equal. ``"hann"``: from almost 0 at the borders to 1 in the
         middle, which hides seams if neighbours overlap by half.
@@ -135,8 +136,10 @@ class Stitcher:
         batch : Batch
             A batch of the loader.
         predictions : array_like
-            ``[rows, height, width]`` or ``[rows, height, width, channels]``; if the loader has ``layout="chw"``, ``[rows,
-            channels, height, width]``. Height and width are the patch's; volumes have a depth before the height. Tensors of PyTorch may be on a device. Rows without a sample are ignored.
+            ``[rows, height, width]`` or ``[rows, height, width, channels]``; if the loader has
+            ``layout="chw"``, ``[rows, channels, height, width]``. Height and width are the patch's;
+            volumes have a depth before the height. Tensors of PyTorch may be on a device. Rows
+            without a sample are ignored.
 
         Returns
         -------

@@ -12,15 +12,16 @@ from numpy.typing import ArrayLike, NDArray
 class Views:
     """The view of each row of a batch: visible part, size, mirror. Rows without a picture are zeros.
 
-    All arrays are NumPy's, with a row for each row of the batch. Coordinates are in pixels: the first pixel extends from
-    0 to 1, and its centre is 0.5.
+    All arrays are NumPy's, with a row for each row of the batch. Coordinates are in pixels: the
+    first pixel extends from 0 to 1, and its centre is 0.5.
     """
 
     source: NDArray[np.int64]
     """Height and width of the whole picture, upright: ``[rows, 2]``."""
     crop: NDArray[np.float64]
-    """Left, top, width and height of the visible part, in pixels of the whole picture: ``[rows, 4]``. For a padded picture
-    (``sp.view.pad``) it includes the borders, so left or top may be negative."""
+    """Left, top, width and height of the visible part, in pixels of the whole picture: ``[rows,
+    4]``. For a padded picture (``sp.view.pad``) it includes the borders, so left or top may be
+    negative."""
     size: NDArray[np.int64]
     """Height and width of the part in the batch: ``[rows, 2]``."""
     flipped: NDArray[np.bool_]
@@ -34,8 +35,8 @@ class Views:
         row : int
             Number of the row.
         points : array_like
-            ``[…, 2]``: x and y in pixels of the row. Boxes are two points each: ``boxes.reshape(-1, 2, 2)``; in a mirrored
-            row, left and right are exchanged afterwards.
+            ``[…, 2]``: x and y in pixels of the row. Boxes are two points each: ``boxes.reshape(-1,
+            2, 2)``; in a mirrored row, left and right are exchanged afterwards.
 
         Returns
         -------

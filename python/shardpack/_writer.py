@@ -22,10 +22,11 @@ if TYPE_CHECKING:
 class Writer:
     """Writes samples of a program as a dataset.
 
-    A sample is a dict from field to value. It is encoded in the calling thread, without the GIL, and kept in a temporary
-    file in ``path``. At the end the samples are mixed and written as shards. The dataset is complete or does not exist,
-    and a second writer in the same folder is refused, as for :func:`pack`. Encoded data are written twice, and need
-    twice their space until the end. Memory stays small for any number of samples.
+    A sample is a dict from field to value. It is encoded in the calling thread, without the GIL,
+    and kept in a temporary file in ``path``. At the end the samples are mixed and written as
+    shards. The dataset is complete or does not exist, and a second writer in the same folder is
+    refused, as for :func:`pack`. Encoded data are written twice, and need twice their space until
+    the end. Memory stays small for any number of samples.
 
     Parameters
     ----------
@@ -33,10 +34,11 @@ class Writer:
         Folder of the dataset, created if it does not exist. Or a URL, as text: ``"s3://bucket/train"``, also ``gs://``
         and ``az://``; the temporary file is then in ``spool``.
     schema : mapping of str to str, optional
-        Kind of each field: ``"image"``, ``"frames"`` (a list of JPEGs), ``"array"`` (or ``"array:float32"``), ``"text"``,
-        ``"json"``, ``"bytes"``, or a type of numbers: ``"bool"``, ``"int64"``, ``"float32"``, …. Default: the first
-        sample decides, see below. With ``"array"``, lists become arrays. A value that does not fit, such as 1.7 or None
-        in ``"array:int32"``, is an error; only floats are rounded, to narrower floats.
+        Kind of each field: ``"image"``, ``"frames"`` (a list of JPEGs), ``"array"`` (or
+        ``"array:float32"``), ``"text"``, ``"json"``, ``"bytes"``, or a type of numbers: ``"bool"``,
+        ``"int64"``, ``"float32"``, …. Default: the first sample decides, see below. With
+        ``"array"``, lists become arrays. A value that does not fit, such as 1.7 or None in
+        ``"array:int32"``, is an error; only floats are rounded, to narrower floats.
     classes : sequence of str, optional
         Names of the classes, indexed by the field ``label``. Labels may then be given by name.
     shuffle : bool, default True
@@ -46,13 +48,14 @@ class Writer:
     append : bool, default False
         Add to the dataset in ``path``, of any origin, as its next generation: see the notes.
     on_known_key : {"stop", "skip"}, default "stop"
-        With ``append``: ``"stop"`` raises an error at a key that the dataset already has; ``"skip"`` leaves such samples
-        out and counts them.
+        With ``append``: ``"stop"`` raises an error at a key that the dataset already has;
+        ``"skip"`` leaves such samples out and counts them.
     storage_options : mapping from str to str, optional
         With a URL: options of the store, as for :class:`Dataset`.
     **options : StorageOptions
-        Storage options, as for :func:`pack`: ``jpeg``, ``quality``, ``values``, ``codec``, ``shard_size``, ``force``, ….
-        ``threads`` is the number of threads that write the shards at the end.
+        Storage options, as for :func:`pack`: ``jpeg``, ``quality``, ``values``, ``codec``,
+        ``shard_size``, ``force``, …. ``threads`` is the number of threads that write the shards at
+        the end.
 
     Notes
     -----
@@ -69,36 +72,40 @@ class Writer:
     other array, of any dtype          array; all arrays of a field have one dtype and one number of axes. In field
                                        ``image`` floats and uint8 ``[3, height, width]`` are refused, unless ``schema``
                                        says ``"array"``
-    ``bool``, ``int``, ``float``       scalar: bool, int64, float64; NumPy scalars and arrays of no axes: their dtype. With
-                                       ``classes``, field ``label`` refuses floats, unless ``schema`` gives it a float type
+    ``bool``, ``int``, ``float``       scalar: bool, int64, float64; NumPy scalars and arrays of no axes: their dtype.
+                                       With ``classes``, field ``label`` refuses floats, unless
+                                       ``schema`` gives it a float type
     ``str``                            text. In a field with a name for pictures the name of a picture file is refused:
                                        give its ``Path``
     ``dict``, ``list``, ``tuple``      JSON
     ``None``                           no value (not for scalars)
     =================================  ==============================================================================
 
-    ``jpeg`` applies to JPEG files; other picture files are stored unchanged. Pixels are stored losslessly as PNG, or as
-    JPEG with ``jpeg="reencode"``. A picture opened by PIL is only pixels: give the ``Path`` of its file instead, which is
-    smaller and loses nothing. Masks are arrays of class numbers: a field named ``mask`` refuses pictures unless
-    ``schema`` says ``"image"``. A dataset with one picture field gets the columns ``height``, ``width``, ``orientation``
-    and ``gpu_jpeg``, as from :func:`pack`. ``check_pixels="sample"`` and ``score="sample"`` check one picture in 32,
-    chosen by key.
+    ``jpeg`` applies to JPEG files; other picture files are stored unchanged. Pixels are stored
+    losslessly as PNG, or as JPEG with ``jpeg="reencode"``. A picture opened by PIL is only pixels:
+    give the ``Path`` of its file instead, which is smaller and loses nothing. Masks are arrays of
+    class numbers: a field named ``mask`` refuses pictures unless ``schema`` says ``"image"``. A
+    dataset with one picture field gets the columns ``height``, ``width``, ``orientation`` and
+    ``gpu_jpeg``, as from :func:`pack`. ``check_pixels="sample"`` and ``score="sample"`` check one
+    picture in 32, chosen by key.
 
-    With ``values="auto"``, floats in arrays of three axes or more (cubes) become float16 unless they are integers, and
-    the loss is measured. Arrays of one or two axes (boxes, embeddings) lose nothing. If values changed, and you gave
-    neither ``values`` nor ``max_error``, closing warns (``UserWarning``) with the largest error. ``values="keep"`` keeps
-    every bit. The first array of a field decides the coding of that field. If several threads write, write one sample
-    before they start: then the same samples give the same bytes.
+    With ``values="auto"``, floats in arrays of three axes or more (cubes) become float16 unless
+    they are integers, and the loss is measured. Arrays of one or two axes (boxes, embeddings) lose
+    nothing. If values changed, and you gave neither ``values`` nor ``max_error``, closing warns
+    (``UserWarning``) with the largest error. ``values="keep"`` keeps every bit. The first array of
+    a field decides the coding of that field. If several threads write, write one sample before they
+    start: then the same samples give the same bytes.
 
     If the program is killed, no dataset is left. The temporary file has no name, and disappears with the program.
 
-    ``append=True`` rewrites no existing shard. Until the end, and after an exception or a kill, the dataset is unchanged.
-    Fields, shard size and storage options come from the dataset; a different option is an error. Each sample names all
-    fields, with ``None`` for missing values, unless you give a ``schema``. Classes are matched by name, new ones get the
-    next numbers, and labels refer to ``classes`` if you give them. Samples without a key get the next numbers as keys.
-    ``force`` drops the unfinished work of an interrupted addition of files or removal. The report has ``generation``,
-    ``samples_of_dataset``, ``new_classes`` and ``known``, as for :func:`add`. If all samples equal the last addition,
-    ``outcome`` is ``"already-complete"``.
+    ``append=True`` rewrites no existing shard. Until the end, and after an exception or a kill, the
+    dataset is unchanged. Fields, shard size and storage options come from the dataset; a different
+    option is an error. Each sample names all fields, with ``None`` for missing values, unless you
+    give a ``schema``. Classes are matched by name, new ones get the next numbers, and labels refer
+    to ``classes`` if you give them. Samples without a key get the next numbers as keys. ``force``
+    drops the unfinished work of an interrupted addition of files or removal. The report has
+    ``generation``, ``samples_of_dataset``, ``new_classes`` and ``known``, as for :func:`add`. If
+    all samples equal the last addition, ``outcome`` is ``"already-complete"``.
 
     Raises
     ------
@@ -219,10 +226,11 @@ class Writer:
         Returns
         -------
         dict
-            ``samples``, ``bytes_in`` (of the given values), ``bytes_out``, ``shards``, ``seconds``, ``fidelity`` (loss by
-            field), ``settings`` (storage of arrays), …. If the dataset is already complete, the same dict again. With
-            ``append`` also ``generation``, ``samples_of_dataset``, ``new_classes``, ``known`` (samples left out) and
-            ``notes``, each also a warning; ``fidelity`` then describes the whole dataset.
+            ``samples``, ``bytes_in`` (of the given values), ``bytes_out``, ``shards``, ``seconds``,
+            ``fidelity`` (loss by field), ``settings`` (storage of arrays), …. If the dataset is
+            already complete, the same dict again. With ``append`` also ``generation``,
+            ``samples_of_dataset``, ``new_classes``, ``known`` (samples left out) and ``notes``,
+            each also a warning; ``fidelity`` then describes the whole dataset.
         """
         if self._report is None and os.getpid() != self._pid:
             # After a fork, a thread of the parent may hold the lock; the core raises the error.

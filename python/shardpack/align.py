@@ -1,8 +1,8 @@
 """Masks, boxes, keypoints and polygons that follow the view of their picture, for ``Loader(align=…)``.
 
-Each function returns a text, such as ``"boxes,format=xywh"``. Each sample gets one view, which crops, scales and mirrors
-the picture and these fields alike. Coordinates are pixels of the upright picture, from its left and upper edge: the
-first pixel extends from 0 to 1.
+Each function returns a text, such as ``"boxes,format=xywh"``. Each sample gets one view, which
+crops, scales and mirrors the picture and these fields alike. Coordinates are pixels of the upright
+picture, from its left and upper edge: the first pixel extends from 0 to 1.
 
 >>> import shardpack as sp
 >>> sp.align.boxes("xywh", visible=0.25)
@@ -40,8 +40,9 @@ def mask(picture: str | None = None, *, fill: float = 255) -> str:
 def instance_masks(*, rows: str | None = None, picture: str | None = None) -> str:
     """Masks of objects, ``[masks, height, width]``, of the picture's size; their number may differ between samples.
 
-    In the batch they are a list with an array ``[masks, height, width]`` of the view's size and the stored type for each
-    row. Each pixel has the value at its centre (nearest neighbour), and is 0 in borders where the view pads the picture.
+    In the batch they are a list with an array ``[masks, height, width]`` of the view's size and the
+    stored type for each row. Each pixel has the value at its centre (nearest neighbour), and is 0
+    in borders where the view pads the picture.
 
     Parameters
     ----------
@@ -115,16 +116,17 @@ def keypoints(
 def polygons(*, rows: str | None = None, relative: bool = False, picture: str | None = None) -> str:
     """Polygons: an array ``[points, 2]`` or ``[polygons, points, 2]``, or JSON such as COCO's ``segmentation``.
 
-    The JSON has a list for each object, whose innermost lists are ``x, y, x, y, …``. In the batch, each row has a float32
-    array of the same shape, or lists of the same form. A polygon keeps all points and is not clipped at the view: clip it
-    when you draw it. Mirroring reverses its direction. In arrays, polygons with fewer points end in NaN. JSON objects
-    without lists (``None``, or COCO's run lengths of crowds) become ``None``.
+    The JSON has a list for each object, whose innermost lists are ``x, y, x, y, …``. In the batch,
+    each row has a float32 array of the same shape, or lists of the same form. A polygon keeps all
+    points and is not clipped at the view: clip it when you draw it. Mirroring reverses its
+    direction. In arrays, polygons with fewer points end in NaN. JSON objects without lists
+    (``None``, or COCO's run lengths of crowds) become ``None``.
 
     Parameters
     ----------
     rows : str, optional
-        The field of the boxes of these objects. Polygons of removed boxes are removed. Default: all stay, even invisible
-        ones.
+        The field of the boxes of these objects. Polygons of removed boxes are removed. Default: all
+        stay, even invisible ones.
     relative : bool, default False
         As in :func:`boxes`.
     picture : str, optional

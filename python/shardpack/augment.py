@@ -1,9 +1,10 @@
 """Augmentations of pictures, and of the bands of cubes, for ``Loader(augment=…)``.
 
-Each function returns a text, such as ``"rand_augment(magnitude=7)"``, which loaders and files of settings take. Pictures
-are changed as by torchvision's transforms of the same names for uint8 tensors, within one level. :func:`random_gain`,
-:func:`band_jitter`, :func:`band_dropout` and :func:`gaussian_noise` change bands of arrays of three axes, as float16,
-bfloat16 or float32, after ``mean`` and ``std``, but not masks. Draws depend on seed, epoch and sample, not on threads; a
+Each function returns a text, such as ``"rand_augment(magnitude=7)"``, which loaders and files of
+settings take. Pictures are changed as by torchvision's transforms of the same names for uint8
+tensors, within one level. :func:`random_gain`, :func:`band_jitter`, :func:`band_dropout` and
+:func:`gaussian_noise` change bands of arrays of three axes, as float16, bfloat16 or float32, after
+``mean`` and ``std``, but not masks. Draws depend on seed, epoch and sample, not on threads; a
 resumed loader repeats them.
 
 >>> import shardpack as sp
@@ -51,8 +52,9 @@ Range = SupportsFloat | Sequence[SupportsFloat]
 def trivial_augment_wide(num_magnitude_bins: SupportsIndex = 31) -> str:
     """One of 14 operations, of a random magnitude.
 
-    The operations are shear and translation along x and y, rotation, brightness, colour, contrast, sharpness, posterize,
-    solarize, autocontrast, equalize, and none. Pixels from outside the picture are black.
+    The operations are shear and translation along x and y, rotation, brightness, colour, contrast,
+    sharpness, posterize, solarize, autocontrast, equalize, and none. Pixels from outside the
+    picture are black.
 
     Parameters
     ----------
@@ -105,8 +107,8 @@ def random_erasing(
 ) -> str:
     """Fill a random rectangle with one colour, before normalisation.
 
-    Recipes for torchvision erase by 0 after the normalisation: here use the mean as levels, ``value=(124, 116, 104)`` for
-    ImageNet.
+    Recipes for torchvision erase by 0 after the normalisation: here use the mean as levels,
+    ``value=(124, 116, 104)`` for ImageNet.
 
     Parameters
     ----------
@@ -160,8 +162,8 @@ def random_affine(
     shear: Range | None = None,
     p: SupportsFloat = 1.0,
 ) -> str:
-    """Rotate, translate, scale and shear about the centre, by nearest pixels, as torchvision's ``RandomAffine`` (without
-    its ``p``). Pixels from outside the picture are black.
+    """Rotate, translate, scale and shear about the centre, by nearest pixels, as torchvision's
+    ``RandomAffine`` (without its ``p``). Pixels from outside the picture are black.
 
     Refused together with masks, boxes and keypoints, which would no longer fit.
 
@@ -285,8 +287,9 @@ def band_dropout(p: SupportsFloat, value: SupportsFloat = 0.0) -> str:
 def gaussian_noise(sigma: Range) -> str:
     """Add normally distributed noise to each value of a cube, after all other changes of bands.
 
-    Draws depend only on seed, epoch, sample and position of the value; all arrays of a sample get the same noise. Values
-    are rounded to float16 or bfloat16 after it. The host decodes cubes with noise; ``stats()["refused"]`` counts them.
+    Draws depend only on seed, epoch, sample and position of the value; all arrays of a sample get
+    the same noise. Values are rounded to float16 or bfloat16 after it. The host decodes cubes with
+    noise; ``stats()["refused"]`` counts them.
 
     Parameters
     ----------

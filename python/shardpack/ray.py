@@ -131,9 +131,9 @@ def pack(
 ) -> dict[str, Any]:
     """Convert a folder into a dataset on the machines of a Ray cluster. The bytes are those of :func:`shardpack.pack`.
 
-    Every machine must see ``src`` and ``out`` under the same path or URL, and have this package. If a worker or machine
-    dies, its part is restarted, on another machine if there is one, and keeps its finished shards. After a failure or an
-    interruption the same call continues.
+    Every machine must see ``src`` and ``out`` under the same path or URL, and have this package. If
+    a worker or machine dies, its part is restarted, on another machine if there is one, and keeps
+    its finished shards. After a failure or an interruption the same call continues.
 
     A source in a store is listed once, here, unless ``listing`` is given.
 
@@ -167,7 +167,8 @@ def pack(
     Raises
     ------
     UsageError, FormatError, OSError
-        As for :func:`shardpack.pack`, from the first part that fails, with a note that names it. The others are stopped.
+        As for :func:`shardpack.pack`, from the first part that fails, with a note that names it.
+        The others are stopped.
     ray.exceptions.WorkerCrashedError, ray.exceptions.OutOfMemoryError, …
         A part died more often than ``retries`` allows.
     BlockingIOError

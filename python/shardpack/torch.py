@@ -94,8 +94,8 @@ class IterableDataset(_Base):
     Parameters
     ----------
     loader : Loader
-        The loader. With forked workers, its threads must not have started. A loader that decodes on a device cannot have
-        workers.
+        The loader. With forked workers, its threads must not have started. A loader that decodes on
+        a device cannot have workers.
     """
 
     def __init__(self, loader: Loader) -> None:

@@ -1,11 +1,12 @@
 """Views of pictures by their parameters, for ``Loader(image=…)``.
 
-Each function returns a text, such as ``"rrc224,scale=0.25..1"``, which the loader, ``shardpack bench --image`` and files
-of settings take. The views are defined as torchvision's transforms of the same names. Pictures are turned upright before
-they are cut, and resized with antialiasing: bilinear by default, or ``interpolation="bicubic"``, both within one level of
-torchvision's with ``antialias=True`` (and of Pillow's bilinear; Pillow's bicubic differs by two levels in single values).
-``"nearest"`` takes the pixel that contains the centre of the new one, as torchvision's ``NEAREST_EXACT``. The host
-decodes ``"nearest"`` and ``"bicubic"``, even with a device.
+Each function returns a text, such as ``"rrc224,scale=0.25..1"``, which the loader, ``shardpack
+bench --image`` and files of settings take. The views are defined as torchvision's transforms of the
+same names. Pictures are turned upright before they are cut, and resized with antialiasing: bilinear
+by default, or ``interpolation="bicubic"``, both within one level of torchvision's with
+``antialias=True`` (and of Pillow's bilinear; Pillow's bicubic differs by two levels in single
+values). ``"nearest"`` takes the pixel that contains the centre of the new one, as torchvision's
+``NEAREST_EXACT``. The host decodes ``"nearest"`` and ``"bicubic"``, even with a device.
 
 >>> import shardpack as sp
 >>> sp.view.random_resized_crop(224, scale=(0.25, 1))
@@ -116,7 +117,8 @@ def pad(
     size : int or pair of int
         Height and width of the result in pixels, or one number for both.
     fill : int or three of int, default (114, 114, 114)
-        Red, green and blue of the borders, 0 to 255, or one level for all three. The default grey is usual for detection.
+        Red, green and blue of the borders, 0 to 255, or one level for all three. The default grey
+        is usual for detection.
     hflip : float, default 0
         Probability of a mirror left to right.
     interpolation : "nearest", "bilinear" or "bicubic", default "bilinear"

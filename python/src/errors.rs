@@ -19,7 +19,7 @@ create_exception!(
     shardpack,
     NoDeviceError,
     PyRuntimeError,
-    "There is no CUDA driver on this machine, no device with this number, or the device is too old."
+    "There is no CUDA driver on this machine, no device with this number, or the driver or the device is too old."
 );
 create_exception!(shardpack, UsageError, PyValueError, "An argument does not fit the dataset, or another argument.");
 

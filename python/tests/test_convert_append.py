@@ -82,7 +82,7 @@ def test_columns_must_be_the_fields_of_the_dataset(tmp_path: Path) -> None:
 
 def test_no_dataset_and_one_too_many(tmp_path: Path) -> None:
     one = tar(tmp_path / "one.tar", range(2))
-    with pytest.raises(ValueError, match="is not a dataset.*\nhint: without `append=True`"):
+    with pytest.raises(ValueError, match="is not a dataset: it has no manifest.json\nhint: without `append=True`"):
         sp.convert("webdataset", one, tmp_path / "out", append=True)
     sp.convert("webdataset", one, tmp_path / "out")
     with pytest.raises(ValueError, match="`append=True` to add to it"):

@@ -100,7 +100,7 @@ def test_what_is_no_mask_is_refused_in_words(tmp_path: Path) -> None:
     assert "sample `1`: column 'seg.png': label mask: expected a grey or palette PNG, found Rgb" in said
     assert "hint: save the class numbers themselves, not their colours" in said
     assert "column 'seg.png': expected a mask as PNG or TIFF, found a JPEG, which changes the numbers" in why(jpeg(1))
-    assert "column 'seg.png': PNG: expected a complete file" in why(png(CLASSES)[:-30])
+    assert "column 'seg.png': PNG: expected decodable data" in why(png(CLASSES)[:-30])
     assert "`masks` names an unknown column 'mask'; the columns are 'jpg', 'seg.png'" in why(colours, masks=["mask"])
     assert "`masks` makes an array of 'seg', but `schema` says 'image'" in why(colours, schema={"seg": "image"})
     with pytest.raises(TypeError, match=r"masks: expected a list of columns, found: 'seg'\nhint: masks=\['seg'\]"):

@@ -602,7 +602,8 @@ FORMATS: dict[str, Mutation] = {
 
 
 def run(format: str, count: int, seed: int, root: Path) -> None:
-    """Convert `count` changed sources in this process. Prints results that are neither a success nor an error of the package."""
+    """Convert `count` changed sources in this process. Prints results that are neither a success
+    nor an error of the package."""
     import resource
 
     import shardpack as sp

@@ -133,7 +133,9 @@ def test_a_state_belongs_to_a_generation(grown: Path) -> None:
             states.append(running.state_dict())
     assert "generation" not in states[0] and states[1]["generation"] == 2
     for state, generation in [(states[0], 2), (states[1], 1)]:
-        with loader(generation) as other, pytest.raises(sp.UsageError, match="the state is of generation"):
+        with loader(generation) as other, pytest.raises(
+            sp.UsageError, match=f"the state is of generation {3 - generation}, but the dataset is generation {generation}"
+        ):
             other.load_state_dict(state)
     # The fingerprint differs, too, for programs that compare it.
     with loader(2) as other, pytest.raises(sp.UsageError, match="fingerprint"):

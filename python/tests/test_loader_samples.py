@@ -63,12 +63,12 @@ def test_datasets_are_mixed(squares: Path) -> None:
     mixed = sp.Loader(both, 8, image="center8", mix=[3, 1])
     shares = [int(index) >= 48 for _ in range(5) for batch in mixed for index in batch.indices]
     assert len(shares) == 480 and abs(sum(shares) / 480 - 0.25) < 0.02
-    for source, options in [
-        (one, {"mix": [1.0]}),
-        (both, {"mix": [1.0]}),
-        (both, {"mix": [1, 1], "weights": "balanced"}),
+    for source, options, said in [
+        (one, {"mix": [1.0]}, "mix: expected a dataset made by `concat`, found Dataset"),
+        (both, {"mix": [1.0]}, "mix: expected one number for each of 2 datasets, found 1"),
+        (both, {"mix": [1, 1], "weights": "balanced"}, "mix and weights cannot be combined"),
     ]:
-        with pytest.raises(sp.UsageError, match="mix: expected|mix and weights"):
+        with pytest.raises(sp.UsageError, match=said):
             sp.Loader(source, **options)  # type: ignore[arg-type]
     with pytest.raises(sp.UsageError, match="there are no datasets to concatenate"):
         sp.concat([])
@@ -85,7 +85,7 @@ def test_labels_below_0_are_no_class_of_balanced_weights(tmp_path: Path) -> None
         loader = sp.Loader(source, 8, weights="balanced")
         drawn = Counter(int(label) for _ in range(20) for batch in loader for label in batch["label"])
         assert set(drawn) == set(range(3 if source is dataset else 2))
-    with pytest.raises(sp.UsageError, match="none of the 30 samples has a class"):
+    with pytest.raises(sp.UsageError, match=r"weights: none of the 30 samples has a class \(a label of 0 or more\)"):
         sp.Loader(dataset.subset(dataset.labels < 0), 8, weights="balanced")
 
 

@@ -24,7 +24,8 @@ def run(code: str, *arguments: object, timeout: float = 600) -> subprocess.Compl
 
 
 def threads(expected: int) -> bool:
-    """True once the loaders of this process have `count` threads. It polls, because a thread names itself, and the system's list lags behind."""
+    """True once the loaders of this process have `count` threads. It polls, because a thread names
+    itself, and the system's list lags behind."""
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
         names = []

@@ -21,7 +21,8 @@ def envi(folder: Path, values: np.ndarray[Any, Any], number: int, line: str) -> 
 
 
 def scenes(folder: Path, dtype: str, line: str = f"data ignore value = {NO_DATA}\n") -> sp.Dataset:
-    """Eight cubes, a quarter of each no-data. float16 cannot hold −9998: it would become a neighbour of the no-data value."""
+    """Eight cubes, a quarter of each no-data. float16 cannot hold −9998: it would become a
+    neighbour of the no-data value."""
     (folder / "source").mkdir()
     rng = np.random.default_rng(0)
     for number in range(8):
@@ -62,7 +63,7 @@ def test_patches_and_noise_leave_it_as_it_is(tmp_path: Path) -> None:
 def test_where_none_is_declared_is_said(tmp_path: Path) -> None:
     data = scenes(tmp_path, "int16", line="")
     floats: dict[str, Any] = {"dtype": "float32"}
-    with pytest.raises(sp.UsageError, match=r"declares a no-data value\n.*GDAL_NODATA"):
+    with pytest.raises(sp.UsageError, match=r"no decoded array of three axes declares a no-data value\n.*GDAL_NODATA"):
         sp.Loader(data, no_data=0.0, **floats)
     with pytest.raises(sp.UsageError, match=r"field `cube` declares none \(samples inspected: 8\)"):
         sp.Loader(data, no_data={"cube": 0.0}, **floats)

@@ -282,7 +282,7 @@ def test_misfits_cost_one_sample(tmp_path: Path) -> None:
             ("cube", np.array([[[0.5, 1e6]]], np.float32), sp.UsageError, 'out of float16\'s range ±65504: 1000000 (finite values: 0.5 to 1000000)\nhint: `values="fixed", max_error=E`'),
             ("cube", np.ones((2, 2, 3), complex), TypeError, "found complex128"),
             ("cube", object(), TypeError, "field 'cube': expected bytes, str"),
-            ("image", tmp_path, sp.UsageError, "field 'image': not a regular file"),
+            ("image", tmp_path, sp.UsageError, f"field 'image': not a regular file: {tmp_path}"),
             ("image", "a.jpg", sp.UsageError, "found the name of a file: a.jpg\nhint: pathlib.Path('a.jpg')"),
             ("image", "a cat", sp.UsageError, "found text\nhint: give the bytes of a file, not its name"),
             ("label", 1 << 64, sp.UsageError, "field 'label': expected an integer of at most 64 bits"),
@@ -358,14 +358,14 @@ def test_lists_become_arrays_where_the_schema_says_so(tmp_path: Path) -> None:
         ("float32", ["1"], "str"),
         ("int64", [2**64], "an integer of more than 64 bits"),
         ("uint64", [2**63, -1], "-1"),
-        ("int64", [1, [2]], "differ in length"),
+        ("int64", [1, [2]], "the lists differ in length"),
         ("float32", [1 + 2j], "complex128"),
     ],
 )
 def test_lists_of_values_that_an_array_does_not_hold(tmp_path: Path, dtype: str, value: Any, found: str) -> None:
     for schema in {f"array:{dtype}"} | ({"array"} if found in ("None", "str", "complex128") else set()):
         with sp.Writer(tmp_path / "out", {"x": schema, "n": "int64"}, force=True) as writer:
-            with pytest.raises(sp.UsageError, match=rf"field 'x': .*{found}"):
+            with pytest.raises(sp.UsageError, match=rf"field 'x': (expected .*)?{found}"):
                 writer.write({"x": value, "n": 1})
             writer.write({"x": [1], "n": 2})
 

@@ -31,7 +31,7 @@ pub(crate) fn refuse_url(path: &Path, what: &str, hint: &'static str) -> crate::
 /// Fails if `path` is a URL.
 pub(crate) fn refuse_url_to_write(path: &Path, what: &str) -> crate::Result<()> {
     if is_url(path) {
-        let text = format!("`{what}` writes to local folders, not to URLs: `{}`", visible_path(path));
+        let text = format!("`{what}` writes to local paths, not to URLs: `{}`", visible_path(path));
         shardpack_pack::bail!(Hinted::new(text, "use a local path, then copy the files to the store"));
     }
     Ok(())

@@ -155,7 +155,9 @@ fn compare_words(file: &str, options: impl Iterator<Item = &'static About>) {
             None => assert!(!must, "{file}: `{}` has no words", about.name),
         }
         named.insert(about.name);
-        let in_help = |word: &&str| about.help.contains(*word);
+        let is_part = |c: char| c.is_alphanumeric() || c == '-' || c == '_';
+        let helped: BTreeSet<&str> = about.help.split(|c: char| !is_part(c)).collect();
+        let in_help = |word: &&str| helped.contains(word);
         assert!(words.iter().all(in_help), "the help of `{}` does not name its words: {words:?}", about.name);
     }
     let others: Vec<&String> = literals.keys().filter(|name| !named.contains(name.as_str())).collect();

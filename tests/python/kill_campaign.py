@@ -1,4 +1,5 @@
-"""Kill `pack` at random moments, many times, and compare the result of the last run with an undisturbed run. Long: `scripts/check.sh --long` runs it.
+"""Kill `pack` at random moments, many times, and compare the result of the last run with an
+undisturbed run. Long: `scripts/check.sh --long` runs it.
 
     kill_campaign.py [--rounds 200] [--seed 1]
 
@@ -18,7 +19,8 @@ from support import COMMAND, cubes, digests, pictures, shards
 
 
 def campaign(source, options, rounds, rng, folder):
-    """Kill and resume until datasets are finished, and compare each with the undisturbed one. Returns the numbers of kills and datasets."""
+    """Kill and resume until datasets are finished, and compare each with the undisturbed one.
+    Returns the numbers of kills and datasets."""
     command = [COMMAND, "pack", source]
     subprocess.run([*command, folder / "reference", *options], check=True, capture_output=True)
     started = time.monotonic()

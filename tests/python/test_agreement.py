@@ -1,4 +1,5 @@
-"""Two readers that share no code, on mutated files: both must accept and refuse the same files, and read the same values.
+"""Two readers that share no code, on mutated files: both must accept and refuse the same files, and
+read the same values.
 
     SHARDPACK_MUTATIONS=100000 .venv/bin/python -m pytest tests/python/test_agreement.py     default 3000
 
@@ -121,7 +122,8 @@ class Agreement(unittest.TestCase):
                 (path / shard.name).symlink_to(shard)
             (path / "manifest.json").write_bytes(mutate_text(text, rng).encode())
 
-        # The shards are links to one folder, because this test compares manifests. Another test covers the refusal of links.
+        # The shards are links to one folder, because this test compares manifests. Another test
+        # covers the refusal of links.
         with unittest.mock.patch("os.path.realpath", os.path.abspath):
             self.compare("{}", make)
 

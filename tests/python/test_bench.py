@@ -166,7 +166,7 @@ class Views(BenchTest):
         self.assertIn(f"augmented by {augment}, ", self.expect(0, "bench", out, "--image", "rrc32", "--augment", augment, "--fields", "image").out)
         self.assertIn(f"augmented by {mix}, ", self.expect(0, "bench", out, "--image", "rrc32", "--augment-batch", mix, "--fields", "image,label").out)
         for arguments, said in [
-            (["--augment", "blur"], "augmentation: expected for arrays hflip, vflip"),
+            (["--augment", "blur"], "augmentation: expected for arrays one of hflip, vflip"),
             (["--augment-batch", "blend"], "augmentation of batches: expected mixup or cutmix"),
         ]:
             with self.subTest(arguments=arguments):

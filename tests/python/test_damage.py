@@ -1,4 +1,5 @@
-"""Damaged datasets: `verify` finds and names the damage, the other commands never return wrong values, `salvage` copies the rest."""
+"""Damaged datasets: `verify` finds and names the damage, the other commands never return wrong
+values, `salvage` copies the rest."""
 
 import json
 import os

@@ -1,4 +1,5 @@
-"""`pack` stopped at any moment: finished shards stay, unfinished ones are never visible, and a second run ends with the bytes of an undisturbed run."""
+"""`pack` stopped at any moment: finished shards stay, unfinished ones are never visible, and a
+second run ends with the bytes of an undisturbed run."""
 
 import errno
 import os

@@ -106,7 +106,7 @@ class Masks(CommandTest):
         self.assertFalse((self.tmp / "out").exists())
         skipped = self.expect(1, "pack", *where, "--on-bad-input", "skip", "--json").json()
         self.assertEqual((skipped["samples"], len(skipped["skipped"])), (2, 4))
-        self.assertIn("03.png`: PNG: expected a complete file", str(skipped["skipped"]))
+        self.assertIn("03.png`: PNG: expected decodable data", str(skipped["skipped"]))
 
     def test_masks_accept_a_codec_but_no_options_of_cubes(self):
         self.source()

@@ -1,4 +1,5 @@
-"""The array job of `examples/slurm`, run task by task with a fake `srun`; and the parts that `merge` names for another submission."""
+"""The array job of `examples/slurm`, run task by task with a fake `srun`; and the parts that
+`merge` names for another submission."""
 
 import os
 import shutil

@@ -1,4 +1,5 @@
-"""Links below a destination, and links that are swapped for folders while a command runs: nothing is read or written outside of the given folders."""
+"""Links below a destination, and links that are swapped for folders while a command runs: nothing
+is read or written outside of the given folders."""
 
 import ctypes
 import os

@@ -1,4 +1,5 @@
-"""docs/tiled-jpeg.md: the steps in Python cut the same pixels as a full decode, with another encoder and decoder; the pictures are up to date."""
+"""docs/tiled-jpeg.md: the steps in Python cut the same pixels as a full decode, with another
+encoder and decoder; the pictures are up to date."""
 
 import io
 import random

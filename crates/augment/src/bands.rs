@@ -11,8 +11,10 @@ use std::str::FromStr;
 const FIRST: u32 = (1 << 31) + (1 << 18);
 const PAIRS: u32 = 1 << 16;
 
-const NAMES: &str =
-    "random_gain, band_jitter, band_dropout or gaussian_noise, with options in brackets, such as band_dropout(p=0.1)";
+/// The names of all augmentations of bands, for an error.
+fn names() -> String {
+    format!("one of {}, with options in brackets, such as band_dropout(p=0.1)", BandAugmentation::NAMES.join(", "))
+}
 
 /// A change of the values of a cube by a factor and a summand, drawn for each sample. It comes
 /// after mean and standard deviation, so a summand is in the units of normalised values.
@@ -57,9 +59,11 @@ pub enum BandAugmentation {
 }
 
 impl BandAugmentation {
-    /// Most band augmentations in a recipe.
+    /// Names of the augmentations.
+    pub const NAMES: [&str; 4] = ["random_gain", "band_jitter", "band_dropout", "gaussian_noise"];
+    /// Maximum number of band augmentations in a recipe.
     pub const MOST: usize = 16;
-    /// Most bands in a cube.
+    /// Maximum number of bands in a cube.
     pub const MOST_BANDS: usize = PAIRS as usize;
 
     /// Returns scales and biases that normalise by `bands`, also scales and biases, and then apply `changes` in
@@ -145,7 +149,7 @@ impl BandAugmentation {
     #[must_use]
     pub fn is_named(text: &str) -> bool {
         let name = text.split('(').next().unwrap_or_default().trim();
-        ["random_gain", "band_jitter", "band_dropout", "gaussian_noise"].contains(&name)
+        Self::NAMES.contains(&name)
     }
 }
 
@@ -163,7 +167,7 @@ impl FromStr for BandAugmentation {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self> {
-        let (name, mut given) = call(text, "augmentation of bands", NAMES)?;
+        let (name, mut given) = call(text, "augmentation of bands", &names())?;
         let change = match name {
             "random_gain" => {
                 if !text.contains("gain=") {
@@ -180,7 +184,7 @@ impl FromStr for BandAugmentation {
             }
             "band_dropout" => Self::BandDropout { p: given.must("p")?, value: given.or("value", 0.0)? },
             "gaussian_noise" => Self::GaussianNoise { sigma: given.number_or_range("sigma")? },
-            _ => return Err(Error::usage(format!("augmentation of bands: expected {NAMES}, found `{text}`"))),
+            _ => return Err(Error::usage(format!("augmentation of bands: expected {}, found `{text}`", names()))),
         };
         given.end()?;
         change.check()?;
@@ -218,7 +222,10 @@ mod tests {
             ("band_jitter(offset=nan..1)", "LOW..HIGH"),
             ("band_dropout(p=1.5)", "p of band_dropout: expected LOW..HIGH from 0 to 1"),
             ("band_dropout(p=0.5,q=1)", "unknown or repeated option `q`"),
-            ("band_noise", "expected random_gain, band_jitter, band_dropout or gaussian_noise"),
+            (
+                "band_noise",
+                "expected one of random_gain, band_jitter, band_dropout, gaussian_noise, with options in brackets",
+            ),
             ("gaussian_noise", "NUMBER from 0 on, or LOW..HIGH"),
             ("gaussian_noise(sigma=-1)", "sigma of gaussian_noise: expected LOW..HIGH from 0"),
         ] {

@@ -1,6 +1,6 @@
 //! Records: the frame, the head and the field values of one sample (spec §2.2).
 
-use crate::bytes::{ALIGNMENT, Cursor, align_up};
+use crate::bytes::{Cursor, align_up};
 use crate::codec_id::Codec;
 use crate::error::{Error, Result};
 use crate::header::check_crc;
@@ -127,7 +127,10 @@ impl Frame {
     /// would overflow, a number larger than any shard.
     #[must_use]
     pub const fn padded_bytes(&self) -> u64 {
-        self.record_bytes.saturating_add(ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT
+        match align_up(self.record_bytes) {
+            Some(bytes) => bytes,
+            None => u64::MAX,
+        }
     }
 }
 

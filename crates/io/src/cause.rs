@@ -70,7 +70,11 @@ impl fmt::Display for Cause {
     }
 }
 
-impl std::error::Error for Cause {}
+impl std::error::Error for Cause {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        Some(&*self.error)
+    }
+}
 
 impl From<io::Error> for Cause {
     fn from(error: io::Error) -> Self {

@@ -65,7 +65,9 @@ impl Storage for Folder {
         // At most one level below. Manifests never have names with more parts or `..`; refuse them
         // from other callers too.
         if file_name.contains('/') || name.split('/').any(|part| matches!(part, "" | "." | "..")) {
-            return Err(Error::usage(format!("file name {name:?} leads out of the dataset's folder")));
+            return Err(Error::usage(format!(
+                "file name {name:?} is not in the dataset's folder or one folder below it"
+            )));
         }
         let base = folder.as_ref().unwrap_or(&self.handle);
         let fd = rustix::fs::openat(base, file_name, OPEN | follow, Mode::empty()).map_err(refuse_link)?;

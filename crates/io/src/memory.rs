@@ -54,7 +54,9 @@ impl Storage for MemoryStorage {
 
     fn open(&self, name: &str) -> Result<Arc<dyn ReadAt>> {
         if name.split('/').count() > 2 || name.split('/').any(|part| matches!(part, "" | "." | "..")) {
-            return Err(Error::usage(format!("file name {name:?} leads out of the folder")));
+            return Err(Error::usage(format!(
+                "file name {name:?} is not in the dataset's folder or one folder below it"
+            )));
         }
         let bytes = self.objects().get(name).cloned();
         Ok(Arc::new(bytes.ok_or_else(|| self.failed(name, "open", ErrorKind::NotFound))?))

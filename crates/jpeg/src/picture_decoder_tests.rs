@@ -129,6 +129,17 @@ fn all_kinds_of_pixels_become_rgb() {
     }
 }
 
+/// The nearest level, worked out by hand: 128 / 257 is 0.498, and 129 / 257 is 0.502.
+#[test]
+fn sixteen_bits_are_rounded_to_eight() {
+    let levels =
+        [(0_u16, 0_u8), (128, 0), (129, 1), (32_767, 127), (32_768, 128), (33_000, 128), (65_406, 254), (65_535, 255)];
+    let bytes: Vec<u8> = levels.iter().flat_map(|(sixteen, _)| sixteen.to_be_bytes()).collect();
+    let gray = png(ColorType::Grayscale, BitDepth::Sixteen, (8, 1), &bytes);
+    let expected: Vec<u8> = levels.iter().flat_map(|(_, eight)| [*eight; 3]).collect();
+    assert_eq!(shown("image/png", &gray, &Rendering::default()), expected);
+}
+
 #[test]
 fn few_bits_and_palettes_become_eight_bits() {
     let gray = png(ColorType::Grayscale, BitDepth::Two, (4, 1), &[0b00_01_10_11]);

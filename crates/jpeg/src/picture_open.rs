@@ -96,7 +96,7 @@ fn open_png<'a>(bytes: &'a [u8], limits: &Limits) -> Result<png::Reader<Cursor<&
     if let Some((width, height)) = png_size(bytes) {
         check(0, width, height, limits)?;
     }
-    let budget = png::Limits { bytes: budget(0, bytes, limits) };
+    let budget = png::Limits { bytes: budget(bytes, limits) };
     let mut decoder = png::Decoder::new_with_limits(Cursor::new(bytes), budget);
     // 1, 2 and 4 bits become 8, palettes become RGB; 16 bits stay.
     decoder.set_transformations(Transformations::EXPAND);
@@ -121,19 +121,18 @@ fn decoded_bytes(bytes: Option<usize>) -> Result<usize> {
     bytes.ok_or_else(|| Error::usage("the decoded picture is larger than the address space"))
 }
 
-/// Returns the bytes of the picture, if they are within the limits. Any picture also decodes to 3 bytes per
-/// pixel.
-fn check(stored: u64, width: u32, height: u32, limits: &Limits) -> Result<u64> {
+/// Fails if the decoded picture is over the limits. Any picture also decodes to 3 bytes per pixel.
+fn check(stored: u64, width: u32, height: u32, limits: &Limits) -> Result<()> {
     let needed = stored.max((u64::from(width) * u64::from(height)).saturating_mul(3));
     if needed > limits.max_decoded_bytes {
         return Err(Error::limit("decoded picture", "max_decoded_bytes", limits.max_decoded_bytes, needed));
     }
-    Ok(needed)
+    Ok(())
 }
 
-/// Memory budget of the decoder of a picture of `decoded` bytes.
-fn budget(decoded: u64, file: &[u8], limits: &Limits) -> usize {
-    let own = decoded.saturating_add(file.len() as u64).saturating_mul(4).saturating_add(SLACK_BYTES);
+/// Memory budget for all that a decoder reads before the pixels.
+fn budget(file: &[u8], limits: &Limits) -> usize {
+    let own = (file.len() as u64).saturating_mul(4).saturating_add(SLACK_BYTES);
     to_usize(own.min(limits.max_decoded_bytes))
 }
 
@@ -234,11 +233,12 @@ mod tests {
     }
 
     #[test]
-    fn the_budget_follows_the_picture_and_ends_at_the_limit() {
-        let limits = Limits { max_decoded_bytes: 1 << 30, ..Limits::default() };
-        let most = |decoded, file: usize| budget(decoded, &vec![0; file], &limits) as u64;
-        assert_eq!(most(48, 100), 4 * 148 + SLACK_BYTES);
-        assert_eq!(most(1 << 29, 100), 1 << 30);
+    fn the_budget_follows_the_file_and_ends_at_the_limit() {
+        let most = |max_decoded_bytes, file: usize| {
+            budget(&vec![0; file], &Limits { max_decoded_bytes, ..Limits::default() }) as u64
+        };
+        assert_eq!(most(1 << 30, 148), 4 * 148 + SLACK_BYTES);
+        assert_eq!(most(1 << 20, 148), 1 << 20);
         assert_eq!(png_size(&png(5, 1)), Some((5, 5)));
     }
 }

@@ -93,7 +93,7 @@ pub struct Tiled {
 /// let mut tiler = JpegTiler::new();
 /// let mut out = Vec::new();
 /// let error = tiler.tile(b"not a JPEG", &TileOptions::default(), &mut out).unwrap_err();
-/// assert!(error.to_string().contains("not a JPEG"));
+/// assert!(error.to_string().contains("expected a JPEG"));
 /// assert!(out.is_empty());
 /// ```
 pub struct JpegTiler {

@@ -84,7 +84,7 @@ impl TurboFailure {
 
     fn damaged(self) -> Error {
         let (Self::Warning(text) | Self::Fatal(text)) = self;
-        Error::format("JPEG", "intact data", text.strip_prefix("Corrupt JPEG data: ").unwrap_or(&text))
+        Error::format("JPEG", "decodable data", text.strip_prefix("Corrupt JPEG data: ").unwrap_or(&text))
     }
 }
 

@@ -85,13 +85,13 @@ impl Error {
         self.cause().map_or(ErrorKind::Usage, Explain::kind)
     }
 
-    /// Returns the kind of the failed system call, if the error is one of [`Self::System`].
+    /// Returns the kind of the failed system call, if there was one.
     #[must_use]
     pub fn system_kind(&self) -> Option<io::ErrorKind> {
         match self {
             Self::Context { source, .. } => source.system_kind(),
             Self::System(cause) => Some(cause.kind()),
-            _ => None,
+            other => Explain::system_error(other)?.code.map(|code| io::Error::from_raw_os_error(code).kind()),
         }
     }
 

@@ -10,7 +10,7 @@ use shardpack_io::{Storage, Traffic};
 
 use shardpack_format::{
     DatasetId, Dtype, Error as FormatError, FieldKind, Hint, Limits, Manifest, Metadata, Recipe, Schema, Setting,
-    ShardEntry, SharedMetadata,
+    ShardEntry, SharedMetadata, bug,
 };
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -252,11 +252,8 @@ impl Dataset {
                 return Ok(Arc::clone(slot.shard.get_or_init(|| Arc::new(shard))));
             }
             (Some(source), Origin::Entry(entry)) => (source, entry),
-            _ => {
-                return Err(Error::usage(format!(
-                    "the dataset is a single shard, number 0: there is no shard {number}"
-                )));
-            }
+            // A single shard is opened with its dataset.
+            _ => bug("a dataset without a storage has an open shard"),
         };
         if let Some(damage) = slot.damage.get() {
             return Err(damage.clone().into());

@@ -229,7 +229,7 @@ impl StorageOptions {
         StorageOption::new(
             "keep_metadata",
             Takes::Switch,
-            "Keep Exif, ICC profile and comments inside the JPEGs",
+            "Keep metadata in the JPEGs (re-encoded: only the ICC profile)",
             |options, given| {
                 let on = given.switch()?;
                 match &mut options.pictures {
@@ -255,7 +255,7 @@ impl StorageOptions {
         StorageOption::new(
             "max_error",
             Takes::Value("E"),
-            "Largest absolute error, with --values fixed or auto",
+            "Largest absolute error, with `values` fixed or auto",
             |options, given| given.float().map(|error| options.arrays.max_error = Some(error)),
             |options| options.arrays.max_error.map(|error| error.to_string()),
         )

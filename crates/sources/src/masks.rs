@@ -227,7 +227,7 @@ impl Masks {
                         (Some(bad), _) => bad.to_string(),
                         (None, Some(other)) => {
                             let other = other.escape_debug();
-                            format!("`{other}`, which is not PNG, NumPy, TIFF or MATLAB")
+                            format!("`{other}`, which is not PNG, NumPy, TIFF, MATLAB or HDF5")
                         }
                         (None, None) => "none".to_owned(),
                     };
@@ -292,7 +292,7 @@ pub(crate) fn flaw(detail: String) -> Flaw {
 /// Bytes at the start of a file that identify a mask: the header of a matrix and its name.
 const MASK_HEAD: u64 = 20 + 256;
 
-/// True if a file looks like NumPy, PNG, TIFF or MATLAB. Other files, such as a text file among the
+/// True if a file looks like NumPy, PNG, TIFF, MATLAB or HDF5. Other files, such as a text file among the
 /// masks, are skipped.
 fn is_mask(files: &Files, path: &Path, bytes: u64) -> bool {
     let Ok(file) = FileAt::open(files, path, bytes) else { return false };

@@ -124,7 +124,7 @@ fn a_mask_in_another_format_is_named() {
     put(root, "masks/elsewhere/c.jpg", Jpeg::default().bytes());
     let error = enumerate(root, &options(root, OnBadInput::Stop)).unwrap_err().to_string();
     for (key, found) in [("b", "b.bmp"), ("d/c", "elsewhere/c.jpg")] {
-        let told = format!("expected a mask `{key}.*`, found `{found}`, which is not PNG, NumPy, TIFF or MATLAB");
+        let told = format!("expected a mask `{key}.*`, found `{found}`, which is not PNG, NumPy, TIFF, MATLAB or HDF5");
         assert!(error.contains(&told), "{error}");
     }
 }
@@ -160,7 +160,7 @@ fn masks_that_do_not_fit_are_all_listed_before_the_run() {
     assert_eq!(text("turned"), "`turned.npy`: mask `turned`: expected 3 × 4 pixels, as the cube has, found 4 × 3");
     assert_eq!(text("bands"), "`bands.npy`: mask `bands`: label mask: expected one band, found shape [3, 4, 2]");
     assert!(
-        text("broken").starts_with("`broken.npy`: mask `broken`: PNG: expected a complete file"),
+        text("broken").starts_with("`broken.npy`: mask `broken`: PNG: expected decodable data"),
         "{}",
         text("broken")
     );

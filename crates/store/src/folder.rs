@@ -103,5 +103,5 @@ impl StoreFolder {
 }
 
 fn not_below() -> RequestError {
-    RequestError::last(ErrorKind::InvalidInput, "the name leads out of the dataset's folder")
+    RequestError::last(ErrorKind::InvalidInput, "the name is not in the dataset's folder or one folder below it")
 }

@@ -66,9 +66,7 @@ fn listed(folder: &StoreFolder, object: ObjectMeta) -> Result<Option<Listed>, Re
     if name.is_empty() {
         return Ok(None);
     }
-    let modified = object.last_modified;
-    let modified_ns =
-        modified.timestamp_nanos_opt().unwrap_or_else(|| modified.timestamp().saturating_mul(1_000_000_000));
+    let modified_ns = object.last_modified.timestamp_nanos_opt().unwrap_or(i64::MAX);
     // Azure lists ETags without the quotes of its other answers.
     let quoted = |tag: String| if tag.ends_with('"') { tag } else { format!("\"{tag}\"") };
     Ok(Some(Listed { name, bytes: object.size, modified_ns, e_tag: object.e_tag.map(quoted) }))

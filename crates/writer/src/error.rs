@@ -70,7 +70,7 @@ pub enum Error {
         hint: Hint,
     },
     /// A quantity exceeds a limit of this crate or of the format.
-    #[error("{what}: {found} is over the limit of {limit}")]
+    #[error("{what} is over the limit: {found} > {limit}")]
     Limit {
         /// Name of the quantity.
         what: String,

@@ -13,7 +13,7 @@ use std::borrow::Cow;
 pub trait SampleSource: Sync {
     /// Figures of one sample, summed over the dataset: `()` if there are none.
     type Tally: Tally;
-    /// Reason why a sample could not be provided.
+    /// Reason why a sample could not be provided; `shardpack_io::Cause` for errors of the system.
     type Error: Explain + Send + Sync + 'static;
 
     /// Key of sample `sample`, numbered in the order in which the samples were passed to

@@ -285,7 +285,11 @@ pub(crate) fn total<T: Tally>(out: &Path, entries: &BTreeMap<u32, JournalEntry>)
 pub(crate) fn tally_of<T: Tally>(out: &Path, entry: &JournalEntry) -> Result<T> {
     T::deserialize(&entry.tally).map_err(|e| {
         Error::usage(
-            format!("`{}`: the journal has an invalid tally of shard {}: {e}", out.display(), entry.number),
+            format!(
+                "`{}`: the journal has an invalid tally of shard {}, which must hold no NaN or infinity: {e}",
+                out.display(),
+                entry.number
+            ),
             "",
         )
     })

@@ -1,6 +1,7 @@
 """Converts datasets of other formats: `shardpack.convert`, and one module for each format.
- A module opens its format as a :class:`~shardpack.convert._source.Source`, a stream of samples. All else, from the names
-of fields to the report, is common to all formats: here and in ``_run``.
+
+A module opens its format as a :class:`~shardpack.convert._source.Source`, a stream of samples. All
+else, from the names of fields to the report, is common to all formats: here and in ``_run``.
 """
 
 from __future__ import annotations
@@ -91,12 +92,13 @@ def convert(
     Returns
     -------
     dict
-        The writer's report (with ``append`` also ``generation``, ``samples_of_dataset``, ``new_classes``, ``known``), and:
-        ``format``, ``fields`` (column to field), ``kinds`` (field to kind), ``skipped`` (``key``, if known, and
-        ``reason`` of up to 1000 samples or parts of files that were left out), ``samples_skipped`` (their number),
-        ``samples_skipped_exact`` (False if this is a minimum, because the rest of a file could not be read), ``dropped``
-        (column to number of samples that had it), ``notes`` (about the fields; each is also a warning after the first
-        sample), and ``seconds`` of the whole conversion.
+        The writer's report (with ``append`` also ``generation``, ``samples_of_dataset``,
+        ``new_classes``, ``known``), and: ``format``, ``fields`` (column to field), ``kinds`` (field
+        to kind), ``skipped`` (``key``, if known, and ``reason`` of up to 1000 samples or parts of
+        files that were left out), ``samples_skipped`` (their number), ``samples_skipped_exact``
+        (False if this is a minimum, because the rest of a file could not be read), ``dropped``
+        (column to number of samples that had it), ``notes`` (about the fields; each is also a
+        warning after the first sample), and ``seconds`` of the whole conversion.
 
     Raises
     ------

@@ -1,4 +1,5 @@
-"""Lists the files of a source: a file, a folder, a list, a glob, or a brace pattern such as ``train-{000..012}.tar``."""
+"""Lists the files of a source: a file, a folder, a list, a glob, or a brace pattern such as
+``train-{000..012}.tar``."""
 
 from __future__ import annotations
 
@@ -42,8 +43,9 @@ def list_files(src: Paths, suffixes: Collection[str], what: str) -> list[Path]:
     Raises
     ------
     SourceError
-        If a pattern is malformed, a folder has no such file or files of several splits, a numbered set (``-of-00012``) in
-        a folder or a glob is incomplete, or a name is a pipe, a device or a URL.
+        If a pattern is malformed, a folder has no such file or files of several splits, a numbered
+        set (``-of-00012``) in a folder or a glob is incomplete, or a name is a pipe, a device or a
+        URL.
     FileNotFoundError
         If a file does not exist.
     """
@@ -180,8 +182,8 @@ def _folder(folder: Path, suffixes: Collection[str], what: str) -> list[Path]:
 
 
 def of_one_split(folder: PathLike, names: list[str], suffixes: Collection[str], what: str) -> list[str]:
-    """The names of files in a folder. Raises if there are none, if they belong to several splits, or if some of a numbered
-    set are missing.
+    """The names of files in a folder. Raises if there are none, if they belong to several splits,
+    or if some of a numbered set are missing.
     """
     if not names:
         raise SourceError(f"`{shown(folder)}`: expected files that end in {' or '.join(suffixes)}, found: none of {what}")

@@ -87,7 +87,8 @@ class _Raw(io.RawIOBase):
 def list_objects(
     src: Paths, suffixes: Collection[str], what: str, storage_options: Mapping[str, Any] | None
 ) -> tuple[list[Any], Any]:
-    """The files of `src`, as from :func:`list_files`, or objects of stores, and the ``classes.json`` of a folder, if any."""
+    """The files of `src`, as from :func:`list_files`, or objects of stores, and the
+    ``classes.json`` of a folder, if any."""
     many = [src] if isinstance(src, (str, os.PathLike)) else list(src)
     if not any(is_url(part) for part in many):
         if storage_options:

@@ -1,6 +1,7 @@
 """Layouts common to HDF5 and Zarr: a tree of groups and arrays becomes samples by rows, or by groups.
- By rows: arrays of one group whose first axes have the same length; row `i` of each is sample `i`. By groups: each member
-of one group, a group or an array, is a sample, and its name is the key.
+
+By rows: arrays of one group whose first axes have the same length; row `i` of each is sample `i`.
+By groups: each member of one group, a group or an array, is a sample, and its name is the key.
 """
 
 from __future__ import annotations

@@ -221,7 +221,8 @@ class Run:
         # The source's name of the sample is better than the writer's.
         text = str(error).removeprefix(f"sample `{sample.key}`: ")
         if hint and isinstance(error, RepeatedKeyError):
-            text = f"{text}\nhint: {hint}"
+            # `where` names the key already.
+            text = f"another sample has this key\nhint: {hint}"
         if isinstance(error, KnownKeyError):
             # Not bad input: `on_bad_input="skip"` does not apply to it.
             raise SourceError(f"{sample.where}: {text}") from error

@@ -26,7 +26,8 @@ class SourceError(ValueError):
 
 
 RAW = (UnicodeError, json.JSONDecodeError, RecursionError, OverflowError, struct.error)
-"""Errors that parsers raise on bad input. Running out of memory is not among them, because it says nothing about the input."""
+"""Errors that parsers raise on bad input. Running out of memory is not among them, because it says
+nothing about the input."""
 
 
 _MOST_LINE = 10_000
@@ -43,8 +44,8 @@ def bounded(text: str) -> str:
 
 
 def printable(text: str) -> str:
-    r"""A whole message of several lines, with control characters and invalid Unicode escaped. Values of the source inside
-    it have gone through :func:`shown`.
+    r"""A whole message of several lines, with control characters and invalid Unicode escaped.
+    Values of the source inside it have gone through :func:`shown`.
 
     >>> print(printable("a\x1b[2J"))
     a\x1b[2J
@@ -108,7 +109,7 @@ class Source:
     close: Callable[[], object] = lambda: None
     """Closes its files."""
     repeated_keys: str = ""
-    """Hint for the error about keys that occur twice."""
+    """Hint for the error about keys that occur twice, of a source whose `Sample.where` names the key."""
     field_name: Callable[[str], str] = same
     """The format's convention: column to field."""
     masks: frozenset[str] | None = None

@@ -1,8 +1,9 @@
 """Checks metadata of Zarr arrays before zarr-python reads them.
 
-Only the codecs named here are accepted, because zarr-python has codecs that run a pickle. Decompressors are replaced by
-bounded ones, because zarr-python unpacks a few bytes to any size. :func:`refusal` then checks the codecs that zarr-python
-made, so that no document can lead to others.
+Only the codecs named here are accepted, because zarr-python has codecs that run a pickle.
+Decompressors are replaced by bounded ones, because zarr-python unpacks a few bytes to any size.
+:func:`refusal` then checks the codecs that zarr-python made, so that no document can lead to
+others.
 """
 
 from __future__ import annotations
@@ -50,8 +51,9 @@ _VERSIONS = {".zarray": 2, ".zgroup": 2, "zarr.json": 3}
 
 
 def checked(name: str, text: bytes, most_chunk: int) -> bytes:
-    """A document of metadata with bounded codecs. A refused array is marked for :func:`refusal`, so that `drop` may leave
-    it out. Consolidated metadata are removed, so that each array is read from its own document.
+    """A document of metadata with bounded codecs. A refused array is marked for :func:`refusal`, so
+    that `drop` may leave it out. Consolidated metadata are removed, so that each array is read from
+    its own document.
 
     Parameters
     ----------

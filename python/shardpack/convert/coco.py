@@ -36,15 +36,17 @@ def open(
 ) -> Source:
     """Open a file of annotations, such as ``annotations/instances_val2017.json``.
 
-    The key is ``file_name``. Pictures without annotations are samples, too. Columns: ``image``, unchanged; ``image_id``;
-    ``boxes``, float32 ``[objects, 4]``: left, top, width, height in pixels; ``classes``, int64 ``[objects]``, counted from
-    0 in the order of the categories' ids (their names become the classes of the dataset); ``iscrowd``, default 0;
-    ``area``, if all annotations have one. Annotations without boxes have ``classes`` if they have a category. If there are
-    any: ``keypoints``, float32 ``[objects, points, 3]``; ``segmentation`` as JSON, a list of polygons or run lengths for
-    each object; ``captions`` as JSON, a list of texts.
+    The key is ``file_name``. Pictures without annotations are samples, too. Columns: ``image``,
+    unchanged; ``image_id``; ``boxes``, float32 ``[objects, 4]``: left, top, width, height in
+    pixels; ``classes``, int64 ``[objects]``, counted from 0 in the order of the categories' ids
+    (their names become the classes of the dataset); ``iscrowd``, default 0; ``area``, if all
+    annotations have one. Annotations without boxes have ``classes`` if they have a category. If
+    there are any: ``keypoints``, float32 ``[objects, points, 3]``; ``segmentation`` as JSON, a list
+    of polygons or run lengths for each object; ``captions`` as JSON, a list of texts.
 
-    Pixels refer to the upright picture, after its Exif orientation. A picture with objects in pixels cannot be converted if
-    the file gives another ``width`` or ``height``, or if a box lies wholly outside it.
+    Pixels refer to the upright picture, after its Exif orientation. A picture with objects in
+    pixels cannot be converted if the file gives another ``width`` or ``height``, or if a box lies
+    wholly outside it.
 
     Parameters
     ----------

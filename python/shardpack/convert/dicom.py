@@ -116,11 +116,12 @@ def open(
 ) -> Source:
     """Open DICOM files, recognised by their content.
 
-    Rescale slope and intercept are applied (Hounsfield units), as int16 or int32 if both are whole numbers, else as
-    float64. Doses are scaled, and a modality table is looked up. Without these, the numbers of the file are kept. All
-    samples get the type of the first. ``meta`` holds spacing, orientation, position, window, units and modality. Enhanced
-    files, which hold a whole volume, have these and the slopes in functional groups, for each frame. **Names, dates and
-    numbers of patients are not taken**, but pixels may still show them.
+    Rescale slope and intercept are applied (Hounsfield units), as int16 or int32 if both are whole
+    numbers, else as float64. Doses are scaled, and a modality table is looked up. Without these,
+    the numbers of the file are kept. All samples get the type of the first. ``meta`` holds spacing,
+    orientation, position, window, units and modality. Enhanced files, which hold a whole volume,
+    have these and the slopes in functional groups, for each frame. **Names, dates and numbers of
+    patients are not taken**, but pixels may still show them.
 
     Parameters
     ----------
@@ -129,9 +130,10 @@ def open(
     drop
         Columns to leave out.
     samples
-        ``"series"`` (default): each series is a sample, ``volume`` `[slices, rows, columns]`, sorted by position along the
-        normal of the slices; the key is the series' UID. ``"files"``: each file is a sample, ``image`` `[rows, columns]`,
-        `[rows, columns, 3]` or `[frames, rows, columns]`, in the order of the file; the key is its path below `src`.
+        ``"series"`` (default): each series is a sample, ``volume`` `[slices, rows, columns]`,
+        sorted by position along the normal of the slices; the key is the series' UID. ``"files"``:
+        each file is a sample, ``image`` `[rows, columns]`, `[rows, columns, 3]` or `[frames, rows,
+        columns]`, in the order of the file; the key is its path below `src`.
     uneven
         Accept series with uneven gaps between slices. Default: gaps that differ by more than a fifth are an error,
         because most likely a slice is missing.

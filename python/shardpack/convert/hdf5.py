@@ -36,12 +36,13 @@ def open(
 ) -> Source:
     """Open an HDF5 file.
 
-    Numbers are scalars, or arrays if a sample has several; strings are text; byte strings of varying length
-    (`h5py.vlen_dtype("uint8")`, opaque types) are pictures if they begin like one, else bytes. A group of datasets named
-    0, 1, 2 … is an array of varying shape. An attribute ``classes`` or ``class_names`` of the file or the group names
-    the classes. Links to other files, data in other files, and virtual datasets are refused, even through links in this
-    file. Datasets may be compressed once, by gzip or lzf, with shuffle, fletcher32, nbit or scaleoffset; other filters
-    are refused.
+    Numbers are scalars, or arrays if a sample has several; strings are text; byte strings of
+    varying length (`h5py.vlen_dtype("uint8")`, opaque types) are pictures if they begin like one,
+    else bytes. A group of datasets named 0, 1, 2 … is an array of varying shape. An attribute
+    ``classes`` or ``class_names`` of the file or the group names the classes. Links to other files,
+    data in other files, and virtual datasets are refused, even through links in this file. Datasets
+    may be compressed once, by gzip or lzf, with shuffle, fletcher32, nbit or scaleoffset; other
+    filters are refused.
 
     Parameters
     ----------
@@ -52,9 +53,9 @@ def open(
     group
         The group of the samples.
     samples
-        ``"rows"``: the first axis of each dataset counts the samples. ``"groups"``: each group (or dataset) inside
-        `group` is a sample, its name the key. ``"auto"`` (default): rows if there are only datasets and their first axes
-        have the same length, else groups.
+        ``"rows"``: the first axis of each dataset counts the samples. ``"groups"``: each group (or
+        dataset) inside `group` is a sample, its name the key. ``"auto"`` (default): rows if there
+        are only datasets and their first axes have the same length, else groups.
     key
         With rows: the dataset of strings with the keys. Default: ``__key__`` if there is one, else the running number.
     attributes
@@ -67,8 +68,9 @@ def open(
         Largest size of all values of a sample, after decompression. Default 1 GiB. A compressed chunk may take as much,
         or 256 MiB if that is more.
     max_expansion
-        Most bytes in memory for each byte of the file, beyond the first GiB of all samples, because an unwritten dataset
-        can claim any number of samples. Each sample and each chunk count as 10,000 bytes more. Default 10,000.
+        Most bytes in memory for each byte of the file, beyond the first GiB of all samples, because
+        an unwritten dataset can claim any number of samples. Each sample and each chunk count as
+        10,000 bytes more. Default 10,000.
     """
     h5py = library("h5py", "hdf5")
     check_whole("max_sample_bytes", max_sample_bytes)
@@ -111,8 +113,8 @@ class _Opened:
         self._number = h5py.h5o.get_info(file.id).fileno
 
     def find(self, group: Any, path: str, links: int = _MOST_LINKS) -> Any:
-        """The object at a path below a group; None if there is none. HDF5 itself would follow external links, and open any
-        file that they name.
+        """The object at a path below a group; None if there is none. HDF5 itself would follow
+        external links, and open any file that they name.
 
         Raises
         ------

@@ -29,9 +29,9 @@ def open(
 ) -> Source:
     """Open an LMDB environment, read-only and without a lock.
 
-    The key of an entry, or its hexadecimal digits if it is not UTF-8, is the key of the sample. Pickles are refused. LMDB
-    trusts its file, and damage can kill the process that reads it. So a separate process reads it; if that is killed, an
-    error is raised here.
+    The key of an entry, or its hexadecimal digits if it is not UTF-8, is the key of the sample.
+    Pickles are refused. LMDB trusts its file, and damage can kill the process that reads it. So a
+    separate process reads it; if that is killed, an error is raised here.
 
     Parameters
     ----------
@@ -45,9 +45,9 @@ def open(
         bytes. ``"auto"`` (default): ``"image"`` or ``"datum"``, from the first entry. Or a function from an entry's key
         and value to columns: ``lambda key, value: {"image": value[8:], "label": value[0]}``.
     prefixes
-        For databases with one entry for each *column* of a sample: column to the prefix of its keys, ``{"image":
-        "image-", "text": "label-"}``. Entries whose keys have the same rest are one sample, and that rest is its key. An
-        entry that is not a picture is text.
+        For databases with one entry for each *column* of a sample: column to the prefix of its
+        keys, ``{"image": "image-", "text": "label-"}``. Entries whose keys have the same rest are
+        one sample, and that rest is its key. An entry that is not a picture is text.
     masks
         Columns of pictures that hold class numbers: ``masks=["seg"]``. They become arrays of these numbers, as with
         ``shardpack pack --masks``: the indices of a PNG's palette, or the values of a grey PNG or TIFF, 16 bits too. A

@@ -38,10 +38,11 @@ def open(
 ) -> Source:
     """Open NIfTI files (``.nii``, ``.nii.gz``).
 
-    Each file is a sample with its path below `src` as the key. ``volume`` is an array `[z, y, x]` or `[t, z, y, x]`: the
-    axes of the file in reverse order, so that slices are contiguous. With ``channels="last"`` it is `[z, y, x, c]`, the
-    layout from which loaders cut boxes. ``affine`` is the file's `[4, 4]` matrix, float64, from voxel (x, y, z) to the
-    scanner's millimetres. ``meta`` holds axes and zooms in the order of the array, units, and the header's description.
+    Each file is a sample with its path below `src` as the key. ``volume`` is an array `[z, y, x]`
+    or `[t, z, y, x]`: the axes of the file in reverse order, so that slices are contiguous. With
+    ``channels="last"`` it is `[z, y, x, c]`, the layout from which loaders cut boxes. ``affine`` is
+    the file's `[4, 4]` matrix, float64, from voxel (x, y, z) to the scanner's millimetres. ``meta``
+    holds axes and zooms in the order of the array, units, and the header's description.
 
     Parameters
     ----------
@@ -56,15 +57,16 @@ def open(
     any_affine
         Accept masks with any affine, from programs that do not write it.
     scaled
-        Apply slope and intercept of the header, as nibabel does; such values are float64. ``False`` keeps the numbers of
-        the file, and adds ``slope`` and ``intercept`` to ``meta``.
+        Apply slope and intercept of the header, as nibabel does; such values are float64. ``False``
+        keeps the numbers of the file, and adds ``slope`` and ``intercept`` to ``meta``.
     dtype
         Element type of all volumes, such as ``"float32"``. Default: that of the first. A volume whose values do not fit
         cannot be converted; only floats are rounded, to a type of floats that you name.
     channels
-        Meaning of the fourth axis, which the header does not give. ``"last"``: channels, such as the modalities of BraTS,
-        stored `[z, y, x, c]`; a volume of three axes has one channel. ``"first"``: channels, stored `[c, z, y, x]`.
-        Default: time, stored `[t, z, y, x]`, with a warning.
+        Meaning of the fourth axis, which the header does not give. ``"last"``: channels, such as
+        the modalities of BraTS, stored `[z, y, x, c]`; a volume of three axes has one channel.
+        ``"first"``: channels, stored `[c, z, y, x]`. Default: time, stored `[t, z, y, x]`, with a
+        warning.
     max_sample_bytes
         Largest volume, as decoded. Default 4 GiB.
     follow_links

@@ -31,10 +31,10 @@ Take = Callable[[Any], Any]
 def open(src: Paths, *, drop: Collection[str] = (), key: str | None = None, masks: Collection[str] = ()) -> Source:
     """Open Parquet files, or Arrow files and streams (`datasets.save_to_disk`).
 
-    A struct ``{bytes, path}`` is a picture; binary is a picture if it begins like one, else bytes; numbers and booleans
-    are scalars; strings are text; lists of numbers are arrays (JSON if they are nested and not rectangular); other lists
-    and structs are JSON. The names of a Hugging Face ``ClassLabel`` become the classes. A null is a missing value, which
-    scalars cannot have.
+    A struct ``{bytes, path}`` is a picture; binary is a picture if it begins like one, else bytes;
+    numbers and booleans are scalars; strings are text; lists of numbers are arrays (JSON if they
+    are nested and not rectangular); other lists and structs are JSON. The names of a Hugging Face
+    ``ClassLabel`` become the classes. A null is a missing value, which scalars cannot have.
 
     Parameters
     ----------

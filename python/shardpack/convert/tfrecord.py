@@ -33,10 +33,10 @@ def open(
 ) -> Source:
     """Open TFRecord files of `tf.train.Example`.
 
-    One integer or float is a scalar (int64, float32), several are an array of one axis. One byte string is a picture,
-    text if it is UTF-8 in the first sample, or bytes; several must be text and become JSON. The CRC32C of every length
-    and record is checked. The integer feature `label` (or the one named by `label=`) becomes the labels, unchanged: many
-    ImageNet files count from 1.
+    One integer or float is a scalar (int64, float32), several are an array of one axis. One byte
+    string is a picture, text if it is UTF-8 in the first sample, or bytes; several must be text and
+    become JSON. The CRC32C of every length and record is checked. The integer feature `label` (or
+    the one named by `label=`) becomes the labels, unchanged: many ImageNet files count from 1.
 
     Parameters
     ----------
@@ -92,8 +92,8 @@ def _samples(files: list[Path], features: _Features, crc32c: Callable[[bytes], i
 
 
 def _records(file: Path, crc32c: Callable[[bytes], int]) -> Iterator[bytes | None]:
-    """The records of a file: length u64, its masked CRC, data, their masked CRC. None for a record of damaged data, whose
-    length still leads to the next one."""
+    """The records of a file: length u64, its masked CRC, data, their masked CRC. None for a record
+    of damaged data, whose length still leads to the next one."""
     with builtins.open(file, "rb") as plain:
         packed = plain.read(2) == b"\x1f\x8b"
         plain.seek(0)

@@ -30,10 +30,11 @@ def open(
 ) -> Source:
     """Open a folder such as ``VOCdevkit/VOC2012``.
 
-    The key is the name of the picture. Columns: ``image``, unchanged; ``boxes``, float32 ``[objects, 4]``: left, top,
-    right, bottom in pixels from the left and upper edge (VOC counts pixels from 1, so 1 is subtracted from left and top);
-    ``classes``, int64 ``[objects]``; ``difficult`` and ``truncated``, uint8 ``[objects]``; with `masks` also ``mask``,
-    uint8 ``[height, width]``, the indices of the PNG's palette (255: border).
+    The key is the name of the picture. Columns: ``image``, unchanged; ``boxes``, float32
+    ``[objects, 4]``: left, top, right, bottom in pixels from the left and upper edge (VOC counts
+    pixels from 1, so 1 is subtracted from left and top); ``classes``, int64 ``[objects]``;
+    ``difficult`` and ``truncated``, uint8 ``[objects]``; with `masks` also ``mask``, uint8
+    ``[height, width]``, the indices of the PNG's palette (255: border).
 
     Pixels refer to the upright picture, after its Exif orientation. A picture with objects cannot be converted if its
     annotations give another ``size``, or if a box lies wholly outside it.
@@ -50,7 +51,8 @@ def open(
     names
         Names of the classes, in order. Default: the twenty of VOC.
     masks
-        The folder of masks, ``"SegmentationClass"`` or ``"SegmentationObject"``. Only pictures with a mask are converted.
+        The folder of masks, ``"SegmentationClass"`` or ``"SegmentationObject"``. Only pictures with
+        a mask are converted.
     follow_links
         Follow links that lead out of the folder. Default: they are refused.
     """

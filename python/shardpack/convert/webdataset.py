@@ -73,17 +73,21 @@ def open(
     prefix_keys
         Put the tar's name before each key, for tars that each count from zero.
     max_sample_bytes
-        Largest size of all members of a sample, after decompression. Default 1 GiB. A larger sample cannot be converted,
-        nor the rest of its tar if the tar is compressed, because skipping the sample would decompress it.
+        Largest size of all members of a sample, after decompression. Default 1 GiB. A larger sample
+        cannot be converted, nor the rest of its tar if the tar is compressed, because skipping the
+        sample would decompress it.
     frames
-        Members ``FRAMES0.jpg``, ``FRAMES1.jpg`` … of a sample become one field, a clip of that name, in the order of
-        their numbers: ``frames="frame"`` for ``clip7.frame0.jpg``. Members with a dot before three or more digits, such
-        as ``clip7.image.000.jpg`` from :func:`shardpack.export`, are always frames of a clip, here ``image``. Numbers may
-        start anywhere, but must have no gaps. A sample has at most 100,000 frames, and 1000 other members.
+        Members ``FRAMES0.jpg``, ``FRAMES1.jpg`` … of a sample become one field, a clip of that
+        name, in the order of their numbers: ``frames="frame"`` for ``clip7.frame0.jpg``. Members
+        with a dot before three or more digits, such as ``clip7.image.000.jpg`` from
+        :func:`shardpack.export`, are always frames of a clip, here ``image``. Numbers may start
+        anywhere, but must have no gaps. A sample has at most 100,000 frames, and 1000 other
+        members.
     masks
-        Extensions, or fields, of pictures that hold class numbers: ``masks=["seg"]``. They become arrays of these
-        numbers, as with ``shardpack pack --masks``: the indices of a PNG's palette, or the values of a grey PNG or TIFF,
-        16 bits too. A colour picture, or another size than the upright picture, is an error.
+        Extensions, or fields, of pictures that hold class numbers: ``masks=["seg"]``. They become
+        arrays of these numbers, as with ``shardpack pack --masks``: the indices of a PNG's palette,
+        or the values of a grey PNG or TIFF, 16 bits too. A colour picture, or another size than the
+        upright picture, is an error.
     storage_options
         With URLs: options of the store, as for :class:`shardpack.Dataset`.
     """
@@ -175,7 +179,8 @@ def _with_clips(values: Mapping[str, Any], name: str | None, named: re.Pattern[s
     for extension, value in values.items():
         found = _frame(extension, named)
         clip = clips.setdefault(found[1], {}) if found else {}
-        # The second of two with one number, such as `frame1.jpg` and `frame01.jpg`, stays a column, so that none is lost.
+        # The second of two with one number, such as `frame1.jpg` and `frame01.jpg`, stays a column,
+        # so that none is lost.
         if found and int(found[2]) not in clip:
             clip[int(found[2])] = value
         else:
@@ -192,8 +197,8 @@ def _with_clips(values: Mapping[str, Any], name: str | None, named: re.Pattern[s
 
 
 class _Bounded(tarfile.TarInfo):
-    """A member with limits for the size and number of its headers: a few compressed bytes could be a header of gibibytes,
-    and a negative size leads back to earlier data."""
+    """A member with limits for the size and number of its headers: a few compressed bytes could be
+    a header of gibibytes, and a negative size leads back to earlier data."""
 
     def _block(self, count: int) -> int:
         # Also the size of a header. Newer Pythons refuse it, but treat it as the end of the tar.

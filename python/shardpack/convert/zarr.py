@@ -43,9 +43,10 @@ def open(
     ``class_names`` of the group names the classes. Zarr reads missing chunks as fill values, so lost chunks are not
     noticed.
 
-    Accepted codecs: blosc, bz2, gzip, lz4, lzma, zlib, zstd; adler32, crc32, crc32c, fletcher32; astype, bitround, delta,
-    fixedscaleoffset, packbits, quantize, shuffle; sharding, and text as ``vlen-utf8``. Others are refused, because a codec
-    can run code; so are arrays of Python objects, and links that lead out of the folder.
+    Accepted codecs: blosc, bz2, gzip, lz4, lzma, zlib, zstd; adler32, crc32, crc32c, fletcher32;
+    astype, bitround, delta, fixedscaleoffset, packbits, quantize, shuffle; sharding, and text as
+    ``vlen-utf8``. Others are refused, because a codec can run code; so are arrays of Python
+    objects, and links that lead out of the folder.
 
     Parameters
     ----------
@@ -56,9 +57,9 @@ def open(
     group
         Path of the group of the samples.
     samples
-        ``"rows"``: the first axis of each array counts the samples. ``"groups"``: each group (or array) inside `group` is
-        a sample, its name the key. ``"auto"`` (default): rows if there are only arrays and their first axes have the same
-        length, else groups.
+        ``"rows"``: the first axis of each array counts the samples. ``"groups"``: each group (or
+        array) inside `group` is a sample, its name the key. ``"auto"`` (default): rows if there are
+        only arrays and their first axes have the same length, else groups.
     key
         With rows: the array of strings with the keys. Default: ``__key__`` if there is one, else the running number.
     attributes

@@ -40,10 +40,12 @@ def export(
         ``"webdataset"``: tars with the stored JPEGs (tiled ones as plain JPEGs, with profile and orientation).
         ``"zarr"``: arrays of a Zarr v3 group, with the decoded pixels.
     out
-        Local folder to write. It must be empty, a link to an empty folder, or not exist. It appears when it is complete.
+        Local folder to write. It must be empty, a link to an empty folder, or not exist. It appears
+        when it is complete.
     fields
-        Fields to write. Default: all, except those that packing adds (sizes and orientation of pictures, sizes of cubes,
-        figures such as `cube.max_abs_error`). Your own fields with such names are written.
+        Fields to write. Default: all, except those that packing adds (sizes and orientation of
+        pictures, sizes of cubes, figures such as `cube.max_abs_error`). Your own fields with such
+        names are written.
     progress
         Called about ten times a second, and once at the end, with a dict: ``samples`` written, ``total``, ``seconds``.
     **options
@@ -55,14 +57,14 @@ def export(
     Returns
     -------
     dict
-        ``format``, ``samples``, ``files`` (tars) or ``arrays``, ``bytes`` written, ``seconds``, and ``fields`` (field to
-        its place in the output).
+        ``format``, ``samples``, ``files`` (tars) or ``arrays``, ``bytes`` written, ``seconds``, and
+        ``fields`` (field to its place in the output).
 
     Raises
     ------
     ValueError
-        If the format or a field is unknown, `out` is a URL or inside the dataset's folder, two samples get the same key, a
-        sample has no value for a tar, or a value is missing for Zarr.
+        If the format or a field is unknown, `out` is a URL or inside the dataset's folder, two
+        samples get the same key, a sample has no value for a tar, or a value is missing for Zarr.
     FileExistsError
         If `out` is not empty.
     ImportError

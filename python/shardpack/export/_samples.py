@@ -71,7 +71,8 @@ class Samples:
             self._advance()
 
     def _numbers(self) -> Iterator[dict[str, Any]]:
-        """The scalars of each sample. In a concat, None if the sample's dataset lacks the field (columns have −1 or NaN)."""
+        """The scalars of each sample. In a concat, None if the sample's dataset lacks the field
+        (columns have −1 or NaN)."""
         columns = {name: self.dataset.column(name) for name, kind in self.kinds.items() if kind == "scalar"}
         lacking = {name: lacks for name in columns if (lacks := self._lacking(name)) is not None}
         for index in range(len(self)):
@@ -100,8 +101,9 @@ class Samples:
 
 
 def added(dataset: Any) -> set[str]:
-    """The fields that packing adds to describe others: size and orientation of the only picture, shape of an array, number
-    of frames of a clip. A program's own fields with such names do not count.
+    """The fields that packing adds to describe others: size and orientation of the only picture,
+    shape of an array, number of frames of a clip. A program's own fields with such names do not
+    count.
     """
     kinds = {field.name: field.kind if field.dtype is None else field.dtype.name for field in dataset.schema}
     images = [name for name, kind in kinds.items() if kind == "image"]

@@ -78,7 +78,10 @@ impl Encoder {
                 Coder::Zstd(level, context)
             }
             (coder, level) => {
-                return Err(Error::usage(format!("{coder:?} in blosc2 has no level {level:?}")));
+                return Err(Error::usage(match level {
+                    Some(level) => format!("level of {coder:?} in blosc2: expected one of its levels, found {level}"),
+                    None => format!("level of {coder:?} in blosc2: expected one of its levels, found none"),
+                }));
             }
         };
         Ok(Self { coder, filter, filtered: [Vec::new(), Vec::new()], coded: Vec::new() })

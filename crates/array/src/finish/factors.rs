@@ -39,7 +39,7 @@ impl Factors {
         if !fits(mean) || !fits(std) {
             let (mean, std) = (mean.len(), std.len());
             return Err(Error::usage(format!(
-                "means and standard deviations: expected equal numbers, or 1 of either, found {mean} and {std}"
+                "{mean} means and {std} standard deviations: expected as many of both, or one of either"
             )));
         }
         let pairs = mean.iter().cycle().zip(std.iter().cycle()).take(bands);

@@ -4,7 +4,7 @@
 use super::ask::{Ask, Picks};
 use super::wire::BLOCK_ELEMENTS;
 use shardpack_array::Region;
-use shardpack_format::{ArrayDescriptor, Layout, to_usize};
+use shardpack_format::{ArrayDescriptor, Layout, bug, to_usize};
 use std::ops::Range;
 
 /// Elements of a block.
@@ -96,8 +96,8 @@ pub(crate) struct Most {
 impl Most {
     pub(crate) fn of(descriptor: &ArrayDescriptor, part: Option<&Region>) -> Self {
         let (all, blocks) = most_blocks(descriptor, part);
-        // An array whose size overflows is refused when it is prepared, so it needs no memory.
-        let stored_bytes = descriptor.stored_bytes().unwrap_or(0);
+        // `ArrayDescriptor::parse` refuses a size that overflows.
+        let stored_bytes = descriptor.stored_bytes().unwrap_or_else(|_| bug("the size of a parsed array overflows"));
         Self { blocks, all, width: descriptor.stored.bytes(), stored_bytes }
     }
 
@@ -139,7 +139,8 @@ impl Most {
 
 /// Returns the most blocks that a part needs, and the number of blocks of the array.
 fn most_blocks(descriptor: &ArrayDescriptor, part: Option<&Region>) -> (u64, u64) {
-    let elements = descriptor.elements().unwrap_or(0);
+    // Not more than the stored bytes, whose overflow `ArrayDescriptor::parse` refuses.
+    let elements = descriptor.elements().unwrap_or_else(|_| bug("the size of a parsed array overflows"));
     let all = elements.div_ceil(EACH);
     let Some(part) = part else { return (all, all) };
     // Invalid bands fail elsewhere, where the part is requested.

@@ -48,14 +48,24 @@ pub(super) struct SlotWork {
 }
 
 impl SlotWork {
-    /// Waits for the batch, and returns its faults.
+    /// Waits for the batch, and returns its faults. The batch stays, for measurements.
     pub(super) fn faults(&mut self) -> Result<Vec<RowFault>, GpuError> {
         self.done.synchronize()?;
-        let Some(batch) = &self.batch else { return Ok(Vec::new()) };
-        let [pictures, cubes] = batch.statuses().map(|range| range.len());
-        let (picture_words, rest) = self.status.bytes_mut()?.split_at_checked(pictures).unwrap_or_default();
-        Ok(batch.faults([picture_words, rest.get(..cubes).unwrap_or_default()]))
+        self.batch.as_ref().map_or_else(|| Ok(Vec::new()), |batch| faults(batch, &mut self.status))
     }
+
+    /// Waits for the batch, and returns its faults. The batch is gone even if its status words cannot be read.
+    fn finish(&mut self) -> Result<Vec<RowFault>, GpuError> {
+        self.done.synchronize()?;
+        self.batch.take().map_or_else(|| Ok(Vec::new()), |batch| faults(&batch, &mut self.status))
+    }
+}
+
+/// Returns the faults of a decoded batch, from its status words.
+fn faults(batch: &Assembled, status: &mut Pinned) -> Result<Vec<RowFault>, GpuError> {
+    let [pictures, cubes] = batch.statuses().map(|range| range.len());
+    let (picture_words, rest) = status.bytes_mut()?.split_at_checked(pictures).unwrap_or_default();
+    Ok(batch.faults([picture_words, rest.get(..cubes).unwrap_or_default()]))
 }
 
 /// Consumers of the output.
@@ -222,10 +232,7 @@ impl CudaSlot {
 
 impl Submitted for CudaSlot {
     fn finish(&self) -> Result<Vec<RowFault>, GpuError> {
-        let mut work = locked(&self.work);
-        let faults = work.faults()?;
-        work.batch = None;
-        Ok(faults)
+        locked(&self.work).finish()
     }
 }
 

@@ -348,7 +348,7 @@ fn jpegs_in_strips_share_their_tables() {
 }
 
 #[test]
-fn unsupported_bitmaps_are_named() {
+fn unsupported_tiffs_are_named() {
     let base = || Made::new(2, &[8; 3], strip(3));
     for (made, name) in [
         (base().with(259, &[34887]), "LERC"),

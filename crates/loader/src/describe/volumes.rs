@@ -36,7 +36,7 @@ pub(crate) fn plan(
         return refused("take no choice of bands");
     }
     if channels.is_some() && options.output.layout == PixelLayout::ChannelsHeightWidth {
-        return refused("are [depth, height, width, channels]: expected no channels first");
+        return refused("are [depth, height, width, channels]: layout `chw` is not supported");
     }
     if examples.varies.get(3).is_some_and(|&varies| varies) {
         return Ok(None);

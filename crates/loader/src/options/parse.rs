@@ -134,10 +134,10 @@ fn unknown_augmentation(part: &str) -> Error {
         let text = format!("`{part}` is not an augmentation of a single sample");
         return Error::usage(text).with_hint(hint);
     }
-    let arrays = "hflip, vflip, rot90, random_gain, band_jitter, band_dropout or gaussian_noise";
+    let arrays = [&ARRAYS[..], &BandAugmentation::NAMES].concat().join(", ");
     let pictures = Augmentation::NAMES.join(", ");
     Error::usage(format!(
-        "augmentation: expected for arrays {arrays}, for pictures one of {pictures}, with options in brackets, such as \
+        "augmentation: expected for arrays one of {arrays}, for pictures one of {pictures}, with options in brackets, such as \
          random_erasing(p=0.25), found `{part}`"
     ))
 }

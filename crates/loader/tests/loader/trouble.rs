@@ -67,7 +67,7 @@ fn an_index_that_lies_is_an_error_of_its_row() {
     // Slightly wrong, in both directions; more than a record can hold; more than a number of bytes can
     // be. No picture of its length has so many pixels; an array may be one run of a value.
     for (said, words, options) in [
-        (17, "by height and width in the index", options(4)),
+        (17, "picture: expected 663 bytes, by height and width in the index, found 624 bytes, 16 × 13 × 3", options(4)),
         (8, "in the index", options(4)),
         (1 << 22, "max_expansion", of("image")),
         (1 << 23, "max_run_bytes", of("cube")),

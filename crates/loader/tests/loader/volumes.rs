@@ -274,7 +274,7 @@ fn volumes_that_cannot_be_cut_are_refused() {
         (refused("patch3x5x7", |o| o.bands(Bands::Range(0..1))), "volumes of field `volume` take no choice of bands"),
         (
             refused("patch3x5x7", |o| o.layout(PixelLayout::ChannelsHeightWidth)),
-            "volumes of field `volume` are [depth, height, width, channels]: expected no channels first",
+            "volumes of field `volume` are [depth, height, width, channels]: layout `chw` is not supported",
         ),
         (
             refused("patch3x5x7", |o| o.patches(Patches::Grid { overlap: [3, 0, 0] })),

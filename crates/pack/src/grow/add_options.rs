@@ -99,7 +99,7 @@ impl AddOptions {
         AddOption::new(
             "key_column",
             Takes::Value("NAME"),
-            "Column of --labels with the paths [default: as packed]",
+            "Column of `labels` with the paths [default: as packed]",
             |options, given| {
                 options.key_column = Some(given.text());
                 Ok(())
@@ -109,7 +109,7 @@ impl AddOptions {
         AddOption::new(
             "label_column",
             Takes::Value("NAME"),
-            "Column of --labels with the labels [default: as packed]",
+            "Column of `labels` with the labels [default: as packed]",
             |options, given| {
                 options.label_column = Some(given.text());
                 Ok(())

@@ -34,7 +34,7 @@ pub const READING: &[SourceOption] = &[
     SourceOption::new(
         "key_column",
         Takes::Value("NAME"),
-        "Column of --labels with the paths [default: key, path, file, …]",
+        "Column of `labels` with the paths [default: key, path, file, …]",
         |options, given| {
             options.key_column = Some(given.text());
             Ok(())
@@ -45,7 +45,7 @@ pub const READING: &[SourceOption] = &[
     SourceOption::new(
         "label_column",
         Takes::Value("NAME"),
-        "Column of --labels with the labels [default: label, class, …]",
+        "Column of `labels` with the labels [default: label, class, …]",
         |options, given| {
             options.label_column = LabelColumn::Named(given.text());
             Ok(())

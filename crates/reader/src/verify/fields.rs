@@ -61,8 +61,7 @@ impl FieldChecker {
     fn decode_array(&mut self, value: &FieldValue<'_>, limits: &Limits) -> Result<(), Error> {
         let descriptor = ArrayDescriptor::parse(value.descriptor, limits)?;
         ArrayDecoder::check_length(value.codec, &descriptor, value.bytes, limits)?;
-        let out = room(&mut self.decoded, descriptor.decoded_bytes()?)
-            .map_err(|e| Error::usage(format!("cannot allocate memory for a decoded array: {e}")))?;
+        let out = room(&mut self.decoded, descriptor.decoded_bytes()?).map_err(|e| Error::usage(e.to_string()))?;
         self.decoder.decode_into(value.codec, &descriptor, value.bytes, out, limits)
     }
 }

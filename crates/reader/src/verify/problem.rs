@@ -25,9 +25,9 @@ pub struct Problem {
     pub expected: String,
     /// The found value.
     pub found: String,
-    /// True if the file does not exist.
+    /// The text after the place, if it does not consist of the three parts above.
     #[serde(skip)]
-    pub is_missing: bool,
+    pub text: Option<String>,
     /// The next step. It is not part of the text.
     #[serde(skip)]
     pub hint: Option<Hint>,
@@ -45,7 +45,7 @@ impl Problem {
             what: String::new(),
             expected: String::new(),
             found: String::new(),
-            is_missing: false,
+            text: None,
             hint: error.hint(),
         };
         match error {
@@ -54,11 +54,15 @@ impl Problem {
                 problem.offset = offset;
                 problem.what = "file".into();
                 problem.expected = format!("a file that the system can {action}");
-                problem.is_missing = source.kind() == std::io::ErrorKind::NotFound;
-                problem.found = if problem.is_missing { "none".into() } else { source.to_string() };
+                let is_missing = source.kind() == std::io::ErrorKind::NotFound;
+                problem.found = if is_missing { "none".into() } else { source.to_string() };
+                problem.text = is_missing.then(|| " is missing".into());
             }
             Error::Usage(error) => {
-                problem.what = error.to_string();
+                problem.what = "file".into();
+                problem.expected = "a file that can be verified".into();
+                problem.found = error.to_string();
+                problem.text = Some(format!(": {error}"));
             }
         }
         problem
@@ -105,13 +109,10 @@ impl fmt::Display for Problem {
         if let Some(offset) = self.offset {
             write!(f, ", offset {offset}")?;
         }
-        if self.is_missing {
-            return f.write_str(" is missing");
+        if let Some(text) = &self.text {
+            return f.write_str(&visible(text));
         }
         let [what, expected, found] = [&self.what, &self.expected, &self.found].map(|text| visible(text));
-        if expected.is_empty() && found.is_empty() {
-            return write!(f, ": {what}");
-        }
         write!(f, ": {what}: expected {expected}, found {found}")
     }
 }

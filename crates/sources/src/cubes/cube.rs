@@ -59,8 +59,10 @@ pub struct LoadedCube {
 impl LoadedCube {
     /// Wraps elements that are already in C order.
     pub(super) fn new(source: &CubeFile, dtype: Dtype, shape: [u64; 3], bytes: Vec<u8>) -> Result<Self> {
-        let array = Array::new(dtype, shape.to_vec(), bytes)
-            .map_err(|error| source.format("array elements", "the number of the shape", error))?;
+        let found = bytes.len();
+        let array = Array::new(dtype, shape.to_vec(), bytes).map_err(|_| {
+            source.format("array", format_args!("{dtype} values of the shape {shape:?}"), format_args!("{found} bytes"))
+        })?;
         Ok(Self { array, no_data: None, meta: Map::new() })
     }
 

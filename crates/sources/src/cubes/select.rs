@@ -119,8 +119,10 @@ pub(super) fn select(source: &CubeFile, want: &Purpose, candidates: &[Candidate]
                 let hint = hint.and([Setting::any("spatial", "HxW")]);
                 return Err(source.usage(text).with_hint(hint));
             }
-            _ => {
-                let text = format!("several arrays have {rank} axes: {}", all());
+            several => {
+                let found = several.iter().filter_map(|place| candidates.get(*place)).map(Candidate::describe);
+                let found = first(found.collect::<Vec<_>>().into_iter());
+                let text = format!("several arrays have {rank} axes: {found}");
                 return Err(source.usage(text).with_hint(name_one()));
             }
         }

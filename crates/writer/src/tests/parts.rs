@@ -345,12 +345,12 @@ fn journals_beyond_the_limits_are_refused() {
     fs::write(&journal, &begun).unwrap();
     put_line(&journal, 0, |head| head["metadata"]["shards"] = json!(u32::MAX));
     let found = error();
-    assert!(found.contains("shards: 4294967295 is over the limit of 1000000"), "{found}");
+    assert!(found.contains("shards is over the limit: 4294967295 > 1000000"), "{found}");
 
     fs::write(&journal, &begun).unwrap();
     put_line(&journal, 1, |entry| entry["tally"] = json!(vec![json!({ "": 0 }); 500_000]));
     let found = error();
-    assert!(found.contains("JSON nodes of a line: "), "{found}");
+    assert!(found.contains("JSON nodes of a line is over the limit: "), "{found}");
     let again = write_dataset(dir.path(), &plan, &source, &part(0, 2));
     assert!(matches!(again, Err(Error::Limit { .. })));
 
@@ -358,5 +358,5 @@ fn journals_beyond_the_limits_are_refused() {
     let long = fs::File::options().append(true).open(&journal).unwrap();
     long.set_len(1 << 30).unwrap();
     let found = error();
-    assert!(found.contains("bytes of a line: 134217729 is over the limit of 134217728"), "{found}");
+    assert!(found.contains("bytes of a line is over the limit: 134217729 > 134217728"), "{found}");
 }

@@ -7,7 +7,7 @@ use crate::fields::{JPEG, PictureField};
 use crate::options::FrameMode;
 use crate::stage::{Prepared, RecordValue};
 use shardpack_format::{Error, Result, bug};
-use shardpack_jpeg::{FRAMES, Frames, PixelLayout, Rendering};
+use shardpack_jpeg::{FRAMES, Frames, PictureDecoder, PixelLayout, Rendering};
 
 pub(super) struct PictureFieldDecoder(pub(super) PictureField);
 
@@ -158,16 +158,30 @@ fn levels(
         augmentations => changes.decode(augmentations, how, out, decode),
     };
     let size = decoded.map_err(|error| match error {
-        // The size of the slot comes from the index, so a mismatch is damage, not an error of the
-        // caller.
-        Error::Usage { text, .. } if dims.len() == 3 => {
-            Error::format("picture", format!("{room} bytes, by height and width in the index"), text)
+        // The size of the slot comes from the index, so a mismatch is damage, not an error of the caller.
+        Error::Usage { text, .. } => {
+            let misfit = if dims.len() == 3 { misfit(pictures, how, picture, room) } else { None };
+            misfit.unwrap_or_else(|| Error::format("picture", "a picture that can be decoded for its slot", text))
         }
-        Error::Usage { text, .. } => Error::format("picture", "pixels for its slot", text),
         other => other,
     })?;
     set_size(dims, size, how.layout);
     Ok(())
+}
+
+/// Returns the error of a picture that is not resized, if its size does not fit its view, or its slot of `room`
+/// bytes.
+fn misfit(pictures: &mut PictureDecoder, how: &Rendering, picture: StoredPicture<'_>, room: usize) -> Option<Error> {
+    let (height, width) = pictures.size_of(picture.media_type, picture.bytes, how.orientation).ok()?;
+    let Ok(crop) = how.view.resolve(width, height, &how.key) else {
+        return Some(Error::format("picture", "a size that contains its view", format!("{height} × {width}")));
+    };
+    let (height, width) = (crop.height, crop.width);
+    let needed = (u64::from(height) * u64::from(width)).saturating_mul(3);
+    (needed != room as u64).then(|| {
+        let expected = format!("{room} bytes, by height and width in the index");
+        Error::format("picture", expected, format!("{needed} bytes, {height} × {width} × 3"))
+    })
 }
 
 /// Corrects the axes of a ragged row: the orientation is known only after decoding. A turn by 90° swaps

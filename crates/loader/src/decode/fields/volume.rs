@@ -71,10 +71,9 @@ impl VolumeDecoder {
         else {
             return Err(Error::usage(format!("volume: expected {} axes, found shape {found:?}", expected.len())));
         };
-        if let (Some(expected), Some(found)) = (expected.get(3), found.get(3))
-            && expected != found
-        {
-            return Err(Error::usage(format!("channels of a volume: expected {expected}, found {found}")));
+        if found.get(3) != expected.get(3) {
+            let text = format!("channels of a volume: expected those of a box {expected:?}, found shape {found:?}");
+            return Err(Error::usage(text));
         }
         let sides = [depth, height, width];
         check_alike("arrays cut together", sides, of, &mut tools.window)?;

@@ -144,7 +144,7 @@ fn t09_swapped_records() {
     let (head, tail) = bytes.split_at_mut(second);
     head[first..].swap_with_slice(&mut tail[..second - first]);
     let error = assert_format(read_all(dir.path(), &bytes), "swapped");
-    assert!(error.contains("as in the index"), "{error}");
+    assert!(error.contains(", as in the index"), "{error}");
 }
 
 #[test]

@@ -46,7 +46,7 @@ fn is_npz(source: &CubeFile, head: &[u8]) -> Result<bool> {
 }
 
 fn zip_error(source: &CubeFile, error: &ZipError) -> CubeError {
-    source.format("zip archive", "a complete archive", error)
+    source.format("zip archive", "a readable archive", error)
 }
 
 /// The archive and its arrays. Members that cannot become a cube (strings, objects) are skipped.
@@ -121,7 +121,7 @@ fn elements(source: &CubeFile, archive: &mut Archive, member: &Member, bytes: u6
     let mut stored = source.alloc(what, bytes)?;
     // Reads to the end, so that the archive's CRC-32 is checked.
     let read = source.append(&mut entry, bytes.saturating_add(1), &mut stored);
-    read.map_err(|error| source.format(format_args!("array `{}`", member.name), "a complete zip member", error))?;
+    read.map_err(|error| source.format(format_args!("array `{}`", member.name), "a readable zip member", error))?;
     Ok(stored)
 }
 

@@ -79,7 +79,7 @@ fn bad(source: &CubeFile, error: png::DecodingError) -> CubeError {
         png::DecodingError::IoError(error) if error.kind() != std::io::ErrorKind::UnexpectedEof => {
             source.io("cannot read", error)
         }
-        other => source.format("PNG", "a complete file", other),
+        other => source.format("PNG", "decodable data", other),
     }
 }
 

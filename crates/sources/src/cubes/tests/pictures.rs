@@ -115,5 +115,5 @@ fn png_samples_keep_all_bits() {
     assert_eq!(message(peek(&path, &options)), text);
     let whole = png(ColorType::Grayscale, BitDepth::Sixteen, 40, 40, &[7; 3200]);
     let path = folder.write("p.png", &whole[..whole.len() - 20]);
-    assert!(message(load(&path, &options)).starts_with("`p.png`: PNG: expected a complete file, found "));
+    assert!(message(load(&path, &options)).starts_with("`p.png`: PNG: expected decodable data, found "));
 }

@@ -83,7 +83,7 @@ fn refusals_name_the_reason() {
     for (spec, why) in [
         (
             TiffSpec { compression: 7, ..spec([2, 3, 4]) },
-            "TIFF compression 7 (JPEG) is not supported\n\
+            "TIFF compression 7 (JPEG) is not supported: only none, LZW, deflate, PackBits and zstd are\n\
              hint: convert with `gdal_translate -co COMPRESS=ZSTD IN OUT`",
         ),
         (

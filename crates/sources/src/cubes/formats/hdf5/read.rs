@@ -48,7 +48,7 @@ fn broken(source: &CubeFile, error: impl Into<Error>) -> CubeError {
     let error = error.into();
     match unread(&error) {
         Some(feature) => refused(source, feature),
-        None => source.format("HDF5 file", "a complete file", error),
+        None => source.format("HDF5 file", "a readable file", error),
     }
 }
 

@@ -34,7 +34,9 @@ impl Compression {
                     50001 => " (WebP)",
                     _ => "",
                 };
-                let error = source.unsupported(format_args!("TIFF compression {code}{name} is not supported"));
+                let error = source.unsupported(format_args!(
+                    "TIFF compression {code}{name} is not supported: only none, LZW, deflate, PackBits and zstd are"
+                ));
                 return Err(error.with_hint("convert with `gdal_translate -co COMPRESS=ZSTD IN OUT`"));
             }
         })

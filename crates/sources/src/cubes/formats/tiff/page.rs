@@ -332,7 +332,7 @@ fn dtype(source: &CubeFile, file: &TiffSource<'_>, ifd: &Ifd<'_>) -> Result<Dtyp
                 5 | 6 => "complex",
                 _ => "unknown",
             };
-            return Err(source.unsupported(format_args!("TIFF samples of {bits} bits, {name}, are not supported: only integers and floats of 1, 8, 16, 32 or 64 bits are")));
+            return Err(source.unsupported(format_args!("TIFF samples of {bits} bits, {name}, are not supported: only unsigned integers of 1 bit, integers of 8 to 64 and floats of 16 to 64 bits are")));
         }
     })
 }
