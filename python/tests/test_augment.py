@@ -242,7 +242,7 @@ def test_bfloat16_goes_to_jax(cubes: Path) -> None:
         ({"augment": ["hflip", "hflip"]}, "augmentation: expected .*found `hflip,hflip`"),
         ({"mean": {"cube": 1}}, None),
         ({"mean": {"cube": [1, 2]}}, r"field `cube`: mean and std: expected 1 number, or 8.*found 2"),
-        ({"mean": {"cube": [1, 2]}, "std": {"cube": [1, 2, 3]}}, "field `cube`: 2 means and 3 standard deviations: expected as many of both, or one of either"),
+        ({"mean": {"cube": [1, 2]}, "std": {"cube": [1, 2, 3]}}, "field `cube`: 2 means and 3 standard deviations: give the same number of both, or one of either"),
         ({"mean": {"mask": 1}}, "`mask`, which has mean and std: expected float16, bfloat16 or float32, found uint8"),
         ({"mean": {"cub": 1}}, "mean and std: field `cub` is not a decoded array of the batch"),
         ({"std": {"cube": 0}}, "field `cube`: std: expected finite numbers above 0, found 0"),

@@ -110,7 +110,7 @@ class Stores(CommandTest):
             (("compact", "s3://bucket/train"), "delete from the store the files that the copy no longer has, manifests first"),
         ):
             refused = self.expect(2, *args).err
-            self.assertRegex(refused, "(works on|writes to) local folders, not (on|to) URLs: `s3://bucket/train`")
+            self.assertRegex(refused, "(works on local folders, not on|writes to local paths, not to) URLs: `s3://bucket/train`")
             self.assertRegex(refused, f"\nhint: .*{hint}")
         for args in (("pack", cubes(self.tmp / "cubes"), "http://host/out"), ("merge", "https://host/out")):
             self.assertIn("is read-only; datasets are written to s3://, gs:// or az://", self.expect(2, *args).err)

@@ -39,7 +39,7 @@ impl Factors {
         if !fits(mean) || !fits(std) {
             let (mean, std) = (mean.len(), std.len());
             return Err(Error::usage(format!(
-                "{mean} means and {std} standard deviations: expected as many of both, or one of either"
+                "{mean} means and {std} standard deviations: give the same number of both, or one of either"
             )));
         }
         let pairs = mean.iter().cycle().zip(std.iter().cycle()).take(bands);

@@ -244,7 +244,10 @@ fn impossible_conversions_are_refused() {
     assert_eq!(factors.of_bands([2, 0].into_iter()).unwrap().apply(1, 4.0), 4.0);
     for (mean, std) in [(&[][..], &[1.0][..]), (&[1.0, 2.0], &[1.0, 2.0, 3.0]), (&[1.0], &[])] {
         assert!(
-            Factors::new(mean, std).unwrap_err().to_string().contains("standard deviations: expected as many of both"),
+            Factors::new(mean, std)
+                .unwrap_err()
+                .to_string()
+                .contains("standard deviations: give the same number of both"),
             "{mean:?} {std:?}"
         );
     }
