@@ -24,7 +24,7 @@ make() {
       keyring=${UBUNTU_KEYRING:-/usr/share/keyrings/ubuntu-archive-keyring.gpg} ;;
     *) keyring=/usr/share/keyrings/debian-archive-keyring.gpg ;;
   esac
-  # Without it debootstrap would take packages that nobody has signed.
+  # Without it debootstrap would take unsigned packages.
   [[ -e $keyring ]] || fail "missing: $keyring" \
     "hint: install debian-archive-keyring or ubuntu-keyring; UBUNTU_KEYRING names a file, whose fingerprint you have compared"
   [[ $arch == "$(dpkg --print-architecture)" ]] || foreign=(--foreign)

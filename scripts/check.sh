@@ -70,7 +70,7 @@ step() {
     { grep -E '^(test .* FAILED|FAILED|ERROR)' "$log"; grep -A3 -E '^(error|thread .* panicked)' "$log" | head -n 60; echo '…'; tail -n 20 "$log"; } | sed 's/^/    /'
     printf '    (whole log: %s)\n' "$log"
   else
-    # What the test runners say they ran, so that a step that ran nothing is seen.
+    # Show the counts of the test runners, so that a step that ran nothing is seen.
     grep -E '^(test result:|Ran [0-9]+ tests|[0-9]+ passed)' "$log" |
       awk '/^test result:/ { p += $4; f += $6; i += $8; next } !seen[$0]++ { print "    " $0 } END { if (p + f + i) printf "    %d passed, %d failed, %d ignored\n", p, f, i }'
   fi

@@ -56,7 +56,7 @@ not_to_publish() {
   [[ $trial == no ]] || { say "a trial, not to publish: $1"; return; }
   fail "$@" "hint: --trial builds all the same, to try and not to publish"
 }
-# What an earlier run has built was checked then.
+# The build of an earlier run was checked by that run.
 if [[ $build == yes ]]; then
   [[ $heading =~ ^"## $version - "[0-9]{4}-[0-9]{2}-[0-9]{2}$ ]] ||
     not_to_publish "CHANGELOG.md: expected the day of the release, as in \`## $version - $(date -u +%F)\`, found: $heading"
@@ -70,7 +70,7 @@ glibc=2.17 manylinux=manylinux2014
 environment .venv-release python3 scripts/requirements-release.txt scripts/requirements.txt
 tools=$PWD/.venv-release/bin
 export PATH=$tools:$PATH
-# The time of the last commit stands in the archives, so that the same source makes the same ones.
+# The archives have the time of the last commit, so that the same source makes the same archives.
 SOURCE_DATE_EPOCH=$(git log -1 --format=%ct)
 export SOURCE_DATE_EPOCH
 export CARGO_PROFILE_RELEASE_STRIP=symbols

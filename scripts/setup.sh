@@ -28,7 +28,7 @@ may_install() { ((EUID == 0)) || { have sudo && sudo -n true 2>/dev/null; }; }
 wanted_rust=$(sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
 rust_hint="hint: install Rust with rustup (https://rustup.rs); \`rustup update\` where it is there"
 have cargo && have rustc || fail "missing: cargo and rustc, $wanted_rust or newer" "$rust_hint"
-# Here rustup tells what it misses, such as a toolchain that was never chosen.
+# Shows rustup's own message, for example that no toolchain was chosen.
 found_rust=$(rustc --version 2>&1) || fail "rustc does not run: $found_rust" "$rust_hint"
 number=$(sed -n 's/^rustc \([0-9.]*\).*/\1/p' <<<"$found_rust")
 [[ $(printf '%s\n' "$wanted_rust" "$number" | sort -V | head -n 1) == "$wanted_rust" ]] ||
@@ -45,7 +45,7 @@ find_python() {
   done
 }
 
-# Whether a compiler makes a program: it may be there without the C library's headers, or without a linker.
+# True if a compiler makes a program: the headers of the C library or the linker may be missing.
 compiles() {
   have "$1" && printf '#include <stdlib.h>\nint main(void) { return EXIT_SUCCESS; }\n' | "$1" -x "$2" -o /dev/null - 2>/dev/null
 }
@@ -86,7 +86,7 @@ if ((${#missing[@]})); then
   if ! { "${as_root[@]}" apt-get update -q && "${as_root[@]}" "${install[@]}"; } >"$log" 2>&1; then
     tail -n 20 "$log" >&2
     hint="hint: see apt's words above, or all of them in $log"
-    # What an installation that broke off leaves behind; apt names the way out, in the middle of other words.
+    # After an installation that was interrupted, apt names the remedy in the middle of other text.
     ! grep -qE 'dpkg --configure -a|--fix-broken' "$log" ||
       hint="hint: an earlier installation broke off: as root, \`dpkg --configure -a && apt-get --fix-broken install\`; then run this again"
     fail "could not install: ${missing[*]}" "$hint"

@@ -289,7 +289,7 @@ fn main() -> Result<(), GpuError> {
     let flags: Vec<String> = arguments.collect();
     let has = |flag: &str| flags.iter().any(|f| f == flag);
     let begin = Instant::now();
-    // Opened before the stage, so that the rest of the time is that of the kernels.
+    // Opened before the stage, so that the remaining time is for the kernels.
     let context = Device::open(0)?;
     let opened = begin.elapsed();
     let device = CudaStage::open(0)?;
