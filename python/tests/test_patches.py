@@ -106,7 +106,7 @@ def test_states_of_other_patches_are_refused(scenes: sp.Dataset) -> None:
     for loader, own in zip(loaders, words, strict=True):
         for other, its in zip(loaders, words, strict=True):
             if loader is not other:
-                with pytest.raises(sp.UsageError, match=f"the state counts {its}, and the loader counts {own}"):
+                with pytest.raises(sp.UsageError, match=f"the state counts {its}, but the loader counts {own}"):
                     loader.load_state_dict(other.state_dict())
     assert "unit" not in loaders[0].state_dict()
     with pytest.raises(ValueError, match="unit of the state: expected .*, found `nonsense`"):

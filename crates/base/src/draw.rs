@@ -1,13 +1,13 @@
 //! Random parameters as a pure function of (seed, epoch, sample), drawn with Philox4x32-10.
 //!
-//! Numbers of pairs in use, so that no two choices share a draw: 0 the flip and 2 to 21 the crop of
-//! a view; from 2³¹ on patches, flips and turns of arrays, and the seed of a caller's transform;
-//! from 2³¹ + 2¹⁶ on augmentations of pictures; from 2³¹ + 2¹⁷ on augmentations of batches; from
-//! 2³¹ + 2¹⁸ to 2³¹ + 2²¹ augmentations of bands. Noise has separate blocks ([`Draws::noise`]).
+//! Each choice has its own pair numbers, so that no two share a draw: 0 for the flip of a view, 2 to 21 for
+//! its crop; from 2³¹ on for patches, flips and turns of arrays, and the seed of a caller's transform; from
+//! 2³¹ + 2¹⁶ on for augmentations of pictures; from 2³¹ + 2¹⁷ on for augmentations of batches; from 2³¹ + 2¹⁸
+//! to 2³¹ + 2²¹ for augmentations of bands. Noise has separate blocks ([`Draws::noise`]).
 
 use super::{halves, philox4x32_10};
 
-/// The key of a sample's draws: the seed, the epoch and the sample.
+/// The key of a sample's draws: seed, epoch and sample.
 ///
 /// ```
 /// use shardpack_base::DrawKey;
@@ -22,16 +22,16 @@ pub struct DrawKey {
     pub seed: u64,
     /// Epoch, from 0.
     pub epoch: u64,
-    /// Number of the sample in the dataset.
+    /// Index of the sample in the dataset.
     pub sample: u64,
 }
 
 impl DrawKey {
-    /// The draws of this sample in this epoch.
+    /// Returns the draws of this sample in this epoch.
     ///
-    /// The key of an epoch is the first half of the block `philox(counter = (epoch low, epoch high,
-    /// 0, 0), key = (seed low, seed high))`; draws `2n` and `2n + 1` of a sample are the halves of
-    /// the block `philox(counter = (sample low, sample high, n, 1), key = epoch's key)`.
+    /// The key of an epoch is the first half of the block `philox(counter = (epoch low, epoch high, 0, 0),
+    /// key = (seed low, seed high))`; draws `2n` and `2n + 1` of a sample are the halves of the block
+    /// `philox(counter = (sample low, sample high, n, 1), key = epoch's key)`.
     #[must_use]
     pub fn draws(&self) -> Draws {
         let [epoch_low, epoch_high] = halves(self.epoch);
@@ -48,7 +48,7 @@ pub struct Draws {
 }
 
 impl Draws {
-    /// Draws `2n` and `2n + 1`, uniform in [0, 1), multiples of 2⁻⁵³.
+    /// Returns draws `2n` and `2n + 1`: multiples of 2⁻⁵³, uniform in [0, 1).
     #[must_use]
     pub fn pair(&self, n: u32) -> [f64; 2] {
         let [low, high] = self.sample;
@@ -56,14 +56,14 @@ impl Draws {
         [unit(a, b), unit(c, d)]
     }
 
-    /// The epoch's key and the sample's number, two words each, the lower first.
+    /// Returns the epoch's key and the sample's index, two words each, low word first.
     #[must_use]
     pub const fn words(&self) -> [[u32; 2]; 2] {
         [self.key, self.sample]
     }
 
-    /// Block `n` of the noise: 128 random bits, `philox(counter = (sample low, sample high, n, 2), key =
-    /// epoch's key)`.
+    /// Returns block `n` of the noise: 128 random bits, `philox(counter = (sample low, sample high, n, 2),
+    /// key = epoch's key)`.
     #[inline(always)]
     #[must_use]
     pub const fn noise(&self, n: u32) -> [u32; 4] {
@@ -72,7 +72,6 @@ impl Draws {
     }
 }
 
-/// The upper 53 bits of `high:low` as a fraction.
 fn unit(low: u32, high: u32) -> f64 {
     let bits = (u64::from(high) << 32 | u64::from(low)) >> 11;
     bits as f64 * (1.0 / (1_u64 << 53) as f64)
@@ -102,8 +101,7 @@ mod tests {
     #[test]
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "below 64")]
     fn draws_are_uniform() {
-        // Chi-square over 64 bins of 64,000 draws, of both halves: the 99.99 % point of 63 degrees
-        // of freedom is 113.
+        // Chi-square of 64,000 draws over 64 bins, for both halves; the 99.99 % point for 63 degrees of freedom is 113.
         for half in 0..2 {
             let mut bins = [0_u32; 64];
             for sample in 0..64_000 {

@@ -1,12 +1,11 @@
-//! Converts mean and standard deviation to the two factors for normalising values.
+//! Converts mean and standard deviation to the two factors that normalise values.
 
 use shardpack_format::{Error, Result};
 
-/// `(value / unit − mean) / std` as `value · scale + bias`: returns scale and bias, computed in
-/// float64 and rounded to float32 once.
+/// Returns scale and bias for computing `(value / unit − mean) / std` as `value · scale + bias`. They are
+/// computed in float64 and rounded to float32 once.
 ///
-/// Both are finite and the scale is a normal number above 0: so an infinite value stays infinite,
-/// and only NaN becomes NaN.
+/// Both are finite and the scale is a normal number above 0, so infinities stay infinite, and only NaN becomes NaN.
 ///
 /// ```
 /// use shardpack_base::factors;
@@ -16,8 +15,8 @@ use shardpack_format::{Error, Result};
 /// ```
 ///
 /// # Errors
-/// `Usage` if the mean is not finite, the standard deviation is not a finite number above 0, or
-/// float32 does not hold the factors.
+/// `Usage` if the mean is not finite, the standard deviation is not a finite number above 0, or the factors
+/// do not fit float32.
 #[expect(clippy::cast_possible_truncation, reason = "rounded to float32, as said")]
 pub fn factors(unit: f64, mean: f64, std: f64) -> Result<(f32, f32)> {
     if !mean.is_finite() {
@@ -31,7 +30,7 @@ pub fn factors(unit: f64, mean: f64, std: f64) -> Result<(f32, f32)> {
         true => Ok((scale, bias)),
         false => {
             let found = format!("mean {mean}, std {std}");
-            Err(Error::usage(format!("mean and std: expected numbers whose quotient float32 can hold, found {found}")))
+            Err(Error::usage(format!("mean and std: expected numbers whose quotient fits float32, found {found}")))
         }
     }
 }

@@ -1,6 +1,6 @@
-//! Foundations of the codecs and the order: random numbers drawn by key, checked parts of buffers,
-//! markers in entropy-coded bytes, factors of mean and standard deviation, directories of TIFFs, the
-//! memory of the process, and loops compiled for the processor's vector instructions.
+//! Foundations of the codecs and the order: random numbers by key, checked parts of buffers, markers in
+//! entropy-coded bytes, factors of mean and standard deviation, TIFF directories, process memory, and loops
+//! for the processor's vector instructions.
 #![forbid(unsafe_code)]
 
 mod draw;

@@ -2,15 +2,15 @@
 
 use fearless_simd::{Level, Simd, SimdBase, SimdMask, dispatch, u8x32};
 
-/// 64-bit words of one block: one bit per byte.
+/// Number of 64-bit words for a block, with one bit per byte.
 const WORDS: usize = 64;
 const BLOCK: usize = 64 * WORDS;
 
-/// Offsets of each FF that is not followed by 00, ascending: in the entropy-coded bytes of a JPEG,
-/// these are the markers and the fill bytes before them. An FF at the very end counts too.
+/// Iterator over the offset of each FF that is not followed by 00, in ascending order. In the entropy-coded
+/// bytes of a JPEG, these are the markers and the fill bytes before them. An FF at the very end counts too.
 ///
-/// The other FFs in such bytes are stuffed. They are as frequent as markers: a search for FF alone
-/// stops at each, and branch prediction fails.
+/// All other FFs in such bytes are stuffed. They are as frequent as markers, so a search for FF alone would
+/// stop at each, and branch prediction would fail.
 ///
 /// ```
 /// use shardpack_base::Marks;
@@ -19,13 +19,10 @@ const BLOCK: usize = 64 * WORDS;
 /// ```
 #[derive(Debug, Clone)]
 pub struct Marks<'a> {
-    /// The bytes that are not scanned yet.
     rest: &'a [u8],
-    /// The marks of the last scanned block.
     words: [u64; WORDS],
-    /// Index of the next word.
     next: usize,
-    /// The remaining bits of the current word, and the offset of its first bit.
+    /// Remaining bits of the current word, followed by the offset of its first bit.
     left: u64,
     at: usize,
 }
@@ -37,7 +34,6 @@ impl<'a> Marks<'a> {
         Self { rest: bytes, words: [0; WORDS], next: WORDS, left: 0, at: 0_usize.wrapping_sub(64) }
     }
 
-    /// Scans the next block. Returns `false` if there is none.
     #[inline(never)]
     fn look(&mut self) -> bool {
         let level = Level::new();
@@ -50,7 +46,7 @@ impl<'a> Marks<'a> {
         } else {
             let mut padded = [0; BLOCK + 1];
             padded.iter_mut().zip(self.rest).for_each(|(to, &byte)| *to = byte);
-            // Nothing follows the last byte: it is a mark if it is FF.
+            // The byte after the last is not 0, so that a last FF counts.
             padded.get_mut(self.rest.len()).into_iter().for_each(|behind| *behind = 1);
             dispatch!(level, simd => marks_in(simd, &padded, words));
             self.rest = &[];
@@ -79,8 +75,8 @@ impl Iterator for Marks<'_> {
     }
 }
 
-/// Computes a word for each 64 bytes of a block. Everything in it must be inlined to be compiled for
-/// the processor's vector instructions, so it uses no closure.
+/// Computes a word for each 64 bytes of a block. Everything in it must be inlined to use vector instructions,
+/// so it has no closure.
 #[inline(always)]
 fn marks_in<S: Simd>(simd: S, block: &[u8; BLOCK + 1], words: &mut [u64; WORDS]) {
     let full = u8x32::splat(simd, 0xFF);

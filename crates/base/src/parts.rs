@@ -1,12 +1,12 @@
-//! Parts of buffers with bounds computed by the code.
+//! Parts of buffers, with bounds computed by the code.
 //!
-//! A missing part is a defect of the code, not of the data, and becomes an `Internal` error: an
-//! empty part instead would silently leave wrong values in the output.
+//! A missing part is a bug, not damaged data, so it becomes an `Internal` error. An empty part would silently
+//! leave wrong values in the output.
 
 use shardpack_format::{Error, Result};
 use std::ops::Range;
 
-/// The items in `range`.
+/// Returns the items in `range`.
 ///
 /// # Errors
 /// `Internal`, with the name `what`, if there are too few items.
@@ -16,7 +16,7 @@ pub fn part<'a, T>(items: &'a [T], range: Range<usize>, what: &str) -> Result<&'
     items.get(range.clone()).ok_or_else(|| missing(what, &range, length))
 }
 
-/// The items in `range`, mutable.
+/// Returns the items in `range`, mutable.
 ///
 /// # Errors
 /// `Internal`, with the name `what`, if there are too few items.
@@ -26,7 +26,7 @@ pub fn part_mut<'a, T>(items: &'a mut [T], range: Range<usize>, what: &str) -> R
     items.get_mut(range.clone()).ok_or_else(|| missing(what, &range, length))
 }
 
-/// The items from number `first` on.
+/// Returns the items from index `first` on.
 ///
 /// # Errors
 /// `Internal`, with the name `what`, if there are too few items.
@@ -35,7 +35,7 @@ pub fn rest<'a, T>(items: &'a [T], first: usize, what: &str) -> Result<&'a [T]> 
     part(items, first..items.len(), what)
 }
 
-/// The first `count` items, and the others.
+/// Splits off the first `count` items.
 ///
 /// # Errors
 /// `Internal`, with the name `what`, if there are too few items.
@@ -45,10 +45,10 @@ pub fn split_mut<'a, T>(items: &'a mut [T], count: usize, what: &str) -> Result<
     items.split_at_mut_checked(count).ok_or_else(|| missing(what, &(0..count), length))
 }
 
-/// Bytes of an element, as the type that coders take.
+/// Converts the width of an element, in bytes, to the type that coders take.
 ///
 /// # Errors
-/// `Internal` if they are not 1 to 8.
+/// `Internal` if it is not 1 to 8.
 pub fn item_bytes(width: usize) -> Result<u8> {
     match u8::try_from(width) {
         Ok(bytes @ 1..=8) => Ok(bytes),
@@ -56,7 +56,7 @@ pub fn item_bytes(width: usize) -> Result<u8> {
     }
 }
 
-/// Fails if two buffers differ in length: loops over both would silently stop at the shorter one.
+/// Fails if two buffers differ in length, because loops over both would silently stop at the shorter one.
 ///
 /// # Errors
 /// `Internal` if the lengths differ.
@@ -75,12 +75,12 @@ fn other_length(what: &str, expected: usize, found: usize) -> Error {
     Error::internal(what, expected, found)
 }
 
-/// The first `length` bytes of a buffer that never shrinks. Their content is unspecified.
+/// Grows `buffer`, which never shrinks, and returns its first `length` bytes. Their content is unspecified.
 pub fn grow(buffer: &mut Vec<u8>, length: usize) -> &mut [u8] {
     if buffer.len() < length {
         buffer.resize(length, 0);
     }
-    // Cannot panic: the buffer was just grown.
+    // Cannot panic, because the buffer was just grown.
     buffer.split_at_mut(length).0
 }
 

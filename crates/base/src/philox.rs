@@ -1,11 +1,10 @@
-//! Philox4x32-10, a counter-based generator: every draw is computed independently, in any order, on
-//! any thread.
+//! Philox4x32-10, a counter-based generator: every draw is computed independently, in any order, on any thread.
 //!
-//! J. Salmon, M. Moraes, R. Dror, D. Shaw: *Parallel Random Numbers: As Easy as 1, 2, 3* (SC'11).
-//! It passes BigCrush. NumPy, PyTorch, JAX (as an option) and cuRAND also offer this generator of
-//! the paper. The parameters of random views and the order of the reader are drawn from it.
+//! J. Salmon, M. Moraes, R. Dror, D. Shaw: *Parallel Random Numbers: As Easy as 1, 2, 3* (SC'11). It passes
+//! BigCrush. NumPy, PyTorch, JAX (as an option) and cuRAND also offer it. The parameters of random views and
+//! the order of the reader are drawn from it.
 
-/// One block of the generator: a keyed bijection of a counter of four words.
+/// Returns one block of the generator: a keyed bijection of a counter of four words.
 ///
 /// ```
 /// use shardpack_base::philox4x32_10;
@@ -28,7 +27,7 @@ pub const fn philox4x32_10(counter: [u32; 4], key: [u32; 2]) -> [u32; 4] {
     [c0, c1, c2, c3]
 }
 
-/// Low and high word.
+/// Splits a number into its low and high word.
 ///
 /// ```
 /// assert_eq!(shardpack_base::halves(1 << 32 | 7), [7, 1]);
@@ -43,8 +42,7 @@ pub const fn halves(value: u64) -> [u32; 2] {
 mod tests {
     use super::*;
 
-    /// The vectors for `philox4x32 10` of `kat_vectors` in D. E. Shaw Research's Random123:
-    /// counter, key, block.
+    /// The vectors for `philox4x32 10` from `kat_vectors` in D. E. Shaw Research's Random123: counter, key, block.
     #[test]
     fn known_answers() {
         let vectors = [

@@ -1,6 +1,6 @@
-//! Facts about this process from the system.
+//! Facts from the system about this process.
 
-/// Peak resident memory of the process in bytes; 0 if unknown.
+/// Returns the peak resident memory of the process in bytes; 0 if unknown.
 #[must_use]
 pub fn peak_rss_bytes() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();

@@ -1,7 +1,7 @@
-//! Directories of TIFFs (TIFF 6.0, BigTIFF): their entries and values.
+//! TIFF directories (TIFF 6.0, BigTIFF): their entries and values.
 //!
-//! The header of a picture, the decoder of pictures and the reader of cubes all use this module. A
-//! [`TiffFile`] provides the bytes and makes the errors.
+//! Picture headers, the picture decoder and the cube reader all use this module. A [`TiffFile`] provides the
+//! bytes and creates the errors.
 #![deny(clippy::indexing_slicing)]
 
 use shardpack_format::{Error, to_usize};
@@ -9,32 +9,31 @@ use std::borrow::Cow;
 
 /// A file with directories, and its errors.
 pub trait TiffFile {
-    /// The error of a read, and of a directory that breaks the format.
+    /// Error of a failed read or an invalid directory.
     type Error;
 
-    /// Most entries of a directory. A picture has a few dozen.
+    /// Maximum number of entries in a directory. A picture has a few dozen.
     const MAX_ENTRIES: u64 = 4_096;
 
-    /// Length in bytes.
+    /// Returns the length in bytes.
     fn bytes(&self) -> u64;
 
-    /// Reads bytes of the header or of a directory.
+    /// Reads bytes of the header or a directory.
     ///
     /// # Errors
     /// If the bytes are beyond the end of the file, or cannot be read.
     fn directory(&self, offset: u64, len: u64) -> Result<Cow<'_, [u8]>, Self::Error>;
 
-    /// Reads the bytes of the values of `tag`.
+    /// Reads the bytes of `tag`'s values.
     ///
     /// # Errors
     /// If the bytes are beyond the end of the file, too many, or cannot be read.
     fn values(&self, tag: u16, offset: u64, len: u64) -> Result<Cow<'_, [u8]>, Self::Error>;
 
-    /// The error for a file that breaks the format.
+    /// Creates the error for a file that violates the format.
     fn broken(&self, what: String, expected: String, found: String) -> Self::Error;
 }
 
-/// A file in memory.
 impl TiffFile for [u8] {
     type Error = Error;
 
@@ -62,24 +61,18 @@ fn part(file: &[u8], offset: u64, len: u64) -> Option<Cow<'_, [u8]>> {
     file.get(usize::try_from(offset).ok()?..end).map(Cow::Borrowed)
 }
 
-/// Byte order and widths of one file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct TiffWords {
-    /// True if the most significant byte comes first.
     big_endian: bool,
-    /// True if the file is a BigTIFF.
     big_tiff: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct TiffEntry {
-    /// Number of the tag: the property of the picture.
     tag: u16,
-    /// Type of the values.
     kind: u16,
-    /// Number of values.
     count: u64,
-    /// Holds the values, or their offset if they are longer than the field: 4 bytes or 8.
+    /// Values, or their offset if they are longer than this field: 4 bytes, or 8 in a BigTIFF.
     field: [u8; 8],
 }
 
@@ -103,7 +96,7 @@ pub struct TiffValues<'a> {
 }
 
 impl<'a, F: TiffFile + ?Sized> TiffDirectory<'a, F> {
-    /// The first directory of a file.
+    /// Reads the first directory of a file.
     ///
     /// # Errors
     /// If the file has no directory.
@@ -132,14 +125,14 @@ impl<'a, F: TiffFile + ?Sized> TiffDirectory<'a, F> {
             let expected = format!("1 to {}", F::MAX_ENTRIES);
             return Err(file.broken("entries of a TIFF directory".into(), expected, count.to_string()));
         }
-        // No sum overflows: the count was read from these offsets.
+        // These sums cannot overflow, because the count was read from these offsets.
         let (start, table_bytes) = (offset + count_bytes, count * entry_bytes as u64);
         let table = file.directory(start, table_bytes)?;
         let entries = table.chunks_exact(entry_bytes).filter_map(|bytes| words.entry(bytes)).collect();
         Ok(Self { file, words, offset, entries, link: start + table_bytes })
     }
 
-    /// The next directory; `None` after the last. A chain may be a loop.
+    /// Reads the next directory; `None` after the last. A chain may be a loop.
     ///
     /// # Errors
     /// If the next directory cannot be read.
@@ -153,13 +146,13 @@ impl<'a, F: TiffFile + ?Sized> TiffDirectory<'a, F> {
         if next == 0 { Ok(None) } else { Self::read(self.file, self.words, next).map(Some) }
     }
 
-    /// Its offset in the file.
+    /// Returns the directory's offset in the file.
     #[must_use]
     pub const fn offset(&self) -> u64 {
         self.offset
     }
 
-    /// The file.
+    /// Returns the file.
     #[must_use]
     pub const fn file(&self) -> &'a F {
         self.file
@@ -171,11 +164,10 @@ impl<'a, F: TiffFile + ?Sized> TiffDirectory<'a, F> {
         self.words.big_endian
     }
 
-    /// The values of `tag`; `None` if the directory does not have the tag. Values of an unknown type have no
-    /// bytes.
+    /// Reads the values of `tag`; `None` if the directory lacks the tag. Values of an unknown type have no bytes.
     ///
     /// # Errors
-    /// If they cannot be read.
+    /// If the values cannot be read.
     pub fn values(&self, tag: u16) -> Result<Option<TiffValues<'a>>, F::Error> {
         let Some(entry) = self.entry(tag) else { return Ok(None) };
         let bytes = entry.count.checked_mul(value_width(entry.kind).unwrap_or(0)).ok_or_else(|| {
@@ -185,7 +177,7 @@ impl<'a, F: TiffFile + ?Sized> TiffDirectory<'a, F> {
         Ok(Some(TiffValues { words: self.words, kind: entry.kind, bytes: self.bytes(entry, bytes)? }))
     }
 
-    /// The first unsigned integer of `tag`; `None` if the directory does not have the tag, or the tag has no
+    /// Reads the first unsigned integer of `tag`; `None` if the directory lacks the tag, or the tag has no
     /// values. The other values are not read.
     ///
     /// # Errors
@@ -204,15 +196,15 @@ impl<'a, F: TiffFile + ?Sized> TiffDirectory<'a, F> {
         Ok(Some(value))
     }
 
-    /// As [`integer`](Self::integer), with `default` instead of `None`.
+    /// Same as [`integer`](Self::integer), with `default` instead of `None`.
     ///
     /// # Errors
-    /// As [`integer`](Self::integer).
+    /// Same as [`integer`](Self::integer).
     pub fn integer_or(&self, tag: u16, default: u64) -> Result<u64, F::Error> {
         Ok(self.integer(tag)?.unwrap_or(default))
     }
 
-    /// All unsigned integers of `tag`; `None` if the directory does not have the tag.
+    /// Reads all unsigned integers of `tag`; `None` if the directory lacks the tag.
     ///
     /// # Errors
     /// If the values cannot be read, or are not integers.
@@ -234,12 +226,11 @@ impl<'a, F: TiffFile + ?Sized> TiffDirectory<'a, F> {
         })
     }
 
-    /// The offset in the field of an entry.
+    /// Returns the offset in the field of an entry.
     fn elsewhere(&self, entry: &TiffEntry) -> u64 {
         self.words.uint(entry.field.get(..to_usize(self.words.offset_bytes())).unwrap_or_default())
     }
 
-    /// The values of an entry, which take `bytes` bytes in total.
     fn bytes(&self, entry: &TiffEntry, bytes: u64) -> Result<Cow<'a, [u8]>, F::Error> {
         match bytes <= self.words.offset_bytes() {
             true => Ok(Cow::Owned(entry.field.iter().copied().take(to_usize(bytes)).collect())),
@@ -249,7 +240,7 @@ impl<'a, F: TiffFile + ?Sized> TiffDirectory<'a, F> {
 }
 
 impl<'a> TiffValues<'a> {
-    /// Number of values.
+    /// Returns the number of values.
     #[must_use]
     pub fn len(&self) -> usize {
         value_width(self.kind).map_or(0, |width| self.bytes.len() / to_usize(width))
@@ -261,13 +252,13 @@ impl<'a> TiffValues<'a> {
         self.len() == 0
     }
 
-    /// Value `at`, as an unsigned integer.
+    /// Returns value `at` as an unsigned integer.
     #[must_use]
     pub fn integer(&self, at: usize) -> Option<u64> {
         self.value(at, to_usize(integer_width(self.kind)?)).map(|bytes| self.words.uint(bytes))
     }
 
-    /// Value `at` as a float; for integers, rationals and floats.
+    /// Returns value `at` as a float, for integers, rationals and floats.
     #[must_use]
     #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation, reason = "colours need few digits")]
     pub fn float(&self, at: usize) -> Option<f64> {
@@ -283,26 +274,26 @@ impl<'a> TiffValues<'a> {
         }
     }
 
-    /// All values, if their type is float64; otherwise `None`.
+    /// Returns all values if they are float64; otherwise `None`.
     #[must_use]
     pub fn doubles(&self) -> Option<Vec<f64>> {
         (self.kind == 12).then(|| (0..self.len()).filter_map(|at| self.float(at)).collect())
     }
 
-    /// The text up to the first zero; `None` if the values are not text.
+    /// Returns the text up to the first zero; `None` if the values are not text.
     #[must_use]
     pub fn text(&self) -> Option<String> {
         let text = self.bytes.split(|&byte| byte == 0).next().unwrap_or_default();
         matches!(self.kind, 1 | 2 | 7).then(|| String::from_utf8_lossy(text).trim().to_owned())
     }
 
-    /// The bytes of the values, as in the file.
+    /// Returns the bytes of the values, as in the file.
     #[must_use]
     pub fn into_bytes(self) -> Cow<'a, [u8]> {
         self.bytes
     }
 
-    /// The common value of the first `count` values; `None` if they differ.
+    /// Returns the common value of the first `count` values; `None` if they differ.
     #[must_use]
     pub fn same(&self, count: usize) -> Option<u64> {
         let first = self.integer(0)?;
@@ -314,8 +305,8 @@ impl<'a> TiffValues<'a> {
     }
 }
 
-/// Bytes of one integer of a type; `None` if the type is not an integer. Some writers use a signed type for a
-/// number that is never negative: its bytes equal the unsigned number's.
+/// Returns the bytes of one integer of a type; `None` if it is not an integer type. Some writers use a signed
+/// type for numbers that are never negative, whose bytes equal the unsigned ones.
 const fn integer_width(kind: u16) -> Option<u64> {
     match kind {
         1 | 3 | 4 | 6 | 7 | 8 | 9 | 13 | 16 | 17 | 18 => value_width(kind),
@@ -323,7 +314,7 @@ const fn integer_width(kind: u16) -> Option<u64> {
     }
 }
 
-/// Bytes of one value of a type; `None` if the type is unknown.
+/// Returns the bytes of one value of a type; `None` if the type is unknown.
 const fn value_width(kind: u16) -> Option<u64> {
     Some(match kind {
         1 | 2 | 6 | 7 => 1,
@@ -334,14 +325,14 @@ const fn value_width(kind: u16) -> Option<u64> {
     })
 }
 
-/// Returns whether a file that begins with `head` is a TIFF.
+/// Returns whether `head` is the beginning of a TIFF.
 #[must_use]
 pub fn is_tiff(head: &[u8]) -> bool {
     TiffWords::of(head).is_some()
 }
 
 impl TiffWords {
-    /// The byte order and widths of a file that begins with `head`; `None` if it is not a TIFF.
+    /// Returns the byte order and widths of a file that begins with `head`; `None` if it is not a TIFF.
     fn of(head: &[u8]) -> Option<Self> {
         let (big_endian, big_tiff) = match head.get(..4)? {
             b"II\x2a\0" => (false, false),
@@ -353,33 +344,30 @@ impl TiffWords {
         Some(Self { big_endian, big_tiff })
     }
 
-    /// An unsigned integer of up to 8 bytes.
     fn uint(self, bytes: &[u8]) -> u64 {
         let push = |acc: u64, &byte: &u8| acc << 8 | u64::from(byte);
         if self.big_endian { bytes.iter().fold(0, push) } else { bytes.iter().rev().fold(0, push) }
     }
 
-    /// The offset of the first directory; `None` if `head` is too short.
+    /// Returns the offset of the first directory; `None` if `head` is too short.
     fn first(self, head: &[u8]) -> Option<u64> {
         head.get(if self.big_tiff { 8..16 } else { 4..8 }).map(|bytes| self.uint(bytes))
     }
 
-    /// Bytes of the number of entries at the start of a directory.
+    /// Returns the bytes of the entry count at the start of a directory.
     const fn count_bytes(self) -> u64 {
         if self.big_tiff { 8 } else { 2 }
     }
 
-    /// Bytes of an entry.
     const fn entry_bytes(self) -> usize {
         if self.big_tiff { 20 } else { 12 }
     }
 
-    /// Bytes of an offset, such as the link to the next directory, and of an entry's field.
+    /// Returns the bytes of an offset, such as the link to the next directory, and of an entry's field.
     const fn offset_bytes(self) -> u64 {
         if self.big_tiff { 8 } else { 4 }
     }
 
-    /// Parses an entry; `None` if there are too few bytes.
     fn entry(self, bytes: &[u8]) -> Option<TiffEntry> {
         let (head, value) = bytes.split_at_checked(if self.big_tiff { 12 } else { 8 })?;
         let short = |range| head.get(range).and_then(|bytes| u16::try_from(self.uint(bytes)).ok());

@@ -1,5 +1,5 @@
-//! Cancelling reads that a thread waits for. All readers of a dataset share its storage, so the flag
-//! belongs to the thread and not to the storage.
+//! Cancels reads for which a thread waits. All readers of a dataset share its storage, so the flag belongs to
+//! the thread, not to the storage.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ thread_local! {
     static CANCEL: RefCell<Option<Arc<AtomicBool>>> = const { RefCell::new(None) };
 }
 
-/// Restores the previous flag, also after a panic.
+/// Restores the previous flag, even after a panic.
 struct Restore(Option<Arc<AtomicBool>>);
 
 impl Drop for Restore {
@@ -18,7 +18,7 @@ impl Drop for Restore {
     }
 }
 
-/// Runs `work`. Once `cancel` is true, reads on this thread that may wait for a network fail.
+/// Runs `work`. Once `cancel` is true, this thread's reads that may wait for a network fail.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -31,19 +31,19 @@ pub fn cancellable<R>(cancel: &Arc<AtomicBool>, work: impl FnOnce() -> R) -> R {
     with_cancel_flag(Some(Arc::clone(cancel)), work)
 }
 
-/// As [`cancellable`], with the flag of another thread, if any ([`cancel_flag`]).
+/// Same as [`cancellable`], with the flag of another thread ([`cancel_flag`]), if any.
 pub fn with_cancel_flag<R>(cancel: Option<Arc<AtomicBool>>, work: impl FnOnce() -> R) -> R {
     let _restore = Restore(CANCEL.replace(cancel));
     work()
 }
 
-/// The flag of this thread, for its helper threads.
+/// Returns this thread's flag, for its helper threads.
 #[must_use]
 pub fn cancel_flag() -> Option<Arc<AtomicBool>> {
     CANCEL.with_borrow(Clone::clone)
 }
 
-/// Returns whether the work of this thread was cancelled: storages check this while they wait.
+/// Returns whether the work of this thread was cancelled. Storages check this while they wait.
 #[must_use]
 pub fn is_cancelled() -> bool {
     CANCEL.with_borrow(|cancel| cancel.as_ref().is_some_and(|cancel| cancel.load(Ordering::Relaxed)))

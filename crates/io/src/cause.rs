@@ -5,7 +5,7 @@ use std::fmt;
 use std::io::{self, ErrorKind};
 use std::sync::Arc;
 
-/// The error of the operating system or of a store, and the next step if there is one.
+/// An error of the operating system or a store, with the next step if there is one.
 ///
 /// ```
 /// use shardpack_format::Hint;
@@ -23,7 +23,7 @@ pub struct Cause {
 }
 
 impl Cause {
-    /// A cause other than an error of the operating system.
+    /// Creates a cause that is not an error of the operating system.
     pub fn new(kind: ErrorKind, text: impl Into<String>) -> Self {
         io::Error::new(kind, text.into()).into()
     }
@@ -34,25 +34,25 @@ impl Cause {
         Self { hint: Some(Box::new(hint.into())), ..self }
     }
 
-    /// The next step. It is not part of the text.
+    /// Returns the next step, which is not part of the text.
     #[must_use]
     pub fn hint(&self) -> Option<Hint> {
         self.hint.as_deref().cloned()
     }
 
-    /// The kind in terms of the standard library.
+    /// Returns the kind, as in the standard library.
     #[must_use]
     pub fn kind(&self) -> ErrorKind {
         self.error.kind()
     }
 
-    /// The code of the operating system.
+    /// Returns the operating system's error code.
     #[must_use]
     pub fn raw_os_error(&self) -> Option<i32> {
         self.error.raw_os_error()
     }
 
-    /// The text without the code, and the code, for a front end.
+    /// Returns the code and the text without it, for a front end.
     #[must_use]
     pub fn system_error(&self) -> SystemError<'static> {
         let (mut text, code) = (self.to_string(), self.raw_os_error());
@@ -88,7 +88,7 @@ impl From<ErrorKind> for Cause {
     }
 }
 
-/// For the traits of the standard library. Drops the hint.
+/// Serves the traits of the standard library. Drops the hint.
 impl From<Cause> for io::Error {
     fn from(cause: Cause) -> Self {
         Arc::try_unwrap(cause.error).unwrap_or_else(|error| match error.raw_os_error() {

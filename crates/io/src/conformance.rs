@@ -1,4 +1,4 @@
-//! A test suite that every implementation of the traits must pass. It panics on a failure.
+//! Tests that every implementation of the traits must pass. They panic on failure.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, clippy::cast_possible_truncation)]
 
 use crate::cause::Cause;
@@ -15,7 +15,7 @@ use std::sync::Barrier;
 /// Larger than one part of an upload to a store.
 const LARGE_BYTES: usize = (17 << 20) + 13;
 
-/// Names and bytes of the files in a storage for [`check_storage`].
+/// Returns names and bytes of the files that [`check_storage`] expects in a storage.
 #[must_use]
 pub fn files() -> Vec<(&'static str, Vec<u8>)> {
     let bytes = |count: usize| (0..count).map(|i| (i * 7 + i / 251) as u8).collect::<Vec<u8>>();
@@ -28,10 +28,10 @@ pub fn files() -> Vec<(&'static str, Vec<u8>)> {
     ]
 }
 
-/// Checks a storage that holds [`files`], and nothing else.
+/// Checks a storage that holds only [`files`].
 ///
 /// # Panics
-/// If the storage does not keep the contract of [`Storage`].
+/// If the storage violates the contract of [`Storage`].
 pub fn check_storage(storage: &dyn Storage) {
     let files = files();
     match storage.names() {
@@ -81,7 +81,7 @@ fn check_file(file: &dyn ReadAt, bytes: &[u8]) {
         read_exact_at(file, Path::new("file"), &mut buffer, start as u64).unwrap();
         assert!(buffer == bytes[start..end], "bytes {start} to {end} of {len}");
     };
-    // Advice changes no bytes: given twice, beyond the end, or not at all.
+    // Advice changes no bytes, whether given twice, beyond the end, or not at all.
     file.advise_sequential();
     file.advise_soon(0, len);
     file.advise_soon(len / 2, len);
@@ -119,7 +119,7 @@ fn patient(mut read: impl FnMut() -> Result<usize, Cause>) -> usize {
 /// Checks an empty object storage.
 ///
 /// # Panics
-/// If the storage does not keep the contract of [`Objects`].
+/// If the storage violates the contract of [`Objects`].
 pub fn check_objects(objects: &dyn Objects) {
     let read = |name: &str| objects.read(name, u64::MAX).unwrap();
     assert_eq!(objects.names().unwrap(), [""; 0]);
@@ -170,7 +170,6 @@ pub fn check_objects(objects: &dyn Objects) {
     objects.remove("race").unwrap();
 }
 
-/// A source whose reads fail.
 struct Torn;
 
 impl Read for Torn {
@@ -179,10 +178,10 @@ impl Read for Torn {
     }
 }
 
-/// Checks a file system in `folder`, which does not exist yet.
+/// Checks a file system in `folder`, which must not exist yet.
 ///
 /// # Panics
-/// If the file system does not keep the contract of [`FileSystem`].
+/// If the file system violates the contract of [`FileSystem`].
 pub fn check_file_system(files: &dyn FileSystem, folder: &Path) {
     files.create_dir_all(folder).unwrap();
     files.create_dir_all(folder).unwrap();

@@ -28,7 +28,7 @@ impl FileSystem for Disk {
             // Another packer may have created it first.
             Err(e) if e.kind() == io::ErrorKind::AlreadyExists && folder.is_dir() => Ok(()),
             Err(e) => Err(e.into()),
-            // Ignore a file system that cannot sync folders; the run reports it.
+            // Ignore a file system that cannot sync folders, because the run reports it.
             Ok(()) => self.sync_dir(parent).or_else(|e| if is_unsupported(&e) { Ok(()) } else { Err(e) }),
         }
     }
@@ -85,7 +85,7 @@ impl FileSystem for Disk {
 
 impl GrowingFile for File {
     fn append(&self, bytes: &[u8]) -> Result<(), Cause> {
-        // `Write` is implemented for `&File` too; each write appends.
+        // `Write` is also implemented for `&File`; each write appends.
         let mut file = self;
         Ok(file.write_all(bytes)?)
     }

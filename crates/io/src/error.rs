@@ -11,42 +11,41 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 /// An error of a storage.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum Error {
-    /// A file is missing, may not be read or written, or the disk or the network failed.
+    /// A file is missing or may not be read or written, or the disk or network failed.
     #[error("`{}`: cannot {action}{}: {source}", visible_path(path), at_offset(*offset))]
     Io {
         /// The file.
         path: PathBuf,
-        /// The operation, as a verb.
+        /// Operation, as a verb.
         action: &'static str,
         /// Position in the file.
         offset: Option<u64>,
-        /// The error of the operating system or of the store.
+        /// Error of the operating system or of the store.
         source: Cause,
     },
-    /// The caller requested something that is not a file of the storage: always
-    /// [`shardpack_format::Error::Usage`].
+    /// The caller requested something that is not a file of the storage. Always [`shardpack_format::Error::Usage`].
     #[error("{0}")]
     Usage(FormatError),
 }
 
-/// ` at offset 7`, if there is one.
+/// Formats the offset as ` at offset 7`; empty without one.
 #[must_use]
 pub(crate) fn at_offset(offset: Option<u64>) -> String {
     offset.map_or_else(String::new, |offset| format!(" at offset {offset}"))
 }
 
 impl Error {
-    /// A failed operation on `path`.
+    /// Creates the error of a failed operation on `path`.
     pub fn io(path: impl Into<PathBuf>, action: &'static str, source: impl Into<Cause>) -> Self {
         Self::Io { path: path.into(), action, offset: None, source: source.into() }
     }
 
-    /// A request that cannot be served.
+    /// Creates the error of a request that cannot be served.
     pub fn usage(text: impl Into<String>) -> Self {
         Self::Usage(FormatError::usage(text))
     }
 
-    /// Adds a next step to a [`Error::Usage`].
+    /// Adds a next step to an [`Error::Usage`].
     #[must_use]
     pub fn with_hint(self, next: impl Into<Hint>) -> Self {
         match self {
@@ -55,7 +54,7 @@ impl Error {
         }
     }
 
-    /// The next step. It is not part of the error's text.
+    /// Returns the next step, which is not part of the text.
     #[must_use]
     pub fn hint(&self) -> Option<Hint> {
         match self {
@@ -64,7 +63,7 @@ impl Error {
         }
     }
 
-    /// The kind of the system's error; `InvalidInput` for a [`Error::Usage`].
+    /// Returns the kind of the system's error; `InvalidInput` for an [`Error::Usage`].
     #[must_use]
     pub fn kind(&self) -> ErrorKind {
         match self {
@@ -79,7 +78,7 @@ impl Error {
         self.kind() == ErrorKind::NotFound
     }
 
-    /// The cause, without the path; of kind `InvalidInput` for a [`Error::Usage`].
+    /// Returns the cause, without the path; of kind `InvalidInput` for an [`Error::Usage`].
     #[must_use]
     pub fn into_cause(self) -> Cause {
         match self {

@@ -12,7 +12,7 @@ use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::Arc;
 
-/// Opening a FIFO must not wait for a writer; NONBLOCK changes nothing for regular files.
+/// NONBLOCK, so that opening a FIFO does not wait for a writer; it changes nothing for regular files.
 pub(crate) const OPEN: OFlags = OFlags::RDONLY.union(OFlags::NONBLOCK).union(OFlags::NOCTTY).union(OFlags::CLOEXEC);
 
 #[derive(Debug)]
@@ -52,7 +52,7 @@ impl ReadAt for LocalFile {
         match preadv2(&self.file, &mut [IoSliceMut::new(&mut byte)], offset, ReadWriteFlags::NOWAIT) {
             Ok(read) => Some(read == 1),
             Err(Errno::AGAIN) => Some(false),
-            // File systems that do not know, such as network file systems, refuse the flag.
+            // File systems without this information, such as network file systems, refuse the flag.
             Err(_) => None,
         }
     }
@@ -62,10 +62,10 @@ impl ReadAt for LocalFile {
     }
 }
 
-/// Opens the regular file at `path`, which the user named: symlinks are followed.
+/// Opens the regular file at `path`. Follows symlinks, because the user named the path.
 ///
 /// # Errors
-/// `Io` if it cannot be opened, `Usage` at once if it is a folder, FIFO, device or socket.
+/// `Io` if it cannot be opened; `Usage`, without waiting, if it is a folder, FIFO, device or socket.
 pub fn open_regular(path: &Path) -> Result<Arc<dyn ReadAt>> {
     let fd = rustix::fs::open(path, OPEN, Mode::empty()).map_err(|e| open_error(path, e))?;
     regular(path, fd)
@@ -89,14 +89,13 @@ pub(crate) fn regular(path: &Path, fd: OwnedFd) -> Result<Arc<dyn ReadAt>> {
 
 pub(crate) fn open_error(path: &Path, errno: Errno) -> Error {
     match errno {
-        // The error of opening a socket.
+        // The error for opening a socket.
         Errno::NXIO => Error::usage(format!("`{}`: expected a regular file, found a special file", path.display())),
         other => Error::io(path, "open", io::Error::from(other)),
     }
 }
 
-/// Opens only a regular file at `path`, which this project named: follows no symlink, and does not
-/// wait for a FIFO.
+/// Opens a regular file at `path`, which this project named. Follows no symlink and does not wait for a FIFO.
 pub(crate) fn open_own(path: &Path, options: &mut OpenOptions) -> Result<File, Cause> {
     options.custom_flags((OFlags::NONBLOCK | OFlags::NOFOLLOW).bits().cast_signed());
     match options.open(path) {

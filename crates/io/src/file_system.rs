@@ -1,5 +1,5 @@
-//! A trait for the file system that datasets are written to: tests can make any operation fail,
-//! give false results, or crash afterwards.
+//! The file system to which datasets are written, as a trait: tests can make any operation fail, return false
+//! results, or crash afterwards.
 
 use crate::cause::Cause;
 use crate::error::Result;
@@ -13,8 +13,8 @@ use std::sync::Arc;
 /// Folders with growing files and durable names. All paths are full paths.
 ///
 /// # Errors
-/// Every operation returns the error of the operating system. [`is_unsupported`] recognises an operation
-/// that the file system does not have.
+/// Every operation returns the operating system's error. [`is_unsupported`] recognises operations that the
+/// file system lacks.
 pub trait FileSystem: Send + Sync + Debug {
     /// Creates a folder and its missing parents, durably.
     ///
@@ -22,13 +22,13 @@ pub trait FileSystem: Send + Sync + Debug {
     /// As described at [`FileSystem`]; the same holds for all other methods.
     fn create_dir_all(&self, folder: &Path) -> Result<(), Cause>;
 
-    /// Names in a folder, sorted.
+    /// Returns the names in a folder, sorted.
     ///
     /// # Errors
     /// Of kind `NotFound` if there is no such folder.
     fn names(&self, folder: &Path) -> Result<Vec<String>, Cause>;
 
-    /// Opens a regular file to read it. Fails on anything else, a symlink included.
+    /// Opens a regular file for reading. Fails on anything else, including a symlink.
     ///
     /// # Errors
     /// Of kind `NotFound` if there is no such file.
@@ -40,13 +40,13 @@ pub trait FileSystem: Send + Sync + Debug {
     /// Of kind `AlreadyExists` if the name is taken, even by a symlink.
     fn create_new(&self, path: &Path) -> Result<Arc<dyn GrowingFile>, Cause>;
 
-    /// Opens an existing file to append to it. Fails on a symlink.
+    /// Opens an existing file for appending. Fails on a symlink.
     ///
     /// # Errors
     /// Of kind `NotFound` if there is no such file.
     fn append(&self, path: &Path) -> Result<Arc<dyn GrowingFile>, Cause>;
 
-    /// Renames a file, and replaces an existing one.
+    /// Renames a file, replacing any existing one.
     ///
     /// # Errors
     /// Of kind `NotFound` if there is no such file.
@@ -77,7 +77,7 @@ pub trait FileSystem: Send + Sync + Debug {
     /// As described at [`FileSystem`].
     fn lock(&self, path: &Path, mode: LockMode, holder: &Holder) -> Result<Option<Box<dyn FileLock>>, Cause>;
 
-    /// Free bytes for this user, if known.
+    /// Returns the free bytes for this user, if known.
     fn free_bytes(&self, folder: &Path) -> Option<u64>;
 }
 
@@ -89,17 +89,17 @@ pub trait GrowingFile: Send + Sync + Debug {
     /// The operating system's error.
     fn append(&self, bytes: &[u8]) -> Result<(), Cause>;
 
-    /// Makes the content durable. After a failure the content of the disk is unknown: never retry.
+    /// Makes the content durable. Never retry after a failure, because the content of the disk is then unknown.
     ///
     /// # Errors
     /// The operating system's error.
     fn sync(&self) -> Result<(), Cause>;
 }
 
-/// A lock, released when it is dropped.
+/// A lock, released on drop.
 pub trait FileLock: Send + Sync + Debug {
-    /// Returns whether the existence of the file is the lock, because the file system has no locks.
-    /// Such a lock outlives a killed holder.
+    /// Returns whether the existence of the file is the lock, because the file system has no locks. Such a
+    /// lock outlives a killed holder.
     fn is_by_name(&self) -> bool {
         false
     }
@@ -108,13 +108,13 @@ pub trait FileLock: Send + Sync + Debug {
 /// Mode of a lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LockMode {
-    /// Together with other shared holders. The last holder removes the lock file.
+    /// Shared with other holders. The last one removes the lock file.
     Shared,
-    /// Alone. The lock file is removed when the lock is dropped.
+    /// Held by one holder. Dropping the lock removes its file.
     Exclusive,
 }
 
-/// Returns whether the file system lacks the operation, as opposed to a failure.
+/// Returns whether the file system lacks the operation, rather than failed at it.
 #[must_use]
 pub fn is_unsupported(error: &Cause) -> bool {
     error.raw_os_error() == Some(rustix::io::Errno::NOLCK.raw_os_error())

@@ -13,8 +13,8 @@ use std::sync::Arc;
 
 /// A folder on a local or mounted file system.
 ///
-/// Files are opened relative to a handle on the folder, and symlinks below it are followed only if
-/// the caller allows it, so that no name in a manifest can lead elsewhere.
+/// Files are opened relative to a handle on the folder. Symlinks below it are followed only if the caller
+/// allows it, so that no name in a manifest can lead elsewhere.
 #[derive(Debug)]
 pub struct Folder {
     path: PathBuf,
@@ -23,8 +23,8 @@ pub struct Folder {
 }
 
 impl Folder {
-    /// Opens a folder. With `follow_symlinks`, shards may be symlinks, to anywhere: for caches that
-    /// keep the files elsewhere.
+    /// Opens a folder. With `follow_symlinks`, shards may be symlinks to anywhere, for caches that keep the
+    /// files elsewhere.
     ///
     /// # Errors
     /// `Io` if it cannot be opened.
@@ -46,7 +46,7 @@ impl Storage for Folder {
         let path = self.path.join(name);
         let follow = if self.follow_symlinks { OFlags::empty() } else { OFlags::NOFOLLOW };
         let refuse_link = |errno| match errno {
-            // NOFOLLOW fails with LOOP for a link; together with DIRECTORY, with NOTDIR.
+            // NOFOLLOW fails with LOOP on a link; with DIRECTORY, it fails with NOTDIR.
             Errno::LOOP | Errno::NOTDIR if !self.follow_symlinks => Error::usage(format!(
                 "`{}` is a symlink, or below one: only files in the dataset's own folder are opened",
                 path.display()
@@ -62,7 +62,7 @@ impl Storage for Folder {
             folder = Some(handle.map_err(refuse_link)?);
             file_name = rest;
         }
-        // At most one level below. Manifests never have names with more parts or `..`; refuse them
+        // At most one level below the folder. Names in manifests never have more parts or `..`; refuse these
         // from other callers too.
         if file_name.contains('/') || name.split('/').any(|part| matches!(part, "" | "." | "..")) {
             return Err(Error::usage(format!(

@@ -1,4 +1,4 @@
-//! The name that a process writes into its locks, for other processes to read.
+//! The name that a process writes into its locks for other processes to read.
 
 use std::fmt;
 use std::time::SystemTime;
@@ -18,12 +18,12 @@ pub struct Holder {
     pub process: u32,
     /// Name of the machine.
     pub host: String,
-    /// Time when it took its locks; any text in locks of other versions.
+    /// Time when the process took its locks; may be any text in locks of other versions.
     pub since: String,
 }
 
 impl Holder {
-    /// This process, with the current time.
+    /// Returns this process, with the current time.
     #[must_use]
     pub fn this_process() -> Self {
         Self {
@@ -41,10 +41,10 @@ impl Holder {
         Some(Self { process: process.parse().ok()?, host: host.into(), since: since.into() })
     }
 
-    /// Returns whether the holder was a process on the machine of `other` and has ended.
+    /// Returns whether the holder was a process on `other`'s machine and has ended.
     pub(crate) fn has_ended_beside(&self, other: &Self) -> bool {
         let Some(pid) = i32::try_from(self.process).ok().and_then(rustix::process::Pid::from_raw) else { return false };
-        // Only this error means that the process has ended: EPERM means that it is alive.
+        // Only this error means that the process has ended. EPERM means that it is alive.
         self.host == other.host && rustix::process::test_kill_process(pid) == Err(rustix::io::Errno::SRCH)
     }
 }

@@ -1,16 +1,14 @@
-//! Access to files: on a disk of this machine, or in an object store.
+//! Access to files, on a disk of this machine or in an object store.
 //!
-//! - [`Storage`]: a folder for reading. It lists files by name, and reads ranges of their bytes
-//!   ([`ReadAt`]).
+//! - [`Storage`]: a folder for reading. It lists files by name, and reads ranges of their bytes ([`ReadAt`]).
 //! - [`Objects`]: a storage for writing objects, each whole or not at all.
-//! - [`FileSystem`]: folders of this machine, with files that grow, durable names, and locks.
+//! - [`FileSystem`]: folders of this machine, with growing files, durable names, and locks.
 //!
 //! A [`Folder`] is the storage on a disk, and [`Disk`] is this machine's file system. The crate
 //! `shardpack-store` has the storages behind URLs. This crate knows nothing about shards.
 //!
-//! `conformance`, behind the feature of that name, holds the test suite for all implementations,
-//! including the tests' own: `MemoryStorage`, and `RiggedStorage`, which fails, delays and counts
-//! operations for a test.
+//! The feature `conformance` adds the test suite for all implementations, including the tests' own:
+//! `MemoryStorage`, and `RiggedStorage`, which fails, delays and counts operations.
 #![forbid(unsafe_code)]
 #![deny(clippy::indexing_slicing)]
 

@@ -1,4 +1,4 @@
-//! A lock file, locked while its holder lives. The last holder removes the file.
+//! A lock file, locked while its holder lives. The last holder removes it.
 
 use crate::cause::Cause;
 use crate::file::open_own;
@@ -12,16 +12,14 @@ use std::path::{Path, PathBuf};
 use std::thread::sleep;
 use std::time::Duration;
 
-/// Number of retries of a new shared holder: the last holder locks the file exclusively for a
-/// moment while it removes the file.
+/// Number of retries of a new shared holder, because the last holder briefly locks the file exclusively while
+/// removing it.
 const SHARED_TRIES: u32 = 5;
 const SHARED_PAUSE: Duration = Duration::from_millis(10);
 
-/// Infix of the name of a probe file, between the name of the lock file and the number of the
-/// process.
+/// Infix of a probe file's name, between the lock file's name and the process number.
 const PROBE: &str = ".probe-";
 
-/// A lock, released when it is dropped.
 #[derive(Debug)]
 pub(crate) struct LockFile {
     file: File,
@@ -32,8 +30,8 @@ pub(crate) struct LockFile {
 impl FileLock for LockFile {}
 
 impl LockFile {
-    /// Returns whether the file system of `path` has locks. Tries it on a new probe file in the
-    /// same folder, because the lock file itself may be held by its name alone.
+    /// Returns whether the file system of `path` has locks. Tries a new probe file in the same folder,
+    /// because the lock file itself may be held by its name alone.
     pub(crate) fn is_supported(path: &Path, try_lock: impl Fn(&File) -> Result<(), TryLockError>) -> bool {
         remove_probes(path);
         let mut probe = path.as_os_str().to_owned();
@@ -58,8 +56,8 @@ impl LockFile {
                 LockMode::Exclusive => file.try_lock(),
             };
             match tried {
-                // The last holder may have removed the file after it was opened here. The new lock
-                // would then guard a file without a name.
+                // The last holder may have removed the file after it was opened here. The new lock would
+                // guard a file without a name.
                 Ok(()) if !is_at(&file, path) => continue,
                 Ok(()) => {}
                 Err(TryLockError::WouldBlock) if tries > 1 => {
@@ -89,16 +87,14 @@ impl LockFile {
 
 impl Drop for LockFile {
     fn drop(&mut self) {
-        // Remove the file while it is still locked. A file that cannot be removed does no harm:
-        // only the lock counts.
+        // Remove the file while it is locked. A file that cannot be removed does no harm, because only the lock counts.
         if self.is_last() {
             let _ = fs::remove_file(&self.path);
         }
     }
 }
 
-/// Removes the probe files of killed processes. A running probe does not need the name of its file,
-/// because the file is open.
+/// Removes the probe files of killed processes. A running probe needs only its open file, not the name.
 fn remove_probes(path: &Path) {
     let (Some(folder), Some(name)) = (path.parent(), path.file_name().and_then(OsStr::to_str)) else { return };
     let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };

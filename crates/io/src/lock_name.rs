@@ -1,10 +1,10 @@
-//! Locks for file systems without locks (Lustre without the option, some FUSE mounts): a file that
-//! only one process can create, and that names its holder.
+//! Locks for file systems without locks (Lustre without the option, some FUSE mounts): a file that only one
+//! process can create, and that names its holder.
 //!
-//! Unlike a lock, a file outlives its holder. The file of a killed process of this machine is
-//! recognised and removed; the file of another machine stays, and the error names it. Each shared
-//! holder has its own file next to the exclusive holder's. Each side first creates its file and
-//! then looks for the other side's, so at least one of two concurrent holders gives up.
+//! Unlike a lock, a file outlives its holder. A file left by a killed process of this machine is recognised
+//! and removed; a file of another machine stays, and the error names it. Each shared holder has its own file
+//! next to the exclusive holder's. Each side creates its file before looking for the other's, so at least one
+//! of two concurrent holders gives up.
 
 use crate::file::open_own;
 use crate::file_system::{FileLock, LockMode};
@@ -14,14 +14,12 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
 
 const MAX_TEXT_BYTES: u64 = 4096;
-/// Most leftover files of killed processes that are removed before the lock counts as held.
+/// Maximum number of files left by killed processes to remove before the lock counts as held.
 const TRIES: u32 = 16;
-/// Most shared locks of one process at a time.
 const MAX_SHARED: u32 = 1 << 16;
-/// Infix of a shared holder's file name, after the name of the lock.
+/// Infix of a shared holder's file name, after the lock's name.
 const SHARED: &str = ".with-";
 
-/// A lock that is a file, removed when it is dropped.
 #[derive(Debug)]
 pub(crate) struct LockName {
     own: PathBuf,
@@ -95,8 +93,8 @@ fn shared(path: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(out)
 }
 
-/// Returns whether the lock is free: its file is gone, or its holder was a process of this machine and
-/// has ended. In the second case removes the file: renames it first and reads it again, and restores a
+/// Returns whether the lock is free, because its file is gone or its holder was a process of this machine
+/// that has ended. Removes the file of an ended process: renames it first, reads it again, and restores a
 /// file that another process has created meanwhile.
 fn is_left_over(path: &Path, own: &Holder) -> bool {
     let text = match read(path) {
@@ -141,7 +139,6 @@ mod tests {
         holder(std::process::id(), "here")
     }
 
-    /// The number of a process that has ended.
     fn dead() -> u32 {
         let mut child = std::process::Command::new("true").spawn().unwrap();
         child.wait().unwrap();

@@ -11,7 +11,7 @@ use std::io::{self, ErrorKind, Read};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-/// Objects in memory, by their names.
+/// Objects in memory, by name.
 #[derive(Debug)]
 pub struct MemoryStorage {
     path: PathBuf,
@@ -19,12 +19,12 @@ pub struct MemoryStorage {
 }
 
 impl MemoryStorage {
-    /// A storage with these objects, named `path` in messages.
+    /// Creates a storage of these objects, called `path` in messages.
     pub fn new(path: impl Into<PathBuf>, objects: impl IntoIterator<Item = (String, Vec<u8>)>) -> Self {
         Self { path: path.into(), objects: Mutex::new(objects.into_iter().collect()) }
     }
 
-    /// A storage of the files directly in a folder.
+    /// Creates a storage of the files directly in a folder.
     ///
     /// # Panics
     /// If a file cannot be read.
@@ -37,7 +37,7 @@ impl MemoryStorage {
         Self::new("memory", std::fs::read_dir(folder).unwrap().map(read))
     }
 
-    /// The objects.
+    /// Returns the objects.
     pub fn objects(&self) -> MutexGuard<'_, BTreeMap<String, Vec<u8>>> {
         self.objects.lock().unwrap()
     }

@@ -7,8 +7,7 @@ use std::io::{self, ErrorKind, Read};
 use std::path::Path;
 use std::time::Duration;
 
-/// Number of retries, a millisecond apart, for a file that is not ready. Regular files are always
-/// ready; files on a network may not be.
+/// Number of retries, a millisecond apart, for a file that is not ready, which only happens on a network.
 const PATIENCE: u32 = 1000;
 
 /// Bytes that can be read at any offset, by many threads at once.
@@ -16,7 +15,7 @@ const PATIENCE: u32 = 1000;
 /// An implementation may return fewer bytes than requested, and may fail with `Interrupted` or
 /// `WouldBlock`: [`read_exact_at`] retries.
 pub trait ReadAt: Send + Sync + Debug {
-    /// Length in bytes, fixed when the file was opened.
+    /// Returns the length in bytes, fixed when the file was opened.
     fn len(&self) -> u64;
 
     /// Returns whether the length is 0.
@@ -30,26 +29,23 @@ pub trait ReadAt: Send + Sync + Debug {
     /// The error of the operating system or of the store.
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<usize, Cause>;
 
-    /// Tells the operating system that the file will be read from front to back. A hint: failures
-    /// do not matter.
+    /// Tells the operating system that the file will be read from front to back. Failures do not matter.
     fn advise_sequential(&self) {}
 
-    /// Tells the operating system, or the store, that these bytes will be read once, soon. A hint:
-    /// failures do not matter. A store keeps bytes that were announced twice until they were read
-    /// twice.
+    /// Tells the operating system or the store that these bytes will soon be read once. Failures do not
+    /// matter. A store keeps bytes announced twice until they were read twice.
     fn advise_soon(&self, offset: u64, bytes: u64) {
         let _ = (offset, bytes);
     }
 
-    /// Returns whether the byte at `offset` can be read without waiting for a disk. `None` if
-    /// unknown: then the file may also be on a network, where advice may have no effect.
+    /// Returns whether the byte at `offset` can be read without waiting for a disk. `None` if unknown, for
+    /// example on a network, where advice may have no effect.
     fn is_cached(&self, offset: u64) -> Option<bool> {
         let _ = offset;
         None
     }
 
-    /// Asks the operating system to drop the file's pages from its cache. A hint: failures do not
-    /// matter.
+    /// Asks the operating system to drop the file's pages from its cache. Failures do not matter.
     fn drop_cached(&self) {}
 }
 
@@ -105,7 +101,7 @@ pub struct Ends {
 /// Reads up to `head` and `tail` bytes from the ends of a file.
 ///
 /// # Errors
-/// As [`read_exact_at`].
+/// Same as [`read_exact_at`].
 pub fn read_ends(file: &dyn ReadAt, path: &Path, head: u64, tail: u64) -> Result<Ends> {
     let bytes = file.len();
     let read = |offset: u64, count: u64| {
@@ -127,7 +123,7 @@ fn zeros(bytes: u64) -> io::Result<Vec<u8>> {
 /// Reads a whole file of at most `max_bytes`.
 ///
 /// # Errors
-/// As [`read_exact_at`]; of the kind `FileTooLarge` if it is larger, before memory is allocated.
+/// Same as [`read_exact_at`]; of kind `FileTooLarge` if it is larger, before memory is allocated.
 pub fn read_whole(file: &dyn ReadAt, path: &Path, max_bytes: u64) -> Result<Vec<u8>> {
     let bytes = file.len();
     if bytes > max_bytes {
@@ -147,7 +143,7 @@ pub struct Reader<F> {
 }
 
 impl<F> Reader<F> {
-    /// Starts at the first byte.
+    /// Creates a reader at the first byte.
     pub const fn new(file: F) -> Self {
         Self { file, offset: 0 }
     }

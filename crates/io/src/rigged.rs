@@ -1,4 +1,4 @@
-//! A storage for tests: wraps another storage, and lets a test act at each step.
+//! A storage for tests, which wraps another storage and lets a test act at each step.
 
 use crate::cause::Cause;
 use crate::error::{Error, Result};
@@ -12,8 +12,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-/// Hooks of a test at the steps of a storage, to count, delay, cut or fail them. The defaults do
-/// nothing.
+/// A test's hooks at the steps of a storage, to count, delay, cut or fail them. The defaults do nothing.
 pub trait Rig: Send + Sync + Debug {
     /// Called before the file `name` is opened.
     ///
@@ -24,7 +23,7 @@ pub trait Rig: Send + Sync + Debug {
         Ok(())
     }
 
-    /// Called before a range of the file is read. Returns the most bytes that the read may return.
+    /// Called before a range of the file is read. Returns the maximum number of bytes that the read may return.
     ///
     /// # Errors
     /// Returned by the read instead.
@@ -48,23 +47,23 @@ pub trait Rig: Send + Sync + Debug {
         let _ = name;
     }
 
-    /// As [`ReadAt::is_cached`].
+    /// Same as [`ReadAt::is_cached`].
     fn is_cached(&self, name: &str, offset: u64) -> Option<bool> {
         let _ = (name, offset);
         None
     }
 
-    /// As [`Storage::read_ahead_bytes`].
+    /// Same as [`Storage::read_ahead_bytes`].
     fn read_ahead_bytes(&self) -> u64 {
         0
     }
 }
 
-/// A storage with a rig.
+/// A storage with a test's hooks.
 #[derive(Debug)]
 pub struct RiggedStorage<R> {
     storage: Arc<dyn Storage>,
-    /// The hooks of the test.
+    /// Hooks of the test.
     pub rig: Arc<R>,
 }
 
@@ -139,16 +138,16 @@ impl<R: Rig> ReadAt for RiggedFile<R> {
     }
 }
 
-/// A fault of a storage.
+/// A storage fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
-    /// No fault: operations are only counted.
+    /// No fault; operations are only counted.
     None,
     /// One byte per read.
     OneByte,
     /// Pieces of pseudo-random sizes, with EINTR and EAGAIN between them.
     Pieces,
-    /// EIO at the k-th operation (opens and reads count), only once.
+    /// EIO at the k-th operation (an open or a read), only once.
     FailAt(u64),
 }
 
@@ -161,12 +160,12 @@ pub struct Faults {
     pub operations: AtomicU64,
     /// Number of open files.
     pub open: AtomicUsize,
-    /// Opens beyond this many files fail with EMFILE.
+    /// Maximum number of open files; further opens fail with EMFILE.
     pub max_open: usize,
 }
 
 impl Faults {
-    /// Injects a fault, with no limit on open files.
+    /// Injects a fault, without a limit on open files.
     #[must_use]
     pub const fn new(fault: Fault) -> Self {
         Self { fault, operations: AtomicU64::new(0), open: AtomicUsize::new(0), max_open: usize::MAX }
@@ -192,7 +191,7 @@ impl Rig for Faults {
         let k = self.count()?;
         match self.fault {
             Fault::OneByte => Ok(1),
-            // Odd operations are interrupted, even operations return 1 to 97 bytes.
+            // Odd operations are interrupted, and even ones return 1 to 97 bytes.
             Fault::Pieces => match k % 4 {
                 1 => Err(ErrorKind::Interrupted.into()),
                 3 if k % 16 == 3 => Err(ErrorKind::WouldBlock.into()),

@@ -10,17 +10,16 @@ use std::sync::Arc;
 
 /// A folder of files: on a disk, in an object store, behind HTTP.
 pub trait Storage: Send + Sync + Debug {
-    /// The folder, by the user's name for it, for messages.
+    /// Returns the folder, as the user named it, for messages.
     fn path(&self) -> &Path;
 
     /// Opens a file in the folder, or in a folder directly below it.
     ///
     /// # Errors
-    /// `Io` if it cannot be opened; `Usage` if it is not a regular file, or if the name leads out
-    /// of the folder.
+    /// `Io` if it cannot be opened; `Usage` if it is not a regular file, or if the name leads out of the folder.
     fn open(&self, name: &str) -> Result<Arc<dyn ReadAt>>;
 
-    /// Names of the entries directly in the folder, including folders, sorted.
+    /// Returns the names of the entries directly in the folder, including folders, sorted.
     ///
     /// # Errors
     /// `Io` if the folder cannot be listed; of kind `Unsupported` if the storage never lists.
@@ -29,32 +28,32 @@ pub trait Storage: Send + Sync + Debug {
     /// Reads a whole file of at most `max_bytes`.
     ///
     /// # Errors
-    /// As [`open`](Self::open); of kind `FileTooLarge` if it is larger.
+    /// Same as [`open`](Self::open); of kind `FileTooLarge` if it is larger.
     fn read(&self, name: &str, max_bytes: u64) -> Result<Vec<u8>> {
         read_whole(&*self.open(name)?, &self.path().join(name), max_bytes)
     }
 
-    /// The size of a file, and up to `head` and `tail` bytes from its ends.
+    /// Returns the size of a file, and up to `head` and `tail` bytes from its ends.
     ///
     /// # Errors
-    /// As [`open`](Self::open).
+    /// Same as [`open`](Self::open).
     fn read_ends(&self, name: &str, head: u64, tail: u64) -> Result<Ends> {
         read_ends(&*self.open(name)?, &self.path().join(name), head, tail)
     }
 
-    /// Bytes that readers should announce ([`ReadAt::advise_soon`]) ahead of their reads: enough to
-    /// keep many network requests under way. The storage holds at most that many bytes in its own
-    /// memory. 0, the default, if the system reads ahead by itself.
+    /// Returns the bytes that readers should announce ([`ReadAt::advise_soon`]) ahead of their reads, enough
+    /// to keep many network requests under way. The storage holds at most this many bytes itself. The
+    /// default, 0, means that the system reads ahead.
     fn read_ahead_bytes(&self) -> u64 {
         0
     }
 
-    /// Tells the storage that this file will be opened soon. A hint: it waits for nothing.
+    /// Tells the storage that this file will be opened soon. Waits for nothing.
     fn advise_open(&self, name: &str) {
         let _ = name;
     }
 
-    /// Counts of the network requests so far; zeros, the default, without a network.
+    /// Returns the counts of network requests so far; zeros, the default, without a network.
     fn traffic(&self) -> Traffic {
         Traffic::default()
     }
@@ -62,17 +61,16 @@ pub trait Storage: Send + Sync + Debug {
     /// Lists all files below the folder, at any depth and in no order, to pack a dataset from them.
     ///
     /// # Errors
-    /// `Io` if the folder cannot be listed; of kind `Unsupported`, the default, if the storage never
-    /// lists.
+    /// `Io` if the folder cannot be listed; of kind `Unsupported`, the default, if the storage never lists.
     fn list(&self) -> Result<Vec<Listed>> {
         Err(Error::io(self.path(), "list", ErrorKind::Unsupported))
     }
 
-    /// Opens a listed file, without a request. If the file was replaced since, reading it fails.
-    /// Dropping the file frees the bytes held for readers.
+    /// Opens a listed file, without a request. Reading fails if the file has been replaced since. Dropping
+    /// the file frees the bytes held for readers.
     ///
     /// # Errors
-    /// As [`open`](Self::open).
+    /// Same as [`open`](Self::open).
     fn open_listed(&self, listed: &Listed) -> Result<Arc<dyn ReadAt>> {
         self.open(&listed.name)
     }
@@ -87,12 +85,12 @@ pub trait Storage: Send + Sync + Debug {
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Listed {
-    /// Its path below the folder, with `/`.
+    /// Path below the folder, separated by `/`.
     pub name: String,
-    /// Its size.
+    /// Size in bytes.
     pub bytes: u64,
-    /// Time of its last change, in ns since 1970.
+    /// Time of the last change, in ns since 1970.
     pub modified_ns: i64,
-    /// Tag that changes with the content of the file, if the storage has one.
+    /// Tag that changes with the file's content, if the storage has one.
     pub e_tag: Option<String>,
 }

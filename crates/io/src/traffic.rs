@@ -17,34 +17,34 @@ pub struct Traffic {
     pub hedges: u64,
     /// Bytes that arrived.
     pub fetched_bytes: u64,
-    /// Most requests under way at a time.
+    /// Maximum number of requests under way at a time.
     pub peak_in_flight: u64,
-    /// Most bytes held for readers at a time.
+    /// Maximum bytes held for readers at a time.
     pub peak_held_bytes: u64,
     /// Counts of a cache on the local disk; zeros if there is none.
     pub cache: CacheStats,
 }
 
-/// Counts of a cache on the local disk for this process.
+/// This process's counts of a cache on the local disk.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CacheStats {
-    /// Blocks that the cache held.
+    /// Blocks found in the cache.
     pub hits: u64,
-    /// Blocks that the cache did not hold.
+    /// Blocks not found in the cache.
     pub misses: u64,
-    /// Bytes of the blocks that the cache held.
+    /// Bytes of the blocks found in the cache.
     pub hit_bytes: u64,
-    /// Blocks that were removed to free space.
+    /// Blocks removed to free space.
     pub evicted: u64,
-    /// Files that were not the expected whole block, and are read from the store again.
+    /// Files that were not the expected whole block, so the block is fetched again from the store.
     pub dropped: u64,
-    /// Failed writes, for instance on a full disk: after the first, the process stops writing.
+    /// Failed writes, for example on a full disk. After the first, the process stops writing.
     pub failed_writes: u64,
 }
 
 impl CacheStats {
-    /// The sum of several caches' counts.
+    /// Adds up the counts of several caches.
     #[must_use]
     pub const fn plus(self, other: Self) -> Self {
         Self {
@@ -59,7 +59,7 @@ impl CacheStats {
 }
 
 impl Traffic {
-    /// The sum of several storages' traffic. Peaks are added up too, as if they coincided.
+    /// Adds up the traffic of several storages. Peaks are added too, as if they coincided.
     #[must_use]
     pub const fn plus(self, other: Self) -> Self {
         Self {

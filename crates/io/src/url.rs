@@ -1,6 +1,6 @@
 //! Distinguishes URLs from paths.
 
-/// Returns whether the text is a URL and not a path: a scheme of letters and digits before `://`.
+/// Returns whether the text is a URL, not a path: a scheme of letters and digits before `://`.
 ///
 /// ```
 /// use shardpack_io::is_url;

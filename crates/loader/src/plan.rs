@@ -1,5 +1,4 @@
-//! The plan of one batch, made before any of it is read: its samples, the place of every row, and the
-//! reads.
+//! The plan of one batch: its samples, the place of every row, and the reads.
 
 use crate::fields::Object;
 use crate::patches::PatchAt;
@@ -14,13 +13,11 @@ use std::sync::Arc;
 /// Index of a row without a sample.
 pub(crate) const PADDING: u64 = u64::MAX;
 
-/// Alignment of the fields of a batch, from its start: on a device, where some libraries require it,
-/// the alignment of DLPack.
+/// Returns the alignment of fields from the start of a batch. On a device it is DLPack's, which some libraries require.
 pub(crate) const fn alignment(on_device: bool) -> u64 {
     if on_device { 256 } else { 64 }
 }
 
-/// The next multiple of an alignment.
 pub(crate) const fn aligned(bytes: u64, alignment: u64) -> u64 {
     bytes.div_ceil(alignment).saturating_mul(alignment)
 }
@@ -29,35 +26,35 @@ pub(crate) const fn aligned(bytes: u64, alignment: u64) -> u64 {
 pub(crate) struct BatchPlan {
     pub(crate) generation: u64,
     pub(crate) epoch: u32,
-    /// Index of the batch since the last restart of the loader, not reset between epochs.
+    /// Index of the batch since the loader last restarted, not reset between epochs.
     pub(crate) number: u64,
     pub(crate) in_epoch: u64,
     pub(crate) indices: Vec<u64>,
     pub(crate) mask: Vec<bool>,
-    /// For each row the axes of all ragged fields.
+    /// Axes of all ragged fields, row by row.
     pub(crate) dims: Vec<u64>,
-    /// For each field, the range of each row.
+    /// Byte range of each row, field by field.
     pub(crate) parts: Vec<Range<usize>>,
     pub(crate) bytes: usize,
-    /// Bytes of the fields that the host decodes, which come first.
+    /// Bytes of the host-decoded fields, which come first.
     pub(crate) host_bytes: usize,
     /// Bytes of staging memory for the other fields.
     pub(crate) staged_bytes: usize,
-    /// Bytes that the stage needs for them between decoding and output.
+    /// Bytes that the stage needs for the other fields between decoding and output.
     pub(crate) between_bytes: usize,
     pub(crate) rows: Vec<PlannedRow>,
     pub(crate) reads: Vec<PlannedRead>,
-    /// Bytes for the system to fetch, because they are not read as whole runs.
+    /// Bytes for the system to fetch in advance, where runs are not read as a whole.
     pub(crate) announced: Vec<Announcement>,
-    /// Rows and fields for which the sample has no value; set when they are decoded.
+    /// Rows and fields for which the sample has no value; set during decoding.
     pub(crate) missing: Vec<(u32, u32)>,
-    /// Rows with their values that are not tensors, one for each field; set when they are decoded.
+    /// Values of a row that are not tensors, one entry per field; set during decoding.
     pub(crate) objects: Vec<(u32, Vec<Option<Object>>)>,
-    /// Rows with the places of their patches; set when they are decoded.
+    /// Places of the patches of rows; set during decoding.
     pub(crate) patches: Vec<(u32, PatchAt)>,
-    /// Scenes that later batches need, each with the first such batch.
+    /// Scenes that later batches need, each with the first of these batches.
     pub(crate) coming: Vec<(u64, PlannedRun)>,
-    /// Reads that later batches do not need.
+    /// Reads that no later batch needs.
     pub(crate) closed: Vec<RunKey>,
     /// Rows that will certainly fail.
     pub(crate) faults: Vec<(u32, Error)>,
@@ -67,19 +64,19 @@ pub(crate) struct BatchPlan {
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct PlannedRow {
     pub(crate) record: u64,
-    /// Number of the draw, if an epoch draws the sample several times.
+    /// Index of the draw, if an epoch draws the sample several times.
     pub(crate) repetition: u32,
     pub(crate) patch: u32,
-    /// The read of the plan that contains it; `None` for padding and for rows that have failed already.
+    /// Index of the sample's read in the plan; `None` for padding and rows that have already failed.
     pub(crate) read: Option<u32>,
-    /// The next row of the same read.
+    /// Next row of the same read.
     pub(crate) next: Option<u32>,
 }
 
 #[derive(Debug)]
 pub(crate) struct PlannedRead {
     pub(crate) source: ReadSource,
-    /// First of the rows; [`PlannedRow::next`] links the others.
+    /// First row of the read; [`PlannedRow::next`] links the others.
     pub(crate) first_row: Option<u32>,
     pub(crate) rows: usize,
 }
@@ -87,8 +84,8 @@ pub(crate) struct PlannedRead {
 #[derive(Debug)]
 pub(crate) enum ReadSource {
     Run(PlannedRun),
-    /// No read in advance: each row is read when it is decoded, because the page cache or a device
-    /// holds it, or it is a large record.
+    /// No read in advance: each row is read when it is decoded, because the page cache or a device holds it,
+    /// or its record is large.
     Direct(Arc<Supply>),
 }
 
@@ -98,12 +95,12 @@ pub(crate) struct PlannedRun {
     pub(crate) key: RunKey,
     pub(crate) shard: Arc<Shard>,
     pub(crate) records: Range<u64>,
-    /// The patches that are decoded together, if the run is a scene.
+    /// Patches that are decoded together, if the run is a scene.
     pub(crate) scene: Option<Arc<SceneRead>>,
 }
 
 impl PlannedRun {
-    /// Its byte range in the shard; empty if the shard does not have these records.
+    /// Returns the byte range in the shard; empty if the shard lacks these records.
     pub(crate) fn span(&self) -> Range<u64> {
         self.shard.span(&self.records).unwrap_or(0..0)
     }
@@ -114,7 +111,6 @@ impl PlannedRun {
 }
 
 impl PlannedRead {
-    /// The run, unless rows are read when they are decoded.
     pub(crate) const fn run(&self) -> Option<&PlannedRun> {
         match &self.source {
             ReadSource::Run(run) => Some(run),
@@ -130,7 +126,6 @@ impl PlannedRead {
     }
 }
 
-/// Bytes of a shard that will be read soon.
 #[derive(Debug)]
 pub(crate) struct Announcement {
     pub(crate) shard: Arc<Shard>,
@@ -189,13 +184,12 @@ impl BatchPlan {
         }
     }
 
-    /// Axes of the ragged fields of a row; each row has `stride` axes.
+    /// Returns the `stride` axes of a row's ragged fields.
     pub(crate) fn dims_of(&self, row: u32, stride: usize) -> &[u64] {
         let start = to_usize(row) * stride;
         self.dims.get(start..start + stride).unwrap_or_default()
     }
 
-    /// Mutable axes of the ragged fields of a row, to correct them.
     pub(crate) fn dims_of_mut(&mut self, row: u32, stride: usize) -> &mut [u64] {
         let start = to_usize(row) * stride;
         self.dims.get_mut(start..start + stride).unwrap_or_default()

@@ -1,26 +1,25 @@
-//! The fence around the one operation that safe Rust cannot express: many threads write disjoint rows
-//! of one block of memory, with borders known only at run time. This module holds all `unsafe` blocks
-//! for it.
+//! The fence around the one operation that safe Rust cannot express: many threads write disjoint rows of one
+//! block of memory, with borders known only at run time. All `unsafe` blocks for it are in this module.
 //!
-//! The rules, which the types enforce and outside code cannot violate:
-//! 1. Only [`Rows::lend`] makes handles. It needs the only reference to the block (`Arc::get_mut`),
-//!    so no handle or reader can exist at that time.
-//! 2. It makes one handle for each row, and refuses parts that overlap or leave the block. So no byte
-//!    belongs to two handles.
-//! 3. A handle lends its bytes to one caller at a time (`&mut self`), and cannot be cloned. A divided
-//!    handle lends none ([`RowMut::divide`]): its parts do, each its own bytes. Each byte comes from
-//!    one pixel, given by [`Origins`], and parts have no pixel in common. They share the handle, which
-//!    can be taken back (`Arc::into_inner`) only when all of them are dropped.
-//! 4. [`Rows::bytes`] lends the whole block for reading, if no handle is left; and none can be made
-//!    while it is lent, because of rule 1.
-//! 5. [`Rows::memory`] returns a pointer under the same condition. A caller who passes it to another
-//!    library, which may write through it, must not make a slice of the same block with [`Rows::bytes`]
-//!    meanwhile. No slice stands between the pointer and the block: a pointer made from a `&[u8]` could
-//!    not be written through.
-//! 6. [`Rows::bytes_mut`] lends the whole block for writing. As in rule 1, it needs the only reference
-//!    to the block, and borrows it mutably: no other access can begin meanwhile.
+//! The types enforce these rules, and outside code cannot violate them:
+//! 1. Only [`Rows::lend`] makes handles. It needs the only reference to the block (`Arc::get_mut`), so no
+//!    handle or reader can exist at that time.
+//! 2. It makes one handle for each row, and refuses parts that overlap or leave the block. So no byte belongs
+//!    to two handles.
+//! 3. A handle lends its bytes to one caller at a time (`&mut self`), and cannot be cloned. A divided handle
+//!    ([`RowMut::divide`]) lends none; its parts lend their own bytes. Each byte comes from one pixel, given
+//!    by [`Origins`], and parts have no pixel in common. They share the handle, which can be taken back
+//!    (`Arc::into_inner`) only when all of them are dropped.
+//! 4. [`Rows::bytes`] lends the whole block for reading, if no handle is left. By rule 1, none can be made
+//!    while it is lent.
+//! 5. [`Rows::memory`] returns a pointer under the same condition. A caller who passes it to another library,
+//!    which may write through it, must not make a slice of the same block with [`Rows::bytes`] meanwhile. No
+//!    slice stands between the pointer and the block, because a pointer made from a `&[u8]` could not be
+//!    written through.
+//! 6. [`Rows::bytes_mut`] lends the whole block for writing. As in rule 1, it needs the only reference to the
+//!    block, and borrows it mutably, so no other access can begin meanwhile.
 //!
-//! Every handle and every reader holds a reference to the block, so the memory outlives them all.
+//! Every handle and reader holds a reference to the block, so the memory outlives them all.
 #![allow(unsafe_code)]
 
 use crate::memory::SlotMemory;
@@ -36,15 +35,15 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 pub(crate) struct Rows {
     base: *mut u8,
     len: usize,
-    /// For each field, the range of each row.
+    /// Byte range of each row, field by field.
     parts: Vec<Range<usize>>,
     /// Parts that start at or after this offset are on the device, not in the block.
     host: usize,
     stage: Option<Arc<dyn StageSlot>>,
     rows: usize,
     lent: AtomicUsize,
-    /// Not touched again once `base` was taken from it; dropped last. A pointer, because a moved
-    /// `Box` claims exclusive access to its content.
+    /// Owner of the memory, not touched again after `base` is taken from it, and dropped last. A pointer,
+    /// because a moved `Box` claims exclusive access to its content.
     memory: NonNull<dyn SlotMemory>,
 }
 
@@ -68,20 +67,20 @@ impl std::fmt::Debug for Rows {
     }
 }
 
-/// One row: the right to write its parts.
+/// The right to write the parts of one row.
 pub(crate) struct RowMut {
     block: Arc<Rows>,
     row: usize,
 }
 
-/// A part of a field of a divided row: the right to write it.
+/// The right to write a part of a field of a divided row.
 pub(crate) struct PartMut {
     row: Arc<RowMut>,
     field: Range<usize>,
     share: Share,
 }
 
-/// The share of a thread in a field: the bytes that come from these pixels.
+/// A thread's share of a field: the bytes that come from these pixels.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Share {
     pub(crate) origins: Origins,
@@ -89,7 +88,6 @@ pub(crate) struct Share {
 }
 
 impl Share {
-    /// A share of only these bytes.
     pub(crate) const fn of_bytes(own: Range<usize>) -> Self {
         Self { origins: Origins::in_order(1), own }
     }
@@ -127,7 +125,6 @@ impl Rows {
         self.len
     }
 
-    /// Returns true if a batch that needs `room` fits.
     pub(crate) fn holds(&self, room: &SlotRoom) -> bool {
         self.len >= room.host_bytes && self.stage.as_ref().is_none_or(|stage| stage.room().holds(room))
     }
@@ -137,12 +134,12 @@ impl Rows {
         self.stage.as_ref().map_or(host, |stage| stage.room())
     }
 
-    /// Divides the block into `rows` rows and appends a handle for each to `handles`. `parts` are the
-    /// parts of each row, field by field, ascending; parts from `host` on are on the device. Returns
+    /// Divides the block into `rows` rows and appends a handle for each to `handles`. `parts` are the byte
+    /// ranges of the rows, field by field, ascending; those from `host` on are on the device. Returns
     /// `false`, without effect, if the block is still in use.
     ///
     /// # Panics
-    /// If the parts of the block are not ascending, or leave it.
+    /// If `parts` are not ascending, or leave the block.
     pub(crate) fn lend(
         this: &mut Arc<Self>,
         rows: usize,
@@ -173,31 +170,31 @@ impl Rows {
         true
     }
 
-    /// The whole block, for reading; `None` while there are handles.
+    /// Returns the whole block for reading; `None` while there are handles.
     pub(crate) fn bytes(this: &Arc<Self>) -> Option<&[u8]> {
         // Acquire: makes the writes of dropped handles visible.
         if this.lent.load(Ordering::Acquire) != 0 {
             return None;
         }
-        // SAFETY: base and length are those of the memory, initialised. No handle exists, and none
+        // SAFETY: base and length describe the memory, which is initialised. No handle exists, and none
         // is made while the result lives: that takes the only reference to the block mutably, and
         // the result borrows one.
         Some(unsafe { std::slice::from_raw_parts(this.base, this.len) })
     }
 
-    /// The whole block, for writing; `None` while there are handles, or other references to the block.
+    /// Returns the whole block for writing; `None` while there are handles or other references to the block.
     pub(crate) fn bytes_mut(this: &mut Arc<Self>) -> Option<&mut [u8]> {
         let block = Arc::get_mut(this)?;
         if *block.lent.get_mut() != 0 {
             return None;
         }
-        // SAFETY: base and length are those of the memory, initialised. This is the only reference
+        // SAFETY: base and length describe the memory, which is initialised. This is the only reference
         // to the block, and it is borrowed mutably: no handle and no reader exists or can come.
         Some(unsafe { std::slice::from_raw_parts_mut(block.base, block.len) })
     }
 
-    /// Pointer to `range` of the block, for reading and writing; `None` while there are handles, or if
-    /// the range leaves the block. The pointer is valid while `this` or a clone of it lives.
+    /// Returns a pointer to `range` of the block, for reading and writing; `None` while there are handles, or
+    /// if the range leaves the block. The pointer is valid while `this` or a clone lives.
     pub(crate) fn memory(this: &Arc<Self>, range: Range<usize>) -> Option<NonNull<[u8]>> {
         // Acquire: as in `bytes`.
         if this.lent.load(Ordering::Acquire) != 0 || range.end > this.len {
@@ -210,18 +207,17 @@ impl Rows {
 }
 
 impl RowMut {
-    /// Range of part `field` of this row in the batch.
     fn place(&self, field: usize) -> Option<Range<usize>> {
         let at = field.checked_mul(self.block.rows).and_then(|at| at.checked_add(self.row));
         at.and_then(|at| self.block.parts.get(at)).cloned()
     }
 
-    /// Bytes of part `field` of this row; 0 if it is on the device.
+    /// Returns the length of part `field` of this row, in bytes; 0 if the part is on the device.
     pub(crate) fn length(&self, field: usize) -> usize {
         self.place(field).filter(|part| part.start < self.block.host).map_or(0, |part| part.len())
     }
 
-    /// Location of part `field` of this row, if that is on a device.
+    /// Returns the location of part `field` of this row, if it is on a device.
     pub(crate) fn spot(&self, field: usize) -> Option<(Arc<dyn StageSlot>, Spot)> {
         let stage = self.block.stage()?;
         let bytes = self.place(field).filter(|part| part.start >= self.block.host)?;
@@ -229,9 +225,9 @@ impl RowMut {
         Some((Arc::clone(stage), Spot { row: number(self.row)?, field: number(field)?, bytes }))
     }
 
-    /// Divides the row among several threads. `parts` are fields, ascending, and shares of each, whose
-    /// pixels ascend, and come from the same origins. Returns the row, undivided, if they do not, or if
-    /// a field is not in the block.
+    /// Divides the row among several threads. `parts` are fields, ascending, each with a share. Shares of a
+    /// field must ascend by pixel and have the same origins. Otherwise, or if a field is not in the block,
+    /// returns the row undivided.
     pub(crate) fn divide(self, parts: &[(usize, Share)]) -> Result<(Arc<Self>, Vec<PartMut>), Self> {
         let mut shares = Vec::with_capacity(parts.len());
         let mut last: Option<&(usize, Share)> = None;
@@ -256,7 +252,6 @@ impl RowMut {
         Ok((row, parts))
     }
 
-    /// Makes part `field` of this row zero, on the host or device.
     pub(crate) fn clear(&mut self, field: usize) {
         match self.spot(field) {
             Some((stage, spot)) => stage.clear(&spot),
@@ -264,8 +259,7 @@ impl RowMut {
         }
     }
 
-    /// Makes part `field` of this row zero in a batch that is on the device already: there, and in the
-    /// block.
+    /// Zeroes part `field` of this row in a batch that is already on the device: there, and in the block.
     ///
     /// # Errors
     /// Same as [`StageSlot::write`].
@@ -277,7 +271,7 @@ impl RowMut {
         }
     }
 
-    /// The bytes of all parts of this row, field by field; empty for fields on the device.
+    /// Returns the bytes of all parts of this row, field by field; empty for fields on the device.
     pub(crate) fn parts(&mut self) -> impl Iterator<Item = &mut [u8]> {
         let Self { block, row } = self;
         let all = block.parts.iter().skip(*row).step_by(block.rows.max(1));
@@ -289,8 +283,7 @@ impl RowMut {
         })
     }
 
-    /// The bytes of part `field` of this row; empty if there is no such field, or if it is on the
-    /// device.
+    /// Returns the bytes of part `field` of this row; empty if there is no such field, or if it is on the device.
     pub(crate) fn part(&mut self, field: usize) -> &mut [u8] {
         let Some(part) = self.place(field).filter(|part| part.start < self.block.host) else { return &mut [] };
         // SAFETY: `lend` has checked that the part is inside the block and overlaps no other; only
@@ -300,7 +293,7 @@ impl RowMut {
 }
 
 impl PartMut {
-    /// All its bytes, if they form one range; else none.
+    /// Returns all bytes of the part if they form one range, otherwise none.
     pub(crate) fn bytes(&mut self) -> &mut [u8] {
         match self.share == Share::of_bytes(self.share.own.clone()) {
             true => OutputRow::bytes(self, self.share.own.clone()).unwrap_or_default(),

@@ -1,4 +1,4 @@
-//! Identification of a row and its sample: for errors, and for random draws.
+//! Identification of a row and its sample, for errors and random draws.
 
 use shardpack_format::Error as FormatError;
 use shardpack_jpeg::DrawKey;
@@ -18,7 +18,7 @@ pub(crate) struct RowId {
     pub(crate) batch: u64,
     pub(crate) row: u32,
     pub(crate) at: SampleAt,
-    /// The run that is held until the row has released it.
+    /// Run that is held until the row has released it.
     pub(crate) run: Option<RunKey>,
 }
 
@@ -28,13 +28,12 @@ pub(crate) struct SampleAt {
     pub(crate) record: u64,
     pub(crate) epoch: u32,
     pub(crate) repetition: u32,
-    /// Number of the patch, if the sample has several.
     pub(crate) patch: u32,
-    /// First plane, row and column of the patch, if its mask determines them.
+    /// First plane, row and column of the patch, if the mask determines them.
     pub(crate) origin: Option<[u64; 3]>,
 }
 
-/// Repetitions count in the upper half of the epoch.
+/// Puts repetitions into the upper half of the key's epoch.
 pub(crate) fn draw_key(seed: u64, at: SampleAt) -> DrawKey {
     DrawKey { seed, epoch: u64::from(at.repetition) << 32 | u64::from(at.epoch), sample: at.sample }
 }

@@ -4,7 +4,7 @@ use shardpack_io::Traffic;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// Loader statistics since it was opened. Seconds are sums over the threads of its pool.
+/// Statistics of a loader since it was opened. Seconds are sums over its threads.
 ///
 /// ```
 /// use shardpack_loader::LoaderStats;
@@ -16,11 +16,11 @@ use std::time::{Duration, Instant};
 pub struct LoaderStats {
     /// Number of batches handed out, including errors.
     pub batches: u64,
-    /// Number of samples that were handed out.
+    /// Number of samples handed out.
     pub samples: u64,
-    /// Bytes read from the files, including those for the next epoch if it was started.
+    /// Bytes read from the files, including those for a prefetched epoch.
     pub read_bytes: u64,
-    /// Bytes of the batches that were handed out.
+    /// Bytes of the batches handed out.
     pub output_bytes: u64,
     /// Seconds spent in reads, including waits for the disk.
     pub read_s: f64,
@@ -28,45 +28,42 @@ pub struct LoaderStats {
     pub crc_s: f64,
     /// Seconds spent decoding and copying into slots.
     pub decode_s: f64,
-    /// Seconds that threads were idle because every slot was full: the consumer is the limit.
+    /// Seconds that threads were idle because every slot was full: the consumer is the bottleneck.
     pub idle_for_consumer_s: f64,
-    /// Seconds that threads were idle because they waited for reads: the disk is the limit.
+    /// Seconds that threads were idle waiting for reads: the disk is the bottleneck.
     pub idle_for_data_s: f64,
-    /// Seconds that the caller waited in `next_batch`: the loader is the limit.
+    /// Seconds that the caller waited in `next_batch`: the loader is the bottleneck.
     pub consumer_wait_s: f64,
     /// Average number of ready batches when the caller requested one.
     pub queue_fill: f64,
-    /// Number of pictures with more than 8 bits a sample, reduced to 8 in the batches.
+    /// Number of pictures with more than 8 bits per sample, reduced to 8 in the batches.
     pub narrowed_pictures: u64,
-    /// Number of damaged samples that were skipped.
+    /// Number of damaged samples skipped.
     pub skipped: u64,
-    /// Number of slots made beyond [`LoaderOptions::slots`](crate::LoaderOptions::slots), because the
-    /// caller held all others.
+    /// Number of slots added beyond [`LoaderOptions::slots`](crate::LoaderOptions::slots), because the caller
+    /// held all others.
     pub extra_slots: u64,
-    /// Number of slots replaced because a ragged batch was larger than all before, and of slots that
-    /// got more memory on a device than predicted.
+    /// Number of slots replaced because a ragged batch was the largest so far, plus slots that got more
+    /// device memory than predicted.
     pub grown_slots: u64,
-    /// Number of rows that a device has decoded, counted for each field separately. Rows that the host
-    /// decoded instead do not count ([`Loader::refusals`](crate::Loader::refusals)).
+    /// Number of rows decoded by a device, counted per field. [`Loader::refusals`](crate::Loader::refusals)
+    /// has the rows that the host decoded instead.
     pub device_rows: u64,
     /// Number of values that stay on a device
     /// ([`LoaderOptions::resident`](crate::LoaderOptions::resident)).
     pub resident_values: u64,
-    /// Peak bytes of the buffers of runs.
+    /// Peak size of the buffers for runs, in bytes.
     pub peak_run_bytes: u64,
-    /// True if the window of the current epoch is in the page cache rather than in the loader's
-    /// memory.
+    /// True if the window of the current epoch is in the page cache rather than in the loader's memory.
     pub window_in_page_cache: bool,
-    /// Peak memory of the process in bytes, from the system; 0 if the system does not report it.
+    /// Peak memory of the process in bytes; 0 if the system does not report it.
     pub peak_rss_bytes: u64,
-    /// The figure of [`Loader::predicted_bytes`](crate::Loader::predicted_bytes).
+    /// Result of [`Loader::predicted_bytes`](crate::Loader::predicted_bytes).
     pub predicted_bytes: u64,
-    /// Network requests by the dataset's storage since it was opened, for all users; zeros on local
-    /// disks.
+    /// Network requests by the dataset's storage since it was opened, for all users; zeros for local disks.
     pub traffic: Traffic,
 }
 
-/// Nanoseconds, bytes and pictures, counted by many threads.
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
     pub(crate) read_bytes: AtomicU64,
@@ -74,7 +71,7 @@ pub(crate) struct Counters {
     pub(crate) crc: AtomicU64,
     pub(crate) decode: AtomicU64,
     pub(crate) narrowed: AtomicU64,
-    /// Number of memos so far; it gives each memo its number.
+    /// Number of memos so far, which is the number of the next one.
     pub(crate) memos: AtomicU64,
     pub(crate) idle_for_consumer: AtomicU64,
     pub(crate) idle_for_data: AtomicU64,

@@ -19,16 +19,15 @@ pub(crate) struct RowTask {
     pub(crate) supply: Option<Arc<Supply>>,
 }
 
-/// A finished row; its handle and its supply are released.
+/// A finished row, whose handle and supply are released.
 pub(crate) struct RowDone {
     pub(crate) of: RowId,
     pub(crate) made: Result<RowNotes>,
 }
 
-/// Notes about a row besides its bytes.
 #[derive(Debug, Default)]
 pub(crate) struct RowNotes {
-    /// Numbers of the fields for which the sample has no value.
+    /// Indices of the fields for which the sample has no value.
     pub(crate) missing: Vec<u32>,
     pub(crate) staged: u64,
     pub(crate) objects: Vec<Option<Object>>,
@@ -47,11 +46,11 @@ pub(crate) struct OddRow {
     pub(crate) shard: Arc<Shard>,
     pub(crate) handle: RowMut,
     pub(crate) dims: Vec<u64>,
-    /// Numbers of the fields, and the device's reason.
+    /// Indices of the fields, with the device's reasons.
     pub(crate) fields: Vec<(u32, Cow<'static, str>)>,
 }
 
-/// A row that the host has decoded, or its error; its handle is released.
+/// A row that the host has decoded, or its error. Its handle is released.
 pub(crate) struct MendedRow {
     pub(crate) row: u32,
     pub(crate) dims: Vec<u64>,
@@ -69,7 +68,6 @@ pub(crate) struct ReadTask {
     pub(crate) scene: Option<Arc<SceneRead>>,
 }
 
-/// A batch whose rows are prepared, to be submitted to the stage.
 pub(crate) struct SubmitTask {
     pub(crate) generation: u64,
     pub(crate) batch: u64,
@@ -88,9 +86,9 @@ pub(crate) enum Task {
     Plan(BatchPlan),
     /// Open a shard of the batch that is planned next.
     Open(Arc<Openings>),
-    /// Make a slot, after the slot that it replaces is dropped.
+    /// Make a slot, after dropping the slot that it replaces.
     Allocate(SlotRoom, Option<Arc<Rows>>),
-    /// Drop slots that are not needed any more: on a device this may take a while.
+    /// Drop slots that are no longer needed, which may take a while on a device.
     Free(Vec<Arc<Rows>>),
     Submit(SubmitTask),
     Mend(MendTask),
@@ -102,6 +100,6 @@ pub(crate) enum Task {
 pub(crate) enum Idle {
     ForData,
     ForSlot,
-    /// The epoch is over, or other threads do the remaining work.
+    /// The epoch is over, or other threads do the rest.
     Done,
 }

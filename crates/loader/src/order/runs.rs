@@ -1,14 +1,13 @@
-//! Properties of a dataset that the order needs, and lists of samples drawn from one.
+//! The runs of a dataset, and lists of samples drawn from one.
 //!
-//! A run is a fixed *number* of consecutive samples, about 4 MiB of records on average: run `r`
-//! holds the samples `r × run_samples ..`. Records of different sizes make runs of different sizes;
-//! a reader that must limit a read splits it. A run that crosses a shard is two reads: one in 256
-//! for shards of 1 GiB.
+//! A run is a fixed *number* of consecutive samples, about 4 MiB on average: run `r` starts at sample `r ×
+//! run_samples`. Runs differ in bytes, so a reader that must limit a read splits it. A run that crosses a
+//! shard border takes two reads: one run in 256 for shards of 1 GiB.
 
 use shardpack_reader::{Dataset, Result};
 use std::ops::Range;
 
-/// The runs of a dataset: `samples` in runs of `run_samples`; the last one may be shorter.
+/// The runs of a dataset; the last one may be shorter.
 ///
 /// ```
 /// use shardpack_loader::order::Runs;
@@ -24,15 +23,13 @@ pub struct Runs {
 }
 
 impl Runs {
-    /// Default bytes of a run: 4 MiB, enough for the full rate of a disk or an object store with
-    /// several reads in flight.
+    /// Default size of a run: 4 MiB, enough to saturate a disk or object store with several reads in flight.
     pub const BYTES: u64 = 4 << 20;
 
-    /// Largest number of samples of an order: far more than fit on any disk, and the sum of two places
-    /// does not overflow.
+    /// Maximum number of samples, more than any disk holds. The sum of two places does not overflow.
     const MOST: u64 = 1 << 62;
 
-    /// Runs of `run_samples`, at least 1 and at most all samples. Samples past 2⁶² are ignored.
+    /// Creates runs of `run_samples` samples, clamped to 1 and `samples`. Samples past 2⁶² are ignored.
     #[must_use]
     pub const fn new(samples: u64, run_samples: u64) -> Self {
         let samples = if samples > Self::MOST { Self::MOST } else { samples };
@@ -40,7 +37,7 @@ impl Runs {
         Self { samples, run_samples: if run_samples == 0 { 1 } else { run_samples } }
     }
 
-    /// Runs of `run_bytes` on average, for a dataset of `bytes`. A larger sample is a run of its own.
+    /// Creates runs of `run_bytes` on average, for a dataset of `bytes`. A larger sample is a run of its own.
     #[must_use]
     pub const fn of_bytes(samples: u64, bytes: u64, run_bytes: u64) -> Self {
         let mean = match bytes.checked_div(samples) {
@@ -50,39 +47,39 @@ impl Runs {
         Self::new(samples, run_bytes.saturating_add(mean / 2) / mean)
     }
 
-    /// The runs of `dataset`, of `run_bytes` on average (default [`Runs::BYTES`]). Reads nothing: the
-    /// manifest contains sizes and counts.
+    /// Returns the runs of `dataset`, of `run_bytes` on average (default [`Runs::BYTES`]). Reads only the
+    /// manifest, which contains sizes and counts.
     #[must_use]
     pub fn of(dataset: &Dataset, run_bytes: u64) -> Self {
         let bytes = dataset.shards().fold(0_u64, |sum, shard| sum.saturating_add(shard.bytes));
         Self::of_bytes(dataset.len(), bytes, run_bytes)
     }
 
-    /// Number of samples.
+    /// Returns the number of samples.
     #[must_use]
     pub const fn samples(&self) -> u64 {
         self.samples
     }
 
-    /// Number of samples in a run.
+    /// Returns the number of samples per run.
     #[must_use]
     pub const fn run_samples(&self) -> u64 {
         self.run_samples
     }
 
-    /// Number of runs.
+    /// Returns the number of runs.
     #[must_use]
     pub const fn count(&self) -> u64 {
         self.samples.div_ceil(self.run_samples)
     }
 
-    /// The run that holds `sample`.
+    /// Returns the run that holds `sample`.
     #[must_use]
     pub const fn run_of(&self, sample: u64) -> u64 {
         sample / self.run_samples
     }
 
-    /// The samples of `run`; empty past the end.
+    /// Returns the samples of `run`; empty past the end.
     #[must_use]
     pub fn samples_of(&self, run: u64) -> Range<u64> {
         let start = run.saturating_mul(self.run_samples).min(self.samples);
@@ -90,8 +87,8 @@ impl Runs {
     }
 }
 
-/// The samples whose label `wanted` accepts, in stored order. Opens every shard, reads no record.
-/// Memory: 8 bytes a sample during the call, 8 for each returned sample.
+/// Returns the samples whose label `wanted` accepts, in stored order. Opens every shard but reads no record.
+/// Takes 8 bytes per sample during the call, and 8 per returned sample.
 ///
 /// # Errors
 /// Same as [`Dataset::labels`].

@@ -1,8 +1,7 @@
-//! The runs of an epoch in permuted order, as one long line of samples; any place of the line is
-//! computed without a table.
+//! The runs of an epoch in permuted order, as one line of samples. Any place in the line is computed without a table.
 //!
-//! All runs have the same number of samples except the last one of the dataset; the runs after it in
-//! the line are shifted by its missing samples.
+//! All runs have the same number of samples except the dataset's last one. The runs after it in the line move
+//! forward by the samples that it lacks.
 
 use super::permutation::Permutation;
 use super::runs::Runs;
@@ -12,17 +11,16 @@ use std::ops::Range;
 pub(super) struct Sequence {
     runs: Runs,
     permutation: Permutation,
-    /// Place of the last run of the dataset in the line, counted in runs.
+    /// Place of the dataset's last run in the line, counted in runs.
     short_slot: u64,
-    /// Number of samples that this run has less than a whole one.
+    /// Number of samples by which this run is shorter than the others.
     lacking: u64,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Slot {
-    /// Its places in the line.
+    /// Places of the run in the line.
     pub(super) places: Range<u64>,
-    /// Its first sample.
     pub(super) first: u64,
 }
 
@@ -34,7 +32,7 @@ impl Sequence {
         Self { runs, permutation, short_slot, lacking: count * runs.run_samples() - runs.samples() }
     }
 
-    /// The run at `place`, which must be below the number of samples.
+    /// Returns the run at `place`, which must be less than the number of samples.
     pub(super) fn slot(&self, place: u64) -> Slot {
         let len = self.runs.run_samples();
         let short = self.short_slot * len..(self.short_slot + 1) * len - self.lacking;

@@ -1,21 +1,19 @@
-//! The samples of the dataset that a sampling refers to: all samples, or the samples of one of the
-//! datasets that were combined into it.
+//! The samples to which a sampling refers: the whole dataset, or one of its parts.
 
 use super::Sampling;
 use shardpack_reader::Dataset;
 use shardpack_reader::{Error, Result};
 use std::ops::Range;
 
-/// For each source of a sampling, its samples in the dataset.
+/// Samples of each source of a sampling, as a range in the dataset.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Sources(Vec<Range<u64>>);
 
 impl Sources {
-    /// The ranges of the sources of `sampling` in `dataset`.
+    /// Returns the ranges of `sampling`'s sources in `dataset`.
     ///
     /// # Errors
-    /// `Usage` if the sampling refers to samples or datasets that do not exist, because no batch could
-    /// be complete.
+    /// `Usage` if the sampling refers to samples or datasets that do not exist.
     pub(crate) fn fit(dataset: &Dataset, sampling: &dyn Sampling) -> Result<Self> {
         let wanted = sampling.sources();
         let parts = match wanted.len() {
@@ -24,14 +22,14 @@ impl Sources {
         };
         if parts.len() != wanted.len() {
             let (mixed, loaded) = (wanted.len(), parts.len());
-            return Err(Error::usage(format!("datasets of the sampling: expected {mixed}, found {loaded}"))
-                .with_hint("load the `concat` of its datasets, in the same order"));
+            return Err(Error::usage(format!("the sampling draws from {mixed} datasets, but the loader has {loaded}"))
+                .with_hint("load the `concat` of the sampling's datasets, in the same order"));
         }
         for (number, (part, wanted)) in parts.iter().zip(wanted).enumerate() {
             let len = part.end - part.start;
             if wanted > len {
                 let dataset = if parts.len() == 1 { "the dataset".to_owned() } else { format!("dataset {number}") };
-                return Err(Error::usage(format!("the sampling draws from {wanted} samples, and {dataset} has {len}")));
+                return Err(Error::usage(format!("the sampling draws from {wanted} samples, but {dataset} has {len}")));
             }
         }
         Ok(Self(parts))

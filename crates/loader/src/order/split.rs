@@ -1,15 +1,15 @@
-//! A dataset divided into parts, such as one to train on and one to validate with.
+//! A dataset divided into parts, such as training and validation.
 //!
-//! Samples are sorted by a hash of seed and key, and the list is cut by the shares. So the parts depend
-//! only on keys and seed, not on the order in which samples are stored.
+//! Samples are sorted by a hash of seed and key, and the list is cut by the shares, so the parts do not
+//! depend on the stored order.
 
 use sha2::{Digest as _, Sha256};
 use shardpack_format::{Dtype, Setting, bug};
 use shardpack_reader::{Column, Dataset, Error, Result};
 use std::collections::BTreeMap;
 
-/// Options for dividing a dataset into parts. The parts are a pure function of these options, the seed
-/// and the keys of the samples. No later version changes them.
+/// Options for dividing a dataset into parts. The parts depend only on these options, the seed and the keys
+/// of the samples. No later version changes them.
 ///
 /// ```no_run
 /// use shardpack_loader::order::{Attribute, Members, Order, Runs, Split};
@@ -28,33 +28,31 @@ pub struct Split {
     is_growing: bool,
 }
 
-/// A value of each sample that restricts its part.
+/// A value of each sample by which samples are grouped or stratified.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Attribute {
     /// A scalar field of integers or booleans, such as `label`.
     Column(String),
-    /// One text for each divided sample, in the order of the samples.
+    /// One text for each sample to divide, in the same order.
     Values(Vec<String>),
 }
 
-/// A sample, with its hash and its unit (group).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct SplitUnit {
     stratum: u32,
     hash: u64,
-    /// The number of its group, or of the sample.
+    /// Number of the group, or of the sample without groups.
     unit: u64,
     sample: u64,
 }
 
 impl Split {
-    /// Parts with these shares, which sum up to 1. A part has `share × samples` samples, rounded up or
-    /// down, and at least one.
+    /// Divides a dataset by these shares, which must add up to 1. A part has `share × samples` samples,
+    /// rounded up or down, and at least one.
     ///
     /// # Errors
-    /// `Usage` if there are fewer than two shares, if one is not above 0, or if they do not sum up to
-    /// 1.
+    /// `Usage` if there are fewer than two shares, if a share is not above 0, or if they do not add up to 1.
     pub fn new(shares: &[f64], seed: u64) -> Result<Self> {
         let refuse = |expected: &str, found: String| {
             Err(Error::usage(format!("shares of a split: expected {expected}, found {found}")))
@@ -67,7 +65,7 @@ impl Split {
         }
         let sum: f64 = shares.iter().sum();
         if (sum - 1.0).abs() > 1e-6 {
-            let refused = refuse("a sum of 1", format!("{sum}, of {shares:?}"));
+            let refused = refuse("a sum of 1", format!("{sum} for {shares:?}"));
             return refused
                 .map_err(|e| e.with_hint("divide the number of samples in each part by the number of all samples"));
         }
@@ -75,47 +73,45 @@ impl Split {
         Ok(Self { shares, seed, stratify: None, groups: None, is_growing: false })
     }
 
-    /// Gives each part the same share of each value, that is, of each class. The number of samples
-    /// of a class in a part differs from its share by less than 2, and by at most 1 if there are
-    /// two parts.
+    /// Gives each part the same share of each value, for example of each class. A class's number of samples
+    /// in a part is off by less than 2, or by at most 1 if there are two parts.
     #[must_use]
     pub fn stratify(mut self, by: Attribute) -> Self {
         self.stratify = Some(by);
         self
     }
 
-    /// Keeps samples with the same value in one part: all pictures of one patient. The list is then cut
-    /// between two groups, as close to the shares as possible. With [`Split::stratify`], a group
-    /// belongs to the class of most of its samples.
+    /// Keeps samples with the same value in one part, for example all pictures of a patient. Parts are cut
+    /// between groups, as close to the shares as possible. With [`Split::stratify`], a group belongs to the
+    /// most frequent class of its samples.
     #[must_use]
     pub fn groups(mut self, by: Attribute) -> Self {
         self.groups = Some(by);
         self
     }
 
-    /// Determines the part of each sample (or group) by its own hash, independent of the others. So it
-    /// stays in its part when the dataset grows or shrinks. The sizes of the parts are random: a share
-    /// of 0.9 of 10,000 samples is 9,000, give or take 60.
+    /// Assigns each sample (or group) by its own hash, so it stays in its part when the dataset grows or
+    /// shrinks. Part sizes are random: a share of 0.9 of 10,000 samples is 9,000, give or take 60.
     #[must_use]
     pub fn growing(mut self) -> Self {
         self.is_growing = true;
         self
     }
 
-    /// The samples of each part, in stored order. `members` are the samples to divide, without
-    /// duplicates; `None` for the whole dataset. Opens every shard, reads no record. Memory: 40 bytes a
-    /// sample during the call.
+    /// Returns the samples of each part, in stored order. `members` are the samples to divide, without
+    /// duplicates; `None` means all. Opens every shard but reads no record. Takes 40 bytes per sample during
+    /// the call.
     ///
     /// # Errors
-    /// `Usage` if a part would be empty, the column does not exist or is not of integers, the number of
-    /// values differs from the number of samples, or a growing split is stratified; else as
+    /// `Usage` if a part would be empty, the column does not exist or does not hold integers, the number of
+    /// values differs from the number of samples, or a growing split is stratified; otherwise same as
     /// [`Dataset::shard`].
     pub fn parts(&self, dataset: &Dataset, members: Option<&[u64]>) -> Result<Vec<Vec<u64>>> {
         if self.is_growing && self.stratify.is_some() {
             let error = Error::usage("a split cannot be both growing and stratified");
-            return Err(
-                error.with_hint("a growing split places each sample by its key alone, and cannot count classes")
-            );
+            return Err(error.with_hint(
+                "drop one of them: a growing split places each sample by its key alone, whatever its class",
+            ));
         }
         let samples: Vec<u64> = members.map_or_else(|| (0..dataset.len()).collect(), <[u64]>::to_vec);
         let groups = self.groups.as_ref().map(|by| by.values(dataset, &samples, "groups")).transpose()?;
@@ -135,7 +131,7 @@ impl Split {
             if part.is_empty() {
                 let units = if groups.is_some() { " in their groups" } else { "" };
                 let count = samples.len();
-                let text = format!("part {number} of the split, of share {share}, gets none of {count} samples{units}");
+                let text = format!("part {number} of the split is empty: share {share} of {count} samples{units}");
                 return Err(Error::usage(text).with_hint(self.way_out()));
             }
             part.sort_unstable();
@@ -152,7 +148,6 @@ impl Split {
         }
     }
 
-    /// Places each sample by its key, as a separate unit.
     fn single(&self, dataset: &Dataset, samples: &[u64], strata: Option<&[String]>) -> Result<Vec<SplitUnit>> {
         let numbers = strata.map(numbered);
         let mut entries = Vec::with_capacity(samples.len());
@@ -171,8 +166,8 @@ impl Split {
         Ok(entries)
     }
 
-    /// Places each group by its name, as one unit. Its stratum is the most frequent one of its samples,
-    /// or the first of several equally frequent ones.
+    /// Hashes each group by its name, as one unit. Its stratum is the most frequent among its samples (the
+    /// first on a tie).
     fn grouped(&self, samples: &[u64], groups: &[String], strata: Option<&[String]>) -> Vec<SplitUnit> {
         let (group_of, stratum_of) = (numbered(groups), strata.map(numbered));
         let mut counts: BTreeMap<u32, BTreeMap<u32, u64>> = BTreeMap::new();
@@ -192,7 +187,7 @@ impl Split {
         samples.iter().zip(groups).zip(group_of).map(entry).collect()
     }
 
-    /// 64 bits of SHA-256: the same on every machine, in every version.
+    /// Returns the first 64 bits of SHA-256, equal on every machine and in every version.
     fn hash(&self, name: &str) -> u64 {
         let hash = Sha256::new()
             .chain_update(b"shardpack split 1\0")
@@ -217,8 +212,7 @@ impl Split {
         }
     }
 
-    /// Cuts each stratum by the number of samples that the parts lack so far, so that rounding errors
-    /// do not add up.
+    /// Cuts each stratum by what the parts still lack, so that rounding errors do not add up.
     fn deal(&self, entries: &[SplitUnit], parts: &mut [Vec<u64>]) {
         let is_one_stratum = entries.chunk_by(|a, b| a.stratum == b.stratum).count() == 1;
         let mut seen = 0;
@@ -231,7 +225,7 @@ impl Split {
             let (mut from, mut left, mut left_counts) = (0, stratum.len(), stratum.len());
             let last = parts.len().saturating_sub(1);
             for (number, (part, count)) in parts.iter_mut().zip(counts).enumerate() {
-                // Later parts share the error of whole groups in earlier ones.
+                // The remaining parts share the error of whole groups in earlier parts.
                 let wanted = (count * left).checked_div(left_counts).unwrap_or(0);
                 let (least, most) = match is_enough {
                     true => (from + 1, units.len() - (last - number)),
@@ -240,7 +234,7 @@ impl Split {
                 let (mut end, mut given) = (from, 0_usize);
                 while end < most {
                     let size = units.get(end).map_or(0, |unit| unit.len());
-                    // Cut after this unit or before it, whichever is closer to the size of the part.
+                    // Cut before or after this unit, whichever is closer to the wanted size.
                     let is_nearer = (given + size).abs_diff(wanted) < given.abs_diff(wanted);
                     if number < last && end >= least && !is_nearer {
                         break;
@@ -273,7 +267,7 @@ impl Attribute {
                         name.escape_debug(),
                         column.dtype()
                     ))
-                    .with_hint("give one value for each sample, such as the number of its range"));
+                    .with_hint("pass a list with one value per sample, such as a range index"));
                 }
                 samples.iter().map(|&sample| text_of(&column, sample)).collect()
             }
@@ -288,15 +282,15 @@ fn text_of(column: &Column, sample: u64) -> Result<String> {
         .to_string())
 }
 
-/// The index of each text in the sorted list of distinct texts.
+/// Returns the index of each text in the sorted list of distinct texts.
 fn numbered(texts: &[String]) -> Vec<u32> {
     let mut numbers: BTreeMap<&str, u32> = texts.iter().map(|text| (text.as_str(), 0)).collect();
     numbers.values_mut().zip(0..).for_each(|(number, next)| *number = next);
     texts.iter().map(|text| numbers.get(text.as_str()).copied().unwrap_or(0)).collect()
 }
 
-/// Rounds the wanted numbers so that they sum up to `count`: all down, then those with the largest
-/// remainders up, the first one if equal.
+/// Rounds the wanted numbers to a sum of `count`: all down, then those with the largest remainders up, in
+/// order on a tie.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "not negative, and at most the count")]
 fn allotted(count: usize, wanted: &[f64]) -> Vec<usize> {
     let mut out: Vec<usize> = wanted.iter().map(|wanted| (wanted.floor().max(0.0) as usize).min(count)).collect();
@@ -325,7 +319,7 @@ mod tests {
         assert_eq!(allotted(10, &[10.0 / 3.0; 3]), [4, 3, 3]);
         assert_eq!(allotted(3, &[1.5, 1.5]), [2, 1]);
         assert_eq!(allotted(0, &[0.3, -0.3]), [0, 0]);
-        // Two parts already have too much.
+        // The first two parts already have too many samples.
         assert_eq!(allotted(1, &[2.8, -0.9, -0.9]), [1, 0, 0]);
     }
 

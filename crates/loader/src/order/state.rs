@@ -1,4 +1,4 @@
-//! The state for resuming: a few integers.
+//! The state from which an order resumes.
 
 use super::positions::Positions;
 use serde::{Deserialize, Serialize};
@@ -7,49 +7,48 @@ use shardpack_format::Hint;
 use shardpack_reader::{Error, Result};
 use std::fmt;
 
-/// Version of the order: one seed and dataset give the same order while it is unchanged.
+/// Version of the order. Within a version, the same seed and dataset give the same order.
 const VERSION: u64 = 1;
 
-/// A way to draw samples in every epoch.
+/// A way to draw the samples of every epoch.
 pub trait Sampling: fmt::Debug + Send + Sync {
-    /// The seed.
+    /// Returns the seed.
     fn seed(&self) -> u64;
 
-    /// The unit of the positions of an epoch.
+    /// Returns the unit of the positions in an epoch.
     fn unit(&self) -> Unit {
         Unit::Samples
     }
 
-    /// 128 bits that cover all inputs of the order besides seed and epoch.
+    /// Returns 128 bits that cover all inputs of the order except seed and epoch.
     fn fingerprint(&self) -> Fingerprint;
 
-    /// Describes the single difference between this order and the order with this fingerprint; `None`
-    /// if it is not known.
+    /// Describes the only difference from the order with fingerprint `other`; `None` if unknown.
     fn difference(&self, other: Fingerprint) -> Option<Hint> {
         let _ = other;
         None
     }
 
-    /// Epoch `epoch`.
+    /// Returns epoch number `epoch`.
     fn epoch(&self, epoch: u32) -> Box<dyn Positions>;
 
-    /// For each dataset that samples are drawn from, its required number of samples: one more than the
-    /// largest possible index. One number, except for a mixture.
+    /// Returns the number of samples that each source dataset needs: one more than the largest index drawn.
+    /// One number, except for a mixture.
     fn sources(&self) -> Vec<u64>;
 
-    /// Distance of positions in the same lane: a world size that divides it reads every run once. 1
-    /// without lanes.
+    /// Returns the distance between positions in the same lane, or 1 without lanes. World sizes that divide
+    /// it read every run once.
     fn aligned(&self) -> u64;
 
-    /// The epoch of `state`.
+    /// Returns the epoch of `state`.
     ///
     /// # Errors
-    /// `Usage` if the state was saved under a different seed, dataset or order, or counts more samples
-    /// than an epoch has.
+    /// `Usage` if the state was saved under a different seed, dataset or order, or counts more samples than
+    /// an epoch has.
     fn epoch_of(&self, state: &OrderState) -> Result<Box<dyn Positions>> {
         if state.unit != self.unit() {
             return Err(Error::usage(format!(
-                "the state counts {}, and the loader counts {}",
+                "the state counts {}, but the loader counts {}",
                 state.unit,
                 self.unit()
             )));
@@ -67,9 +66,9 @@ pub trait Sampling: fmt::Debug + Send + Sync {
         }
         let epoch = self.epoch(state.epoch);
         if state.samples_consumed > epoch.len() {
-            let expected = format!("at most {}, the samples of an epoch", epoch.len());
+            let expected = format!("at most {}, the length of the epoch", epoch.len());
             return Err(Error::usage(format!(
-                "samples consumed of the state: expected {expected}, found {}",
+                "samples consumed in the state: expected {expected}, found {}",
                 state.samples_consumed
             )));
         }
@@ -77,7 +76,7 @@ pub trait Sampling: fmt::Debug + Send + Sync {
     }
 }
 
-/// 128 bits of SHA-256 over the inputs of an order; written in hexadecimal.
+/// 128 bits of SHA-256 over the inputs of an order, formatted in hexadecimal.
 ///
 /// ```
 /// use shardpack_loader::order::{Order, Runs, Sampling};
@@ -111,8 +110,8 @@ impl TryFrom<String> for Fingerprint {
     }
 }
 
-/// The unit of the positions of an epoch. Written as text: `samples`, `8 patches a sample`, `grids of
-/// 64x64, overlap 16x16`.
+/// The unit of the positions in an epoch. Formatted as `samples`, `8 patches a sample` or `grids of 64x64,
+/// overlap 16x16`.
 ///
 /// ```
 /// use shardpack_loader::order::Unit;
@@ -127,13 +126,13 @@ pub enum Unit {
     /// Samples.
     #[default]
     Samples,
-    /// This number of patches of each sample.
+    /// Patches, this many of each sample.
     Patches(u32),
     /// All patches of a grid over each sample.
     Grid {
-        /// Depth, or 0 for patches of two axes; height; width.
+        /// Depth (0 for patches of two axes), height and width.
         size: [u32; 3],
-        /// Overlap of neighbours in pixels, axis by axis.
+        /// Overlap of neighbours in pixels, per axis.
         overlap: [u32; 3],
     },
 }
@@ -177,7 +176,7 @@ impl std::str::FromStr for Unit {
         };
         let patches = || text.strip_suffix(" patches a sample")?.parse().ok().map(Self::Patches);
         let unit = if text == "samples" { Some(Self::Samples) } else { patches().or_else(grid) };
-        // Text in any other form was not written by this library.
+        // Only text that this library would write is accepted.
         unit.filter(|unit| unit.to_string() == text).ok_or_else(|| {
             let expected = "`samples`, `8 patches a sample` or `grids of 64x64, overlap 16x16`, with other numbers";
             Error::usage(format!("unit of the state: expected {expected}, found `{}`", text.escape_debug()))
@@ -199,8 +198,8 @@ impl TryFrom<String> for Unit {
     }
 }
 
-/// Progress of a run. Equal on every rank; any world size, batch size and number of threads can resume
-/// from it.
+/// Progress of a run. It is equal on every rank, and any world size, batch size and number of threads can
+/// resume from it.
 ///
 /// ```
 /// use shardpack_loader::order::{Order, Runs, OrderState};
@@ -219,16 +218,16 @@ pub struct OrderState {
     pub seed: u64,
     /// The epoch, from 0.
     pub epoch: u32,
-    /// Number of samples of the epoch that all ranks together *received*: samples read ahead do not
-    /// count. In an epoch of patches it counts patches ([`OrderState::unit`]).
+    /// Number of samples that all ranks together have *received* in this epoch, without samples read ahead;
+    /// in an epoch of patches, the number of patches ([`OrderState::unit`]).
     pub samples_consumed: u64,
-    /// The unit of the count: samples, or patches.
+    /// Unit of the count.
     #[serde(default, skip_serializing_if = "Unit::is_samples")]
     pub unit: Unit,
 }
 
 impl OrderState {
-    /// The state before the first sample.
+    /// Returns the state before the first sample.
     #[must_use]
     pub fn start(sampling: &dyn Sampling) -> Self {
         Self {
@@ -240,7 +239,7 @@ impl OrderState {
         }
     }
 
-    /// The start of the epoch after this one.
+    /// Returns the start of the next epoch.
     #[must_use]
     pub const fn next_epoch(mut self) -> Self {
         self.epoch = self.epoch.wrapping_add(1);
@@ -260,7 +259,7 @@ impl Digest {
         digest
     }
 
-    /// Adds `bytes` with their length, so that different lists of parts have different digests.
+    /// Adds `bytes` with their length, so that different lists have different digests.
     pub(super) fn bytes(&mut self, bytes: &[u8]) {
         self.0.update((bytes.len() as u64).to_le_bytes());
         self.0.update(bytes);

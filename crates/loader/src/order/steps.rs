@@ -1,12 +1,11 @@
-//! The steps of a pipeline: the samples of a rank in order, the read for each, and the point at which
-//! it can be freed.
+//! The steps of a rank: its samples in order, the read for each, and when it can be freed.
 
 use super::positions::{Own, Pick, Positions, SampleRef};
 use super::ranks::Share;
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 
-/// Samples to read at once.
+/// Consecutive samples that are read at once.
 ///
 /// ```
 /// use shardpack_loader::order::Read;
@@ -15,16 +14,16 @@ use std::ops::Range;
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Read {
-    /// Number of the dataset in a mixture; 0 otherwise.
+    /// Index of the dataset in a mixture; 0 otherwise.
     pub source: u32,
-    /// The samples, consecutive in stored order.
+    /// Samples of the read, consecutive in stored order.
     pub samples: Range<u64>,
-    /// Number of samples that the rank takes out of this read.
+    /// Number of samples that the rank takes from this read.
     pub needed: u64,
-    /// Number of earlier passes of a mixture through the dataset; 0 otherwise. In an epoch of patches,
-    /// the number of the scene in the epoch.
+    /// Number of earlier passes of a mixture through the dataset; otherwise 0, or the index of the scene in
+    /// an epoch of patches.
     pub pass: u64,
-    /// In an epoch of patches, the patches of this scene that the rank takes.
+    /// Patches of this scene that the rank takes, in an epoch of patches.
     pub patches: Option<Vec<u32>>,
 }
 
@@ -52,28 +51,26 @@ pub struct Step {
     pub position: u64,
     /// The sample.
     pub at: SampleRef,
-    /// The read to start now, because this is the first sample that needs it; `None` if an earlier
-    /// sample started it.
+    /// Read to start now, because no earlier sample needed it.
     pub read: Option<Read>,
-    /// The first sample of the read that contains this sample: together with `at.source` and `pass` it
-    /// identifies the read.
+    /// First sample of this sample's read. With `at.source` and `pass` it identifies the read.
     pub read_start: u64,
-    /// As in [`Read`].
+    /// Same as in [`Read`].
     pub pass: u64,
-    /// As in [`Pick`].
+    /// Same as in [`Pick`].
     pub repetition: u64,
-    /// As in [`Pick`].
+    /// Same as in [`Pick`].
     pub patch: u64,
-    /// This is the last sample of its read: the bytes can be freed afterwards.
+    /// True for the last sample of its read, whose bytes can be freed afterwards.
     pub done: bool,
 }
 
 /// The samples of a rank, batch by batch, row by row.
 ///
 /// To read ahead, advance the iterator ahead of the consumer: reads come in the order in which they are
-/// needed, and a rank holds at most [`Positions::held_samples_max`] samples. The iterator itself holds
-/// 24 bytes, plus hash-table overhead, for each open read. When it ends, the remaining open reads can
-/// be freed: the epoch drops their samples.
+/// needed, and a rank holds at most [`Positions::held_samples_max`] samples. The iterator itself takes 24
+/// bytes per open read, plus hash-table overhead. When it ends, the remaining open reads can be freed,
+/// because the epoch drops their samples.
 #[derive(Debug)]
 pub struct Steps {
     epoch: Box<dyn Positions>,
@@ -81,24 +78,24 @@ pub struct Steps {
     batch: u64,
     row: u64,
     open: HashSet<(u32, u64, u64)>,
-    /// Remaining samples of the open reads whose end the order does not report.
+    /// Remaining samples of each open read whose end the order does not report.
     counted: HashMap<(u32, u64, u64), u64>,
 }
 
 impl Steps {
-    /// The steps of `share` in `epoch`.
+    /// Creates the steps of `share` in `epoch`.
     #[must_use]
     pub fn new(epoch: Box<dyn Positions>, share: Share) -> Self {
         Self { epoch, share, batch: 0, row: 0, open: HashSet::new(), counted: HashMap::new() }
     }
 
-    /// Number of reads that have started and are not finished.
+    /// Returns the number of reads that have started but not finished.
     #[must_use]
     pub fn open_reads(&self) -> usize {
         self.open.len() + self.counted.len()
     }
 
-    /// The share that the steps follow.
+    /// Returns the share that the steps follow.
     #[must_use]
     pub const fn share(&self) -> &Share {
         &self.share
@@ -106,8 +103,7 @@ impl Steps {
 }
 
 impl Steps {
-    /// Returns true if the read is open already, and the number of samples still taken out of it,
-    /// including this one.
+    /// Returns true if the read is already open, and the number of samples left to take, including this one.
     fn count(&mut self, name: (u32, u64, u64), position: u64, own: &Own) -> (bool, u64) {
         let left = self.counted.get(&name).copied();
         let rest = left.unwrap_or_else(|| self.epoch.rest(position, own)).max(1);

@@ -1,8 +1,7 @@
-//! Sampling with replacement, with a weight for each sample or for each class.
+//! Sampling with replacement, with a weight for each sample or class.
 //!
-//! Draw number `p` of an epoch is a pure function of seed, epoch and `p`, so ranks, resuming and
-//! batches work as with any other order. Samples come from all over the dataset, so each is a read of
-//! its own.
+//! Draw `p` of an epoch depends only on seed, epoch and `p`, so ranks, resuming and batches work as with any
+//! other order. Samples come from all over the dataset, so each takes its own read.
 
 use super::alias::Alias;
 use super::keyed::Keyed;
@@ -37,19 +36,18 @@ pub struct Weighted {
 #[derive(Debug)]
 struct WeightTable {
     alias: Alias,
-    /// The samples of each column; `None` if a column is a sample.
+    /// Samples of each column of the alias table; `None` if each column is one sample.
     classes: Option<Vec<Vec<u64>>>,
-    /// Number of samples of the dataset, drawn or not.
+    /// Number of samples in the dataset, drawn or not.
     samples: u64,
 }
 
 impl Weighted {
-    /// Weights by sample: sample `i` comes with probability `weights[i]` divided by their sum. An epoch
-    /// has as many draws as there are weights. Memory: 16 bytes a sample, shared by clones.
+    /// Draws sample `i` with probability `weights[i]` divided by the sum of the weights. An epoch has one
+    /// draw per weight. Takes 16 bytes per sample, shared by clones.
     ///
     /// # Errors
-    /// `Usage` if a weight is negative or not finite, if no weight is above zero, or if there are 2³²
-    /// or more.
+    /// `Usage` if a weight is negative or not finite, if no weight is above zero, or if there are 2³² or more.
     pub fn by_sample(weights: &[f64], seed: u64) -> Result<Self> {
         let mut digest = Digest::new("weights of samples");
         digest.numbers(&weights.iter().map(|w| w.to_bits()).collect::<Vec<_>>());
@@ -57,12 +55,12 @@ impl Weighted {
         Ok(Self::new(table, seed, weights.len() as u64, digest))
     }
 
-    /// Weights by class; the samples of a class are equally likely. `labels` are the labels of all
-    /// samples, in stored order; samples of classes that are not in `weights` never come. An epoch has
-    /// as many draws as there are labels. Memory: 8 bytes a sample, shared by clones.
+    /// Draws classes by weight, and the samples of a class with equal probability. `labels` are the labels of
+    /// all samples, in stored order; classes without a weight are never drawn. An epoch has one draw per
+    /// label. Takes 8 bytes per sample, shared by clones.
     ///
     /// # Errors
-    /// `Usage` if a class of weight above zero has no sample; else as [`Weighted::by_sample`].
+    /// `Usage` if a class of weight above zero has no sample; otherwise same as [`Weighted::by_sample`].
     pub fn by_class(labels: &[i64], weights: &BTreeMap<i64, f64>, seed: u64) -> Result<Self> {
         let mut members: BTreeMap<i64, Vec<u64>> = weights.keys().map(|&class| (class, Vec::new())).collect();
         for (sample, label) in (0..).zip(labels) {
@@ -73,7 +71,7 @@ impl Weighted {
         let empty =
             members.iter().find(|(class, samples)| samples.is_empty() && weights.get(class).is_some_and(|&w| w > 0.0));
         if let Some((class, _)) = empty {
-            return Err(Error::usage(format!("class {class} has a weight and no samples")));
+            return Err(Error::usage(format!("class {class} has a weight but no samples")));
         }
         let values: Vec<f64> = weights.values().copied().collect();
         let mut digest = Digest::new("weights of classes");
@@ -85,8 +83,8 @@ impl Weighted {
         Ok(Self::new(WeightTable { alias: Alias::new(&values)?, classes, samples }, seed, samples, digest))
     }
 
-    /// All classes in `labels` with equal weight, regardless of their number of samples. A label below
-    /// 0 means that the sample is not labelled: such samples never come.
+    /// Draws all classes in `labels` equally often, regardless of their number of samples. A sample with a
+    /// label below 0 is unlabelled and never drawn.
     ///
     /// ```
     /// use shardpack_loader::order::{Sampling, Weighted};
@@ -108,7 +106,7 @@ impl Weighted {
         Self { seed, dataset: DatasetId([0; 16]), draws, table: Arc::new(table), fingerprint }
     }
 
-    /// Number of samples drawn in an epoch.
+    /// Sets the number of samples drawn in an epoch.
     #[must_use]
     pub const fn draws(mut self, draws: u64) -> Self {
         self.draws = draws;

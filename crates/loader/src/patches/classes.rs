@@ -1,4 +1,4 @@
-//! Patches placed by the classes of the mask, for classes that random places would hardly ever show.
+//! Places patches by the classes of the mask, for classes that random places rarely hit.
 
 use shardpack_array::{Array, ArrayDecoder};
 use shardpack_format::{ArrayDescriptor, Dtype, Error as FormatError, FieldValue, Limits, to_usize};
@@ -6,18 +6,17 @@ use shardpack_jpeg::DrawKey;
 use shardpack_reader::Result;
 use std::collections::BTreeMap;
 
-/// Indices of the draw pairs: class and pixel; row and column of the pixel in the patch; plane of
-/// the pixel in the patch.
+/// Indices of the draw pairs: class and its pixel; row and column of the pixel in the patch; plane of the
+/// pixel in the patch.
 const CLASS: u32 = (1 << 31) + 6;
 const SPOT: u32 = (1 << 31) + 7;
 const SPOT_PLANE: u32 = (1 << 31) + 8;
 
-/// Classes of the mask that several patches of a sample show.
+/// Mask classes at which several patches of a sample are placed.
 ///
-/// For each patch, a class is drawn from those in the mask of its scene, then a pixel of that class,
-/// with equal probability, and then the place of the patch among those that contain the pixel. All
-/// draws depend on seed, epoch, sample and number of the patch. A scene without any of the classes has
-/// patches at random places.
+/// For each patch, a class is drawn from those in the scene's mask, then a pixel of that class, then a place
+/// of the patch that contains the pixel; pixels and places have equal probability. All draws depend on seed,
+/// epoch, sample and patch index. In a scene without any of the classes, places are random.
 ///
 /// ```
 /// use shardpack_loader::{CubeMode, LoaderOptions, PatchClasses, Patches, PatchPlace};
@@ -32,18 +31,18 @@ pub enum PatchClasses {
     Any,
     /// All classes of a scene equally often.
     Balanced,
-    /// Classes by weight; weights are not negative. Classes without a weight are not drawn.
+    /// Classes by weight, which must not be negative. Classes without a weight are not drawn.
     Weighted(Vec<(i64, f64)>),
 }
 
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct ClassPlan {
-    /// Position of the mask among the stored fields.
+    /// Index of the mask among the stored fields.
     pub(crate) position: usize,
     pub(crate) field: String,
-    /// Depth, height and width. The depth is 1, except for volumes.
+    /// Depth, height and width; the depth is 1 except for volumes.
     pub(crate) patch: [u64; 3],
-    /// `None`: all classes have weight 1.
+    /// Weight of each class; `None` means 1 for all.
     pub(crate) weights: Option<BTreeMap<i64, f64>>,
 }
 
@@ -51,8 +50,7 @@ impl ClassPlan {
     /// Finds the pixels of each class in a mask.
     ///
     /// # Errors
-    /// The errors of decoding the mask; `Usage` if its elements are not integers, or it has neither
-    /// two axes nor three.
+    /// Errors in decoding the mask; `Usage` if its elements are not integers, or if it does not have two or three axes.
     pub(crate) fn map(
         value: &FieldValue<'_>,
         decoder: &mut ArrayDecoder,
@@ -80,7 +78,7 @@ impl ClassPlan {
         Ok(ClassMap { size, classes })
     }
 
-    /// First plane, row and column of the patch of each key; `None` for random places.
+    /// Returns the first plane, row and column of the patch for each key; `None` for a random place.
     pub(crate) fn origins(&self, map: &ClassMap, keys: &[DrawKey]) -> Vec<Option<[u64; 3]>> {
         let [depth, height, width] = map.size;
         let weight = |class: &i64| self.weights.as_ref().map_or(1.0, |all| all.get(class).copied().unwrap_or(0.0));
@@ -117,19 +115,16 @@ impl ClassPlan {
     }
 }
 
-/// The pixels of each class in a mask.
 #[derive(Debug)]
 pub(crate) struct ClassMap {
-    /// Depth, height and width.
     size: [u64; 3],
     classes: BTreeMap<i64, Class>,
 }
 
-/// The pixels of a class, in runs.
 #[derive(Debug, Default)]
 struct Class {
     count: u64,
-    /// For each run, the number of pixels of the class before it, and its first pixel.
+    /// First pixel of each run, and the class's pixels in earlier runs.
     runs: Vec<(u64, u64)>,
 }
 
@@ -141,7 +136,6 @@ impl ClassMap {
 }
 
 impl Class {
-    /// The pixel with this index among the pixels of the class.
     fn pixel(&self, number: u64) -> Option<u64> {
         let run = self.runs.partition_point(|(before, _)| *before <= number).checked_sub(1)?;
         self.runs.get(run).map(|(before, first)| first + (number - before))
@@ -154,13 +148,13 @@ struct ClassRun {
     length: u64,
 }
 
-/// A whole number below `count`; `count` is at least 1.
+/// Returns an integer below `count`, which must be at least 1.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "from 0 to below `count`")]
 fn below(draw: f64, count: u64) -> u64 {
     ((draw * count as f64) as u64).min(count.saturating_sub(1))
 }
 
-/// The runs of a mask; fails if they take more than `most` bytes.
+/// Returns the runs of a mask; fails if they take more than `most` bytes.
 fn runs_of(mask: &Array, most: u64) -> Result<Vec<ClassRun>, FormatError> {
     fn collect<const N: usize>(bytes: &[u8], most: usize, class: impl Fn([u8; N]) -> i64) -> Option<Vec<ClassRun>> {
         let mut runs: Vec<ClassRun> = Vec::new();
@@ -190,9 +184,7 @@ fn runs_of(mask: &Array, most: u64) -> Result<Vec<ClassRun>, FormatError> {
             return Err(FormatError::usage(format!("patches by class: expected a mask of integers, found {other}")));
         }
     };
-    found.ok_or_else(|| {
-        FormatError::limit("runs of the classes of a mask", "max_decoded_bytes", most, most.saturating_add(1))
-    })
+    found.ok_or_else(|| FormatError::limit("class runs of a mask", "max_decoded_bytes", most, most.saturating_add(1)))
 }
 
 #[cfg(test)]
@@ -242,12 +234,12 @@ mod tests {
         };
         let balanced = origins(None, &mask(), patch);
         let shown = balanced.iter().filter(|origin| rare(origin)).count();
-        // Half of the patches, plus the hits of random places: within 5 standard deviations.
+        // Half of the patches, plus random hits, within 5 standard deviations.
         assert!((990..1_200).contains(&shown), "{shown}");
         assert!(balanced.iter().all(|origin| origin.is_some_and(|[y, x]| y <= 16 && x <= 25)));
         let only = origins(Some(&[(7, 1.0), (3, 5.0)]), &mask(), patch);
         assert!(only.iter().all(rare));
-        // Its three pixels are equally likely, and so are the places that contain one.
+        // The three pixels are equally likely, and so are the places that contain one.
         let last = only.iter().flatten().filter(|&&origin| shows(origin, patch, [19, 29])).count();
         assert!((560..775).contains(&last), "{last}");
         let distinct: std::collections::BTreeSet<_> = only.iter().flatten().collect();
@@ -262,11 +254,11 @@ mod tests {
         mask[4 * 24 + 2 * 6 + 5] = 7;
         let origins = origins_in(Some(&[(7, 1.0)]), &mask, &[5, 4, 6], [3, 2, 2]);
         let distinct: std::collections::BTreeSet<_> = origins.iter().flatten().copied().collect();
-        // The last three planes; rows 1 or 2; the last two columns.
+        // The only places: the last three planes, row 1 or 2, the last two columns.
         assert_eq!(distinct.into_iter().collect::<Vec<_>>(), [[2, 1, 4], [2, 2, 4]]);
         let shows = |[z, y, x]: [u64; 3]| z + 3 > 4 && (y..y + 2).contains(&2) && x + 2 > 5;
         let shown = origins_in(None, &mask, &[5, 4, 6], [3, 2, 2]).iter().filter(|o| shows(o.unwrap())).count();
-        // Half, plus the hits of random boxes: within 5 standard deviations.
+        // Half of the boxes, plus random hits, within 5 standard deviations.
         assert!((890..1_200).contains(&shown), "{shown}");
         assert!(origins_in(None, &mask, &[5, 4, 6], [6, 1, 1]).iter().all(Option::is_none), "deeper than the mask");
     }

@@ -1,10 +1,10 @@
-//! Places of the patches of a grid, which together cover every pixel of a scene.
+//! Grids of patches.
 
-/// Adjacent patches that share `overlap` pixels with their neighbours. Sides are depth, height and
-/// width; the depth of pictures is 1.
+/// Adjacent patches that share `overlap` pixels with their neighbours and cover every pixel of a scene. Sides
+/// are depth, height and width; the depth of pictures is 1.
 ///
-/// The last patches of each axis are moved back to the border: they share more pixels with their
-/// neighbours. So every patch is full of pixels of the scene, without padding.
+/// The last patches of each axis are moved back to the border and share more pixels with their neighbours, so
+/// no patch needs padding.
 ///
 /// ```
 /// use shardpack_loader::Grid;
@@ -24,15 +24,16 @@ pub struct Grid {
 }
 
 impl Grid {
-    /// Number of patches of a scene; `None` if it is smaller than a patch, or there are more than 2⁶⁴.
+    /// Returns the number of patches in a scene; `None` if the scene is smaller than a patch, or there are
+    /// more than 2⁶⁴.
     #[must_use]
     pub fn count(&self, scene: [u64; 3]) -> Option<u64> {
         let [depth, height, width] = self.counts(scene)?;
         depth.checked_mul(height)?.checked_mul(width)
     }
 
-    /// First plane, row and column of the patch with index `number`, counted plane by plane and row
-    /// by row; `None` past the last, and if [`Grid::count`] is `None`.
+    /// Returns the first plane, row and column of patch `number`, counted plane by plane and row by row;
+    /// `None` past the last patch, or if [`Grid::count`] is `None`.
     #[must_use]
     pub fn origin(&self, number: u64, scene: [u64; 3]) -> Option<[u64; 3]> {
         let counts = self.counts(scene)?;

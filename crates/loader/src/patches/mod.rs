@@ -1,5 +1,4 @@
-//! Several patches of each sample: the options, the number for each sample, and the layout of the
-//! fields of a patch in its own memory.
+//! Several patches of each sample: options, number per sample, and layout of a patch in memory.
 
 mod classes;
 mod grid;
@@ -28,34 +27,33 @@ use std::sync::{Arc, Mutex, PoisonError};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum Patches {
-    /// One patch of each sample, placed by [`CubeMode::Patch`](crate::CubeMode::Patch).
+    /// One patch, placed by [`CubeMode::Patch`](crate::CubeMode::Patch).
     #[default]
     One,
-    /// This number of patches of each sample, at least 1, each with its own draws.
+    /// This number of patches, at least 1, each with its own random draws.
     PerSample(u32),
     /// All patches of a [`Grid`].
     Grid {
-        /// Number of pixels that neighbours share: of planes (0 except for volumes), rows and columns.
+        /// Number of planes (0 except for volumes), rows and columns that neighbours share.
         overlap: [u32; 3],
     },
 }
 
-/// A loader's plan for several patches of each sample.
 #[derive(Debug)]
 pub(crate) struct PatchPlan {
-    /// The grid, if all patches of a grid are loaded.
+    /// Grid, if all its patches are loaded.
     pub(crate) grid: Option<Grid>,
     pub(crate) unit: Unit,
     pub(crate) most: u32,
-    /// Number of patches of each sample of the dataset, if they differ.
+    /// Number of patches per sample of the dataset, if samples differ.
     pub(crate) counts: Option<Vec<u32>>,
-    /// For each field its byte range in a patch; empty for fields that are not cut.
+    /// Byte range of each field in a patch; empty if the field is not cut.
     pub(crate) parts: Vec<Range<usize>>,
     pub(crate) row_bytes: usize,
-    /// Bytes of the fields that are the same for all patches of a scene.
+    /// Bytes of the fields shared by all patches of a scene.
     pub(crate) shared_bytes: usize,
     pub(crate) classes: Option<ClassPlan>,
-    /// True if a stage decodes the patches; scenes are then held as records.
+    /// True if a stage decodes the patches, so that scenes are held as records.
     pub(crate) is_staged: bool,
     pub(crate) free: Mutex<Vec<Vec<u8>>>,
     pub(crate) free_scenes: Mutex<Vec<Vec<u8>>>,
@@ -69,7 +67,6 @@ impl PartialEq for PatchPlan {
 }
 
 impl PatchPlan {
-    /// The order of patches, from the order `samples` of their samples.
     pub(crate) fn order(
         &self,
         samples: Arc<dyn Sampling>,
@@ -91,11 +88,11 @@ impl PatchPlan {
         Ok(Arc::new(if open_scenes == 0 { patched } else { patched.open_scenes(open_scenes.into()) }))
     }
 
-    /// Place of a patch of a grid in its scene; `None` if the scene is smaller than a patch.
+    /// Returns the place of a grid patch in its scene; `None` if the scene is smaller than a patch.
     ///
     /// # Errors
-    /// `Usage` if the scene has a different number of patches than planned: otherwise some of its
-    /// pixels would be loaded twice or not at all.
+    /// `Usage` if the scene has a different number of patches than planned, because pixels would be repeated
+    /// or missing.
     pub(crate) fn in_grid(&self, sample: u64, patch: u32, scene: [u64; 3]) -> Result<Option<[u64; 3]>, FormatError> {
         let Some(found) = self.grid.and_then(|grid| grid.count(scene)) else { return Ok(None) };
         let own = || usize::try_from(sample).ok().and_then(|sample| self.counts.as_ref()?.get(sample).copied());
@@ -103,13 +100,13 @@ impl PatchPlan {
         if found != expected {
             let size = format!("scene of size {scene:?}");
             return Err(FormatError::usage(format!(
-                "{size}: expected {expected} patches, as in the index or the samples inspected, found {found}"
+                "{size}: expected {expected} patches by the index or the inspected samples, found {found}"
             )));
         }
         Ok(self.grid.and_then(|grid| grid.origin(patch.into(), scene)))
     }
 
-    /// Index of the draw for a patch. Patch 0 uses the same draw as a single patch.
+    /// Returns the index of a patch's draw. Patch 0 uses the draw of a single patch.
     pub(crate) fn repetition(&self, repetition: u32, patch: u32) -> u32 {
         repetition.wrapping_mul(self.most).wrapping_add(patch)
     }
@@ -123,13 +120,13 @@ impl PatchPlan {
         self.free.lock().unwrap_or_else(PoisonError::into_inner).push(room);
     }
 
-    /// Memory for a scene of `bytes` bytes, or slightly more.
+    /// Returns a buffer of `bytes` bytes or slightly more.
     pub(crate) fn scene_room(&self, bytes: u64) -> Vec<u8> {
         let mut free = self.free_scenes.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(place) = free.iter().rposition(|room| suits(room.len() as u64, bytes)) {
             return free.swap_remove(place);
         }
-        // Frees a buffer of a different size first.
+        // Free a buffer of a different size first.
         let other = free.pop();
         drop(free);
         drop(other);

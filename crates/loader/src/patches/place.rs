@@ -1,15 +1,15 @@
-//! Place of patches: a pure function of data that is known before a record is read.
+//! Places of patches, known before a record is read.
 
 use shardpack_jpeg::DrawKey;
 
 /// Index of the draw pair for the plane of a volume box; only its first draw is used.
 const PLANES: u32 = DRAWS + 4;
-/// Index of the draw pair for the place of a patch; it follows those for random views, so that a
-/// picture and a cube of one sample are cut independently.
+/// Index of the draw pair for the place of a patch, after those for random views, so that a picture and a
+/// cube of one sample are cut independently.
 const DRAWS: u32 = 1 << 31;
 
-/// Place of a patch in its array. A pure function of seed, epoch, sample and the two sizes. It does
-/// not depend on threads, batch size or world size, and all arrays of a sample are cut alike.
+/// Place of a patch in its array. It depends only on seed, epoch, sample and the two sizes, not on threads,
+/// batch size or world size. All arrays of a sample are cut alike.
 ///
 /// ```
 /// use shardpack_jpeg::DrawKey;
@@ -27,22 +27,22 @@ const DRAWS: u32 = 1 << 31;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum PatchPlace {
-    /// A random place, all equally likely, drawn for each sample and epoch.
+    /// A random place for each sample and epoch, all equally likely.
     #[default]
     Random,
-    /// In the middle; half a pixel up and left of it if the difference of the sizes is odd.
+    /// The middle, rounded up and left if the difference of the sizes is odd.
     Center,
-    /// The tiles of the array in turn: in epoch `e`, sample `s` shows tile `(e + s) mod tiles`, row by
-    /// row from the upper left; the upper half of the key's epoch, which distinguishes repeated draws
-    /// of a sample, is added too. After [`PatchPlace::tiles`] consecutive epochs every pixel was shown:
-    /// once if the patch's sides divide the array's, else some twice, because the last tiles of rows
-    /// and columns are moved back into the array.
+    /// The tiles of the array in turn, row by row from the upper left: in epoch `e`, sample `s` shows tile
+    /// `(e + s) mod tiles`. The upper half of the key's epoch, which distinguishes repeated draws of a
+    /// sample, is added too. [`PatchPlace::tiles`] consecutive epochs show every pixel once if the patch's
+    /// sides divide the array's. Otherwise they show some twice, because the last tiles of rows and columns
+    /// are moved back into the array.
     Cycle,
 }
 
 impl PatchPlace {
-    /// First row and first column of a patch of `[height, width]` in an array of `[height, width]`;
-    /// `None` if it is empty or larger than the array.
+    /// Returns the first row and column of a patch of `[height, width]` in such an array; `None` if the patch
+    /// is empty or larger than the array.
     #[must_use]
     pub fn origin(self, key: &DrawKey, array: [u64; 2], patch: [u64; 2]) -> Option<[u64; 2]> {
         let [height, width] = patch;
@@ -65,9 +65,8 @@ impl PatchPlace {
         })
     }
 
-    /// Same as [`PatchPlace::origin`], for a box `[depth, height, width]` in a volume. The plane
-    /// has its own draw; row and column are drawn as for a patch. Also `None` for
-    /// [`PatchPlace::Cycle`].
+    /// Same as [`PatchPlace::origin`], for a box `[depth, height, width]` in a volume. The plane has its own
+    /// draw; row and column are drawn as for a patch. Also `None` for [`PatchPlace::Cycle`].
     #[must_use]
     pub fn origin_in_volume(self, key: &DrawKey, volume: [u64; 3], size: [u64; 3]) -> Option<[u64; 3]> {
         let room = volume[0].checked_sub(size[0])?;
@@ -79,7 +78,7 @@ impl PatchPlace {
         Some([z, y, x])
     }
 
-    /// Number of tiles of [`PatchPlace::Cycle`]; at least 1.
+    /// Returns the number of tiles of [`PatchPlace::Cycle`], at least 1.
     #[must_use]
     pub const fn tiles(array: [u64; 2], patch: [u64; 2]) -> u64 {
         let [height, width] = patch;
@@ -91,20 +90,20 @@ impl PatchPlace {
     }
 }
 
-/// Place of the patch of a row.
+/// The place of a row's patch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct PatchAt {
     /// Index of the patch in its sample; 0 if the sample has only one.
     pub number: u32,
-    /// First plane, row and column in the scene. The plane is 0, except in volumes.
+    /// First plane, row and column in the scene; the plane is 0 except in volumes.
     pub origin: [u64; 3],
-    /// Depth, height and width of the scene. The depth is 1, except for volumes.
+    /// Depth, height and width of the scene; the depth is 1 except for volumes.
     pub scene: [u64; 3],
-    /// The patch is a box of a volume.
+    /// True if the patch is a box of a volume.
     pub is_volume: bool,
 }
 
-/// A number from 0 to `room`, inclusive.
+/// Returns a number from 0 to `room`, inclusive.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "not negative, and bounded by `room`")]
 fn at(draw: f64, room: u64) -> u64 {
     ((draw * (room as f64 + 1.0)) as u64).min(room)
@@ -121,8 +120,7 @@ mod tests {
 
     #[test]
     fn random_places_are_uniform_and_reach_both_ends() {
-        // Chi-square over 5 × 13 places of 65,000 draws: the 99.99 % point of 64 degrees of freedom
-        // is 114.
+        // Chi-square of 65,000 draws over 5 × 13 places; the 99.99 % point for 64 degrees of freedom is 114.
         let mut hits = [0_u32; 65];
         for sample in 0..65_000 {
             let [y, x] = PatchPlace::Random.origin(&key(2, sample), [10, 20], [6, 8]).unwrap();

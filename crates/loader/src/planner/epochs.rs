@@ -1,5 +1,4 @@
-//! The start of an epoch of a loader: its order, this rank's share of it, and the location of its
-//! window.
+//! The start of an epoch: its order, this rank's share, and the location of its window.
 
 use super::held::Held;
 use super::predict::Predicted;
@@ -18,24 +17,23 @@ pub(crate) struct Epochs {
     pub(crate) fields: Arc<Fields>,
     pub(crate) window: Window,
     pub(crate) predicted: Predicted,
-    /// Values stay on a device, so no window is held in memory.
+    /// True if values stay on a device, so no window is held in memory.
     pub(crate) is_resident: bool,
 }
 
-/// An epoch, or the rest of it, before its first batch.
+/// An epoch, or its rest, before the first batch.
 #[derive(Debug)]
 pub(crate) struct EpochStart {
     pub(crate) start: OrderState,
     pub(crate) steps: Steps,
-    /// A second copy of the steps, for scenes that are decoded ahead of the batches.
+    /// Second copy of the steps, for scenes decoded ahead of the batches.
     pub(crate) ahead: Option<Steps>,
     pub(crate) held: Held,
 }
 
 impl Epochs {
-    /// The rest of an epoch from `start` on; `before` is the location of the previous epoch's window.
-    /// That epoch may have brought the dataset into the page cache, or another program may have evicted
-    /// it.
+    /// Begins an epoch at `start`. `before` is the location of the previous window; meanwhile, the dataset
+    /// may have entered or left the page cache.
     pub(crate) fn begin(&self, start: &OrderState, before: Option<Held>) -> Result<EpochStart> {
         let steps = self.steps(start)?;
         let are_scenes = self.fields.patches.is_some() && !self.is_resident;
@@ -45,7 +43,6 @@ impl Epochs {
         Ok(EpochStart { start: *start, steps, ahead, held: before.map_or(held, |before| before.then(held)) })
     }
 
-    /// The steps of this rank.
     pub(crate) fn steps(&self, start: &OrderState) -> Result<Steps> {
         let epoch = self.sampling.epoch_of(start)?;
         let share = Share::new(self.world, self.end, &*epoch, start);

@@ -1,9 +1,9 @@
-//! Location of the window of the order: in runs in memory, or in the page cache, where each record is
-//! read by the thread that decodes it.
+//! The location of the order's window: runs in memory, or the page cache, where the thread that decodes a
+//! record also reads it.
 //!
-//! A window of many runs takes hundreds of megabytes. Bytes from a file pass through the system's
-//! cache anyway: a copy in the process doubles that memory and costs a pass. A record read just
-//! before it is decoded, into the core's cache, is read 1.5 times as fast.
+//! A window of many runs takes hundreds of megabytes. File bytes pass through the page cache anyway, so a
+//! copy in the process doubles the memory and costs a pass. Reading a record just before decoding, into the
+//! core's cache, is 1.5 times as fast.
 
 use super::predict::Predicted;
 use crate::fields::Fields;
@@ -11,34 +11,34 @@ use crate::options::Window;
 use shardpack_reader::Dataset;
 use std::path::Path;
 
-/// Largest record, in bytes, that fits the second-level cache of one core together with its picture.
+/// Largest record, in bytes, that fits into a core's second-level cache together with its picture.
 const LARGEST_BYTES: u64 = 1 << 20;
-/// Smallest mean record, in bytes: below, a system call for each record costs more than copying records
-/// run by run. Both took the same time at some 10 KiB.
+/// Smallest mean record, in bytes. For smaller ones, a system call per record costs more than copying run by
+/// run. Both took the same time at about 10 KiB.
 const MEAN_BYTES: u64 = 16 << 10;
-/// Number of places of the dataset to check: if a tenth of the dataset is not cached, this is missed
+/// Number of places in the dataset to check. If a tenth of the dataset is not cached, the check misses it
 /// once in a thousand times.
 const PLACES: u64 = 64;
-/// Number of windows that the page cache must have room for before it is used: other programs use it
-/// too, and it evicts the oldest bytes first.
+/// Number of windows for which the page cache must have room, because other programs use it too, and it
+/// evicts the oldest bytes first.
 const WINDOWS: u64 = 4;
 
-/// Location of the window of an epoch: the result of [`Window`].
+/// Location of the window in an epoch: the result of [`Window`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Held {
-    /// In buffers of the loader, run by run.
+    /// Buffers of the loader, run by run.
     #[default]
     Memory,
-    /// In the page cache. With `announce`, the loader asks the system to fetch the runs.
+    /// The page cache. With `announce`, the loader asks the system to fetch the runs.
     PageCache { announce: bool },
 }
 
 impl Held {
-    /// Records are read one by one, if at all, without announcements.
+    /// Records are read one by one, if at all, and not announced.
     pub(crate) const ALONE: Self = Self::PageCache { announce: false };
 
-    /// Location of the window in the next epoch, given the decision for it. It never moves back
-    /// into memory, which may be scarce.
+    /// Returns the location in the next epoch, given the choice for it. The window never moves back into
+    /// memory, which may be scarce.
     pub(crate) fn then(self, decided: Self) -> Self {
         match (self, decided) {
             (Self::PageCache { .. }, Self::Memory) => Self::PageCache { announce: true },
@@ -46,12 +46,11 @@ impl Held {
         }
     }
 
-    /// Location of the window of an epoch; a window of scenes consists of decoded patches.
+    /// Chooses the location of a window. A window of scenes is in memory, because it consists of decoded patches.
     pub(crate) fn of(window: Window, dataset: &Dataset, fields: &Fields, predicted: &Predicted) -> Self {
         if fields.patches.is_some() { Self::Memory } else { Self::decide(window, dataset, predicted) }
     }
 
-    /// Location of a window of records.
     pub(crate) fn decide(window: Window, dataset: &Dataset, predicted: &Predicted) -> Self {
         match window {
             Window::PageCache => Self::PageCache { announce: true },
@@ -74,14 +73,14 @@ fn has_room(window: u64, room: Option<u64>) -> bool {
     room.is_some_and(|room| room / WINDOWS >= window)
 }
 
-/// Returns true if all of some places, evenly spread over the dataset, are in the page cache; `None` if
-/// the state of one of them is unknown.
+/// Returns true if evenly spread places of the dataset are all in the page cache; `None` if the state of one
+/// is unknown.
 fn is_cached(dataset: &Dataset) -> Option<bool> {
     let places = PLACES.min(dataset.len());
     let mut all = true;
     for place in 0..places {
         let sample = u128::from(place) * u128::from(dataset.len()) / u128::from(places);
-        // A shard that cannot be opened is an error of its batch.
+        // A shard that cannot be opened is reported with its batch.
         let (number, record) = dataset.locate(u64::try_from(sample).ok()?).ok()?;
         let shard = dataset.shard(number).ok()?;
         let row = shard.row(record).ok()?;
@@ -90,8 +89,8 @@ fn is_cached(dataset: &Dataset) -> Option<bool> {
     (places > 0).then_some(all)
 }
 
-/// Bytes that the page cache may grow to: free memory of the machine, or the allowance of this
-/// process's control groups if less. `None` if the system does not report them.
+/// Returns the bytes to which the page cache may grow: the machine's free memory, or what this process's
+/// control groups allow if less. `None` if the system does not report them.
 fn room_bytes() -> Option<u64> {
     let text = std::fs::read_to_string("/proc/meminfo").ok()?;
     let spare = field(&text, "MemAvailable:")?.saturating_mul(1024);
@@ -99,8 +98,8 @@ fn room_bytes() -> Option<u64> {
     Some(spare.min(group_room(&groups, Path::new("/sys/fs/cgroup"))?))
 }
 
-/// Bytes that the control groups in `groups`, mounted at `root`, leave to the page cache: the limit
-/// less the memory of processes; everything else can be evicted. `None` if a limit cannot be read.
+/// Returns the bytes that the control groups in `groups`, mounted at `root`, leave to the page cache: the
+/// limit less the memory of processes, because the rest can be evicted. `None` if a limit cannot be read.
 fn group_room(groups: &str, root: &Path) -> Option<u64> {
     let sum =
         |stat: &str, names: [&str; 3]| names.iter().filter_map(|name| field(stat, name)).fold(0, u64::saturating_add);
@@ -128,7 +127,6 @@ fn group_room(groups: &str, root: &Path) -> Option<u64> {
     Some(room)
 }
 
-/// The number after a name at the start of a line.
 fn field(text: &str, name: &str) -> Option<u64> {
     let mut lines = text.lines().filter_map(|line| line.strip_prefix(name)?.split_whitespace().next()?.parse().ok());
     lines.next()

@@ -1,4 +1,4 @@
-//! Plans batches in order: their samples, and the place of each.
+//! Plans the batches in order: their samples, and the place of each.
 
 mod epochs;
 mod held;
@@ -29,7 +29,6 @@ use std::collections::{HashMap, VecDeque};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Plans the batches of an epoch in order, and then the batches of the next.
 #[derive(Debug)]
 pub(crate) struct Planner {
     epochs: Arc<Epochs>,
@@ -50,16 +49,15 @@ pub(crate) struct Planner {
     next: u64,
     /// Index of the first batch of the epoch.
     first: u64,
-    /// Number of reads that have started, across the ends of epochs.
+    /// Number of reads started, counted across epochs.
     pub(crate) begun: u64,
-    /// Started reads from which more samples will come.
+    /// Started reads that still have samples to take.
     open: HashMap<RunKey, Range<u64>>,
     scenes: Option<Scenes>,
     reads: HashMap<ReadKey, u32>,
     sizes: Vec<usize>,
 }
 
-/// Key of a supply of rows that are read when they are decoded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct DirectKey {
     shard: usize,
@@ -106,7 +104,6 @@ impl Planner {
         }
     }
 
-    /// Starts another epoch, or the same one at a different position.
     pub(crate) fn restart(&mut self, epoch: EpochStart) {
         self.generation += 1;
         (self.next, self.begun) = (0, 0);
@@ -122,8 +119,8 @@ impl Planner {
         self.drawn.clear();
     }
 
-    /// Continues with the next epoch, unless its window is in a different location: memory is allocated
-    /// for only one of them.
+    /// Continues with the next epoch, unless its window is elsewhere, because memory is allocated for only
+    /// one location.
     fn go_on(&mut self) -> bool {
         // An error of the next epoch is reported when the caller starts it.
         let Ok(next) = self.epochs.begin(&self.start.next_epoch(), Some(self.held)) else { return false };
@@ -142,8 +139,7 @@ impl Planner {
         &self.shards.dataset
     }
 
-    /// The unopened shards that the next batch of `epoch` will need. Consults only the order: reads
-    /// nothing.
+    /// Returns the unopened shards that the next batch of `epoch` will need. Reads nothing.
     pub(crate) fn unopened(&mut self, epoch: u32) -> Vec<usize> {
         if epoch != self.start.epoch && !self.go_on() {
             return Vec::new();
@@ -161,7 +157,7 @@ impl Planner {
             let Some(source) = self.sources.samples(step.at.source) else { continue };
             let all = |sample: u64| source.start.saturating_add(sample);
             let samples = match &step.read {
-                // The whole run is announced.
+                // Announce the whole run.
                 Some(read) if self.held == (Held::PageCache { announce: true }) => read.samples.clone(),
                 _ => step.at.sample..step.at.sample.saturating_add(1),
             };
@@ -173,9 +169,8 @@ impl Planner {
         numbers
     }
 
-    /// Plans the next batch of `plan.epoch`, the current epoch or the next one, into `plan`, whose
-    /// memory is reused; returns false at the end of that epoch. `failed` are shards that just failed
-    /// to open.
+    /// Plans the next batch of `plan.epoch`, the current or next epoch, into `plan`, reusing its memory.
+    /// Returns false at the end of that epoch. `failed` are shards that just failed to open.
     pub(crate) fn fill(&mut self, plan: &mut BatchPlan, failed: Failed) -> bool {
         self.shards.failed = failed;
         plan.clear(self.generation, self.next);
@@ -207,7 +202,6 @@ impl Planner {
         true
     }
 
-    /// Closes the reads that are open at the end of an epoch.
     fn close(&mut self, closed: &mut Vec<RunKey>) {
         if let Some(scenes) = &mut self.scenes {
             scenes.forget_all(closed);
@@ -232,7 +226,7 @@ impl Planner {
             return self.put_nothing(plan, step.at.sample, Some(error));
         };
         self.begun += u64::from(step.read.is_some());
-        // From here on, sample numbers refer to the loaded dataset.
+        // From here on, sample numbers refer to the loaded dataset, not the source.
         let all = |sample: u64| source.start.saturating_add(sample);
         let sample = all(step.at.sample);
         let key = RunKey { epoch: plan.epoch, sample: all(step.read_start), pass: step.pass };
@@ -240,7 +234,7 @@ impl Planner {
             Some(read) => Some(all(read.samples.start)..all(read.samples.end)),
             None => self.open.get(&key).cloned(),
         };
-        // A custom order may refer to a read that it never opened: then the sample is read alone.
+        // A custom order may refer to a read that it never opened; then the sample is read alone.
         let span = known.unwrap_or(sample..sample.saturating_add(1));
         match (step.done, &step.read) {
             (true, _) => drop(self.open.remove(&key)),
@@ -275,8 +269,7 @@ impl Planner {
     fn put_sample(&mut self, plan: &mut BatchPlan, sample: u64, step: &Step, span: &Range<u64>) -> Result<()> {
         let (number, record) = self.shards.dataset.locate(sample)?;
         let shard = self.shards.get(number)?;
-        // The part of the span in this shard, because a run may cross into the next one; and of that
-        // part, one read.
+        // A run may cross into the next shard: take the part in this shard, and from it the read that holds the sample.
         let first = sample - record;
         let records = span.start.saturating_sub(first).min(record)
             ..span.end.saturating_sub(first).clamp(record.saturating_add(1), shard.len().max(record + 1));
@@ -318,8 +311,8 @@ impl Planner {
         }
         let row = ordinal(plan.rows.len());
         let key = match scene {
-            // Rows of a shard that are read when they are decoded count as one read; large records
-            // as another.
+            // Rows of a shard that are read when they are decoded count as one read, and rows with large
+            // records as another.
             _ if in_parts || !in_memory => ReadKey::Direct(DirectKey { shard: number, in_parts }),
             Some(_) => ReadKey::Run(named),
             None => ReadKey::Run(RunKey { sample: first + records.start, ..named }),
@@ -373,8 +366,7 @@ impl Planner {
         plan.mask.push(false);
     }
 
-    /// Lays out the batch field by field, and each field row by row; fields that the host decodes come
-    /// first.
+    /// Lays out the batch field by field, and each field row by row. Host-decoded fields come first.
     fn lay_out(&self, plan: &mut BatchPlan) {
         let count = self.fields.plans.len();
         let rows = plan.rows.len();
@@ -406,7 +398,6 @@ impl Planner {
     }
 }
 
-/// Converts the number of earlier rows or reads of a batch to the number of the next one.
 fn ordinal(before: usize) -> u32 {
     u32::try_from(before).unwrap_or_else(|_| bug("a batch has more than 2³² rows"))
 }

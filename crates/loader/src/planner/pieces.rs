@@ -1,8 +1,7 @@
-//! Cuts of a run into reads: the order counts samples, but memory and disks count bytes.
+//! Cuts a run into reads, because the order counts samples, but memory and disks count bytes.
 //!
-//! A run of the order is a fixed *number* of samples, 4 MiB on average, but may hold ten times
-//! that. It is cut at places that depend only on the run and the index, so the read of a sample is
-//! found without a table.
+//! A run averages 4 MiB, but may hold ten times that. The cuts depend only on the run and the index, so the
+//! read of a sample is found without a table.
 
 use crate::order::Runs;
 use shardpack_reader::Dataset;
@@ -10,16 +9,15 @@ use shardpack_reader::Result;
 use shardpack_reader::Shard;
 use std::ops::Range;
 
-/// Largest run, in bytes, that is one read: a run slightly over 4 MiB should not become two reads.
+/// Largest run, in bytes, that is one read, so that slightly more than 4 MiB does not become two.
 const WHOLE_BYTES: u64 = Runs::BYTES + Runs::BYTES / 2;
 
-/// Limit in bytes for a read of more than one record: a piece of 4 MiB, whose last record may start at
-/// its very end.
+/// Maximum bytes of a read of several records: 4 MiB, plus a record that starts at the very end.
 pub(crate) const MOST_BYTES: u64 = 2 * Runs::BYTES;
 
-/// The records among `records`, all of one shard, that are read together with `record`: at most
-/// [`MOST_BYTES`], or the record alone. A record of `large` bytes or more is read alone, because
-/// several threads read it in parts.
+/// Returns the records among `records`, all of one shard, that are read together with `record`: at most
+/// [`MOST_BYTES`], or the record alone. A record of `large` bytes or more is alone, because several threads
+/// read it in parts.
 pub(crate) fn piece(shard: &Shard, records: &Range<u64>, record: u64, large: Option<u64>) -> Result<Range<u64>> {
     let records = &between_large(shard, records, record, large);
     let span = shard.span(records)?;
@@ -34,7 +32,7 @@ pub(crate) fn piece(shard: &Shard, records: &Range<u64>, record: u64, large: Opt
     let part = part_of(record);
     let first = partition(records, |r| part_of(r) < part);
     let mut end = partition(records, |r| part_of(r) <= part);
-    // A record as wide as a part is the last one that starts in it; it is read alone.
+    // A record as wide as a part is the last one that starts in it, and is read alone.
     let last = end.saturating_sub(1);
     if shard.row(last)?.length >= width && last > first {
         if record == last {
@@ -45,7 +43,7 @@ pub(crate) fn piece(shard: &Shard, records: &Range<u64>, record: u64, large: Opt
     Ok(first..end)
 }
 
-/// The records around `record` up to the nearest large ones; a large record alone.
+/// Returns the records around `record`, up to the nearest large ones; a large record alone.
 fn between_large(shard: &Shard, records: &Range<u64>, record: u64, large: Option<u64>) -> Range<u64> {
     let Some(large) = large else { return records.clone() };
     let is_large = |record: &u64| shard.index().row(*record).is_some_and(|row| row.length >= large);
@@ -56,7 +54,7 @@ fn between_large(shard: &Shard, records: &Range<u64>, record: u64, large: Option
     start..(record + 1..records.end).find(is_large).unwrap_or(records.end)
 }
 
-/// The first of `records` for which `before` is false; `records` are sorted by it.
+/// Returns the first of `records` for which `before` is false; `records` must be partitioned by it.
 fn partition(records: &Range<u64>, before: impl Fn(u64) -> bool) -> u64 {
     let Range { mut start, mut end } = records.clone();
     while start < end {
@@ -66,7 +64,7 @@ fn partition(records: &Range<u64>, before: impl Fn(u64) -> bool) -> u64 {
     start
 }
 
-/// The first samples of all reads of `samples`, from shards that are open.
+/// Passes on the first sample of each read of `samples`, skipping shards that are not open.
 pub(crate) fn reads_of(
     dataset: &Dataset,
     samples: Range<u64>,
@@ -77,7 +75,7 @@ pub(crate) fn reads_of(
     for (number, records) in dataset.records_of(samples) {
         let first = at - records.start;
         at = first + records.end;
-        // Nothing was read from a shard that is not open, or is damaged.
+        // Nothing was read from a shard that is not open or is damaged.
         if !dataset.is_open(number) {
             continue;
         }

@@ -1,4 +1,4 @@
-//! Prediction of the memory of a loader, before it allocates any.
+//! Prediction of a loader's memory, before it allocates any.
 
 use super::pieces;
 use crate::decode::{
@@ -19,25 +19,23 @@ use std::collections::{BinaryHeap, VecDeque};
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Predicted {
     pub(crate) room: SlotRoom,
-    /// Largest memory of runs: the window of the order, and the bytes read ahead.
+    /// Maximum bytes of runs: the window of the order, and the bytes read ahead.
     pub(crate) run_bytes: u64,
     pub(crate) record_bytes: u64,
-    /// Size of the largest record that a thread reads alone.
+    /// Largest record that a thread reads alone, in bytes.
     alone_bytes: u64,
-    /// Slots, and scratch of the threads.
+    /// Bytes of slots, and of the threads' scratch memory.
     fixed: u64,
-    /// Actual bytes of runs, for a small dataset.
+    /// Bytes that runs really take, which are fewer for a small dataset.
     pub(crate) held: u64,
     threads: u64,
-    /// Bytes on the host for values that stay on a device.
+    /// Host bytes for values that stay on a device.
     pub(crate) kept_bytes: u64,
-    /// Number of scenes tracked ahead of the batches.
     pub(crate) scenes_ahead: u64,
 }
 
 impl Predicted {
-    /// Total memory of the loader in an epoch whose window is in memory (`in_memory`), or else in the
-    /// page cache.
+    /// Returns the total memory in an epoch whose window is in memory (`in_memory`) or in the page cache.
     pub(crate) fn total(&self, in_memory: bool) -> u64 {
         // Each thread reads into the buffer that it decodes from.
         let alone = self.alone_bytes.saturating_mul(self.threads);
@@ -46,7 +44,7 @@ impl Predicted {
     }
 }
 
-/// Statistics of the rows of one field: mean, largest, and standard deviation.
+/// Mean, largest and standard deviation of the sizes of a field's rows.
 #[derive(Debug, Clone, Copy, Default)]
 struct Spread {
     count: f64,
@@ -56,7 +54,7 @@ struct Spread {
 }
 
 impl Spread {
-    /// Welford's recurrence: one pass, without cancellation.
+    /// Adds a value by Welford's recurrence: one pass, without cancellation.
     fn add(&mut self, value: f64) {
         self.count += 1.0;
         let delta = value - self.mean;
@@ -65,20 +63,19 @@ impl Spread {
         self.largest = self.largest.max(value);
     }
 
-    /// Bytes that a batch of `rows` hardly ever exceeds: four standard deviations above its mean, and
-    /// never more than all rows at their largest.
+    /// Returns the bytes that a batch of `rows` rows rarely exceeds: four standard deviations above its mean,
+    /// but at most `rows` times the largest row.
     fn batch(&self, rows: f64) -> f64 {
         let deviation = if self.count > 0.0 { (self.squares / self.count).sqrt() } else { 0.0 };
         (self.mean * rows + 4.0 * deviation * rows.sqrt()).min(self.largest * rows)
     }
 }
 
-/// Limit of shards in a sample of shards: all shards of most datasets, few enough to open a dataset of
-/// 10⁸ samples in a second.
+/// Maximum number of shards to examine: all of most datasets, and few enough to open 10⁸ samples in a second.
 const SHARDS: usize = 256;
 
-/// Predicts slots, runs and scratch. Opens every shard if a field is ragged, because the sizes of its
-/// rows are in their indexes; reads no record.
+/// Predicts slots, runs and scratch memory. Reads no record, but opens every shard if a field is ragged,
+/// because the indexes hold its row sizes.
 pub(crate) fn predict(
     dataset: &Dataset,
     options: &LoaderOptions,
@@ -87,7 +84,7 @@ pub(crate) fn predict(
     sources: &Sources,
     threads: usize,
 ) -> Result<Predicted> {
-    // A small dataset never fills a batch, except with padding.
+    // A dataset smaller than a batch fills it only with padding.
     let rows = match options.order.end {
         End::Pad => u64::from(options.order.batch_size),
         _ => u64::from(options.order.batch_size).min(epoch.len().div_ceil(u64::from(options.order.world_size.max(1)))),
@@ -99,13 +96,12 @@ pub(crate) fn predict(
     let dense = dense.fold(0, u64::saturating_add);
     if dense > options.resources.max_batch_bytes {
         let most = options.resources.max_batch_bytes;
-        let hint = Hint::new("choose a smaller `batch_size`, or views, patches or bands that take less, or raise ")
+        let hint = Hint::new("choose a smaller `batch_size`, smaller views or patches, or fewer bands, or raise ")
             .and([Setting::named("max_batch").in_rust("max_batch_bytes")]);
         let text = format!("batch of {rows} rows: expected at most {most} bytes, found {dense}");
         return Err(Error::usage(text).with_hint(hint));
     }
     let alignment = alignment(options.resources.stage.is_some());
-    // Host bytes of the fields that the host decodes; the others are for fields that a stage accepts.
     let (mut host_bytes, mut device_bytes, mut staged_bytes, mut between_bytes) = (0_u64, 0_u64, 0_u64, 0_u64);
     let mut scratch = 0_u64;
     let length = |shard: &Shard, record| Some(shard.index().row(record)?.length);
@@ -122,7 +118,7 @@ pub(crate) fn predict(
                 let row = |shard: &Shard, record| Some(field.row(shard, record, &mut dims).ok()? as u64);
                 let (spread, neighbours) = spread(dataset, usize::MAX, rows, row)?;
                 let batch = match epoch.dealing() {
-                    // All neighbours in one batch may be large.
+                    // All neighbours in a batch may be large.
                     Dealing::Sliced => neighbours.largest,
                     Dealing::Interleaved => spread.batch(rows as f64),
                 };
@@ -161,15 +157,14 @@ pub(crate) fn predict(
     // The buffer into which a thread reads parts of large records.
     scratch = scratch.saturating_add(if parts > 0 { size_class(parts) } else { 0 });
     let run_bytes = run_bytes(options, rows, &open, &reads, threads as u64);
-    // A small set is never held twice: at most a part of it is read again while a thread decodes from a
-    // dropped run.
+    // A small dataset is never held twice; at most a part is read again while a thread decodes from a dropped run.
     let held = run_bytes.min(stored.saturating_add(reads.largest.saturating_mul(2)));
     let threads = threads as u64;
     let mut scenes_ahead = 0;
     let (run_bytes, held) = match &fields.patches {
         None => (run_bytes, held),
         Some(patches) => {
-            // A round of scenes, and the scenes that threads decode while the round is handed out.
+            // One round of scenes, plus those being decoded while the round is handed out.
             let window = open.iter().map(|open| open.reads).fold(0, u64::saturating_add);
             scenes_ahead = window.saturating_add(threads);
             let all = epoch.len().div_ceil(patches.most.max(1).into()).max(1);
@@ -183,7 +178,7 @@ pub(crate) fn predict(
     Ok(Predicted { room, run_bytes, record_bytes, alone_bytes, fixed, held, threads, kept_bytes: 0, scenes_ahead })
 }
 
-/// Scratch bytes of a thread for a row of a field, without the row itself.
+/// Returns a thread's scratch bytes for a row of a field, without the row itself.
 fn scratch_of(field: &FieldPlan, largest_row: u64, options: &LoaderOptions, fields: &Fields, reads: &Reads) -> u64 {
     match &field.kind {
         FieldType::Array(ArrayField { cut, finish, stored, .. }) => {
@@ -208,23 +203,21 @@ fn scratch_of(field: &FieldPlan, largest_row: u64, options: &LoaderOptions, fiel
         }
         FieldType::Volume(volume) => volume.scratch_bytes(),
         FieldType::Mask(MaskField { stored, .. }) => stored.iter().map(mask_scratch_bytes).max().unwrap_or(0),
-        // Levels, their copies, and sums of a blur: at most 18 bytes a pixel.
+        // Levels, their copies, and the sums of a blur: at most 18 bytes per pixel.
         FieldType::Picture(_) if !options.view.augment_pictures.is_empty() => {
             let decoding = largest_row.saturating_mul(2).saturating_add(1 << 20);
             (largest_row / field.dtype.bytes()).saturating_mul(6).saturating_add(decoding)
         }
         // Rows of blocks and of samples, and segments without their markers.
         FieldType::Picture(_) if field.is_ragged() => 1 << 20,
-        // As above, plus the row before it is turned, and before it is padded. The pixels of the whole
-        // picture are counted in `resized_bytes`.
+        // As above, plus the row before it is turned or padded. `resized_bytes` counts the pixels of the whole picture.
         FieldType::Picture(_) => largest_row.saturating_mul(2).saturating_add(1 << 20),
         FieldType::Scalar(_) | FieldType::OneHot(_) | FieldType::Raw(_) => 0,
     }
 }
 
-/// Bytes of all threads for pictures that are decoded before they are resized. Each thread's memory
-/// grows to the largest picture it has met, so the total grows to the sum of that many of the
-/// largest.
+/// Returns the bytes in which threads hold pictures before resizing. Each thread's memory grows to the
+/// largest picture that it has decoded, so the worst case is the sum of the largest pictures, one per thread.
 fn resized_bytes(dataset: &Dataset, rows: u64, field: &FieldPlan, threads: usize) -> Result<u64> {
     let side = field.shape.iter().copied().max().unwrap_or(0);
     let of = |height: u64, width: u64| {
@@ -234,7 +227,7 @@ fn resized_bytes(dataset: &Dataset, rows: u64, field: &FieldPlan, threads: usize
     };
     let columns = ["height", "width"].map(|name| Col::find(dataset.schema(), name));
     let [Some(height), Some(width)] = columns else {
-        // The size is unknown here: assume one megapixel.
+        // The size is unknown, so assume one megapixel.
         return Ok(of(1 << 10, 1 << 10).saturating_mul(threads as u64));
     };
     let mut largest: BinaryHeap<Reverse<u64>> = BinaryHeap::new();
@@ -255,35 +248,35 @@ fn resized_bytes(dataset: &Dataset, rows: u64, field: &FieldPlan, threads: usize
     Ok(largest.into_iter().fold(0, |sum: u64, Reverse(bytes)| sum.saturating_add(bytes)))
 }
 
-/// Bytes of the buffer for a part of a large record of a field; 0 if it has no parts, or reads them
+/// Returns the bytes of the buffer for a part of a large record; 0 if the field has no parts, or reads them
 /// directly into staging memory.
 fn parts_of(field: &FieldPlan, fields: &Fields, reads: &Reads) -> u64 {
     let FieldType::Array(array) = &field.kind else { return 0 };
     if fields.large_bytes.is_none_or(|large| reads.record < large) || field.is_shared() {
         return 0;
     }
-    // An error of the requested part is reported with its batch.
+    // An error in the requested part is reported with its batch.
     let part = |stored| part_bytes(stored, array, array.finish.is_some(), reads.record);
     array.stored.iter().filter_map(part).max().unwrap_or(0)
 }
 
-/// Largest memory of runs, if samples are not patches of scenes.
+/// Returns the maximum memory of runs, if samples are not patches of scenes.
 fn run_bytes(options: &LoaderOptions, rows: u64, open: &[OpenReads], reads: &Reads, threads: u64) -> u64 {
     let twice = reads.largest.saturating_mul(threads.saturating_mul(2));
     if open.iter().all(|open| open.samples <= 1) {
-        // Samples that are read alone: each thread holds one, if the slots have enough rows. The
-        // read-ahead limit counts buffers of other sizes.
+        // Each thread holds one sample that is read alone, if the slots have enough rows; the read-ahead
+        // limit covers other buffers.
         let rows = rows.saturating_mul(options.resources.slots as u64).max(1);
         let busy = reads.largest.saturating_mul(rows.min(threads));
         return busy.max(options.resources.read_ahead_bytes.min(reads.window.saturating_add(twice)));
     }
-    // Besides the window, each thread holds a run that it reads and a run that it decodes from.
+    // Besides the window, each thread reads one run and decodes from another.
     let ahead = twice.min(options.resources.read_ahead_bytes.max(reads.largest.saturating_mul(2)));
     reads.window.saturating_add(ahead)
 }
 
-/// Largest memory of scenes, and the memory of all their held data: `ahead` of `all` scenes are
-/// tracked ahead of the batches.
+/// Returns the maximum memory of scenes, and of all their data. Of `all` scenes, `ahead` are tracked ahead of
+/// the batches.
 fn scene_bytes(patches: &PatchPlan, record: u64, ahead: u64, all: u64, threads: u64) -> (u64, u64) {
     let scene = match patches.is_staged {
         true => record,
@@ -297,18 +290,17 @@ fn scene_bytes(patches: &PatchPlan, record: u64, ahead: u64, all: u64, threads: 
 }
 
 struct Reads {
-    /// All reads that the order keeps open at a time.
+    /// Bytes of all reads that the order keeps open at a time.
     window: u64,
-    /// The largest of them.
     largest: u64,
     record: u64,
-    /// The largest record that is not decoded in parts.
+    /// Bytes of the largest record that is not decoded in parts.
     alone: u64,
 }
 
-/// Measures the reads of an epoch by the indexes of up to [`SHARDS`] shards. Sizes of neighbours are
-/// added up, because all records of a run may be large. Records of `large` bytes or more are read in
-/// parts, and are not held in runs.
+/// Measures the reads of an epoch from the indexes of up to [`SHARDS`] shards. Adds up the sizes of
+/// neighbours, because all records of a run may be large. Leaves out records of `large` bytes or more, which
+/// are read in parts.
 fn reads(dataset: &Dataset, open: &[OpenReads], sources: &Sources, large: Option<u64>) -> Result<Reads> {
     let mut spreads = vec![Spread::default(); open.len()];
     let (mut record, mut alone) = (0, 0);
@@ -344,10 +336,8 @@ fn reads(dataset: &Dataset, open: &[OpenReads], sources: &Sources, large: Option
     Ok(Reads { window, largest: largest.max(run.min(pieces::MOST_BYTES)), record, alone })
 }
 
-/// Shards with samples, about `most` at most, spread over the dataset. Each is announced to the storage
-/// in advance.
+/// Returns about `most` shards with samples, spread over the dataset, and announces each to the storage.
 fn some_shards(dataset: &Dataset, most: usize) -> impl Iterator<Item = usize> {
-    /// Number of shards that are announced before they are opened.
     const AHEAD: usize = 64;
     let step = dataset.shards().len().div_ceil(most).max(1);
     let advise = |number: usize| dataset.advise_shards(number..number.saturating_add(1));
@@ -357,19 +347,18 @@ fn some_shards(dataset: &Dataset, most: usize) -> impl Iterator<Item = usize> {
     numbers.filter(|&number| !dataset.samples_in(number).is_empty())
 }
 
-/// Sizes of single records, or the values of `size` for them, and of any `rows` stored one after the
-/// other; from about `shards` shards at most.
+/// Returns the spread of `size` for single records and for `rows` consecutive records, from about `shards` shards.
 fn spread(
     dataset: &Dataset,
     shards: usize,
     rows: u64,
     mut size: impl FnMut(&Shard, u64) -> Option<u64>,
 ) -> Result<(Spread, Spread)> {
-    /// Limit of rows to look at: enough for their spread, few enough to open a dataset of 10⁸ samples.
+    /// Maximum number of rows to examine: enough for their spread, and few enough to open 10⁸ samples.
     const ROWS: u64 = 1 << 20;
     let (mut spread, mut neighbours) = (Spread::default(), Spread::default());
     let step = to_usize(dataset.len().div_ceil(ROWS)).max(1);
-    // One of `step` rows represents them all.
+    // One row stands for `step` rows.
     let together = to_usize(rows).div_ceil(step);
     let (mut last, mut sum) = (VecDeque::new(), 0.0);
     for number in some_shards(dataset, shards) {

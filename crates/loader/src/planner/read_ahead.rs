@@ -1,6 +1,5 @@
-//! Announces reads ahead of the planner, for storages behind a network: a few batches have too few
-//! reads to keep many requests in flight. It continues into the next epoch, so that its first
-//! batches do not wait.
+//! Announces reads ahead of the planner, for storages behind a network, because the reads of a few batches
+//! keep too few requests in flight. Continues into the next epoch, so that its first batches do not wait.
 
 use super::epochs::Epochs;
 use super::pieces;
@@ -10,35 +9,32 @@ use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Limit of reads that are announced and not planned: too many small ones would overflow the storage's
-/// queue, which drops the excess.
+/// Maximum number of reads that are announced but not planned. Too many small ones would overflow the storage's queue.
 const MOST_READS: usize = 1 << 13;
-/// Number of reads whose shards are announced before the reads themselves: opening a shard takes a
-/// round trip of its own.
+/// Number of reads whose shards are announced before them, because opening a shard takes an extra round trip.
 const SHARDS_AHEAD: usize = 64;
 
-/// Follows the same steps as the planner, and announces their reads.
 #[derive(Debug)]
 pub(crate) struct ReadAhead {
     dataset: Dataset,
     sources: Sources,
-    /// Size in bytes from which on a record is read alone, in parts.
+    /// Size in bytes from which a record is read alone, in parts.
     large: Option<u64>,
     window: u64,
     epochs: Arc<Epochs>,
     pub(crate) generation: u64,
     /// Start of the current epoch; `None` if the storage needs no announcements.
     epoch: Option<OrderState>,
-    /// The caller will probably request the next epoch too.
+    /// True if the caller will probably request the next epoch too.
     goes_on: bool,
     at: Option<OrderState>,
     steps: Option<Steps>,
-    /// Samples of reads whose shards were announced, and their epoch.
+    /// Samples of reads whose shards are announced, with their epoch.
     coming: VecDeque<(Range<u64>, u32)>,
     /// Bytes and epoch of each announced read that the planner has not reached.
     ahead: VecDeque<(u64, u32)>,
     ahead_bytes: u64,
-    /// Number of reads that the planner has reached and reported.
+    /// Number of reads that the planner has reported.
     planned: u64,
 }
 
@@ -67,8 +63,8 @@ impl ReadAhead {
         self.window > 0
     }
 
-    /// Starts an epoch at `start` for the caller. If the planner was there already, the generation is
-    /// the same, and the reads continue.
+    /// Starts an epoch at `start` for the caller. If the planner is already there, the generation is the
+    /// same, and reads continue.
     pub(crate) fn restart(&mut self, generation: u64, start: OrderState, goes_on: bool) {
         let before = self.epoch.replace(start);
         self.goes_on = goes_on;
@@ -95,15 +91,15 @@ impl ReadAhead {
         self.at = Some(start);
     }
 
-    /// Start of the epoch after the current steps, if the caller will request it.
+    /// Returns the start of the epoch after the current steps, if the caller will request it.
     fn next(&self) -> Option<OrderState> {
         let (at, epoch) = (self.at?, self.epoch?);
         let last = u64::from(epoch.epoch) + u64::from(self.goes_on);
         (u64::from(at.epoch) < last).then(|| at.next_epoch())
     }
 
-    /// Records that the planner has reached `planned` reads, whose shards are open, and announces those
-    /// that are not announced yet.
+    /// Records that the planner has reached `planned` reads, whose shards are open, and announces those not
+    /// announced yet.
     pub(crate) fn reach(&mut self, planned: u64) {
         while self.planned < planned {
             self.planned += 1;
@@ -114,8 +110,7 @@ impl ReadAhead {
         }
     }
 
-    /// Announces the next read; returns false if the read-ahead is far enough for now. May wait for its
-    /// shard to open.
+    /// Announces the next read; returns false if it is far enough ahead. May wait for a shard to open.
     pub(crate) fn advance(&mut self) -> bool {
         if self.ahead_bytes >= self.window || self.ahead.len() >= MOST_READS {
             return false;
@@ -132,7 +127,6 @@ impl ReadAhead {
         Some((self.announce(samples), epoch))
     }
 
-    /// Takes the next reads, and announces their shards.
     fn come(&mut self) {
         while self.coming.len() < SHARDS_AHEAD {
             let Some(step) = self.steps.as_mut().and_then(Iterator::next) else {
@@ -150,11 +144,11 @@ impl ReadAhead {
         }
     }
 
-    /// Announces the reads of `samples`, cut as the planner cuts them; returns their bytes.
+    /// Announces the reads of `samples`, cut as the planner cuts them, and returns their bytes.
     fn announce(&self, samples: Range<u64>) -> u64 {
         let mut sum = 0_u64;
         for (number, records) in self.dataset.records_of(samples) {
-            // A shard that cannot be opened is an error of its batch.
+            // A shard that cannot be opened is reported with its batch.
             let Ok(shard) = self.dataset.shard(number) else { continue };
             let Ok(handle) = shard.file().handle() else { continue };
             let mut record = records.start;

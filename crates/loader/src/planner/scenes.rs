@@ -1,5 +1,5 @@
-//! The next scenes and their requested patches, known ahead of the batches: threads decode one scene
-//! while others wait for their turn.
+//! The next scenes and their requested patches, tracked ahead of the batches: threads decode one scene while
+//! another is handed out.
 
 use crate::openings::Shards;
 use crate::order::{Sources, Step, Steps};
@@ -10,25 +10,23 @@ use crate::supply::SceneRead;
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
-/// The scenes of an epoch that are tracked so far.
 #[derive(Debug)]
 pub(crate) struct Scenes {
     epoch: u32,
-    /// Limit of scenes by which the steps may be ahead of the batches.
+    /// Maximum number of scenes by which the steps may lead the batches.
     most: u64,
     ahead: Steps,
-    /// Steps that start scenes, drawn in advance.
+    /// Steps, drawn in advance, that start scenes.
     drawn: VecDeque<Step>,
     /// Number of batches before the epoch.
     first: u64,
-    /// Number of scenes that the steps have reached, including those before the epoch.
+    /// Number of scenes that the steps have reached, including earlier epochs.
     met: u64,
-    /// Scenes with patches for coming batches.
+    /// Scenes with patches for later batches.
     open: HashMap<RunKey, Arc<SceneRead>>,
 }
 
-/// Number of a step's draw of its sample. One sample has far fewer than 2³² draws, so draws with equal
-/// numbers are too far apart to matter.
+/// Returns the index of a step's draw of its sample, modulo 2³²; equal indices are too far apart to matter.
 pub(crate) fn draw_of(step: &Step) -> u32 {
     u32::try_from(step.repetition & u64::from(u32::MAX)).unwrap_or_default()
 }
@@ -38,7 +36,7 @@ impl Scenes {
         Self { epoch, most, ahead, drawn: VecDeque::new(), first: 0, met: 0, open: HashMap::new() }
     }
 
-    /// The same scenes after `batches` and `scenes` of other epochs.
+    /// Continues after `batches` and `scenes` of earlier epochs.
     pub(crate) fn after(self, batches: u64, scenes: u64) -> Self {
         Self { first: batches, met: scenes, ..self }
     }
@@ -47,7 +45,6 @@ impl Scenes {
         self.open.get(&key).cloned()
     }
 
-    /// Forgets a scene without further patches.
     pub(crate) fn forget(&mut self, key: RunKey) {
         self.open.remove(&key);
     }
@@ -84,8 +81,7 @@ impl Scenes {
         self.drawn.iter()
     }
 
-    /// Advances to the scenes after the `begun` ones that batches have reached, and adds them to
-    /// `coming`.
+    /// Advances past the `begun` scenes that batches have reached, and adds the next to `coming`.
     pub(crate) fn advance(
         &mut self,
         shards: &Shards,
@@ -97,14 +93,13 @@ impl Scenes {
         while self.met < begun.saturating_add(self.most) {
             let Some(step) = self.next() else { return };
             self.met += 1;
-            // Batches have reached these scenes, so these scenes are already tracked and may be
-            // finished.
+            // Batches have reached these scenes, so they are tracked and may be finished.
             if self.met <= begun {
                 continue;
             }
             let Some(source) = sources.samples(step.at.source) else { continue };
             let sample = source.start.saturating_add(step.at.sample);
-            // A shard that cannot be opened is an error of its batch.
+            // A shard that cannot be opened is reported with its batch.
             let Ok((number, record)) = shards.dataset.locate(sample) else { continue };
             let Ok(shard) = shards.get(number) else { continue };
             let key = RunKey { epoch: self.epoch, sample, pass: step.pass };

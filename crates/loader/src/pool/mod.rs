@@ -1,5 +1,5 @@
-//! The threads of a loader. Each takes the most useful job: the rows of the earliest batch that can be
-//! decoded, or else the next run; without work it sleeps.
+//! The threads of a loader. Each takes the most useful job: rows of the earliest batch, or else the next run.
+//! Idle threads sleep.
 
 mod shared;
 mod worker;
@@ -14,8 +14,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use worker::Worker;
 
-/// Time that a dropped loader waits for its threads: longer than decoding a row, shorter than a disk
-/// that hangs.
+/// Time that a dropped loader waits for its threads: longer than decoding a row takes, shorter than a hanging disk.
 const PATIENCE: Duration = Duration::from_millis(900);
 
 #[derive(Debug)]
@@ -49,11 +48,10 @@ impl PoolShared {
         }
     }
 
-    /// Posts finished rows and takes the next job, with the lock held for a short time. Waits until
-    /// there is a job.
+    /// Posts finished rows and takes the next job, holding the lock briefly. Waits until there is a job.
     fn next(&self, worker: &mut Worker) -> Task {
         let mut state = self.state();
-        // Other threads may wait for the released memory.
+        // Other threads may be waiting for the released memory.
         let wake = !worker.done.is_empty() && state.asleep > 0;
         if state.post(&mut worker.done, &worker.dims) {
             self.done.notify_all();
@@ -84,7 +82,7 @@ impl PoolShared {
     }
 }
 
-/// Reports that a thread has ended, and a panic if there was one.
+/// Reports on drop that a thread has ended, and whether it panicked.
 struct Leaving<'s>(&'s PoolShared);
 
 impl Drop for Leaving<'_> {
@@ -92,7 +90,7 @@ impl Drop for Leaving<'_> {
         let mut state = self.0.state();
         state.alive = state.alive.saturating_sub(1);
         if std::thread::panicking() {
-            state.break_down(Error::internal("thread of the loader", "no panic", "a panic"));
+            state.break_down(Error::internal("loader thread", "no panic", "a panic"));
         }
         drop(state);
         self.0.done.notify_all();
@@ -112,7 +110,7 @@ impl Pool {
                 Ok(thread) => pool.threads.push(thread),
                 Err(error) => {
                     pool.shared.state().alive -= 1;
-                    // Fewer threads are slower; without any, it is an error.
+                    // Fewer threads only make the loader slower, but having none is an error.
                     if pool.threads.is_empty() {
                         return Err(error);
                     }
@@ -127,7 +125,7 @@ impl Pool {
 impl Drop for Pool {
     fn drop(&mut self) {
         if self.shared.is_forked() {
-            // In a fork, the threads belong to the other process.
+            // In a fork, the threads belong to the parent.
             self.threads.drain(..).for_each(std::mem::forget);
             return;
         }
@@ -141,7 +139,7 @@ impl Drop for Pool {
         }
         let all = state.alive == 0;
         drop(state);
-        // A read that hangs must not block the caller: its thread ends when the read returns.
+        // Dropping must not wait for a read that hangs: its thread ends when the read returns.
         if all {
             for thread in self.threads.drain(..) {
                 let _ = thread.join();

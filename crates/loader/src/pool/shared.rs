@@ -1,4 +1,4 @@
-//! State shared by the threads of a loader and its caller, and the jobs that need nothing else.
+//! State shared by a loader's threads and its caller, and the jobs that need only this state.
 
 use crate::batch::Home;
 use crate::decode::{Context, Recipe};
@@ -22,24 +22,24 @@ use std::time::{Duration, Instant};
 
 pub(crate) struct PoolShared {
     ring: Mutex<Ring>,
-    /// Signals that there may be work.
+    /// Signalled when there may be work.
     pub(crate) work: Condvar,
-    /// Signals that a batch is done, or a thread has ended.
+    /// Signalled when a batch is done or a thread has ended.
     pub(crate) done: Condvar,
     pub(crate) planner: Mutex<Planner>,
     read_ahead: Mutex<ReadAhead>,
     /// Number of threads with a report for the read-ahead.
     has_news: AtomicU32,
-    /// The next epoch for the read-ahead, until it takes it.
+    /// Next epoch for the read-ahead, until the read-ahead takes it.
     orders: Mutex<Option<(u64, OrderState, bool)>>,
-    /// Reads are announced, by the read-ahead alone, each once.
+    /// True if reads are announced, each once and only by the read-ahead.
     is_far: bool,
     pub(crate) counters: Counters,
     pub(crate) recipe: Recipe,
     memory: Arc<dyn Allocate>,
     pub(crate) stage: Option<Arc<dyn Stage>>,
     pub(crate) refusals: Refusals,
-    /// The process that started the threads; `None` before. A fork of it has no threads.
+    /// Process that started the threads; unset before that. A fork has no threads.
     pub(crate) pid: OnceLock<u32>,
 }
 
@@ -75,8 +75,7 @@ impl PoolShared {
         }
     }
 
-    /// Ignores poisoning: a thread that panicked has reported it in `broken`, and the state itself is
-    /// intact.
+    /// Ignores poisoning: a thread that panicked has reported it in `broken`, and the ring is intact.
     pub(crate) fn state(&self) -> MutexGuard<'_, Ring> {
         self.ring.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -85,14 +84,13 @@ impl PoolShared {
         self.planner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Gives the read-ahead a new epoch, and permission to continue into the next one. Does not wait,
-    /// because the read-ahead may be waiting for a shard.
+    /// Gives the read-ahead a new epoch, and tells it whether to continue into the next one. Does not block,
+    /// although the read-ahead may be waiting for a shard.
     pub(crate) fn redirect_read_ahead(&self, generation: u64, start: OrderState, goes_on: bool) {
         *self.orders.lock().unwrap_or_else(PoisonError::into_inner) = Some((generation, start, goes_on));
     }
 
-    /// Reports the number of planned reads to the read-ahead, which announces the missing ones before
-    /// any thread reads them.
+    /// Reports the number of planned reads to the read-ahead, which announces missing ones before they are read.
     fn tell_read_ahead(&self, generation: u64, begun: u64) {
         if !self.is_far {
             return;
@@ -106,8 +104,8 @@ impl PoolShared {
         }
     }
 
-    /// Announces reads after the plan, until another thread has a report. One thread at a time, because
-    /// it may wait for shards to open and the others have more useful work.
+    /// Announces reads beyond the plan until another thread has a report. Only one thread does so at a time,
+    /// because it may wait for shards to open while others have more useful work.
     fn announce(&self, generation: u64) {
         let Some(mut read_ahead) = self.is_far.then(|| self.read_ahead.try_lock().ok()).flatten() else { return };
         self.take_orders(&mut read_ahead);
@@ -144,7 +142,7 @@ impl PoolShared {
         Ok(run)
     }
 
-    /// Makes a slot; the inner result is an error if memory cannot be allocated.
+    /// Creates a slot; the inner result is an error if its memory cannot be allocated.
     fn slot(&self, room: &SlotRoom) -> Result<io::Result<Rows>> {
         let bytes = room.host_bytes;
         let made = self.memory.allocate(bytes).map(Rows::new).and_then(|rows| match &self.stage {
@@ -152,16 +150,15 @@ impl PoolShared {
             None => Ok(rows),
         });
         match made {
-            // It would be requested again and again.
+            // Otherwise the loader would request such a slot again and again.
             Ok(slot) if !slot.holds(room) => {
                 let found = format!("{} bytes", slot.len());
-                Err(Error::usage(format!("memory for a batch: expected {bytes} bytes, found {found}")))
+                Err(Error::usage(format!("memory for a batch: expected at least {bytes} bytes, found {found}")))
             }
             made => Ok(made),
         }
     }
 
-    /// Shares the parts of an opened large record with all threads.
     pub(crate) fn share(&self, large: LargeRecord) {
         add(&self.counters.read_bytes, large.kept_bytes());
         self.state().share(large);
@@ -172,13 +169,12 @@ impl PoolShared {
         (0..self.recipe.fields.plans.len()).for_each(|field| row.clear(field));
     }
 
-    /// Makes all slots on a device, so that running out of memory is reported before the first
-    /// batch.
+    /// Creates all slots on a device, to report a lack of memory before the first batch.
     pub(crate) fn fill_ring(&self, slots: usize, room: &SlotRoom) -> Result<()> {
         for number in 1..=slots {
             let made = self.slot(room)?.map_err(|error| {
-                let path = format!("memory of slot {number} of {slots}, {} bytes of output each", room.output_bytes);
-                Error::io(path, "allocate it", Cause::from(error).with_hint(fewer_slots()))
+                let path = format!("slot {number} of {slots}, {} bytes of output", room.output_bytes);
+                Error::io(path, "allocate memory", Cause::from(error).with_hint(fewer_slots()))
             })?;
             self.state().new_slot(made);
         }
@@ -186,10 +182,10 @@ impl PoolShared {
     }
 
     pub(crate) fn allocate(&self, room: &SlotRoom, replaced: Option<Arc<Rows>>) {
-        // Dropped first, because there may not be memory for both.
+        // Drop the old slot first, because there may not be memory for both.
         let before = replaced.map(|slot| slot.room());
         let made = self.slot(room);
-        // Keeps the number of slots of the ring.
+        // Replace the dropped slot, to keep the number of slots in the ring.
         let again = match (&made, before) {
             (Ok(Err(_)), Some(room)) => self.slot(&room).ok().and_then(io::Result::ok),
             _ => None,
@@ -214,8 +210,7 @@ impl PoolShared {
         let home: Weak<dyn Completed> = Arc::downgrade(self) as Weak<_>;
         let kept = Arc::clone(&slot) as Arc<_>;
         let ticket = Ticket { home, generation, batch, in_epoch, slot: Some(kept) };
-        // Without a part on the device, or with a row still being written, dropping the ticket reports
-        // the error.
+        // If the slot has no device part, or a row is still being written, dropping the ticket reports the error.
         let (Some(stage), Some(host)) = (slot.stage(), Rows::bytes(&slot)) else { return };
         let host = host.get(..slot.host()).unwrap_or_default();
         Arc::clone(stage).submit(host, ticket);
@@ -225,8 +220,8 @@ impl PoolShared {
         Context { recipe: &self.recipe, counters: &self.counters, refusals: &self.refusals }
     }
 
-    /// Opens the shards that the next batch needs, without the planner's lock. Returns the failed
-    /// ones; `None` if the batch is no longer wanted.
+    /// Opens the shards that the next batch needs, without the planner's lock. Returns those that failed;
+    /// `None` if the batch is no longer wanted.
     fn open_shards(&self, plan: &BatchPlan) -> Option<Failed> {
         let (dataset, numbers) = {
             let mut planner = self.planner();
@@ -257,8 +252,7 @@ impl PoolShared {
         let Some(failed) = self.open_shards(&plan) else { return };
         let (generation, more, begun) = {
             let mut planner = self.planner();
-            // The loader switched to another epoch before this thread could plan: batches of that epoch
-            // are planned by others, in their order.
+            // The loader switched to another epoch before this thread could plan; other threads plan that epoch.
             if planner.generation != plan.generation {
                 return;
             }
@@ -266,7 +260,7 @@ impl PoolShared {
             (planner.generation, more, planner.begun)
         };
         plan.generation = generation;
-        // Before any thread can read them, so that announced reads are requested in parallel.
+        // Announce before any thread can read these runs, so that requests run in parallel.
         self.tell_read_ahead(generation, begun);
         let mut fresh: Vec<Announcement> = Vec::new();
         let mut state = self.state();
@@ -274,20 +268,20 @@ impl PoolShared {
             state.planned(plan, more, &mut fresh);
         }
         drop(state);
-        // The system fetches them while threads decode rows in memory.
+        // The system fetches these bytes while threads decode rows in memory.
         if !self.is_far {
             fresh.iter().for_each(Announcement::send);
         }
         self.work.notify_all();
-        // The caller waits for a batch, for a slot, or for the end.
+        // The caller may be waiting for a batch, a slot or the end.
         self.done.notify_all();
         self.announce(generation);
     }
 }
 
 impl Home for PoolShared {
-    /// Takes back a dropped batch. In a fork of the process, a thread that does not exist there may
-    /// hold the lock; but then no thread waits for the slot either.
+    /// Takes back a dropped batch. In a fork, a thread that does not exist there may hold the lock, but then
+    /// no thread waits for the slot.
     fn give_back(&self, slot: Arc<Rows>, plan: BatchPlan) {
         if self.is_forked() {
             return;
@@ -298,7 +292,6 @@ impl Home for PoolShared {
 }
 
 impl Completed for PoolShared {
-    /// Records that a batch is done on the device, or that the device has failed.
     fn completed(&self, generation: u64, batch: u64, ending: Ending) {
         self.state().completed(generation, batch, ending);
         self.work.notify_all();

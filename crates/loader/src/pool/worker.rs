@@ -1,4 +1,4 @@
-//! The work of a pool thread on rows: every error or panic becomes the error of its row.
+//! The work of a pool thread on rows. Every error or panic becomes the error of its row.
 
 use super::shared::PoolShared;
 use crate::decode::{RowDecoder, RowTarget};
@@ -11,14 +11,13 @@ use shardpack_reader::{Error, Result};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-/// A thread and its memory, reused for every row.
+/// A thread's memory, reused for every row.
 pub(crate) struct Worker {
     decoder: RowDecoder,
     pub(crate) rows: Vec<RowTask>,
-    /// Axes of the ragged fields of these rows, from the index.
+    /// Axes of the ragged fields of the claimed rows, from the index.
     pub(crate) promised: Vec<u64>,
     pub(crate) done: Vec<RowDone>,
-    /// Axes of the finished rows.
     pub(crate) dims: Vec<u64>,
 }
 
@@ -35,7 +34,6 @@ impl Worker {
         for (i, RowTask { of, mut handle, supply }) in rows.drain(..).enumerate() {
             let dims = promised.get_mut(i * stride..(i + 1) * stride).unwrap_or_default();
             let Some(supply) = supply else {
-                // Padding is zero.
                 shared.clear(&mut handle);
                 self.post(of, None, dims);
                 continue;
@@ -69,8 +67,7 @@ impl Worker {
         made.map_or_else(|panic| Err(panicked(scene.sample, &*panic)), |made| Ok(Supply::Scene(shard, made)))
     }
 
-    /// Decodes parts of a large record until none is left, and completes the record if it finishes the
-    /// last part.
+    /// Decodes parts of a large record until none is left, and completes the record after the last.
     pub(crate) fn parts(&mut self, shared: &PoolShared, large: &LargeRecord) {
         while let Some(number) = large.take() {
             if self.guarded(shared, |decoder| decoder.part(large, number, &shared.counters)).is_err() {
@@ -85,13 +82,12 @@ impl Worker {
             self.row(shared, large.of, &mut row, &mut dims, |decoder, target| {
                 decoder.complete(shared.context(), large, &staged, target)
             });
-            // Before posting the row, because this keeps the slot in use.
+            // Drop these before posting the row, because they keep the slot in use.
             drop(staged);
         }
     }
 
-    /// Runs `work` on the decoder. After a panic, the decoder is replaced, because its state may be
-    /// invalid.
+    /// Runs `work` on the decoder. Replaces the decoder after a panic, because its state may be invalid.
     fn guarded<T>(&mut self, shared: &PoolShared, work: impl FnOnce(&mut RowDecoder) -> T) -> std::thread::Result<T> {
         let made = catch_unwind(AssertUnwindSafe(|| work(&mut self.decoder)));
         if made.is_err() {
@@ -111,7 +107,7 @@ impl Worker {
         let mut target = RowTarget { at: of.at, row, dims };
         let made = self.guarded(shared, |decoder| make(decoder, &mut target));
         let fault = made.map_or_else(|panic| Some(panicked(of.at.sample, &*panic)), Result::err);
-        // Rows that may be skipped are zero.
+        // A failed row may be skipped, and skipped rows are zero.
         if fault.is_some() {
             shared.clear(row);
         }

@@ -1,5 +1,4 @@
-//! A batch between its plan and the caller: its state, its slot, its rows that can be decoded, and its
-//! failed rows.
+//! A batch from plan to caller: its state, slot, rows ready for decoding, and failed rows.
 
 use crate::fault;
 use crate::plan::BatchPlan;
@@ -13,14 +12,13 @@ use shardpack_reader::{Error, Result};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// A planned batch that is not handed out yet.
 pub(crate) struct OpenBatch {
     pub(crate) plan: BatchPlan,
     pub(crate) state: BatchState,
     pub(crate) work: BatchWork,
 }
 
-/// State of a batch. Each state but the first and the last holds the slot of the batch.
+/// State of a batch. Every state except the first and last holds the batch's slot.
 ///
 /// ```text
 /// Waiting ──▶ Filling ──▶ Done                                      made by the host
@@ -29,22 +27,17 @@ pub(crate) struct OpenBatch {
 ///    └──▶ Failed                                                    no memory for it
 /// ```
 pub(crate) enum BatchState {
-    /// No slot is free.
     Waiting,
-    /// Rows are decoded, or prepared for a stage; with the number of remaining rows.
+    /// Rows are decoded, or prepared for a stage. Counts the remaining rows.
     Filling(Arc<Rows>, usize),
-    /// All rows are prepared, but not submitted.
     Prepared(Arc<Rows>),
-    /// The device decodes the batch.
     Submitted(Arc<Rows>),
     /// The device has found some values odd ([`BatchWork::odd`]).
     Odd(Arc<Rows>),
-    /// The host decodes the odd values.
     Mending(Arc<Rows>),
     /// The batch can be handed out, unless it has an error.
     Done(Arc<Rows>),
-    /// Memory for the batch could not be allocated: the batch is an error, and its rows are not
-    /// decoded.
+    /// Memory could not be allocated. The batch is an error, and its rows are not decoded.
     Failed,
 }
 
@@ -69,12 +62,10 @@ impl BatchState {
         matches!(self, Self::Waiting)
     }
 
-    /// Returns true if the batch can be handed to the caller.
     pub(crate) const fn is_over(&self) -> bool {
         matches!(self, Self::Done(_) | Self::Failed)
     }
 
-    /// Moves to the next state, with the same slot.
     fn go_on(&mut self, next: impl FnOnce(Arc<Rows>) -> Self) {
         if let Some(slot) = self.slot() {
             *self = next(Arc::clone(slot));
@@ -82,16 +73,15 @@ impl BatchState {
     }
 }
 
-/// The lists of a batch that stay in the loader and are reused.
+/// Reusable lists of a batch, which stay in the loader.
 #[derive(Default)]
 pub(crate) struct BatchWork {
     pub(crate) handles: Vec<Option<RowMut>>,
-    /// Rows that can be decoded, with their supplies.
+    /// Rows ready for decoding, with their supplies.
     pub(crate) ready: VecDeque<(u32, Option<Arc<Supply>>)>,
     pub(crate) faults: Vec<(u32, Error)>,
     /// Values that the device could not decode.
     pub(crate) odd: Vec<RowFault>,
-    /// Number of values that were given to the device.
     pub(crate) staged: u64,
 }
 
@@ -104,13 +94,12 @@ impl OpenBatch {
         self.state.slot().is_some()
     }
 
-    /// Takes a slot whose handles are in [`BatchWork::handles`].
+    /// Takes a slot, whose handles are already in [`BatchWork::handles`].
     pub(crate) fn begin(&mut self, slot: Arc<Rows>) {
         self.state = BatchState::Filling(slot, self.plan.rows.len());
         self.check_filled();
     }
 
-    /// Counts a finished row. Returns true if that finishes the batch.
     pub(crate) fn row_done(&mut self) -> bool {
         if let BatchState::Filling(_, left) = &mut self.state {
             *left = left.saturating_sub(1);
@@ -126,7 +115,6 @@ impl OpenBatch {
         }
     }
 
-    /// Submits a batch whose rows are all prepared; returns its slot.
     pub(crate) fn submit(&mut self) -> Option<Arc<Rows>> {
         let BatchState::Prepared(slot) = &self.state else { return None };
         let slot = Arc::clone(slot);
@@ -134,7 +122,6 @@ impl OpenBatch {
         Some(slot)
     }
 
-    /// Records that the device has decoded the batch, except for `odd` values.
     pub(crate) fn decoded(&mut self, odd: Vec<RowFault>) {
         self.state.go_on(if odd.is_empty() { BatchState::Done } else { BatchState::Odd });
         self.work.odd = odd;
@@ -148,14 +135,13 @@ impl OpenBatch {
         self.state.go_on(BatchState::Done);
     }
 
-    /// Marks the batch as failed: memory could not be allocated.
     pub(crate) fn fail(&mut self, error: Error) {
         self.plan.error = Some(error);
         self.state = BatchState::Failed;
         self.work.clear();
     }
 
-    /// Takes the first `count` rows that can be decoded, with their axes. A row has `stride` axes.
+    /// Takes the first `count` rows ready for decoding, with their `stride` axes each.
     pub(crate) fn claim(&mut self, count: usize, stride: usize, tasks: &mut Vec<RowTask>, dims: &mut Vec<u64>) {
         for (row, supply) in self.work.ready.drain(..count) {
             let handle = self.work.handles.get_mut(to_usize(row)).and_then(Option::take);
@@ -191,14 +177,14 @@ pub(super) fn sample_at(plan: &BatchPlan, row: u32) -> Option<SampleAt> {
     })
 }
 
-/// Decides if a batch can be handed out despite its failed rows, of which up to `allowed` may be
-/// skipped; masks the skipped ones and returns their number. A row has `stride` axes.
+/// Decides whether a batch can be handed out although rows failed, of which up to `allowed` may be skipped.
+/// Masks the skipped ones and returns their number. A row has `stride` axes.
 pub(crate) fn judge(plan: &mut BatchPlan, work: &mut BatchWork, allowed: u64, stride: usize) -> Result<u64> {
     if let Some(error) = plan.error.take() {
         return Err(error);
     }
     work.faults.append(&mut plan.faults);
-    // Sorted by row, so that the reported error does not depend on the threads.
+    // Sort by row, so that the reported error does not depend on thread timing.
     work.faults.sort_by_key(|(row, _)| *row);
     let mut skipped = 0;
     for (row, error) in work.faults.drain(..) {

@@ -8,8 +8,8 @@ use shardpack_reader::{Error, Result};
 use std::sync::Arc;
 
 impl OpenBatch {
-    /// Takes the rows that have odd values, with their axes; a row has `stride` axes. `None` while a
-    /// thread still uses the slot; a later call tries again.
+    /// Takes the rows that have odd values, with their `stride` axes each. `None` while a thread still uses
+    /// the slot; a later call tries again.
     ///
     /// # Errors
     /// `Internal` if the device reports rows that the batch does not have.
@@ -45,7 +45,6 @@ impl OpenBatch {
         Ok(Some(MendTask { generation: self.plan.generation, batch: self.plan.number, rows }))
     }
 
-    /// Adds the rows that the host has decoded.
     pub(crate) fn mended(&mut self, rows: Vec<MendedRow>, stride: usize) {
         self.complete();
         for MendedRow { row, dims, fault } in rows {

@@ -1,5 +1,5 @@
-//! State shared by the threads of a loader, under one lock: batches in order, their slots, and the runs
-//! that they wait for.
+//! State shared by the threads of a loader, under one lock: batches in order, their slots, and the runs that
+//! they wait for.
 
 mod batch;
 mod mend;
@@ -20,16 +20,14 @@ use shardpack_reader::{Error, Result};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// Limit of rows that a thread takes at a time: at the start of a large batch of small samples, where
-/// threads would compete for the lock.
+/// Maximum number of rows that a thread takes at a time, so that threads do not compete for the lock at the
+/// start of a large batch of small samples.
 const MAX_CHUNK: usize = 16;
 
 #[derive(Debug)]
 pub(crate) enum Condition {
     Working,
-    /// This error ended its work for good.
     Broken(Error),
-    /// The loader was dropped: its threads end.
     Closed,
 }
 
@@ -39,15 +37,14 @@ pub(crate) struct Ring {
     pub(crate) alive: usize,
     pub(crate) asleep: usize,
     epoch: u32,
-    /// The first epoch with batches still to be planned: the current one, the next one, or, once that
-    /// is planned too, the one after it.
+    /// First epoch with batches still to plan: the current epoch, the next one, or, once that is planned too, its successor.
     unplanned: u64,
-    /// Prefetch the next epoch before this one ends.
+    /// True if the next epoch is prefetched before this one ends.
     pub(crate) goes_on: bool,
     planning: bool,
     openings: Option<Arc<Openings>>,
     batches: VecDeque<OpenBatch>,
-    /// Large records with parts left to take, in the order of their opening.
+    /// Large records with parts left to take, in the order of opening.
     large: Vec<Arc<LargeRecord>>,
     runs: Runs,
     free: Vec<Arc<Rows>>,
@@ -57,9 +54,8 @@ pub(crate) struct Ring {
     slots: usize,
     lent: usize,
     extra: usize,
-    /// A larger slot is being made to replace another.
+    /// True while a larger slot is being made to replace another.
     growing: bool,
-    /// Slots that are not needed any more.
     discarded: Vec<Arc<Rows>>,
     limits: RingLimits,
     pub(crate) samples: u64,
@@ -75,14 +71,14 @@ pub(crate) struct RingLimits {
     pub(crate) room: SlotRoom,
     pub(crate) threads: usize,
     pub(crate) run_bytes: u64,
-    /// Memory of runs in one epoch: the next epoch gets no more while this one ends.
+    /// Maximum bytes of runs in one epoch. While the epoch ends, the next one shares them.
     pub(crate) held_bytes: u64,
     pub(crate) on_corrupt: OnCorrupt,
-    /// Number of axes of the ragged fields of a row.
+    /// Number of axes in a row's ragged fields.
     pub(crate) dims: usize,
-    /// Rows have values that stay on a device: most cost microseconds.
+    /// True if rows have values that stay on a device; most of these rows cost microseconds.
     pub(crate) is_resident: bool,
-    /// Runs are scenes, some of which are decoded ahead of their batches.
+    /// True if runs are scenes, some of which are decoded ahead of their batches.
     pub(crate) are_scenes: bool,
 }
 
@@ -122,7 +118,6 @@ impl Ring {
         self.runs.peak
     }
 
-    /// Stops the loader after an error; the first error is kept.
     pub(crate) fn break_down(&mut self, error: Error) {
         if matches!(self.condition, Condition::Working) {
             self.condition = Condition::Broken(error);
@@ -144,16 +139,15 @@ impl Ring {
         matches!(self.condition, Condition::Working)
     }
 
-    /// Number of batches at the front that can be handed out.
+    /// Returns the number of batches at the front that can be handed out.
     pub(crate) fn finished(&self) -> usize {
         let is_ready = |open: &&OpenBatch| open.plan.epoch == self.epoch && open.has_slot() && open.state.is_over();
         self.batches.iter().take_while(is_ready).count()
     }
 
-    /// Restarts an epoch: all prepared work is discarded. Slots whose rows are still being written
-    /// become free when those rows are done.
+    /// Restarts an epoch and discards all prepared work. Slots become free when their rows are no longer being written.
     ///
-    /// With `cached`, the page cache holds the window of the epoch, so buffers for runs are freed.
+    /// If `cached`, the page cache holds the epoch's window, so run buffers are freed.
     pub(crate) fn restart(&mut self, generation: u64, epoch: u32, cached: bool) {
         self.generation = generation;
         self.planning = false;
@@ -166,7 +160,7 @@ impl Ring {
         }
     }
 
-    /// Continues with the next epoch, which is planned in part; discards the rest of the current one.
+    /// Continues with the next epoch, which is partly planned, and discards the rest of the current one.
     pub(crate) fn go_on(&mut self, epoch: u32) {
         self.epoch = epoch;
         self.unplanned = self.unplanned.max(epoch.into());
@@ -174,7 +168,7 @@ impl Ring {
         self.runs.go_on(epoch);
     }
 
-    /// Discards the first batches while `is_over` is true for their epochs.
+    /// Discards batches from the front while `is_over` is true for their epochs.
     fn drop_batches(&mut self, is_over: impl Fn(u32) -> bool) {
         while self.batches.front().is_some_and(|open| is_over(open.plan.epoch)) {
             let Some(mut open) = self.batches.pop_front() else { break };
@@ -190,8 +184,7 @@ impl Ring {
         batch_of(&mut self.batches, number)
     }
 
-    /// Adds decoded rows. `dims` are the axes of ragged fields, row by row. Returns true if a batch was
-    /// finished.
+    /// Adds decoded rows. `dims` are the axes of ragged fields, row by row. Returns true if this finished a batch.
     pub(crate) fn post(&mut self, rows: &mut Vec<RowDone>, dims: &[u64]) -> bool {
         let stride = self.limits.dims;
         let mut finished = false;
@@ -224,8 +217,8 @@ impl Ring {
         finished
     }
 
-    /// The next task of an idle thread. Planning comes first, because it is cheap and creates work for
-    /// all threads; then anything that the earliest batch needs.
+    /// Returns the next task for an idle thread. Planning comes first, because it is cheap and creates work
+    /// for all threads; tasks for the earliest batch follow.
     pub(crate) fn next(&mut self, rows: &mut Vec<RowTask>, dims: &mut Vec<u64>) -> Task {
         if !self.is_working() {
             return Task::Exit;
@@ -239,7 +232,7 @@ impl Ring {
         if !self.discarded.is_empty() {
             return Task::Free(std::mem::take(&mut self.discarded));
         }
-        // Work that the device, or the consumer, waits for comes first.
+        // Work that the device or the consumer waits for comes first.
         for open in &mut self.batches {
             if let Some(slot) = open.submit() {
                 let BatchPlan { generation, number, in_epoch, .. } = open.plan;
@@ -260,7 +253,7 @@ impl Ring {
         if let Some((room, replaced)) = self.attach() {
             return Task::Allocate(room, replaced);
         }
-        // Before another record is opened, so that the open ones are finished sooner.
+        // Finish open records before opening another.
         self.large.retain(|large| large.has_parts());
         if let Some(large) = self.large.iter().min_by_key(|large| large.of.batch) {
             return Task::Parts(Arc::clone(large));
@@ -268,8 +261,8 @@ impl Ring {
         let mut with_slots = self.batches.iter().take_while(|open| open.has_slot());
         let decodable = with_slots.find(|open| !open.work.ready.is_empty()).map(|open| open.plan.number);
         let front = self.batches.front().map_or(0, |open| open.plan.number);
-        // Nothing is read for a batch without a slot: it was announced to the system, which holds it;
-        // here it would only take memory.
+        // Read nothing for a batch without a slot: the system already holds its announced bytes, so reading
+        // them would only take memory.
         let filling = self.batches.iter().take_while(|open| open.has_slot()).last().map(|open| open.plan.number);
         let readable = filling.and_then(|last| self.runs.next_needed_by(front).filter(|&by| by <= last));
         if let Some(needed_by) = readable
@@ -304,7 +297,7 @@ impl Ring {
     fn to_be_planned(&self) -> Option<u32> {
         let is_wanted = self.unplanned <= u64::from(self.epoch) + u64::from(self.goes_on);
         let has_room = !self.planning && self.batches.len() <= self.limits.slots;
-        // No epoch comes after the last countable one.
+        // Epoch numbers end at `u32::MAX`.
         if is_wanted && has_room { u32::try_from(self.unplanned).ok() } else { None }
     }
 
@@ -326,7 +319,6 @@ impl Ring {
         }
     }
 
-    /// Adds the rows that the host decoded because the device could not.
     pub(crate) fn mended(&mut self, generation: u64, number: u64, rows: Vec<MendedRow>) {
         if generation != self.generation {
             return;
@@ -337,7 +329,7 @@ impl Ring {
         }
     }
 
-    /// Shares an opened large record. A record of an earlier epoch is dropped with its row.
+    /// Shares an opened large record. A record of an earlier epoch is dropped together with its row.
     pub(crate) fn share(&mut self, large: LargeRecord) {
         if large.of.generation == self.generation && self.batch(large.of.batch).is_some() {
             self.large.push(Arc::new(large));
@@ -347,30 +339,29 @@ impl Ring {
     fn claim(&mut self, number: u64, rows: &mut Vec<RowTask>, dims: &mut Vec<u64>) {
         let RingLimits { dims: stride, threads, is_resident, .. } = self.limits;
         let Some(open) = self.batch(number) else { return };
-        // A share of the ready rows: many rows of a full batch, one by one at its end, so that all
+        // Take a share of the ready rows: many from a full batch, one at a time at its end, so that all
         // threads finish together.
         let first = open.work.ready.front().and_then(|(_, supply)| supply.as_ref());
         let in_parts = first.is_some_and(|supply| supply.is_in_parts());
         let ready = open.work.ready.len();
-        // Rows that cost very little are taken in larger groups, because other batches are in progress.
+        // Take cheap rows in larger groups, because other batches are in progress.
         let least = if is_resident { (open.plan.rows.len() / threads).clamp(1, MAX_CHUNK) } else { 1 };
         let count = if in_parts { 1 } else { ready.div_ceil(2 * threads).min(MAX_CHUNK).max(least).min(ready) };
         open.claim(count, stride, rows, dims);
     }
 
-    /// Lets all threads help to open these shards, which a plan of this generation waits for.
+    /// Lets all threads help to open the shards for which a plan of this generation waits.
     pub(crate) fn open(&mut self, generation: u64, openings: &Arc<Openings>) {
         if generation == self.generation {
             self.openings = Some(Arc::clone(openings));
         }
     }
 
-    /// Returns true if a plan of this generation is still wanted.
     pub(crate) const fn is_at(&self, generation: u64) -> bool {
         generation == self.generation && self.is_working()
     }
 
-    /// Adds a plan, or the end of its epoch. Bytes to fetch are added to `fresh`, once.
+    /// Adds a plan, or the end of its epoch. Adds bytes to fetch to `fresh`, once.
     pub(crate) fn planned(&mut self, mut plan: BatchPlan, more: bool, fresh: &mut Vec<Announcement>) {
         self.planning = false;
         self.openings = None;
@@ -408,14 +399,13 @@ impl Ring {
                 fresh.push(run.announcement());
             }
         }
-        // After its own reads are recorded, because it still needs their runs.
+        // Close runs only after recording the plan's own reads, which still need them.
         for key in plan.closed.drain(..) {
             self.runs.close(key);
         }
         self.batches.push_back(open);
     }
 
-    /// Adds a run that was read, or the error of the read.
     pub(crate) fn read(&mut self, task: &ReadTask, result: Result<Supply>) {
         let Self { batches, runs, .. } = self;
         let (supply, error) = match result {
@@ -425,14 +415,14 @@ impl Ring {
         runs.loaded(task, supply, |(number, read), supply| {
             let Some(open) = batch_of(batches, number) else { return };
             for row in open.plan.rows_of(read) {
-                // Without a supply, a row is filled with zeros; its error is known already.
+                // Without a supply, a row is filled with zeros, because it has already failed.
                 open.work.ready.push_back((row, supply.cloned()));
                 open.work.faults.extend(error.as_ref().map(|error| (row, error.clone())));
             }
         });
     }
 
-    /// The next batch, if it is done. The slot of a batch with an error is released at once.
+    /// Returns the next batch, if it is done. The slot of a batch with an error is released at once.
     pub(crate) fn take(&mut self) -> Option<Result<(Arc<Rows>, BatchPlan)>> {
         let front = self.batches.front()?;
         if front.plan.epoch != self.epoch || !front.state.is_over() {
@@ -462,7 +452,6 @@ impl Ring {
         })
     }
 
-    /// Returns true if the current epoch has no more batches.
     pub(crate) fn is_over(&self) -> bool {
         let is_left = self.batches.front().is_some_and(|open| open.plan.epoch == self.epoch);
         self.unplanned > u64::from(self.epoch) && !is_left

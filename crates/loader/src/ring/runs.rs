@@ -1,4 +1,4 @@
-//! Runs of records in memory: the wanted ones, the loaded ones, and their reusable buffers.
+//! Runs of records in memory: those wanted, those loaded, and their reusable buffers.
 
 use crate::memory::suits;
 use crate::plan::PlannedRun;
@@ -10,13 +10,12 @@ use std::collections::{HashMap, VecDeque};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// The rows of one batch that wait for a run: index of the batch, and index of the read in its
-/// plan.
+/// Rows of one batch that wait for a run: index of the batch, and of the read in its plan.
 pub(crate) type WaitingRead = (u64, u32);
 
 pub(crate) enum RunStatus {
     Ready(Arc<Supply>),
-    /// Earlier rows want it too.
+    /// Earlier rows want the run too.
     Queued,
     New,
 }
@@ -29,15 +28,15 @@ struct WantedRun {
     state: RunState,
     first_waiting: Option<WaitingRead>,
     more_waiting: Vec<WaitingRead>,
-    /// Number of rows that are planned and not decoded.
+    /// Number of rows that are planned but not decoded.
     pending: usize,
     used: u64,
     closing: bool,
     listed: bool,
     needed_by: u64,
-    /// The requested patches, if it is a scene.
+    /// Requested patches, if the run is a scene.
     scene: Option<Arc<SceneRead>>,
-    /// It is a scene whose memory is needed until its last patch.
+    /// True for a scene whose memory is needed until its last patch.
     is_whole: bool,
 }
 
@@ -54,23 +53,22 @@ enum RunState {
     Ready(Arc<Supply>),
 }
 
-/// All runs that are wanted or in memory.
 #[derive(Debug, Default)]
 pub(crate) struct Runs {
     generation: u64,
     epoch: u32,
     runs: HashMap<RunKey, WantedRun>,
-    /// Keys of runs to read, in the order in which they are needed.
+    /// Keys of runs to read, in the order of need.
     queue: VecDeque<RunKey>,
-    /// Runs that no planned row needs, but a later one may; the first is dropped first.
+    /// Runs that no planned row needs, but later rows may. The first is dropped first.
     idle: VecDeque<RunKey>,
     free: Vec<Vec<u8>>,
-    /// Bytes of the buffers of runs that are read or being read.
+    /// Size of the buffers of runs that are loaded or being read.
     held: u64,
     free_bytes: u64,
     reading: usize,
     budget: u64,
-    /// Budget for the reads of the next epoch and the current one together.
+    /// Budget for the reads of the current and next epochs together.
     budget_ahead: u64,
     pub(crate) peak: u64,
 }
@@ -80,13 +78,11 @@ impl Runs {
         Self { epoch, budget, budget_ahead, ..Self::default() }
     }
 
-    /// Frees all buffers without a run.
     pub(crate) fn forget_free(&mut self) {
         self.free.clear();
         self.free_bytes = 0;
     }
 
-    /// Discards all runs; reads in progress will be ignored.
     pub(crate) fn restart(&mut self, generation: u64, epoch: u32) {
         (self.generation, self.epoch) = (generation, epoch);
         self.queue.clear();
@@ -112,7 +108,6 @@ impl Runs {
         self.reading > 0 || !self.queue.is_empty()
     }
 
-    /// Records that `rows` rows of a batch want this run.
     pub(crate) fn want(&mut self, batch: u64, read: u32, rows: usize, planned: &PlannedRun) -> RunStatus {
         let (run, is_new) = self.run(batch, planned);
         run.pending += rows;
@@ -126,12 +121,11 @@ impl Runs {
         if is_new { RunStatus::New } else { RunStatus::Queued }
     }
 
-    /// Records that rows of a later batch will want this run; returns true if the run is new.
+    /// Records that a later batch will want this run; returns true if the run is new.
     pub(crate) fn announce(&mut self, batch: u64, planned: &PlannedRun) -> bool {
         self.run(batch, planned).1
     }
 
-    /// The run, and true if it is new.
     fn run(&mut self, batch: u64, planned: &PlannedRun) -> (&mut WantedRun, bool) {
         let mut is_new = false;
         let queue = &mut self.queue;
@@ -173,10 +167,10 @@ impl Runs {
         }
     }
 
-    /// The batch that needs the next run to read, if there is memory for it. Over the budget, one run
-    /// at a time is read for the batch at the front, so that the loader cannot stall.
+    /// Returns the batch that needs the next run to read, if there is memory. Even over budget, one run at a
+    /// time is read for the front batch, so that the loader cannot stall.
     pub(crate) fn next_needed_by(&mut self, front: u64) -> Option<u64> {
-        // Skips runs that were discarded, or are read already.
+        // Skip runs that were discarded or are already read.
         let is_queued = |run: &WantedRun| matches!(run.state, RunState::Queued);
         while !self.runs.get(self.queue.front()?).is_some_and(is_queued) {
             self.queue.pop_front();
@@ -185,8 +179,7 @@ impl Runs {
         let run = self.runs.get(&key)?;
         let (bytes, needed_by) = (run.bytes, run.needed_by);
         let budget = if key.epoch == self.epoch { self.budget } else { self.budget_ahead };
-        // An idle run is usually needed again: it is not dropped for reading ahead, but it is for the
-        // batch at the front.
+        // An idle run is usually needed again, so drop it only for the front batch, not for reading ahead.
         while needed_by <= front && self.held.saturating_add(bytes) > budget && self.forget_one() {}
         let fits = self.held.saturating_add(bytes) <= budget;
         if fits || (needed_by <= front && self.reading == 0) {
@@ -198,8 +191,8 @@ impl Runs {
         None
     }
 
-    /// Runs that fill the budget, and the head of the queue, may all belong to later batches. A run
-    /// of the front batch behind them then goes first. Returns the batch that needs it.
+    /// Moves a run of the front batch to the head of the queue, because runs of later batches may fill the
+    /// budget. Returns the batch that needs it.
     fn bring_to_front(&mut self, front: u64) -> Option<u64> {
         let needed = |key: &RunKey| {
             let run = self.runs.get(key).filter(|run| matches!(run.state, RunState::Queued))?;
@@ -211,7 +204,7 @@ impl Runs {
         self.runs.get(&key).map(|run| run.needed_by)
     }
 
-    /// Drops the run that has been idle for the longest time; returns false if none is idle.
+    /// Drops the run that has been idle longest; returns false if none is idle.
     fn forget_one(&mut self) -> bool {
         while let Some(key) = self.idle.pop_front() {
             let Some(run) = self.runs.get_mut(&key) else { continue };
@@ -232,7 +225,7 @@ impl Runs {
         let run = self.runs.get(&key)?;
         let wanted = run.bytes;
         let (bytes, buffer) = if run.scene.is_some() {
-            // Its patches have memory of their own.
+            // The patches of a scene have memory of their own.
             self.held = self.held.saturating_add(wanted);
             self.peak = self.peak.max(self.held);
             (wanted, Vec::new())
@@ -254,10 +247,10 @@ impl Runs {
         })
     }
 
-    /// A buffer for `bytes`, and its size: a free one of suitable size, or a new one. Frees unsuitable
-    /// ones if there is no memory for both.
+    /// Returns a buffer for `bytes` with its size: a suitable free one, or a new one. Frees unsuitable ones
+    /// if both do not fit.
     fn buffer(&mut self, bytes: u64) -> (u64, Vec<u8>) {
-        // The buffer released last is in the processor's cache.
+        // The buffer released last is still in the processor's cache.
         let place = self.free.iter().rposition(|free| suits(free.len() as u64, bytes));
         let (bytes, buffer) = match place {
             Some(place) => {
@@ -275,7 +268,7 @@ impl Runs {
         (bytes, buffer)
     }
 
-    /// Records that a run was read, or failed: `each` gets the rows that waited for it.
+    /// Records that a run was read, or failed. Calls `each` for the rows that waited for it.
     pub(crate) fn loaded(
         &mut self,
         task: &ReadTask,
@@ -285,7 +278,6 @@ impl Runs {
         self.reading = self.reading.saturating_sub(1);
         let known = (task.generation == self.generation).then(|| self.runs.get_mut(&task.key)).flatten();
         let Some(run) = known else {
-            // The run is not wanted any more.
             self.recycle(task.bytes, supply.and_then(Supply::into_buffer));
             return;
         };
@@ -295,7 +287,7 @@ impl Runs {
             each(waiting, supply.as_ref());
         }
         let Some(supply) = supply else {
-            // Rows that need it later try again.
+            // Later rows that need this run try again.
             self.runs.remove(&task.key);
             self.recycle(task.bytes, None);
             return;
@@ -307,14 +299,14 @@ impl Runs {
         }
     }
 
-    /// Records that `rows` rows from this run are decoded, and hold no reference to it.
+    /// Records that `rows` rows of this run are decoded and hold no reference to it.
     pub(crate) fn release(&mut self, key: RunKey, rows: usize) {
         let Some(run) = self.runs.get_mut(&key) else { return };
         run.pending = run.pending.saturating_sub(rows);
         run.used += rows as u64;
         let is_held = matches!(run.state, RunState::Ready(_));
         if let Some(scene) = run.scene.as_ref().filter(|_| is_held && !run.is_whole) {
-            // Patches that were handed on are not held any more.
+            // Patches that were handed on are no longer held.
             let bytes = scene.row_bytes.saturating_mul(rows as u64).min(run.bytes);
             run.bytes -= bytes;
             self.held = self.held.saturating_sub(bytes);
@@ -338,7 +330,7 @@ impl Runs {
 
     fn retire(&mut self, run: WantedRun) {
         if let RunState::Ready(supply) = run.state {
-            // If a thread still decodes from the supply, that thread frees its memory.
+            // If another thread still decodes from the supply, that thread frees its memory.
             self.recycle(run.bytes, Arc::into_inner(supply).and_then(Supply::into_buffer));
         }
     }
@@ -347,8 +339,8 @@ impl Runs {
         self.held = self.held.saturating_sub(bytes);
         let Some(buffer) = buffer else { return };
         let bytes = buffer.len() as u64;
-        // Memory that was needed once is kept, even over the budget: fresh pages for records of
-        // many MiB cost more than the read.
+        // Keep memory that was needed once, even over budget: fresh pages for records of many MiB cost more
+        // than the read.
         let room = self.budget.max(self.peak);
         if bytes > 0 && self.held.saturating_add(self.free_bytes).saturating_add(bytes) <= room {
             self.free_bytes += bytes;

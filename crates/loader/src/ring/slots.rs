@@ -1,4 +1,4 @@
-//! Slots: assignment to batches, and creation of new ones.
+//! Assigns slots to batches, and requests new slots.
 
 use super::Ring;
 use crate::plan::BatchPlan;
@@ -9,8 +9,8 @@ use shardpack_reader::Error;
 use std::sync::Arc;
 
 impl Ring {
-    /// Assigns slots to the batches that have none, in order. Returns the room of a slot to make, if
-    /// one is needed, and the slot that it replaces.
+    /// Assigns slots, in order, to batches without one. Returns the room of a slot to make, if one is needed,
+    /// and the slot that it replaces.
     pub(super) fn attach(&mut self) -> Option<(SlotRoom, Option<Arc<Rows>>)> {
         let allowed = self.limits.slots + self.extra;
         for open in self.batches.iter_mut().filter(|open| open.state.is_waiting()) {
@@ -32,8 +32,7 @@ impl Ring {
                 self.slots += 1;
                 return Some((room.max(self.limits.room), None));
             }
-            // A free slot that is too small is replaced by a larger one. One at a time, because a
-            // failure would otherwise be reported for a different batch.
+            // Replace only one small slot at a time. Otherwise, a failure would be reported for a different batch.
             if self.growing {
                 return None;
             }
@@ -46,15 +45,15 @@ impl Ring {
         None
     }
 
-    /// Memory for a new slot could not be allocated: an error of the first batch that waits for one.
+    /// Reports that memory for a new slot could not be allocated, as an error of the first waiting batch.
     /// Later batches try again.
     pub(crate) fn no_memory(&mut self, bytes: usize, source: std::io::Error) {
         self.slots = self.slots.saturating_sub(1);
         let Self { batches, runs, .. } = self;
         let Some(open) = batches.iter_mut().find(|open| open.state.is_waiting()) else { return };
-        let path = format!("memory of batch {}, {bytes} bytes", open.plan.in_epoch);
-        open.fail(Error::io(path, "allocate it", source));
-        // Its rows will not be decoded: release their runs.
+        let path = format!("batch {}, {bytes} bytes", open.plan.in_epoch);
+        open.fail(Error::io(path, "allocate memory", source));
+        // The rows will not be decoded, so release their runs.
         for read in open.plan.reads.drain(..) {
             if let Some(run) = read.run() {
                 runs.release(run.key, read.rows);
@@ -66,7 +65,6 @@ impl Ring {
         self.free.push(Arc::new(slot));
     }
 
-    /// Records that a slot was replaced, or could not be.
     pub(crate) const fn grown(&mut self) {
         self.growing = false;
     }
@@ -76,8 +74,7 @@ impl Ring {
         self.add_slot(slot);
     }
 
-    /// Allows one more slot if the caller waits and holds all slots, because it would otherwise wait
-    /// for ever.
+    /// Allows one more slot if the caller holds all slots while it waits for a batch; otherwise it would wait forever.
     pub(crate) fn unblock(&mut self) -> bool {
         let wants_slot = self.batches.front().is_some_and(|open| !open.has_slot());
         let blocked = wants_slot && self.lent >= self.slots && self.slots >= self.limits.slots + self.extra;

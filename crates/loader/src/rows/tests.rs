@@ -4,7 +4,7 @@
 use super::*;
 use crate::memory::{Allocate, Heap};
 
-/// The bytes lie inside the value, and move with it.
+/// Memory whose bytes lie inside the value, and move with it.
 struct Inline([u8; 64], Arc<AtomicUsize>);
 
 impl SlotMemory for Inline {
@@ -36,7 +36,6 @@ fn bytes_may_lie_in_the_value_itself() {
     assert_eq!(dropped.load(Ordering::Relaxed), 1);
 }
 
-/// Returns true if it lends these parts without a panic.
 fn lends(block: &mut Arc<Rows>, rows: usize, host: usize, parts: &[Range<usize>]) -> bool {
     let lend = std::panic::AssertUnwindSafe(|| Rows::lend(block, rows, host, parts, &mut Vec::new()));
     std::panic::catch_unwind(lend).is_ok()
@@ -91,7 +90,6 @@ fn another_library_writes_through_the_pointer() {
     // SAFETY: rule 5: four bytes of the block, which lives, and no slice of it exists.
     unsafe { std::ptr::write_bytes(part.cast::<u8>().as_ptr(), 9, part.len()) };
     assert_eq!(Rows::bytes(&block), Some(&[1, 1, 9, 9, 9, 9, 1, 1][..]));
-    // The next batch can be written into it as usual.
     assert!(Rows::lend(&mut block, 1, usize::MAX, whole, &mut handles));
     handles[0].as_mut().unwrap().part(0).fill(2);
     handles.clear();
@@ -149,8 +147,7 @@ fn threads_write_the_bytes_of_their_pixels_and_no_others() {
     let mut block = block(24);
     let mut handles = Vec::new();
     assert!(Rows::lend(&mut block, 1, usize::MAX, std::slice::from_ref(&(0..24)), &mut handles));
-    // Two planes of 2 × 3 pixels of two bytes, turned by 180°: each byte, and the share that may write
-    // it.
+    // Two planes of 2 × 3 pixels of two bytes, turned by 180°, with the share that may write each byte.
     let origins = Origins { plane_bytes: 12, unit_bytes: 2, columns: 3, start: 5, plane: 0, row: -3, column: -1 };
     let shares = [0..2, 2..2, 2..6].map(|own| (0, Share { origins, own }));
     let (row, mut parts) = handles.swap_remove(0).unwrap().divide(&shares).ok().unwrap();

@@ -7,13 +7,13 @@ use std::io;
 
 /// Copies values to the device, from several threads at a time.
 ///
-/// Call [`reserve`](Self::reserve) once, then [`keep`](Self::keep) for all values, then
-/// [`seal`](Self::seal). Slots are made and rows prepared only after that.
+/// Call [`reserve`](Self::reserve) once, then [`keep`](Self::keep) for all values, then [`seal`](Self::seal).
+/// Only after that are slots made and rows prepared.
 pub trait Keeper: Send + Sync + fmt::Debug {
-    /// Maximum device bytes for a value of `stored_bytes`.
+    /// Returns the maximum device bytes for a value of `stored_bytes`.
     fn value_bytes(&self, stored_bytes: u64) -> u64;
 
-    /// Free and total bytes of device memory.
+    /// Returns the free and total bytes of device memory.
     ///
     /// # Errors
     /// An error if the device fails.
@@ -22,12 +22,12 @@ pub trait Keeper: Send + Sync + fmt::Debug {
     /// Reserves `bytes` of device memory for all values.
     ///
     /// # Errors
-    /// Any reason why the memory cannot be reserved.
+    /// An error if the memory cannot be reserved.
     fn reserve(&self, bytes: u64) -> io::Result<()>;
 
-    /// Copies values to the device. Returns a number for each, by which slots refer to it; `None` if it
-    /// cannot be kept on the device, or there is no room for it: its record is then read whenever a
-    /// batch needs it. For a picture only the bytes and the limits are used.
+    /// Copies values to the device, and returns the number by which slots refer to each. `None` if the device
+    /// cannot keep a value or has no room; its record is then read whenever a batch needs it. Only the bytes
+    /// and limits of a picture are used.
     ///
     /// # Errors
     /// An error if the device fails.
@@ -36,9 +36,9 @@ pub trait Keeper: Send + Sync + fmt::Debug {
     /// Ends the copying.
     fn seal(&self);
 
-    /// Bytes on the device for values.
+    /// Returns the device bytes for values.
     fn device_bytes(&self) -> u64;
 
-    /// Bytes on the host for information about them.
+    /// Returns the host bytes for information about the values.
     fn host_bytes(&self) -> u64;
 }

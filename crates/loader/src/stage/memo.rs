@@ -1,10 +1,9 @@
-//! The note of a stage about an array, for other rows that take a part of it.
+//! Notes of a stage about arrays that several rows share.
 
 use std::fmt::Debug;
 use std::sync::{Arc, OnceLock};
 
-/// The note of a stage about an array from which several rows take a part, so that it is inspected
-/// once.
+/// The note of a stage about an array from which several rows take a part, so that the array is inspected only once.
 ///
 /// ```
 /// use shardpack_loader::stage::{ArrayNote, Memo};
@@ -24,39 +23,38 @@ pub struct Memo {
 /// Facts that a stage has determined about an array.
 #[derive(Debug, Default)]
 pub struct ArrayNote {
-    /// The tables of the array, in the stage's own form; `None` if it is decoded without tables.
+    /// Tables of the array, in the stage's own form; `None` if it is decoded without tables.
     pub tables: Option<Vec<u8>>,
-    /// The array itself, if it is on the device.
+    /// Array on the device, if it is there.
     pub on_device: Option<Arc<dyn DeviceArray>>,
 }
 
-/// An array on the device, as it is stored. Dropping it frees its memory.
+/// An array on the device, in stored form. Dropping it frees its memory.
 pub trait DeviceArray: Debug + Send + Sync {
-    /// Its offset from the start of the kept values.
+    /// Returns the offset from the start of the kept values.
     fn at(&self) -> u64;
 }
 
 impl Memo {
-    /// An empty memo for an array from which about `rows` rows take a part. Each memo of the loader has
-    /// a different `id`.
+    /// Creates an empty memo for an array from which about `rows` rows take a part. `id` must be unique in the loader.
     #[must_use]
     pub const fn new(id: u64, rows: u64) -> Self {
         Self { id, rows, note: OnceLock::new() }
     }
 
-    /// Approximate number of rows that take a part of it.
+    /// Returns the approximate number of rows that take a part of the array.
     #[must_use]
     pub const fn rows(&self) -> u64 {
         self.rows
     }
 
-    /// A number that is unique among the memos of this loader.
+    /// Returns the memo's number, unique in its loader.
     #[must_use]
     pub const fn id(&self) -> u64 {
         self.id
     }
 
-    /// The note; `make` creates it if there is none, while other threads wait for it.
+    /// Returns the note. If there is none, `make` creates it while other threads wait.
     pub fn get_or_make(&self, make: impl FnOnce() -> ArrayNote) -> &ArrayNote {
         self.note.get_or_init(make)
     }

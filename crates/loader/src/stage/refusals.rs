@@ -4,10 +4,10 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
-/// Rows that a stage refused, or found odd, for one reason; the host decoded them.
+/// Rows that a stage refused or found odd for the same reason, so the host decoded them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Refusal {
-    /// The reason given by the stage.
+    /// Reason given by the stage.
     pub reason: String,
     /// Number of rows.
     pub rows: u64,
@@ -15,7 +15,6 @@ pub struct Refusal {
     pub first: Vec<String>,
 }
 
-/// All refusals of a loader.
 #[derive(Debug, Default)]
 pub(crate) struct Refusals(Mutex<BTreeMap<Cow<'static, str>, Refusal>>);
 

@@ -1,4 +1,4 @@
-//! Mixing of the rows of a batch: the definition for devices, and the implementation of the host.
+//! Mixing of the rows of a batch: the definition for devices, and the implementation for the host.
 
 use half::slice::HalfFloatSliceExt;
 use half::{bf16, f16};
@@ -8,7 +8,7 @@ use shardpack_format::{Dtype, ElementType};
 use shardpack_jpeg::PixelLayout;
 use std::ops::Range;
 
-/// Mixing of the rows of a field of a batch, and the layout of their elements.
+/// Mixing of a field's rows in a batch, and the layout of their elements.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct RowMix {
     /// Share of the previous row in each row.
@@ -22,20 +22,20 @@ pub struct RowMix {
 }
 
 impl RowMix {
-    /// Weights of a row and of the previous row in a sum. An element is `own × share + other × rest` in
-    /// float32, with each operation rounded separately, and then rounded to its type, to nearest; a
-    /// level is rounded by adding one half and truncating.
+    /// Returns the weights of a row and of the previous row in a sum. An element is `own × share + other ×
+    /// rest` in float32, with each operation rounded separately, then rounded to the nearest value of its
+    /// type. A level is rounded by adding one half and truncating.
     #[must_use]
     #[expect(clippy::cast_possible_truncation, reason = "rounded to the nearest")]
     pub const fn shares(share: f64) -> [f32; 2] {
         [share as f32, (1.0 - share) as f32]
     }
 
-    /// Mixes rows of `memory`, all of one length, ascending. Each row is mixed with the original of the
-    /// row before it, the first with the last.
+    /// Mixes rows of `memory`, which ascend and have the same length: each with the original of the previous
+    /// row, the first with the last.
     pub fn apply(&self, rows: &[Range<usize>], memory: &mut [u8]) {
         let Some(last) = rows.last().and_then(|row| memory.get(row.clone())) else { return };
-        // In reverse order, so that originals are still there.
+        // In reverse order, so that the originals are still there.
         let last = last.to_vec();
         for (n, row) in rows.iter().enumerate().rev() {
             let both = memory.get_mut(..row.end).and_then(|all| all.split_at_mut_checked(row.start));
@@ -71,7 +71,7 @@ impl RowMix {
         }
     }
 
-    /// Each element rounded once, to nearest.
+    /// Rounds each element once, to nearest.
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between two levels")]
     fn sum(&self, share: f64, own: &mut [u8], other: &[u8]) {
         let [share, rest] = Self::shares(share);
@@ -101,7 +101,7 @@ fn each<const N: usize>(own: &mut [u8], other: &[u8], mixed: impl Fn([u8; N], [u
     );
 }
 
-/// As `sum` for float16, many at a time, because processors convert them in groups.
+/// Same as `sum` for float16, in groups, because processors convert them in groups.
 fn halves(own: &mut [u8], other: &[u8], mixed: impl Fn(f32, f32) -> f32) {
     const AT_A_TIME: usize = 256;
     let load = |bytes: &[u8], to: &mut [f32]| {

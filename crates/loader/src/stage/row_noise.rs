@@ -1,16 +1,15 @@
-//! Noise on the final values of a row, for a stage, and for the host where it decodes instead.
+//! Noise on the final values of a row, for a stage, or for the host when it decodes instead.
 
 use shardpack_array::change_runs;
 use shardpack_augment::Noise;
 use shardpack_format::{ElementType, Error, Layout, Result, to_usize};
 
-/// Noise that is added to the values of a row after all other changes.
+/// Noise added to the values of a row after all other changes.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct RowNoise {
-    /// The noise; it depends on the place of a value in `[height, width, bands]`, not on the order of
-    /// the axes.
+    /// Noise. It depends on the place of a value in `[height, width, bands]`, not on the order of the axes.
     pub noise: Noise,
-    /// Value without noise: the replacement for no-data, rounded to the type of the row.
+    /// Value that gets no noise: the replacement for no-data, rounded to the type of the row.
     pub keep: Option<f32>,
 }
 

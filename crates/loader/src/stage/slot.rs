@@ -13,80 +13,78 @@ use std::sync::Arc;
 
 /// The part of a slot on a device: staging memory and the output of one batch.
 pub trait StageSlot: Send + Sync + fmt::Debug {
-    /// The device.
+    /// Returns the device.
     fn device(&self) -> DeviceId;
 
-    /// Least room of the slot.
+    /// Returns the room that the slot has at least.
     fn room(&self) -> SlotRoom;
 
-    /// Begins a batch with `output_bytes` of output; discards everything prepared before. The slot has
-    /// no other user. Called under the loader's lock, so it must not wait.
+    /// Begins a batch with `output_bytes` of output, and discards all earlier preparations. The slot has no
+    /// other user. Called under the loader's lock, so it must not wait.
     fn begin(&self, output_bytes: usize);
 
-    /// Accepts a value: copies the bytes that the device needs. `zstd` decompresses values that must be
-    /// decompressed first.
+    /// Accepts a value and copies the bytes that the device needs. `zstd` decompresses values that the host
+    /// must decompress first.
     ///
     /// A damaged value is refused, and the host reports the damage.
     fn prepare(&self, spot: &Spot, value: &RecordValue<'_>, zstd: &mut ZstdDecoder) -> Prepared;
 
-    /// Room in the staging memory for a stored value of `bytes` bytes, cut into parts of `step` bytes.
-    /// Several threads read the value into it, and then it is prepared in place, without a copy
-    /// ([`StagedRoom::prepare`]). `None` if there is not enough room. Must not wait.
+    /// Reserves staging memory for a stored value of `bytes` bytes, divided into parts of `step` bytes.
+    /// Several threads read the value into it, and it is prepared in place ([`StagedRoom::prepare`]). `None`
+    /// if there is not enough room. Must not wait.
     ///
-    /// The returned parts are all dropped before the batch is submitted, and before the slot begins
-    /// another.
+    /// All returned parts are dropped before the batch is submitted, and before the slot begins another.
     fn room_for(self: Arc<Self>, spot: &Spot, bytes: usize, step: usize) -> Option<StagedParts> {
         let _ = (spot, bytes, step);
         None
     }
 
-    /// Accepts a value that is on the device, by its number from [`Keeper::keep`](super::Keeper::keep).
-    /// `value` gives its rendering, and has no bytes.
+    /// Accepts a value on the device, by its number from [`Keeper::keep`](super::Keeper::keep). `value` gives
+    /// its rendering, and has no bytes.
     fn prepare_kept(&self, spot: &Spot, number: u64, value: &RecordValue<'_>, zstd: &mut ZstdDecoder) -> Prepared {
         let _ = (spot, value, zstd);
         Prepared::Refused(format!("value {number} is not on the device").into())
     }
 
-    /// Accepts a row that the host has decoded: all bytes of `spot`.
+    /// Accepts a row decoded by the host: all bytes of `spot`.
     ///
     /// # Errors
-    /// Any reason why the bytes cannot be kept until the upload; it becomes the error of the row.
+    /// An error if the bytes cannot be kept until the upload; it becomes the error of the row.
     fn put(&self, spot: &Spot, bytes: &[u8]) -> io::Result<()>;
 
-    /// Makes the bytes of `spot` zero, whatever was prepared for it.
+    /// Zeroes the bytes of `spot`, whatever was prepared for them.
     fn clear(&self, spot: &Spot);
 
-    /// Starts to upload and decode the rows, which are all prepared. `host` are the first bytes of the
-    /// output, the fields that the stage does not accept; they are copied before this returns. When
-    /// everything is done, or has failed, the stage calls [`Ticket::done`], from any thread, possibly
-    /// before this returns.
+    /// Starts to upload and decode the rows, which are all prepared. `host` holds the first bytes of the
+    /// output, the fields that the stage does not take, and is copied before this returns. On completion or
+    /// failure, the stage calls [`Ticket::done`], from any thread, possibly before this returns.
     fn submit(self: Arc<Self>, host: &[u8], ticket: Ticket);
 
-    /// Address of the output on the device.
+    /// Returns the address of the output on the device.
     fn address(&self) -> u64;
 
-    /// Records that a consumer uses the output on this stream of the device: the next batch in this
-    /// slot waits for the work in that stream at the time when the batch is released.
+    /// Records that a consumer uses the output on this device stream. The next batch in this slot waits for
+    /// the work in the stream at the release of this batch.
     fn used_on(&self, stream: StreamHandle);
 
     /// Records that the consumer has released the batch.
     fn release(&self);
 
-    /// Copies a part of the output to the host, and waits for it.
+    /// Copies a part of the output to the host, and waits for the copy.
     ///
     /// # Errors
     /// An error if the device fails or the range is outside the output.
     fn read(&self, from: usize, to: &mut [u8]) -> io::Result<()>;
 
-    /// Copies to a part of the output, and waits for the copy. Called by a thread of the loader for a
-    /// batch that is done, before the consumer gets it.
+    /// Writes a part of the output, and waits for the copy. Called by a thread of the loader for a batch that
+    /// is done, before the consumer gets it.
     ///
     /// # Errors
     /// An error if the device fails or the range is outside the output.
     fn write(&self, to: usize, bytes: &[u8]) -> io::Result<()>;
 
-    /// Mixes rows of a finished batch, in the output, and waits for completion; equal to
-    /// [`RowMix::apply`]. Called by the consumer's thread, before it gets the batch.
+    /// Mixes rows of a finished batch in the output like [`RowMix::apply`], and waits for completion. Called
+    /// by the consumer's thread, before it gets the batch.
     ///
     /// # Errors
     /// An error if the device fails, the range is outside the output, or the stage cannot mix.
@@ -98,34 +96,34 @@ pub trait StageSlot: Send + Sync + fmt::Debug {
 
 /// Room in staging memory for one value.
 pub trait StagedRoom: Send + Sync + fmt::Debug {
-    /// The bytes of the value; `None` while parts exist.
+    /// Returns the bytes of the value; `None` while parts exist.
     fn bytes(&self) -> Option<&[u8]>;
 
-    /// Same as [`StageSlot::prepare`], for a value whose bytes are [`bytes`](Self::bytes).
+    /// Same as [`StageSlot::prepare`], for a value whose bytes are in [`bytes`](Self::bytes).
     fn prepare(&self, value: &RecordValue<'_>, zstd: &mut ZstdDecoder) -> Prepared;
 }
 
 /// A part of a [`StagedRoom`], for one thread.
 pub trait StagedPart: Send + fmt::Debug {
-    /// The bytes of the part. Their initial content is unspecified.
+    /// Returns the bytes of the part. Their initial content is unspecified.
     fn bytes(&mut self) -> &mut [u8];
 }
 
-/// Room from [`StageSlot::room_for`], and its parts in order.
+/// Room from [`StageSlot::room_for`], with its parts in order.
 #[derive(Debug)]
 pub struct StagedParts {
-    /// The room.
+    /// Room for the whole value.
     pub room: Box<dyn StagedRoom>,
-    /// Its parts.
+    /// Parts of the room.
     pub parts: Vec<Box<dyn StagedPart>>,
 }
 
-/// A device, with the numbers of DLPack.
+/// A device, in the numbering of DLPack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct DeviceId {
-    /// The kind: `kDLCUDA` is 2.
+    /// Kind of device; `kDLCUDA` is 2.
     pub kind: i32,
-    /// Index of the device among those of its kind.
+    /// Index of the device within its kind.
     pub number: i32,
 }
 
@@ -136,11 +134,11 @@ pub struct SlotRoom {
     pub rows: usize,
     /// Bytes of all fields.
     pub output_bytes: usize,
-    /// Bytes of the fields that the host decodes; they come first in the output.
+    /// Bytes of the host-decoded fields, which come first in the output.
     pub host_bytes: usize,
-    /// The sum of [`Stage::staged_bytes`](super::Stage::staged_bytes) over the rows of a batch.
+    /// Sum of [`Stage::staged_bytes`](super::Stage::staged_bytes) over the fields.
     pub staged_bytes: usize,
-    /// The sum of [`Stage::between_bytes`](super::Stage::between_bytes).
+    /// Sum of [`Stage::between_bytes`](super::Stage::between_bytes) over the fields.
     pub between_bytes: usize,
 }
 
@@ -155,7 +153,7 @@ impl SlotRoom {
             && self.between_bytes >= other.between_bytes
     }
 
-    /// A room larger by an eighth: for more batches like the largest so far.
+    /// Returns a room larger by an eighth, for batches slightly larger than the largest so far.
     pub(crate) const fn grown(&self) -> Self {
         const fn more(bytes: usize) -> usize {
             bytes.saturating_add(bytes / 8)
@@ -169,7 +167,7 @@ impl SlotRoom {
         }
     }
 
-    /// The larger of both in each dimension.
+    /// Returns the larger of both in each dimension.
     #[must_use]
     pub fn max(self, other: Self) -> Self {
         Self {
@@ -182,22 +180,22 @@ impl SlotRoom {
     }
 }
 
-/// A place in a batch.
+/// The place of a row's field in a batch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Spot {
-    /// The row, from 0.
+    /// Index of the row.
     pub row: u32,
-    /// The field, by its number in the batch.
+    /// Index of the field in the batch.
     pub field: u32,
-    /// Bytes of the output.
+    /// Byte range in the output.
     pub bytes: Range<usize>,
 }
 
-/// The answer of a stage to a value.
+/// A stage's answer to a value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Prepared {
-    /// The device will decode it. For a picture: height and width of its output.
+    /// The device will decode the value. Holds height and width of the output for a picture.
     Taken(Option<[u32; 2]>),
-    /// The host must decode it, for this reason. Reasons are counted, so they name no sample.
+    /// The host must decode the value, for this reason. Reasons are counted, so they name no sample.
     Refused(Cow<'static, str>),
 }

@@ -1,8 +1,8 @@
-//! The fence around streams of a device. Other libraries pass their streams as numbers, and the driver
-//! trusts the number: the code that makes a [`StreamHandle`] is responsible for it.
+//! The fence around device streams. Other libraries pass streams as numbers that the driver trusts, so the
+//! code that makes a [`StreamHandle`] is responsible for the number.
 #![allow(unsafe_code)]
 
-/// A stream of a device, by the driver's handle.
+/// A device stream, identified by the driver's handle.
 ///
 /// ```
 /// use shardpack_loader::stage::StreamHandle;
@@ -15,17 +15,17 @@ impl StreamHandle {
     /// CUDA's legacy default stream, which every device has.
     pub const LEGACY: Self = Self(1);
 
-    /// The stream of this handle.
+    /// Creates the stream of this handle.
     ///
     /// # Safety
-    /// The handle is a stream of the device of each batch that it is used with
-    /// ([`Batch::used_on`](crate::Batch::used_on)), and lives until these batches are dropped.
+    /// The handle must be a stream of the device of each batch with which it is used
+    /// ([`Batch::used_on`](crate::Batch::used_on)), and must live until these batches are dropped.
     #[must_use]
     pub const unsafe fn new(handle: u64) -> Self {
         Self(handle)
     }
 
-    /// The handle of the driver.
+    /// Returns the driver's handle.
     #[must_use]
     pub const fn handle(self) -> u64 {
         self.0

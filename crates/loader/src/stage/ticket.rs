@@ -9,52 +9,47 @@ use std::fmt;
 use std::io::ErrorKind;
 use std::sync::{Arc, Weak};
 
-/// A value that the device accepted and then found odd. The host decodes it, or reports its error; its
-/// bytes in the output do not matter until then.
+/// A value that the device accepted and then found odd. The host decodes it or reports its error; until then,
+/// its output bytes do not matter.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RowFault {
-    /// The row.
+    /// Index of the row.
     pub row: u32,
-    /// The field, by its number.
+    /// Index of the field.
     pub field: u32,
-    /// The reason found by the device. Reasons are counted, so they name no sample.
+    /// Reason given by the device. Reasons are counted, so they name no sample.
     pub reason: Cow<'static, str>,
 }
 
-/// Reason why a batch is not on the device.
+/// The reason why a batch is not on the device.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum StageFailure {
-    /// Not enough memory: an error of this batch. The loader continues.
+    /// There is not enough memory. This batch is an error, and the loader continues.
     Batch(Note),
-    /// The device has failed, and can decode nothing more: the end of the loader.
+    /// The device has failed and can decode nothing more. The loader stops.
     Device(Note),
 }
 
-/// The end of a submitted batch.
 #[derive(Debug)]
 pub(crate) enum Ending {
     /// The batch is on the device, except for these values.
     Decoded(Vec<RowFault>),
-    /// The batch is an error.
     Failed(Error),
-    /// Nothing more will be decoded.
     Lost(Error),
 }
 
-/// Receiver of the report that a batch is done.
 pub(crate) trait Completed: Send + Sync {
     fn completed(&self, generation: u64, batch: u64, ending: Ending);
 }
 
-/// A submitted batch. Dropping the ticket without [`Ticket::done`] stops the loader with an error, so
-/// that it does not wait for ever.
+/// A submitted batch. Dropping the ticket without [`Ticket::done`] stops the loader with an error; otherwise
+/// it would wait forever.
 pub struct Ticket {
     pub(crate) home: Weak<dyn Completed>,
     pub(crate) generation: u64,
     pub(crate) batch: u64,
-    /// Index of the batch in its epoch, for errors.
     pub(crate) in_epoch: u64,
-    /// Keeps the slot in use, regardless of its type.
+    /// Slot, which the ticket keeps in use.
     pub(crate) slot: Option<Arc<dyn Any + Send + Sync>>,
 }
 
@@ -65,7 +60,7 @@ impl fmt::Debug for Ticket {
 }
 
 impl Ticket {
-    /// Reports that the batch is on the device, except for these values, or the reason why it is not.
+    /// Reports that the batch is on the device except for these values, or why it is not.
     pub fn done(mut self, result: Result<Vec<RowFault>, StageFailure>) {
         let error = |note: Note| {
             let Note { text, hint, .. } = note;
@@ -81,7 +76,7 @@ impl Ticket {
     }
 
     fn end(&mut self, ending: Ending) {
-        // Before threads look for a free slot.
+        // Drop the slot before threads look for a free one.
         let Some(slot) = self.slot.take() else { return };
         drop(slot);
         if let Some(home) = self.home.upgrade() {
@@ -96,4 +91,4 @@ impl Drop for Ticket {
     }
 }
 
-const DECODE: &str = "decode it on the device";
+const DECODE: &str = "decode on the device";

@@ -7,14 +7,14 @@ use shardpack_augment::Augmentation;
 use shardpack_format::{ArrayDescriptor, Codec, ElementType, Limits};
 use shardpack_jpeg::{PixelLayout, Rendering, Scaling, View};
 
-/// Description of a field of a batch for a stage.
+/// A field of a batch, as described to a stage.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct FieldSpec<'a> {
-    /// Its name.
+    /// Name of the field.
     pub name: &'a str,
     /// Type of the elements of a row.
     pub dtype: ElementType,
-    /// Its values.
+    /// Values of the field.
     pub source: FieldSource<'a>,
 }
 
@@ -24,7 +24,7 @@ pub struct FieldSpec<'a> {
 pub enum FieldSource<'a> {
     /// Pictures.
     Picture {
-        /// Their view.
+        /// View of the pictures.
         view: View,
         /// Order of the axes.
         layout: PixelLayout,
@@ -37,11 +37,11 @@ pub enum FieldSource<'a> {
     Array {
         /// Examples of stored arrays, before the steps after decoding.
         stored: &'a [(Codec, ArrayDescriptor)],
-        /// Size and bands of the part, if rows are parts of arrays. The place differs from row to row;
-        /// without rows (a height of 0) the part has all pixels.
+        /// Size and bands of the part, if rows are parts of arrays. Its place differs from row to row; height
+        /// 0 means all pixels.
         part: Option<&'a Region>,
     },
-    /// Columns of the index, and stored bytes.
+    /// A column of the index, or stored bytes.
     Other,
 }
 
@@ -54,9 +54,9 @@ pub enum RecordValue<'a> {
         media_type: &'a str,
         /// Stored bytes.
         bytes: &'a [u8],
-        /// The part that is shown, and its rendering.
+        /// Rendering of the picture, with the part that is shown.
         how: &'a Rendering,
-        /// Augmentations of its levels, before any other step, with the draws of [`Rendering::key`].
+        /// Augmentations of the levels, before any other step, with the draws of [`Rendering::key`].
         changes: &'a [Augmentation],
         /// Element type of the output.
         dtype: ElementType,
@@ -69,19 +69,17 @@ pub enum RecordValue<'a> {
     Array {
         /// Encoding of the payload.
         codec: Codec,
-        /// Its type and shape; `decoded` is the requested type, or the type that `finish` converts to
-        /// it.
+        /// Type and shape of the array. `decoded` is the requested type, or the type that `finish` converts to it.
         descriptor: &'a ArrayDescriptor,
         /// The payload.
         bytes: &'a [u8],
-        /// The requested part, in the requested order of axes; `None` for the whole array, in stored
-        /// order.
+        /// Requested part, in the requested order of axes; `None` for the whole array in stored order.
         region: Option<&'a Region>,
         /// Steps after decoding.
         finish: &'a Finish,
-        /// Noise to add after that.
+        /// Noise to add after these steps.
         noise: Option<RowNoise>,
-        /// The note of the stage about the array, if several rows take a part of it.
+        /// Stage's note about the array, if several rows take a part of it.
         memo: Option<&'a Memo>,
         /// Limits of decoding.
         limits: &'a Limits,

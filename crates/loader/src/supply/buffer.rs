@@ -1,23 +1,23 @@
-//! Buffers for runs and parts, in classes of sizes.
+//! Buffers for runs and parts, in size classes.
 
 use shardpack_format::to_usize;
 use shardpack_reader::Result;
 use shardpack_reader::raw::room;
 
-/// Grows a buffer to the size class of `bytes`, and returns it without preserving its content: a
-/// buffer that doubles, or exists twice while it is copied, would take more than predicted.
+/// Grows a buffer to the size class of `bytes`, without its content. A buffer that doubles, or exists twice
+/// while it is copied, would exceed the prediction.
 pub(super) fn class_room(buffer: &mut Vec<u8>, bytes: u64) -> Result<&mut [u8]> {
     let class = size_class(bytes);
     if (buffer.len() as u64) < class {
         *buffer = Vec::new();
-        // A failure here is reported by `room` below.
+        // `room` below reports a failure.
         _ = buffer.try_reserve_exact(to_usize(class));
     }
     room(buffer, class)
 }
 
-/// Size of the buffer for a run: steps of 6 to 12 %, and whole pages, so that buffers can be reused
-/// although run sizes differ.
+/// Returns the buffer size for a run, in whole pages. Sizes are 6 to 12 % apart, so that different runs can
+/// reuse a buffer.
 pub(crate) fn size_class(bytes: u64) -> u64 {
     let step = (bytes.checked_next_power_of_two().unwrap_or(bytes) / 16).max(4096);
     bytes.checked_next_multiple_of(step).unwrap_or(bytes)

@@ -1,4 +1,4 @@
-//! Source of the bytes of a row. Every row of a batch waits for a [`Supply`]; these are the kinds:
+//! The source of a row's bytes. Every row of a batch waits for a [`Supply`] of one of these kinds:
 //!
 //! | supply | shared by several rows | work of a row |
 //! |---|---|---|
@@ -8,8 +8,8 @@
 //! | [`Scene`](Supply::Scene) | a record, decoded once for several patches | copies its patch |
 //! | [`Device`](Supply::Device) | values that stay on a device | passes the numbers of its values to the stage |
 //!
-//! A value that a device found odd is *mended*: its record is read once more, as in `PageCache`, and
-//! decoded by the host.
+//! A value that a device found odd is *mended*: its record is read once more, as in `PageCache`, and decoded
+//! by the host.
 
 mod buffer;
 mod parts;
@@ -36,17 +36,15 @@ use std::sync::Arc;
 
 #[derive(Debug)]
 pub(crate) enum Supply {
-    /// Records in memory, as in the file.
+    /// Stored records in memory.
     Memory(LoadedRun),
-    /// Records of a shard that the page cache holds: a thread reads each one just before it decodes
-    /// it.
+    /// Records of a shard in the page cache. A thread reads each one just before decoding it.
     PageCache(Arc<Shard>),
-    /// Large records of a shard: all threads work on one together.
+    /// Large records of a shard, each decoded by all threads together.
     Parts(Arc<Shard>),
-    /// The decoded patches of a sample, or the error of decoding them.
+    /// Decoded patches of a sample, or the error of decoding them.
     Scene(Arc<Shard>, Result<Scene, Error>),
-    /// Records of a shard whose values stay on a device. A record with a missing value there is read as
-    /// from the page cache.
+    /// Records of a shard whose values stay on a device. A record with a missing value is read as in `PageCache`.
     Device(Arc<Shard>),
 }
 
@@ -58,12 +56,11 @@ impl Supply {
         }
     }
 
-    /// Returns true if each row is opened separately, because all threads work on it together.
+    /// Returns true if rows are opened one by one, because all threads work on each together.
     pub(crate) const fn is_in_parts(&self) -> bool {
         matches!(self, Self::Parts(_))
     }
 
-    /// Memory of a scene that is kept as a whole.
     pub(crate) fn held_bytes(&self) -> Option<u64> {
         match self {
             Self::Scene(_, Ok(scene)) => scene.held_bytes(),

@@ -1,15 +1,13 @@
 //! One large record, decoded into its row by all threads together.
 //!
-//! The thread that takes the row *opens* the record (`decode/opening.rs`): it reads the head, small
-//! values and the headers of chunks, and cuts the rest into parts. Idle threads take the parts, and
-//! each part passes once through the cache of a core: read, CRC32, decode in place. Parts that need no
-//! decoding are read directly to their place, in the row or, if a stage accepts the value, in its
-//! staging memory. The thread that finishes the last part combines the CRCs, compares them, and
-//! completes the row.
+//! The thread that takes the row *opens* the record (`decode/opening.rs`): it reads the head, small values
+//! and chunk headers, and cuts the rest into parts. Idle threads take the parts. Each part passes once
+//! through a core's cache: read, CRC32, decode in place. Parts that need no decoding are read directly to
+//! their place in the row or, if a stage accepts the value, in staging memory. The thread that finishes the
+//! last part combines and compares the CRCs, and completes the row.
 //!
-//! After any failure — a record that cannot be cut, a failed read, a CRC, a chunk — the record is read
-//! once more as a whole, like a small record. Only that path reports the error, or finds that it was
-//! temporary; the code here reports none.
+//! After any failure (a record that cannot be cut, a failed read, a CRC, a chunk), the record is read again
+//! as a whole, like a small record. Only that path reports errors, or finds that they were temporary.
 
 use super::buffer::class_room;
 use crate::fields::CutOf;
@@ -30,7 +28,7 @@ pub(crate) struct LargeRecord {
     pub(crate) of: RowId,
     shard: Arc<Shard>,
     frame: Frame,
-    /// The bytes that are not cut: the head, small values, and gaps between values. In order.
+    /// Bytes that are not cut, in order: the head, small values, and gaps between values.
     kept: Vec<KeptBytes>,
     fields: Vec<MadeField>,
     parts: Vec<RecordPart>,
@@ -42,7 +40,7 @@ pub(crate) struct LargeRecord {
 }
 
 pub(crate) struct UnmadeRow {
-    /// Values in staging memory. Dropped before the handle: the slot is in use until then.
+    /// Values in staging memory. Dropped before the handle, because the slot is in use until then.
     pub(crate) staged: Vec<StagedValue>,
     pub(crate) handle: Arc<RowMut>,
     pub(crate) dims: Vec<u64>,
@@ -50,15 +48,15 @@ pub(crate) struct UnmadeRow {
 
 pub(crate) struct StagedValue {
     pub(crate) field: usize,
-    /// From the start of the record.
+    /// Offsets from the start of the record.
     pub(crate) bytes: Range<u64>,
     pub(crate) room: Box<dyn StagedRoom>,
 }
 
 pub(crate) enum PartTarget {
-    /// Its place in the row; the bytes are copied or decoded.
+    /// Place in the row, to which the bytes are copied or decoded.
     Row(PartMut),
-    /// Its place in staging memory, as stored. The handle keeps the slot in use, and is dropped last.
+    /// Place in staging memory, for stored bytes. The handle keeps the slot in use, and is dropped last.
     Stage { part: Box<dyn StagedPart>, _handle: Arc<RowMut> },
 }
 
@@ -73,35 +71,34 @@ impl PartTarget {
 
 /// Bytes of the record that were read when it was opened.
 pub(crate) struct KeptBytes {
-    /// From the start of the record.
+    /// Offset from the start of the record.
     pub(crate) start: u64,
     pub(crate) bytes: Vec<u8>,
-    /// Without the frame, which has a CRC of its own.
+    /// CRC without the frame, which has its own.
     pub(crate) crc: crc32fast::Hasher,
 }
 
 pub(crate) enum MadeField {
-    /// Decoded from the kept bytes, when all parts are done.
+    /// Decoded from the kept bytes when all parts are done.
     Kept,
-    /// Its stored bytes are copied; the number of bytes.
+    /// Copied as stored; holds the number of bytes.
     Stored(u64),
-    /// Decoded part by part; with the window known at the time of opening.
+    /// Decoded part by part, with the window known when the record was opened.
     Array(Box<WindowedSplit>),
-    /// Its stored bytes are read into staging memory, and prepared when all parts are done.
+    /// Stored bytes are read into staging memory, and prepared when all parts are done.
     Staged,
 }
 
 pub(crate) struct WindowedSplit {
     pub(crate) split: ArraySplit,
-    /// The window known at that time.
+    /// Window known when the record was opened.
     pub(crate) window: Option<CutOf>,
 }
 
-/// Consecutive bytes of the record, for one thread.
 pub(crate) struct RecordPart {
-    /// From the start of the record.
+    /// Offsets from the start of the record.
     bytes: Range<u64>,
-    /// Number of the field, and of the part in its array; `None` for bytes that the batch does not use.
+    /// Index of the field, and of the part in its array; `None` for bytes that the batch does not use.
     of: Option<(usize, usize)>,
     state: Mutex<PartState>,
 }
@@ -113,7 +110,6 @@ struct PartState {
     ends: Ends,
 }
 
-/// Memory of a thread for parts, reused for every part.
 #[derive(Default)]
 pub(crate) struct PartScratch {
     bytes: Vec<u8>,
@@ -123,21 +119,18 @@ pub(crate) fn size(bytes: u64) -> Option<usize> {
     usize::try_from(bytes).ok()
 }
 
-/// These bytes of the record, if they were kept.
 pub(crate) fn within<'k>(kept: &'k [KeptBytes], bytes: &Range<u64>) -> Option<&'k [u8]> {
     let number = kept.partition_point(|kept| kept.start <= bytes.start).checked_sub(1)?;
     let kept = kept.get(number)?;
     kept.bytes.get(size(bytes.start - kept.start)?..size(bytes.end - kept.start)?)
 }
 
-/// Consecutive parts of `step` bytes.
 pub(crate) fn steps(bytes: &Range<u64>, step: u64) -> impl Iterator<Item = Range<u64>> {
     let (Range { start, end }, step) = (bytes.clone(), step.max(1));
     (0..(end - start).div_ceil(step)).map(move |part| start + part * step..(start + (part + 1) * step).min(end))
 }
 
 impl RecordPart {
-    /// A part with its target `to`, if the batch uses it.
     pub(crate) fn new(bytes: Range<u64>, of: Option<(usize, usize)>, to: Option<PartTarget>) -> Self {
         Self { bytes, of, state: Mutex::new(PartState { to, ..PartState::default() }) }
     }
@@ -166,7 +159,6 @@ impl LargeRecord {
         self.next.load(Ordering::Relaxed) < self.parts.len()
     }
 
-    /// Bytes that were read to open it.
     pub(crate) fn kept_bytes(&self) -> u64 {
         self.kept.iter().map(|kept| kept.bytes.len() as u64).sum()
     }
@@ -176,16 +168,14 @@ impl LargeRecord {
         (number < self.parts.len()).then_some(number)
     }
 
-    /// Reads and decodes a part that a thread has taken.
     pub(crate) fn work(&self, number: usize, decoder: &mut ArrayDecoder, bench: &mut PartScratch, counters: &Counters) {
-        // After one failure, the record is read as a whole anyway.
+        // After a failure, the record is read as a whole anyway.
         let wanted = !self.failed.load(Ordering::Relaxed) && !self.is_abandoned();
         if wanted && self.part(number, decoder, bench, counters).is_none() {
             self.fail();
         }
     }
 
-    /// Records that the row is not wanted any more.
     pub(crate) fn abandon(&self) {
         self.abandoned.store(true, Ordering::Relaxed);
     }
@@ -194,7 +184,6 @@ impl LargeRecord {
         self.abandoned.load(Ordering::Relaxed)
     }
 
-    /// Records that the record must be read as a whole.
     pub(crate) fn fail(&self) {
         self.failed.store(true, Ordering::Relaxed);
     }
@@ -202,7 +191,7 @@ impl LargeRecord {
     /// Records that a taken part is done or has failed; returns true if it was the last one.
     pub(crate) fn done(&self, number: usize) -> bool {
         if let Some(part) = self.parts.get(number) {
-            // Its bytes are released before it counts as done.
+            // Release the part's bytes before it counts as done.
             part.state().to = None;
         }
         // AcqRel: the thread that finishes the last part sees the writes of all others.
@@ -222,14 +211,13 @@ impl LargeRecord {
         let length = size(part.bytes.end - part.bytes.start)?;
         let split = match part.of.and_then(|(field, part)| Some((self.fields.get(field)?, part))) {
             Some((MadeField::Array(array), part)) if !array.split.is_copy() => Some((&array.split, part)),
-            // The stage has provided no room for it, or room of a different size.
+            // The stage has provided no room, or room of a different size.
             Some((MadeField::Staged, _)) if to.as_mut().is_none_or(|to| to.bytes().len() != length) => return None,
             _ => None,
         };
         match (to, split) {
             (Some(to), None) => self.read(part, Some(to.bytes()), &mut bench.bytes, crc, counters),
             (None, None) => self.read(part, None, &mut bench.bytes, crc, counters),
-            // The part is not requested.
             (None, Some(_)) => self.read(part, None, &mut bench.bytes, crc, counters),
             (Some(PartTarget::Stage { .. }), Some(_)) => None,
             (Some(PartTarget::Row(to)), Some((split, number))) => {
@@ -244,8 +232,8 @@ impl LargeRecord {
         }
     }
 
-    /// Reads a part, and computes its CRC32 while it is in the cache; reads into `scratch`, step by
-    /// step, if only the CRC is needed.
+    /// Reads a part, and computes its CRC32 while it is in the cache. If only the CRC is needed, reads into
+    /// `scratch` step by step.
     fn read(
         &self,
         part: &RecordPart,
@@ -278,7 +266,7 @@ impl LargeRecord {
         &self.shard
     }
 
-    /// The row, with its axes and staged values, when all parts are done.
+    /// Takes the row with its axes and staged values, when all parts are done.
     pub(crate) fn take_row(&self) -> Option<(RowMut, Vec<u64>, Vec<StagedValue>)> {
         let UnmadeRow { staged, handle, dims } = self.row.lock().unwrap_or_else(PoisonError::into_inner).take()?;
         Some((Arc::into_inner(handle)?, dims, staged))
@@ -299,7 +287,6 @@ impl LargeRecord {
         whole.finalize()
     }
 
-    /// The value of a stored field, from kept or staged bytes.
     pub(crate) fn value<'a>(
         &'a self,
         staged: &'a [StagedValue],
@@ -323,7 +310,7 @@ impl LargeRecord {
             Some(staged) => staged.room.bytes(),
             None => within(&self.kept, &place.bytes),
         };
-        // Users do not see this error: the record is then read as a whole.
+        // Users do not see this error, because the record is then read as a whole.
         let bytes =
             bytes.ok_or_else(|| FormatError::usage(format!("value {position} of a large record was not kept")))?;
         Ok(Some(FieldValue {
@@ -334,7 +321,7 @@ impl LargeRecord {
         }))
     }
 
-    /// The window of a field that was decoded in parts, as far as it is known.
+    /// Returns the window of a field that was decoded in parts, as far as it is known.
     pub(crate) fn window(&self, number: usize) -> Option<CutOf> {
         match self.fields.get(number) {
             Some(MadeField::Array(array)) => array.window,
@@ -342,7 +329,7 @@ impl LargeRecord {
         }
     }
 
-    /// Completes a field that was decoded in parts, and its axes; returns false if it was not.
+    /// Completes a field that was decoded in parts, and its axes; returns false for other fields.
     pub(crate) fn complete(&self, number: usize, row: &mut RowMut, dims: &mut [u64]) -> Result<bool> {
         match self.fields.get(number) {
             Some(MadeField::Stored(length)) => {

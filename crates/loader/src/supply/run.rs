@@ -8,29 +8,28 @@ use shardpack_reader::{Error, Result, Shard};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Consecutive records of a shard, as in the file.
 #[derive(Debug)]
 pub(crate) struct LoadedRun {
     shard: Arc<Shard>,
     /// Offset in the file.
     start: u64,
-    /// Never shorter than when it was new, so that it is zeroed only once.
+    /// Buffer, never truncated, so that it is zeroed only once.
     buffer: Vec<u8>,
     used: usize,
-    /// Records that could not be read; the others are in the buffer.
+    /// Records that could not be read; all others are in the buffer.
     faults: Vec<(u64, Error)>,
 }
 
 impl LoadedRun {
-    /// Reads records into `buffer`, and returns the number of bytes read; they are not checked yet.
-    /// If a run cannot be read as a whole, its records are read one by one, so that a bad sector
-    /// costs one sample.
+    /// Reads records into `buffer` without checking them, and returns the number of bytes read. If a run
+    /// cannot be read as a whole, its records are read one by one, so that a bad sector costs only one
+    /// sample.
     pub(crate) fn read(shard: &Arc<Shard>, records: &Range<u64>, buffer: Vec<u8>) -> Result<(Self, u64)> {
         let span = shard.span(records)?;
         let mut run = Self { shard: Arc::clone(shard), start: span.start, buffer, used: 0, faults: Vec::new() };
         let allowed = records.clone().try_for_each(|record| shard.check_length(record));
         if let (Err(error), 1) = (&allowed, records.end - records.start) {
-            // Before memory is allocated for it.
+            // Return before memory is allocated for the run.
             run.faults.push((records.start, error.clone()));
             return Ok((run, 0));
         }
@@ -54,7 +53,7 @@ impl LoadedRun {
         &self.shard
     }
 
-    /// The bytes of a record, padding included.
+    /// Returns the bytes of a record, including padding.
     pub(crate) fn record(&self, record: u64) -> Result<&[u8]> {
         if let Some((_, error)) = self.faults.iter().find(|(failed, _)| *failed == record) {
             return Err(error.clone());
@@ -62,14 +61,13 @@ impl LoadedRun {
         slice(&self.shard, record, self.start, self.buffer.get(..self.used).unwrap_or_default())
     }
 
-    /// The buffer, for another run.
     pub(crate) fn into_buffer(self) -> Vec<u8> {
         self.buffer
     }
 }
 
-/// Reads one record to its place in the buffer of a run that failed with `whole`: once more, even if it
-/// is the whole run.
+/// Reads one record to its place in the buffer of a run whose read failed with `whole`, even if the record is
+/// the whole run.
 fn read_again(shard: &Shard, record: u64, start: u64, run: &mut [u8], whole: &Error) -> Result<u64> {
     shard.check_length(record)?;
     if !fault::is_local(whole) {

@@ -1,6 +1,6 @@
-//! A scene: the patches of one sample, decoded together from a record that is read once, and held
-//! until their batches come. If patches would take as much memory as the scene, it is kept as a
-//! whole. If a stage decodes the patches, the stored record is kept.
+//! A scene: the patches of one sample, decoded together from a record that is read once, and held until their
+//! batches come. A scene is kept as a whole if its patches would take at least the same memory. If a stage
+//! decodes the patches, the stored record is kept.
 
 use super::whole_scene::WholeScene;
 use crate::fields::Object;
@@ -12,18 +12,17 @@ use std::sync::{Arc, Mutex, PoisonError};
 pub(crate) struct SceneRead {
     pub(crate) sample: u64,
     pub(crate) epoch: u32,
-    /// Number of the draw, if an epoch draws the sample several times.
+    /// Index of the draw, if an epoch draws the sample several times.
     pub(crate) repetition: u32,
-    /// Numbers of the patches that this rank takes.
+    /// Indices of the patches that this rank takes.
     pub(crate) patches: Vec<u32>,
-    /// Memory of each patch, in bytes.
+    /// Bytes of each patch.
     pub(crate) row_bytes: u64,
-    /// The record is kept in place of the patches.
+    /// True if the record is kept in place of the patches.
     pub(crate) is_stored: bool,
 }
 
 impl SceneRead {
-    /// Memory of its patches, in bytes.
     pub(crate) fn bytes(&self) -> u64 {
         self.row_bytes.saturating_mul(self.patches.len() as u64)
     }
@@ -31,9 +30,9 @@ impl SceneRead {
 
 #[derive(Debug)]
 pub(crate) struct Scene {
-    /// Patches, in the order of their numbers.
+    /// Patches, in ascending order of their indices.
     pub(crate) patches: Vec<ScenePatch>,
-    /// The scene is kept as a whole: patches have no memory of their own.
+    /// True if the scene is kept as a whole, so that patches have no memory of their own.
     pub(crate) is_whole: bool,
     pub(crate) content: SceneContent,
     pub(crate) plan: Arc<PatchPlan>,
@@ -41,7 +40,7 @@ pub(crate) struct Scene {
 
 #[derive(Debug)]
 pub(crate) enum SceneContent {
-    /// The record, for a stage that decodes patches.
+    /// Record, for a stage that decodes patches.
     Stored(SceneRecord),
     /// Decoded fields, and values that are not tensors.
     Decoded { fields: Vec<SceneField>, objects: Vec<Option<Object>> },
@@ -50,12 +49,12 @@ pub(crate) enum SceneContent {
 #[derive(Debug)]
 pub(crate) enum SceneField {
     Missing,
-    /// Stored in the memory of each patch.
+    /// Values in the memory of each patch.
     Patches,
     Whole(WholeScene),
-    /// One row for all patches.
+    /// One row, shared by all patches.
     Shared(Vec<u8>),
-    /// Nothing: rows take the value from the index.
+    /// No value, because rows take it from the index.
     FromIndex,
 }
 
@@ -65,18 +64,17 @@ impl Default for SceneContent {
     }
 }
 
-/// A record that was read and checked.
 #[derive(Debug)]
 pub(crate) struct SceneRecord {
-    /// May be longer than the record.
+    /// Buffer, which may be longer than the record.
     bytes: Vec<u8>,
     length: usize,
-    /// Notes of the stage, one for each field.
+    /// Notes of the stage, one per field.
     pub(crate) memos: Vec<Memo>,
 }
 
 impl SceneRecord {
-    /// A record in the first `length` bytes of `bytes`, with a memo for each field.
+    /// Creates a record from the first `length` bytes of `bytes`, with a memo for each field.
     pub(crate) const fn new(bytes: Vec<u8>, length: usize, memos: Vec<Memo>) -> Self {
         Self { bytes, length, memos }
     }
@@ -90,14 +88,14 @@ impl SceneRecord {
 pub(crate) struct ScenePatch {
     pub(crate) number: u32,
     pub(crate) at: Option<PatchAt>,
-    /// First plane, row and column, if its mask determines them.
+    /// First plane, row and column, if the mask determines them.
     pub(crate) origin: Option<[u64; 3]>,
-    /// Its memory, until it is handed on; `None` if the scene is kept as a whole.
+    /// Bytes of the patch until they are handed on; `None` if the scene is kept as a whole.
     pub(crate) bytes: Mutex<Option<Vec<u8>>>,
 }
 
 impl Scene {
-    /// Memory for a field of each patch.
+    /// Returns the memory for field `number` of each patch.
     pub(crate) fn outs(&mut self, number: usize) -> Vec<&mut [u8]> {
         let range = self.plan.parts.get(number).cloned().unwrap_or_default();
         let mut outs: Vec<&mut [u8]> = Vec::with_capacity(self.patches.len());
@@ -108,7 +106,7 @@ impl Scene {
         outs
     }
 
-    /// Memory of a scene that is kept as a whole; `None` if patches have memory of their own.
+    /// Returns the bytes of a scene that is kept as a whole; `None` if patches have memory of their own.
     pub(crate) fn held_bytes(&self) -> Option<u64> {
         let bytes = match &self.content {
             SceneContent::Stored(record) => record.bytes.len() as u64,
@@ -128,7 +126,7 @@ impl Scene {
 }
 
 impl Drop for Scene {
-    /// Reuses the memory of unused patches of an interrupted epoch, and of a record.
+    /// Recycles the memory of a record, and of unused patches of an interrupted epoch.
     fn drop(&mut self) {
         if let SceneContent::Stored(record) = &mut self.content {
             self.plan.give_back_scene(std::mem::take(&mut record.bytes));

@@ -1,5 +1,4 @@
-//! Decoded scenes that are kept as a whole, because their patches would take at least as much
-//! memory.
+//! Decoded scenes kept as a whole, because separate patches would take at least the same memory.
 
 use crate::patches::PatchPlan;
 use shardpack_array::Finish;
@@ -8,14 +7,12 @@ use shardpack_format::{Dtype, Layout, Result, bug, to_usize};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// A decoded array with the requested bands, and the patches cut out of it.
 #[derive(Debug)]
 pub(crate) struct WholeScene {
     pub(crate) bytes: Vec<u8>,
     pub(crate) dtype: Dtype,
-    /// Rows, columns and bands, in this order.
+    /// Rows, columns and bands.
     pub(crate) shape: [u64; 3],
-    /// Order of the axes of patches.
     pub(crate) layout: Layout,
     pub(crate) patches: Vec<PatchWindow>,
     pub(crate) plan: Arc<PatchPlan>,
@@ -29,7 +26,6 @@ pub(crate) struct PatchWindow {
 }
 
 impl WholeScene {
-    /// Cuts out the patch with this index in the list.
     pub(crate) fn cut(&self, place: usize, out: &mut [u8]) -> Result<()> {
         let Some(PatchWindow { rows, columns, finish }) = self.patches.get(place) else {
             bug("a patch does not belong to its scene")

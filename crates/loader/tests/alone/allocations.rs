@@ -1,4 +1,4 @@
-//! After warm-up, the loader allocates once for each batch, not for each sample.
+//! After warm-up, the loader allocates once per batch, not per sample.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![allow(clippy::indexing_slicing, clippy::cast_possible_truncation)]
 
@@ -9,7 +9,6 @@ use shardpack_loader::{CubeMode, ImageMode, Loader, LoaderOptions, PatchPlace};
 use shardpack_reader::Bands;
 use std::sync::atomic::Ordering;
 
-/// Number of allocations for each sample in later epochs.
 fn per_sample(disk: &Disk, options: LoaderOptions) -> f64 {
     let mut loader = Loader::open(&disk.open(), options).unwrap();
     let mut samples = 0;
@@ -38,8 +37,8 @@ fn batches_allocate_and_samples_do_not() {
         let count = per_sample(&disk, raw);
         assert!(count < 0.2, "{mode:?}, stored bytes: {count} allocations a sample");
     }
-    // Arrays stored without coding. Shapes differ from sample to sample, so that each descriptor is
-    // parsed, which takes two allocations.
+    // Arrays stored without coding. Their shapes differ, so that each descriptor is parsed, which takes two
+    // allocations.
     let cubes = options(256, Mode::Stored).fields(["cube", "label"]);
     let count = per_sample(&disk, cubes);
     assert!(count < 3.0, "cubes: {count} allocations a sample");

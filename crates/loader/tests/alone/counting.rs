@@ -3,13 +3,13 @@
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Calls that allocate or grow.
+/// Number of calls that allocate or grow.
 pub static CALLS: AtomicU64 = AtomicU64::new(0);
-/// Calls for a mebibyte or more.
+/// Number of calls for a mebibyte or more.
 pub static LARGE: AtomicU64 = AtomicU64::new(0);
 /// Bytes allocated and not freed.
 pub static NOW: AtomicU64 = AtomicU64::new(0);
-/// Largest value of [`NOW`] since a test last set it.
+/// Largest value of [`NOW`] since a test last set `PEAK`.
 pub static PEAK: AtomicU64 = AtomicU64::new(0);
 
 struct Counting;

@@ -1,5 +1,4 @@
-//! Tests that need a process of their own, because they fork it, or count its allocations. They run one
-//! at a time.
+//! Tests that need a process of their own, because they fork it or count its allocations. They run one at a time.
 #![allow(missing_docs, unreachable_pub, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![allow(clippy::indexing_slicing, clippy::cast_possible_truncation)]
 #![allow(unsafe_code, reason = "fork, and an allocator that counts")]

@@ -1,5 +1,5 @@
-//! Memory of the loader, counted by the allocator, compared with its prediction: for sizes that differ
-//! a hundredfold, and for equal ones.
+//! Compares the loader's memory, counted by the allocator, with its prediction, for equal sizes and for sizes
+//! that differ a hundredfold.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![allow(clippy::indexing_slicing, clippy::cast_possible_truncation, clippy::print_stdout)]
 
@@ -16,10 +16,9 @@ use shardpack_reader::Dataset;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// Peak memory of an epoch, the prediction, and the figures.
 fn epoch(disk: &Disk, options: LoaderOptions) -> (u64, u64, LoaderStats) {
     let dataset = disk.open();
-    // Indexes do not count as memory of the loader, and are read once.
+    // Open the shards first: their indexes do not count as memory of the loader.
     (0..dataset.shards().len()).for_each(|number| assert!(dataset.shard(number).is_ok()));
     let before = NOW.load(Ordering::Relaxed);
     PEAK.store(before, Ordering::Relaxed);
@@ -36,7 +35,7 @@ fn side(id: u64, side: u32) -> Made {
 }
 
 fn raw(batch_size: u32) -> LoaderOptions {
-    // As from a disk, because files that were just written are in the page cache.
+    // The files were just written, so `Auto` would use the page cache.
     let window = Window::Memory;
     LoaderOptions::default().batch_size(batch_size).threads(2).window(window).image(ImageMode::Raw).cube(CubeMode::Raw)
 }
@@ -45,14 +44,14 @@ fn windowed(samples: u64, run_samples: u64, lanes: u64) -> Option<Arc<dyn Sampli
     Some(Arc::new(Order::new(Runs::new(samples, run_samples), 7).lanes(lanes)))
 }
 
-/// Cubes of `[rows, 640, 100]` uint16, which differ only in their level, stored with `settings`.
+/// Writes cubes of `[rows, 640, 100]` uint16, which differ only in their level, stored with `settings`.
 fn cubes(count: u64, rows: u64, dtype: Dtype, settings: ArraySettings) -> tempfile::TempDir {
     let dir = crate::support::scratch();
     let schema = Schema::new(vec![Field::stored("cube", FieldKind::Array)]).unwrap();
     let shape = vec![rows, 640, 100];
     let mut encoder = ArrayEncoder::new(settings).unwrap();
     write(dir.path(), &schema, &[count], |schema, number, id| {
-        // Half of the bits are noise: a record takes about half of its cube.
+        // Half of the bits are noise, so a record takes about half the size of its cube.
         let mut state = id + 1;
         let values = (0..rows * 64_000).map(|_| {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
@@ -78,8 +77,7 @@ fn cubes(count: u64, rows: u64, dtype: Dtype, settings: ArraySettings) -> tempfi
     dir
 }
 
-/// Whole cubes and patches, for a consumer that is slower than the loader, so that the whole read-ahead
-/// is used.
+/// Whole cubes and patches, with a consumer slow enough that all of the read-ahead is used.
 fn cubes_take_the_predicted_memory(rows: u64) {
     let by_shape = ArraySettings {
         values: ValueRule::Keep,
@@ -108,8 +106,8 @@ fn cubes_take_the_predicted_memory(rows: u64) {
             (CubeMode::Whole, first, true),
             (patch, last, false),
         ] {
-            // In a band-major payload, streams that the coder stored without compression need no
-            // scratch; their number is known only from the payload.
+            // In a band-major payload, streams stored without compression need no scratch memory, and only
+            // the payload tells their number.
             let least = if settings.layout == ArrayLayout::BandMajor { 0.8 } else { 0.9 };
             // Records of 61 MB exceed the read-ahead anyway.
             let read_ahead_bytes = 0;
@@ -132,8 +130,7 @@ fn cubes_take_the_predicted_memory(rows: u64) {
             let before = NOW.load(Ordering::Relaxed);
             PEAK.store(before, Ordering::Relaxed);
             let mut loader = Loader::open(&dataset, options).unwrap();
-            // Each round starts with all slots free. Threads may not all decode at once in a round:
-            // repeat as often as needed, up to this limit.
+            // Each round starts with all slots free. Repeat, because not all threads may decode at once in a round.
             for number in 0..60 {
                 let peak = PEAK.load(Ordering::Relaxed) - before;
                 if number >= 3 && peak as f64 >= least * loader.predicted_bytes() as f64 {
@@ -163,8 +160,8 @@ fn large_cubes_take_the_predicted_memory() {
 #[test]
 fn loaders_take_the_predicted_memory() {
     let _alone = crate::alone();
-    // Two kilobytes each, except for the last twelve, which take 4.4 MB: all runs have the same number
-    // of samples, and from 30 kB to 66 MB.
+    // Two kilobytes each, except for the last twelve, which take 4.4 MB. All runs have the same number of
+    // samples, but take 30 kB to 66 MB.
     let skewed = Disk::new(&[90, 90], |id| side(id, if id < 168 { 16 } else { 850 }));
     // The same records, with the large ones spread among the small.
     let mixed = Disk::new(&[90, 90], |id| side(id, if id % 15 != 7 { 16 } else { 850 }));
@@ -192,7 +189,7 @@ fn loaders_take_the_predicted_memory() {
     ] {
         let (peak, predicted, stats) = epoch(disk, options);
         println!("{name}: {peak} of {predicted}, {:.2}; runs {}", peak as f64 / predicted as f64, stats.peak_run_bytes);
-        // 256 KiB for the plan of a batch and the like.
+        // 256 KiB for batch plans and other small allocations.
         assert!(peak <= predicted + predicted / 10 + (256 << 10), "{name}: {peak} of {predicted}");
         assert_eq!(stats.grown_slots, 0, "{name}");
     }
@@ -211,7 +208,7 @@ fn loaders_take_the_predicted_memory() {
 
     cubes_take_the_predicted_memory(96);
 
-    // Records of 3.6 to 5.4 MB: after an epoch, every needed buffer exists.
+    // Records of 3.6 to 5.4 MB. After an epoch, every needed buffer exists.
     let large = Disk::new(&[16], |id| side(id, 780 + 10 * (id % 16) as u32));
     let mut loader = Loader::open(&large.open(), raw(2).mode(Mode::Full)).unwrap();
     let mut counts = Vec::new();

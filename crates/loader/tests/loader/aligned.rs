@@ -16,7 +16,7 @@ fn floats<const N: usize>(object: Option<&Object>) -> Vec<[f32; N]> {
     all.as_chunks().0.to_vec()
 }
 
-/// Pixels of a picture and of its mask, as `[y][x]`.
+/// Pixels of a picture or mask, as `[y][x]`.
 type Grid = Vec<Vec<u8>>;
 
 fn grids(batch: &Batch, row: usize, layout: PixelLayout) -> (Grid, Grid) {
@@ -32,7 +32,7 @@ fn grids(batch: &Batch, row: usize, layout: PixelLayout) -> (Grid, Grid) {
     (grid(&pixels, step), grid(&values, 1))
 }
 
-/// Returns true if all pixels around this one are in the view, and in its quadrant.
+/// Returns true if all pixels around this one are in the view and in the same quadrant.
 fn is_inside(mask: &Grid, y: usize, x: usize, reach: usize) -> bool {
     let near = |at: usize, end: usize| at - reach..(at + reach + 1).min(end);
     let is_within = |at: usize, end: usize| at >= reach && at + reach < end;
@@ -41,7 +41,7 @@ fn is_inside(mask: &Grid, y: usize, x: usize, reach: usize) -> bool {
         && near(y, mask.len()).all(|v| near(x, mask[0].len()).all(|u| mask[v][u] == mask[y][x]))
 }
 
-/// The picture itself shows its quadrants: mask, boxes and points must agree with it.
+/// The picture itself shows its quadrants, and masks, boxes and points must agree with it.
 #[test]
 fn aligned_fields_follow_the_view_of_their_picture() {
     let scenes = Scenes::new(23);
@@ -90,7 +90,7 @@ fn aligned_fields_follow_the_view_of_their_picture() {
                             .collect();
                         let at = classes.iter().position(|&class| class == 10 + u16::from(quadrant));
                         if seen.is_empty() {
-                            // A sliver may fall between the centres of pixels.
+                            // A sliver may fall between pixel centres.
                             let sliver = |b: &[f32; 4]| (b[2] - b[0]).min(b[3] - b[1]) <= 1.0;
                             assert!(at.is_none_or(|at| sliver(&boxes[at])), "{image} {} {quadrant}", scene.id);
                             continue;
@@ -104,7 +104,7 @@ fn aligned_fields_follow_the_view_of_their_picture() {
                     assert!(!classes.contains(&14), "outside of the picture");
                     let mut points: Vec<[f32; 3]> = floats(points[row]);
                     assert_eq!((points.len(), points[4]), (5, [0.0; 3]));
-                    // If the view is mirrored, points 0 and 1 are swapped.
+                    // Points 0 and 1 are swapped if the view is mirrored.
                     let lies_in = |point: [f32; 3], quadrant: u8| {
                         let [x, y] = [point[0] as usize, point[1] as usize];
                         point[2] == 0.0 || mask[y.min(height - 1)][x.min(width - 1)] == quadrant
@@ -123,7 +123,7 @@ fn aligned_fields_follow_the_view_of_their_picture() {
     assert!(beside > 20_000, "{beside}");
 }
 
-/// If a view is padded, boxes end with their picture, and a point in the padding is not visible.
+/// If a view is padded, boxes are clipped to the picture, and a point in the padding is not visible.
 #[test]
 fn padding_is_not_part_of_a_picture() {
     let scenes = Scenes::with(4, |scene, values| {
@@ -150,7 +150,6 @@ fn padding_is_not_part_of_a_picture() {
     }
 }
 
-/// The padding value of a mask must fit its type.
 #[test]
 fn the_fill_of_a_mask_has_its_type() {
     let scenes = Scenes::new(6);
@@ -178,7 +177,6 @@ fn the_fill_of_a_mask_has_its_type() {
     }
 }
 
-/// The whole content of a batch, as text.
 fn told(batches: &[Batch]) -> Vec<String> {
     let rows = batches.iter().flat_map(|batch| (0..batch.len()).map(move |row| (batch, row)));
     let mut rows: Vec<_> = rows
@@ -224,13 +222,12 @@ fn formats_units_and_shares_of_boxes() {
             .flat_map(|batch| batch.objects("boxes").unwrap().into_iter().map(|o| floats::<4>(o)).collect::<Vec<_>>());
         rows.collect::<Vec<_>>()
     };
-    // The stored numbers describe different boxes then: the check is that the formats differ.
+    // With another format, the stored numbers describe different boxes. The check is that the formats differ.
     let plain = of("boxes");
     let visible = of("boxes,visible=0.6");
     let (before, after) = (plain.iter().flatten().count(), visible.iter().flatten().count());
     assert!(after < before && after > 0, "{before} {after}");
     assert!(visible.iter().zip(&plain).all(|(some, all)| some.iter().all(|b| all.contains(b))));
-    // All boxes are inside the view.
     let inside =
         |b: &[f32; 4], [width, height]: [f32; 2]| b[0] >= 0.0 && b[1] >= 0.0 && b[2] <= width && b[3] <= height;
     assert!(plain.iter().flatten().all(|b| inside(b, [64.0, 32.0])));
@@ -275,8 +272,8 @@ fn masks_are_loaded_as_the_requested_type() {
     }
 }
 
-/// Polygons around the quadrants are moved like their boxes, but not clipped; the mask of each quadrant
-/// is that part of the common mask.
+/// Polygons around the quadrants move like their boxes, but are not clipped. The mask of each quadrant is its
+/// part of the common mask.
 #[test]
 fn polygons_and_masks_of_objects_follow_the_boxes_that_are_left() {
     let plain = |dtype, shape: &[u64]| ArrayDescriptor::plain(dtype, shape.to_vec()).encode().unwrap();
@@ -289,7 +286,7 @@ fn polygons_and_masks_of_objects_follow_the_boxes_that_are_left() {
         let [height, width] = scene.upright().map(u64::from);
         values[3] = Some((Codec::Raw, of_each.collect(), plain(Dtype::Bool, &[5, height, width]), None));
         if scene.id == 3 {
-            // No objects: all three values are empty.
+            // Without objects, all three values are empty.
             values[2] = Some((Codec::Raw, Vec::new(), plain(Dtype::F32, &[0, 4]), None));
             values[3] = Some((Codec::Raw, Vec::new(), plain(Dtype::Bool, &[0, height, width]), None));
             values[4] = Some((Codec::Raw, Vec::new(), plain(Dtype::F32, &[0, 4, 2]), None));

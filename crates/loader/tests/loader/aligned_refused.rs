@@ -1,5 +1,5 @@
-//! Errors of masks, boxes and keypoints that cannot follow their picture: values that are missing,
-//! damaged, or contradict their declaration.
+//! Errors of masks, boxes and keypoints that cannot follow their picture: missing, damaged, or contradicting
+//! their declaration.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![allow(clippy::indexing_slicing, clippy::cast_possible_truncation, clippy::cast_sign_loss)]
 
@@ -27,7 +27,7 @@ fn samples_that_lack_something_and_damage() {
         assert_eq!(mask, [true, false, false, true, true, true, true, true]);
         let there = |name: &str| batch.objects(name).unwrap().iter().map(Option::is_some).collect::<Vec<_>>();
         assert_eq!(there("caption"), [true, true, true, true, false, true, true, true]);
-        // Without a picture there is no view, and without boxes no values that belong to them.
+        // Without a picture there is no view, and without boxes their fields have no values.
         assert_eq!(there("boxes"), [true, false, true, false, true, true, true, true]);
         assert_eq!(there("classes"), there("boxes"));
         assert_eq!(there("points"), [true, false, true, true, true, true, true, true]);
@@ -137,7 +137,6 @@ fn invalid_alignments_are_refused_at_open() {
         let error = refused(change);
         assert!(error.contains(said), "{said}: {error}");
     }
-    // Colour augmentations change only the picture.
     let mut colours = options("rrc16");
     colours.view.augment_pictures = vec!["color_jitter(brightness=0.5)".parse().unwrap()];
     assert_eq!(batches(&scenes, colours).len(), 1);
@@ -174,7 +173,7 @@ fn masks_of_objects_and_polygons_that_are_none() {
         let error = error(text, shape, all()).unwrap_err();
         assert!(error.contains(said) && error.contains("field `classes`"), "{said}: {error}");
     }
-    // Many masks of a small picture: the limit applies to their size in a large view.
+    // Many masks of a small picture. The limit applies to their size in a large view.
     let small = Limits { max_decoded_bytes: 1 << 20, ..all() };
     assert!(error("instances", &|[h, w]| vec![100, h, w], all()).is_ok());
     let error = error("instances", &|[h, w]| vec![100, h, w], small).unwrap_err();

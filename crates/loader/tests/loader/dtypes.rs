@@ -1,5 +1,4 @@
-//! Element types of arrays in batches: the stored type, the requested type, and the result for samples
-//! that do not fit.
+//! Element types of arrays in batches: the stored type, the requested type, and samples that do not fit.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![allow(clippy::indexing_slicing, clippy::cast_possible_truncation)]
 
@@ -13,14 +12,13 @@ use shardpack_reader::{Dataset, Error};
 
 const SHAPE: [u64; 3] = [2, 3, 2];
 
-/// An array of small integers that differ from sample to sample, in one of the forms in which a packer
-/// stores them.
+/// An array of small integers that differ from sample to sample, in one of the forms that packers store.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Kind {
     Plain(Dtype),
     /// float32, stored as float16.
     Half,
-    /// As `Half`, with a no-data value that is not a float16.
+    /// Like `Half`, with a no-data value that float16 cannot represent.
     HalfNoData,
     /// Stored as uint8.
     Small(Dtype),
@@ -94,7 +92,7 @@ impl Arrays {
         said(&self.loader(base().dtype(dtype)).unwrap_err())
     }
 
-    /// Loads all samples and compares every value; returns the element type of the batches.
+    /// Loads all samples, compares every value, and returns the element type.
     fn loads_as(&self, dtype: ArrayDtype) -> Dtype {
         let mut loader = self.loader(base().dtype(dtype)).unwrap();
         let mut types = Vec::new();
@@ -112,7 +110,7 @@ impl Arrays {
     }
 }
 
-/// The kinds rotated, so that each of them comes first once.
+/// Calls `check` with the kinds rotated, so that each comes first once.
 fn turned(kinds: &[Kind], check: impl Fn(&Arrays)) {
     for turn in 0..kinds.len() {
         let mut kinds = kinds.to_vec();
@@ -166,8 +164,8 @@ fn a_requested_type_is_used_if_no_value_changes() {
     );
 }
 
-/// Too many samples to look at each: a misfit among the others is found when it is loaded, reported
-/// with its name, and not treated as damage.
+/// There are too many samples to inspect. A misfit that was not inspected is found on loading, reported by
+/// name, and not treated as damage.
 #[test]
 fn a_misfit_outside_the_inspected_samples_is_named_and_is_not_damage() {
     for (kind, message) in [
@@ -216,7 +214,7 @@ fn a_damaged_head_does_not_set_the_type() {
     drop(dataset);
     let path = arrays.dir.path().join(shard_name(0));
     let mut bytes = std::fs::read(&path).unwrap();
-    // Frame, one entry of the field table, then the descriptor, which starts with the decoded and the
+    // The descriptor follows the frame and one entry of the field table, and starts with the decoded and the
     // stored type.
     let at = row.offset as usize + 64 + 24;
     assert_eq!(bytes[at..at + 2], [Dtype::U16.code(); 2]);
@@ -238,7 +236,7 @@ fn arrays_of_several_shapes_are_left_out_unless_named() {
     let named = base().batch_size(2).fields(["cube"]);
     let error = Loader::open(&dataset, named.clone()).unwrap_err().to_string();
     assert!(error.contains("field `cube` has arrays of several shapes"), "{error}");
-    // A patch of one size fits all of them.
+    // One patch size fits them all.
     let cube = CubeMode::Patch { height: 2, width: 2, place: PatchPlace::Center };
     let mut patches = Loader::open(&dataset, named.cube(cube)).unwrap();
     assert_eq!(patches.next_batch().unwrap().unwrap().field("cube").unwrap().shape().unwrap(), [2, 2, 2, 2]);

@@ -1,5 +1,4 @@
-//! Consecutive epochs: the next one starts while the current one ends, without a visible effect except
-//! on time.
+//! Consecutive epochs. Starting the next epoch while the current one ends must affect only time.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![allow(clippy::indexing_slicing, clippy::cast_possible_truncation)]
 
@@ -21,12 +20,11 @@ fn options(batch_size: u32) -> LoaderOptions {
     base().batch_size(batch_size).threads(2).seed(3).end(End::Uneven)
 }
 
-/// The batches of a loader that is opened for this epoch.
 fn alone(dataset: &Dataset, options: &LoaderOptions, number: u32) -> Vec<Seen> {
     epoch(&mut Loader::open(dataset, options.clone().epoch(number)).unwrap())
 }
 
-/// Consecutive epochs of one loader equal the epochs of separate loaders, as do states and lengths.
+/// Checks that consecutive epochs of one loader equal those of separate loaders, as do states and lengths.
 fn check(dataset: &Dataset, options: &LoaderOptions, what: &str) {
     let mut loader = Loader::open(dataset, options.clone()).unwrap();
     for number in 0..EPOCHS {
@@ -34,7 +32,7 @@ fn check(dataset: &Dataset, options: &LoaderOptions, what: &str) {
         assert_eq!((loader.current_epoch(), loader.state().samples_consumed), (number, 0), "{what}");
         let mut fresh = Loader::open(dataset, options.clone().epoch(number)).unwrap();
         assert_eq!((loader.len(), loader.positions()), (fresh.len(), fresh.positions()), "{what}, epoch {number}");
-        // In alternation, so that work in progress in one loader meets every step of the other.
+        // Alternate, so that work in progress in one loader meets every step of the other.
         while let Some(expected) = fresh.next_batch() {
             let batch = loader.next_batch().unwrap_or_else(|| panic!("{what}: epoch {number} is too short")).unwrap();
             let expected = expected.unwrap();
@@ -69,7 +67,7 @@ fn epochs_of_one_loader_are_those_of_many() {
             }
         }
     }
-    // Several runs, some of which are open when an epoch ends.
+    // Several runs, some of them open when an epoch ends.
     let order = Order::new(Runs::new(37, 5), 7).lanes(3);
     let sampling = Some(Arc::new(order) as Arc<dyn Sampling>);
     for threads in [1, 7] {
@@ -103,7 +101,7 @@ fn epochs_of_patches_are_those_of_many_loaders() {
     let fields = ["cube", "mask", "spectrum", "height"];
     for (made, sizes) in [(Cubes::packed(&[5, 4], |_| ALIKE), "alike"), (Cubes::packed(&[5, 4], varied), "varied")] {
         let weighted = Weighted::by_sample(&(1..10).map(f64::from).collect::<Vec<_>>(), 3).unwrap().draws(7);
-        // Scenes of several sizes, with weighted draws: epochs of several lengths.
+        // Scenes of several sizes with weighted draws, so that epochs differ in length.
         let weighted = Arc::new(weighted) as Arc<dyn Sampling>;
         for (patches, sampling) in [
             (Patches::One, None),
@@ -137,21 +135,18 @@ fn damaged_samples_are_skipped_in_the_order_of_batches() {
         assert_eq!(epoch(&mut loader), alone(&disk.open(), &skip, number));
         assert_eq!(loader.stats().skipped, 2 * u64::from(number + 1), "skipped samples of delivered epochs only");
     }
-    // One more skip is allowed: the second damaged sample is the error of its batch, regardless of the
-    // read-ahead.
+    // One more skip is allowed. The second damaged sample is an error of its batch, whatever was read ahead.
     loader.set_epoch(3).unwrap();
     let errors = std::iter::from_fn(|| loader.next_batch()).filter(Result::is_err).count();
     assert_eq!((errors, loader.stats().skipped), (1, 7));
 }
 
-/// A loader on a device that counts its batches.
 fn counted(disk: &Disk, options: LoaderOptions) -> (Loader, Arc<Counts>) {
     let stage = Arc::new(FakeStage::default());
     let counts = stage.counts();
     (Loader::open(&disk.open(), options.stage(stage)).unwrap(), counts)
 }
 
-/// Waits until the device has received `submitted` batches.
 fn wait_for(counts: &Counts, submitted: u64) {
     let start = Instant::now();
     while counts.submitted.load(Ordering::Relaxed) < submitted {
@@ -173,7 +168,6 @@ fn the_next_epoch_is_prepared_once_one_has_followed_another() {
     assert_eq!(settled(&counts), 4, "one epoch costs one epoch");
     loader.set_epoch(1).unwrap();
     assert_eq!(epoch(&mut loader).len(), 4);
-    // Three slots are filled before the epoch is requested, and no more.
     wait_for(&counts, 8 + 3);
     assert_eq!(settled(&counts), 8 + 3);
     assert!(loader.next_batch().is_none());
@@ -182,7 +176,7 @@ fn the_next_epoch_is_prepared_once_one_has_followed_another() {
     assert_eq!(epoch(&mut loader), alone(&disk.open(), &options(4), 2));
     wait_for(&counts, 12 + 3);
     assert_eq!(loader.stats().samples, 48);
-    // In a loop that takes exactly the number of batches.
+    // A loop that takes exactly the number of batches.
     loader.set_epoch(3).unwrap();
     let four: Vec<Seen> = (0..4).map(|_| seen(&loader.next_batch().unwrap().unwrap())).collect();
     wait_for(&counts, 16 + 3);
@@ -197,11 +191,10 @@ fn the_next_epoch_is_prepared_once_one_has_followed_another() {
 #[test]
 fn a_jump_to_a_different_epoch_gives_its_batches() {
     let disk = Disk::varied(&[16]);
-    // Slots for more than an epoch: the next one is prepared from the first batch on.
+    // With slots for more than an epoch, the next epoch is prepared from the first batch on.
     let options = options(4).slots(7);
     let (mut loader, counts) = counted(&disk, options.clone());
     let whole = |number| alone(&disk.open(), &options, number);
-    /// The first `batches` batches of epoch `number`.
     fn begin(loader: &mut Loader, number: u32, batches: usize) -> Vec<Seen> {
         loader.set_epoch(number).unwrap();
         (0..batches).map(|_| seen(&loader.next_batch().unwrap().unwrap())).collect()
@@ -210,18 +203,18 @@ fn a_jump_to_a_different_epoch_gives_its_batches() {
         loader.set_epoch(number).unwrap();
         assert_eq!(epoch(&mut loader), whole(number));
     }
-    // Left in the middle for the next epoch, repeatedly: prepared batches are used.
+    // Leave epochs in the middle, repeatedly. Prepared batches of the next epoch are used.
     for (number, batches) in [(2, 2), (3, 1), (4, 3), (5, 1), (6, 4)] {
         assert_eq!(begin(&mut loader, number, batches), whole(number)[..batches]);
         wait_for(&counts, 4 * (u64::from(number) + 2));
     }
     assert_eq!(settled(&counts), 4 * 8, "no epoch was made twice");
-    // Back, ahead by more than one, and the same epoch again.
+    // Go back, skip epochs, and repeat an epoch.
     for number in [1, 9, 9, 10, 3] {
         assert_eq!(begin(&mut loader, number, 2), whole(number)[..2]);
         std::thread::sleep(Duration::from_millis(20));
     }
-    // To the middle of the next epoch, and of the current one.
+    // Move to the middle of the next epoch, and of the current one.
     let mut other = Loader::open(&disk.open(), options.clone().epoch(4)).unwrap();
     other.next_batch().unwrap().unwrap();
     let state = other.state();
@@ -230,7 +223,7 @@ fn a_jump_to_a_different_epoch_gives_its_batches() {
         assert_eq!(loader.len(), 3);
         assert_eq!(epoch(&mut loader), whole(4)[1..]);
     }
-    // A state at the boundary, with the last batch not taken, taken, and after the end.
+    // States around the boundary: last batch not taken, taken, and after the end.
     loader.set_epoch(5).unwrap();
     for taken in 0..5 {
         let state = loader.state();
@@ -239,7 +232,7 @@ fn a_jump_to_a_different_epoch_gives_its_batches() {
         assert_eq!(epoch(&mut other), whole(5)[taken..], "after {taken}");
         assert_eq!(loader.next_batch().is_some(), taken < 4);
     }
-    // A batch that is kept is unchanged while the next epoch is prepared.
+    // A batch that the caller keeps does not change while the next epoch is prepared.
     loader.set_epoch(6).unwrap();
     let kept: Vec<_> = std::iter::from_fn(|| loader.next_batch()).map(Result::unwrap).collect();
     std::thread::sleep(Duration::from_millis(20));
@@ -265,7 +258,7 @@ fn phases_follow_each_other() {
         loader.set_epoch(number).unwrap();
         assert_eq!(loader.phase(), EpochPhase::Fresh);
     }
-    // A loader that has broken down stays where it stopped.
+    // A loader that has failed stays where it stopped.
     let stage = Arc::new(FakeStage::with(Trouble::LostAt(2)));
     let mut loader = Loader::open(&disk.open(), options(4).stage(stage)).unwrap();
     let batches: Vec<_> = std::iter::from_fn(|| loader.next_batch()).collect();
@@ -274,7 +267,6 @@ fn phases_follow_each_other() {
     assert_eq!(loader.state().samples_consumed, 4 * (batches.len() as u64 - 1));
 }
 
-/// Counts the rows that it transforms.
 #[derive(Debug, Default)]
 struct Called(AtomicU64);
 

@@ -1,5 +1,4 @@
-//! Reads over a network are announced first: by streams, `verify` and the loader, as far ahead as the
-//! storage requests.
+//! Streams, `verify` and the loader announce reads over a network as far ahead as the storage requests.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
 use crate::loader_support::{Disk, epoch};
@@ -12,7 +11,7 @@ use std::io;
 use std::ops::Range;
 use std::sync::{Arc, Mutex};
 
-/// Unit of bytes for counting announcements and reads: every record of the tests has this length.
+/// Unit in bytes for counting announcements and reads: the length of every record of the tests.
 const UNIT: u64 = 64;
 
 #[derive(Debug, Default)]
@@ -20,11 +19,11 @@ struct Seen {
     announced: BTreeSet<(String, u64)>,
     read: BTreeSet<(String, u64)>,
     opens_announced: BTreeSet<String>,
-    /// Largest number of units that were announced and not read.
+    /// Maximum number of units that were announced but not yet read.
     most_ahead: usize,
 }
 
-/// Claims to be remote, and records all announcements.
+/// Claims to be remote and records all announcements.
 #[derive(Debug)]
 struct Far {
     window: u64,
@@ -65,7 +64,6 @@ fn far(disk: &Disk, window: u64) -> (Arc<RiggedStorage<Far>>, Arc<Mutex<Seen>>) 
     (Arc::new(storage), seen)
 }
 
-/// The units that hold records.
 fn records(dataset: &Dataset) -> BTreeSet<(String, u64)> {
     let mut all = BTreeSet::new();
     for (number, info) in dataset.shards().enumerate() {
@@ -76,7 +74,7 @@ fn records(dataset: &Dataset) -> BTreeSet<(String, u64)> {
     all
 }
 
-/// All records were announced, ahead by the window but not much more.
+/// Checks that all records were announced, ahead by the window but not much more.
 fn check(seen: &Seen, local: &Dataset, window: u64, slack: u64, what: &str) {
     let missing: Vec<_> = records(local).difference(&seen.announced).cloned().collect();
     assert!(missing.is_empty(), "{what}: not announced: {missing:?}");

@@ -1,5 +1,5 @@
-//! bfloat16, mean and standard deviation, flips and turns of arrays: the batches equal the result of a
-//! slow twin on the whole array, for all places of patches, on host and device.
+//! bfloat16, mean and standard deviation, flips and turns of arrays: for all places of patches, on host and
+//! device, batches equal a slow twin's result on the whole array.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![allow(clippy::indexing_slicing, clippy::cast_possible_truncation)]
 
@@ -24,7 +24,7 @@ const CHANGES: [&[&str]; 3] = [
 ];
 const ALL: Augment = Augment { flip_rows: true, flip_columns: true, rotate: true };
 
-/// Cubes of float32, some of them stored as float16, their masks, and a row of numbers.
+/// Cubes of float32, some stored as float16, with a mask and a row of numbers each.
 struct Cubes {
     dir: tempfile::TempDir,
 }
@@ -100,7 +100,6 @@ fn float(element: ElementType, value: f32) -> Vec<u8> {
     }
 }
 
-/// Expected row of a cube and its mask.
 fn expected(cubes: &Cubes, options: &LoaderOptions, sample: u64, number: u32) -> [Vec<u8>; 2] {
     let (cube, mask) = (cubes.array(sample, "cube"), cubes.array(sample, "mask"));
     let [height, width] = [cube.shape()[0], cube.shape()[1]];
@@ -118,7 +117,7 @@ fn expected(cubes: &Cubes, options: &LoaderOptions, sample: u64, number: u32) ->
         Bands::Range(range) => range.clone().collect(),
         Bands::All => (0..BANDS).collect(),
     };
-    // Random-change factors for each output band.
+    // Factors of the random changes for each output band.
     let varied: Vec<Factors> = match &*options.view.augment_bands {
         [] => Vec::new(),
         changes => {
@@ -195,7 +194,7 @@ proptest! {
         sizes in prop::sample::select(&[[9, 9], [8, 10], [0, 0]][..]),
         number in 0..3_u32,
     ) {
-        // Ragged sizes, squares and others.
+        // Ragged sizes, squares and other rectangles.
         let size = |id: u64| if sizes == [0, 0] { [7 + id % 3, 7 + id % 2] } else { sizes };
         let cubes = Cubes::new(8, size, 0);
         let numbers = |step: f64| (0..normalise).map(|n| n as f64 * step + 0.25).collect::<Vec<_>>();
@@ -220,7 +219,6 @@ proptest! {
     }
 }
 
-/// The rows of all ranks by sample and patch.
 fn by_patch(cubes: &Cubes, options: &LoaderOptions, world_size: u32) -> BTreeMap<(u64, u32), Vec<Vec<u8>>> {
     let mut rows = BTreeMap::new();
     for rank in 0..world_size {
@@ -236,7 +234,7 @@ fn by_patch(cubes: &Cubes, options: &LoaderOptions, world_size: u32) -> BTreeMap
     rows
 }
 
-/// One rank has 48 patches of each scene, which is then kept as a whole; 48 ranks have one each.
+/// A single rank takes 48 patches of each scene, which is kept as a whole; 48 ranks take one each.
 #[test]
 fn patches_do_not_depend_on_how_scenes_are_kept() {
     let cubes = Cubes::new(3, |id| [9, 8 + id % 2], 0);
@@ -265,7 +263,6 @@ fn patches_do_not_depend_on_how_scenes_are_kept() {
     }
 }
 
-/// The rows of all batches, by sample.
 fn by_sample(batches: Vec<Seen>) -> std::collections::BTreeMap<u64, Vec<Vec<u8>>> {
     let rows = batches.into_iter().flat_map(|(indices, _, fields)| {
         indices

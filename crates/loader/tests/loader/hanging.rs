@@ -1,4 +1,4 @@
-//! Reads that hang, fail or panic, and callers who are slow or leave early: nothing blocks on them.
+//! Reads that hang, fail or panic, and callers who are slow or leave early, must not block anything.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![allow(clippy::indexing_slicing, clippy::cast_possible_truncation)]
 
@@ -17,7 +17,7 @@ fn options(batch_size: u32) -> LoaderOptions {
     base().batch_size(batch_size).threads(2).mode(Mode::Stored).end(End::Uneven)
 }
 
-/// Passes reads if it is open; can also block for ever, or panic.
+/// Passes reads while it is open. It can also block them forever, or panic.
 #[derive(Debug, Default)]
 struct Gate {
     closed: Mutex<bool>,
@@ -73,7 +73,7 @@ fn a_loader_is_dropped_though_a_read_hangs() {
     // The read continues only after the drop.
     in_the_end(move || drop(loader));
     gate.set(false);
-    // Immediate if nothing hangs, even in the middle of an epoch.
+    // If nothing hangs, dropping a loader is immediate, even in the middle of an epoch.
     for batches in 0..4 {
         let mut loader = Loader::open(&disk.open(), options(4)).unwrap();
         (0..batches).for_each(|_| assert!(loader.next_batch().unwrap().is_ok()));
@@ -104,8 +104,8 @@ fn a_panic_in_a_thread_is_an_error_not_a_hang() {
     gate.panics.store(true, Ordering::SeqCst);
     loader.set_epoch(1).unwrap();
     let text = loader.next_batch().unwrap().unwrap_err().to_string();
-    // A record in parts is read by the threads that decode it: then the error names the sample.
-    let whats = ["thread of the loader: ", "decoding of sample "];
+    // The threads that decode a record in parts also read it; then the error names the sample.
+    let whats = ["loader thread: ", "decoding of sample "];
     assert!(whats.iter().any(|what| text.starts_with(&format!("internal error: {what}"))), "{text}");
 }
 
@@ -125,19 +125,19 @@ fn a_slow_consumer_stops_the_pool() {
         }
         before = now;
     }
-    // The batch that was handed out, the other slot, and the plan behind it: slots + 1 batches.
+    // The batch handed out, the other slot, and the plan behind it: slots + 1 batches.
     assert!(before <= 4 * 4 * record, "{before} bytes read ahead, of records of {record}");
     drop(first);
     assert!(loader.next_batch().unwrap().is_ok());
 }
 
-/// A loader of many shards, most of which are not open yet.
+/// Opens a loader of many shards, most of which are not open yet.
 fn gated_shards(samples: u64, threads: usize) -> (Dataset, Loader, Arc<Gate>) {
     let disk = Disk::alike(&[samples; 520]);
     let storage = RiggedStorage::of_folder(disk.path(), Gate::default());
     let gate = Arc::clone(&storage.rig);
     let dataset = DatasetOptions::new().open_in(Arc::new(storage)).unwrap();
-    // Fields of one shape need no information from other shards.
+    // Fields of one shape need nothing from other shards.
     let loader = Loader::open(&dataset, options(32).threads(threads).fields(["label"])).unwrap();
     let closed = (0..520).filter(|&number| !dataset.is_open(number)).count();
     assert!(closed > 300, "{closed}");
@@ -149,14 +149,13 @@ fn shards_are_opened_side_by_side_and_the_caller_waits_for_none_of_them() {
     let (dataset, mut loader, gate) = gated_shards(1, 5);
     gate.set(true);
     assert!(loader.next_batch_timeout(Duration::from_millis(1)).is_pending());
-    // Records are read only after the batch is planned, so these reads are opens.
+    // Records are read only after the batch is planned, so these reads open shards.
     let seen = Arc::clone(&gate);
     in_the_end(move || {
         while seen.waiting.load(Ordering::SeqCst) < 5 {
             std::thread::yield_now();
         }
     });
-    // A loader that restarts while all of them hang.
     let mut loader = in_the_end(move || {
         loader.set_epoch(3).unwrap();
         loader
@@ -173,7 +172,7 @@ fn shards_are_opened_side_by_side_and_the_caller_waits_for_none_of_them() {
 fn a_shard_that_cannot_be_opened_is_tried_once_a_batch() {
     let (_, mut loader, gate) = gated_shards(32, 2);
     gate.gone.store(true, Ordering::SeqCst);
-    // Each batch is one shard, and two of three are closed.
+    // Each batch is one shard, and two of three shards are closed.
     let batches = 9;
     for _ in 0..batches {
         assert!(loader.next_batch().unwrap().is_err());
@@ -198,8 +197,7 @@ fn a_read_that_fails_once_is_tried_again() {
     assert!(opened > 20, "{opened}");
 }
 
-/// A mount that is gone is not damage of samples: nothing is skipped, and its records are not read one
-/// by one.
+/// A mount that is gone is not damage: no sample is skipped, and records are not read one by one.
 #[test]
 fn a_storage_that_is_gone_is_an_error_of_every_batch() {
     let disk = Disk::alike(&[16]);
@@ -216,8 +214,7 @@ fn a_storage_that_is_gone_is_an_error_of_every_batch() {
 
 #[test]
 fn epochs_that_are_left_early_begin_with_their_first_batch() {
-    // A thread that was about to plan for the previous epoch must not plan for this one at the same
-    // time as another thread.
+    // A thread about to plan the previous epoch must not plan this one at the same time as another thread.
     let disk = Disk::alike(&[64]);
     for threads in [2, 8] {
         let mut loader = Loader::open(&disk.open(), options(2).threads(threads).slots(2)).unwrap();

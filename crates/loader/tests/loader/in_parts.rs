@@ -1,5 +1,5 @@
-//! Repeats the tests of the loader with records of two kilobytes decoded in parts, like records of many
-//! megabytes; and tests that are specific to parts.
+//! Repeats the loader's tests with records of two kilobytes decoded in parts, like records of many megabytes;
+//! adds tests specific to parts.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![allow(clippy::indexing_slicing, clippy::cast_possible_truncation)]
 
@@ -18,7 +18,6 @@ fn options(batch_size: u32) -> LoaderOptions {
     Way::InParts.base().batch_size(batch_size).mode(Mode::Stored).end(End::Uneven)
 }
 
-/// Two epochs in which each record is decoded by one thread.
 fn by_one(dataset: &Dataset, options: &LoaderOptions) -> Vec<Vec<Seen>> {
     epochs(dataset, options.clone().part_bytes(usize::MAX).threads(1))
 }
@@ -72,8 +71,8 @@ fn batches_are_those_of_one_thread() {
     }
 }
 
-/// `[rows, 64, 103]` of three units of two bytes, in chunks whose borders are inside pixels; and a
-/// small array.
+/// Writes cubes of `[rows, 64, 103]` pixels with three units of two bytes, in chunks whose borders are inside
+/// pixels, and a small array.
 fn chunked(settings: ArraySettings) -> tempfile::TempDir {
     let dir = crate::support::scratch();
     let schema =
@@ -119,7 +118,6 @@ fn chunks_of_one_cube_are_decoded_by_several_threads() {
     }
 }
 
-/// Options for [`chunked`] cubes.
 fn asked() -> Vec<(&'static str, LoaderOptions)> {
     let normalised = |bands: usize| {
         let numbers: Vec<f64> = (1..=bands).map(|n| n as f64 / 4.0).collect();
@@ -166,7 +164,7 @@ fn several_threads_decode_cubes_with_all_conversions() {
             for threads in [1, 2, 7] {
                 let (found, run_bytes) = rows(options.clone().threads(threads));
                 assert!(found == expected, "{what}, {coder:?}, {threads} threads");
-                // Runs are for records that are decoded by one thread.
+                // Only records that a single thread decodes are in runs.
                 let in_order = layout == ArrayLayout::AsShape;
                 assert!(!in_order || run_bytes == 0, "{what}, {coder:?}");
             }
@@ -198,7 +196,6 @@ fn damaged_chunks_are_reported_as_without_parts() {
     }
 }
 
-/// The content or the error of each batch.
 fn said(dataset: &Dataset, options: LoaderOptions) -> Vec<Result<Seen, String>> {
     let mut loader = Loader::open(dataset, options).unwrap();
     let batch = |loader: &mut Loader| Some(loader.next_batch()?.map(|batch| seen(&batch)).map_err(|e| e.to_string()));
@@ -237,8 +234,7 @@ fn checks_of_the_crc_can_be_left_out() {
     assert!(batches == by_one(&dataset, &options) && batches[0].len() == 3);
 }
 
-/// If any single read fails once, the batches are complete; and a file that ends early is an error of
-/// its missing rows.
+/// If any single read fails once, the batches are complete. If a file ends early, its missing rows are errors.
 #[test]
 fn reads_of_parts_that_fail_are_tried_again() {
     let disk = Disk::alike(&[9]);
@@ -272,7 +268,6 @@ fn every_byte_is_read_once() {
     }
 }
 
-/// Left in the middle, restarted, dropped with parts in progress.
 #[test]
 fn epochs_can_be_left_at_any_time() {
     let disk = Disk::alike(&[40]);

@@ -1,4 +1,4 @@
-//! Hostile files of a few bytes, or folders of traps, with limits on memory and time for each case.
+//! Hostile files of a few bytes, and folders of traps, each with limits on memory and time.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![allow(clippy::indexing_slicing, clippy::cast_possible_truncation)]
 
@@ -20,8 +20,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// A mebibyte, in KiB.
 const MIB: u64 = 1 << 10;
 
-/// JSON values of about `bytes` bytes that take many times their length as a tree, produced one at a
-/// time.
+/// Returns JSON values of about `bytes` bytes, one at a time, that take many times their length as a tree.
 fn bombs(bytes: usize) -> impl Iterator<Item = String> {
     let list = move |item: &str| format!("[{item}{}]", format!(",{item}").repeat(bytes / (item.len() + 1)));
     let items = ["0", "{\"a\":0}", "[]", "{}", "\"\"", "[[0]]"];
@@ -33,7 +32,6 @@ fn bombs(bytes: usize) -> impl Iterator<Item = String> {
     items.into_iter().map(list).chain(std::iter::once_with(members))
 }
 
-/// The text of a document with `value` as an option of the recipe.
 fn with_recipe(text: &[u8], value: &str) -> Vec<u8> {
     let text = std::str::from_utf8(text).unwrap();
     let (before, after) = text.split_once("\"recipe\": {").unwrap();
@@ -41,7 +39,7 @@ fn with_recipe(text: &[u8], value: &str) -> Vec<u8> {
     format!("{before}\"recipe\": {{\"bomb\":{value},{after}").into_bytes()
 }
 
-/// A mistyped name would pass, because a child that runs no test succeeds.
+/// A mistyped name must not pass, although a child that runs no test succeeds.
 #[test]
 #[should_panic(expected = "no such test")]
 fn a_case_that_no_test_has_the_name_of_fails() {
@@ -106,14 +104,14 @@ fn shards_that_say_the_same_share_it() {
         let shard = dataset.shard(number).unwrap();
         assert!(shard.index().shared_metadata().is_same(first.index().shared_metadata()));
         assert_eq!(*shard.index().metadata(), metadata);
-        // The text of the metadata alone takes 600 kB.
+        // The metadata text alone takes 600 kB.
         assert!(shard.index().memory_bytes() < 8192, "{}", shard.index().memory_bytes());
         assert_eq!(shard.index().key(0), Some(crate::support::TestSample::new(number as u64).key.as_str()));
     }
     assert!(verify(dir.path(), &VerifyOptions::default()).unwrap().is_whole());
 }
 
-/// A name, and a function that creates an irregular file, or one outside the folder, at a path.
+/// A name, and a function that creates a special file, or a link out of the folder, at a path.
 type Trap = (&'static str, Box<dyn Fn(&Path)>);
 
 fn traps(outside: PathBuf) -> Vec<Trap> {
@@ -140,7 +138,6 @@ fn links_and_devices_are_not_opened_as_shards() {
         let limits = Limits::default();
         let outside = OnDisk::new(&[5]);
         for (what, trap) in traps(outside.shard_path(0)) {
-            // In place of the manifest.
             let disk = OnDisk::new(&[3, 4]);
             let manifest = disk.path().join(MANIFEST_NAME);
             std::fs::remove_file(&manifest).unwrap();
@@ -158,7 +155,6 @@ fn links_and_devices_are_not_opened_as_shards() {
             });
             assert_eq!(folder.scan(&shard_name(0), &limits).unwrap().count(), 3, "{what}");
             assert_eq!(SalvageScan::open(disk.shard_path(0), &limits).unwrap().count(), 3, "{what}");
-            // In place of a shard.
             let disk = OnDisk::new(&[3, 4]);
             std::fs::remove_file(disk.shard_path(1)).unwrap();
             trap(&disk.shard_path(1));
@@ -200,7 +196,6 @@ fn a_panic_in_a_thread_that_reads_is_an_error_of_the_stream() {
         60,
         || {
             let disk = OnDisk::new(&[40, 40, 40]);
-            // While a shard is opened, and while a run of an open shard is read.
             for opened_before in [false, true] {
                 let storage = RiggedStorage::of_folder(disk.path(), Panics::default());
                 let panics = Arc::clone(&storage.rig);
@@ -217,7 +212,6 @@ fn a_panic_in_a_thread_that_reads_is_an_error_of_the_stream() {
                     errors += 1;
                 }
                 assert_eq!(errors, if opened_before { 3 } else { 1 });
-                // The dataset can be used again.
                 panics.0.store(false, Ordering::SeqCst);
                 assert_eq!(dataset.iter().unwrap().filter(std::result::Result::is_ok).count(), 120);
             }
@@ -233,8 +227,7 @@ fn a_panic_in_a_check_is_an_error_and_not_a_hang() {
         for threads in [1, 4] {
             let options = VerifyOptions { deep: Some(&decode), threads, ..VerifyOptions::default() };
             let report = verify(disk.path(), &options).unwrap();
-            // One for each picture, because a panic ends no run. One sample of each shard has no
-            // picture.
+            // One per picture, because the run continues after a panic. One sample of each shard has no picture.
             let internal = report.problems.iter().filter(|p| p.kind == "internal").count();
             assert_eq!(internal, 9, "{:?}", report.problems);
             assert!(report.problems.iter().all(|p| p.found.contains("planted")), "{:?}", report.problems);
@@ -242,7 +235,6 @@ fn a_panic_in_a_check_is_an_error_and_not_a_hang() {
     });
 }
 
-/// Damages the index of a shard.
 fn hurt_index(path: &Path) {
     let mut bytes = std::fs::read(path).unwrap();
     let at = bytes.len() - 128 - 70;
@@ -286,7 +278,7 @@ fn a_damaged_index_costs_its_own_shard_and_is_read_once() {
 
 #[test]
 fn a_length_that_memory_cannot_hold_is_an_error() {
-    // A sparse file: its length is correct, and the footer's description of the index fits it.
+    // A sparse file of the correct length, whose index fits the footer's description.
     within(concat!(module_path!(), "::a_length_that_memory_cannot_hold_is_an_error"), 512 * MIB, 30, || {
         let dir = scratch();
         let path = dir.path().join("x.shard");

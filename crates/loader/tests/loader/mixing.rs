@@ -10,7 +10,7 @@ use shardpack_loader::order::{End, Mode};
 use shardpack_loader::{ArrayDtype, Batch, BatchMix, Loader, LoaderOptions, OnCorrupt, View};
 
 const SIZE: [usize; 2] = [20, 14];
-/// Labels of the samples reach this limit, and exceed it.
+/// Number of classes, exceeded by some labels.
 const CLASSES: u32 = 40;
 
 fn options() -> LoaderOptions {
@@ -65,7 +65,7 @@ fn slow(plain: &Batch, choices: &[Mix], pixels: impl Fn(usize) -> Vec<f32>) -> V
 
 #[test]
 fn batches_are_those_of_a_slow_twin() {
-    // Seven samples after the last whole batch: a batch of two rows and padding.
+    // Seven samples remain after the last whole batch, so one batch has two rows and padding.
     let disk = Disk::alike(&[17, 15]);
     for (texts, dtype) in [
         (&["mixup(alpha=0.8)"][..], None),
@@ -82,7 +82,7 @@ fn batches_are_those_of_a_slow_twin() {
                 options.output.mix = mix(texts);
                 options
             };
-            // Channels last, and levels.
+            // Channels last, with integer levels.
             let mut plain = Loader::open(&disk.open(), options()).unwrap();
             let mut mixed = Loader::open(&disk.open(), mixed).unwrap();
             while let Some(batch) = mixed.next_batch() {

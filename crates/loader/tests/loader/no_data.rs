@@ -1,5 +1,4 @@
-//! No-data is replaced by the chosen value, exactly at its places, on host and device and for any
-//! number of parts.
+//! The chosen value replaces no-data, exactly at its places, on host and device and for any number of parts.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![allow(clippy::indexing_slicing, clippy::cast_possible_truncation, clippy::float_cmp)]
 
@@ -13,7 +12,7 @@ use shardpack_reader::{Array, ArrayDecoder, Bands, Dataset};
 
 const BANDS: u64 = 4;
 const SIDE: u64 = 32;
-/// Not a float16: its neighbours are −9992 and −10000.
+/// −9999 is not a float16; its neighbours are −9992 and −10000.
 const NO_DATA: f64 = -9999.0;
 const FILL: f32 = 0.25;
 
@@ -22,7 +21,7 @@ struct Cubes {
 }
 
 impl Cubes {
-    /// `no_data` of each sample's cube; the mask's no-data value is 255.
+    /// Writes cubes with the no-data value `no_data(sample)`; the mask's is 255.
     fn new(count: u64, no_data: impl Fn(u64) -> Option<f64>) -> Self {
         let fields = ["cube", "mask"].map(|name| Field::stored(name, FieldKind::Array)).to_vec();
         let dir = crate::support::scratch();
@@ -91,7 +90,6 @@ fn options() -> LoaderOptions {
         .fields(["cube"])
 }
 
-/// The rows of a field, by sample.
 fn rows(cubes: &Cubes, options: LoaderOptions) -> Vec<(u64, Vec<u8>)> {
     let batches = epoch(&mut Loader::open(&cubes.open(), options).unwrap());
     batches.into_iter().flat_map(|(indices, _, mut fields)| indices.into_iter().zip(fields.remove(0).2)).collect()
@@ -105,7 +103,6 @@ fn factors() -> Factors {
     Factors::new(&[100.0], &[50.0]).unwrap()
 }
 
-/// Decoded values of a cube in order.
 fn decoded(cubes: &Cubes, sample: u64) -> Vec<f32> {
     singles(cubes.open().get(sample).unwrap().view().array("cube", &mut ArrayDecoder::new()).unwrap().bytes())
 }
@@ -130,8 +127,8 @@ fn only_no_data_is_replaced() {
     }
 }
 
-/// Bands first, patches of kept scenes, turns, float16: no-data is at the places where the same loader
-/// without a replacement has the converted −9999, a result that no other value has.
+/// Bands first, patches of kept scenes, turns, float16: no-data is where the same loader without a
+/// replacement has the converted −9999, which no other value yields.
 #[test]
 fn no_data_is_the_same_for_all_cuts() {
     let cubes = Cubes::all_declare();
@@ -168,7 +165,7 @@ fn bands_that_are_changed_at_random_leave_it_alone() {
     for changes in [&["random_gain(gain=0.5)", "band_dropout(p=0.4,value=3)"][..], &["gaussian_noise(sigma=0.5)"]] {
         let dtype = ArrayDtype::Cubes(Dtype::F16.into());
         let augment_bands = changes.iter().map(|text| text.parse().unwrap()).collect();
-        // Not a float16.
+        // 0.1 has no exact float16 representation.
         let options = options().augment_bands(augment_bands).dtype(dtype).no_data(NoData::Cubes(0.1));
         for (sample, row) in rows(&cubes, options) {
             let found: Vec<u16> = row.as_chunks().0.iter().map(|bytes| u16::from_le_bytes(*bytes)).collect();
@@ -181,7 +178,7 @@ fn bands_that_are_changed_at_random_leave_it_alone() {
     }
 }
 
-/// Each array by its own declaration: NaN in one, none in the next.
+/// Each array declares its own no-data value: NaN in one, none in the next.
 #[test]
 fn arrays_declare_it_one_by_one() {
     let cubes = Cubes::new(8, |id| [Some(NO_DATA), Some(f64::NAN), None, Some(-9998.0)][id as usize % 4]);
@@ -238,7 +235,7 @@ fn a_missing_no_data_value_is_an_error() {
     assert!(error.contains("it takes no value for no-data"), "{error}");
 }
 
-/// A device replaces no-data too: its refusals have other reasons.
+/// A device replaces no-data too, so its refusals have other reasons.
 #[test]
 fn a_device_gets_arrays_with_no_data() {
     let mut loader = Loader::open(&Cubes::all_declare().open(), options()).unwrap();

@@ -1,5 +1,4 @@
-//! The order as users see it: every sample once, the reads of each rank, and independence of
-//! everything else.
+//! The order as users see it: every sample once, the reads of each rank, and independence of everything else.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
 use shardpack_loader::order::{
@@ -86,8 +85,8 @@ fn stored_is_stored_and_other_epochs_and_seeds_are_other_orders() {
     }
 }
 
-/// The digests of some orders: they must never change, or users' saved states would resume wrongly. If
-/// one changes, `VERSION` in `state.rs` must increase, or the fingerprint must differ.
+/// Digests of some orders. They must never change, or saved states would resume wrongly. If one changes,
+/// increase `VERSION` in `state.rs`, or make the fingerprint differ.
 #[test]
 fn orders_do_not_change() {
     use sha2::{Digest, Sha256};
@@ -113,7 +112,6 @@ fn orders_do_not_change() {
     assert_eq!(found.map(|d| format!("{d:08x}")), ["2efabe68", "c9496a64", "ba0e619c", "5b2df129", "07ca2711"]);
 }
 
-/// Observations from following a rank.
 struct Followed {
     given: Vec<u64>,
     samples_read: u64,
@@ -121,12 +119,12 @@ struct Followed {
     open: usize,
 }
 
-/// Open reads, by key: their spans, and the samples still to be taken. Several if one ends after the
-/// next with its key began.
+/// Open reads by key, with their spans and the samples still to take. A key has several if one read ends
+/// after the next with the same key began.
 type Open = HashMap<(u32, u64, u64), VecDeque<(std::ops::Range<u64>, u64)>>;
 
-/// Follows one rank that reads `ahead` steps before its hand-out: its samples lie in its reads, reads
-/// start and end once, and it holds no more than promised.
+/// Follows one rank that reads `ahead` steps before handing out. Checks that its samples lie in its reads,
+/// reads start and end once, and it holds no more than promised.
 fn follow(steps: Steps, ahead: usize, held_max: u64) -> Followed {
     let mut open = Open::new();
     let mut given = Vec::new();
@@ -283,8 +281,7 @@ fn mixtures_go_through_each_source_and_keep_its_lanes() {
             counts[at.source as usize][usize::try_from(at.sample).unwrap()] += 1;
         }
     }
-    // Source 0 gave 300,000: three times all its samples; source 1 a hundred thousand: three times and
-    // a third.
+    // Source 0 gave 300,000 samples, three times its size; source 1 gave 100,000, 3⅓ times its size.
     for (counts, draws) in counts.iter().zip([300_000_i64, 100_000]) {
         assert!((i64::from(counts.iter().sum::<u32>()) - draws).abs() < 240 * 2);
         let near = draws / counts.len() as i64;
@@ -302,7 +299,7 @@ fn mixtures_go_through_each_source_and_keep_its_lanes() {
     }
 }
 
-/// Records of 4 MiB and more are runs of their own: a window of 240 of them is only an order.
+/// Records of 4 MiB and more are runs of their own, so a window of 240 of them only shuffles.
 #[test]
 fn lanes_of_single_samples_keep_nothing_open() {
     let order = Order::new(Runs::new(1_000, 1), 5);
@@ -315,8 +312,7 @@ fn lanes_of_single_samples_keep_nothing_open() {
     }
 }
 
-/// The samples of all ranks together, and how often each sample of the first source came, after whole
-/// passes of it.
+/// Returns how often each sample of the first source came in the samples of all ranks, after whole passes of it.
 fn passes_of_the_first(mixture: &Mixture, len: u64, passes: u64, world_size: u32) -> Vec<u64> {
     let mut counts = vec![0_u64; usize::try_from(len).unwrap()];
     let mut left = len * passes;
@@ -327,7 +323,7 @@ fn passes_of_the_first(mixture: &Mixture, len: u64, passes: u64, world_size: u32
             (0..world_size).map(|rank| steps(mixture, world(rank), End::Uneven, &state).peekable()).collect();
         let (mut batch, mut before) = (0, left);
         loop {
-            // The whole global batch before the next: the ranks' rows alternate.
+            // Finish each global batch before the next, so that the rows of ranks alternate.
             let mut given: Vec<Step> = Vec::new();
             for rank in &mut ranks {
                 while let Some(step) = rank.next_if(|step| step.batch == batch) {
@@ -372,7 +368,7 @@ fn passes_of_small_sources_end_before_the_next_begin() {
                     assert!(counts.iter().all(|&n| n == passes), "{len} samples, {world_size} ranks: {counts:?}");
                 }
             }
-            // Alone: by runs of its own where it has some, and never more than promised.
+            // Follow a single rank, which must hold no more than promised.
             for world_size in [1, 3, 8] {
                 let world = World::new(world_size - 1, world_size, 4).unwrap();
                 let held = mixture.epoch(0).held_samples_max(world_size.into(), 30);
@@ -382,8 +378,8 @@ fn passes_of_small_sources_end_before_the_next_begin() {
     }
 }
 
-/// In a source in lanes that is large enough to keep its columns, no sample is two passes ahead, for
-/// any number of lanes; in a smaller source, no sample is one pass ahead.
+/// In a source in lanes that is large enough to keep its columns, no sample is two passes ahead, for any
+/// number of lanes; in a smaller one, none is one pass ahead.
 #[test]
 fn passes_of_large_sources_overlap_by_less_than_one() {
     for (lanes, len, share) in [(240, 15_360, 0.3), (240, 20_000, 0.51), (16, 1_100, 0.4), (1011, 70_000, 0.5)] {
@@ -418,7 +414,7 @@ fn a_state_of_something_else_is_refused() {
     let error = Order::new(Runs::new(1000, 37), 43).epoch_of(&state).unwrap_err().to_string();
     assert_eq!(error, "seed of the state: expected 43, found 42");
     let error = order.epoch_of(&OrderState { samples_consumed: 1001, ..state }).unwrap_err().to_string();
-    assert_eq!(error, "samples consumed of the state: expected at most 1000, the samples of an epoch, found 1001");
+    assert_eq!(error, "samples consumed in the state: expected at most 1000, the length of the epoch, found 1001");
 }
 
 #[test]
@@ -434,12 +430,12 @@ fn one_rank_reads_small_samples_of_a_set_that_fits_into_the_window_by_whole_runs
     let own = follow(steps(&order, World::new(0, 1, 8).unwrap(), End::Uneven, &state), 0, held);
     assert_eq!((own.given.len(), own.open), (2_001, 0));
     assert!(own.reads <= 14, "{} reads", own.reads);
-    // Large samples are read alone: this is as fast from a disk, and the set stays out of memory.
+    // Large samples are read alone, which is as fast from a disk and keeps the dataset out of memory.
     let large = Order::new(Runs::new(5_001, 37), 42);
     assert_eq!(all(&large.epoch(1)), all(&order.epoch(1)));
     let own = follow(steps(&large, World::new(0, 1, 8).unwrap(), End::Uneven, &OrderState::start(&large)), 0, 1);
     assert_eq!((own.reads, own.samples_read), (5_001, 5_001));
-    // Several ranks would each read everything.
+    // With several ranks, samples are read alone, because each rank would otherwise read everything.
     let mut given = Vec::new();
     for rank in 0..3 {
         let own = follow(steps(&order, World::new(rank, 3, 8).unwrap(), End::Uneven, &OrderState::start(&order)), 0, 1);

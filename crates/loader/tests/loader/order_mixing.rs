@@ -1,27 +1,24 @@
-//! Quality of mixing of the windowed order, compared with a full permutation and with a shuffle buffer
-//! of the same memory.
+//! Mixing quality of the windowed order, compared with a full permutation and a shuffle buffer of the same memory.
 //!
-//! The table in `docs/order.md`: `cargo test --release -p shardpack-loader --test loader --
+//! To print the table in `docs/order.md`: `cargo test --release -p shardpack-loader --test loader --
 //! --ignored --nocapture order_mixing`
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, clippy::print_stdout)]
 
 use shardpack_loader::order::{Keyed, Mode, Order, Permutation, Positions, Runs};
 use std::collections::{HashMap, HashSet, VecDeque};
 
-/// A dataset and the memory for mixing it.
 #[derive(Clone, Copy)]
 struct Set {
     samples: u64,
     run_samples: u64,
     lanes: u64,
     shard_samples: u64,
-    /// Number of classes; samples are stored in order of their classes, as by `pack --no-shuffle`: the
-    /// hardest case.
+    /// Number of classes. Samples are stored by class, as by `pack --no-shuffle`, which is the hardest case.
     classes: u64,
     batch: usize,
 }
 
-/// ImageNet: 110 KB a picture, shards of 1 GiB, a window of 960 MiB.
+/// ImageNet: 110 KB per picture, shards of 1 GiB, a window of 960 MiB.
 const IMAGENET: Set =
     Set { samples: 1_281_167, run_samples: 38, lanes: 240, shard_samples: 9_761, classes: 1000, batch: 256 };
 const SMALL: Set = Set { samples: 40_000, run_samples: 20, lanes: 48, shard_samples: 1000, classes: 200, batch: 64 };
@@ -31,9 +28,8 @@ fn order(set: Set, mode: Mode, epoch: u32) -> Vec<u64> {
     (0..set.samples).map(|p| order.sample(p).unwrap().sample).collect()
 }
 
-/// The method of WebDataset, tf.data and others: shards in random order, `open_shards` of them read in
-/// turn, and a buffer that draws a random sample for each sample that enters. It holds as many samples
-/// as the window.
+/// The method of WebDataset, tf.data and others: `open_shards` shards at a time, in random order, are read in
+/// turn into a buffer as large as the window, which gives out a random sample for each that enters.
 fn shuffle_buffer(set: Set, epoch: u32, open_shards: u64) -> Vec<u64> {
     let random = Keyed::new(42, epoch, 100);
     let shards = set.samples.div_ceil(set.shard_samples);
@@ -61,7 +57,7 @@ fn shuffle_buffer(set: Set, epoch: u32, open_shards: u64) -> Vec<u64> {
     out
 }
 
-/// Entropy in bits of the stored distance between consecutive samples, in 256 equal classes. Fully
+/// Returns the entropy, in bits, of the stored distance between consecutive samples, in 256 equal bins. Fully
 /// random: 7.72.
 fn distance_entropy(set: Set, order: &[u64]) -> f64 {
     let mut counts = [0_u64; 256];
@@ -72,7 +68,7 @@ fn distance_entropy(set: Set, order: &[u64]) -> f64 {
     counts.iter().filter(|&&n| n > 0).map(|&n| n as f64 / total).map(|p| -p * p.log2()).sum()
 }
 
-/// Average number of other samples of its run in a sample's batch.
+/// Returns the average number of other samples of the same run in a sample's batch.
 fn same_run_neighbours(set: Set, order: &[u64]) -> f64 {
     let batches = order.chunks_exact(set.batch);
     let samples = batches.len() * set.batch;
@@ -86,7 +82,6 @@ fn same_run_neighbours(set: Set, order: &[u64]) -> f64 {
     pairs as f64 / samples as f64
 }
 
-/// Average number of distinct classes in a batch.
 fn classes_in_a_batch(set: Set, order: &[u64]) -> f64 {
     let batches = order.chunks_exact(set.batch);
     let (number, class) = (batches.len(), |s: &u64| s * set.classes / set.samples);
@@ -94,13 +89,13 @@ fn classes_in_a_batch(set: Set, order: &[u64]) -> f64 {
     distinct as f64 / number as f64
 }
 
-/// Average distance of a sample from its stored place, as a fraction of the dataset. Fully random: 1/3.
+/// Returns the average distance of a sample from its stored place, as a fraction of the dataset. Fully random: 1/3.
 fn displacement(set: Set, order: &[u64]) -> f64 {
     let moved: f64 = (0_u64..).zip(order).map(|(p, &s)| p.abs_diff(s) as f64 / set.samples as f64).sum();
     moved / order.len() as f64
 }
 
-/// Chi-square of the positions of 200 samples over many epochs, in 16 classes, divided by the
+/// Returns the chi-square of the positions of 200 samples over many epochs, in 16 bins, divided by the
 /// degrees of freedom: 1 if every position is equally likely.
 fn chi_square_of_positions(set: Set, epochs: u32, order: impl Fn(u32) -> Vec<u64>) -> f64 {
     const BINS: u16 = 16;
@@ -127,13 +122,12 @@ fn the_windowed_order_mixes_nearly_as_well_as_a_permutation() {
     sorted.sort_unstable();
     assert_eq!(sorted, (0..SMALL.samples).collect::<Vec<_>>(), "the simulated buffer is a fair one");
 
-    // Neighbours in the windowed order stay neighbours for about a run: 4,000 pairs of runs, not 40,000
-    // pairs of samples, fill the 256 classes, and so few pairs lose 0.05 bits.
+    // Neighbours in the windowed order stay neighbours for about a run, so 4,000 pairs of runs, not 40,000
+    // pairs of samples, fill the 256 bins. This small number loses 0.05 bits.
     let entropies = [&full, &windowed, &buffer].map(|order| distance_entropy(SMALL, order));
     assert!(entropies[0] > 7.69 && entropies[1] > 7.6 && entropies[2] < 6.5, "{entropies:?}");
 
-    // 64 samples from 48 lanes: 16 runs occur twice. The buffer holds an equal number of runs, and
-    // draws at random.
+    // A batch has 64 samples from 48 lanes, so 16 runs occur twice. The buffer holds as many runs, but draws at random.
     assert!(same_run_neighbours(SMALL, &windowed) < 0.55);
     assert!(same_run_neighbours(SMALL, &buffer) > same_run_neighbours(SMALL, &windowed));
 
@@ -143,9 +137,9 @@ fn the_windowed_order_mixes_nearly_as_well_as_a_permutation() {
     assert!((displacement(SMALL, &windowed) - 1.0 / 3.0).abs() < 0.03);
 }
 
-/// Over many epochs a sample comes early as often as late. The mean of 200 × 15 squares has a standard
-/// deviation of about 0.026 around 1; samples of one run move together, but no two of the tested
-/// samples share a run.
+/// Over many epochs, a sample comes early as often as late. The mean of 200 × 15 squares has a standard
+/// deviation of about 0.026 around 1. Samples of one run move together, but no two of the tested samples
+/// share a run.
 #[test]
 fn positions_are_uniform_over_epochs() {
     let set = Set { samples: 8_000, run_samples: 10, lanes: 24, shard_samples: 500, classes: 1, batch: 1 };
@@ -155,10 +149,9 @@ fn positions_are_uniform_over_epochs() {
     }
 }
 
-/// Each quarter of a run is handed out in each quarter of the time that the run is open, equally often.
-/// (For single samples this is not exact: if the number of samples is odd, the middle one is always in
-/// the part of the first turn; and the run in which a lane starts comes in two parts, the second one
-/// first. One lane has one such run.)
+/// Each quarter of a run is handed out equally often in each quarter of the time that the run is open.
+/// (Single samples deviate: if their number is odd, the middle one is always in the part of the first turn;
+/// and the run in which a lane starts comes in two parts, the second one first. One lane has one such run.)
 #[test]
 fn times_within_a_run_are_uniform_over_epochs() {
     let (run, runs, epochs) = (36, 400, 100);

@@ -8,19 +8,19 @@ use std::time::Instant;
 
 const SAMPLES: u64 = 100_000_000;
 const BYTES: u64 = 110_000 * SAMPLES;
-/// World sizes that divide this read no byte twice: 64 parts of 240 lanes.
+/// World sizes that divide this number read no byte twice: 64 parts of 240 lanes.
 const EVEN: u64 = 64 * Order::LANES;
 
 fn order() -> Order {
     Order::new(Runs::of_bytes(SAMPLES, BYTES, Runs::BYTES), 42)
 }
 
-/// The samples that a rank takes from the read for `position`, and the samples in that read. Found by
-/// following the rank's positions in both directions, not by calling `rest`.
+/// Returns the number of samples that a rank takes from the read for `position`, and the number in that read,
+/// by following the rank's positions in both directions instead of calling `rest`.
 fn around(epoch: &Epoch, position: u64, world_size: u64) -> (u64, u64) {
     let own = Own::Every { world_size };
     let here = epoch.pick(position, &own).unwrap();
-    // Next position with the same lane and the same rank.
+    // The next position with the same lane and rank.
     let lcm = (1..).map(|i| i * world_size).find(|n| n.is_multiple_of(Order::LANES)).unwrap();
     let same = |p: &u64| epoch.pick(*p, &own).is_some_and(|pick| pick.span == here.span);
     let after = (0..).map(|i| position + i * lcm).take_while(same).count() as u64;
@@ -43,7 +43,6 @@ fn every_world_size_reads_only_its_samples() {
     }
 }
 
-/// One rank through a whole epoch.
 #[test]
 fn a_rank_follows_its_plan_in_little_memory() {
     let order = order();
@@ -80,7 +79,7 @@ fn a_hundred_million_samples_come_once() {
     println!("{SAMPLES} samples in {:.1} s", begin.elapsed().as_secs_f64());
 }
 
-/// `cargo test --release -p shardpack-loader --test loader -- --ignored --nocapture order_scale::table`
+/// Run with `cargo test --release -p shardpack-loader --test loader -- --ignored --nocapture order_scale::table`.
 #[test]
 #[ignore = "prints the table of docs/order.md"]
 fn table_of_world_sizes() {
@@ -93,8 +92,7 @@ fn table_of_world_sizes() {
         let epoch = order.epoch(0);
         let (mut weight, mut parts) = (0.0, 0.0);
         for i in 0..20_000 {
-            // The probability that a random position falls on a read is proportional to its samples, so
-            // each read is weighted by the inverse.
+            // A random position falls on a read in proportion to its samples, so weight each read by the inverse.
             let pick = epoch.pick(places.below(SAMPLES, i), &Own::Every { world_size }).unwrap();
             weight += 1.0;
             parts += 1.0 / (pick.span.end - pick.span.start) as f64;

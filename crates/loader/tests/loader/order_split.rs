@@ -1,4 +1,4 @@
-//! Parts of a dataset: each sample in one of them, in the requested shares.
+//! Parts of a dataset: each sample is in one of them, in the requested shares.
 
 use crate::support::OnDisk;
 use proptest::prelude::*;
@@ -20,7 +20,6 @@ fn made(counts: &[u64]) -> Made {
 
 static DATASET: LazyLock<Made> = LazyLock::new(|| made(&[140, 1, 119, 40]));
 
-/// Shares of two to four parts.
 fn shares() -> impl Strategy<Value = Vec<f64>> {
     prop::collection::vec(1_u32..40, 2..5).prop_map(|parts| {
         let sum: u32 = parts.iter().sum();
@@ -32,7 +31,7 @@ fn texts(numbers: &[u64]) -> Attribute {
     Attribute::Values(numbers.iter().map(|number| format!("value {number}")).collect())
 }
 
-/// Checks that each sample is in one part, and returns the number of its part.
+/// Checks that each sample is in one part, and returns the index of its part.
 fn part_of(parts: &[Vec<u64>], members: &[u64]) -> BTreeMap<u64, usize> {
     let mut part_of = BTreeMap::new();
     for (number, part) in parts.iter().enumerate() {
@@ -100,7 +99,7 @@ proptest! {
         if !is_growing && !is_stratified {
             for (part, share) in parts.iter().zip(&shares) {
                 let off = (part.len() as f64 - share * 300.0).abs();
-                // The only cut between two parts is within half a group of its ideal place.
+                // The single cut between two parts is within half a group of its ideal place.
                 let most = if shares.len() == 2 { largest as f64 / 2.0 + 1.0 } else { 2.0 * largest as f64 };
                 prop_assert!(off <= most || parts.iter().any(|part| part.len() <= largest), "{off}, {largest}");
             }
@@ -114,7 +113,6 @@ fn parts_depend_on_keys_and_seed_alone() {
     let split = |seed| Split::new(&[0.8, 0.2], seed).unwrap().stratify(Attribute::Column("label".into()));
     assert_eq!(split(3).parts(&one.dataset, None).unwrap(), split(3).parts(&many.dataset, None).unwrap());
     assert_ne!(split(3).parts(&one.dataset, None).unwrap(), split(4).parts(&one.dataset, None).unwrap());
-    // The order in which members are listed does not matter.
     let reversed: Vec<u64> = (0..300).rev().collect();
     assert_eq!(split(3).parts(&one.dataset, Some(&reversed)).unwrap(), split(3).parts(&one.dataset, None).unwrap());
 }
@@ -127,7 +125,7 @@ fn every_version_makes_the_same_parts() {
     let values = |of: fn(u64) -> u64| texts(&members.iter().map(|sample| of(*sample)).collect::<Vec<_>>());
     let (classes, groups) = (values(|sample| sample % 5 / 2), values(|sample| sample * sample % 17));
     let split = Split::new(&[0.6, 0.2, 0.2], 1).unwrap();
-    // The second and the third part; the first one has the rest.
+    // Second and third part; the first one has the rest.
     let golden: [(&str, Split, [&[u64]; 2]); 6] = [
         ("plain", split.clone(), [&[9, 10, 13, 17, 27, 29, 33, 38], &[0, 7, 12, 15, 20, 22, 24, 39]]),
         (
@@ -169,7 +167,7 @@ fn a_dataset_that_grows_keeps_its_parts() {
     };
     let split = Split::new(&[0.8, 0.2], 5).unwrap();
     assert_eq!(moved(&split.clone().growing()), 0);
-    // With exact counts, samples near the cut change sides: few, and all in one direction.
+    // With exact counts, a few samples near the cut change sides, all in one direction.
     let few = moved(&split);
     assert!((1..20).contains(&few), "{few}");
     let [train, test]: [Vec<u64>; 2] = split.growing().parts(&after.dataset, None).unwrap().try_into().unwrap();
@@ -179,7 +177,7 @@ fn a_dataset_that_grows_keeps_its_parts() {
 #[test]
 fn patients_and_their_diagnoses() {
     let numbers = |of: fn(u64) -> u64| texts(&(0..300).map(of).collect::<Vec<_>>());
-    // 30 patients of 10 pictures, every third one ill.
+    // 30 patients of 10 pictures; every third patient is ill.
     let split = Split::new(&[0.8, 0.2], 1).unwrap().groups(numbers(|s| s / 10)).stratify(numbers(|s| s / 10 % 3 / 2));
     let parts = split.parts(&DATASET.dataset, None).unwrap();
     assert_eq!(parts.iter().map(Vec::len).collect::<Vec<_>>(), [240, 60]);
@@ -208,7 +206,7 @@ fn invalid_splits_are_refused() {
     let refused =
         |split: &Split, members: Option<&[u64]>| split.parts(&DATASET.dataset, members).unwrap_err().to_string();
     let error = refused(&split, Some(&[3]));
-    assert!(error.contains("part 1 of the split, of share 0.01, gets none of 1 samples"), "{error}");
+    assert!(error.contains("part 1 of the split is empty: share 0.01 of 1 samples"), "{error}");
     let error = refused(&split.clone().growing(), Some(&[3, 4]));
     assert!(error.contains("none of 2 samples"), "{error}");
     let error = refused(&split.clone().stratify(Attribute::Column("hight".into())), None);

@@ -1,5 +1,5 @@
-//! Augmentations of pictures: batches equal the result of a slow twin on the plain picture, for any
-//! threads, layout, element type and device.
+//! Augmentations of pictures: for any threads, layout, element type and device, batches equal a slow twin's
+//! result on the plain picture.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![allow(clippy::indexing_slicing, clippy::cast_possible_truncation)]
 
@@ -21,7 +21,6 @@ fn options() -> LoaderOptions {
     base().batch_size(5).threads(3).seed(4).end(End::Uneven).augment_pictures(recipe()).fields(["image", "label"])
 }
 
-/// Shape and bytes of every row, by sample.
 fn rows(disk: &Disk, options: LoaderOptions, number: u32) -> BTreeMap<u64, (Vec<u64>, Vec<u8>)> {
     let mut loader = Loader::open(&disk.open(), options.epoch(number)).unwrap();
     let mut rows = BTreeMap::new();
@@ -35,7 +34,7 @@ fn rows(disk: &Disk, options: LoaderOptions, number: u32) -> BTreeMap<u64, (Vec<
     rows
 }
 
-/// The recipe applied to plain pictures, one by one.
+/// Applies the recipe to plain pictures, one by one.
 fn slow(plain: BTreeMap<u64, (Vec<u64>, Vec<u8>)>, epoch: u64) -> BTreeMap<u64, (Vec<u64>, Vec<u8>)> {
     let changed = |(sample, (shape, mut pixels)): (u64, (Vec<u64>, Vec<u8>))| {
         let [height, width] = [shape[0] as usize, shape[1] as usize];
@@ -63,7 +62,7 @@ fn batches_are_those_of_a_slow_twin() {
         for (threads, batch_size, mode) in [(1, 4, Mode::Stored), (4, 7, Mode::Full)] {
             assert!(rows(&disk, options.clone().threads(threads).batch_size(batch_size).mode(mode), epoch) == expected);
         }
-        // Channels first, and floats of the levels.
+        // Channels first, with levels as floats.
         let planes = options.clone().layout(PixelLayout::ChannelsHeightWidth);
         let floats = ArrayDtype::Fields(vec![("image".into(), Dtype::F32.into())]);
         let found = rows(&disk, planes.clone(), epoch);
@@ -95,7 +94,7 @@ fn a_resumed_loader_continues_with_the_same_draws() {
     assert!(rest.len() == 5 && rest == expected);
 }
 
-/// A device augments pictures too, except those that it refuses.
+/// A device augments pictures too, except for those that it refuses.
 #[test]
 fn with_a_device_nothing_else_is_refused() {
     let disk = Disk::alike(&[12]);

@@ -1,4 +1,4 @@
-//! The reads of the loader, and the result of places that cannot be read.
+//! The reads of the loader, and the effect of unreadable places.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![allow(clippy::indexing_slicing, clippy::cast_possible_truncation)]
 
@@ -11,7 +11,7 @@ use std::io;
 use std::ops::Range;
 use std::sync::{Arc, Mutex};
 
-/// Records every read; reads that touch a bad place of the first shard fail with EIO, every time.
+/// Records every read. Reads that touch a bad place of the first shard always fail with EIO.
 #[derive(Debug, Default)]
 struct Watch {
     seen: Arc<Mutex<Vec<Range<u64>>>>,
@@ -49,7 +49,7 @@ fn raw(batch_size: u32) -> LoaderOptions {
 
 #[test]
 fn reads_are_about_four_mebibytes_for_all_sizes_of_records() {
-    // Runs of 40 samples: of 60 kB, of 14 MB, and with records of 6.7 MB in them.
+    // Runs of 40 samples: some of 60 kB, some of 14 MB, and some that contain records of 6.7 MB.
     let disk = Disk::new(&[100, 100], |id| {
         let side = [16, 240, 1055][usize::from(id >= 80) + usize::from(id >= 80 && id % 25 == 24)];
         Made { id, height: side, width: side, said_height: side, half: false }
@@ -84,7 +84,7 @@ fn reads_are_about_four_mebibytes_for_all_sizes_of_records() {
     }
 }
 
-/// Opens a disk on which the middle of the record of sample 10 cannot be read.
+/// Opens a disk on which the middle of sample 10's record cannot be read.
 fn with_a_bad_sector(disk: &Disk) -> Opened {
     let opened = watch(disk);
     let row = opened.dataset.shard(0).unwrap().row(10).unwrap();

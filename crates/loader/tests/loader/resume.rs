@@ -13,7 +13,7 @@ fn options(batch_size: u32) -> LoaderOptions {
 #[test]
 fn a_training_loop_resumes_where_it_stopped() {
     let disk = Disk::alike(&[50]);
-    /// A training script, up to `stop` batches; the same code for a start and a resume.
+    /// Trains for up to `stop` batches; the same code starts and resumes.
     fn train(loader: &mut Loader, stop: usize) -> Vec<(u32, Vec<u64>)> {
         let mut seen = Vec::new();
         for epoch in loader.current_epoch()..3 {

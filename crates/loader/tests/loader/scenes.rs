@@ -1,5 +1,5 @@
-//! Several patches of a sample: an epoch of patches follows its order, each patch is the crop of the
-//! whole array, and each scene is read once.
+//! Several patches of a sample: an epoch follows its order, each patch is a crop of the whole array, and each
+//! scene is read once.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![allow(clippy::indexing_slicing, clippy::cast_possible_truncation)]
 
@@ -28,7 +28,7 @@ fn options(patches: Patches) -> LoaderOptions {
     options.cube(patch(9, 14)).patches(patches).open_scenes(3)
 }
 
-/// A row: sample, patch, its place, and the bytes of its fields.
+/// A row: sample, patch, place, and the bytes of its fields.
 type Row = (u64, u32, [u64; 3], Vec<Vec<u8>>);
 
 fn rows(batch: &Batch) -> Vec<Row> {
@@ -49,15 +49,14 @@ fn load(made: &Cubes, options: LoaderOptions) -> Vec<Row> {
     loaded(&mut Loader::open(&made.open(), options).unwrap())
 }
 
-/// Options for a dataset whose order differs from the default.
 fn grid([rows, columns]: [u32; 2]) -> LoaderOptions {
     options(Patches::Grid { overlap: [0, rows, columns] })
 }
 
 #[test]
 fn every_patch_is_a_crop_of_its_scene_and_each_scene_is_read_once() {
-    // Six patches cover half of a scene; 40 cover each pixel several times, and scenes are kept as a
-    // whole; with 14, only the smaller scenes are.
+    // Six patches cover half of a scene; 40 cover each pixel several times, so scenes are kept as a whole;
+    // with 14, only smaller scenes are.
     for patches in [6, 14, 40] {
         check_crops(patches);
     }
@@ -102,9 +101,9 @@ fn check_crops(patches: u32) {
                 assert_eq!(loader.stats().read_bytes, stored, "each record once");
                 assert!(loader.stats().peak_run_bytes <= loader.predicted_bytes());
                 if patches == 40 && sizes == "alike" && bands == Bands::All {
-                    // Two scenes are being decoded, with memory reserved, and up to eight are held: all
-                    // pixels are slightly more than a quarter of the pixels of 40 patches, and half of
-                    // that as float16, as stored. Held as separate patches, ten would be.
+                    // Two scenes are being decoded, with memory reserved, and up to eight are held. All
+                    // pixels of a scene are slightly more than a quarter of its 40 patches' pixels, and half
+                    // of that as stored float16. Separate patches would take the memory of ten.
                     let apart = 40 * 126 * (12 * 4 + 1);
                     assert!(2 * loader.stats().peak_run_bytes < 7 * apart, "{}", loader.stats().peak_run_bytes);
                 }
@@ -113,7 +112,6 @@ fn check_crops(patches: u32) {
     }
 }
 
-/// Patch 0 of several equals the patch of a loader with one patch.
 #[test]
 fn the_first_patch_is_the_only_one_of_a_loader_of_one() {
     let made = Cubes::packed(&[7], varied);
@@ -162,7 +160,7 @@ fn ranks_share_the_patches_and_read_no_scene_twice_where_they_divide_the_open_on
             together.sort();
             assert!(together == expected, "{patches:?}, {world_size} ranks");
             let bytes: u64 = made.open().shards().map(|shard| shard.bytes).sum();
-            // Grids of several sizes share scenes: their rounds have different numbers of turns.
+            // Grids of several sizes share scenes, because their rounds have different numbers of turns.
             if 4 % world_size == 0 && patches == Patches::PerSample(5) {
                 assert!(read <= bytes, "{world_size} ranks read {read} of {bytes}");
             }
@@ -174,7 +172,7 @@ fn ranks_share_the_patches_and_read_no_scene_twice_where_they_divide_the_open_on
 fn a_grid_shows_every_pixel_and_each_patch_comes_once() {
     for made in [Cubes::packed(&[4, 3], varied), Cubes::packed(&[7], |_| ALIKE)] {
         for (overlap, mode) in [([0, 0], Mode::Windowed), ([4, 5], Mode::Full), ([8, 13], Mode::Stored)] {
-            // Patches in the narrow case advance by one pixel: only some scenes.
+            // Patches in the narrow case advance by one pixel, so check only some scenes.
             let mut loader = Loader::open(&made.open(), grid(overlap).mode(mode)).unwrap();
             let mut seen: BTreeMap<u64, BTreeMap<[u64; 3], Vec<u8>>> = BTreeMap::new();
             let mut order = Vec::new();
@@ -235,10 +233,8 @@ fn a_loader_resumes_in_the_middle_of_a_scene() {
             loader.restore(&serde_json::from_str::<OrderState>(&text).unwrap()).unwrap();
             seen.extend(loaded(&mut loader));
             assert!(seen == expected, "{patches:?}, after {stop}");
-            // The next epoch is complete.
             loader.set_epoch(2).unwrap();
             assert!(loaded(&mut loader) == expected);
-            // With other ranks.
             let mut rest: Vec<Row> = Vec::new();
             for rank in 0..2 {
                 let mut loader = Loader::open(&made.open(), again.clone().rank(rank).world_size(2)).unwrap();
@@ -260,12 +256,12 @@ fn states_of_a_different_unit_are_refused() {
     let refused = |from, to| open(to).restore(&open(from).state()).unwrap_err().to_string();
     let (one, six, seven) = (Patches::One, Patches::PerSample(6), Patches::PerSample(7));
     let grid = Patches::Grid { overlap: [0, 1, 2] };
-    assert_eq!(refused(one, six), "the state counts samples, and the loader counts 6 patches a sample");
-    assert_eq!(refused(six, one), "the state counts 6 patches a sample, and the loader counts samples");
-    assert_eq!(refused(six, seven), "the state counts 6 patches a sample, and the loader counts 7 patches a sample");
+    assert_eq!(refused(one, six), "the state counts samples, but the loader counts 6 patches a sample");
+    assert_eq!(refused(six, one), "the state counts 6 patches a sample, but the loader counts samples");
+    assert_eq!(refused(six, seven), "the state counts 6 patches a sample, but the loader counts 7 patches a sample");
     assert_eq!(
         refused(grid, six),
-        "the state counts grids of 9x14, overlap 1x2, and the loader counts 6 patches a sample"
+        "the state counts grids of 9x14, overlap 1x2, but the loader counts 6 patches a sample"
     );
     // A state of samples has the old form.
     assert!(!serde_json::to_string(&open(one).state()).unwrap().contains("unit"));
@@ -275,7 +271,6 @@ fn states_of_a_different_unit_are_refused() {
     assert_eq!(open(six).state().unit, Unit::Patches(6));
 }
 
-/// Subsets, draws with replacement, turns, normalised values, objects: as for a single patch.
 #[test]
 fn samplings_turns_and_objects_go_with_patches() {
     let made = Cubes::packed(&[9], |_| ALIKE);
@@ -285,7 +280,7 @@ fn samplings_turns_and_objects_go_with_patches() {
     assert_eq!(rows.iter().map(|row| (row.0, row.1)).collect::<BTreeSet<_>>().len(), 12);
     assert!(rows.iter().all(|row| [1, 4, 7].contains(&row.0)));
 
-    // Sample 3 comes most of the time, with different draws.
+    // Sample 3 comes most often, with different draws.
     let weights: Vec<f64> = (0..9).map(|i| if i == 3 { 100.0 } else { 1.0 }).collect();
     let weighted = Weighted::by_sample(&weights, 9).unwrap().draws(8);
     let rows = load(&made, options(Patches::PerSample(4)).sampling(Arc::new(weighted)));
@@ -390,7 +385,7 @@ fn invalid_patches_per_sample_are_refused() {
          hint: `bands` chooses bands that all scenes have; or pack each sensor as a dataset"
     );
     assert_eq!(load(&bands, cube().bands(Bands::Range(0..5))).len(), 18);
-    // Sizes that are not known in advance: some are not among the samples looked at.
+    // Sizes are not known in advance, because some are not among the inspected samples.
     let varied = Cubes::new(&[6], &[], varied);
     assert_eq!(
         varied.refused(grid([0, 0]).fields(["cube"])),
@@ -408,11 +403,11 @@ fn invalid_patches_per_sample_are_refused() {
     assert_eq!(errors.into_iter().collect::<Vec<_>>(), [expected], "no pixel is lost in silence");
 }
 
-/// A scene whose shard could not be opened when it was announced is requested again, after the
-/// announced ones: these must not prevent it from being read.
+/// A scene whose shard could not be opened when announced is requested again, after the announced ones, which
+/// must not hold it up.
 #[test]
 fn a_shard_that_cannot_be_opened_once_holds_up_nothing() {
-    // More shards than are looked at when a loader opens.
+    // More shards than a loader inspects when it opens.
     let made = Cubes::packed(&[1; 300], |_| Shape { height: 20, width: 15, ..ALIKE });
     let options = options(Patches::PerSample(20)).batch_size(2);
     let run = |fault| {
@@ -421,8 +416,7 @@ fn a_shard_that_cannot_be_opened_once_holds_up_nothing() {
         let dataset = DatasetOptions::new().open_in(storage).unwrap();
         let mut loader = Loader::open(&dataset, options.clone()).unwrap();
         let opened = faults.operations.load(Ordering::SeqCst);
-        // In a separate thread, so that a hang fails the test. Ten minutes are not a limit on its
-        // speed.
+        // Run in a separate thread, so that a hang fails the test. Ten minutes are not a limit on its speed.
         let (send, receive) = channel();
         std::thread::spawn(move || {
             let failed = std::iter::from_fn(|| loader.next_batch()).filter(Result::is_err).count();
@@ -433,7 +427,7 @@ fn a_shard_that_cannot_be_opened_once_holds_up_nothing() {
     };
     let (failed, all) = run(Fault::None);
     assert_eq!(failed, 0);
-    // A stage makes each run of three thousand batches slower, so fewer operations fail there.
+    // A stage makes each run of three thousand batches slower, so inject fewer failures.
     let points = if options.resources.stage.is_some() { 5 } else { 40 };
     for k in all.clone().step_by((all.end - all.start) as usize / points) {
         let (failed, _) = run(Fault::FailAt(k));

@@ -1,4 +1,4 @@
-//! Several datasets combined: concatenated, mixed by weight, resumed elsewhere.
+//! Several datasets combined: concatenated, mixed by weight, and resumed elsewhere.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![allow(clippy::indexing_slicing, clippy::cast_possible_truncation)]
 
@@ -36,7 +36,7 @@ fn two_datasets_are_one() {
     );
     assert_ne!(both.dataset_id(), Dataset::concat(&[a.open()]).unwrap().dataset_id());
 
-    // Nested, and with an order over the whole.
+    // Nested, with an order over the whole.
     let c = disk(&[4], 200);
     let nested = Dataset::concat(&[both.clone(), c.open()]).unwrap();
     let mut loader = Loader::open(&nested, base().batch_size(5)).unwrap();
@@ -67,7 +67,7 @@ fn datasets_that_do_not_fit_together_are_refused() {
     let text = Dataset::concat(&[a.open(), Dataset::open(other.path()).unwrap()]).unwrap_err().to_string();
     assert!(text.starts_with("field `label` of `"), "{text}");
     assert!(text.contains("a scalar of int64, as in `") && text.contains("found a scalar of int32"), "{text}");
-    // The same keys twice: everything but keys works.
+    // With every key twice, everything but keys works.
     let twice = Dataset::concat(&[a.open(), a.open()]).unwrap();
     assert_eq!(twice.get(5).unwrap().key(), "sample-00002");
     let text = twice.by_key("sample-00002").unwrap_err().to_string();
@@ -81,7 +81,7 @@ fn mixture(a: &Dataset, b: &Dataset) -> Arc<dyn Sampling> {
     Arc::new(Mixture::new(vec![(order(a), 0.7), (order(b), 0.3)], 9).unwrap().draws(400))
 }
 
-/// The samples of all ranks from `state` on, up to `batches` each; and the state after them.
+/// Returns the samples of all ranks from `state` on, up to `batches` batches each, and the state after them.
 fn given(both: &Dataset, options: &LoaderOptions, state: Option<OrderState>, batches: usize) -> (Vec<u64>, OrderState) {
     let (mut all, mut after) = (Vec::new(), None);
     for rank in 0..options.order.world_size {
@@ -136,14 +136,15 @@ fn a_sampling_that_does_not_fit_is_refused_at_once() {
     let mixed = mixture(&first, &second);
     let text = open(&first, Arc::clone(&mixed)).unwrap_err();
     assert!(
-        text.contains("datasets of the sampling: expected 2, found 1") && text.contains("`concat` of its datasets"),
+        text.contains("draws from 2 datasets, but the loader has 1")
+            && text.contains("`concat` of the sampling's datasets"),
         "{text}"
     );
     // With the datasets swapped, samples of the larger one are looked up in the smaller.
     let text = open(&Dataset::concat(&[second.clone(), first.clone()]).unwrap(), mixed).unwrap_err();
-    assert!(text.contains("draws from 20 samples, and dataset 0 has 10"), "{text}");
+    assert!(text.contains("draws from 20 samples, but dataset 0 has 10"), "{text}");
     let text = open(&second, Arc::new(Order::of(&first, 1))).unwrap_err();
-    assert!(text.contains("draws from 20 samples, and the dataset has 10"), "{text}");
+    assert!(text.contains("draws from 20 samples, but the dataset has 10"), "{text}");
     assert!(open(&second, Arc::new(Weighted::by_sample(&[1.0; 11], 1).unwrap())).is_err());
     assert!(open(&second, Arc::new(Weighted::by_sample(&[1.0; 10], 1).unwrap())).is_ok());
     let nested: Arc<dyn Sampling> = mixture(&first, &second);
@@ -151,7 +152,7 @@ fn a_sampling_that_does_not_fit_is_refused_at_once() {
     assert!(error.to_string().contains("source 0"), "{error}");
 }
 
-/// For samples that repeat in an epoch, how often two draws have the same patch.
+/// Returns, for samples that repeat in an epoch, how often two draws have the same patch.
 fn repeated(dataset: &Dataset, sampling: Arc<dyn Sampling>, place: PatchPlace) -> (usize, usize) {
     let cube = CubeMode::Patch { height: 4, width: 4, place };
     let options = base().sampling(sampling).batch_size(10).cube(cube).fields(["cube"]);

@@ -1,4 +1,4 @@
-//! Slots of a loader: reused, kept by callers, or without memory to allocate.
+//! Slots of a loader: reused, kept by callers, or without memory.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![allow(clippy::indexing_slicing, clippy::cast_possible_truncation)]
 
@@ -71,18 +71,18 @@ fn memory_that_cannot_be_had_is_an_error() {
     // With a stage, slots are made when the loader opens.
     if options.resources.stage.is_some() {
         let text = Loader::open(&disk.open(), options).unwrap_err().to_string();
-        assert!(text.starts_with("`memory of slot 1 of 3, "), "{text}");
+        assert!(text.starts_with("`slot 1 of 3, "), "{text}");
         return;
     }
     let mut loader = Loader::open(&disk.open(), options).unwrap();
     for number in 0..2 {
         let text = loader.next_batch().unwrap().unwrap_err().to_string();
-        assert!(text.starts_with(&format!("`memory of batch {number}, ")), "{text}");
+        assert!(text.starts_with(&format!("`batch {number}, ")), "{text}");
     }
     assert!(loader.next_batch().is_none());
 }
 
-/// Memory that cannot be allocated in some calls.
+/// Memory whose allocation fails in some calls.
 #[derive(Debug)]
 struct Scarce(AtomicU64, fn(u64) -> bool);
 
@@ -138,7 +138,6 @@ fn memory_that_is_too_small_is_an_error() {
     let opened = Loader::open(&disk.open(), options(4).memory(Arc::new(Half)));
     let error = in_the_end(move || match opened {
         Ok(mut loader) => loader.next_batch().unwrap().unwrap_err().to_string(),
-        // With a stage, slots are made when the loader opens.
         Err(error) => error.to_string(),
     });
     assert!(error.contains("memory for a batch: expected"), "{error}");

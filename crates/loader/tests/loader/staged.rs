@@ -1,5 +1,5 @@
-//! Repeats the tests of the loader with a stage in place of the host; and tests that are specific to a
-//! stage: late failures, a lost device, refusals.
+//! Repeats the loader's tests with a stage in place of the host; adds tests specific to a stage: late
+//! failures, a lost device, refusals.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![allow(clippy::indexing_slicing, clippy::cast_possible_truncation)]
 
@@ -26,7 +26,7 @@ fn on_host(options: &LoaderOptions) -> LoaderOptions {
     options
 }
 
-/// Several epochs, ragged and dense, uint8 and floats: equal to the host's batches, to the bit.
+/// Several epochs, ragged and dense, uint8 and floats, equal the host's batches to the bit.
 #[test]
 fn batches_are_the_hosts() {
     let disk = Disk::varied(&[23, 31]);
@@ -120,14 +120,12 @@ fn refusals_are_counted_and_named() {
     assert!(epoch(&mut loader) == expected);
     let refusals = loader.refusals();
     assert_eq!(refusals.len(), 1);
-    // Picture and cube of each of the samples.
     assert_eq!((refusals[0].reason.as_str(), refusals[0].rows), ("the device is tired", 24));
     assert_eq!(refusals[0].first.len(), 3);
     assert!(refusals[0].first[0].starts_with("sample-0"));
 }
 
-/// A value that the device finds odd too late to refuse it is decoded by the host, from a record that
-/// is read again.
+/// The host decodes a value that the device finds odd too late to refuse it, from a record that is read again.
 #[test]
 fn odd_rows_are_decoded_by_the_host() {
     let disk = Disk::varied(&[24]);
@@ -150,14 +148,14 @@ fn odd_rows_are_decoded_by_the_host() {
         let found = of("a stream that ends early");
         assert!((1..=2 * odd).contains(&found.rows), "{} of {}", found.rows, 2 * odd);
         assert!(found.first[0].starts_with("sample-0"));
-        // A picture and a cube of each sample, in both epochs.
+        // A picture and a cube per sample, in both epochs.
         let refused = found.rows + of("one of seven").rows;
         assert_eq!(device.stats().device_rows, 2 * 2 * 24 - refused);
     }
 }
 
-/// A sample that is skipped so late leaves nothing in the batch: neither its intact fields, nor fields
-/// of the host.
+/// A sample that is skipped this late leaves nothing in the batch: neither its intact fields, nor fields
+/// decoded by the host.
 #[test]
 fn unreadable_odd_values_are_skipped() {
     let disk = Arc::new(Disk::alike(&[12]));
@@ -179,7 +177,6 @@ fn unreadable_odd_values_are_skipped() {
     }
 }
 
-/// Without memory, one batch is an error; later ones come.
 #[test]
 fn a_batch_that_the_device_has_no_memory_for_is_one_error() {
     let disk = Disk::alike(&[30]);
@@ -201,7 +198,6 @@ fn a_batch_that_the_device_has_no_memory_for_is_one_error() {
     assert_eq!(epoch(&mut loader).len(), expected.len(), "the loader continues");
 }
 
-/// A slot that cannot grow is an error of the batch that needs it larger.
 #[test]
 fn a_slot_that_cannot_grow_is_an_error_of_its_batch() {
     // One sample of 300 is so large that no batch is expected to hold it.
@@ -227,8 +223,7 @@ fn a_slot_that_cannot_grow_is_an_error_of_its_batch() {
     assert_eq!(slots(&tight), 3, "in place of the one that went for a larger one");
 }
 
-/// Freeing memory on a device waits for the device: neither a consumer does it, nor a thread with the
-/// loader's lock.
+/// Freeing device memory waits for the device, so neither a consumer nor a holder of the loader's lock may do it.
 #[test]
 fn threads_of_the_loader_let_go_of_slots() {
     let disk = Disk::alike(&[60]);
@@ -264,15 +259,14 @@ fn a_lost_device_is_one_error_and_the_end() {
 fn no_memory_on_the_device_is_an_error_with_figures() {
     let disk = Disk::alike(&[6]);
     let (staged, _) = options(Trouble::NoMemory(2));
-    // When the loader opens, not when a batch comes.
+    // The error comes when the loader opens, not with a batch.
     let error = Loader::open(&disk.open(), staged).unwrap_err();
     assert!(matches!(error, Error::Io { .. }), "{error}");
     let text = said(&error);
     assert!(text.contains("slot 3 of 3") && text.contains("3 bytes wanted, 2 free"), "{text}");
-    assert!(text.contains("\nhint: take fewer slots"), "{text}");
+    assert!(text.contains("\nhint: use fewer slots"), "{text}");
 }
 
-/// Left in the middle, restarted, dropped with work in progress.
 #[test]
 fn epochs_can_be_left_at_any_time() {
     let disk = Disk::alike(&[40]);
@@ -299,7 +293,7 @@ fn floats_need_pictures_to_make_them_of() {
         options.output.scaling = scaling;
         options
     };
-    // Without a type they are float32.
+    // The default type is float32.
     assert!(Loader::open(&disk.open(), options.clone()).is_ok());
     let raw = options.clone().image(ImageMode::Raw);
     let error = said(&Loader::open(&disk.open(), raw).unwrap_err());
@@ -309,8 +303,7 @@ fn floats_need_pictures_to_make_them_of() {
     assert!(error.contains("expected uint8, float16, bfloat16 or float32, found float64"), "{error}");
 }
 
-/// A batch that was not handed out does not count: a run that ends with the error resumes with its
-/// samples.
+/// A batch that was not handed out does not count: a run that ends with the error resumes with its samples.
 #[test]
 fn a_batch_that_cannot_be_mixed_is_not_delivered() {
     let disk = Disk::alike(&[30]);
@@ -327,7 +320,7 @@ fn a_batch_that_cannot_be_mixed_is_not_delivered() {
     };
     let mut whole = with(Trouble::None);
     let expected: Vec<_> = std::iter::from_fn(|| whole.next_batch()).map(|batch| seen(&batch.unwrap())).collect();
-    // Two fields of each batch are mixed: the fifth call is for a field of the third batch.
+    // Two fields of each batch are mixed, so the fifth call is for a field of the third batch.
     let mut first = with(Trouble::MixFailsAt(4));
     (0..2).for_each(|_| drop(first.next_batch().unwrap().unwrap()));
     let before = first.state();

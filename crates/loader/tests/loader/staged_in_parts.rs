@@ -1,6 +1,5 @@
-//! Repeats the tests of the loader with a stage, and with records of two kilobytes read in parts
-//! directly into its staging memory, like records of many megabytes; and tests that are specific to
-//! this case.
+//! Repeats the loader's tests with a stage, and with records of two kilobytes read in parts directly into its
+//! staging memory, like records of many megabytes; adds tests specific to this case.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![allow(clippy::indexing_slicing, clippy::cast_possible_truncation)]
 
@@ -24,7 +23,7 @@ fn options(trouble: Trouble) -> (LoaderOptions, Arc<FakeStage>) {
     (options.stage(Arc::clone(&stage) as _), stage)
 }
 
-/// The same options on the host, one thread for each record.
+/// Returns the same options on the host, with one thread per record.
 fn by_host(options: &LoaderOptions) -> LoaderOptions {
     let mut options = options.clone().part_bytes(usize::MAX);
     options.resources.stage = None;
@@ -37,7 +36,6 @@ fn epochs(dataset: &Dataset, options: LoaderOptions) -> Vec<Vec<Seen>> {
     [0, 2].map(|number| loader.set_epoch(number).map(|()| epoch(&mut loader)).unwrap()).into()
 }
 
-/// The content or the error of each batch.
 fn said(dataset: &Dataset, options: LoaderOptions) -> Vec<Result<Seen, String>> {
     let mut loader = Loader::open(dataset, options).unwrap();
     let batch = |loader: &mut Loader| Some(loader.next_batch()?.map(|batch| seen(&batch)).map_err(|e| e.to_string()));
@@ -53,12 +51,11 @@ fn record_bytes(dataset: &Dataset, records: u64) -> u64 {
     (0..records).map(|record| shard.row(record).unwrap().length).sum()
 }
 
-/// Cubes of 28,800 bytes.
 fn large(count: u64) -> Disk {
     Disk::new(&[count], |id| Made { id, height: 60, width: 80, said_height: 60, half: false })
 }
 
-/// Every byte is read once, and not into a buffer of a run.
+/// Every byte is read once, and never into a run buffer.
 #[test]
 fn cubes_are_read_where_they_are_staged() {
     let disk = large(20);
@@ -74,7 +71,7 @@ fn cubes_are_read_where_they_are_staged() {
             let stats = loader.stats();
             assert_eq!((stats.read_bytes, stats.peak_run_bytes), (record_bytes(&dataset, 20), 0));
             assert_eq!(shared(&stage), 20);
-            // The prediction has no memory for them other than staging memory.
+            // The prediction counts only staging memory for them.
             let as_one = staged.part_bytes(usize::MAX).window(Window::Memory);
             let as_one = Loader::open(&dataset, as_one).unwrap().predicted_bytes();
             assert!(loader.predicted_bytes() + 2 * 28_800 * threads as u64 <= as_one, "{threads} threads");
@@ -104,8 +101,8 @@ fn records_without_room_are_decoded_like_small_ones() {
     assert_eq!(shared(&stage), 0);
 }
 
-/// A value that several fields of a batch load, or that a record does not have; a value that the stage
-/// accepts and does not share, small and large.
+/// A value that several fields of a batch load, or that a record lacks; and a value that the stage accepts
+/// but does not share, small and large.
 #[test]
 fn fields_may_be_named_twice_and_be_missing() {
     let dir = crate::support::scratch();
@@ -172,7 +169,6 @@ fn checks_of_the_crc_can_be_left_out() {
     assert_eq!(shared(&stage), 18);
 }
 
-/// If any single read fails once, the batches are complete.
 #[test]
 fn reads_of_parts_that_fail_are_tried_again() {
     let disk = Disk::alike(&[9]);
@@ -190,7 +186,7 @@ fn reads_of_parts_that_fail_are_tried_again() {
     assert!(opened > 20, "{opened}");
 }
 
-/// A file that is truncated while it is loaded is an error of its missing rows.
+/// If a file is truncated while it is loaded, its missing rows are errors.
 #[test]
 fn a_file_that_ends_early_is_reported_as_without_parts() {
     let disk = Disk::alike(&[12]);
@@ -216,7 +212,6 @@ fn a_file_that_ends_early_is_reported_as_without_parts() {
     }
 }
 
-/// One row of each batch is an error; the loader continues.
 #[test]
 fn a_stage_that_panics_harms_its_row_alone() {
     let disk = large(12);
@@ -233,7 +228,6 @@ fn a_stage_that_panics_harms_its_row_alone() {
     }
 }
 
-/// Left in the middle, restarted, dropped with parts in progress.
 #[test]
 fn epochs_can_be_left_at_any_time() {
     let disk = Disk::alike(&[40]);

@@ -1,4 +1,4 @@
-//! A transform of the caller: it gets every row once, with its names, and its errors name samples.
+//! A transform of the caller gets every row once, with its names, and its errors name samples.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![allow(clippy::indexing_slicing, clippy::cast_possible_truncation)]
 
@@ -8,13 +8,11 @@ use shardpack_loader::order::{End, Mode};
 use shardpack_loader::{ImageMode, Loader, LoaderOptions, Note, OnCorrupt, Transform, TransformRow, View};
 use std::sync::Arc;
 
-/// Change of a row.
 #[derive(Debug, Clone, Copy)]
 enum Change {
-    /// Inverts the levels of the picture; sets the label to 100 times the number of the sample plus the
-    /// length of the key.
+    /// Inverts the levels of the picture, and sets the label to 100 times the sample's number plus the length
+    /// of the key.
     Note,
-    /// Fails on one sample.
     FailOn(u64),
 }
 
@@ -52,7 +50,7 @@ fn rows_are_changed_where_they_are() {
     let disk = Disk::varied(&[9, 14]);
     let crop = ImageMode::View(View::random_resized_crop((9, 12)));
     for image in [LoaderOptions::default().view.image, crop] {
-        // Large records are decoded in parts, and transformed when they are complete.
+        // Large records are decoded in parts, and transformed when complete.
         for part_bytes in [64, 1 << 20] {
             let options = |change| options(change).image(image).part_bytes(part_bytes);
             let mut plain = Loader::open(&disk.open(), options(None)).unwrap();

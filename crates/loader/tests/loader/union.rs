@@ -1,5 +1,5 @@
-//! Datasets of different fields and classes combined: fields by name, masked if a dataset does not have
-//! them; labels mapped to the classes of all.
+//! Datasets of different fields and classes combined: fields are matched by name and masked where missing;
+//! labels are mapped to the classes of all.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![allow(clippy::indexing_slicing, clippy::cast_possible_truncation)]
 
@@ -9,16 +9,15 @@ use shardpack_loader::order::{End, Mode};
 use shardpack_loader::{ImageMode, Loader};
 use shardpack_reader::{Dataset, Scalar};
 
-/// Classes of the photos: labels are `id % 10`.
+/// Classes of the photos, whose labels are `id % 10`.
 const TEN: [&str; 10] = ["c0", "c1", "c2", "c3", "c4", "c5", "c6", "c7", "c8", "c9"];
-/// Classes of the scenes: labels are `id % 3`.
+/// Classes of the scenes, whose labels are `id % 3`.
 const THREE: [&str; 3] = ["c3", "new", "c0"];
 
 fn made(id: u64) -> Made {
     Made { id, height: 16, width: 24, said_height: 16, half: false }
 }
 
-/// Pictures, cubes, labels and their sizes.
 fn photos(classes: Option<&[&str]>) -> tempfile::TempDir {
     let dir = crate::support::scratch();
     write_classes(dir.path(), (&schema(), classes), &[4, 3], |schema, shard, id| {
@@ -37,7 +36,7 @@ fn cubes_of(dtype: Dtype) -> (Schema, usize) {
     (Schema::new(fields).unwrap(), dtype.size())
 }
 
-/// Cubes, notes and scores, with a different order of fields; no pictures, no sizes.
+/// Writes cubes, notes and scores, with a different order of fields, and without pictures and sizes.
 fn scenes(classes: Option<&[&str]>, dtype: Dtype, label: impl Fn(u64) -> i64) -> tempfile::TempDir {
     let dir = crate::support::scratch();
     let (schema, width) = cubes_of(dtype);
@@ -96,7 +95,7 @@ fn fields_and_classes_are_matched_by_name() {
     let streamed = union.iter().unwrap().map(|sample| sample.unwrap().scalar("label").unwrap().as_i64().unwrap());
     assert_eq!(streamed.collect::<Vec<_>>(), union.labels().unwrap());
 
-    // In reverse order, and nested in a union: the same samples, with labels of the other list.
+    // Reversed, and nested in a union: the same samples, with labels of the other list.
     let other = concat(&[&b, &a]).unwrap();
     let name = |dataset: &Dataset, label: i64| dataset.classes().unwrap()[label as usize].clone();
     let named =
@@ -162,7 +161,7 @@ fn fields_that_do_not_match_are_an_error() {
     let nameless = scenes(None, Dtype::I64, |_| 0);
     let text = concat(&[&photos, &nameless]).unwrap_err();
     assert!(text.contains("have class names, the labels of `") && text.contains("have none"), "{text}");
-    // A label outside the classes could be any class of the union; below 0 it has no class on purpose.
+    // A label outside the classes could be any class of the union; a label below 0 deliberately has none.
     let stray = scenes(Some(&THREE), Dtype::I64, |id| if id == 3 { 3 } else { -1 });
     let union = concat(&[&photos, &stray]).unwrap();
     let text = union.labels().unwrap_err().to_string();
@@ -171,7 +170,7 @@ fn fields_that_do_not_match_are_an_error() {
         "{text}"
     );
     assert_eq!(union.get(7).unwrap().scalar("label").unwrap(), Scalar::Signed(-1));
-    // More classes than the type of the labels can hold.
+    // More classes than the label type can hold.
     let narrow = scenes(Some(&THREE), Dtype::U8, |id| id as i64 % 3);
     let many: Vec<String> = (0..300).map(|number| format!("k{number}")).collect();
     let many: Vec<&str> = many.iter().map(|name| &**name).collect();

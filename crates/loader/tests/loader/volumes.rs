@@ -18,7 +18,7 @@ fn options(patches: Patches) -> LoaderOptions {
     base().batch_size(5).threads(2).seed(9).end(End::Uneven).patches(patches)
 }
 
-/// A row: sample, patch, its place, and the bytes of its fields.
+/// A row: sample, patch, place, and the bytes of its fields.
 type Row = (u64, u32, [u64; 3], Vec<Vec<u8>>);
 
 fn rows(batch: &Batch) -> Vec<Row> {
@@ -38,7 +38,7 @@ fn loaded(loader: &mut Loader) -> Vec<Row> {
 /// Shape of a volume, its bytes, and the bytes of its mask.
 type Made = (Vec<u64>, Vec<u8>, Vec<u8>);
 
-/// Volumes of two lengths, `[depth, height, width, 2]`, with a mask `[depth, height, width]` each.
+/// Writes volumes of two lengths, `[depth, height, width, 2]`, with a mask `[depth, height, width]` each.
 fn volumes(depth: impl Fn(u64) -> u64, mask_planes: u64) -> (tempfile::TempDir, Vec<Made>) {
     let fields = ["volume", "mask"].map(|name| Field::stored(name, FieldKind::Array)).to_vec();
     let dir = crate::support::scratch();
@@ -74,7 +74,7 @@ fn volumes(depth: impl Fn(u64) -> u64, mask_planes: u64) -> (tempfile::TempDir, 
     (dir, all)
 }
 
-/// The slow twin of a box.
+/// The slow twin of cutting a box.
 fn boxed(shape: &[u64], values: &[u8], pixel: u64, origin: [u64; 3], size: [u64; 3]) -> Vec<u8> {
     let mut out = Vec::new();
     for (z, y, x) in (0..size[0]).flat_map(|z| (0..size[1]).flat_map(move |y| (0..size[2]).map(move |x| (z, y, x)))) {
@@ -149,7 +149,7 @@ fn a_grid_of_a_volume_shows_every_pixel() {
     }
 }
 
-/// Both fields of all boxes, and the stored boxes at the same places.
+/// Returns both fields of all boxes, with the stored boxes at the same places.
 fn beside_stored(change: impl Fn(LoaderOptions) -> LoaderOptions, size: [u32; 3]) -> Vec<(Row, [Vec<u8>; 2])> {
     let (dir, all) = volumes(|id| 8 + id % 4, 0);
     let dataset = Dataset::open(dir.path()).unwrap();
@@ -164,7 +164,6 @@ fn beside_stored(change: impl Fn(LoaderOptions) -> LoaderOptions, size: [u32; 3]
     rows.into_iter().map(|row| (row.clone(), stored(&row))).collect()
 }
 
-/// Each plane of a box, turned.
 fn turned(stored: &[u8], [planes, height, width]: [usize; 3], pixel: usize, turn: Turn) -> Vec<u8> {
     let mut out = Vec::new();
     for (z, y, x) in (0..planes).flat_map(|z| (0..height).flat_map(move |y| (0..width).map(move |x| (z, y, x)))) {
@@ -208,7 +207,7 @@ fn channels_of_volumes_are_changed_and_masks_are_not() {
         let came = fields[0].as_chunks::<4>().0.iter().map(|v| f32::from_le_bytes(*v));
         let stored = volume.as_chunks::<2>().0.iter().map(|v| f32::from(u16::from_le_bytes(*v)));
         let pairs: Vec<(f32, f32)> = came.zip(stored).collect();
-        // Noise is small compared with values: the gain of a box is the gain of its largest value.
+        // Noise is small compared with values, so the gain of a box follows from its largest value.
         let (largest, of) = pairs.iter().copied().max_by(|a, b| a.1.total_cmp(&b.1)).unwrap();
         let gain = largest / of;
         assert!((0.49..1.51).contains(&gain), "{gain}");

@@ -1,4 +1,4 @@
-//! Location of the window of the order: the batches must not depend on it.
+//! Location of the order's window, on which batches must not depend.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![allow(clippy::indexing_slicing, clippy::cast_possible_truncation)]
 
@@ -46,7 +46,6 @@ fn told(disk: &Disk, is_cached: Option<bool>) -> (Dataset, Arc<Told>) {
     (DatasetOptions::new().open_in(Arc::new(storage)).unwrap(), told)
 }
 
-/// Records of some 20 to 30 kB.
 fn medium(counts: &[u64]) -> Disk {
     Disk::new(counts, |id| {
         let (height, width) = (64 + (id % 5) as u32, 64 + (id % 7) as u32);
@@ -102,7 +101,7 @@ fn cached_records_are_read_one_by_one_and_not_held() {
     assert_eq!(asked, 64, "places");
     told.reads.store(0, Ordering::Relaxed);
     assert_eq!(epoch(&mut loader).len(), 11);
-    // 88 of them are in whole batches, with one read for each.
+    // 88 of them are in whole batches, with one read each.
     assert_eq!(told.reads.load(Ordering::Relaxed), 88);
     assert_eq!(told.announced.load(Ordering::Relaxed), 0, "what is there need not be fetched");
     let stats = loader.stats();
@@ -119,7 +118,7 @@ fn runs_are_read_if_the_state_of_the_cache_is_unknown() {
     let mut loader = Loader::open(&dataset, options(Window::Auto).end(End::Uneven)).unwrap();
     told.reads.store(0, Ordering::Relaxed);
     assert_eq!(epoch(&mut loader).len(), 12);
-    // Runs of six samples are held as a whole; with memory as short as here, some are read twice.
+    // Runs of six samples are held as a whole. With this little memory, some are read twice.
     assert!(loader.stats().peak_run_bytes > 6 * 20_000);
     assert!(!loader.stats().window_in_page_cache);
     assert!(told.announced.load(Ordering::Relaxed) > 1_000_000);
@@ -128,7 +127,7 @@ fn runs_are_read_if_the_state_of_the_cache_is_unknown() {
     let before = loader.predicted_bytes();
     // Threads start with the epoch.
     told.reads.store(0, Ordering::Relaxed);
-    // Skips the next epoch, because the loader would then start the one after it ahead.
+    // Skip an epoch, because the loader would otherwise prefetch after this one.
     loader.set_epoch(2).unwrap();
     assert_eq!(epoch(&mut loader).len(), 12);
     assert_eq!(told.reads.load(Ordering::Relaxed), 90);
@@ -146,7 +145,7 @@ fn uncached_runs_are_fetched_whole_and_read_sample_by_sample() {
         told.reads.store(0, Ordering::Relaxed);
         assert_eq!(epoch(&mut loader).len(), 12);
         assert_eq!(told.reads.load(Ordering::Relaxed), 90, "{window:?}");
-        // A thread may be late with an announcement.
+        // A thread may announce late.
         drop(loader);
         let stored: u64 = (0..2).map(|number| dataset.shard(number).unwrap().footer().index_offset - 64).sum();
         assert_eq!(told.announced.load(Ordering::Relaxed), stored, "{window:?}: each run once");
@@ -156,7 +155,6 @@ fn uncached_runs_are_fetched_whole_and_read_sample_by_sample() {
 
 #[test]
 fn records_that_are_small_or_large_are_read_run_by_run() {
-    // 2 kB, and over 1 MiB.
     for side in [16, 420] {
         let disk = Disk::new(&[12], |id| Made { id, height: side, width: side, said_height: side, half: false });
         let (dataset, _) = told(&disk, Some(true));
@@ -182,7 +180,7 @@ fn a_damaged_record_and_a_file_that_was_cut_are_named() {
     assert_eq!(epoch(&mut loader).len(), 12);
     assert_eq!((loader.stats().samples, loader.stats().skipped), (89, 1));
 
-    // The file ends in the middle of record 80, truncated after the dataset was opened.
+    // The file is truncated in the middle of record 80 after the dataset was opened.
     let mut loader = Loader::open(&dataset, raw(OnCorrupt::Skip { max: 20 })).unwrap();
     let end = shard.row(80).unwrap();
     let file = std::fs::File::options().write(true).open(disk.path().join("shard-00000.shard")).unwrap();

@@ -1,5 +1,5 @@
-//! A dataset of pictures of four flat quadrants, with masks, boxes, keypoints and texts that belong to
-//! them: the picture itself shows where they must be.
+//! A dataset of pictures of four flat quadrants, with masks, boxes, keypoints and texts. The picture itself
+//! shows where these must be.
 
 use super::super::support::scratch;
 use super::{Stored, base, jpeg, record, write};
@@ -9,15 +9,14 @@ use shardpack_loader::order::End;
 use shardpack_loader::{Align, Batch, Loader, LoaderOptions};
 use shardpack_reader::Dataset;
 
-/// Grey levels of the quadrants: upper left, upper right, lower left, lower right of the stored
-/// picture.
+/// Grey levels of the stored picture's quadrants: upper left, upper right, lower left, lower right.
 pub const LEVELS: [u8; 4] = [30, 90, 150, 230];
 
 /// A picture of four flat quadrants, and the values that belong to it.
 #[derive(Clone)]
 pub struct Scene {
     pub id: u64,
-    /// In blocks of 8 × 8: sides of the stored picture, and the position of its division.
+    /// Sides of the stored picture, and the position of its division, in blocks of 8 × 8.
     blocks: [u32; 2],
     cut: [u32; 2],
     pub orientation: u32,
@@ -35,16 +34,14 @@ impl Scene {
         self.blocks.map(|side| side * 8)
     }
 
-    /// Height and width.
     pub fn upright(&self) -> [u32; 2] {
         let [height, width] = self.stored();
         if self.orientation == 6 { [width, height] } else { [height, width] }
     }
 
-    /// The quadrant of a pixel of the upright picture.
     fn quadrant(&self, y: u32, x: u32) -> u8 {
         let [height, width] = self.stored();
-        // By the table of Exif: the stored corner at the top left of the upright picture.
+        // By the Exif table: the stored corner at the top left of the upright picture.
         let [y, x] = match self.orientation {
             1 => [y, x],
             3 => [height - 1 - y, width - 1 - x],
@@ -59,7 +56,7 @@ impl Scene {
         (0..height).flat_map(|y| (0..width).map(move |x| (y, x))).map(|(y, x)| self.quadrant(y, x)).collect()
     }
 
-    /// Left, top, right, bottom of each quadrant, and at the end of a box outside the picture.
+    /// Returns left, top, right and bottom of each quadrant, and at the end a box outside the picture.
     pub fn boxes(&self) -> Vec<[f32; 4]> {
         let [height, width] = self.upright();
         let of = |quadrant: u8| {
@@ -73,7 +70,7 @@ impl Scene {
         (0..4).map(of).chain([outside]).collect()
     }
 
-    /// The centre of each quadrant, visible; and one point without a label.
+    /// Returns the centre of each quadrant, visible, and one point without a label.
     fn points(&self) -> Vec<[f32; 3]> {
         let centre = |b: [f32; 4]| [f32::midpoint(b[0], b[2]), f32::midpoint(b[1], b[3]), 2.0];
         self.boxes()[..4].iter().map(|b| centre(*b)).chain([[0.0; 3]]).collect()
@@ -103,7 +100,7 @@ impl Scenes {
         Self::with(count, |_, _| {})
     }
 
-    /// `change` may modify stored values before they are written.
+    /// Writes `count` scenes; `change` may modify stored values first.
     pub fn with(count: u64, change: impl Fn(&mut Scene, &mut Vec<Option<Stored>>)) -> Self {
         let dir = scratch();
         let mut all = Vec::new();

@@ -1,4 +1,4 @@
-//! Cubes of float16 in every layout that a region can be read from, their masks, and a spectrum each.
+//! Cubes of float16 in every layout from which a region can be read, with a mask and a spectrum each.
 
 use super::super::support::scratch;
 use super::{Seen, epoch, record, write};
@@ -7,7 +7,6 @@ use shardpack_format::*;
 use shardpack_loader::{Loader, LoaderOptions};
 use shardpack_reader::{Array, ArrayDecoder, Bands, Dataset};
 
-/// A dataset of cubes, their masks and one spectrum each.
 pub struct Cubes {
     pub dir: tempfile::TempDir,
 }
@@ -17,7 +16,7 @@ pub struct Shape {
     pub height: u64,
     pub width: u64,
     pub bands: u64,
-    /// Number of rows that the mask has more than the cube.
+    /// Number of rows by which the mask is larger than the cube.
     pub mask_rows: u64,
 }
 
@@ -27,7 +26,7 @@ pub fn varied(id: u64) -> Shape {
     Shape { height: 20 + id * 7 % 30, width: 20 + id * 11 % 41, ..ALIKE }
 }
 
-/// Cubes of float16, in every layout that a region can be read from.
+/// Varies coder, level and layout by `id`; regions can be read from each.
 fn settings(id: u64) -> ArraySettings {
     ArraySettings {
         values: ValueRule::F16,
@@ -80,7 +79,6 @@ impl Cubes {
         epoch(&mut loader)
     }
 
-    /// The error of the loader for refused options.
     pub fn refused(&self, options: LoaderOptions) -> String {
         super::said(&Loader::open(&self.open(), options).unwrap_err())
     }
@@ -90,8 +88,8 @@ impl Cubes {
     }
 }
 
-/// The slow twin: copies a crop element by element from the whole array. `bands` are the bands of a
-/// cube; a mask has one.
+/// The slow twin: copies a crop element by element from the whole array. `bands` are the bands of a cube; a
+/// mask has one.
 pub fn crop(array: &Array, [top, left]: [u64; 2], [height, width]: [u64; 2], bands: &[u64], first: bool) -> Vec<u8> {
     let size = array.dtype().bytes();
     let (columns, channels) = (array.shape()[1], array.shape().get(2).copied().unwrap_or(1));

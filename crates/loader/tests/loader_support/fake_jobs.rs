@@ -1,4 +1,4 @@
-//! Decoding of an accepted value in the fake stage: equal to the host's.
+//! Decoding of an accepted value in the fake stage, equal to the host's.
 
 use shardpack_array::{ArrayDecoder, Finish, Region};
 use shardpack_augment::{Augmentation, ChangeScratch, Picture};
@@ -30,8 +30,7 @@ pub enum Job {
 }
 
 impl Job {
-    /// Decodes into a row of the output, with the host's decoders. Fails on pictures of `odd_bytes`
-    /// bytes.
+    /// Decodes into a row of the output with the host's decoders. Fails on pictures of `odd_bytes` bytes.
     pub fn decode(self, odd_bytes: Option<usize>, to: &mut [u8]) -> Result<(), String> {
         match self {
             Self::Zero => to.fill(0),
@@ -87,7 +86,6 @@ impl Job {
     }
 }
 
-/// Augments a decoded picture as the host does.
 fn change(changes: &[Augmentation], how: &Rendering, picture: &mut Picture<'_>) {
     let (draws, height, width) = (how.key.draws(), picture.height(), picture.width());
     for (place, change) in (0..).zip(changes) {

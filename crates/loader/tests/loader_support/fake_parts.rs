@@ -4,7 +4,7 @@ use shardpack_loader::stage::StagedPart;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-/// The parts of a value that threads read: each is returned when it is dropped.
+/// The parts of a value that threads read. Each returns when it is dropped.
 #[derive(Debug)]
 pub struct Filling {
     pub parts: Mutex<Vec<Option<Vec<u8>>>>,

@@ -1,6 +1,5 @@
-//! A fake stage: a thread plays the device. It decodes late, out of order, and with the host's
-//! decoders, so that batches must equal the host's. Output is poisoned first, so that a byte that is
-//! never written is noticed.
+//! A fake stage, in which a thread plays the device. It decodes late, out of order, and with the host's
+//! decoders, so batches must equal the host's. It poisons the output first, to reveal unwritten bytes.
 
 use super::fake_jobs::Job;
 use super::fake_parts::{FakePart, Filling};
@@ -20,12 +19,11 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// Fault of the device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Trouble {
     #[default]
     None,
-    /// From this submission on, the device is lost.
+    /// The device is lost from this submission on.
     LostAt(u64),
     /// This submission is dropped.
     DropsAt(u64),
@@ -37,7 +35,6 @@ pub enum Trouble {
     FullAt(u64),
     /// Values of this length are odd.
     OddOn(usize),
-    /// All values are refused.
     RefusesAll,
     /// Staging memory for parts is full from the beginning.
     NoRooms,
@@ -63,12 +60,12 @@ pub struct Counts {
     pub submitted: AtomicU64,
     pub released: AtomicU64,
     pub mixed: AtomicU64,
-    /// Number of values that were read into staging memory, and then prepared there.
+    /// Number of values read into staging memory and then prepared there.
     pub shared: AtomicU64,
     pub streams: Mutex<Vec<u64>>,
-    /// Names of the threads in which slots were dropped.
+    /// Names of the threads that dropped slots.
     pub dropped: Mutex<Vec<String>>,
-    /// Hook that runs before the first batch is decoded.
+    /// Hook that runs before the first decoding.
     pub first: Mutex<Option<Hook>>,
 }
 
@@ -91,7 +88,7 @@ struct FakeSlot {
     room: SlotRoom,
     trouble: Trouble,
     counts: Arc<Counts>,
-    /// Rooms and parts of this slot that are still in use.
+    /// Number of this slot's rooms and parts still in use.
     lent: Arc<AtomicUsize>,
     queue: Sender<Submission>,
     inner: Mutex<Inner>,
@@ -128,12 +125,12 @@ impl FakeStage {
 impl Drop for FakeStage {
     fn drop(&mut self) {
         *self.queue.lock().unwrap() = None;
-        // Slots that a consumer holds have senders of their own: their thread ends with them.
+        // Slots that a consumer holds have senders of their own, so their thread ends with them.
         drop(self.thread.take());
     }
 }
 
-/// The device: up to two submissions wait, and the later one is done first.
+/// Plays the device. Up to two submissions wait, and the later one is done first.
 fn play(submissions: &Receiver<Submission>, trouble: Trouble) {
     let mut dice = Dice(7);
     let mut count = 0;
@@ -230,7 +227,7 @@ impl StageSlot for FakeSlot {
         if self.trouble == Trouble::RefusesAll {
             return Prepared::Refused("the device is tired".into());
         }
-        // Every seventh value is refused, as an odd picture would be.
+        // Refuse every seventh value, like an odd picture.
         if inner.prepared % 7 == 3 {
             return Prepared::Refused("one of seven".into());
         }
@@ -238,7 +235,7 @@ impl StageSlot for FakeSlot {
             RecordValue::Picture { media_type, bytes, how, changes, dtype, scaling, .. } => {
                 let mut decoder = PictureDecoder::new(Limits::default());
                 let mut levels = vec![0; spot.bytes.len() / dtype.bytes() as usize];
-                // A device reads only the header; here decoding finds values too odd to accept.
+                // A real device reads only the header; here, decoding finds the values that are too odd to accept.
                 let Ok(decoded) = decoder.decode_into(media_type, bytes, how, &mut levels) else {
                     return Prepared::Refused("damaged".into());
                 };
@@ -387,7 +384,7 @@ impl FakeSlot {
         for (spot, job) in jobs.drain(..) {
             let to = &mut out[spot.bytes.clone()];
             if let Err(reason) = job.decode(odd, to) {
-                // The output may contain anything at that point.
+                // At this point, the output may contain anything.
                 to.fill(0x77);
                 faults.push(RowFault { row: spot.row, field: spot.field, reason: reason.into() });
             }

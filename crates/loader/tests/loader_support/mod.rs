@@ -1,5 +1,5 @@
-//! Datasets for the loader's tests: real JPEGs (of flat 8 × 8 blocks, generated here), arrays, labels,
-//! in several shards.
+//! Datasets for the loader's tests: real JPEGs (of flat 8 × 8 blocks, generated here), arrays and labels, in
+//! several shards.
 #![allow(dead_code, missing_docs, unreachable_pub)]
 #![allow(
     clippy::unwrap_used,
@@ -24,19 +24,18 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Size of a part in bytes that makes most records of the tests large.
+/// Part size in bytes that makes most records of the tests large.
 pub const SMALL_PART_BYTES: usize = 400;
 
 /// Environment variable that selects the [`Way`] of a test process.
 pub const WAY: &str = "SHARDPACK_LOADER_TESTS";
 
-/// Decoding of the loaders in a test process. `loader/repeats.rs` runs the tests once for each way.
+/// How the loaders of a test process decode. `loader/repeats.rs` runs the tests once for each way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Way {
     Host,
-    /// On a stage.
     Staged,
-    /// Records of two kilobytes are large: all threads read parts of them.
+    /// Treats records of two kilobytes as large, so that all threads read parts of them.
     InParts,
     StagedInParts,
 }
@@ -60,13 +59,13 @@ impl Way {
     }
 }
 
-/// Options that tests start from: the options of the process's [`Way`], by default the host's.
+/// Returns the options for the process's [`Way`], by default the host's, from which tests start.
 pub fn base() -> LoaderOptions {
     let Ok(name) = std::env::var(WAY) else { return Way::Host.base() };
     Way::ALL.into_iter().find(|way| way.name() == name).unwrap().base()
 }
 
-/// Rows of a field, on the host or a device.
+/// Access to the rows of a field, on the host or a device.
 pub trait RowOf {
     fn all(&self) -> Vec<u8>;
     fn row_of(&self, i: usize) -> Vec<u8>;
@@ -84,15 +83,14 @@ impl RowOf for Tensor<'_> {
     }
 }
 
-/// One sample of the tests.
 #[derive(Debug, Clone)]
 pub struct Made {
     pub id: u64,
     pub height: u32,
     pub width: u32,
-    /// The height in the index, for tests with a wrong one.
+    /// Height in the index, which some tests set wrong.
     pub said_height: u32,
-    /// The array is float32 stored as float16, not uint16.
+    /// True if the array is float32 stored as float16, not uint16.
     pub half: bool,
 }
 
@@ -106,7 +104,7 @@ impl Made {
         (0..elements).flat_map(|i| ((i + self.id as u32 * 31) as u16).to_le_bytes()).collect()
     }
 
-    /// Grey level of the block in row `y`, column `x` of blocks.
+    /// Returns the grey level of the block at row `y`, column `x` of the blocks.
     pub fn level(&self, y: u32, x: u32) -> u8 {
         ((self.id * 13 + u64::from(y * 31 + x * 7)) % 200 + 20) as u8
     }
@@ -115,7 +113,6 @@ impl Made {
         jpeg(self.height, self.width, |y, x| self.level(y, x))
     }
 
-    /// Record, frame, key and scalars, with or without the array.
     pub fn record_with(&self, schema: &Schema, shard: u32, cube: bool) -> (Vec<u8>, Frame, String, Vec<u8>) {
         let (bytes, frame, scalars) = self.record(schema, shard, cube);
         (bytes, frame, self.key(), scalars)
@@ -141,10 +138,9 @@ impl Made {
     }
 }
 
-/// A stored value: its codec, bytes, descriptor, and its decoded size, if that is different.
+/// A stored value: codec, bytes, descriptor, and decoded size if different.
 pub type Stored = (Codec, Vec<u8>, Vec<u8>, Option<u64>);
 
-/// A record of a shard and sample.
 pub fn record(
     schema: &Schema,
     (shard, id): (u32, u64),
@@ -176,19 +172,17 @@ pub fn schema() -> Schema {
     Schema::new(fields).unwrap()
 }
 
-/// A dataset on disk; `counts[k]` samples in shard `k`.
+/// A dataset on disk, with `counts[k]` samples in shard `k`.
 pub struct Disk {
     pub dir: tempfile::TempDir,
     pub samples: Vec<Made>,
 }
 
 impl Disk {
-    /// All pictures are 16 × 24.
     pub fn alike(counts: &[u64]) -> Self {
         Self::new(counts, |id| Made { id, height: 16, width: 24, said_height: 16, half: false })
     }
 
-    /// Pictures of many sizes.
     pub fn varied(counts: &[u64]) -> Self {
         Self::new(counts, |id| {
             let (height, width) = (8 + (id * 5 % 23) as u32, 8 + (id * 11 % 37) as u32);
@@ -215,7 +209,7 @@ impl Disk {
         Dataset::open(self.path()).unwrap()
     }
 
-    /// Changes a byte in the middle of the record of sample `id`, which must be in shard 0.
+    /// Changes a byte in the middle of sample `id`'s record, which must be in shard 0.
     pub fn hurt(&self, id: u64) {
         let path = self.path().join(shard_name(0));
         let row = self.open().shard(0).unwrap().row(id).unwrap();
@@ -225,8 +219,8 @@ impl Disk {
     }
 }
 
-/// Writes a dataset of `counts[k]` samples in shard `k`. `make` gets the shard and the sample, and
-/// returns record, frame, key and scalars.
+/// Writes a dataset with `counts[k]` samples in shard `k`. `make` takes shard and sample, and returns record,
+/// frame, key and scalars.
 pub fn write(
     dir: &Path,
     schema: &Schema,
@@ -236,7 +230,6 @@ pub fn write(
     write_classes(dir, (schema, None), counts, make);
 }
 
-/// As `write`, with class names.
 pub fn write_classes(
     dir: &Path,
     (schema, classes): (&Schema, Option<&[&str]>),
@@ -265,7 +258,6 @@ pub fn write_classes(
     std::fs::write(dir.join(MANIFEST_NAME), manifest.encode().unwrap()).unwrap();
 }
 
-/// The visible content of a batch.
 pub type Seen = (Vec<u64>, Vec<bool>, Vec<(String, Vec<Vec<u64>>, Vec<Vec<u8>>)>);
 
 pub fn seen(batch: &Batch) -> Seen {
@@ -281,8 +273,8 @@ pub fn epoch(loader: &mut Loader) -> Vec<Seen> {
     std::iter::from_fn(|| loader.next_batch()).map(|batch| seen(&batch.unwrap())).collect()
 }
 
-/// A grey baseline JPEG of flat blocks: only DC coefficients, with a Huffman table of twelve codes
-/// of four bits for them, and one code for "end of block".
+/// Builds a grey baseline JPEG of flat blocks, which has only DC coefficients. Their Huffman table has twelve
+/// codes of four bits; the AC table has one code for "end of block".
 pub fn jpeg(height: u32, width: u32, level: impl Fn(u32, u32) -> u8) -> Vec<u8> {
     let mut out = vec![0xFF, 0xD8];
     let segment = |out: &mut Vec<u8>, marker: u8, body: &[u8]| {
@@ -290,7 +282,7 @@ pub fn jpeg(height: u32, width: u32, level: impl Fn(u32, u32) -> u8) -> Vec<u8> 
         out.extend(((body.len() + 2) as u16).to_be_bytes());
         out.extend(body);
     };
-    // A flat block of level v has the DC coefficient 8 (v - 128): divided by 8, the level itself.
+    // A flat block of level v has the DC coefficient 8 (v - 128); divided by 8, that is the level.
     segment(&mut out, 0xDB, &[&[0][..], &[8; 64]].concat());
     let size = [(height as u16).to_be_bytes(), (width as u16).to_be_bytes()].concat();
     segment(&mut out, 0xC0, &[&[8][..], &size, &[1, 1, 0x11, 0]].concat());
@@ -328,13 +320,12 @@ pub fn jpeg(height: u32, width: u32, level: impl Fn(u32, u32) -> u8) -> Vec<u8> 
     out
 }
 
-/// An error and its hints.
 pub fn said(error: &shardpack_loader::Error) -> String {
     shardpack_format::told(error, &error.hint(), shardpack_format::Voice::Rust)
 }
 
-/// Runs `work` in a separate thread, so that a loader that hangs fails the test instead of blocking it.
-/// Ten minutes are not a limit on its speed.
+/// Runs `work` in a separate thread, so that a hanging loader fails the test instead of blocking it. Ten
+/// minutes are not a limit on its speed.
 pub fn in_the_end<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
     let (send, receive) = std::sync::mpsc::channel();
     std::thread::spawn(move || send.send(work()));

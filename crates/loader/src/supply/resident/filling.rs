@@ -1,5 +1,4 @@
-//! Reads a dataset once, checks it and keeps its values on a device: with all threads, before the first
-//! batch.
+//! Reads and checks a dataset once with all threads, before the first batch, and keeps its values on a device.
 
 use super::{ArrayForm, Residence, Resident, ResidentValue};
 use crate::fields::{ArrayField, FieldType, Fields, JPEG, PictureField, limits_of_a_part, orientation_of};
@@ -20,19 +19,18 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Limit of bytes for reading records together.
 const PIECE_BYTES: u64 = 8 << 20;
 
 /// Cancellation and progress of reading a dataset.
 #[derive(Clone, Copy)]
 pub struct Watch<'a> {
-    /// Set it to true to stop.
+    /// Flag that stops the reading when set to true.
     pub cancel: &'a AtomicBool,
-    /// Called by any thread with the number of bytes read so far, and their total.
+    /// Callback that any thread calls with the bytes read so far and their total.
     pub progress: &'a (dyn Fn(u64, u64) + Sync),
 }
 
-/// Consecutive records of a shard; the first one is this sample of the dataset.
+/// Consecutive records of a shard; `sample` is the first one's index in the dataset.
 #[derive(Debug)]
 struct Piece {
     shard: Arc<Shard>,
@@ -50,7 +48,7 @@ struct Filling<'a> {
     all_bytes: u64,
     done_bytes: AtomicU64,
     resident: Mutex<Resident>,
-    /// The first record error; `failed` is the error that ended the work.
+    /// First error of a record; `failed` is the error that ended the work.
     first: Mutex<Option<Error>>,
     failed: Mutex<Option<Error>>,
 }
@@ -63,13 +61,13 @@ struct StoredValue<'a> {
     orientation: u8,
 }
 
-/// Reads all of `dataset`, and keeps the values of the fields that the stage of `keeper` accepts. Slots
-/// will take `slot_bytes` of the device.
+/// Reads all of `dataset`, and keeps the values of the fields that the stage of `keeper` takes. Slots will
+/// take `slot_bytes` of the device.
 ///
 /// # Errors
-/// `Usage` if there is nothing to keep, or it was cancelled; `Io` with figures if the device has too
-/// little memory, or fails. A record that is damaged or cannot be read is an error of its row; only if
-/// no value can be kept, the first such error is returned here.
+/// `Usage` if there is nothing to keep, or reading was cancelled; `Io` with figures if the device fails or
+/// has too little memory. An unreadable or damaged record is an error of its row; the first such error is
+/// returned here only if no value can be kept.
 pub(crate) fn fill(
     dataset: &Dataset,
     fields: &Fields,
@@ -80,12 +78,12 @@ pub(crate) fn fill(
 ) -> Result<Resident> {
     if !fields.plans.iter().any(|field| field.staged) {
         let hint = Hint::new("name a field of pictures or cubes in ").and([Setting::named("fields")]);
-        let error = Error::usage("`resident`: the device decodes no field of the batch");
+        let error = Error::usage("`resident`: the device cannot decode any field of the batch");
         return Err(error.with_hint(hint));
     }
     let resident = Resident::new(Arc::clone(keeper), fields, dataset.len());
-    let resident =
-        resident.ok_or_else(|| Error::io(dataset.path(), "make a table of its samples", io::ErrorKind::OutOfMemory))?;
+    let resident = resident
+        .ok_or_else(|| Error::io(dataset.path(), "allocate a table of its samples", io::ErrorKind::OutOfMemory))?;
     let (first, pieces) = pieces(dataset);
     let all_bytes = pieces.iter().map(|piece| piece.bytes).sum();
     let filling = Filling {
@@ -113,12 +111,12 @@ pub(crate) fn fill(
         None => {
             let hint = Hint::new("`pack` with ").and([Setting::word("jpeg", "tile")]).then(", or cubes as ");
             let hint = hint.and([Setting::word("codec", "blosc2-lz4")]);
-            Err(Error::usage("`resident`: the device decodes no value of the dataset").with_hint(hint))
+            Err(Error::usage("`resident`: the device cannot decode any value of the dataset").with_hint(hint))
         }
     }
 }
 
-/// All records, and the first error of those that cannot be read.
+/// Returns all records, and the first error of those that cannot be read.
 fn pieces(dataset: &Dataset) -> (Option<Error>, Vec<Piece>) {
     let (mut pieces, mut first) = (Vec::new(), None);
     for number in dataset.shard_numbers() {
@@ -148,7 +146,6 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Filling<'_> {
-    /// Runs `work` for every piece, on several threads.
     fn on_threads(&self, threads: usize, work: impl Fn(&mut Vec<u8>, &Piece) -> Result<()> + Sync) -> Result<()> {
         let next = AtomicUsize::new(0);
         let run = || {
@@ -170,7 +167,7 @@ impl Filling<'_> {
         std::thread::scope(|scope| {
             for _ in 1..threads.min(self.pieces.len()) {
                 let named = std::thread::Builder::new().name("shardpack-keep".into());
-                // Fewer threads are slower, but enough.
+                // Fewer threads are only slower.
                 if named.spawn_scoped(scope, run).is_err() {
                     break;
                 }
@@ -183,7 +180,6 @@ impl Filling<'_> {
         locked(&self.failed).take().map_or(Ok(()), Err)
     }
 
-    /// Largest number of bytes of the device for all values.
     fn needed(&self, threads: usize) -> Result<u64> {
         let staged: Vec<usize> =
             self.fields.plans.iter().filter(|f| f.staged).filter_map(|f| f.kind.position()).collect();
@@ -194,8 +190,8 @@ impl Filling<'_> {
             let only_these = schema.stored_count() == staged.len() && (0..staged.len()).all(|p| staged.contains(&p));
             for record in piece.records.clone() {
                 let length = piece.shard.index().row(record).map_or(0, |row| row.length);
-                // If records have other values too, the length of each value is in the head. A record
-                // whose head cannot be read is not kept later either.
+                // If records have other values too, only the head gives each value's length. A record whose
+                // head cannot be read is not kept.
                 let bytes = match only_these {
                     true => length,
                     false => value_bytes(&piece.shard, record, &staged).unwrap_or(0),
@@ -208,7 +204,6 @@ impl Filling<'_> {
         Ok(sum.into_inner())
     }
 
-    /// Reserves the memory, or reports how much is missing.
     fn reserve(&self, dataset: &Dataset, needed: u64, slot_bytes: u64) -> Result<()> {
         let failed = |cause: Cause| Error::io(dataset.path(), "keep its values on the device", cause);
         let (free, total) = self.keeper.free_bytes().map_err(|error| failed(error.into()))?;
@@ -217,19 +212,18 @@ impl Filling<'_> {
             let text = format!(
                 "{all} bytes needed, {needed} for values and {slot_bytes} for slots; {free} of {total} free on the device"
             );
-            let hint = Hint::new("pack pictures smaller (")
+            let hint = Hint::new("pack smaller pictures (")
                 .and([Setting::named("short_side"), Setting::named("quality")])
-                .then("), cubes as float16, take fewer slots (")
+                .then(") or cubes as float16, use fewer slots (")
                 .and([slots()])
                 .then("), or leave ")
                 .and([Setting::named("resident")])
-                .then(" out. A rank cannot keep its share alone: it is dealt other samples in each epoch");
+                .then(" out; a rank cannot keep only its share, because it gets other samples in each epoch");
             return Err(failed(Cause::new(io::ErrorKind::OutOfMemory, text).with_hint(hint)));
         }
         self.keeper.reserve(needed).map_err(|error| failed(error.into()))
     }
 
-    /// Reads a piece, checks its records and keeps their values.
     fn piece(&self, buffer: &mut Vec<u8>, piece: &Piece) -> Result<()> {
         let Piece { shard, records, sample, bytes } = piece;
         let run = match LoadedRun::read(shard, records, std::mem::take(buffer)) {

@@ -1,8 +1,8 @@
-//! Values that stay on the device of a stage: their table, and the metadata that a row needs. If
-//! all values of a sample are there, its record is not read.
+//! Values that stay on a stage's device, and the metadata that a row needs. A record is not read if the
+//! device has all its values.
 //!
-//! Values that are missing there are read and decoded as usual, as are values that the device refuses
-//! or finds odd: errors are found in the record, and reported at its row.
+//! All other values are read and decoded as usual, as are values that the device refuses or finds odd. So
+//! errors are found in the record, and reported for its row.
 
 mod filling;
 
@@ -28,11 +28,11 @@ pub(crate) enum Residence {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ResidentValue {
     pub(crate) number: u64,
-    /// For a picture its orientation, for an array the number of its [`ArrayForm`].
+    /// Orientation of a picture, or index of an array's [`ArrayForm`].
     pub(crate) detail: u32,
 }
 
-/// Storage of arrays, without their payload: equal for all arrays in most datasets.
+/// Coding of arrays, without their payload; the same for all arrays in most datasets.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct ArrayForm {
     pub(crate) codec: Codec,
@@ -41,29 +41,26 @@ pub(crate) struct ArrayForm {
 }
 
 impl ArrayForm {
-    /// A value of this form without its bytes.
     pub(crate) fn value(&self) -> FieldValue<'_> {
         let Self { codec, decoded_bytes, descriptor } = self;
         FieldValue { codec: *codec, decoded_bytes: *decoded_bytes, descriptor, bytes: &[] }
     }
 }
 
-/// The values of a dataset that are on a device.
 #[derive(Debug)]
 pub(crate) struct Resident {
     keeper: Arc<dyn Keeper>,
-    /// For each field of a batch, its index among the stage's fields.
+    /// Index of each batch field among the stage's fields.
     places: Vec<Option<usize>>,
-    /// Number of the stage's fields.
+    /// Number of fields of the stage.
     width: usize,
-    /// For each sample, the state of each of these fields.
+    /// State of each of these fields, sample by sample.
     known: Vec<Residence>,
     forms: ArrayForms,
-    /// For each sample, the map of classes of its mask, if masks determine the places of patches.
+    /// Class map of each sample's mask, if masks determine the places of patches.
     maps: Vec<Option<ClassMap>>,
-    /// A batch needs no other bytes of a record.
     is_enough: bool,
-    /// Number of values on the device, and bytes that were read for them.
+    /// Number of values on the device, and bytes read for them.
     pub(crate) values: u64,
     pub(crate) read_bytes: u64,
 }
@@ -75,7 +72,7 @@ struct ArrayForms {
 }
 
 impl Resident {
-    /// An empty table for `samples` samples. `None` if memory for it cannot be allocated.
+    /// Creates an empty table for `samples` samples; `None` if its memory cannot be allocated.
     pub(crate) fn new(keeper: Arc<dyn Keeper>, fields: &Fields, samples: u64) -> Option<Self> {
         let mut width = 0;
         let mut place = |staged: bool| {
@@ -107,7 +104,6 @@ impl Resident {
         })
     }
 
-    /// Returns true if rows with all values known need no record.
     pub(crate) const fn is_enough(&self) -> bool {
         self.is_enough
     }
@@ -117,7 +113,6 @@ impl Resident {
         usize::try_from(sample).ok()?.checked_mul(self.width)?.checked_add(place)
     }
 
-    /// State of a field of a sample, both given by number.
     pub(crate) fn residence(&self, sample: u64, field: usize) -> Residence {
         self.index(sample, field).and_then(|index| self.known.get(index)).copied().unwrap_or_default()
     }
@@ -130,7 +125,7 @@ impl Resident {
         }
     }
 
-    /// The number of a form; adds the form if it is new.
+    /// Returns the index of a form; adds the form if it is new.
     pub(crate) fn name(&mut self, form: &ArrayForm) -> Option<u32> {
         let ArrayForms { all, numbers } = &mut self.forms;
         if let Some(number) = numbers.get(form) {
@@ -152,7 +147,7 @@ impl Resident {
         }
     }
 
-    /// Place of a patch of a sample, if its mask determines it.
+    /// Returns the place of a patch, if the mask of its sample determines it.
     pub(crate) fn origin(&self, fields: &Fields, sample: u64, key: &DrawKey) -> Option<[u64; 3]> {
         let classes = fields.patches.as_ref()?.classes.as_ref()?;
         let map = self.maps.get(usize::try_from(sample).ok()?)?.as_ref()?;
