@@ -1,11 +1,11 @@
-//! Bounds-checked reading and writing of little-endian integers, and 64-byte alignment.
+//! Bounds-checked little-endian integers, and 64-byte alignment.
 
 use crate::error::{Error, Result};
 
-/// Alignment of records, of fields within a record and of sections within an index, in bytes.
+/// Alignment in bytes of records, fields in a record, and sections of an index.
 pub const ALIGNMENT: u64 = 64;
 
-/// The next multiple of [`ALIGNMENT`] at or above `n`; `None` if that overflows.
+/// Returns the smallest multiple of [`ALIGNMENT`] that is at least `n`, or `None` on overflow.
 #[must_use]
 pub const fn align_up(n: u64) -> Option<u64> {
     match n.checked_add(ALIGNMENT - 1) {
@@ -14,7 +14,7 @@ pub const fn align_up(n: u64) -> Option<u64> {
     }
 }
 
-/// A cursor over a byte slice. Every read is checked; an error carries the offset within the slice.
+/// A bounds-checked cursor over a byte slice. Its errors carry the offset within the slice.
 #[derive(Debug, Clone)]
 pub(crate) struct Cursor<'a> {
     bytes: &'a [u8],
@@ -81,7 +81,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Reads the zero bytes up to the next multiple of [`ALIGNMENT`].
+    /// Reads zero bytes up to the next multiple of [`ALIGNMENT`].
     pub(crate) fn pad(&mut self) -> Result<()> {
         let pos = self.pos as u64;
         let end = align_up(pos).ok_or_else(|| Error::format(self.what, "an offset below 2^64", pos))?;

@@ -1,8 +1,7 @@
-//! Checks agreement between the parts of a dataset: a record, its row in the index, the schema, the
-//! manifest (spec §2.2, §2.3, §3.3, §8).
+//! Checks that the parts of a dataset agree: record, index row, schema and manifest (spec §2.2, §2.3, §3.3, §8).
 //!
-//! A length or a value that is stored in two places is always compared: two readers that trusted
-//! different places would read different datasets from the same bytes.
+//! Every value that is stored twice is compared, because two readers that trusted different copies would read
+//! different datasets from the same bytes.
 
 use crate::codec_id::Codec;
 use crate::descriptor::ArrayDescriptor;
@@ -17,7 +16,7 @@ use crate::schema::{Field, FieldKind, Metadata, Schema};
 use std::fmt;
 
 impl Index {
-    /// Compares the frame of record `i` with its row and with the number of the shard.
+    /// Compares the frame of record `i` with its index row and with the shard's number.
     ///
     /// # Errors
     /// `Format` if they disagree, or if there is no such row.
@@ -41,7 +40,7 @@ impl Index {
         Ok(())
     }
 
-    /// Compares record `i` with its row (frame, key, scalars) and with the schema.
+    /// Compares record `i` with its index row (frame, key, scalars) and with the schema.
     ///
     /// # Errors
     /// `Format` if they disagree; `Limit` if an array is over the limits.
@@ -59,7 +58,7 @@ impl Index {
         if self.scalars_match(i, record.scalars) {
             return Ok(());
         }
-        Err(Error::format("scalars of the record", "the same bytes as in the index", "other bytes")
+        Err(Error::format("scalars of the record", "the same bytes as in the index", "different bytes")
             .in_record(i)
             .in_sample(key)
             .at(offset))
@@ -67,12 +66,10 @@ impl Index {
 }
 
 impl Manifest {
-    /// Compares an open shard with its manifest entry, as far as possible without reading the whole
-    /// file.
+    /// Compares an open shard with its manifest entry, without reading the whole file.
     ///
     /// # Errors
-    /// `Format` if they disagree on dataset, number, size, samples, footer or schema, or if there
-    /// is no such entry.
+    /// `Format` if they disagree on dataset, number, size, samples, footer or schema, or if there is no such entry.
     pub fn check_shard(&self, number: u32, footer: &Footer, metadata: &Metadata) -> Result<()> {
         let entry = usize::try_from(number).ok().and_then(|number| self.shards.get(number));
         let entry =
@@ -98,8 +95,7 @@ impl Manifest {
 }
 
 impl Record<'_> {
-    /// Checks a record against the schema: the number of fields and scalars, and the codec and
-    /// descriptor of each field.
+    /// Checks a record against the schema: the numbers of fields and scalars, and each field's codec and descriptor.
     ///
     /// # Errors
     /// `Format` if the record does not fit the schema; `Limit` if an array is over the limits.
@@ -132,7 +128,7 @@ impl Record<'_> {
 }
 
 impl FieldValue<'_> {
-    /// Checks codec, descriptor and decoded size against the kind of the field.
+    /// Checks codec, descriptor and decoded size against the field's kind.
     ///
     /// # Errors
     /// `Format` if they do not fit; `Limit` if an array is over the limits.
@@ -154,7 +150,7 @@ impl FieldValue<'_> {
                 };
                 if !fits {
                     let found = self.descriptor.get(..80).unwrap_or(self.descriptor).escape_ascii();
-                    let expected = "image/jpeg for codec jpeg; image/ and 1 to 64 of a-z 0-9 . + - for other codecs";
+                    let expected = "image/jpeg for codec jpeg, else image/ and 1 to 64 characters of a-z 0-9 . + -";
                     return Err(Error::format(format!("media type of field {name:?}"), expected, found));
                 }
             }

@@ -15,9 +15,9 @@ use std::fmt;
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
 pub enum Codec {
-    /// No coding: the bytes of the value.
+    /// The bytes of the value, uncompressed.
     Raw,
-    /// One or more standard zstd frames, each with its content size.
+    /// One or more standard zstd frames that state their content size.
     Zstd,
     /// One or more standard Blosc2 chunks.
     Blosc2,
@@ -26,7 +26,7 @@ pub enum Codec {
 }
 
 impl Codec {
-    /// Code on disk.
+    /// Returns the code on disk.
     #[must_use]
     pub const fn code(self) -> u8 {
         match self {
@@ -37,7 +37,7 @@ impl Codec {
         }
     }
 
-    /// The codec with this code.
+    /// Returns the codec with this code.
     ///
     /// # Errors
     /// `Format` if no codec has it.
@@ -51,7 +51,7 @@ impl Codec {
         }
     }
 
-    /// Name in recipes.
+    /// Returns the name in recipes.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {

@@ -1,11 +1,11 @@
-//! The array descriptor: the meaning of the stored bytes of an array field (spec §4.2).
+//! The array descriptor: how to read the stored bytes of an array field (spec §4.2).
 
 use crate::bytes::Cursor;
 use crate::dtype::Dtype;
 use crate::error::{Error, Result, bug};
 use crate::limits::Limits;
 
-/// Most axes of an array.
+/// Maximum number of axes of an array.
 pub const MAX_RANK: u8 = 8;
 
 /// Conversion of stored elements to values (spec §4.3).
@@ -14,25 +14,24 @@ pub const MAX_RANK: u8 = 8;
 pub enum Transform {
     /// The stored elements are the values: `stored == decoded`.
     None,
-    /// Stored as float16, decoded to `decoded` (float32, or float16) exactly.
+    /// Stored as float16; converts exactly to `decoded` (float32 or float16).
     F16,
-    /// Stored as an integer type, decoded by conversion. Exact: the writer checks that.
+    /// Stored as an integer type; the writer checks that the conversion is exact.
     Integer,
-    /// Stored as unsigned integers `q` of `bits` bits: value = `offset[band] + q × scale[band]`.
-    /// Multiplication and addition each round to float32. `band` is the index along the last axis
-    /// of the shape.
+    /// Stored as unsigned integers `q` of `bits` bits: value = `offset[band] + q × scale[band]`. Product and
+    /// sum are each rounded to float32. `band` is the index along the last axis.
     Fixed {
-        /// Bits in use, 8..=16. Codes above `2^bits − 1` do not occur.
+        /// Bits in use, 8..=16. No code exceeds `2^bits − 1`.
         bits: u8,
-        /// One scale for each band.
+        /// Scale of each band.
         scale: Vec<f32>,
-        /// One offset for each band.
+        /// Offset of each band.
         offset: Vec<f32>,
     },
 }
 
 impl Transform {
-    /// Code on disk.
+    /// Returns the code on disk.
     #[must_use]
     pub const fn code(&self) -> u8 {
         match self {
@@ -46,12 +45,11 @@ impl Transform {
 
 /// Bit patterns of stored elements for values that the stored type cannot express.
 ///
-/// A pattern is compared with the stored element, of at most 4 bytes, zero-extended to 32 bits,
-/// after the band difference has been undone. In fixed point it is one of the codes below 2^`bits`.
+/// A pattern is compared with the stored element (at most 4 bytes, zero-extended to 32 bits) after band
+/// differences are undone. In fixed point a pattern is a code below 2^`bits`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Codes {
-    /// The pattern that decodes to the quiet NaN with positive sign and zero payload (0x7FC00000,
-    /// 0x7FF8000000000000).
+    /// The pattern that decodes to the positive quiet NaN with zero payload (0x7FC00000, 0x7FF8000000000000).
     pub nan: Option<u32>,
     /// The pattern that decodes to `no_data`.
     pub no_data: Option<u32>,
@@ -62,7 +60,7 @@ pub struct Codes {
 }
 
 impl Codes {
-    /// Returns whether no pattern is reserved.
+    /// Returns true if no pattern is reserved.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
@@ -76,14 +74,14 @@ impl Codes {
 /// Order of the axes in the stored bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
 pub enum Layout {
-    /// Order of the shape, C-contiguous: `[height, width, channels]`.
+    /// As in the shape, C-contiguous: `[height, width, channels]`.
     #[default]
     AsShape,
-    /// The last axis first: `[channels, height, width]`.
+    /// Last axis first: `[channels, height, width]`.
     BandMajor,
 }
 
-/// Meaning of the stored bytes of one array.
+/// How to read the stored bytes of one array.
 ///
 /// ```
 /// use shardpack_format::{ArrayDescriptor, Dtype, Limits};
@@ -95,27 +93,27 @@ pub enum Layout {
 /// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct ArrayDescriptor {
-    /// Type of the elements that a reader returns.
+    /// Element type that a reader returns.
     pub decoded: Dtype,
-    /// Type of the elements in the payload after decompression.
+    /// Element type in the payload after decompression.
     pub stored: Dtype,
     /// Conversion of stored elements to values.
     pub transform: Transform,
-    /// Each stored element (one or two bytes wide) is the zigzag-coded wrapping difference from the
+    /// True if each stored element (one or two bytes wide) is the zigzag-coded wrapping difference from the
     /// previous band (spec §4.4).
     pub band_difference: bool,
-    /// Order of the axes of the payload.
+    /// Axis order of the payload.
     pub layout: Layout,
     /// Shape, outermost axis first: `[height, width, channels]` for a cube.
     pub shape: Vec<u64>,
-    /// The no-data value, which marks missing measurements, in decoded units.
+    /// The value that marks missing measurements, in decoded units.
     pub no_data: Option<f64>,
-    /// Reserved patterns.
+    /// Bit patterns reserved for special values.
     pub codes: Codes,
 }
 
 impl ArrayDescriptor {
-    /// A descriptor for elements stored as they are.
+    /// Creates a descriptor for elements stored unchanged.
     #[must_use]
     pub fn plain(dtype: Dtype, shape: Vec<u64>) -> Self {
         Self {
@@ -130,13 +128,13 @@ impl ArrayDescriptor {
         }
     }
 
-    /// Length of the last axis, or 1 for a scalar.
+    /// Returns the length of the last axis, or 1 for a scalar.
     #[must_use]
     pub fn bands(&self) -> u64 {
         self.shape.last().copied().unwrap_or(1)
     }
 
-    /// Number of elements.
+    /// Returns the number of elements.
     ///
     /// # Errors
     /// `Format` if the product overflows.
@@ -144,7 +142,7 @@ impl ArrayDescriptor {
         Dtype::U8.array_bytes(&self.shape)
     }
 
-    /// Bytes of the payload after decompression.
+    /// Returns the payload size after decompression, in bytes.
     ///
     /// # Errors
     /// `Format` if the product overflows.
@@ -152,7 +150,7 @@ impl ArrayDescriptor {
         self.stored.array_bytes(&self.shape)
     }
 
-    /// Bytes of the array that a reader returns.
+    /// Returns the size of the decoded array, in bytes.
     ///
     /// # Errors
     /// `Format` if the product overflows.
@@ -160,7 +158,7 @@ impl ArrayDescriptor {
         self.decoded.array_bytes(&self.shape)
     }
 
-    /// Returns whether the decoded values equal the original values, bit for bit.
+    /// Returns true if the decoded values equal the originals bit for bit.
     #[must_use]
     pub const fn is_lossless(&self) -> bool {
         match self.transform {
@@ -170,7 +168,7 @@ impl ArrayDescriptor {
         }
     }
 
-    /// The descriptor's bytes.
+    /// Encodes the descriptor.
     ///
     /// # Errors
     /// `Usage` if the parts contradict each other (see [`ArrayDescriptor::parse`]).
@@ -210,11 +208,11 @@ impl ArrayDescriptor {
         Ok(out)
     }
 
-    /// Reads a descriptor; `bytes` must hold the descriptor and nothing else.
+    /// Parses a descriptor that fills `bytes`.
     ///
     /// # Errors
-    /// `Format` if a code is unknown, a reserved bit is set, the parts contradict each other or the
-    /// shape overflows; `Limit` if an axis or the decoded size is over the limits.
+    /// `Format` if a code is unknown, a reserved bit is set, the parts contradict each other or the shape
+    /// overflows; `Limit` if an axis or the decoded size is over the limits.
     pub fn parse(bytes: &[u8], limits: &Limits) -> Result<Self> {
         let mut cur = Cursor::new(bytes, "array descriptor");
         let decoded = Dtype::from_code(cur.u8()?)?;
@@ -263,7 +261,7 @@ impl ArrayDescriptor {
             other => return Err(Error::format("array transform", "0..=3", other)),
         };
         if transform_code != 3 && bits != 0 {
-            return Err(Error::format("array bits", "0 without fixed point", bits));
+            return Err(Error::format("array bits", "0 unless the transform is fixed point", bits));
         }
         cur.finish()?;
         let codes = Codes { nan, no_data: no_data_code, pos_inf, neg_inf };
@@ -276,7 +274,7 @@ impl ArrayDescriptor {
         Ok(out)
     }
 
-    /// Checks that the parts fit together, for `encode` and `parse`.
+    /// Checks for contradictions between the parts, for `encode` and `parse`.
     fn check(&self) -> std::result::Result<(), (&'static str, &'static str, String)> {
         let pair = || format!("{} stored for {}", self.stored, self.decoded);
         let integer = |d: Dtype| !d.is_float() && d != Dtype::Bool;
@@ -352,6 +350,6 @@ fn optional<T>(what: &'static str, value: T, present: bool, is_zero: impl Fn(&T)
     match present {
         true => Ok(Some(value)),
         false if is_zero(&value) => Ok(None),
-        false => Err(Error::format(what, "zero, because its flag is clear", "another value")),
+        false => Err(Error::format(what, "zero, because its flag is clear", "a nonzero value")),
     }
 }

@@ -1,4 +1,4 @@
-//! Element types of arrays and scalars (spec §4.1).
+//! Element types of stored arrays and scalars (spec §4.1).
 
 use crate::error::{Error, Result};
 use serde::{Deserialize, Serialize};
@@ -6,7 +6,7 @@ use std::fmt;
 
 macro_rules! dtypes {
     ($($(#[$doc:meta])* $name:ident = $code:literal, $size:literal, $text:literal;)*) => {
-        /// Type of one element. Stored little-endian; `bool` is one byte, 0 or 1.
+        /// Type of one element, stored little-endian. A `bool` is one byte, 0 or 1.
         ///
         /// ```
         /// use shardpack_format::Dtype;
@@ -20,16 +20,16 @@ macro_rules! dtypes {
         }
 
         impl Dtype {
-            /// Every type, in the order of the codes.
+            /// All types, in the order of their codes.
             pub const ALL: &'static [Dtype] = &[$(Dtype::$name),*];
 
-            /// Code on disk.
+            /// Returns the code on disk.
             #[must_use]
             pub const fn code(self) -> u8 {
                 match self { $(Dtype::$name => $code,)* }
             }
 
-            /// The type with this code.
+            /// Returns the type with this code.
             ///
             /// # Errors
             /// `Format` if no type has this code.
@@ -40,19 +40,19 @@ macro_rules! dtypes {
                 }
             }
 
-            /// Size of one element in bytes.
+            /// Returns the size of one element in bytes.
             #[must_use]
             pub const fn bytes(self) -> u64 {
                 match self { $(Dtype::$name => $size,)* }
             }
 
-            /// [`Dtype::bytes`] for sizes in memory.
+            /// Same as [`Dtype::bytes`], as `usize`.
             #[must_use]
             pub const fn size(self) -> usize {
                 match self { $(Dtype::$name => $size,)* }
             }
 
-            /// Name in NumPy.
+            /// Returns the NumPy name.
             #[must_use]
             pub const fn name(self) -> &'static str {
                 match self { $(Dtype::$name => $text,)* }
@@ -89,18 +89,17 @@ dtypes! {
 }
 
 impl Dtype {
-    /// Returns whether this is one of the three floating-point types.
+    /// Returns true for the three floating-point types.
     #[must_use]
     pub const fn is_float(self) -> bool {
         matches!(self, Self::F16 | Self::F32 | Self::F64)
     }
 
-    /// Bytes of a dense array of this type: 0 if an axis is 0.
+    /// Returns the size in bytes of a dense array of this type, 0 if an axis is 0.
     ///
     /// # Errors
-    /// `Format` if the product of the element size and all axes overflows 64 bits. The product
-    /// skips axes of length 0, so that the order of the axes does not matter and an empty array
-    /// cannot hide an absurd axis.
+    /// `Format` if the product of element size and axes overflows 64 bits. The product leaves out axes of
+    /// length 0, so the order of the axes does not matter and an empty array cannot hide an absurd axis.
     pub fn array_bytes(self, shape: &[u64]) -> Result<u64> {
         let bytes = shape
             .iter()

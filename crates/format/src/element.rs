@@ -1,11 +1,10 @@
-//! Element types in memory: the element types of files (spec §4.1), and bfloat16, which files do
-//! not have.
+//! Element types in memory: the types of files (spec §4.1) and bfloat16, which files do not have.
 
 use crate::dtype::Dtype;
 use crate::error::Result;
 use std::fmt;
 
-/// Type of the elements of an output.
+/// Element type of an output.
 ///
 /// ```
 /// use shardpack_format::{Dtype, ElementType};
@@ -16,25 +15,25 @@ use std::fmt;
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum ElementType {
-    /// An element type of files.
+    /// An element type that files can hold.
     Dtype(Dtype),
     /// bfloat16: the upper half of a float32.
     Bf16,
 }
 
 impl ElementType {
-    /// Every type, bfloat16 last.
+    /// Iterates over all types, bfloat16 last.
     pub fn all() -> impl Iterator<Item = Self> {
         Dtype::ALL.iter().copied().map(Self::Dtype).chain([Self::Bf16])
     }
 
-    /// The type of this name.
+    /// Returns the type with this name.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         Self::all().find(|element| element.name() == name)
     }
 
-    /// Name in NumPy and PyTorch.
+    /// Returns the name in NumPy and PyTorch.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -43,7 +42,7 @@ impl ElementType {
         }
     }
 
-    /// Size of one element in bytes.
+    /// Returns the size of one element in bytes.
     #[must_use]
     pub const fn bytes(self) -> u64 {
         match self {
@@ -52,7 +51,7 @@ impl ElementType {
         }
     }
 
-    /// [`ElementType::bytes`] for sizes in memory.
+    /// Same as [`ElementType::bytes`], as `usize`.
     #[must_use]
     pub const fn size(self) -> usize {
         match self {
@@ -61,14 +60,14 @@ impl ElementType {
         }
     }
 
-    /// Bytes of a dense array of this type: 0 if an axis is 0.
+    /// Returns the size in bytes of a dense array of this type, 0 if an axis is 0.
     ///
     /// # Errors
-    /// As [`Dtype::array_bytes`].
+    /// Same as [`Dtype::array_bytes`].
     pub fn array_bytes(self, shape: &[u64]) -> Result<u64> {
         match self {
             Self::Dtype(dtype) => dtype.array_bytes(shape),
-            // float16 has the same size.
+            // bfloat16 is as wide as float16.
             Self::Bf16 => Dtype::F16.array_bytes(shape),
         }
     }

@@ -1,18 +1,18 @@
-//! Errors in bytes: one error type, with the place of the error.
+//! The crate's error type, which carries the place of the error.
 
 use crate::visible::visible;
 use crate::{Hint, Setting};
 use std::fmt;
 
-/// Result of this crate.
+/// Result type of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Place of an error in a dataset. Every part is optional, because a parser knows only its own
-/// slice: the caller adds the rest with [`Error::in_file`] and [`Error::in_record`].
+/// Place of an error in a dataset. A parser knows only its own slice, so every part is optional; callers add
+/// the rest with [`Error::in_file`] and [`Error::in_record`].
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Place {
-    /// The file, by the user's name for it.
+    /// File, by the user's name for it.
     pub file: Option<String>,
     /// Record number within the shard, from 0.
     pub record: Option<u64>,
@@ -48,63 +48,61 @@ impl fmt::Display for Place {
     }
 }
 
-/// An error in bytes, or in a request to lay bytes out.
+/// Invalid bytes, or an invalid request to lay out bytes.
 #[derive(Debug, Clone, thiserror::Error, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Error {
-    /// The bytes break the specification.
+    /// The bytes violate the specification.
     #[error("{place}{}: expected {}, found {}", visible(what), visible(expected), visible(found))]
     Format {
         /// Place of the error.
         place: Box<Place>,
-        /// The part of the layout, in the words of the specification.
+        /// Part of the layout, in the specification's words.
         what: String,
-        /// The requirement of the specification.
+        /// Requirement of the specification.
         expected: String,
-        /// The found value.
+        /// Value found instead.
         found: String,
-        /// A next step.
+        /// Next step.
         hint: Option<Box<Hint>>,
     },
-    /// The bytes may be valid, but they need more than the caller's [`Limits`](crate::Limits)
-    /// allow.
+    /// The bytes may be valid but need more than the caller's [`Limits`](crate::Limits) allow.
     #[error("{place}{} is over the limit `{name}`: {found} > {limit}", visible(what))]
     Limit {
         /// Place of the error.
         place: Box<Place>,
-        /// The limited quantity.
+        /// Quantity that the limit applies to.
         what: String,
-        /// Name of the field of `Limits`.
+        /// Field of `Limits`.
         name: &'static str,
-        /// The limit.
+        /// Value of the limit.
         limit: u64,
-        /// The requested amount.
+        /// Requested amount.
         found: u64,
     },
     /// The caller's request does not fit the layout.
     #[error("{}", visible(text))]
     Usage {
-        /// The whole text: the argument, the allowed values and the given value.
+        /// The whole text: the argument, its allowed values and the given value.
         text: String,
-        /// A next step.
+        /// Next step.
         hint: Option<Hint>,
     },
-    /// A state that the code rules out for all input: a defect of this project.
+    /// The code reached a state that it rules out for every input: a bug in shardpack.
     #[error("{place}internal error: {}: expected {}, found {}", visible(what), visible(expected), visible(found))]
     Internal {
-        /// Place, as far as known.
+        /// Place, as far as it is known.
         place: Box<Place>,
-        /// The operation, or the value concerned.
+        /// Operation or value concerned.
         what: String,
-        /// The assumption of the code.
+        /// State that the code assumes.
         expected: String,
-        /// The actual value.
+        /// Actual state.
         found: String,
     },
 }
 
-/// Hint with the option that raises a limit. Limits without an option are far above any real
-/// dataset.
+/// Returns a hint to the option that raises a limit. Limits without an option are far above any real dataset.
 fn raise(limit: &'static str) -> Option<Hint> {
     let option = match limit {
         "max_record_bytes" | "max_decoded_bytes" | "max_run_bytes" => "max_record",
@@ -114,12 +112,12 @@ fn raise(limit: &'static str) -> Option<Hint> {
     Some(Hint::new("raise ").and([Setting::named(option).in_rust(limit)]).then(" if you trust this file"))
 }
 
-/// The next step of every `Internal` error.
+/// Next step of every `Internal` error.
 pub const REPORT_HINT: &str =
-    "this is a defect of shardpack, not of your data: please report it with this message and, if you can, the file";
+    "this is a bug in shardpack, not in your data: please report it with this message and, if you can, the file";
 
 impl Error {
-    /// A [`Error::Format`] without a place.
+    /// Creates an [`Error::Format`] without a place.
     pub fn format(what: impl Into<String>, expected: impl fmt::Display, found: impl fmt::Display) -> Self {
         Self::Format {
             place: Box::default(),
@@ -130,17 +128,17 @@ impl Error {
         }
     }
 
-    /// A [`Error::Limit`] without a place.
+    /// Creates an [`Error::Limit`] without a place.
     pub fn limit(what: impl Into<String>, name: &'static str, limit: u64, found: u64) -> Self {
         Self::Limit { place: Box::default(), what: what.into(), name, limit, found }
     }
 
-    /// A [`Error::Usage`] without a hint.
+    /// Creates an [`Error::Usage`] without a hint.
     pub fn usage(text: impl Into<String>) -> Self {
         Self::Usage { text: text.into(), hint: None }
     }
 
-    /// Puts the part of the request that is wrong before the text of a [`Error::Usage`].
+    /// Prefixes the text of an [`Error::Usage`] with the offending part of the request.
     ///
     /// ```
     /// let error = shardpack_format::Error::usage("std: expected a number above 0, found 0");
@@ -154,8 +152,7 @@ impl Error {
         }
     }
 
-    /// Adds a next step to a [`Error::Usage`] or a [`Error::Format`]; the other kinds have a fixed
-    /// one.
+    /// Adds a next step to an [`Error::Usage`] or [`Error::Format`]; the other kinds have fixed hints.
     ///
     /// ```
     /// use shardpack_format::{Error, Hint, Setting, Voice};
@@ -174,8 +171,8 @@ impl Error {
         self
     }
 
-    /// The next step. It is not part of the error's text: the front end decides how options are
-    /// spelled ([`Hint::told`]).
+    /// Returns the next step, which is not part of the error's text because each front end spells options in
+    /// its own way ([`Hint::told`]).
     #[must_use]
     pub fn hint(&self) -> Option<Hint> {
         match self {
@@ -186,7 +183,7 @@ impl Error {
         }
     }
 
-    /// A [`Error::Internal`] without a place.
+    /// Creates an [`Error::Internal`] without a place.
     ///
     /// ```
     /// let error = shardpack_format::Error::internal("rows of the batch", 8, 7);
@@ -202,7 +199,7 @@ impl Error {
         }
     }
 
-    /// A [`Error::Internal`] for a caught panic, with its message.
+    /// Creates an [`Error::Internal`] from a caught panic and its message.
     ///
     /// ```
     /// let panic = std::panic::catch_unwind(|| panic!("no row")).unwrap_err();
@@ -220,7 +217,7 @@ impl Error {
         }
     }
 
-    /// Names the file, unless a deeper layer has named one.
+    /// Sets the file, unless a deeper layer has done so.
     #[must_use]
     pub fn in_file(mut self, file: impl Into<String>) -> Self {
         if let Some(place) = self.place_mut() {
@@ -229,7 +226,7 @@ impl Error {
         self
     }
 
-    /// Names the record, unless a deeper layer has named one.
+    /// Sets the record, unless a deeper layer has done so.
     #[must_use]
     pub fn in_record(mut self, record: u64) -> Self {
         if let Some(place) = self.place_mut() {
@@ -238,7 +235,7 @@ impl Error {
         self
     }
 
-    /// Names the sample, unless a deeper layer has named one.
+    /// Sets the sample key, unless a deeper layer has done so.
     #[must_use]
     pub fn in_sample(mut self, key: impl Into<String>) -> Self {
         if let Some(place) = self.place_mut() {
@@ -247,7 +244,7 @@ impl Error {
         self
     }
 
-    /// Adds `base` to the offset, which counts from the start of the parsed slice.
+    /// Adds `base`, the start of the parsed slice, to the offset.
     #[must_use]
     pub fn at(mut self, base: u64) -> Self {
         if let Some(place) = self.place_mut() {
@@ -256,7 +253,7 @@ impl Error {
         self
     }
 }
-/// The message of a caught panic.
+/// Returns the message of a caught panic.
 ///
 /// ```
 /// let panic = std::panic::catch_unwind(|| panic!("row {}", 3)).unwrap_err();
@@ -268,9 +265,9 @@ pub fn panic_text(panic: &(dyn std::any::Any + Send)) -> &str {
     text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("a panic")
 }
 
-/// Panics at a state that the code excludes for all input: the only place where the libraries panic.
+/// Panics at a state that the code rules out for every input. The libraries panic only here.
 ///
-/// Threads of a pool catch the panic at their edge and pass it on with [`Error::panicked`].
+/// Worker threads catch the panic and pass it on with [`Error::panicked`].
 ///
 /// # Panics
 ///

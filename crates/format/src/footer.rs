@@ -5,17 +5,16 @@ use crate::error::{Error, Result};
 use crate::header::{HEADER_BYTES, Identity, check_crc};
 use crate::limits::Limits;
 
-/// Size of the footer in bytes; it ends the file.
+/// Size of the footer in bytes.
 pub const FOOTER_BYTES: u64 = FOOTER_LEN as u64;
 const FOOTER_LEN: usize = 128;
-/// Bytes that a reader fetches from the end of an unknown shard: the footer and, for most shards,
-/// the whole index.
+/// Bytes read from the end of an unknown shard: the footer and, in most shards, the whole index.
 pub const TAIL_BYTES: u64 = 64 << 10;
 const FOOTER_MAGIC: [u8; 8] = *b"SHRDFOOT";
 const END_MAGIC: [u8; 8] = *b"\x1a\n\rDRHS\x89";
 const CRC_AT: usize = 116;
 
-/// Places of the parts of a shard.
+/// Locations of a shard's parts.
 ///
 /// ```
 /// use shardpack_format::{DatasetId, Footer, Identity, Limits};
@@ -27,34 +26,34 @@ const CRC_AT: usize = 116;
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Footer {
-    /// The identity, equal to the header's.
+    /// Identity, equal to the header's.
     pub identity: Identity,
     /// Number of records.
     pub record_count: u64,
-    /// Offset of the index: the end of the last record, rounded up to 64.
+    /// Offset of the index: the end of the last record, rounded up to a multiple of 64.
     pub index_offset: u64,
-    /// Size of the index, a multiple of 64. The footer follows immediately.
+    /// Size of the index, a multiple of 64. The footer follows directly.
     pub index_bytes: u64,
     /// CRC32 of the index.
     pub index_crc32: u32,
 }
 
 impl Footer {
-    /// Size of the whole shard.
+    /// Returns the size of the whole shard.
     #[must_use]
     pub const fn file_bytes(&self) -> u64 {
         self.index_offset.saturating_add(self.index_bytes).saturating_add(FOOTER_BYTES)
     }
 
-    /// The CRC32 at the end of the footer, over its first 116 bytes.
+    /// Returns the footer's own CRC32, computed over its first 116 bytes.
     ///
-    /// It does not cover all 128 bytes: a CRC over data and its own CRC is always the same number.
+    /// It excludes itself because a CRC over data and its own CRC is constant.
     #[must_use]
     pub fn crc32(&self) -> u32 {
         crc32fast::hash(self.encode().split_at(CRC_AT).0)
     }
 
-    /// The footer's bytes.
+    /// Encodes the footer.
     #[must_use]
     pub fn encode(&self) -> [u8; FOOTER_LEN] {
         let mut out = Vec::with_capacity(128);
@@ -74,12 +73,11 @@ impl Footer {
         footer
     }
 
-    /// Reads the footer from the last 128 bytes of a shard of `file_bytes` bytes.
+    /// Parses the footer from the last 128 bytes of a shard of `file_bytes` bytes.
     ///
     /// # Errors
-    /// `Format` if a magic, the CRC, the version or a reserved byte is wrong, or if offsets and
-    /// lengths do not add up to exactly `file_bytes`; `Limit` if the index or the number of records
-    /// is over the limits.
+    /// `Format` if a magic, the CRC, the version or a reserved byte is wrong, or if offsets and lengths do
+    /// not add up to exactly `file_bytes`; `Limit` if the index or the number of records is over the limits.
     pub fn parse(bytes: &[u8], file_bytes: u64, limits: &Limits) -> Result<Self> {
         if file_bytes < HEADER_BYTES + FOOTER_BYTES {
             let smallest = format!("at least {} bytes", HEADER_BYTES + FOOTER_BYTES);
@@ -129,7 +127,7 @@ impl Footer {
         Ok(footer)
     }
 
-    /// Compares the footer with the header of the same file.
+    /// Checks that the footer agrees with the header of the same file.
     ///
     /// ```
     /// use shardpack_format::{DatasetId, Footer, Identity};

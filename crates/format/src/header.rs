@@ -1,21 +1,20 @@
-//! The shard header and the identity that header and footer share (spec §2.1).
+//! The shard header, and the identity that header and footer share (spec §2.1).
 
 use crate::bytes::{ALIGNMENT, Cursor};
 use crate::error::{Error, Result};
 use std::fmt;
 
-/// Size of the header in bytes; the first record begins here.
+/// Size of the header in bytes. The first record follows.
 pub const HEADER_BYTES: u64 = HEADER_LEN as u64;
 const HEADER_LEN: usize = 64;
-/// First bytes of a shard. The high bit and the line ends show damage by transfers in text mode, as
-/// in PNG.
+/// First bytes of a shard. As in PNG, the high bit and the line ends reveal transfers in text mode.
 pub const HEADER_MAGIC: [u8; 8] = *b"\x89SHRD\r\n\x1a";
-/// The version that this crate writes: major, minor.
+/// Version that this crate writes: major, minor.
 pub const VERSION: (u16, u16) = (1, 0);
-/// Required-feature bits that this crate knows. A shard with any other bit is refused.
+/// Required-feature bits that this crate knows. Shards with other bits are refused.
 pub const KNOWN_REQUIRED_FEATURES: u64 = 0;
 
-/// 16 bytes that tie the shards of one dataset together.
+/// Identifies the shards of one dataset, 16 bytes.
 ///
 /// ```
 /// use shardpack_format::DatasetId;
@@ -46,7 +45,7 @@ impl std::str::FromStr for DatasetId {
     }
 }
 
-/// The identity of a shard, stored in both header and footer.
+/// Identity of a shard, stored in header and footer.
 ///
 /// ```
 /// use shardpack_format::{DatasetId, Identity};
@@ -56,15 +55,15 @@ impl std::str::FromStr for DatasetId {
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Identity {
-    /// Major version: a reader refuses an unknown one.
+    /// Major version. Readers refuse unknown ones.
     pub major: u16,
-    /// Minor version: additions that old readers may ignore.
+    /// Minor version, for additions that old readers may ignore.
     pub minor: u16,
     /// Feature bits that a reader must know.
     pub required_features: u64,
     /// Feature bits that a reader may ignore.
     pub optional_features: u64,
-    /// The dataset that the shard belongs to.
+    /// Dataset that the shard belongs to.
     pub dataset_id: DatasetId,
     /// Number of the shard in its dataset, from 0.
     pub shard_number: u32,
@@ -79,7 +78,7 @@ impl fmt::Display for Identity {
 }
 
 impl Identity {
-    /// The identity of a shard of the current version.
+    /// Creates the identity of a shard of the current version.
     #[must_use]
     pub const fn new(dataset_id: DatasetId, shard_number: u32) -> Self {
         Self {
@@ -124,7 +123,7 @@ impl Identity {
         Ok(Self { major, minor, required_features, optional_features, dataset_id, shard_number })
     }
 
-    /// The header of the shard.
+    /// Encodes the shard header.
     #[must_use]
     pub fn encode_header(&self) -> [u8; HEADER_LEN] {
         let mut out = Vec::with_capacity(64);
@@ -136,11 +135,10 @@ impl Identity {
         header
     }
 
-    /// Reads a header from the first 64 bytes of a shard.
+    /// Parses a header from the first 64 bytes of a shard.
     ///
     /// # Errors
-    /// `Format` if magic, CRC, version, alignment, required features or reserved bytes break the
-    /// specification.
+    /// `Format` if magic, CRC, version, alignment, required features or reserved bytes violate the specification.
     pub fn parse_header(bytes: &[u8]) -> Result<Self> {
         let mut cur = Cursor::new(bytes, "header");
         let magic: [u8; 8] = cur.array()?;

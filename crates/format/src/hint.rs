@@ -1,35 +1,35 @@
-//! Hints: next steps as values. Errors carry them; [`crate::spelling`] spells them for a front end.
+//! Hints: next steps as values. Errors carry them, and [`crate::spelling`] formats them for a front end.
 
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::fmt;
 
-/// The front end that shows a hint. Each spells options in its own way.
+/// Front end that shows a hint. Each has its own spelling of options.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Voice {
-    /// A program in Rust: `max_error = 0.5`, after the field of the options.
+    /// A Rust program: `max_error = 0.5`, named like the option field.
     Rust,
     /// A command line: `--max-error 0.5`.
     Command,
-    /// A program in Python: `max_error=0.5`.
+    /// A Python program: `max_error=0.5`.
     Python,
 }
 
-/// An option, and perhaps its value.
+/// An option with an optional value.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Setting {
-    /// Its name, with `_` between words, like the options of `pack`.
+    /// Name with `_` between words, as in the options of `pack`.
     pub(crate) option: Cow<'static, str>,
-    /// Its name in Rust, if different.
+    /// Rust name, if different.
     pub(crate) field: Option<Cow<'static, str>>,
-    /// Its name in Python, if different.
+    /// Python name, if different.
     pub(crate) keyword: Option<Cow<'static, str>>,
     pub(crate) given: Given,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(crate) enum Given {
-    /// The option without a value.
+    /// No value.
     Nothing,
     On,
     Word(String),
@@ -38,29 +38,29 @@ pub(crate) enum Given {
 }
 
 impl Setting {
-    /// The option without a value.
+    /// Creates an option without a value.
     #[must_use]
     pub const fn named(option: &'static str) -> Self {
         Self::of(option, Given::Nothing)
     }
 
-    /// A switch that is on.
+    /// Creates a switch that is on.
     #[must_use]
     pub const fn on(option: &'static str) -> Self {
         Self::of(option, Given::On)
     }
 
-    /// The option with a word or a path as its value.
+    /// Creates an option whose value is a word or a path.
     pub fn word(option: &'static str, value: impl Into<String>) -> Self {
         Self::of(option, Given::Word(value.into()))
     }
 
-    /// The option with a number as its value.
+    /// Creates an option whose value is a number.
     pub fn number(option: &'static str, value: impl fmt::Display) -> Self {
         Self::of(option, Given::Bare(Cow::Owned(value.to_string())))
     }
 
-    /// The option with a placeholder for its value: `E`, `FILE`.
+    /// Creates an option with a placeholder such as `E` or `FILE` for its value.
     #[must_use]
     pub const fn any(option: &'static str, stand_in: &'static str) -> Self {
         Self::of(option, Given::Bare(Cow::Borrowed(stand_in)))
@@ -70,14 +70,13 @@ impl Setting {
         Self { option: Cow::Borrowed(option), field: None, keyword: None, given }
     }
 
-    /// Sets the name in Rust, if it differs from the option: the option `max_record` is
-    /// `max_record_bytes` of the limits.
+    /// Sets a Rust name that differs from the option: `max_record` is `max_record_bytes` in the limits.
     #[must_use]
     pub fn in_rust(self, field: &'static str) -> Self {
         Self { field: Some(Cow::Borrowed(field)), ..self }
     }
 
-    /// Sets the name in Python, if it differs from the option: `slots` is `prefetch` in Python.
+    /// Sets a Python name that differs from the option: `slots` is `prefetch` in Python.
     #[must_use]
     pub fn in_python(self, keyword: &'static str) -> Self {
         Self { keyword: Some(Cow::Borrowed(keyword)), ..self }
@@ -100,19 +99,19 @@ pub struct Hint(pub(crate) Vec<Phrase>);
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(crate) enum Phrase {
     Words(Cow<'static, str>),
-    /// Options that are given together.
+    /// Options to set together.
     Set(Vec<Setting>),
-    /// Words for a single front end.
+    /// Words for one front end.
     Only(Voice, Cow<'static, str>),
 }
 
 impl Hint {
-    /// A hint that begins with words.
+    /// Creates a hint that begins with words.
     pub fn new(words: impl Into<Cow<'static, str>>) -> Self {
         Self(vec![Phrase::Words(words.into())])
     }
 
-    /// A hint that begins with options.
+    /// Creates a hint that begins with options.
     pub fn set(settings: impl IntoIterator<Item = Setting>) -> Self {
         Self(Vec::new()).and(settings)
     }
@@ -131,7 +130,7 @@ impl Hint {
         self
     }
 
-    /// Appends words for `voice` only.
+    /// Appends words for `voice` alone.
     ///
     /// ```
     /// use shardpack_format::{Hint, Voice};
@@ -145,13 +144,13 @@ impl Hint {
         self
     }
 
-    /// Returns whether the hint is empty.
+    /// Returns true if the hint is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.iter().all(|phrase| matches!(phrase, Phrase::Words(words) | Phrase::Only(_, words) if words.is_empty()))
     }
 
-    /// The options in the hint.
+    /// Iterates over the option names in the hint.
     pub fn options(&self) -> impl Iterator<Item = &str> {
         let sets = self.0.iter().filter_map(|phrase| match phrase {
             Phrase::Words(_) | Phrase::Only(..) => None,
@@ -173,7 +172,7 @@ impl From<String> for Hint {
     }
 }
 
-/// A remark for the user, perhaps with a next step.
+/// A remark for the user, with an optional next step.
 ///
 /// ```
 /// use shardpack_format::{Hint, Note, Setting, Voice};
@@ -183,14 +182,14 @@ impl From<String> for Hint {
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Note {
-    /// The remark.
+    /// Remark.
     pub text: String,
-    /// The next step.
+    /// Next step.
     pub hint: Option<Hint>,
 }
 
 impl Note {
-    /// A note without a hint.
+    /// Creates a note without a hint.
     pub fn new(text: impl Into<String>) -> Self {
         Self { text: text.into(), hint: None }
     }
@@ -201,7 +200,7 @@ impl Note {
         Self { hint: Some(hint.into()), ..self }
     }
 
-    /// Names the part of the whole that the note is about.
+    /// Prefixes the text with the name of the part concerned.
     #[must_use]
     pub fn about(self, name: &str) -> Self {
         Self { text: format!("`{}`: {}", name.escape_debug(), self.text), ..self }
@@ -238,18 +237,18 @@ impl From<Note> for Hinted {
     }
 }
 
-/// An error of a text and a next step, for cases without an error type.
+/// An error made of a text and a next step, for cases without an error type of their own.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{}", .0.text)]
 pub struct Hinted(Note);
 
 impl Hinted {
-    /// An error with its text and its next step.
+    /// Creates an error from its text and next step.
     pub fn new(text: impl Into<String>, hint: impl Into<Hint>) -> Self {
         Self(Note::new(text).with_hint(hint))
     }
 
-    /// The next step.
+    /// Returns the next step.
     #[must_use]
     pub fn hint(&self) -> Option<Hint> {
         self.0.hint.clone()

@@ -1,5 +1,4 @@
-//! The index: one row for each record, column by column, between the records and the footer (spec
-//! §2.3).
+//! The index: one row per record, stored by column between the records and the footer (spec §2.3).
 
 use crate::bytes::{Cursor, align_up, pad_to_alignment};
 use crate::dtype::Dtype;
@@ -15,7 +14,7 @@ use std::ops::Range;
 
 const INDEX_MAGIC: [u8; 8] = *b"SHRDINDX";
 
-/// Collects the rows of a shard's index, in the order of the records.
+/// Collects the rows of a shard's index in record order.
 ///
 /// ```
 /// use shardpack_format::{Field, FieldKind, IndexBuilder, Metadata, RecordBuilder, Schema, StoredField};
@@ -41,7 +40,7 @@ pub struct IndexBuilder {
 }
 
 impl IndexBuilder {
-    /// An empty index for records of this schema.
+    /// Creates an empty index for records of this schema.
     #[must_use]
     pub fn new(schema: &crate::Schema) -> Self {
         Self {
@@ -84,25 +83,25 @@ impl IndexBuilder {
         Ok(offset)
     }
 
-    /// Number of records so far.
+    /// Returns the number of records so far.
     #[must_use]
     pub fn len(&self) -> u64 {
         self.offsets.len() as u64
     }
 
-    /// Returns whether there is no record yet.
+    /// Returns true if there is no record yet.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.offsets.is_empty()
     }
 
-    /// Offset of the index if no more records follow, or else of the next record.
+    /// Returns the offset at which the next record, or else the index, begins.
     #[must_use]
     pub const fn index_offset(&self) -> u64 {
         self.next_offset
     }
 
-    /// Most bytes that the index takes for this many records, without its metadata. Can be computed
+    /// Returns an upper bound on the index size for this many records, without metadata. It can be computed
     /// before the first record is written.
     ///
     /// ```
@@ -111,14 +110,14 @@ impl IndexBuilder {
     /// ```
     #[must_use]
     pub fn bytes_for(schema: &crate::Schema, records: u64, key_bytes: u64) -> u64 {
-        // Head, metadata, the columns and the keys are each padded to 64 bytes: offset, length,
-        // CRC32, sample id, end of the key.
+        // Head, metadata, keys and each column are padded to 64 bytes. The five fixed columns are offset,
+        // length, CRC32, sample id and key end.
         let columns = 5 + schema.scalars().count() as u64;
         let row = 8 + 8 + 4 + 8 + 8 + schema.scalar_bytes();
         records.saturating_mul(row).saturating_add(key_bytes).saturating_add(64 * (columns + 3))
     }
 
-    /// The bytes of the index, a multiple of 64. `metadata` is an encoded [`Metadata`].
+    /// Encodes the index, a multiple of 64 bytes. `metadata` is an encoded [`Metadata`].
     ///
     /// # Errors
     /// `Usage` if there are 2³² scalar fields or more.
@@ -155,18 +154,18 @@ impl IndexBuilder {
 pub struct Row {
     /// Offset of the record in the shard.
     pub offset: u64,
-    /// Bytes of the record without padding.
+    /// Size of the record without padding.
     pub length: u64,
     /// CRC32 of the record's body.
     pub crc32: u32,
-    /// The sample's number in the order of the sources.
+    /// Number of the sample in source order.
     pub sample_id: u64,
 }
 
-/// A parsed index. It owns the bytes, and reads columns in place.
+/// A parsed index, which owns its bytes and reads columns in place.
 #[derive(Debug, Clone)]
 pub struct Index {
-    /// The columns and the keys, without the metadata before them.
+    /// Columns and keys, without the metadata before them.
     bytes: Vec<u8>,
     metadata: SharedMetadata,
     records: u64,
@@ -180,21 +179,19 @@ pub struct Index {
 }
 
 impl Index {
-    /// Checks and keeps the bytes between the records and the footer.
+    /// Parses and keeps the bytes between the records and the footer.
     ///
     /// # Errors
-    /// `Format` if CRC, counts, lengths, padding, metadata or keys are wrong, or if the records
-    /// leave a hole, overlap, or do not end where the index begins; `Limit` if the schema is over
-    /// the limits.
+    /// `Format` if CRC, counts, lengths, padding, metadata or keys are wrong, or if the records leave a gap,
+    /// overlap, or do not end where the index begins; `Limit` if the schema is over the limits.
     pub fn parse(bytes: Vec<u8>, footer: &Footer, limits: &Limits) -> Result<Self> {
         Self::parse_sharing(bytes, footer, limits, None)
     }
 
-    /// Like [`Index::parse`], for one of many shards: shares the metadata of an earlier shard if
-    /// its bytes are the same.
+    /// Like [`Index::parse`], but reuses the metadata of an earlier shard if its bytes are equal.
     ///
     /// # Errors
-    /// As [`Index::parse`].
+    /// Same as [`Index::parse`].
     pub fn parse_sharing(
         bytes: Vec<u8>,
         footer: &Footer,
@@ -238,7 +235,7 @@ impl Index {
         }
         let metadata = SharedMetadata::parse(cur.take(metadata_bytes)?, known, limits)?;
         cur.pad()?;
-        // The bytes before the columns are not kept.
+        // Drop the bytes before the columns.
         let columns_at = cur.pos();
         let types: Vec<Dtype> = metadata.metadata().schema.scalars().map(|(_, dtype)| dtype).collect();
         if types.len() as u64 != u64::from(scalar_count) {
@@ -272,8 +269,8 @@ impl Index {
         Ok(index)
     }
 
-    /// Checks that records follow each other without holes or overlaps from the header to the
-    /// index, and that keys cover the key bytes and are well formed.
+    /// Checks that the records fill the space between header and index without gaps or overlaps, and that the
+    /// keys are well formed and cover the key bytes.
     fn check_rows(&self, footer: &Footer) -> Result<()> {
         let mut expected = HEADER_BYTES;
         let mut key_end = 0;
@@ -327,37 +324,37 @@ impl Index {
         Ok(())
     }
 
-    /// Number of records.
+    /// Returns the number of records.
     #[must_use]
     pub const fn len(&self) -> u64 {
         self.records
     }
 
-    /// Returns whether the shard has no record.
+    /// Returns true if the shard has no records.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.records == 0
     }
 
-    /// Schema, classes and recipe.
+    /// Returns schema, classes and recipe.
     #[must_use]
     pub fn metadata(&self) -> &Metadata {
         self.metadata.metadata()
     }
 
-    /// Schema, classes and recipe, for sharing with the indexes of other shards.
+    /// Returns schema, classes and recipe for sharing with other indexes.
     #[must_use]
     pub const fn shared_metadata(&self) -> &SharedMetadata {
         &self.metadata
     }
 
-    /// Bytes that the index takes in memory, without metadata.
+    /// Returns the memory that the index takes, in bytes, without metadata.
     #[must_use]
     pub fn memory_bytes(&self) -> u64 {
         self.bytes.capacity() as u64
     }
 
-    /// Row of record `i`; `None` past the end.
+    /// Returns the row of record `i`, or `None` past the end.
     #[must_use]
     pub fn row(&self, i: u64) -> Option<Row> {
         Some(Row {
@@ -368,30 +365,30 @@ impl Index {
         })
     }
 
-    /// Key of record `i`; `None` past the end.
+    /// Returns the key of record `i`, or `None` past the end.
     #[must_use]
     pub fn key(&self, i: u64) -> Option<&str> {
-        // Parsing the index has checked that it is UTF-8.
+        // `parse` has checked that it is UTF-8.
         self.key_bytes(i).and_then(|k| std::str::from_utf8(k).ok())
     }
 
-    /// The column of scalar field `position`: `len()` packed little-endian elements.
+    /// Returns the column of scalar field `position`: `len()` packed little-endian elements.
     #[must_use]
     pub fn column(&self, position: usize) -> Option<&[u8]> {
         self.bytes.get(self.scalars.get(position)?.clone())
     }
 
-    /// The bytes of scalar field `position` of row `i`.
+    /// Returns the bytes of scalar field `position` in row `i`.
     #[must_use]
     pub fn scalar(&self, i: u64, position: usize) -> Option<&[u8]> {
         let column = self.column(position)?;
-        // Parsing the index has checked that there is one element per row.
+        // `parse` has checked that there is one element per row.
         let bytes = column.len().checked_div(usize::try_from(self.len()).ok()?)?;
         let start = usize::try_from(i).ok()?.checked_mul(bytes)?;
         column.get(start..start.checked_add(bytes)?)
     }
 
-    /// Returns whether the packed scalars of a record equal the scalars of row `i`.
+    /// Returns true if a record's packed scalars equal the scalars of row `i`.
     #[must_use]
     pub fn scalars_match(&self, i: u64, packed: &[u8]) -> bool {
         let mut rest = packed;

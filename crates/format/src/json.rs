@@ -1,9 +1,8 @@
-//! Strict JSON: every document can be read in only one way (spec §3).
+//! Strict JSON: every document has exactly one reading (spec §3).
 //!
-//! No duplicate keys, bounded depth, nothing after the document. Where serde accepts several forms
-//! of a type, only the plain one is allowed: a structure is an object (serde also takes an array),
-//! a choice is a string (serde also takes `{"name": null}`), an optional key is absent (serde also
-//! takes `null`).
+//! Keys are unique, depth is bounded, and nothing follows the document. Of the forms that serde accepts, only
+//! the plain one is allowed: objects but not arrays for structures, strings but not `{"name": null}` for
+//! choices, and absence but not `null` for optional keys.
 
 use crate::error::{Error, Result};
 use crate::limits::Limits;
@@ -14,25 +13,24 @@ use std::collections::HashSet;
 use std::fmt;
 use std::marker::PhantomData;
 
-/// Nodes that an object counts in addition to its keys and values: a small map takes that much more
+/// Nodes that each object counts on top of its keys and values, because a small map takes that much more
 /// memory than a number.
 const OBJECT_NODES: u64 = 8;
 
-/// Parses `bytes` into `T`, which is an object. First checks the text, with memory for only one
-/// path from the outermost value to the innermost. So the memory for `T` is bounded before any of
-/// it is allocated.
+/// Parses an object into `T`. The text is checked first, in memory for one path from the outermost value to
+/// the innermost, so the memory for `T` is bounded before any of it is allocated.
 pub(crate) fn from_slice<T: DeserializeOwned>(what: &'static str, bytes: &[u8], limits: &Limits) -> Result<T> {
     check(what, bytes, limits)?;
     let mut de = serde_json::Deserializer::from_slice(bytes);
     object(&mut de).map_err(|e: serde_json::Error| fail(what, e))
 }
 
-/// Checks that `bytes` are one strict JSON text, like the value of a `json` field. Allocates memory
-/// only for the keys of the currently open objects.
+/// Checks that `bytes` are one strict JSON text, such as the value of a `json` field. Allocates only the keys
+/// of the currently open objects.
 ///
 /// # Errors
-/// `Format` if they are not strict JSON, or if they nest deeper than [`Limits::max_json_depth`];
-/// `Limit` if they hold more than [`Limits::max_json_nodes`].
+/// `Format` if they are not strict JSON, or nest deeper than [`Limits::max_json_depth`]; `Limit` if they have
+/// more than [`Limits::max_json_nodes`] nodes.
 ///
 /// ```
 /// use shardpack_format::{Limits, check_json};
@@ -50,7 +48,7 @@ pub(crate) fn check(what: &'static str, bytes: &[u8], limits: &Limits) -> Result
     let checked = checked.and_then(|()| de.end());
     if nodes.count > nodes.limit {
         return Err(Error::limit(
-            format!("nodes of the JSON of the {what}"),
+            format!("number of JSON nodes in the {what}"),
             "max_json_nodes",
             nodes.limit,
             nodes.count,
@@ -64,7 +62,7 @@ fn fail(what: &'static str, e: serde_json::Error) -> Error {
     Error::format(what, "strict JSON as the specification describes", e)
 }
 
-/// Gives a structure's visitor an object, although serde itself would also take an array.
+/// Makes a structure accept only an object, although serde itself would also take an array.
 struct AsObject<D>(D);
 
 impl<'de, D: Deserializer<'de>> Deserializer<'de> for AsObject<D> {
@@ -80,7 +78,7 @@ impl<'de, D: Deserializer<'de>> Deserializer<'de> for AsObject<D> {
     }
 }
 
-/// Reads a structure from an object, and from nothing else.
+/// Reads a structure, which must be an object.
 pub(crate) fn object<'de, D: Deserializer<'de>, T: Deserialize<'de>>(de: D) -> std::result::Result<T, D::Error> {
     T::deserialize(AsObject(de))
 }
@@ -112,25 +110,24 @@ pub(crate) fn objects<'de, D: Deserializer<'de>, T: Deserialize<'de>>(de: D) -> 
     de.deserialize_seq(All(PhantomData))
 }
 
-/// Reads a choice from a string, and from nothing else.
+/// Reads a choice, which must be a string.
 pub(crate) fn choice<'de, D: Deserializer<'de>, T: DeserializeOwned>(de: D) -> std::result::Result<T, D::Error> {
     T::deserialize(StringDeserializer::<D::Error>::new(String::deserialize(de)?))
 }
 
-/// Like [`choice`], for a key that may be absent, but not `null`.
+/// Like [`choice`], for an optional key, which must not be `null`.
 pub(crate) fn some_choice<'de, D: Deserializer<'de>, T: DeserializeOwned>(
     de: D,
 ) -> std::result::Result<Option<T>, D::Error> {
     choice(de).map(Some)
 }
 
-/// Reads a value whose key may be absent, but not `null`.
+/// Reads the value of an optional key, which must not be `null`.
 pub(crate) fn some<'de, D: Deserializer<'de>, T: Deserialize<'de>>(de: D) -> std::result::Result<Option<T>, D::Error> {
     T::deserialize(de).map(Some)
 }
 
-/// The canonical bytes of `value`: two-space indentation and a final line feed, keys in the order
-/// of the specification.
+/// Encodes `value` canonically: keys in the order of the specification, two-space indentation, and a final line feed.
 pub(crate) fn to_vec<T: serde::Serialize>(value: &T) -> Result<Vec<u8>> {
     let mut out =
         serde_json::to_vec_pretty(value).map_err(|e| Error::usage(format!("cannot write the value as JSON: {e}")))?;
@@ -176,8 +173,7 @@ impl Nodes {
     }
 }
 
-/// Walks through a value and keeps nothing. It refuses duplicate keys, which `serde_json` would
-/// accept.
+/// Walks a value without keeping it. Refuses duplicate keys, which `serde_json` would accept.
 struct Strict<'n> {
     depth: u64,
     nodes: &'n mut Nodes,

@@ -1,8 +1,7 @@
-//! The shardpack byte layout: parse and lay out headers, records, indexes, footers and manifests.
+//! The shardpack byte layout: parses and encodes headers, records, indexes, footers and manifests.
 //!
-//! Layout only: no I/O, no threads, no codec libraries, no `unsafe`. Each module names the section
-//! of `format-spec/` that it implements. Parsers take untrusted bytes: they never panic, and
-//! allocate nothing beyond [`Limits`].
+//! This crate has no I/O, threads, codec libraries or `unsafe`. Each module names its section of
+//! `format-spec/`. Parsers take untrusted bytes: they never panic, and allocate nothing beyond [`Limits`].
 #![forbid(unsafe_code)]
 #![deny(clippy::indexing_slicing)]
 

@@ -1,11 +1,11 @@
-//! Upper bounds on the sizes that a file may request, checked before anything is allocated.
+//! Upper bounds on the sizes that a file may request, checked before allocation.
 
 use crate::error::{Error, Result};
 
-/// Limits on the memory and work of a reader for an untrusted file.
+/// Limits on the memory and work that an untrusted file may cause.
 ///
-/// Every size from a file is compared with one of these before memory is allocated for it. The
-/// defaults suit data from strangers. Raise single fields for your own files.
+/// Every size from a file is checked against them before memory is allocated. The defaults suit data from
+/// strangers; raise single fields for your own files.
 ///
 /// ```
 /// let limits = shardpack_format::Limits { max_record_bytes: 8 << 30, ..Default::default() };
@@ -15,33 +15,32 @@ use crate::error::{Error, Result};
 pub struct Limits {
     /// Largest manifest, and largest metadata document of a shard, in bytes. Default 64 MiB.
     pub max_manifest_bytes: u64,
-    /// Most shards in a dataset. Default 1,000,000.
+    /// Maximum number of shards in a dataset. Default 1,000,000.
     pub max_shards: u64,
     /// Largest index of one shard, in bytes. Default 1 GiB.
     pub max_index_bytes: u64,
-    /// Most records in one shard. Default 2³¹.
+    /// Maximum number of records in a shard. Default 2³¹.
     pub max_records: u64,
     /// Largest stored record, in bytes. Default 1 GiB.
     pub max_record_bytes: u64,
     /// Largest decoded field, in bytes. Default 1 GiB.
     pub max_decoded_bytes: u64,
-    /// Largest ratio of decoded to stored bytes of a field, for fields that decode to more than 1
-    /// MiB. Bytes of runs are limited by `max_run_bytes` instead. Default 1000.
+    /// Maximum ratio of decoded to stored bytes, for fields that decode to more than 1 MiB. Runs are limited
+    /// by `max_run_bytes` instead. Default 1000.
     pub max_expansion: u64,
-    /// Most decoded bytes of a field that runs of one value may expand to, unless they are at most
-    /// `max_expansion` times its stored bytes: 32 bytes of a chunk can encode 4 MiB of zeros.
-    /// Default 512 MiB, an empty mask of 23,170 × 23,170 pixels. For a region, only its own runs
-    /// count.
+    /// Maximum decoded bytes of a field's runs of one value, unless they are at most `max_expansion` times
+    /// its stored bytes: 32 bytes of a chunk can encode 4 MiB of zeros. Default 512 MiB, an empty mask of
+    /// 23,170 × 23,170 pixels. For a region, only its own runs count.
     pub max_run_bytes: u64,
     /// Longest axis of an array. Default 2³¹ − 1.
     pub max_axis: u64,
-    /// Most levels of nesting in JSON. Default 16.
+    /// Maximum nesting depth of JSON. Default 16.
     pub max_json_depth: u64,
-    /// Most nodes of one JSON text: each value and each key counts one, each object eight more. The
-    /// memory of a parsed text depends on its nodes, not on its bytes. Default 2²² (4,194,304),
-    /// enough for a manifest of 200,000 shards, or about 400 MiB of the worst possible text.
+    /// Maximum number of nodes in a JSON text, which decides its memory when parsed: one for each value and
+    /// each key, and eight more for each object. Default 2²² (4,194,304), enough for a manifest of 200,000
+    /// shards, or about 400 MiB for the worst text.
     pub max_json_nodes: u64,
-    /// Most fields in a schema. Default 1,024.
+    /// Maximum number of fields in a schema. Default 1,024.
     pub max_fields: u64,
 }
 
@@ -65,7 +64,7 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// Limits that allow everything the format can express, for files that you wrote yourself. JSON
+    /// Returns limits that allow everything the format can express, for files that you wrote yourself. JSON
     /// nesting is still limited to 128 levels.
     ///
     /// ```
@@ -89,9 +88,9 @@ impl Limits {
         }
     }
 
-    /// Fails if the decoded pixels of a picture of `stored` bytes take too many bytes. From 1 MiB on, the
-    /// limit is 24 times `max_expansion`: picture formats compress a plain surface a thousandfold, and a
-    /// pixel of one bit becomes 24.
+    /// Fails if the pixels of a picture of `stored` bytes decode to too many bytes. From 1 MiB on, the limit
+    /// is 24 times `max_expansion`, because picture formats compress a plain surface a thousandfold and a
+    /// one-bit pixel becomes 24 bits.
     ///
     /// ```
     /// let limits = shardpack_format::Limits::default();
@@ -104,12 +103,12 @@ impl Limits {
     pub fn check_pixels(&self, bytes: u64, stored: u64) -> Result<()> {
         let most = self.max_expansion.saturating_mul(24).saturating_mul(stored);
         if bytes > 1 << 20 && bytes > most {
-            return Err(Error::limit("size of a picture", "max_expansion", most, bytes));
+            return Err(Error::limit("decoded size of a picture", "max_expansion", most, bytes));
         }
         Ok(())
     }
 
-    /// Fails if runs of one value expand to too many bytes of a field of `stored` bytes.
+    /// Fails if runs of one value expand to too many bytes in a field of `stored` bytes.
     ///
     /// ```
     /// use shardpack_format::Limits;
@@ -123,7 +122,7 @@ impl Limits {
     pub fn check_runs(&self, bytes: u64, stored: u64) -> Result<()> {
         let most = self.max_run_bytes.max(self.max_expansion.saturating_mul(stored));
         if bytes > most {
-            return Err(Error::limit("bytes of a field that are runs of one value", "max_run_bytes", most, bytes));
+            return Err(Error::limit("size of the runs of one value in a field", "max_run_bytes", most, bytes));
         }
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! The manifest: the description of a dataset, as JSON next to its shards (spec §3.3).
+//! The manifest: a JSON description of a dataset, next to its shards (spec §3.3).
 
 use crate::error::{Error, Result};
 use crate::footer::FOOTER_BYTES;
@@ -14,17 +14,17 @@ use std::collections::HashSet;
 /// File name of the manifest.
 pub const MANIFEST_NAME: &str = "manifest.json";
 
-/// Key of a manifest's recipe: the number of its generation (spec §3.5).
+/// Recipe key that holds the generation number (spec §3.5).
 const GENERATION: &str = "shardpack_generation";
-/// The version of the manifest of a later generation.
+/// Manifest version of later generations.
 const GROWN_VERSION: &str = "1.1";
 
-/// Upper bound on the text of a [`ShardEntry`].
+/// Upper bound on the JSON text of a [`ShardEntry`], in bytes.
 const BYTES_PER_SHARD: u64 = 320;
-/// Nodes of a [`ShardEntry`]: itself, five keys and their values, and eight for being an object.
+/// JSON nodes of a [`ShardEntry`]: itself, five keys with values, and eight for an object.
 const NODES_PER_SHARD: u64 = 19;
 
-/// A dataset: its schema, recipe, fidelity figures, and the shards.
+/// A dataset: schema, recipe, fidelity figures and shards.
 ///
 /// ```
 /// use shardpack_format::{Limits, Manifest};
@@ -37,7 +37,7 @@ const NODES_PER_SHARD: u64 = 19;
 pub struct Manifest {
     format: String,
     version: String,
-    /// 16 bytes that every shard repeats, as 32 hexadecimal digits.
+    /// 16 bytes that every shard repeats, written as 32 hexadecimal digits.
     #[serde(with = "hex_id")]
     pub dataset_id: DatasetId,
     /// Number of samples in all shards.
@@ -45,14 +45,14 @@ pub struct Manifest {
     /// The fields of a sample.
     #[serde(deserialize_with = "json::object")]
     pub schema: Schema,
-    /// Names of the classes, if there are any.
+    /// Names of the classes, if any.
     #[serde(default, deserialize_with = "json::some", skip_serializing_if = "Option::is_none")]
     pub classes: Option<Vec<String>>,
     /// Every option that made the dataset.
     pub recipe: Recipe,
-    /// Figures over all samples for each field that was or could have been stored with loss.
+    /// Figures over all samples for each field that was, or could have been, stored with loss.
     pub fidelity: Map<String, Value>,
-    /// The shards, in order of their numbers: the first is shard 0.
+    /// Shards in order of their numbers, from 0.
     #[serde(deserialize_with = "json::objects")]
     pub shards: Vec<ShardEntry>,
 }
@@ -63,21 +63,21 @@ pub struct Manifest {
 pub struct ShardEntry {
     /// File name, relative to the manifest.
     pub name: String,
-    /// Size of the file.
+    /// Size of the file in bytes.
     pub bytes: u64,
     /// Number of records.
     pub samples: u64,
-    /// The footer's own CRC32, [`Footer::crc32`](crate::Footer::crc32). It ties the manifest to
-    /// this shard and costs only one small read.
+    /// The footer's own CRC32, [`Footer::crc32`](crate::Footer::crc32), which ties the manifest to this shard
+    /// for the cost of one small read.
     #[serde(with = "hex_crc")]
     pub footer_crc32: u32,
-    /// SHA-256 of the file, as `sha256sum` prints it.
+    /// SHA-256 of the file.
     #[serde(with = "hex_sha")]
     pub sha256: [u8; 32],
 }
 
 impl Manifest {
-    /// A manifest without shards.
+    /// Creates a manifest without shards.
     #[must_use]
     pub fn new(dataset_id: DatasetId, metadata: Metadata) -> Self {
         Self {
@@ -93,11 +93,11 @@ impl Manifest {
         }
     }
 
-    /// Most shards that a manifest with this metadata can list within these limits. Counts each
-    /// shard with the longest possible numbers, and reserves 1 MiB for the fidelity figures.
+    /// Returns how many shards a manifest with this metadata can list within these limits. Counts each shard
+    /// with the longest possible numbers, and reserves 1 MiB for fidelity figures.
     ///
     /// # Errors
-    /// As [`Metadata::encode_within`].
+    /// Same as [`Metadata::encode_within`].
     pub fn room_for_shards(metadata: &Metadata, limits: &Limits) -> Result<u64> {
         let used = metadata.encode_within(limits)?;
         let nodes = json::check("shard metadata", &used, limits)?;
@@ -106,20 +106,19 @@ impl Manifest {
         Ok(limits.max_shards.min(by_bytes).min(by_nodes))
     }
 
-    /// Number of this generation of the dataset: 1 after packing, one more with each addition or
-    /// removal (spec §3.5).
+    /// Returns the generation of the dataset: 1 after packing, one more after each addition or removal (spec §3.5).
     #[must_use]
     pub fn generation(&self) -> u32 {
         self.recipe_generation().unwrap_or(1)
     }
 
-    /// The generation in the recipe, if the version of the manifest allows one.
+    /// Returns the generation in the recipe, if the manifest version allows one.
     fn recipe_generation(&self) -> Option<u32> {
         let number = self.recipe.get(GENERATION).filter(|_| self.version != "1.0")?.as_u64()?;
         u32::try_from(number).ok().filter(|&number| number > 1)
     }
 
-    /// The recipe without the number of the generation, as the shards repeat it.
+    /// Returns the recipe without the generation, as shards store it.
     #[must_use]
     pub fn shard_recipe(&self) -> Recipe {
         let mut recipe = self.recipe.clone();
@@ -129,7 +128,7 @@ impl Manifest {
         recipe
     }
 
-    /// The manifest of generation `generation` of this dataset, still without shards and figures.
+    /// Creates the manifest of another generation, without shards and figures.
     #[must_use]
     pub fn following(&self, generation: u32, classes: Option<Vec<String>>) -> Self {
         let mut recipe = self.shard_recipe();
@@ -145,8 +144,8 @@ impl Manifest {
         }
     }
 
-    /// Returns whether a shard of this dataset may have these classes: all classes, or, in a later
-    /// generation, the first classes, which were known when the shard was written.
+    /// Returns true if a shard of this dataset may have these classes: all of them or, in a later generation,
+    /// the leading ones that were known when the shard was written.
     #[must_use]
     pub fn has_classes(&self, of_shard: Option<&[String]>) -> bool {
         let own = self.classes.as_deref();
@@ -156,9 +155,8 @@ impl Manifest {
         }
     }
 
-    /// Returns whether a shard of this dataset may state `count` as the number of shards: the
-    /// current number, or, in a later generation, the number at the time when the shard was
-    /// written.
+    /// Returns true if a shard of this dataset may state `count` shards: the current number or, in a later
+    /// generation, the number when the shard was written.
     #[must_use]
     pub fn has_shards(&self, count: u32) -> bool {
         let own = self.shards.len() as u64;
@@ -171,7 +169,7 @@ impl Manifest {
         self.shards.push(shard);
     }
 
-    /// The bytes of the file.
+    /// Encodes the manifest file.
     ///
     /// # Errors
     /// `Usage` if recipe or fidelity cannot be written as JSON.
@@ -179,11 +177,11 @@ impl Manifest {
         json::to_vec(self)
     }
 
-    /// Reads a manifest.
+    /// Parses a manifest.
     ///
     /// # Errors
-    /// `Format` if it is not strict JSON of this version, if a shard's name is not allowed or
-    /// occurs twice, or if the counts do not add up; `Limit` if it is over the limits.
+    /// `Format` if it is not strict JSON of this version, if a shard's name is not allowed or occurs twice,
+    /// or if the counts do not add up; `Limit` if it is over the limits.
     pub fn parse(bytes: &[u8], limits: &Limits) -> Result<Self> {
         if bytes.len() as u64 > limits.max_manifest_bytes {
             let limit = limits.max_manifest_bytes;
@@ -212,7 +210,7 @@ impl Manifest {
             if !names.insert(shard.name.to_ascii_lowercase()) {
                 return Err(Error::format(
                     "shard names",
-                    "different names, also when case is ignored",
+                    "unique names, ignoring case",
                     format!("{:?} twice", shard.name),
                 ));
             }

@@ -1,11 +1,11 @@
-//! Names that come from a file and reach the file system: shard names and sample keys (spec §3.4).
+//! Names from a file that reach the file system: shard names and sample keys (spec §3.4).
 
 use crate::error::{Error, Result};
 
-/// Longest sample key in bytes.
+/// Maximum length of a sample key in bytes.
 pub const MAX_KEY_BYTES: u64 = 4096;
 
-/// The name of shard `number` of a dataset.
+/// Returns the name of shard `number`.
 ///
 /// ```
 /// assert_eq!(shardpack_format::shard_name(7), "shard-00007.shard");
@@ -15,8 +15,7 @@ pub fn shard_name(number: u32) -> String {
     format!("shard-{number:05}.shard")
 }
 
-/// The name of shard `number` written for generation `generation`, if an older generation has the
-/// plain name.
+/// Returns the name of shard `number` in generation `generation`, for when an older generation uses the plain name.
 ///
 /// ```
 /// assert_eq!(shardpack_format::shard_name_of(7, 2), "shard-00007-0002.shard");
@@ -26,7 +25,7 @@ pub fn shard_name_of(number: u32, generation: u32) -> String {
     format!("shard-{number:05}-{generation:04}.shard")
 }
 
-/// The name of the kept manifest of a generation (spec §3.5).
+/// Returns the name under which a generation's manifest is kept (spec §3.5).
 ///
 /// ```
 /// assert_eq!(shardpack_format::generation_name(1), "manifest-0001.json");
@@ -36,7 +35,7 @@ pub fn generation_name(generation: u32) -> String {
     format!("manifest-{generation:04}.json")
 }
 
-/// The generation in a name made by [`generation_name`].
+/// Returns the generation in a name made by [`generation_name`].
 ///
 /// ```
 /// use shardpack_format::generation_of_name;
@@ -49,7 +48,7 @@ pub fn generation_of_name(name: &str) -> Option<u32> {
     (number > 0 && generation_name(number) == name).then_some(number)
 }
 
-/// The generation in a name made by [`shard_name_of`].
+/// Returns the generation in a name made by [`shard_name_of`].
 ///
 /// ```
 /// use shardpack_format::generation_of_shard_name;
@@ -63,12 +62,10 @@ pub fn generation_of_shard_name(name: &str) -> Option<u32> {
     (shard_name_of(number, generation) == name).then_some(generation)
 }
 
-/// Checks a shard name from a manifest: one file name, or a folder and a file name, of
-/// `A–Z a–z 0–9 . _ -`.
+/// Checks a shard name from a manifest: a file name, or a folder and a file name, of `A–Z a–z 0–9 . _ -`.
 ///
 /// # Errors
-/// `Format` if the name could lead out of the dataset's folder, or mean something else on another
-/// system.
+/// `Format` if the name could lead outside the dataset's folder, or mean something else on another system.
 pub fn check_shard_name(name: &str) -> Result<()> {
     let fail = |why| Err(Error::format("shard name", why, format!("{name:?}")));
     let parts: Vec<&str> = name.split('/').collect();
@@ -94,11 +91,10 @@ pub fn check_shard_name(name: &str) -> Result<()> {
     Ok(())
 }
 
-/// Checks a sample key: a relative path with `/`, without empty, `.` or `..` parts and without
-/// control characters.
+/// Checks a sample key: a relative path with `/`, without empty, `.` or `..` parts and without control characters.
 ///
 /// # Errors
-/// `Format` if it breaks these rules.
+/// `Format` if it violates these rules.
 ///
 /// ```
 /// use shardpack_format::check_key;

@@ -1,4 +1,4 @@
-//! Records: the frame, the head and the field values of one sample (spec §2.2).
+//! Records: frame, head and field values of one sample (spec §2.2).
 
 use crate::bytes::{Cursor, align_up};
 use crate::codec_id::Codec;
@@ -17,8 +17,7 @@ const FIELD_ENTRY_BYTES: u64 = FIELD_ENTRY_LEN as u64;
 pub(crate) const FIELD_ENTRY_LEN: usize = 24;
 const FRAME_CRC_AT: usize = 60;
 
-/// The fixed-size beginning of a record. It suffices to skip the record, or to recognise the record
-/// if the index is lost.
+/// The fixed-size beginning of a record, enough to skip the record, or to recognise it when the index is lost.
 ///
 /// ```
 /// use shardpack_format::{Field, FieldKind, Frame, RecordBuilder, Schema, StoredField};
@@ -32,28 +31,26 @@ const FRAME_CRC_AT: usize = 60;
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Frame {
-    /// The shard that the record belongs to.
+    /// Shard that the record belongs to.
     pub shard_number: u32,
-    /// The sample's number in the order of the sources, before any permutation; unique in the
-    /// dataset.
+    /// Number of the sample in source order, before any permutation. Unique in the dataset.
     pub sample_id: u64,
-    /// Bytes from the start of the frame to the end of the last field value, without the padding
-    /// that follows.
+    /// Bytes from the start of the frame to the end of the last field value, without padding.
     pub record_bytes: u64,
-    /// Bytes of frame and head, a multiple of 64. The first field value begins there.
+    /// Size of frame and head, a multiple of 64. The first field value follows.
     pub head_bytes: u32,
-    /// CRC32 of the record after the frame: bytes 64 to `record_bytes`.
+    /// CRC32 of everything after the frame: bytes 64 to `record_bytes`.
     pub body_crc32: u32,
-    /// Number of entries in the field table: the stored fields of the schema.
+    /// Number of entries in the field table: one per stored field of the schema.
     pub field_count: u16,
-    /// Length of the sample key.
+    /// Length of the sample key in bytes.
     pub key_bytes: u32,
-    /// Length of the packed scalars.
+    /// Length of the packed scalars in bytes.
     pub scalar_bytes: u32,
 }
 
 impl Frame {
-    /// The error for a record whose bytes after the frame do not match their CRC32.
+    /// Creates the error for a record whose body does not match its CRC32.
     #[must_use]
     pub fn body_differs(&self, computed: u32) -> Error {
         let found = format!("{computed:#010x} (damaged)");
@@ -77,10 +74,10 @@ impl Frame {
         out.extend(crc.to_le_bytes());
     }
 
-    /// Reads a frame from the first 64 bytes of a record.
+    /// Parses a frame from the first 64 bytes of a record.
     ///
     /// # Errors
-    /// `Format` if magic, CRC, reserved bytes or the relation of the lengths are wrong.
+    /// `Format` if magic, CRC or reserved bytes are wrong, or the lengths contradict each other.
     pub fn parse(bytes: &[u8]) -> Result<Self> {
         let mut cur = Cursor::new(bytes, "record frame");
         let magic: [u8; 4] = cur.array()?;
@@ -106,15 +103,14 @@ impl Frame {
         Ok(Self { shard_number, sample_id, record_bytes, head_bytes, body_crc32, field_count, key_bytes, scalar_bytes })
     }
 
-    /// Changes the sample id of this frame and of its record in `bytes`. The rest of the record,
-    /// including the CRC32 of its body, stays the same.
+    /// Changes the sample id in this frame and in its record in `bytes`. The body and its CRC32 stay the same.
     ///
     /// # Errors
     /// `Usage` if `bytes` are shorter than a frame.
     pub fn renumber(&mut self, bytes: &mut [u8], sample_id: u64) -> Result<()> {
         let found = bytes.len();
         let frame = bytes.get_mut(..FRAME_LEN).ok_or_else(|| {
-            Error::usage(format!("the record of {found} bytes is shorter than its frame of {FRAME_LEN}"))
+            Error::usage(format!("record to renumber: expected at least {FRAME_LEN} bytes, found {found}"))
         })?;
         self.sample_id = sample_id;
         let mut anew = Vec::with_capacity(FRAME_LEN);
@@ -123,8 +119,8 @@ impl Frame {
         Ok(())
     }
 
-    /// Bytes that the record takes in the shard, including padding. For a forged frame whose length
-    /// would overflow, a number larger than any shard.
+    /// Returns the size of the record in the shard, with padding. For a forged frame whose length would
+    /// overflow, the result exceeds any shard.
     #[must_use]
     pub const fn padded_bytes(&self) -> u64 {
         match align_up(self.record_bytes) {
@@ -134,20 +130,20 @@ impl Frame {
     }
 }
 
-/// One stored field value of a parsed record.
+/// A stored field value of a parsed record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FieldValue<'a> {
     /// Codec of the bytes.
     pub codec: Codec,
     /// Bytes after decompression.
     pub decoded_bytes: u64,
-    /// Media type of an image; array descriptor of an array; empty for other kinds.
+    /// Media type of an image, array descriptor of an array, or empty.
     pub descriptor: &'a [u8],
     /// The stored bytes.
     pub bytes: &'a [u8],
 }
 
-/// Place of one stored field value, from the head of its record ([`Record::places`]).
+/// Place of a stored field value, read from the record's head ([`Record::places`]).
 ///
 /// ```
 /// use shardpack_format::{Field, FieldKind, Record, RecordBuilder, Schema, StoredField};
@@ -167,13 +163,13 @@ pub struct FieldPlace<'a> {
     pub codec: Codec,
     /// Bytes after decompression.
     pub decoded_bytes: u64,
-    /// Media type of an image; array descriptor of an array; empty for other kinds.
+    /// Media type of an image, array descriptor of an array, or empty.
     pub descriptor: &'a [u8],
-    /// The stored bytes, from the start of the record.
+    /// Byte range of the stored value, relative to the start of the record.
     pub bytes: Range<u64>,
 }
 
-/// A parsed record: slices of the given bytes.
+/// A parsed record, which borrows the given bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Record<'a> {
     /// The frame.
@@ -182,7 +178,7 @@ pub struct Record<'a> {
     pub key: &'a str,
     /// The packed scalars, in schema order.
     pub scalars: &'a [u8],
-    /// The stored fields, in schema order; `None` if the sample has no value.
+    /// Stored fields, in schema order; `None` where the sample has no value.
     pub fields: Vec<Option<FieldValue<'a>>>,
 }
 
@@ -191,31 +187,30 @@ fn no_field(frame: &Frame, position: usize) -> Error {
 }
 
 impl<'a> Record<'a> {
-    /// Reads a record and checks all of it: frame, CRC32, lengths, padding. `bytes` begin with the
-    /// frame and hold at least `record_bytes`.
+    /// Parses a record and checks frame, CRC32, lengths and padding. `bytes` begin with the frame and hold at
+    /// least `record_bytes`.
     ///
     /// # Errors
-    /// `Format` on any departure from the specification; `Limit` if the record or a field is over
-    /// the limits.
+    /// `Format` if the record violates the specification; `Limit` if the record or a field is over the limits.
     pub fn parse(bytes: &'a [u8], limits: &Limits) -> Result<Self> {
         let frame = Frame::parse(bytes)?;
         Self::check_body_crc(&frame, bytes)?;
         Self::parse_trusted(frame, bytes, limits)
     }
 
-    /// Like [`Record::parse`], but with the frame already read, and without comparing the body's
-    /// CRC32: for a caller that has compared it or skips the comparison.
+    /// Like [`Record::parse`], but takes an already parsed frame and does not compare the body's CRC32, for
+    /// callers that have compared it or skip the comparison.
     ///
     /// # Errors
-    /// As [`Record::parse`].
+    /// Same as [`Record::parse`].
     pub fn parse_trusted(frame: Frame, bytes: &'a [u8], limits: &Limits) -> Result<Self> {
         if frame.record_bytes > limits.max_record_bytes {
             return Err(Error::limit("record", "max_record_bytes", limits.max_record_bytes, frame.record_bytes));
         }
         let mut cur = Cursor::new(bytes, "record");
         cur.take(FRAME_BYTES)?;
-        // Read the entries first, so that each length is compared with the available bytes before
-        // anything is allocated for it.
+        // Read the entries first, so that each length is compared with the available bytes before anything is
+        // allocated for it.
         let table = cur.take(u64::from(frame.field_count) * FIELD_ENTRY_BYTES)?;
         let scalars = cur.take(u64::from(frame.scalar_bytes))?;
         let mut fields = Vec::with_capacity(usize::from(frame.field_count));
@@ -260,14 +255,13 @@ impl<'a> Record<'a> {
         Ok(Self { frame, key, scalars, fields: values })
     }
 
-    /// One stored field of a record whose frame was read and whose CRC32 was compared; `None` if
-    /// the sample has no value. Allocates nothing, and reads only the parts before the field: for
-    /// loaders, which need one or two fields of millions of records.
+    /// Returns one stored field, or `None` if the sample has no value. The frame must be parsed and the CRC32
+    /// compared. Allocates nothing and reads only the parts before the field, for loaders that need one or
+    /// two fields of millions of records.
     ///
     /// # Errors
-    /// `Format` if the record is too short for its fields, or an entry is not valid; `Limit` if the
-    /// field decodes to more than `limits.max_decoded_bytes`; `Usage` if there is no field at this
-    /// position.
+    /// `Format` if the record is too short for its fields, or an entry is invalid; `Limit` if the field
+    /// decodes to more than `limits.max_decoded_bytes`; `Usage` if there is no field at this position.
     pub fn field_at(
         frame: &Frame,
         bytes: &'a [u8],
@@ -305,13 +299,13 @@ impl<'a> Record<'a> {
         Err(no_field(frame, position))
     }
 
-    /// The descriptor of one stored field, read from the first [`Frame::head_bytes`] bytes of a
-    /// record; `None` if the sample has no value. Only the frame's own CRC32 is checked: use it to
-    /// see the shapes and types of arrays without reading them.
+    /// Returns the descriptor of one stored field, or `None` if the sample has no value. Needs only the first
+    /// [`Frame::head_bytes`] bytes of a record, so it reveals shapes and types without reading arrays. Checks
+    /// only the frame's CRC32.
     ///
     /// # Errors
-    /// `Format` if the head is too short for its fields, or an entry is not valid; `Usage` if there
-    /// is no field at this position.
+    /// `Format` if the head is too short for its fields, or an entry is invalid; `Usage` if there is no field
+    /// at this position.
     pub fn descriptor_at(frame: &Frame, head: &'a [u8], position: usize) -> Result<Option<&'a [u8]>> {
         let mut head = Cursor::new(head, "record");
         head.take(FRAME_BYTES)?;
@@ -327,14 +321,12 @@ impl<'a> Record<'a> {
         Err(no_field(frame, position))
     }
 
-    /// Places of the stored fields, in schema order, read from the first [`Frame::head_bytes`]
-    /// bytes of a record; `None` if the sample has no value. Only the frame's own CRC32 is checked:
-    /// for a reader that reads the values of a large record separately, and compares the CRC32 of
-    /// the body when it has all of them.
+    /// Returns the places of the stored fields in schema order, `None` where the sample has no value. Needs
+    /// only the first [`Frame::head_bytes`] bytes of a record. Checks only the frame's CRC32; a reader that
+    /// fetches the values separately compares the body's CRC32 at the end.
     ///
     /// # Errors
-    /// `Format` if the head is too short for its fields, an entry is not valid, or the values do
-    /// not end at the end of the record.
+    /// `Format` if the head is too short for its fields, an entry is invalid, or the values do not end with the record.
     pub fn places(frame: &Frame, head: &'a [u8]) -> Result<Vec<Option<FieldPlace<'a>>>> {
         let mut head = Cursor::new(head, "record");
         head.take(FRAME_BYTES)?;
@@ -362,7 +354,7 @@ impl<'a> Record<'a> {
         Ok(places)
     }
 
-    /// Compares the CRC32 of the body with the CRC32 in the frame.
+    /// Compares the body's CRC32 with the CRC32 in the frame.
     ///
     /// # Errors
     /// `Format` if they differ, or if `bytes` are too short.
@@ -379,8 +371,7 @@ impl<'a> Record<'a> {
 }
 
 impl Error {
-    /// Names the sample of a damaged record, if its key can still be read. The key may be damaged
-    /// too.
+    /// Adds the sample key of a damaged record if it can still be read. The key may be damaged too.
     fn in_sample_if_known(self, frame: &Frame, bytes: &[u8]) -> Self {
         let limits = Limits::none();
         match Record::parse_trusted(*frame, bytes, &limits) {

@@ -1,4 +1,4 @@
-//! Builds records (spec §2.2): the head, and space for the field values after it.
+//! Builds records (spec §2.2): the head, followed by space for the field values.
 
 use crate::bytes::align_up;
 use crate::codec_id::Codec;
@@ -8,7 +8,7 @@ use crate::record::{FIELD_ENTRY_LEN, FRAME_BYTES, FRAME_LEN, Frame};
 use crate::schema::Schema;
 use std::ops::Range;
 
-/// A writer's declaration of one stored field value, before it provides the bytes.
+/// A stored field value as a writer declares it before providing the bytes.
 ///
 /// ```
 /// assert_eq!(shardpack_format::StoredField::raw(10).decoded_bytes, 10);
@@ -21,19 +21,19 @@ pub struct StoredField<'a> {
     pub stored_bytes: u64,
     /// Bytes after decompression.
     pub decoded_bytes: u64,
-    /// Media type of an image; array descriptor of an array; empty for other kinds.
+    /// Media type of an image, array descriptor of an array, or empty.
     pub descriptor: &'a [u8],
 }
 
 impl StoredField<'static> {
-    /// Bytes stored as they are, without a descriptor.
+    /// Declares uncompressed bytes without a descriptor.
     #[must_use]
     pub const fn raw(bytes: u64) -> Self {
         Self { codec: Codec::Raw, stored_bytes: bytes, decoded_bytes: bytes, descriptor: &[] }
     }
 }
 
-/// The layout of a record: its head, without the frame, and the places of the values.
+/// Layout of a record: its head, without the frame, and the places of the values.
 struct RecordLayout {
     head: Vec<u8>,
     fields: Vec<Range<usize>>,
@@ -115,27 +115,24 @@ impl RecordLayout {
     }
 }
 
-/// Lays out one record in a single buffer. The head is written at once; the caller fills in the
-/// field values.
+/// Lays out one record in a single buffer. It writes the head; the caller fills in the field values.
 #[derive(Debug)]
 pub struct RecordBuilder {
     bytes: Vec<u8>,
     fields: Vec<Range<usize>>,
     frame: Frame,
-    /// Bytes between the frame and the padding.
+    /// Bytes between frame and padding.
     body_bytes: usize,
 }
 
 impl RecordBuilder {
-    /// Writes the head into `buffer` and reserves space for the values. Clears `buffer` first;
-    /// reuse a buffer to save the allocation.
+    /// Clears `buffer`, writes the head into it, and reserves space for the values.
     ///
-    /// `scalars` are the scalar fields, packed little-endian in schema order. `fields` has one
-    /// entry for each stored field, `None` if the sample has no value.
+    /// `scalars` holds the scalar fields, packed little-endian in schema order. `fields` has one entry per
+    /// stored field, `None` if the sample has no value.
     ///
     /// # Errors
-    /// `Usage` if scalars or fields do not fit the schema, or a length overflows; `Format` if the
-    /// key is not allowed.
+    /// `Usage` if scalars or fields do not fit the schema, or a length overflows; `Format` if the key is not allowed.
     pub fn new(
         buffer: Vec<u8>,
         schema: &Schema,
@@ -155,9 +152,9 @@ impl RecordBuilder {
         Ok(Self { bytes, fields, frame, body_bytes })
     }
 
-    /// Like [`RecordBuilder::new`], but the value of the first stored field is already in `buffer`,
-    /// from byte `at` to the end, so that a large value need not be copied. It is moved only if it
-    /// is not at [`RecordBuilder::first_value_at`].
+    /// Like [`RecordBuilder::new`], but `buffer` already holds the first stored value, from byte `at` to the
+    /// end, so a large value need not be copied. The value is moved only if it is not at
+    /// [`RecordBuilder::first_value_at`].
     ///
     /// ```
     /// use shardpack_format::{Field, FieldKind, RecordBuilder, Schema, StoredField};
@@ -174,8 +171,8 @@ impl RecordBuilder {
     /// ```
     ///
     /// # Errors
-    /// As [`RecordBuilder::new`]; also `Usage` if the number of bytes of `buffer` from `at` on
-    /// differs from the declared size of the first field.
+    /// Same as [`RecordBuilder::new`]; also `Usage` if `buffer` does not hold exactly the first field's
+    /// declared size from `at` on.
     #[allow(clippy::too_many_arguments, reason = "the arguments of `new`, and the offset of the value")]
     pub fn around(
         buffer: Vec<u8>,
@@ -209,15 +206,15 @@ impl RecordBuilder {
         frame_bytes.fill(0);
         match bytes.get_mut(head_place) {
             Some(to) if to.len() == head.len() => to.copy_from_slice(&head),
-            // The head is a multiple of 64 bytes, and the first value follows immediately.
+            // The head is a multiple of 64 bytes, and the first value follows directly.
             _ => bug("a head that ends at the first value"),
         }
         bytes.resize(padded, 0);
         Ok(Self { bytes, fields, frame, body_bytes })
     }
 
-    /// Offset of the first stored field's value in a record with these numbers of stored fields,
-    /// bytes of scalars, bytes of all descriptors, and bytes of the key.
+    /// Returns the offset of the first stored value in a record with this many stored fields and bytes of
+    /// scalars, descriptors and key.
     #[must_use]
     pub const fn first_value_at(
         stored_fields: usize,
@@ -228,8 +225,7 @@ impl RecordBuilder {
         (FRAME_LEN + FIELD_ENTRY_LEN * stored_fields + scalar_bytes + descriptor_bytes + key_bytes).next_multiple_of(64)
     }
 
-    /// Buffer for the bytes of stored field `position`: exactly `stored_bytes` long, all zero at
-    /// first; empty if the field is absent.
+    /// Returns the buffer of stored field `position`: `stored_bytes` zeros to fill in, or empty if the field is absent.
     #[must_use]
     pub fn field_mut(&mut self, position: usize) -> &mut [u8] {
         debug_assert!(position < self.fields.len(), "stored field {position} of {}", self.fields.len());
@@ -241,8 +237,7 @@ impl RecordBuilder {
     /// Computes the CRC32 and returns the record, padded to a multiple of 64 bytes.
     #[must_use]
     pub fn finish(mut self) -> (Vec<u8>, Frame) {
-        // The record was laid out in these bytes. A missing part must not become the CRC32 of an
-        // empty slice.
+        // A missing part of the buffer must not become the CRC32 of an empty slice.
         let (place, body) = self.bytes.split_at_mut(FRAME_LEN);
         self.frame.body_crc32 = crc32fast::hash(body.split_at(self.body_bytes).0);
         let mut frame_bytes = Vec::with_capacity(FRAME_LEN);

@@ -1,5 +1,4 @@
-//! The schema: the fields of a sample (spec §3.1), and a shard's metadata about its dataset (spec
-//! §3.2).
+//! The schema: a sample's fields (spec §3.1), and a shard's metadata about its dataset (spec §3.2).
 
 use crate::dtype::Dtype;
 use crate::error::{Error, Result};
@@ -11,12 +10,12 @@ use std::collections::HashSet;
 use std::fmt;
 use std::sync::Arc;
 
-/// Kind of a field's content.
+/// Kind of field content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
 pub enum FieldKind {
-    /// An encoded picture: codec `jpeg`, or `raw` with its media type as descriptor.
+    /// An encoded picture: codec `jpeg`, or `raw` with a media type as descriptor.
     Image,
     /// An array with an [`ArrayDescriptor`](crate::ArrayDescriptor): codec `raw`, `zstd` or
     /// `blosc2`.
@@ -27,11 +26,11 @@ pub enum FieldKind {
     Json,
     /// Bytes: codec `raw` or `zstd`.
     Bytes,
-    /// One number, stored in the record's head and in a column of the index, not in the payload.
+    /// One number, stored in the record's head and in an index column rather than the payload.
     Scalar,
 }
 
-/// The name in the schema's JSON: `image`.
+/// Writes the name in the schema's JSON, such as `image`.
 impl fmt::Display for FieldKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
@@ -45,7 +44,7 @@ impl fmt::Display for FieldKind {
     }
 }
 
-/// One field of the schema.
+/// A field of the schema.
 ///
 /// ```
 /// use shardpack_format::{Dtype, Field, FieldKind};
@@ -55,25 +54,24 @@ impl fmt::Display for FieldKind {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Field {
-    /// Name, unique in the schema: 1 to 255 bytes of `A–Z a–z 0–9 _ - .`, not beginning with `.` or
-    /// `-`.
+    /// Name, unique in the schema: 1 to 255 bytes of `A–Z a–z 0–9 _ - .`, not starting with `.` or `-`.
     pub name: String,
-    /// Kind of its content.
+    /// Kind of content.
     #[serde(deserialize_with = "json::choice")]
     pub kind: FieldKind,
-    /// Element type; for scalars only.
+    /// Element type, for scalars only.
     #[serde(default, deserialize_with = "json::some_choice", skip_serializing_if = "Option::is_none")]
     pub dtype: Option<Dtype>,
 }
 
 impl Field {
-    /// A scalar field.
+    /// Creates a scalar field.
     #[must_use]
     pub fn scalar(name: impl Into<String>, dtype: Dtype) -> Self {
         Self { name: name.into(), kind: FieldKind::Scalar, dtype: Some(dtype) }
     }
 
-    /// A field whose value is stored in the record's payload.
+    /// Creates a field whose value is stored in the payload.
     #[must_use]
     pub fn stored(name: impl Into<String>, kind: FieldKind) -> Self {
         Self { name: name.into(), kind, dtype: None }
@@ -96,53 +94,52 @@ pub struct Schema {
 }
 
 impl Schema {
-    /// A schema of these fields.
+    /// Creates a schema of these fields.
     ///
     /// # Errors
-    /// `Format` if a name is not allowed or occurs twice, if a dtype is missing for a scalar or
-    /// given for another kind, or if there are more than 65,535 fields with a payload, the most in
-    /// a record.
+    /// `Format` if a name is not allowed or occurs twice, if a scalar lacks a dtype or another kind has one,
+    /// or if more than 65,535 fields have a payload.
     pub fn new(fields: Vec<Field>) -> Result<Self> {
         let schema = Self { fields };
         schema.check(&Limits::none())?;
         Ok(schema)
     }
 
-    /// Every field, in order.
+    /// Returns all fields, in order.
     #[must_use]
     pub fn fields(&self) -> &[Field] {
         &self.fields
     }
 
-    /// The fields with a payload, in the order of the records.
+    /// Iterates over the fields with a payload, in record order.
     pub fn stored(&self) -> impl Iterator<Item = &Field> {
         self.fields.iter().filter(|f| f.kind != FieldKind::Scalar)
     }
 
-    /// The scalar fields, in the order of the index's columns.
+    /// Iterates over the scalar fields, in the order of the index columns.
     pub fn scalars(&self) -> impl Iterator<Item = (&str, Dtype)> {
         self.fields.iter().filter_map(|f| f.dtype.map(|dtype| (f.name.as_str(), dtype)))
     }
 
-    /// Number of fields with a payload.
+    /// Returns the number of fields with a payload.
     #[must_use]
     pub fn stored_count(&self) -> usize {
         self.stored().count()
     }
 
-    /// Bytes of all scalars of one sample, packed.
+    /// Returns the packed size of a sample's scalars in bytes.
     #[must_use]
     pub fn scalar_bytes(&self) -> u64 {
         self.scalars().map(|(_, dtype)| dtype.bytes()).sum()
     }
 
-    /// Position among the stored fields.
+    /// Returns the field's position among the stored fields.
     #[must_use]
     pub fn stored_position(&self, name: &str) -> Option<usize> {
         self.stored().position(|f| f.name == name)
     }
 
-    /// Position among the scalar fields, and the type.
+    /// Returns the field's position among the scalars, and its type.
     #[must_use]
     pub fn scalar_position(&self, name: &str) -> Option<(usize, Dtype)> {
         self.scalars().enumerate().find(|(_, (n, _))| *n == name).map(|(i, (_, dtype))| (i, dtype))
@@ -150,7 +147,7 @@ impl Schema {
 
     pub(crate) fn check(&self, limits: &Limits) -> Result<()> {
         if self.fields.len() as u64 > limits.max_fields {
-            return Err(Error::limit("fields", "max_fields", limits.max_fields, self.fields.len() as u64));
+            return Err(Error::limit("number of fields", "max_fields", limits.max_fields, self.fields.len() as u64));
         }
         if self.stored_count() > usize::from(u16::MAX) {
             return Err(Error::format("stored fields", "at most 65535", self.stored_count()));
@@ -163,11 +160,11 @@ impl Schema {
                 || !name.iter().copied().all(allowed)
                 || matches!(name.first(), None | Some(b'.' | b'-'))
             {
-                let expected = "1 to 255 of A-Z a-z 0-9 _ - ., not beginning with . or -";
+                let expected = "1 to 255 characters of A-Z a-z 0-9 _ - ., not beginning with . or -";
                 return Err(Error::format("field name", expected, format!("{:?}", field.name)));
             }
             if !seen.insert(field.name.as_str()) {
-                return Err(Error::format("field names", "different names", format!("{:?} twice", field.name)));
+                return Err(Error::format("field names", "unique names", format!("{:?} twice", field.name)));
             }
             if (field.kind == FieldKind::Scalar) != field.dtype.is_some() {
                 let found = field.dtype.map_or("no dtype", Dtype::name);
@@ -180,10 +177,10 @@ impl Schema {
     }
 }
 
-/// Every option that made a dataset, as JSON; this crate does not interpret it.
+/// Every option that made a dataset, as JSON. This crate does not interpret it.
 pub type Recipe = Map<String, Value>;
 
-/// Metadata about the dataset in every shard, so that a lone shard can be read.
+/// Metadata about the dataset that every shard repeats, so that a lone shard can be read.
 ///
 /// ```
 /// use shardpack_format::{Limits, Metadata};
@@ -197,19 +194,18 @@ pub struct Metadata {
     /// The fields.
     #[serde(deserialize_with = "json::object")]
     pub schema: Schema,
-    /// Names of the classes: the scalar field `label` is an index into this list, from 0. Absent if
-    /// there are no classes.
+    /// Class names, which the scalar field `label` indexes from 0. Absent if there are no classes.
     #[serde(default, deserialize_with = "json::some", skip_serializing_if = "Option::is_none")]
     pub classes: Option<Vec<String>>,
     /// Every option that made the dataset.
     pub recipe: Recipe,
-    /// Number of shards of the dataset, if the writer knew it in advance.
+    /// Number of shards in the dataset, if the writer knew it in advance.
     #[serde(default, deserialize_with = "json::some", skip_serializing_if = "Option::is_none")]
     pub shards: Option<u32>,
 }
 
-/// The metadata of a shard together with its JSON text. All shards with the same metadata share it
-/// in memory: with many classes, metadata is larger than the rest of an index.
+/// A shard's metadata together with its JSON text. Shards with the same metadata share it in memory, because
+/// with many classes it is larger than the rest of an index.
 ///
 /// ```
 /// use shardpack_format::{Limits, Metadata, SharedMetadata};
@@ -223,11 +219,10 @@ pub struct Metadata {
 pub struct SharedMetadata(Arc<(Metadata, Box<[u8]>)>);
 
 impl SharedMetadata {
-    /// Reads the JSON document, or shares `known` if it was read from exactly the same bytes with
-    /// the same limits.
+    /// Parses the JSON document, or shares `known` if that was parsed from the same bytes under the same limits.
     ///
     /// # Errors
-    /// As [`Metadata::parse`].
+    /// Same as [`Metadata::parse`].
     pub fn parse(bytes: &[u8], known: Option<&Self>, limits: &Limits) -> Result<Self> {
         match known {
             Some(known) if *known.0.1 == *bytes => Ok(known.clone()),
@@ -235,13 +230,13 @@ impl SharedMetadata {
         }
     }
 
-    /// The parsed metadata.
+    /// Returns the parsed metadata.
     #[must_use]
     pub fn metadata(&self) -> &Metadata {
         &self.0.0
     }
 
-    /// Returns whether both share the same memory, which proves them equal without a comparison.
+    /// Returns true if both share memory, which proves equality without a comparison.
     #[must_use]
     pub fn is_same(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
@@ -249,21 +244,21 @@ impl SharedMetadata {
 }
 
 impl Metadata {
-    /// The JSON document.
+    /// Encodes the JSON document.
     ///
     /// # Errors
-    /// `Usage` if the recipe cannot be written as JSON; `Format` if the schema breaks its rules.
+    /// `Usage` if the recipe cannot be written as JSON; `Format` if the schema violates its rules.
     pub fn encode(&self) -> Result<Vec<u8>> {
         self.schema.check(&Limits::none())?;
         json::to_vec(self)
     }
 
-    /// The JSON document, if a reader with these limits would accept it: a writer checks this
-    /// before it writes the first byte.
+    /// Encodes the JSON document, checking that a reader with these limits accepts it, before a writer writes
+    /// the first byte.
     ///
     /// # Errors
-    /// As [`Metadata::encode`]; `Limit` on too many bytes, nodes or fields; `Format` if the recipe
-    /// nests too deeply.
+    /// Same as [`Metadata::encode`]; also `Limit` on too many bytes, nodes or fields, and `Format` if the
+    /// recipe nests too deeply.
     ///
     /// ```
     /// use shardpack_format::{Dtype, Error, Field, Limits, Metadata, Schema};
@@ -274,16 +269,15 @@ impl Metadata {
     /// ```
     pub fn encode_within(&self, limits: &Limits) -> Result<Vec<u8>> {
         let bytes = self.encode()?;
-        // Use the reader's own code, so that no rule of the reader is missing here.
+        // The reader's own code applies all of the reader's rules.
         Self::parse(&bytes, limits)?;
         Ok(bytes)
     }
 
-    /// Reads the JSON document.
+    /// Parses the JSON document.
     ///
     /// # Errors
-    /// `Format` if it is not strict JSON or breaks the schema's rules; `Limit` on too many bytes,
-    /// nodes or fields.
+    /// `Format` if it is not strict JSON or violates the schema's rules; `Limit` on too many bytes, nodes or fields.
     pub fn parse(bytes: &[u8], limits: &Limits) -> Result<Self> {
         if bytes.len() as u64 > limits.max_manifest_bytes {
             let limit = limits.max_manifest_bytes;

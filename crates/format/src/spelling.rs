@@ -1,4 +1,4 @@
-//! Spelling of options, hints, notes and errors for the front end that shows them.
+//! Formats options, hints, notes and errors for the front end that shows them.
 
 use crate::hint::{Given, Hint, Note, Phrase, Setting, Voice};
 use crate::plain_url::plain_urls;
@@ -6,7 +6,7 @@ use crate::visible::visible_lines;
 use std::fmt;
 
 impl Setting {
-    /// The setting, spelled for `voice`.
+    /// Formats the setting for `voice`.
     ///
     /// ```
     /// use shardpack_format::{Setting, Voice};
@@ -42,7 +42,7 @@ impl Setting {
 }
 
 impl Hint {
-    /// The hint in the words of `voice`, without the prefix `hint:`.
+    /// Formats the hint for `voice`, without the prefix `hint:`.
     #[must_use]
     pub fn told(&self, voice: Voice) -> String {
         let spelled = |phrase: &Phrase| match phrase {
@@ -59,7 +59,7 @@ impl Hint {
     }
 }
 
-/// Spelled for Rust.
+/// Formats the hint for Rust.
 impl fmt::Display for Hint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.told(Voice::Rust))
@@ -67,15 +67,15 @@ impl fmt::Display for Hint {
 }
 
 impl Note {
-    /// The note in the words of `voice`, with the hint on a separate line.
+    /// Formats the note for `voice`, with the hint on a separate line.
     #[must_use]
     pub fn told(&self, voice: Voice) -> String {
         told(&self.text, &self.hint, voice)
     }
 }
 
-/// A text and hints on separate lines, in the words of `voice`. Hides secrets in URLs with
-/// [`plain_urls`]: every error passes through here before a user sees it.
+/// Formats a text and its hints for `voice`, each on its own line. Hides secrets in URLs with [`plain_urls`],
+/// because every error passes through here before a user sees it.
 ///
 /// ```
 /// use shardpack_format::{Error, Voice, told};
@@ -86,6 +86,6 @@ impl Note {
 pub fn told<'a>(text: impl fmt::Display, hints: impl IntoIterator<Item = &'a Hint>, voice: Voice) -> String {
     let hints = hints.into_iter().map(|hint| hint.told(voice)).filter(|hint| !hint.is_empty());
     let text = hints.fold(text.to_string(), |text, hint| format!("{text}\nhint: {hint}"));
-    // Most messages hold names from files, and the texts of parsers repeat them unescaped.
+    // Most messages contain names from files, and texts from parsers repeat them unescaped.
     plain_urls(&visible_lines(&text)).into_owned()
 }

@@ -1,16 +1,15 @@
-//! Makes text from data safe to show. Every error, note and line of a front end passes through
-//! here.
+//! Makes text from data safe to show. Every error, note and output line passes through here.
 //!
-//! A name in a file may hold ESC, BEL or a bidirectional override, which can move a terminal's
-//! cursor, rename its window or reverse a line. They are shown by their numbers instead.
-//! Backslashes stay as they are, so a second pass changes nothing.
+//! A name in a file may hold ESC, BEL or a bidirectional override, which can move a terminal's cursor, rename
+//! its window or reverse a line. Such characters are replaced by their numbers. Backslashes are kept, so a
+//! second pass changes nothing.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::path::Path;
 
-/// Returns whether a terminal would act on this character or not show it: control characters,
-/// bidirectional controls, zero-width characters, line separators and tags.
+/// Returns true for characters that a terminal acts on or does not show: control characters, bidirectional
+/// controls, zero-width characters, line separators and tags.
 ///
 /// ```
 /// use shardpack_format::is_hidden;
@@ -51,13 +50,13 @@ fn shown(text: &str, stays: impl Fn(char) -> bool, put: impl Fn(char, &mut Strin
     Cow::Owned(out)
 }
 
-/// A path on one line, as [`visible`] shows text: a line end in a name begins no new line.
+/// Formats a path on one line, with hidden characters replaced as in [`visible`].
 #[must_use]
 pub fn visible_path(path: &Path) -> String {
     visible(&path.to_string_lossy()).into_owned()
 }
 
-/// The text on one line, with every hidden character replaced by its number.
+/// Formats text on one line, with each hidden character replaced by its number.
 ///
 /// ```
 /// use shardpack_format::visible;
@@ -69,7 +68,7 @@ pub fn visible(text: &str) -> Cow<'_, str> {
     shown(text, |_| false, |c, out| out.extend(c.escape_debug()))
 }
 
-/// As [`visible`], but keeps line ends and tabs.
+/// Same as [`visible`], but keeps line ends and tabs.
 ///
 /// ```
 /// assert_eq!(shardpack_format::visible_lines("a\tb\n\x07"), "a\tb\n\\u{7}");
@@ -79,8 +78,7 @@ pub fn visible_lines(text: &str) -> Cow<'_, str> {
     shown(text, |c| matches!(c, '\n' | '\t'), |c, out| out.extend(c.escape_debug()))
 }
 
-/// As [`visible`], for a JSON text, whose value stays the same: hidden characters occur only in
-/// strings.
+/// Same as [`visible`] for a JSON text, whose value stays the same, since hidden characters occur only in strings.
 ///
 /// ```
 /// assert_eq!(shardpack_format::visible_json("[\"\u{9b}\u{e0041}\"]\n"), "[\"\\u009b\\udb40\\udc41\"]\n");

@@ -1,10 +1,9 @@
-// Plays a GPU on the CPU: the parts of CUDA that kernels need, for tests. device.cuh includes it if
-// PLAY is defined.
+// Plays a GPU on the CPU for tests: the parts of CUDA that kernels need. device.cuh includes it if PLAY is defined.
 //
-// A launch runs one block after another. The threads of a block are fibers on one CPU thread; each
-// runs until it ends or waits. Threads and blocks run in forward or backward order: a kernel that
-// lacks a barrier gives different results in the two. Every access through a Ptr or an Array is
-// checked for bounds and alignment: a bad one ends the launch with a message, and does no harm.
+// A launch runs one block after another. The threads of a block are fibers on one CPU thread; each runs until
+// it ends or waits. Threads and blocks run in forward or backward order, and a kernel that lacks a barrier
+// gives different results in the two. Every access through a Ptr or an Array is checked for bounds and
+// alignment; an invalid one ends the launch with a message.
 #pragma once
 
 #include <cmath>
@@ -35,7 +34,6 @@ struct Range {
     bool holds(uintptr_t at, size_t size) const { return at >= start && at < end && size <= end - at; }
 };
 
-// The buffer of the last access.
 extern __thread Range last;
 
 // Ends the launch unless `size` bytes at `address` are within one of its buffers.
@@ -44,12 +42,11 @@ inline void check(const void* address, size_t size, size_t alignment) {
     if (!last.holds((uintptr_t)address, size) || (uintptr_t)address % alignment) check_all(address, size, alignment);
 }
 
-// The shared memory of the block.
 void* shared(size_t size);
 
 void sync_block();
 
-// Waits until all lanes of `mask` have called this. Returns the values of all lanes, valid until
+// Waits until all lanes of `mask` have called this. Returns the values of all lanes, which stay valid until
 // the next wait.
 const u64* exchange(u32 mask, u64 value);
 
@@ -64,7 +61,7 @@ template <class T> struct Ptr {
 
     Ptr() = default;
     Ptr(T* raw) : raw(raw) {}
-    // A pointer to writable memory converts to a pointer to readable memory.
+    // A Ptr to writable memory converts to one to readable memory.
     operator Ptr<const T>() const { return Ptr<const T>(raw); }
     template <class I> Ptr operator+(I n) const { return Ptr((T*)((uintptr_t)raw + (intptr_t)n * (intptr_t)sizeof(T))); }
     template <class I> Ptr operator-(I n) const { return Ptr((T*)((uintptr_t)raw - (intptr_t)n * (intptr_t)sizeof(T))); }
@@ -240,7 +237,7 @@ FN double bits_double(u64 x) { return play_value<double>(x); }
 // Converts a float to the nearest half, ties to even.
 FN u16 f16_bits(float x) {
     u32 bits = float_bits(x), sign = bits >> 16 & 0x8000, magnitude = bits & 0x7FFFFFFF;
-    if (magnitude > 0x7F800000) return 0x7FFF;  // As the device writes a NaN.
+    if (magnitude > 0x7F800000) return 0x7FFF;  // The device's NaN.
     if (magnitude >= 0x477FF000) return (u16)(sign | 0x7C00);
     if (magnitude < 0x38800000) {
         // Subnormal halves are multiples of 2^-24. nearbyint rounds ties to even.

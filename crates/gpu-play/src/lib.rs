@@ -1,10 +1,10 @@
 //! Runs the kernels of `shardpack-gpu` on the CPU, for tests.
 //!
-//! The kernels' own files, compiled as C++: `play.h` plays blocks, threads, shared memory, barriers and
-//! warps. A [`Device`] holds buffers. A kernel ends with a message if it accesses memory outside the buffers,
-//! uses an unaligned address, or waits for threads that never arrive. New buffers and shared memory are
-//! filled with [`Manner::poison`]. A kernel that reads unwritten memory, or lacks a barrier, gives different
-//! results in the two [`MANNERS`].
+//! The kernels are compiled as C++, and `play.h` plays blocks, threads, shared memory, barriers and warps. A
+//! kernel ends with a message if it accesses memory outside the buffers of its [`Device`], uses an unaligned
+//! address, or waits for threads that never arrive. New buffers and shared memory are filled with
+//! [`Manner::poison`], so a kernel that reads unwritten memory or lacks a barrier gives different results in
+//! the two [`MANNERS`].
 #![deny(unsafe_code)]
 
 mod ffi;
@@ -21,7 +21,7 @@ pub struct Manner {
 /// Two manners that differ in everything.
 pub const MANNERS: [Manner; 2] = [Manner { backward: false, poison: 0xA5 }, Manner { backward: true, poison: 0x5B }];
 
-/// Bytes around a buffer, which no kernel may touch.
+/// Bytes on each side of a buffer that no kernel may touch.
 const MARGIN: usize = 1024;
 
 /// Played device memory.
@@ -67,29 +67,27 @@ impl Device {
         id
     }
 
-    /// Returns the address of a buffer, as kernels take it; 0 if there is no such buffer.
+    /// Returns a buffer's address for kernels, or 0 if there is no such buffer.
     #[must_use]
     pub fn address(&self, id: BufferId) -> u64 {
         self.bytes(id).as_ptr().expose_provenance() as u64
     }
 
-    /// Returns the content of a buffer; empty if there is no such buffer.
+    /// Returns a buffer's content, empty if there is no such buffer.
     #[must_use]
     pub fn bytes(&self, id: BufferId) -> &[u8] {
         self.buffers.get(id.0).and_then(|b| b.room.get(b.start..b.start + b.len)).unwrap_or_default()
     }
 
-    /// Returns the content of a buffer, mutable.
+    /// Returns a buffer's content for writing.
     pub fn bytes_mut(&mut self, id: BufferId) -> Option<&mut [u8]> {
         self.buffers.get_mut(id.0).and_then(|b| b.room.get_mut(b.start..b.start + b.len))
     }
 
-    /// Runs a kernel on `grid` blocks of `block` threads. `params` are the bytes of its parameter
-    /// struct.
+    /// Runs a kernel on `grid` blocks of `block` threads. `params` holds the bytes of its parameter struct.
     ///
     /// # Errors
-    /// A message that names the kernel's forbidden access, or says that no such kernel with such parameters
-    /// exists.
+    /// A message that names the forbidden access, or says that there is no such kernel with such parameters.
     pub fn launch(&mut self, kernel: &str, grid: [u32; 3], block: [u32; 3], params: &[u8]) -> Result<(), String> {
         let buffers = self.buffers.iter_mut().filter_map(|b| b.room.get_mut(b.start..b.start + b.len));
         ffi::launch(kernel, grid, block, params, buffers, self.manner)

@@ -1,4 +1,4 @@
-// Kernels that test the player: valid ones, and ones with errors.
+// Kernels that test the player, both correct and faulty ones.
 #include "device.cuh"
 
 struct PlayTest {
@@ -12,7 +12,7 @@ struct PlayShared {
     Array<u32, 64> values;
 };
 
-// Reverses the 64 values of a block; without the barrier if `choice` is 1.
+// Reverses the 64 values of a block, without the barrier if `choice` is 1.
 KERNEL(play_reverse, PlayTest, 64) {
     SHARED(PlayShared, s);
     u32 base = blockIdx.x * 64;
@@ -21,7 +21,7 @@ KERNEL(play_reverse, PlayTest, 64) {
     p.out[base + threadIdx.x] = s.values[63 - threadIdx.x];
 }
 
-// Sums over each warp by shuffles, and counts the odd values by a vote.
+// Sums over each warp with shuffles, and counts odd values with a vote.
 KERNEL(play_warp_sum, PlayTest, 64) {
     u32 value = p.in[threadIdx.x], odd = __ballot_sync(0xFFFFFFFFu, value & 1);
     for (u32 n = 16; n; n /= 2) value += __shfl_down_sync(0xFFFFFFFFu, value, n);
@@ -32,7 +32,7 @@ KERNEL(play_warp_sum, PlayTest, 64) {
     p.out[threadIdx.x] = value + (u32)__popc(odd) * 1000 + (other == (threadIdx.x ^ 1) ? 0 : 1u << 31);
 }
 
-// Makes the error number `choice`; 0 makes none.
+// Makes error number `choice`; 0 makes none.
 KERNEL(play_wrong, PlayTest, 64) {
     SHARED(PlayShared, s);
     if (p.choice == 1) p.out[p.count] = 1;

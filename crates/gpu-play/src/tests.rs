@@ -1,4 +1,4 @@
-//! The player behaves like a device, and finds forbidden accesses of kernels.
+//! Tests that the player behaves like a device and finds forbidden accesses.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::cast_possible_truncation)]
 
 use super::*;

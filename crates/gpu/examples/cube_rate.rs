@@ -1,11 +1,12 @@
-//! Times batches of cubes on a device: from filled pinned memory, from the device's own memory, and against
-//! the bus.
+//! Times batches of cubes on a device.
 //!
-//! `cargo run --release -p shardpack-gpu --example cube_rate [BATCH [ROUNDS [DATASET …]]]`: cubes of 480 ×
-//! 640 × 100 in float16, synthetic with 1 % noise, or the first two stored arrays of each DATASET, in batches
-//! of BATCH (default 6), on three streams; medians of ROUNDS (default 7) rounds of 12 batches. *pinned*:
-//! compressed bytes are uploaded and decoded. *resident*: compressed bytes are on the device. *one stream*:
-//! resident, without overlap. Then the microseconds of a cube in each kernel, alone on the device.
+//! `cargo run --release -p shardpack-gpu --example cube_rate [BATCH [ROUNDS [DATASET …]]]`
+//!
+//! Decodes synthetic cubes of 480 × 640 × 100 in float16 with 1 % noise, or the first two stored arrays of
+//! each DATASET, in batches of BATCH (default 6) on three streams. Prints medians of ROUNDS (default 7)
+//! rounds of 12 batches. *pinned*: compressed bytes are uploaded and decoded. *resident*: compressed bytes
+//! are on the device. *one stream*: resident, without overlap. Then prints the microseconds per cube of each
+//! kernel, alone on the device.
 #![allow(clippy::print_stdout, clippy::cast_precision_loss, clippy::cast_possible_truncation)]
 
 #[path = "shared/cube.rs"]
@@ -71,14 +72,12 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// An array as stored in a dataset.
 struct Stored {
     codec: Codec,
     descriptor: ArrayDescriptor,
     payload: Vec<u8>,
 }
 
-/// The first arrays of the first two samples of a dataset.
 fn first_two(path: &str) -> Result<Vec<Stored>, Box<dyn Error>> {
     let dataset = Dataset::open(path)?;
     let mut stored = Vec::new();
@@ -136,7 +135,7 @@ fn measure(
     Ok(())
 }
 
-/// A slot with a batch that was decoded without faults.
+/// Returns a slot with a batch that was decoded without faults.
 fn lane(stage: &CudaStage, stored: &[Stored], batch: usize, to: As) -> Result<CudaSlot, Box<dyn Error>> {
     let (finish, limits, zstd) = (to.into(), Limits::default(), &mut ZstdDecoder::default());
     let (mut spots, mut end) = (Vec::new(), 0);
@@ -172,7 +171,6 @@ fn lane(stage: &CudaStage, stored: &[Stored], batch: usize, to: As) -> Result<Cu
 }
 
 fn median(mut rates: Vec<f64>) -> f64 {
-    // The first round warms up.
     rates.remove(0);
     rates.sort_by(f64::total_cmp);
     rates.get(rates.len() / 2).copied().unwrap_or(f64::NAN)

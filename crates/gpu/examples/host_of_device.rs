@@ -1,11 +1,11 @@
-//! Measures the host's work for a device, without a device: microseconds of a thread for each sample, staged
-//! from records and from values that stay on the device.
+//! Measures the host's work for a device, without a device, in thread microseconds per sample, staged from
+//! records and from values kept on the device.
 //!
 //!     host_of_device DATASET [THREADS] [VIEW] [BATCH] [TIMES] [cuda]
 //!
-//! VIEW is `rrc224` by default, as normalised float16; `full` for whole pictures, `cubes` for cubes as
-//! float32. The dataset is repeated TIMES times, because the beginning and the end dominate an epoch of a
-//! small dataset. With `cuda`, the first device decodes, and the example measures a loader.
+//! VIEW is `rrc224` (default) for crops in normalised float16, `full` for whole pictures, or `cubes` for
+//! cubes as float32. The dataset is repeated TIMES times, so that start and end do not dominate the epoch of
+//! a small dataset. With `cuda`, the first device decodes, and the example measures a loader.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::print_stdout)]
 
 use shardpack_gpu::{CudaStage, DryStage};
@@ -14,7 +14,7 @@ use shardpack_loader::{ArrayDtype, Dataset, Dtype, ImageMode, Loader, LoaderOpti
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Shortest measured time, in whole epochs, after one epoch of warm-up.
+/// Shortest measured time, in whole epochs after one warm-up epoch.
 const LEAST: Duration = Duration::from_secs(2);
 
 fn main() {

@@ -1,10 +1,10 @@
-//! Decodes pictures on a GPU: compares them with the host's decoder, then measures. `scripts/gpu.sh` runs it;
+//! Decodes pictures on a GPU, compares them with the host's decoder, then measures. `scripts/gpu.sh` runs it;
 //! it needs a folder of JPEGs.
 //!
 //!     pictures_on_device FOLDER [--check-only] [--small | --many]
 //!
-//! Prints one JSON object. Exit code 1: pixels differ. `compile_ms` is the time to load all kernels of the
-//! crate; in the runs of 2026-11-22, only the kernels of pictures.
+//! Prints one JSON object, and exits with code 1 if pixels differ. `compile_ms` is the time to load all
+//! kernels of the crate; in the runs of 2026-11-22, only the picture kernels.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
 #![allow(clippy::cast_possible_truncation, clippy::indexing_slicing, clippy::print_stderr)]
 
@@ -30,7 +30,7 @@ use std::time::{Duration, Instant};
 
 type Pictures = Vec<(Vec<u8>, Rendering)>;
 
-/// The slot for comparisons and resident batches.
+/// Sizes of the slot for comparisons and resident batches.
 const ROOM: SlotRoom =
     SlotRoom { rows: 1024, output_bytes: 1 << 30, host_bytes: 0, staged_bytes: 192 << 20, between_bytes: 1 << 30 };
 
@@ -38,7 +38,7 @@ fn scaling() -> Scaling {
     Scaling::normalised([0.485, 0.456, 0.406], [0.229, 0.224, 0.225]).expect("factors")
 }
 
-/// Recipes that together contain all operations.
+/// Recipes that together contain every operation.
 const RECIPES: [&[&str]; 5] = [
     &[],
     &["trivial_augment_wide", "random_erasing(p=0.5,value=124:116:104)"],
@@ -51,14 +51,14 @@ fn recipe(number: usize) -> Vec<Augmentation> {
     RECIPES[number % RECIPES.len()].iter().map(|text| text.parse().expect("an augmentation")).collect()
 }
 
-/// A picture that the device takes: its number, its place in the output, and its height and width.
+/// A picture that the device accepted: its number, its place in the output, its height and its width.
 struct Taken {
     number: usize,
     spot: Spot,
     size: [usize; 2],
 }
 
-/// Fills the slot with pictures as elements of `dtype`. Fails if the slot's output has no room for one of them.
+/// Fills the slot with pictures as elements of `dtype`. Fails if one of them does not fit in the slot's output.
 fn stage<'a>(
     slot: &CudaSlot,
     pictures: impl Iterator<Item = (&'a [u8], Rendering)>,
@@ -89,8 +89,8 @@ fn stage<'a>(
     Ok(taken)
 }
 
-/// Decodes on both sides. Returns the numbers of compared pictures, of differing pictures, and of pictures
-/// that the kernels did not take.
+/// Decodes on both sides. Returns the numbers of pictures that were compared, differed, and were refused by
+/// the kernels.
 fn compare(
     slot: &CudaSlot,
     pictures: &Pictures,
@@ -162,7 +162,7 @@ fn generated(random: &mut Random, count: usize, layout: PixelLayout) -> Pictures
         .collect()
 }
 
-/// Reads and tiles the files of a folder, with about `blocks` blocks per segment if `blocks` is not 0.
+/// Reads and tiles a folder's files, with about `blocks` blocks per segment unless `blocks` is 0.
 fn tiled(paths: &[PathBuf], blocks: u16) -> Vec<Vec<u8>> {
     let next = AtomicUsize::new(0);
     let mut all: Vec<(usize, Vec<u8>)> = std::thread::scope(|scope| {
@@ -223,7 +223,7 @@ fn crops(photos: &[Vec<u8>], count: usize, seed: u64) -> impl Iterator<Item = (&
     })
 }
 
-/// Time of a batch that is already on the device.
+/// Times of a batch that is already on the device.
 struct Resident {
     /// Median in milliseconds.
     ms: f32,
@@ -243,8 +243,7 @@ fn resident(slot: &CudaSlot, photos: &[Vec<u8>], count: usize, changes: &[Augmen
     Ok(Resident { ms: times[times.len() / 2], crops, upload_bytes: slot.upload_bytes(), kernels: kernels.join(", ") })
 }
 
-/// Returns crops per second with `threads` threads. Each thread stages and decodes its own batches, two in
-/// flight.
+/// Returns crops per second with `threads` threads, each of which stages and decodes its own batches, two in flight.
 fn pipeline(device: &CudaStage, photos: &[Vec<u8>], threads: usize) -> Result<f64, GpuError> {
     const BATCH: usize = 256;
     let room = SlotRoom {
@@ -289,7 +288,7 @@ fn main() -> Result<(), GpuError> {
     let flags: Vec<String> = arguments.collect();
     let has = |flag: &str| flags.iter().any(|f| f == flag);
     let begin = Instant::now();
-    // Opened before the stage, so that the remaining time is for the kernels.
+    // The context is opened before the stage, so that the remaining time is for the kernels.
     let context = Device::open(0)?;
     let opened = begin.elapsed();
     let device = CudaStage::open(0)?;

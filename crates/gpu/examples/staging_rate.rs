@@ -1,14 +1,15 @@
-//! Times the loader's transfer of large cubes to staging memory, and from there to a device.
+//! Times how the loader moves large cubes to staging memory, and from there to a device.
 //!
-//! `cargo run --release -p shardpack-gpu --example staging_rate [CUBES [THREADS [BATCH [ROUNDS]]]]`: CUBES
-//! (default 24) cubes of 480 × 640 × 100 in float16, synthetic with 1 % noise, in a folder of their own, page
-//! cache warm; THREADS (default 2), batches of BATCH (default 6); medians of ROUNDS (default 5) epochs, all
-//! ways in turn, after one round of warm-up.
+//! `cargo run --release -p shardpack-gpu --example staging_rate [CUBES [THREADS [BATCH [ROUNDS]]]]`
 //!
-//! *one thread a record*: a thread reads a record to a buffer, checks it there, and copies it. *in parts*:
-//! all threads read a record directly into staging memory. *memory*: a stage whose staging memory is ordinary
-//! memory and which does nothing with a submitted batch. *cuda:0*: the device, to float32, if there is one.
-//! Times are sums over all threads.
+//! Loads CUBES (default 24) synthetic cubes of 480 × 640 × 100 in float16 with 1 % noise, from a warm page
+//! cache, with THREADS (default 2) threads in batches of BATCH (default 6). Prints medians of ROUNDS (default
+//! 5) epochs, all ways in turn, after one warm-up round.
+//!
+//! *one thread a record*: a thread reads a record into a buffer, checks it there, and copies it. *in parts*:
+//! all threads read a record directly into staging memory. *memory*: a stage with ordinary memory that
+//! ignores submitted batches. *cuda:0*: the device, to float32, if there is one. Times are sums over all
+//! threads.
 #![allow(clippy::print_stdout, clippy::cast_precision_loss, clippy::cast_possible_truncation)]
 
 #[path = "shared/cube.rs"]
@@ -40,7 +41,7 @@ use std::time::Instant;
 
 type Outcome<T> = Result<T, Box<dyn Error>>;
 
-/// A way to load, and the times of its epochs: elapsed seconds, and seconds of all threads together.
+/// A way to load, with elapsed seconds and thread seconds of its epochs.
 struct Way {
     name: String,
     loader: Loader,
@@ -126,8 +127,7 @@ fn main() -> Outcome<()> {
     Ok(())
 }
 
-/// Runs one epoch. Returns the elapsed seconds, and the seconds of all threads in reads, in CRC32s, and in
-/// the rest.
+/// Runs one epoch. Returns the elapsed seconds, and the thread seconds for reads, for CRC32s and for the rest.
 fn epoch(loader: &mut Loader, number: u32) -> Outcome<[f64; 4]> {
     let of = |stats: LoaderStats| [stats.read_s, stats.crc_s, stats.decode_s];
     let (before, start) = (of(loader.stats()), Instant::now());
@@ -145,7 +145,7 @@ fn median(mut values: Vec<f64>) -> f64 {
     values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
 }
 
-/// A stage in ordinary memory, whose batches are done when they are submitted.
+/// A stage in ordinary memory, which finishes batches at once.
 #[derive(Debug)]
 struct Memory;
 
@@ -155,11 +155,9 @@ struct Slot {
     arena: RwLock<Arena<Heap>>,
 }
 
-/// Room for one cube.
 #[derive(Debug)]
 struct InSlot(Loan<Heap>);
 
-/// A part of the cube.
 #[derive(Debug)]
 struct Part(LoanPart<Heap>);
 
@@ -194,7 +192,7 @@ impl Stage for Memory {
     }
 }
 
-/// Checks every number of the tables, as a device's stage does.
+/// Checks every number in the tables, as the stage of a device does.
 fn walk(value: &RecordValue<'_>) -> Prepared {
     let RecordValue::Array { codec, descriptor, bytes, limits, .. } = *value else {
         return Prepared::Refused("odd".into());
@@ -279,7 +277,7 @@ impl StagedPart for Part {
     }
 }
 
-/// Writes a dataset of one shard with `cubes` cubes, repeating the encoded ones.
+/// Writes a one-shard dataset of `cubes` cubes by repeating the encoded ones.
 fn write(folder: &Path, cubes: u32, encoded: &[EncodedArray]) -> Outcome<()> {
     let schema = Schema::new(vec![Field::stored("cube", FieldKind::Array)])?;
     let metadata = Metadata { schema: schema.clone(), shards: Some(1), ..Metadata::default() };

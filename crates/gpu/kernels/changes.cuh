@@ -1,12 +1,11 @@
-// Augmented pictures, equal to shardpack-augment to the bit. A block takes a row of the batch,
-// applies its changes in order, and writes the output. Sums and products are rounded separately, as
-// on the host.
+// Augments pictures, equal to shardpack-augment to the bit. A block takes a row of the batch, applies its
+// changes in order, and writes the output. Sums and products are rounded separately, as on the host.
 #pragma once
 #include "pictures.cuh"
 
 #define CHANGE_THREADS 512
 
-// Kinds of changes (src/pictures/changes.rs). The first ones are tables of 256 levels.
+// Kinds of changes (src/pictures/changes.rs). Kinds that work by tables of 256 levels come first.
 #define BRIGHTNESS 0u
 #define CONTRAST 1u
 #define POSTERIZE 2u
@@ -22,21 +21,19 @@
 #define AFFINE 12u
 #define BLUR 13u
 
-// One change with its drawn parameters.
 struct Change {
     u32 kind;
-    u32 number;               // POSTERIZE: mask of the kept bits. ERASE: red, green, blue. BLUR: number of weights, odd.
-    Array<u32, 4> place;      // ERASE: first row and column, rows and columns. BLUR: its first weight.
-    Array<float, 2> factors;  // Factors of the level and of its partner. SOLARIZE: the threshold. HUE: the turn.
-    Array<double, 6> map;     // AFFINE: map from the output to the source.
+    u32 number;               // POSTERIZE: mask of the kept bits. ERASE: red, green, blue. BLUR: odd number of weights.
+    Array<u32, 4> place;      // ERASE: first row and column, rows and columns. BLUR: index of the first weight.
+    Array<float, 2> factors;  // Factors of the level and its partner. SOLARIZE: threshold. HUE: turn.
+    Array<double, 6> map;     // AFFINE: map from output to source.
 };
 
-// A row with changes.
 struct Changed {
-    u64 pixels;   // Its first pixel in the memory for levels, with room for a second copy, and for three floats a pixel with a blur.
-    u64 out;      // Its first element in the output.
+    u64 pixels;   // First word of its levels. A second copy follows, and three floats per pixel for a blur.
+    u64 out;      // First element in the output.
     u32 height, width;
-    u32 first;    // Its first change, and their number.
+    u32 first;    // Index of its first change, and their number.
     u32 count;
 };
 
@@ -44,12 +41,12 @@ struct ChangesParams {
     Ptr<const Changed> rows;
     Ptr<const Change> changes;
     Ptr<const float> weights;
-    Ptr<u32> levels;  // A pixel in each word: red is the lowest byte.
+    Ptr<u32> levels;  // One pixel per word, red in the lowest byte.
     Ptr<u8> out;
     Output output;
 };
 
-// Copies of the counts of levels, so that fewer threads wait for each other.
+// Copies of each level's count, so that fewer threads wait for each other.
 #define COUNTS 4u
 
 struct ChangesShared {
@@ -59,7 +56,7 @@ struct ChangesShared {
     u64 sum;
 };
 
-// Clamps to 0 to 255, and truncates. NaN becomes 0.
+// Clamps to 0 to 255 and truncates. NaN becomes 0.
 FN u32 level_of(float x) { return (u32)(x > 0.0f ? min(x, 255.0f) : 0.0f); }
 
 FN u32 red_of(u32 rgb) { return rgb & 255; }
@@ -75,7 +72,6 @@ template <class F> FN void look_at_each(Ptr<const u32> levels, u32 pixels, F f) 
     for (u32 n = threadIdx.x; n < pixels; n += CHANGE_THREADS) f(levels[n]);
 }
 
-// Sum, or maximum, over a warp.
 FN u32 warp_sum(u32 x) {
     for (u32 n = 16; n; n /= 2) x += __shfl_xor_sync(0xFFFFFFFFu, x, n);
     return x;
@@ -86,8 +82,7 @@ FN u32 warp_max(u32 x) {
     return x;
 }
 
-// Builds the table of a channel with `all` pixels on a warp, by Pillow's scheme. A lane has eight
-// levels.
+// Builds a channel's table for `all` pixels on one warp, by Pillow's scheme. Each lane has eight levels.
 FN void equalize_table(ChangesShared& s, u32 channel, u32 all) {
     u32 lane = threadIdx.x % 32, first = channel * 256 + lane * 8, counts[8], sum = 0, last = 0;
 #pragma unroll
@@ -115,7 +110,7 @@ FN void equalize_table(ChangesShared& s, u32 channel, u32 all) {
     }
 }
 
-// Builds the tables of a change that works by tables, one for each channel.
+// Builds one table per channel for a change that works by tables.
 FN void make_tables(ChangesShared& s, const Change& change, Ptr<const u32> levels, u32 pixels) {
     u32 kind = change.kind, lane = threadIdx.x % 32;
     if (kind == CONTRAST) {
@@ -125,7 +120,7 @@ FN void make_tables(ChangesShared& s, const Change& change, Ptr<const u32> level
         u64 all = 0;
         look_at_each(levels, pixels, [&](u32 rgb) {
             sum += (u32)gray_of(rgb);
-            // 32 bits must hold the sum over a warp.
+            // The sum over a warp must fit in 32 bits.
             if (sum >> 24) all += sum, sum = 0;
         });
         sum = warp_sum(sum);
@@ -191,10 +186,9 @@ FN u32 saturated(u32 rgb, float own, float other) {
 
 FN float bounded(float x, float high) { return min(max(x * high, 0.0f), 1.0f); }
 
-// Converts a share to a level as torchvision does: otherwise only 1 would become 255.
+// Converts a share to a level as torchvision does; with a plain factor of 255, only 1 would become 255.
 FN u32 level_of_share(float x) { return level_of(x * (256.0f - 1e-3f)); }
 
-// Turns the hue, through HSV and back.
 FN u32 turned(u32 rgb, float by) {
     float r = (float)red_of(rgb) * (1.0f / 255.0f), g = (float)green_of(rgb) * (1.0f / 255.0f), b = (float)blue_of(rgb) * (1.0f / 255.0f);
     float low = min(min(r, g), b), high = max(max(r, g), b), range = high - low;
@@ -202,7 +196,7 @@ FN u32 turned(u32 rgb, float by) {
     float rc = range == 0.0f ? 0.0f : (high - r) / range, gc = range == 0.0f ? 0.0f : (high - g) / range;
     float bc = range == 0.0f ? 0.0f : (high - b) / range;
     float sixths = high == r ? bc - gc : high == g ? rc + 2.0f - bc : gc + 4.0f - rc;
-    // The remainder by 1; the subtraction is exact.
+    // Remainder modulo 1; the subtraction is exact.
     float hue = sixths * (1.0f / 6.0f) + 1.0f;
     hue = hue - truncf(hue) + by;
     hue = hue - truncf(hue);
@@ -218,7 +212,7 @@ FN u32 turned(u32 rgb, float by) {
     case 3: return rgb_from(p, q, v);
     case 4: return rgb_from(t, p, v);
     case 5: return rgb_from(v, p, q);
-    default: return rgb_from(v, t, p);  // Rounding can give a sixth sector, which is the first.
+    default: return rgb_from(v, t, p);  // Rounding can give sector 6, which is sector 0.
     }
 }
 
@@ -231,8 +225,7 @@ FN void erase(const Change& change, Ptr<u32> levels, u32 height, u32 width) {
     }
 }
 
-// Blends a pixel with the picture blurred by a 3 × 3 kernel, away from it or towards it. The border
-// is unchanged.
+// Blends a pixel with the picture blurred by a 3 × 3 kernel, away from it or towards it. Border pixels do not change.
 FN u32 sharpened(Ptr<const u32> from, u32 n, u32 height, u32 width, float towards) {
     u32 y = n / width, x = n - y * width, own = from[n];
     if (y == 0 || x == 0 || y + 1 == height || x + 1 == width) return own;
@@ -242,13 +235,13 @@ FN u32 sharpened(Ptr<const u32> from, u32 n, u32 height, u32 width, float toward
         u32 rgb = from[n + k / 3 * width + k % 3 - width - 1];
         red += red_of(rgb), green += green_of(rgb), blue += blue_of(rgb);
     }
-    // Eight neighbours have weight 1, the pixel 5. Thirteenths have no half to round.
+    // Eight neighbours have weight 1, the pixel 5. No multiple of 1/13 is a tie.
     float r = (float)((2 * red + 13) / 26), g = (float)((2 * green + 13) / 26), b = (float)((2 * blue + 13) / 26);
     float r0 = (float)red_of(own), g0 = (float)green_of(own), b0 = (float)blue_of(own);
     return rgb_from(level_of(r0 + (r - r0) * towards), level_of(g0 + (g - g0) * towards), level_of(b0 + (b - b0) * towards));
 }
 
-// The source pixel of pixel `n`; black outside the picture.
+// Source pixel of pixel `n`; black outside the picture.
 FN u32 moved(Ptr<const u32> from, u32 n, u32 height, u32 width, const Array<double, 6>& map) {
     double wide = (double)width, high = (double)height;
     u32 row = n / width;
@@ -258,8 +251,7 @@ FN u32 moved(Ptr<const u32> from, u32 n, u32 height, u32 width, const Array<doub
     return inside ? from[(u32)y_from * width + (u32)x_from] : 0;
 }
 
-// Index of the pixel at `at` on a side of `side` pixels that is extended by `reach` mirrored
-// pixels.
+// Index of the pixel at `at` on a side of `side` pixels that is extended by `reach` mirrored pixels.
 FN u32 mirrored(u32 at, u32 reach, u32 side) {
     if (at >= reach && at - reach < side) return at - reach;
     u32 period = 2 * (side - 1);
@@ -268,7 +260,7 @@ FN u32 mirrored(u32 at, u32 reach, u32 side) {
     return min(at, period - at);
 }
 
-// Blurs rows to floats, then columns to levels.
+// Blurs rows into floats, then columns into levels.
 FN void blur(const Change& change, Ptr<const float> all_weights, Ptr<u32> levels, Ptr<float> floats, u32 height, u32 width) {
     Ptr<const float> weights = all_weights + change.place[0];
     u32 size = change.number, reach = size / 2;
@@ -300,8 +292,7 @@ FN void blur(const Change& change, Ptr<const float> all_weights, Ptr<u32> levels
     }
 }
 
-// Makes every pixel, and passes it on. The lanes of a warp stay together: after the last pixel they
-// have none.
+// Makes every pixel and passes it on. A warp's lanes stay together; lanes past the last pixel are idle.
 template <u32 AT_A_TIME, class F, class P> FN void each_pixel(u32 pixels, F make, P put_pixel) {
     u32 lane = threadIdx.x % 32;
 #pragma unroll AT_A_TIME
@@ -311,7 +302,7 @@ template <u32 AT_A_TIME, class F, class P> FN void each_pixel(u32 pixels, F make
     }
 }
 
-// Makes every pixel from the current ones. Tables are most common, and have their own loop.
+// Makes every pixel from the current ones. Tables are most common, so they have their own loop.
 template <class P> FN void make_each(const ChangesShared& s, const Change& change, Ptr<const u32> from, u32 height, u32 width, P put_pixel) {
     u32 kind = change.kind, pixels = height * width;
     if (kind <= EQUALIZE) {
@@ -331,7 +322,6 @@ template <class P> FN void make_each(const ChangesShared& s, const Change& chang
     }, put_pixel);
 }
 
-// A change without effect.
 #define NOTHING 14u
 
 FN void put_level(Ptr<u8> out, const Output& how, u64 at, u32 channel, u32 level) {
@@ -341,8 +331,8 @@ FN void put_level(Ptr<u8> out, const Output& how, u64 at, u32 channel, u32 level
     else put<3>(out, how, at, channel, level);
 }
 
-// Writes the pixel of each lane. Neighbouring lanes write neighbouring elements: with channels
-// last, two of a lane's three levels come from other lanes.
+// Writes each lane's pixel. Neighbouring lanes write neighbouring elements, so with channels last, two of a
+// lane's three levels come from other lanes.
 FN void put_output(Ptr<u8> out, const Output& how, const Changed& row, u32 n, u32 rgb) {
     u32 pixels = row.height * row.width;
     if (how.channels_first) {
@@ -360,8 +350,8 @@ FN void put_output(Ptr<u8> out, const Output& how, const Changed& row, u32 n, u3
     }
 }
 
-// A row in each block. The last pass writes the output: it is the last change, or an extra pass if
-// that change works in place.
+// Takes one row per block. The last pass writes the output: it is the last change, or an extra pass if that
+// change works in place.
 KERNEL(picture_changes, ChangesParams, CHANGE_THREADS) {
     SHARED(ChangesShared, s);
     Changed row = p.rows[blockIdx.x];

@@ -1,47 +1,44 @@
-// Constants and structs of cubes that host and device share, and the conversion of a stored element
-// to a value (format-spec §4.3).
+// Constants and structs of cubes that host and device share, and the conversion of stored elements to values
+// (format-spec §4.3).
 //
-// A slot is one piece of device memory: the uploaded bytes (compressed bytes as they are in the
-// files, then tables), then room for decoded bytes. Places in it count from its start, a multiple
-// of 256; 16 bytes after the last used byte can be read. Compressed bytes may also be in the memory
-// for kept values, with the same alignment and margin.
+// A slot is one piece of device memory: uploaded bytes (compressed bytes as in the files, then tables), then
+// room for decoded bytes. Places are relative to its start, a multiple of 256, and 16 bytes after the last
+// used byte are readable. Compressed bytes may also be in the memory for kept values, with the same alignment
+// and margin.
 #pragma once
 #include "device.cuh"
 
-// Elements of a Blosc2 block. Byte tables have this unit with every codec.
+// Elements of a Blosc2 block. Byte tables use this unit with every codec.
 #define CUBE_BLOCK 65536u
-// Highest bit of a place: it counts in the memory for kept values, not in the slot.
+// Highest bit of a place, set if it is in the memory for kept values rather than the slot.
 #define PLACE_KEPT ((u64)1 << 63)
-// Pixels of a tile, one for each lane.
+// Pixels of a tile, one per lane.
 #define CUBE_PIXELS 32u
-// Pixels of a tile with four pixels for each lane.
+// Pixels of a tile with four pixels per lane.
 #define QUAD_PIXELS 128u
-// Elements of a Blosc2 stream that one thread turns from bit planes to bytes.
+// Threads of a block of cube_pieces.
 #define CUBE_PIECE_THREADS 1024u
 
-// Element types by their codes on disk; BF16 has no such code.
+// Element types by their codes on disk. BF16 has none.
 enum Type { BOOL = 1, U8, I8, U16, I16, U32, I32, U64, I64, F16, F32, F64, BF16 };
 enum Transform { AS_STORED, FROM_F16, FROM_INTEGER, FROM_FIXED };
-// Conversion of elements: a copy of the bits, float16 to float32, any conversion, or float16 to any
-// float with optional factors, for which the kernel of quads has its own code.
+// Conversion of elements: a copy of the bits, float16 to float32, any conversion, or float16 to any float
+// with optional factors. The quads kernel has special code for the last.
 enum Mode { MODE_COPY, MODE_WIDEN, MODE_ANY, MODE_FLOAT };
-// Fault of a cube: the upper 4 bits of its status word. The lower bits are the number of the
-// stream.
+// Fault of a cube: the upper 4 bits of its status word. The lower bits hold the stream's number.
 enum Fault { FAULT_LZ4 = 1, FAULT_FIXED, FAULT_BOOL, FAULT_ZSTD };
 
-// Order of the elements, and of the walk: the bands of a pixel are contiguous; the pixels of a band
-// are, taken one by one; or four by four, for elements of two bytes that are contiguous in every
-// block.
+// Order of the elements and of the walk: contiguous bands of a pixel; contiguous pixels of a band, one by
+// one; or four by four, for two-byte elements that are contiguous in every block.
 enum Walk { WALK_PIXELS, WALK_BANDS, WALK_QUADS };
 
-// No-data values: none, certain bits, both zeros of a float, all NaN.
+// Values that are no-data: none, certain bits, both zeros of a float, or all NaN.
 enum Fill { FILL_NOTHING, FILL_BITS, FILL_ZEROS, FILL_NANS };
 
-// Values that receive noise: none, all, all except one value.
+// Values that receive noise: none, all, or all but one value.
 enum Noise { NOISE_NOTHING, NOISE_ALL, NOISE_BUT };
 #define NOISE_THREADS 256u
 
-// Storage of a stream.
 enum Stored { STREAM_LZ4, STREAM_STORED, STREAM_RUN, STREAM_ZSTD };
 
 // A stream to decode, or to move next to the other streams of its block.
@@ -56,41 +53,40 @@ struct CubeStream {
     u32 unused;
 };
 
-// Byte `j` of the elements of a block, still filtered: `count` bytes to produce.
+// Byte `j` of a block's elements, still filtered; `count` bytes to produce.
 struct CubePiece {
     u64 from, to;
-    // For bit planes: place of this byte of the last elements, too few for a whole byte of bits,
+    // For bit planes: place of this byte of the last elements, which are too few for a whole byte of bits,
     // and their distance.
     u64 rest;
     u32 step;
     u32 count;
-    // 0: bit planes; 1: differences of bytes.
+    // 0 for bit planes, 1 for byte differences.
     u32 delta;
     u32 unused;
 };
 
-// Byte `j` of element `i` of a block is at `at + i * step`. With `step` 0, `at` is also the value
-// of the byte, because the slot begins with all 256 bytes.
+// Byte `j` of element `i` of a block is at `at + i * step`. With `step` 0, `at` is also the byte's value,
+// because the slot begins with all 256 bytes.
 struct CubePlane {
     u64 at;
     u32 step, unused;
 };
 
-// A requested band, and its place in the output.
+// A requested band and its place in the output.
 struct CubePick {
     u32 band, place;
 };
 
-// One cube `[rows, columns, bands]`, and the request for it.
+// A cube `[rows, columns, bands]`, and the request for it.
 struct Cube {
-    // Places in the slot: CubePlane[blocks][width]; if `picked`, CubePick[picks] by band, and the
-    // number of the first pick in each chunk of bands from `first_chunk` on, and at the end.
+    // Places in the slot: CubePlane[blocks][width]; if `picked`, CubePick[picks] by band, and the number of
+    // the first pick in each chunk of bands from `first_chunk` on, and at the end.
     u64 planes, picks, chunk_picks;
-    // Place in the slot, for fixed point: the scales of all bands, then their offsets.
+    // For fixed point: place in the slot of the scales of all bands, followed by their offsets.
     u64 tables;
-    // Place in the slot, for normalisation: scale and bias of each output band, in pairs.
+    // For normalisation: place in the slot of each output band's scale and bias, in pairs.
     u64 factors;
-    // Place in the output.
     u64 out;
     // Values of the reserved codes, as bits of the decoded type.
     u64 special[4];
@@ -107,25 +103,24 @@ struct Cube {
     u32 walk, difference, out_by_band;
     // The whole array: columns of a row, pixels, bands, and bands of the tables.
     u32 columns, pixels, bands, table_bands;
-    // The region: its first pixel, its rows and columns, and its number of bands.
+    // The region: first pixel, rows, columns, and number of bands.
     u32 first_pixel, region_rows, region_columns, picks_count;
-    // Output index of the first element, and the steps to the next row, column and band, modulo
-    // 2^32. Flipped axes have negative steps.
+    // Output index of the first element, and the steps to the next row, column and band, modulo 2^32. Flipped
+    // axes have negative steps.
     u32 origin, step_row, step_column, step_band;
     // Number of pairs of factors: 0, 1 for all bands, or a number of pairs used in turn.
     u32 factor_bands;
-    // If `picked`, the table of picks lists the bands; if not, they are `picks_count` bands from
-    // `first_band` on.
+    // If `picked`, the table of picks lists the bands; otherwise they are `picks_count` bands from `first_band` on.
     u32 picked, first_band;
-    // Chunks of bands to read, and chunks for each warp.
+    // Chunks of bands to read, and chunks per warp.
     u32 first_chunk, chunks, chunks_each;
     // Largest element of fixed point.
     u32 top;
     u32 row;
-    // Values to replace (a Fill), and their replacement as bits of a float32.
+    // Values to replace (a Fill), and their replacement as float32 bits.
     u32 fill, fill_with;
-    // Values that receive noise (a Noise), the factor of the deviates, the value that stays, as
-    // bits of float32, and the key and the sample for the draws.
+    // Values that receive noise (a Noise), the factor of the deviates, the value that stays, both as float32
+    // bits, and key and sample for the draws.
     u32 noise, noise_scale, noise_keep;
     u32 noise_key[2], noise_sample[2];
     u32 unused;
@@ -135,7 +130,7 @@ FN void cube_fault(Ptr<u32> status, u32 row, u32 fault, u32 number) {
     atomicMax(status + row, fault << 28 | (number & 0x0FFFFFFFu));
 }
 
-// Product and sum are rounded separately: the compiler must not fuse them.
+// Product and sum are rounded separately, so the compiler must not fuse them.
 FN float rounded_product(float a, float b) {
 #ifdef PLAY
     return a * b;
@@ -154,8 +149,8 @@ FN float rounded_sum(float a, float b) {
 
 FN bool is_nan32(u32 bits) { return (bits & 0x7FFFFFFFu) > 0x7F800000u; }
 
-// These conversions make a NaN quiet, and keep its sign and its upper payload, as CPUs do. The
-// device's own instructions do not.
+// Like CPUs, these conversions make a NaN quiet and keep its sign and upper payload. The device's own
+// instructions do not.
 FN u32 f32_of_f16(u32 h) {
     if ((h & 0x7FFFu) > 0x7C00u) return (h & 0x8000u) << 16 | 0x7FC00000u | (h & 0x3FFu) << 13;
     return float_bits(f16_value((u16)h));
@@ -177,7 +172,7 @@ FN u32 f32_of_f64(u64 x) {
     return float_bits((float)bits_double(x));
 }
 
-// The integer of type `type` in the low bits of `bits`, with its sign extended to 64 bits.
+// Sign-extends the integer of type `type` in the low bits of `bits` to 64 bits.
 FN i64 signed_of(u64 bits, u32 type) {
     switch (type) {
         case I8: return (i8)bits;
@@ -230,18 +225,17 @@ FN u64 cube_decoded(const Cube& c, Ptr<const u8> slot, Ptr<u32> status, u64 q, u
     }
 }
 
-// True if `q` is in the range of fixed point. Reserved codes must be in it too.
+// True if `q` is in the fixed-point range, which also contains the reserved codes.
 FN bool cube_fits(const Cube& c, u64 q) { return c.transform != FROM_FIXED || (u32)q <= c.top; }
 
-// CPUs disagree on a NaN in a product and sum: here it becomes quiet, and is otherwise unchanged. A
-// scale of 0 gives the bias for every value.
+// CPUs disagree on a NaN in a product and sum, so here it becomes quiet and is otherwise unchanged. A scale
+// of 0 gives the bias for every value.
 FN u32 normalised(u32 x, u32 scale, u32 bias) {
     if (bits_float(scale) == 0.0f) return bias;
     if (is_nan32(x)) return x | 0x400000u;
     return float_bits(__fmaf_rn(bits_float(x), bits_float(scale), bits_float(bias)));
 }
 
-// True if bits of the decoded type are no-data.
 FN bool is_no_data(const Cube& c, u64 value) {
     const u32 width = c.decoded == F64 || c.decoded == U64 || c.decoded == I64 ? 64
                       : c.decoded == F32 || c.decoded == U32 || c.decoded == I32 ? 32
@@ -259,7 +253,7 @@ FN bool is_no_data(const Cube& c, u64 value) {
     }
 }
 
-// A float32 as bits of a float of type `type`.
+// Converts a float32 to bits of float type `type`.
 FN u32 float_output(u32 x, u32 type) {
     switch (type) {
         case F16: return f16_of_f32(x);
@@ -268,9 +262,8 @@ FN u32 float_output(u32 x, u32 type) {
     }
 }
 
-// Converts bits of the decoded type to bits of the output type: unchanged, or through float32,
-// where they are normalised. No-data values become their replacement. `place` is the band's place
-// in the output.
+// Converts bits of the decoded type to the output type, either unchanged or through float32 with
+// normalisation. No-data values become their replacement. `place` is the band's place in the output.
 FN u64 cube_output(const Cube& c, Ptr<const u8> slot, u64 value, u32 place) {
     if (c.output == c.decoded && c.factor_bands == 0 && c.fill == FILL_NOTHING) return value;
     if (c.fill != FILL_NOTHING && is_no_data(c, value)) return float_output(c.fill_with, c.output);
@@ -288,7 +281,7 @@ FN u64 cube_output(const Cube& c, Ptr<const u8> slot, u64 value, u32 place) {
     return float_output(x, c.output);
 }
 
-// Not inlined: that saves a tenth of the code, which the driver compiles at start.
+// Not inlining saves a tenth of the code, which the driver compiles at start.
 #ifdef PLAY
 #define CALLED static
 #else

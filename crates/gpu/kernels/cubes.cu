@@ -1,12 +1,12 @@
-// Cubes: from Blosc2 chunks as stored in a shard (format-spec §4 and §5.3) to the values of a
-// batch. Six kernels run in this order, each for all cubes of a batch:
+// Cubes: from Blosc2 chunks as stored in a shard (format-spec §4 and §5.3) to the values of a batch. Six
+// kernels run in this order, each for all cubes of a batch:
 //
-//   cube_frames    decodes zstd frames, a warp for each
-//   cube_streams   decodes LZ4 streams, a warp for each; stored streams and runs are used in place
-//   cube_pieces    undoes bit planes and byte differences, a block of threads for each stream; byte planes remain
+//   cube_frames    decodes zstd frames, one per warp
+//   cube_streams   decodes LZ4 streams, one per warp; stored streams and runs are used in place
+//   cube_pieces    undoes bit planes and byte differences, one stream per block of threads; byte planes remain
 //   cube_values, cube_quads
 //                  join bytes to elements, sum differences along the bands, and convert them into the output; quads
-//                  take the common case, band-major elements of two bytes, with four pixels for each lane
+//                  take the common case, band-major elements of two bytes, with four pixels per lane
 //   cube_noise     adds noise to the values of the cubes that have noise
 //
 // The host has checked all numbers except those inside LZ4 streams and zstd blocks.
@@ -19,10 +19,9 @@
 
 struct CubeParams {
     Ptr<u8> slot;
-    // Kept values.
     Ptr<const u8> kept;
     Ptr<u8> out;
-    // A status word for each cube, initially 0; a fault changes it.
+    // A status word per cube, 0 unless there is a fault.
     Ptr<u32> status;
     // Place in the slot of CubeStream[], CubePiece[] or Cube[].
     u64 table;
@@ -34,12 +33,12 @@ struct StreamsMemory {
     Array<Lz4Memory, STREAM_WARPS> warps;
 };
 
-// The bytes at a place: of the slot or, with PLACE_KEPT, of the kept values.
+// Bytes at a place, which is in the slot or, with PLACE_KEPT, among the kept values.
 FN Ptr<const u8> place_of(const CubeParams& p, u64 at) {
     return (at & PLACE_KEPT ? p.kept : Ptr<const u8>(p.slot)) + (at & ~PLACE_KEPT);
 }
 
-// Four bytes at any offset. Reads up to 7 bytes after them.
+// Four bytes at any offset. Reads up to 7 bytes beyond them.
 FN u32 word_at(const CubeParams& p, u64 at) {
     const Ptr<const u32> words = cast<const u32>(place_of(p, at & ~(u64)3));
     const u32 shift = (u32)(at & 3) * 8;
@@ -47,7 +46,7 @@ FN u32 word_at(const CubeParams& p, u64 at) {
     return __funnelshift_r(words[0], words[1], shift);
 }
 
-// A block has one warp: several would wait for the longest of their frames.
+// A block has one warp, because several would wait for the longest of their frames.
 KERNEL(cube_frames, CubeParams, 32) {
     SHARED(ZstdMemory, memory);
     const u32 lane = threadIdx.x;
@@ -67,7 +66,7 @@ KERNEL(cube_streams, CubeParams, STREAM_WARPS * 32) {
                                      s.out_bytes, memory.warps[warp], lane);
         if (!sound && lane == 0) cube_fault(p.status, s.row, FAULT_LZ4, s.number);
     } else {
-        // In words as far as the output is aligned.
+        // Write words as far as the output is aligned.
         const u32 words = s.to % 4 == 0 ? s.out_bytes / 4 : 0, run = (u32)s.from * 0x01010101u;
         const Ptr<u32> to = cast<u32>(p.slot + (s.to & ~(u64)3));
         for (u32 i = lane; i < words; i += 32) to[i] = s.kind == STREAM_RUN ? run : word_at(p, s.from + 4 * (u64)i);
@@ -84,8 +83,8 @@ KERNEL(cube_streams, CubeParams, STREAM_WARPS * 32) {
         (a) ^= t << (n);                          \
     }
 
-// Turns words of 8 bit planes into the bytes of 32 elements: transposes an 8 × 8 matrix of bits for
-// each of the 4 bytes of a word, then orders the bytes.
+// Turns words of 8 bit planes into the bytes of 32 elements: transposes an 8 × 8 bit matrix for each of the 4
+// bytes of a word, then orders the bytes.
 FN void turn_bits(Array<u32, 8>& w) {
 #pragma unroll
     for (u32 i = 0; i < 4; i++) SWAP_BITS(w[i], w[i + 4], 4, 0x0F0F0F0Fu)
@@ -110,8 +109,8 @@ FN void turn_bits(Array<u32, 8>& w) {
     for (u32 i = 0; i < 8; i++) w[i] = v[i];
 }
 
-// Word `n` of eight planes of `plane` bytes each, from `from` on; 0 unless `asked`. All loads are
-// issued before the first is used, because loads that wait for each other are slow.
+// Word `n` of eight planes of `plane` bytes each, from `from` on, or 0 unless `asked`. All loads are issued
+// before the first is used, because dependent loads are slow.
 FN void plane_words(const CubeParams& p, u64 from, u32 plane, u32 n, bool asked, Array<u32, 8>& words) {
     if (!asked) {
 #pragma unroll
@@ -136,7 +135,7 @@ struct PiecesMemory {
     Array<u32, 32> sums;
 };
 
-// A piece may be turned in place: it is read completely before it is written.
+// Each piece is read completely before it is written, so it can be transposed in place.
 KERNEL(cube_pieces, CubeParams, CUBE_PIECE_THREADS) {
     SHARED(PiecesMemory, memory);
     const CubePiece s = cast<const CubePiece>(p.slot + p.table)[blockIdx.x];
@@ -172,8 +171,7 @@ KERNEL(cube_pieces, CubeParams, CUBE_PIECE_THREADS) {
         if (thread < s.count - whole) to[whole + thread] = odd;
         return;
     }
-    // Running sums of up to 65,536 bytes: 64 for each thread, then the sums of all threads before
-    // it.
+    // Running sums of up to 65,536 bytes: 64 per thread, then the sums of all earlier threads.
     Array<u32, 16> w;
     u32 sum = 0;
 #pragma unroll
@@ -200,7 +198,7 @@ KERNEL(cube_pieces, CubeParams, CUBE_PIECE_THREADS) {
     const u32 bytes = (before & 0xFF) * 0x01010101u;
 #pragma unroll
     for (u32 k = 0; k < 16; k++) {
-        // Four sums of bytes in one word, without carries between the bytes.
+        // Adds four bytes in one word, without carries between them.
         const u32 x = ((w[k] & 0x7F7F7F7Fu) + (bytes & 0x7F7F7F7Fu)) ^ ((w[k] ^ bytes) & 0x80808080u);
         const u32 at = 64 * thread + 4 * k;
         if (s.to % 4 == 0 && at + 4 <= s.count) {
@@ -211,9 +209,8 @@ KERNEL(cube_pieces, CubeParams, CUBE_PIECE_THREADS) {
     }
 }
 
-// A tile of elements of up to 4 bytes: a word for each, in rows of 33, so that the lanes of a
-// column use different banks. With 8 bytes: half as many bands, and the upper words in the second
-// half.
+// A tile of elements of up to 4 bytes, one word each, in rows of 33 so that the lanes of a column use
+// different banks. Elements of 8 bytes halve the number of bands, and their upper words are in the second half.
 #define TILE_WORDS 1088u
 
 struct TilesMemory {
@@ -259,7 +256,7 @@ FN u32 unzigzag(u32 z) { return z >> 1 ^ (0 - (z & 1)); }
 
 template <u32 WIDTH> FN u32 mask_of() { return WIDTH == 1 ? 0xFFu : 0xFFFFu; }
 
-// Number in the array of pixel `n` of the region.
+// Array index of pixel `n` of the region.
 FN u32 pixel_of(const Cube& c, u32 n) {
     if (c.region_columns == c.columns) return c.first_pixel + n;
     return c.first_pixel + n / c.region_columns * c.columns + n % c.region_columns;
@@ -283,12 +280,11 @@ FN void tile_out(const CubeParams& p, const Cube& c, const Array<u32, TILE_WORDS
         to = min(base + Element<WIDTH>::BANDS, c.first_band + c.picks_count);
     }
     if (from >= to) return;
-    // Lanes follow the contiguous axis of the output: pixels of one band, or bands of one pixel.
-    // Flips and transposes change only the addresses of the stores, because a turned load of one
-    // byte in 32 would cost a sector for each plane. Stores of the bands of one pixel stay
-    // contiguous in any case, and so do stores of a flipped row, backwards. Only a transposed plane
-    // scatters them a row apart, two or four bytes each; the tiles of the rows below run at the
-    // same time, and fill these sectors while they are in the L2 cache.
+    // Lanes follow the contiguous axis of the output: pixels of one band, or bands of one pixel. Flips and
+    // transposes change only the store addresses, because a transposed load of one byte in 32 would cost a
+    // sector per plane. Stores of a pixel's bands stay contiguous, and so do stores of a flipped row,
+    // backwards. Only a transposed plane scatters stores of two or four bytes a row apart, and the tiles of
+    // the rows below, which run at the same time, fill these sectors while they are in the L2 cache.
     const u32 number = first + min(lane, count - 1), y = number / c.region_columns, x = number - y * c.region_columns;
     const u32 mine = c.origin + y * c.step_row + x * c.step_column;
     const u32 turns = c.out_by_band ? to - from : (to - from + 31) / 32 * count;
@@ -317,7 +313,7 @@ FN bool chunk_is_asked(const CubeParams& p, const Cube& c, u32 chunk) {
     return starts[0] < starts[1];
 }
 
-// Band-major payloads: a lane takes a pixel, and walks its bands.
+// For band-major payloads: a lane takes a pixel and walks its bands.
 template <u32 WIDTH>
 FN void by_band(const CubeParams& p, const Cube& c, Array<u32, TILE_WORDS>& tile, u32 first, u32 chunk, u32 chunks, u32 lane) {
     typedef typename Element<WIDTH>::T T;
@@ -329,7 +325,7 @@ FN void by_band(const CubeParams& p, const Cube& c, Array<u32, TILE_WORDS>& tile
         const u32 base = chunk * Element<WIDTH>::BANDS;
         if (!c.difference && !chunk_is_asked(p, c, chunk)) continue;
         for (u32 n = 0; n < Element<WIDTH>::BANDS && base + n < c.bands; n += 8) {
-            // Eight loads at a time: each depends on its table, and single loads are slow.
+            // Load eight at a time: each load depends on its table, and single loads are slow.
             Array<T, 8> q;
 #pragma unroll
             for (u32 i = 0; i < 8; i++) {
@@ -351,12 +347,12 @@ FN void by_band(const CubeParams& p, const Cube& c, Array<u32, TILE_WORDS>& tile
     }
 }
 
-// Payloads in shape order: a lane takes a band, and walks the pixels.
+// For payloads in shape order: a lane takes a band and walks the pixels.
 template <u32 WIDTH>
 FN void by_pixel(const CubeParams& p, const Cube& c, Array<u32, TILE_WORDS>& tile, u32 first, u32 chunk, u32 chunks, u32 lane) {
     const u32 pixels = c.region_rows * c.region_columns, count = min(CUBE_PIXELS, pixels - first);
     const Ptr<const uint4> planes = cast<const uint4>(p.slot + c.planes);
-    // Sum so far of pixel `lane`.
+    // Sum so far for pixel `lane`.
     u32 carry = 0;
     for (u32 end = chunk + chunks; chunk < end; chunk++) {
         if (!c.difference && !chunk_is_asked(p, c, chunk)) continue;
@@ -399,7 +395,7 @@ template <u32 WIDTH> FN void values(const CubeParams& p, const Cube& c, Array<u3
         by_pixel<WIDTH>(p, c, tile, first, c.first_chunk + skip, chunks, lane);
 }
 
-// Cube `blockIdx.y` of the batch. `p.count` is the number of units of the largest cube.
+// Takes cube `blockIdx.y` of the batch. `p.count` is the number of units of the largest cube.
 KERNEL(cube_values, CubeParams, TILE_WARPS * 32) {
     SHARED(TilesMemory, memory);
     const u32 lane = threadIdx.x % 32, warp = threadIdx.x / 32;
@@ -415,42 +411,40 @@ KERNEL(cube_values, CubeParams, TILE_WARPS * 32) {
     }
 }
 
-// Pairs of up to 32 bands of 128 pixels, a row for each pixel: the first pixels of all lanes, then
-// the second ones, and so on. Rows of 17 words, and 16 more after each fourth, keep lanes on
-// different banks, both in writing their own pixels and in reading rows.
+// Pairs of up to 32 bands of 128 pixels, a row per pixel: first the lanes' first pixels, then their second
+// ones, and so on. Rows of 17 words, with 16 more after each fourth of the tile, put lanes on different banks
+// both when they write their own pixels and when they read rows.
 #define QUAD_ROW 17u
 #define QUAD_PLACE (32 * QUAD_ROW + 16)
-// The same with one word for each pixel.
+// The same with one word per pixel.
 #define QUAD_STARTS 33u
 
 struct QuadsMemory {
     Array<Array<u32, 4 * QUAD_PLACE>, TILE_WARPS> tiles;
-    // Output index of the first element of each pixel.
+    // Output index of each pixel's first element.
     Array<u32, 4 * QUAD_STARTS> starts;
-    // For each warp: its sum for four pixels of each lane. Later, the sum before it for each pixel,
-    // in both halves of a word.
+    // Per warp: its sum for four pixels of each lane, and later the sum before it for each pixel, in both
+    // halves of a word.
     Array<Array<uint2, 32>, TILE_WARPS> sums;
     Array<Array<u32, 4 * QUAD_STARTS>, TILE_WARPS> before;
 };
 
-// Two elements in a word: decodes zigzag-coded differences, and adds without a carry between the
-// halves.
+// Decodes two zigzag-coded differences in one word. Sums do not carry between the halves.
 FN u32 unzigzag_both(u32 z) { return (z >> 1 & 0x7FFF7FFFu) ^ (z & 0x00010001u) * 0xFFFFu; }
 FN u32 sum_both(u32 a, u32 b) { return ((a & 0x7FFF7FFFu) + (b & 0x7FFF7FFFu)) ^ ((a ^ b) & 0x80008000u); }
 
-// The parts of a Cube that stores need, in registers: the compiler would reload them from memory
-// after each store.
+// The parts of a Cube that stores need, kept in registers. The compiler would reload them from memory after each store.
 struct QuadsOut {
     Ptr<u8> out;
     // Offset of `out` within 16 bytes, for stores of several values at once.
     u32 offset;
     u32 mode, unit_bytes, first_band, step_band;
-    // For MODE_FLOAT: the type, and the number of pairs of factors, perhaps 0.
+    // For MODE_FLOAT: output type, and number of pairs of factors, which may be 0.
     u32 type, factor_bands;
     Ptr<const uint2> factors;
 };
 
-// The factors of the band at this place of the output. Not called if there are no factors.
+// Factors of the band at this place of the output, 0 if there are none.
 FN uint2 factors_of(const QuadsOut& o, u32 place) {
     return o.factor_bands == 0 ? make_uint2(0, 0) : o.factors[place % o.factor_bands];
 }
@@ -470,7 +464,6 @@ FN void floats_put(const QuadsOut& o, u32 n, u32 a, u32 b, u32 c, u32 d) {
         *cast<uint2>(o.out + 2 * (u64)n) = make_uint2(a | b << 16, c | d << 16);
 }
 
-// Writes the element of one pixel in one band.
 CALLED void one_put(const CubeParams& p, const Cube& c, u32 q, CubePick pick, u32 n) {
     cube_put(c, p.slot, p.out + c.out, p.status, q, pick, n);
 }
@@ -495,7 +488,7 @@ FN void quad_put(const CubeParams& p, const Cube& c, const QuadsOut& o, uint2 q,
     }
 }
 
-// Writes the elements of one pixel in two bands, as one store if they are contiguous and aligned.
+// Writes the elements of one pixel in two bands, with one store if they are contiguous and aligned.
 FN void pair_put(const CubeParams& p, const Cube& c, const QuadsOut& o, u32 q, u32 band, u32 start, u32 from, u32 to) {
     const u32 place = band - o.first_band, n = start + place;
     const bool both = band >= from && band + 1 < to && o.step_band == 1;
@@ -513,8 +506,7 @@ FN void pair_put(const CubeParams& p, const Cube& c, const QuadsOut& o, u32 q, u
     }
 }
 
-// Places of four bands of four pixels: the planes of both bytes of each band, and the element's
-// number in its block.
+// Places of four bands of four pixels: the planes of both bytes of each band, and the element's number in its block.
 struct QuadPlaces {
     Array<uint4, 8> plane;
     Array<u32, 4> place;
@@ -530,16 +522,15 @@ FN void quad_places(QuadPlaces& w, Ptr<const uint4> planes, u32 bands, u32 pixel
     }
 }
 
-// The bytes at these places: for each, a word of one byte of four pixels, and the next word.
-// `shifts` holds the offsets of the bytes in their first words, two bits for each.
+// Bytes at these places: for each, a word with one byte of four pixels, and the next word. `shifts` holds the
+// offsets of the bytes in their first words, two bits each.
 struct QuadBytes {
     Array<u32, 8> low, high;
     u32 shifts;
 };
 
-// All loads are issued before the first is used, because loads that wait for each other are slow. A
-// plane of one byte needs no load. Every index is a compile-time constant, which keeps the arrays
-// in registers.
+// All loads are issued before the first is used, because dependent loads are slow. A plane of one byte needs
+// no load. Every index is a compile-time constant, which keeps the arrays in registers.
 FN void quad_bytes(QuadBytes& b, const CubeParams& p, const QuadPlaces& w) {
     bool apart = false;
     b.shifts = 0;
@@ -577,16 +568,14 @@ FN void quad_bytes(QuadBytes& b, const CubeParams& p, const QuadPlaces& w) {
 
 FN u32 quad_byte(const QuadBytes& b, u32 i) { return __funnelshift_r(b.low[i], b.high[i], (b.shifts >> 2 * i & 3) * 8); }
 
-// Index of pixel `at` in an array with `row` words for each pixel.
+// Index of pixel `at` in an array with `row` words per pixel.
 FN u32 quad_place(u32 at, u32 place, u32 row) { return at % 4 * place + at / 4 * row; }
 
-// Writes the `bands` bands of a tile, a multiple of four, contiguous in the output: a lane takes
-// four bands. `n` is the output index of the first band of the first pixel, `step` the distance to
-// the next pixel.
+// Writes the `bands` bands of a tile, a multiple of four, contiguous in the output. A lane takes four bands.
+// `n` is the output index of the first band of the first pixel, `step` the distance to the next pixel.
 FN void rows_put(const QuadsOut& o, const Array<u32, 4 * QUAD_PLACE>& tile, const Array<u32, 4 * QUAD_STARTS>& before,
                  u32 bands, u32 first_place, u32 n, u32 step, u32 count, u32 lane) {
-    // Lanes for a pixel, and pixels at a time: a multiple of four, so that a lane stays in its
-    // fourth of the tile.
+    // Lanes per pixel, and pixels at a time: a multiple of four, so that a lane stays in its fourth of the tile.
     const u32 width = bands <= 4 ? 1 : bands <= 8 ? 2 : bands <= 16 ? 4 : 8, turns = 32 / width;
     const u32 turn = lane / width, word = 2 * (lane % width);
     if (2 * word >= bands) return;
@@ -611,9 +600,8 @@ FN void rows_put(const QuadsOut& o, const Array<u32, 4 * QUAD_PLACE>& tile, cons
     }
 }
 
-// 128 pixels of cube `blockIdx.y`, if it is walked by quads. Warps share the bands, so that all
-// bands of a pixel are written at about the same time: otherwise the L2 cache would evict partly
-// written lines.
+// Takes 128 pixels of cube `blockIdx.y`, if it is walked by quads. Warps share the bands, so that all bands
+// of a pixel are written at about the same time; otherwise the L2 cache would evict partly written lines.
 KERNEL_BESIDE(cube_quads, CubeParams, TILE_WARPS * 32, 5) {
     SHARED(QuadsMemory, memory);
     const u32 lane = threadIdx.x % 32, warp = threadIdx.x / 32, first = blockIdx.x * QUAD_PIXELS;
@@ -643,14 +631,14 @@ KERNEL_BESIDE(cube_quads, CubeParams, TILE_WARPS * 32, 5) {
         if (++x == c.region_columns) x = 0, y++;
     }
     const bool together = start[1] == start[0] + 1 && start[2] == start[0] + 2 && start[3] == start[0] + 3;
-    // True if pixels have a constant distance in the output, and words of four bands are aligned.
+    // True if pixels are equally spaced in the output and words of four bands are aligned.
     const u32 step = c.region_columns == 1 ? c.step_row : c.step_column;
     const u32 first_start = __shfl_sync(0xFFFFFFFFu, start[0], 0);
     const bool rows = (c.region_columns == 1 || c.step_row == c.region_columns * c.step_column) && o.step_band == 1 &&
                       o.mode != MODE_ANY && step % 4 == 0 &&
                       (o.offset + unit_bytes * (first_start - o.first_band)) % (4 * unit_bytes) == 0;
 
-    // Sums of four pixels before these bands.
+    // Sums before these bands, for four pixels.
     uint2 sum = make_uint2(0, 0);
     const u32 begin = difference ? 0 : o.first_band & ~3u;
     // Bands of a warp: a multiple of four, at most 32.
@@ -718,7 +706,7 @@ KERNEL_BESIDE(cube_quads, CubeParams, TILE_WARPS * 32, 5) {
         } else if (rows && from == base && (end - base) % 4 == 0) {
             rows_put(o, tile, before, end - base, base - o.first_band, first_start + base - o.first_band, step, count, lane);
         } else {
-            // Lanes take the bands of one pixel, a pair each, then those of the next pixel.
+            // Lanes take the bands of one pixel, a pair each, then the next pixel's bands.
             const u32 first_word = (from - base) / 2, words = (end - base + 1) / 2 - first_word;
             const u32 pixels_on = 32 / words, words_on = 32 % words;
             u32 word = lane % words;
@@ -735,7 +723,7 @@ KERNEL_BESIDE(cube_quads, CubeParams, TILE_WARPS * 32, 5) {
     }
 }
 
-// Four random words of Philox4x32-10, for this key, this sample and block `n`.
+// Four random words of Philox4x32-10 for this key, sample and block `n`.
 FN uint4 noise_block(const Cube& c, u32 n) {
     uint4 x = make_uint4(c.noise_sample[0], c.noise_sample[1], n, 2);
     u32 k0 = c.noise_key[0], k1 = c.noise_key[1];
@@ -749,12 +737,12 @@ FN uint4 noise_block(const Cube& c, u32 n) {
     return x;
 }
 
-// A deviate: a number of ones and the sum of two halves, minus their mean; exact in float32.
+// A deviate, exact in float32: the number of ones plus both halves of `parts`, minus the mean.
 FN float noise_deviate(u32 ones, u32 parts) {
     return (float)((i32)(((u32)__popc(ones) << 16) + (parts & 0xFFFFu) + (parts >> 16)) - (17 * 65536 - 1));
 }
 
-// Adds a deviate to value `n` of a row. A NaN stays a NaN, made quiet.
+// Adds a deviate to value `n` of a row. A NaN stays a NaN and becomes quiet.
 FN void noise_put(const Cube& c, Ptr<u8> out, u32 n, float deviate) {
     u32 x;
     switch (c.output) {
@@ -771,8 +759,8 @@ FN void noise_put(const Cube& c, Ptr<u8> out, u32 n, float deviate) {
         cast<u16>(out)[n] = (u16)float_output(y, c.output);
 }
 
-// Two values for each thread, of cube `blockIdx.y`. The draw of a value depends on its index in
-// [rows, columns, bands]; two values share a block of random words.
+// Takes two values per thread, of cube `blockIdx.y`. A value's draw depends on its index in [rows, columns,
+// bands]. Two values share a block of random words.
 KERNEL(cube_noise, CubeParams, NOISE_THREADS) {
     const Cube& c = *(cast<const Cube>(p.slot + p.table) + blockIdx.y);
     if (c.noise == NOISE_NOTHING) return;
@@ -797,7 +785,7 @@ struct CubeConfig {
     Ptr<u32> out;
 };
 
-// Numbers that the host compares with its own.
+// Reports constants and struct sizes, which the host compares with its own.
 KERNEL(cube_config, CubeConfig, 32) {
     if (threadIdx.x != 0) return;
     const u32 sizes[] = {sizeof(CubeParams), sizeof(CubeStream), sizeof(CubePiece), sizeof(CubePlane), sizeof(CubePick),

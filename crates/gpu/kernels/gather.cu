@@ -1,5 +1,4 @@
-// Copies the bytes that a batch needs of kept values into the slot, where the other kernels read
-// them.
+// Copies the bytes that a batch needs from kept values into the slot, for the other kernels.
 #include "device.cuh"
 
 // `bytes` bytes of a value, and their destination in the slot, both unaligned.
@@ -16,7 +15,7 @@ struct GatherConfigParams {
     Ptr<u32> out;
 };
 
-// Numbers that the host compares with its own.
+// Reports constants and struct sizes, which the host compares with its own.
 KERNEL(gather_config, GatherConfigParams, 32) {
     if (threadIdx.x) return;
     p.out[0] = sizeof(Piece);
@@ -30,8 +29,8 @@ struct GatherParams {
     u32 count;
 };
 
-// A warp copies a piece, mostly in whole words. Reads may include the word after the last byte.
-// Kept values and slots begin at multiples of 256; kept memory has 16 bytes after the last value.
+// A warp copies a piece, mostly in whole words, and may read the word after the last byte. Kept values and
+// slots begin at multiples of 256; kept memory has 16 bytes after the last value.
 KERNEL(gather, GatherParams, GATHER_THREADS) {
     u32 n = blockIdx.x * (GATHER_THREADS / 32) + threadIdx.x / 32, lane = threadIdx.x % 32;
     if (n >= p.count) return;

@@ -1,8 +1,8 @@
-// Samples from coefficients, to the bit as libjpeg's accurate integer IDCT (jidctint.c, "islow").
+// Computes samples from coefficients, bit-equal to libjpeg's accurate integer IDCT (jidctint.c, "islow").
 #pragma once
 #include "entropy.cuh"
 
-// One pass over eight values. Adds `round` before the shift. Names are libjpeg's.
+// Runs one pass over eight values. Adds `round` before the shift. Names are libjpeg's.
 template <u32 SHIFT> FN void idct_pass(i32* v, i32 round) {
     i32 z1 = (v[2] + v[6]) * 4433;
     i32 tmp2 = z1 - v[6] * 15137, tmp3 = z1 + v[2] * 6270;
@@ -40,8 +40,8 @@ template <u32 N> FN u32& pair_at(Array<u16, N>& block, u32 row, u32 pair, u32 la
     return *(u32*)&block[place_of(row * 8 + pair * 2, lane)];
 }
 
-// Both passes over a lane's block, which becomes zero. Writes 64 samples row by row if `keep`.
-// Returns true if a sum is out of range.
+// Runs both passes over a lane's block and zeroes it. Writes 64 samples row by row if `keep`. Returns true if
+// a sum is out of range.
 template <u32 N> FN u32 idct_block(Array<u16, N>& block, u32 lane, Ptr<uint4> out, bool keep) {
     u32 odd = 0;
 #pragma unroll

@@ -1,22 +1,20 @@
-// Decodes one LZ4 block with the 32 lanes of a warp. All lanes read the tokens, and copy literals
-// and matches together. Every length and offset is checked before use, by the rules of
-// LZ4_decompress_safe. In addition, an offset of 0 and blocks whose last match is too close to the
-// end are refused; no writer makes them.
+// Decodes one LZ4 block with the 32 lanes of a warp. All lanes read the tokens, and copy literals and matches
+// together. Every length and offset is checked before use, by the rules of LZ4_decompress_safe. An offset of
+// 0, and a last match too close to the end of the block, are refused as well, because no writer makes them.
 //
-// The rate depends on the instructions for each sequence: noise has thousands of sequences in a
-// block. So the input and the newest output are in shared memory, where a byte takes one
-// instruction; global memory is accessed in whole lines.
+// Speed depends on the instructions per sequence, because a block of noise has thousands of sequences. So the
+// input and the newest output are in shared memory, where a byte takes one instruction, and global memory is
+// accessed in whole lines.
 #pragma once
 #include "device.cuh"
 
-// Bytes that move between global and shared memory at a time: 16 for each lane.
+// Bytes that move between global and shared memory at a time, 16 per lane.
 #define LZ4_LINE 512u
-// Two lines of input: the current one, and the next one.
+// Two lines of input: the current and the next.
 #define LZ4_INPUT (2 * LZ4_LINE)
 // Bytes of the newest output. Older matches are read back from global memory.
 #define LZ4_HISTORY 4096u
-// Longest offset that is read from the history: lanes may be a sequence ahead of each other, up to
-// a barrier.
+// Longest offset that is read from the history, because lanes may be one sequence ahead of each other before a barrier.
 #define LZ4_NEAR (LZ4_HISTORY - 64)
 
 struct Lz4Memory {
@@ -25,7 +23,7 @@ struct Lz4Memory {
 };
 
 struct Lz4Reader {
-    // The input, from a multiple of 16 on. Positions count from there.
+    // The input, from a multiple of 16 on. Positions are relative to it.
     Ptr<const uint4> from;
     u32 end;
     // End of the input in shared memory. The line after it is being loaded into `next`.
@@ -46,14 +44,13 @@ FN void lz4_advance(Lz4Reader& in, Lz4Memory& memory, u32 lane) {
     __syncwarp();
 }
 
-// Makes the input up to `until` readable, and drops the input more than a line before that.
+// Makes the input up to `until` readable. Drops input more than a line before it.
 FN void lz4_need(Lz4Reader& in, Lz4Memory& memory, u32 until, u32 lane) {
     if (until > in.loaded) lz4_advance(in, memory, lane);
 }
 
 FN u32 lz4_byte(const Lz4Memory& memory, u32 at) { return ((const u8*)&memory.input)[at % LZ4_INPUT]; }
 
-// Four bytes of the input.
 FN u32 lz4_word(const Lz4Memory& memory, u32 at) {
     const u32* words = (const u32*)&memory.input;
     const u32 n = at / 4;
@@ -62,7 +59,6 @@ FN u32 lz4_word(const Lz4Memory& memory, u32 at) {
 
 FN u8& lz4_history(Lz4Memory& memory, u32 at) { return ((u8*)&memory.history)[at % LZ4_HISTORY]; }
 
-// Four bytes of the history.
 FN u32 lz4_history_word(Lz4Memory& memory, u32 at) {
     const u32* words = (const u32*)&memory.history;
     const u32 n = at / 4;
@@ -74,16 +70,15 @@ FN void lz4_put_word(Lz4Memory& memory, u32 at, u32 word) {
     ((u32*)&memory.history)[at / 4 % (LZ4_HISTORY / 4)] = word;
 }
 
-// Destination of a block.
 struct Lz4Writer {
     Ptr<u8> out;
-    // True if `out` is a multiple of 16.
+    // True if `out` is 16-byte aligned.
     bool aligned;
-    // End of the output that is in global memory.
+    // End of the output in global memory.
     u32 flushed;
 };
 
-// Writes a line of the history to global memory if one is full.
+// Writes a full line of the history, if there is one, to global memory.
 FN void lz4_flush(Lz4Writer& to, Lz4Memory& memory, u32 done, u32 lane) {
     if (done - to.flushed < LZ4_LINE) return;
     __syncwarp();
@@ -95,14 +90,13 @@ FN void lz4_flush(Lz4Writer& to, Lz4Memory& memory, u32 done, u32 lane) {
     to.flushed += LZ4_LINE;
 }
 
-// Four bytes of input for each lane, from `at + lane` on: lengths and offsets are read from them.
+// Four bytes of input per lane, from `at + lane` on, which hold lengths and offsets.
 FN u32 lz4_window(Lz4Reader& in, Lz4Memory& memory, u32 at, u32 lane) {
     lz4_need(in, memory, at + 64, lane);
     return lz4_word(memory, at + lane);
 }
 
-// Copies `count` bytes, at most 128, of the input to the history: whole words, and the bytes before
-// and after them.
+// Copies `count` bytes, at most 128, from the input to the history, in whole words except at both ends.
 FN void lz4_literals(Lz4Memory& memory, u32 from, u32 to, u32 count, u32 lane) {
     const u32 head = min((0 - to) & 3, count), words = (count - head) / 4;
     if (lane < words) lz4_put_word(memory, to + head + 4 * lane, lz4_word(memory, from + head + 4 * lane));
@@ -110,8 +104,8 @@ FN void lz4_literals(Lz4Memory& memory, u32 from, u32 to, u32 count, u32 lane) {
     if (i < count && lane < 6) lz4_history(memory, to + i) = (u8)lz4_byte(memory, from + i);
 }
 
-// The same for bytes of the history that are `back` bytes before, at least 132, or `count` + 4. A
-// word is combined from two, and no lane writes even their unused bytes.
+// The same for bytes of the history, `back` bytes back: at least 132, or `count` + 4. A word is combined from
+// two, neither of which is being written, not even in its unused bytes.
 FN void lz4_repeat(Lz4Memory& memory, u32 to, u32 back, u32 count, u32 lane) {
     const u32 head = min((0 - to) & 3, count), words = (count - head) / 4;
     if (lane < words)
@@ -120,7 +114,7 @@ FN void lz4_repeat(Lz4Memory& memory, u32 to, u32 back, u32 count, u32 lane) {
     if (i < count && lane < 6) lz4_history(memory, to + i) = lz4_history(memory, to + i - back);
 }
 
-// Returns a byte of the output that all lanes have written.
+// Returns a byte of output that all lanes have finished writing.
 FN u8 lz4_written(const Lz4Writer& to, Lz4Memory& memory, u32 at, u32 offset) {
     return offset <= LZ4_NEAR ? lz4_history(memory, at) : to.out[at];
 }
@@ -137,8 +131,8 @@ FN void lz4_long_match(Lz4Writer& to, Lz4Memory& memory, u32 op, u32 offset, u32
     }
     u32 n = 0, back = offset, share = 0;
     if (offset < 132) {
-        // A lane copies a repeating byte from whole periods back, as far as possible, so that no
-        // lane waits for another. The product computes n / offset, for n below 200.
+        // A lane copies a repeating byte from whole periods back, as far as possible, so that no lane waits
+        // for another. The product computes n / offset for n below 200.
         share = (0xFFFF + offset) / offset;
         if (offset < 36) {
             lz4_history(memory, op + lane) = lz4_history(memory, op - offset + lane - (lane * share >> 16) * offset);
@@ -157,10 +151,10 @@ FN void lz4_long_match(Lz4Writer& to, Lz4Memory& memory, u32 op, u32 offset, u32
     }
 }
 
-// Decodes the block of `bytes` bytes, at least 1, that begins `at` bytes, at most 15, after `from`,
-// a multiple of 16. It must fill the `out_bytes` bytes at `out`, a multiple of 16 if `aligned`. 16
-// bytes around the block can be read. Returns true if the block is valid; if not, part of the
-// output may be written.
+// Decodes a block of `bytes` bytes (at least 1), which begins `at` bytes (at most 15) after `from`, a
+// multiple of 16. The block must fill the `out_bytes` bytes at `out`, a multiple of 16 if `aligned`. 16 bytes
+// on each side of the block are readable. Returns true if the block is valid; otherwise part of the output
+// may be written.
 FN bool lz4_block(Ptr<const u8> from, u32 at, u32 bytes, Ptr<u8> out, bool aligned, u32 out_bytes, Lz4Memory& memory,
                   u32 lane) {
     Lz4Writer writer;
@@ -175,8 +169,7 @@ FN bool lz4_block(Ptr<const u8> from, u32 at, u32 bytes, Ptr<u8> out, bool align
     in.loaded = 0;
     lz4_fetch(in, lane);
     u32 op = 0;
-    // Four bytes of input from `seen + lane` on, for each lane; initially old enough to be
-    // replaced.
+    // Four bytes of input per lane, from `seen + lane` on. The first window is old enough to be replaced.
     u32 window = 0, seen = ip - 32;
     for (;;) {
         // A token in the first half of the window leaves room for short literals and an offset.
@@ -187,8 +180,7 @@ FN bool lz4_block(Ptr<const u8> from, u32 at, u32 bytes, Ptr<u8> out, bool align
         u32 word = __shfl_sync(0xFFFFFFFFu, window, ip - seen);
         const u32 token = word & 0xFF;
         u32 literals = token >> 4;
-        // Fast path for short literals and a short match, far from both ends: the most common
-        // sequence.
+        // Fast path for the most common sequence: short literals and a short match, far from both ends.
         if (ip + 80 <= end && op + 64 <= out_bytes && literals != 15 && token % 16 != 15) {
             word >>= 8;
             ip++;
@@ -202,7 +194,7 @@ FN bool lz4_block(Ptr<const u8> from, u32 at, u32 bytes, Ptr<u8> out, bool align
             const u32 offset = word & 0xFFFF, length = token % 16 + 4;
             ip += 2;
             if (offset - 1 >= op) return false;
-            // Makes the bytes of the other lanes readable.
+            // Make the other lanes' bytes readable.
             __syncwarp();
             if (lane < length) {
                 const u32 from = op - offset + (offset < length ? lane % offset : lane);
@@ -234,7 +226,7 @@ FN bool lz4_block(Ptr<const u8> from, u32 at, u32 bytes, Ptr<u8> out, bool align
             word = __shfl_sync(0xFFFFFFFFu, window, ip - seen + literals);
             if (lane < literals) lz4_history(memory, op + lane) = (u8)mine;
         } else {
-            // A lane must not be a line ahead of a lane that still copies the previous match.
+            // No lane may be a line ahead of a lane that still copies the previous match.
             __syncwarp();
             for (u32 n = 0; n < literals; n += 128) {
                 const u32 count = min(literals - n, 128u);

@@ -1,10 +1,9 @@
-// Mixup and CutMix: mixes each row of a batch with the original of the row before it, and the first
-// with the last.
+// Mixup and CutMix: mixes each row of a batch with the original of the previous row, and the first row with the last.
 #include "device.cuh"
 
 #define MIX_THREADS 256
 
-// Types of elements (src/mix.rs).
+// Element types (src/mix.rs).
 #define MIX_U8 0u
 #define MIX_F16 1u
 #define MIX_BF16 2u
@@ -14,7 +13,7 @@ struct MixConfigParams {
     Ptr<u32> out;
 };
 
-// Number that the host compares with its own.
+// Reports a constant, which the host compares with its own.
 KERNEL(mix_config, MixConfigParams, 32) {
     if (threadIdx.x) return;
     p.out[0] = MIX_THREADS;
@@ -25,12 +24,12 @@ struct MixParams {
     Ptr<const u64> rows;  // First byte of each row.
     u32 count;
     u32 dtype;
-    u64 elements;         // Elements of a row.
+    u64 elements;         // Elements per row.
     float own, other;     // Weights of a sum.
-    u32 is_rectangle;     // Not 0: a rectangle is copied from the other row.
+    u32 is_rectangle;     // If not 0, a rectangle is copied from the other row.
     u32 channels_first;
     u32 height, width;
-    u32 top, left, rows_of, columns;  // The rectangle.
+    u32 top, left, rows_of, columns;  // Rectangle.
 };
 
 FN float value_of(Ptr<const u8> row, u64 n, u32 dtype) {
@@ -50,8 +49,7 @@ FN void put_value(Ptr<u8> row, u64 n, u32 dtype, float x) {
 // Rows that a thread loads ahead.
 #define MIX_AHEAD 8u
 
-// A thread mixes one element of all rows, from the last row to the first, so that the row before is
-// still unmixed.
+// Mixes one element of all rows per thread, from the last row to the first, so that the previous row is still unmixed.
 template <u32 DTYPE> FN void mix_element(const MixParams& p, u64 n) {
     float last = value_of(p.out + p.rows[p.count - 1], n, DTYPE), own = last;
     for (u32 row = p.count; row > 0; row -= min(row, MIX_AHEAD)) {
@@ -62,8 +60,7 @@ template <u32 DTYPE> FN void mix_element(const MixParams& p, u64 n) {
         for (u32 k = 0; k < MIX_AHEAD; k++) {
             if (k >= row) break;
             float x = own * p.own + others[k] * p.other;
-            // Levels are truncated, so adding a half rounds them. Floats get no addend: -0 + 0
-            // would be 0.
+            // Levels are truncated, so adding a half rounds them. Floats get no addend, because -0 + 0 would be 0.
             if (DTYPE == MIX_U8) x += 0.5f;
             put_value(p.out + p.rows[row - 1 - k], n, DTYPE, p.is_rectangle ? others[k] : x);
             own = others[k];

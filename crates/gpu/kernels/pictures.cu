@@ -1,9 +1,9 @@
-// Pictures: from the entropy-coded segments of baseline JPEGs to pixels, resized and turned.
+// Pictures: from the entropy-coded segments of baseline JPEGs to resized and turned pixels.
 //
-// Kernels in this order: picture_tables and picture_weights build tables, picture_bytes removes the
-// stuffing, picture_blocks decodes, picture_pixels writes the output, or levels for
-// picture_changes. A picture with a damaged segment has unspecified content, but its row is
-// flagged, no other row changes, and no access leaves the buffers.
+// Kernels in this order: picture_tables and picture_weights build tables, picture_bytes removes the stuffing,
+// picture_blocks decodes, picture_pixels writes the output, or levels for picture_changes. A damaged segment
+// makes the content of its picture unspecified, but the row is flagged, no other row changes, and no access
+// leaves the buffers.
 #include "changes.cuh"
 #include "entropy.cuh"
 #include "idct.cuh"
@@ -13,7 +13,7 @@ struct ConfigParams {
     Ptr<u32> out;
 };
 
-// Numbers that the host compares with its own.
+// Reports struct sizes and constants, which the host compares with its own.
 KERNEL(pictures_config, ConfigParams, 32) {
     if (threadIdx.x) return;
     p.out[0] = sizeof(Picture);
@@ -48,8 +48,7 @@ struct TablesShared {
     Array<i32, 17> offsets;
 };
 
-// Builds a Huffman table in each block, from codes that the host has checked. Also clears the
-// status of all rows.
+// Builds one Huffman table per block from codes that the host has checked. Also clears the status of all rows.
 KERNEL(picture_tables, TablesParams, 128) {
     SHARED(TablesShared, s);
     for (u32 row = blockIdx.x * blockDim.x + threadIdx.x; row < p.pictures; row += gridDim.x * blockDim.x) p.status[row] = 0;
@@ -99,8 +98,7 @@ struct WeightsShared {
     u64 largest;
 };
 
-// Weights of a triangle filter, as fast_image_resize computes them: in doubles, every operation
-// rounded.
+// A triangle filter with weights as in fast_image_resize: in doubles, every operation rounded.
 struct Triangle {
     double scale, radius, narrow, in;
     double start;
@@ -116,8 +114,8 @@ FN Triangle triangle_of(const Axis& axis) {
     return t;
 }
 
-// The source pixels of the n-th output pixel without zero weights at both ends, the sum of their
-// weights, and the largest one.
+// Source pixels of the n-th output pixel, without zero weights at both ends, with the sum of their weights
+// and the largest one.
 FN Span span_of(const Triangle& t, u32 n, double& centre, double& sum, double& largest) {
     double in_centre = t.start + ((double)n + 0.5) * t.scale;
     u32 first = (u32)max(floor(in_centre - t.radius), 0.0);
@@ -143,13 +141,13 @@ FN Span span_of(const Triangle& t, u32 n, double& centre, double& sum, double& l
     return span;
 }
 
-// The two axes of a picture, a block for each.
+// Builds the weights of a picture's two axes, one per block.
 KERNEL(picture_weights, WeightsParams, 128) {
     SHARED(WeightsShared, s);
     const Picture& pic = p.pictures[blockIdx.x / 2];
     const Axis& axis = blockIdx.x % 2 ? pic.y : pic.x;
     if (axis.copies) {
-        // A copied pixel has one weight of 1.
+        // A copied pixel has a single weight of 1.
         for (u32 n = threadIdx.x; n < axis.out; n += blockDim.x) {
             Span span;
             span.start = (u32)axis.start + n;
@@ -170,7 +168,7 @@ KERNEL(picture_weights, WeightsParams, 128) {
         if (sum != 0.0) largest = largest / sum;
         most = max(most, largest);
     }
-    // Non-negative doubles have the order of their bits.
+    // Non-negative doubles sort like their bits.
     atomicMax(&s.largest, double_bits(most));
     __syncthreads();
     most = bits_double(s.largest);
@@ -191,7 +189,6 @@ KERNEL(picture_weights, WeightsParams, 128) {
             if (sum != 0.0) w = w / sum;
             p.weights[axis.weights + n * axis.taps + k] = (i16)round(w * unit);
         }
-        // Weights are read in pairs.
         if (span.size & 1) p.weights[axis.weights + n * axis.taps + span.size] = 0;
     }
     if (threadIdx.x == 0) p.precisions[blockIdx.x] = precision;
@@ -209,20 +206,20 @@ struct BytesParams {
 #define BYTES_LINE 512u
 
 struct BytesShared {
-    // The newest bytes of each warp's segment; the first byte of a word is the highest.
+    // The newest bytes of each warp's segment, first byte highest in each word.
     Array<u32, BYTES_LINE / 4 + 1> words[BYTES_THREADS / 32];
 };
 
-// Flags of the bytes that are FF; the first byte is the lowest.
+// Flags the bytes that are FF, first byte lowest.
 FN u32 full_bytes(u32 word) {
     u32 inverse = ~word;
     u32 marks = ~(((inverse & 0x7F7F7F7Fu) + 0x7F7F7F7Fu) | inverse | 0x7F7F7F7Fu);
     return (marks >> 7) * 0x10204080u >> 28;
 }
 
-// Removes the stuffing of a segment, the 00 after each FF, in each warp. Writes words with the
-// first byte highest, and a word of zeros after them. A lane takes sixteen bytes, and gets their
-// destination from the lanes before it.
+// Removes the stuffing of a segment (the 00 after each FF), one per warp. Writes words with the first byte
+// highest, followed by a word of zeros. A lane takes sixteen bytes and gets their destination from the lanes
+// before it.
 KERNEL(picture_bytes, BytesParams, BYTES_THREADS) {
     SHARED(BytesShared, s);
     u32 warp = threadIdx.x / 32, lane = threadIdx.x % 32;
@@ -234,8 +231,8 @@ KERNEL(picture_bytes, BytesParams, BYTES_THREADS) {
     Array<u32, BYTES_LINE / 4 + 1>& words = s.words[warp];
     Ptr<u32> to = p.words + first_word(segment, n);
     Ptr<const uint4> quads = p.upload + segment.offset / 16;
-    // Place in the segment of this lane's first byte; number of written words; bytes after them;
-    // true if the last byte was FF.
+    // Place of this lane's first byte in the segment, number of written words, bytes left over, and whether
+    // the last byte was FF.
     i32 at = (i32)(lane * 16) - (i32)(segment.offset & 15);
     u32 written = 0, held = 0, last = 0;
     for (i32 line = -(i32)(segment.offset & 15); line < bytes; line += BYTES_LINE, at += BYTES_LINE, quads = quads + BYTES_LINE / 16) {
@@ -271,7 +268,7 @@ KERNEL(picture_bytes, BytesParams, BYTES_THREADS) {
         for (u32 k = lane; k < held / 4; k += 32) to[written + k] = words[k];
         u32 rest = words[held / 4];
         __syncwarp();
-        // Bytes that do not fill a word move to the front.
+        // Move bytes that do not fill a word to the front.
         if (lane == 0) words[0] = rest;
         __syncwarp();
         written += held / 4;
@@ -298,12 +295,12 @@ struct BlocksParams {
 struct BlocksShared {
     Array<u16, 2048> blocks[DECODE_THREADS / 32];
     Array<u32, 192> steps[DECODE_THREADS / 32];
-    // The DC tables of the components, then their AC tables.
+    // DC tables of the components, followed by their AC tables.
     Array<u32, 6> codes[DECODE_THREADS / 32];
 };
 
-// Decodes a segment in each thread. The lanes of a warp walk the blocks together. Many warps run at
-// the same time, to hide the latency of each symbol.
+// Decodes one segment per thread. The lanes of a warp walk the blocks together. Many warps run at a time to
+// hide the latency of each symbol.
 KERNEL_BESIDE(picture_blocks, BlocksParams, DECODE_THREADS, 6) {
     SHARED(BlocksShared, s);
     u32 warp = threadIdx.x / 32, lane = threadIdx.x % 32;
@@ -329,14 +326,14 @@ KERNEL_BESIDE(picture_blocks, BlocksParams, DECODE_THREADS, 6) {
     open_bits(bits, p.words, first, bytes);
     u32 mcu = segment.number * pic.interval;
     u32 left = has_segment ? min(pic.interval, pic.mcus - mcu) : 0;
-    // Counted from the first kept MCU.
+    // Relative to the first kept MCU.
     u32 columns = pic.columns, row = mcu / columns, column = mcu - row * columns - pic.left;
     row -= pic.top;
     u32 across = pic.right - pic.left, down = pic.bottom - pic.top, h = pic.h, v = pic.v, luma = h * v, odd = 0;
     u32 blocks = pic.components == 1 ? 1 : luma + 2;
     i32 predictions[3] = {0, 0, 0};
-    // Idle lanes walk the same blocks too: lanes diverge at each symbol, and must meet again before
-    // the IDCT, or each would compute it alone.
+    // Idle lanes walk the same blocks too. Lanes diverge at each symbol and must meet again before the IDCT,
+    // or each would compute it alone.
     while (__any_sync(0xFFFFFFFFu, left)) {
         bool keep = column < across && row < down;
         for (u32 k = 0; k < blocks; k++) {
@@ -345,7 +342,7 @@ KERNEL_BESIDE(picture_blocks, BlocksParams, DECODE_THREADS, 6) {
                 u32 window = peek(bits), code = code_of(p.tables[codes[component]], window), length = code >> 12, size = code & 15;
                 take(bits, length + size);
                 i32 difference = value_of(window, length, size), value;
-                // Without an index, so that predictions stay in registers.
+                // Not indexed, so that predictions stay in registers.
                 if (component == 0) value = predictions[0] += difference;
                 else if (component == 1) value = predictions[1] += difference;
                 else value = predictions[2] += difference;
@@ -425,7 +422,6 @@ FN void step(Walk& w) {
     }
 }
 
-// Three sums of weighted levels.
 struct Sums {
     u32 red, green, blue;
 };
@@ -435,8 +431,8 @@ FN Sums sums_of(u32 precision) {
     return Sums{half, half, half};
 }
 
-// Adds two pixels, weighted by the lower and the upper half of `weights`: three instructions for
-// each pixel instead of six. Weights are not negative.
+// Adds two pixels, weighted by the lower and the upper half of `weights`, in three instructions per pixel
+// instead of six. Weights are not negative.
 FN void add(Sums& sums, u32 one, u32 other, u32 weights) {
     u32 red_green = __byte_perm(one, other, 0x5140), blue = __byte_perm(one, other, 0x6262);
     sums.red = dot_lower(weights, red_green, sums.red);
@@ -448,8 +444,7 @@ FN u32 rounded(const Sums& sums, u32 precision) {
     return min(sums.red >> precision, 255u) | min(sums.green >> precision, 255u) << 8 | min(sums.blue >> precision, 255u) << 16;
 }
 
-// Destination of a pixel: its first element, and the distance to the next channel and to the pixel
-// of the next row.
+// Destination of a pixel: its first element, and the distances to the next channel and to the pixel in the next row.
 struct Target {
     u64 to, channel, below;
 };
@@ -466,10 +461,10 @@ template <u32 DTYPE> FN void write(Ptr<u8> out, const Output& how, const Target&
     }
 }
 
-// Makes a tile of the output in each block: source pixels, each once, then resized columns, then
-// resized rows, as fast_image_resize does for 8 bits: the result between the passes is also rounded
-// to 8 bits. Shared inputs are loaded once for four pixels: the chroma of four neighbours of a row,
-// a row's weights for four columns, a column's weights for four rows.
+// Makes one tile of the output per block: source pixels, each once, then resized columns, then resized rows.
+// As in fast_image_resize, the result between the passes is rounded to 8 bits. Inputs shared by four pixels
+// are loaded once: the chroma of four neighbours in a row, a row's weights for four columns, and a column's
+// weights for four rows.
 KERNEL(picture_pixels, PixelsParams, PIXEL_THREADS) {
     SHARED(PixelsShared, s);
     Tile tile = p.tiles[blockIdx.x];
@@ -478,7 +473,7 @@ KERNEL(picture_pixels, PixelsParams, PIXEL_THREADS) {
     u32 columns = min(pic.tile_width, pic.x.out - left), rows = min(pic.tile_height, pic.y.out - top);
     Ptr<const Span> across = p.spans + pic.x.spans + left;
     Ptr<const Span> down = p.spans + pic.y.spans + top;
-    // Part of the picture. Columns begin and end at multiples of four.
+    // Part of the picture, with columns from and to multiples of four.
     u32 x0 = (pic.window_x + across[0].start) & ~3u;
     u32 width = (pic.window_x + across[columns - 1].start + across[columns - 1].size - x0 + 3) & ~3u;
     u32 y0 = down[0].start, height = down[rows - 1].start + down[rows - 1].size - y0;
@@ -498,7 +493,7 @@ KERNEL(picture_pixels, PixelsParams, PIXEL_THREADS) {
         for (u32 k = 0; k < span.size; k += 2, at += 2 * width) {
             u32 pair = weights[k / 2];
             uint4 one = four_of(s.pixels, at);
-            // The last weight may have no partner: then that is zero.
+            // The last weight may lack a partner, which is then zero.
             uint4 other = four_of(s.pixels, k + 1 < span.size ? at + width : at);
             add(a, one.x, other.x, pair);
             add(b, one.y, other.y, pair);
@@ -510,7 +505,7 @@ KERNEL(picture_pixels, PixelsParams, PIXEL_THREADS) {
     }
     __syncthreads();
     precision = p.precisions[tile.picture * 2];
-    // Distances to the pixels to the right and below in the turned output.
+    // Distances to the pixels on the right and below in the turned output.
     u64 beside = pic.turn & TRANSPOSED ? pic.out_width : 1, below = pic.turn & TRANSPOSED ? 1 : pic.out_width;
     u64 channel = p.output.channels_first ? (u64)pic.out_width * pic.out_height : 1;
     u64 pixel = p.output.channels_first || p.output.dtype == PACKED ? 1 : 3;

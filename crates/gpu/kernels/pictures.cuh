@@ -1,23 +1,21 @@
-// Structs that the kernels for pictures share with the host. src/pictures writes them byte by byte;
-// pictures_config returns their sizes, which a test compares.
+// Structs that the picture kernels share with the host. src/pictures writes them byte by byte, and a test
+// compares their sizes, which pictures_config returns.
 #pragma once
 #include "device.cuh"
 
-// Bits of an index into a Huffman table. Longer codes are rare, and searched.
+// Bits of an index into a Huffman table. Longer codes are rare and found by search.
 #define LOOKUP_BITS 9
 // Threads of a decoding block: four warps, each within one picture.
 #define DECODE_THREADS 128
 #define BYTES_THREADS 128
 #define PIXEL_THREADS 256
-// Source pixels of a tile of output, and pixels between the two passes of resizing, in shared
-// memory.
+// In shared memory: source pixels of a tile of output, and pixels between the two resizing passes.
 #define TILE_PIXELS 6144
 #define TILE_BETWEEN 4096
 
-// Faults of a row.
 #define ODD_ENTROPY 1u  // Invalid bits in a segment, or a segment with the wrong number of bits.
-#define ODD_RANGE 2u    // A coefficient or a sum is out of range: libjpeg-turbo's arithmetic of 16 bits would differ.
-#define ODD_TILE 4u     // A tile does not fit: the host's numbers are wrong.
+#define ODD_RANGE 2u    // A coefficient or a sum is out of range, where libjpeg-turbo's 16-bit arithmetic differs.
+#define ODD_TILE 4u     // A tile does not fit, so the host's numbers are wrong.
 
 #define TRANSPOSED 1u
 #define MIRRORED_X 2u
@@ -25,53 +23,52 @@
 
 // One axis of the resizing.
 struct Axis {
-    double start;  // Of the shown part, in pixels of the window.
+    double start;  // Start of the shown part, in window pixels.
     double end;
-    u32 out;       // Pixels of the output.
-    u32 in;        // Pixels of the window.
-    u32 taps;      // Weights kept for each pixel of the output, an even number.
-    u32 spans;     // Its first span.
-    u32 weights;   // Its first weight.
-    u32 copies;    // Not 0: pixels are copied from `start` on.
+    u32 out;       // Output pixels.
+    u32 in;        // Window pixels.
+    u32 taps;      // Weights kept per output pixel, an even number.
+    u32 spans;     // Index of the first span.
+    u32 weights;   // Index of the first weight.
+    u32 copies;    // If not 0, pixels are copied from `start` on.
 };
 
 struct Picture {
-    u64 out;              // Its first element in the output.
+    u64 out;              // First element in the output.
     Axis x, y;            // Axes of the stored picture.
     u32 window_x, window_y;
     u32 out_width, out_height;
     u32 turn;
     u32 tile_width, tile_height;
-    u32 segments;         // Its first segment in the table of segments, and their number.
+    u32 segments;         // Index of its first segment, and their number.
     u32 segment_count;
-    u32 interval;         // MCUs of a segment.
+    u32 interval;         // MCUs per segment.
     u32 mcus;             // MCUs of the picture.
-    u32 columns;          // MCUs in a row.
-    u32 left, top, right, bottom;  // The MCUs whose samples are kept.
+    u32 columns;          // MCUs per row.
+    u32 left, top, right, bottom;  // MCUs whose samples are kept.
     u32 components;       // 1 or 3.
-    u32 h, v;             // Blocks of luma in an MCU.
+    u32 h, v;             // Luma blocks of an MCU.
     u32 chroma_width, chroma_height;  // Samples.
     Array<u32, 3> planes; // Each component's first block.
     Array<u32, 3> dc, ac; // Each component's Huffman tables.
     Array<u8, 192> quantisers;  // In zigzag order.
 };
 
-// Entropy-coded bytes, from `offset` to two bytes before the next segment's offset: a marker has
-// two bytes.
+// Entropy-coded bytes from `offset` to two bytes (a marker) before the next segment's offset.
 struct Segment {
     u32 offset;
-    u32 number;  // Its number in the picture, or END after the last segment.
+    u32 number;  // Number in the picture, or END after the last segment.
 };
 #define END 0xFFFFFFFFu
 
-// First word of the n-th segment. It has as many words as its bytes and its marker touch, and two
-// more, so that it never meets the next segment, and a word of zeros fits after it.
+// First word of the n-th segment. A segment has as many words as its bytes and marker touch plus two, so that
+// it never meets the next segment and a word of zeros fits after it.
 FN u32 first_word(const Segment& segment, u32 n) { return (segment.offset >> 2) + 2 * n; }
 
-// Work of a warp: up to 32 segments of a picture.
+// A warp's work: up to 32 segments of a picture.
 struct Group {
     u32 picture;
-    u32 first;  // Counted from the picture's first segment.
+    u32 first;  // Relative to the picture's first segment.
 };
 
 // Part of the output that a block writes.
@@ -80,7 +77,7 @@ struct Tile {
     u32 place;  // Column, and row in the upper half, in tiles.
 };
 
-// Place of a Huffman table among the uploaded bytes: 16 counts, then symbols.
+// Place of a Huffman table in the uploaded bytes: 16 counts, then symbols.
 struct Codes {
     u32 offset;
     u32 symbols;
@@ -88,34 +85,33 @@ struct Codes {
 
 struct Huffman {
     Array<u16, 1 << LOOKUP_BITS> lookup;  // Entries (entropy.cuh); 0 for longer codes.
-    Array<u32, 17> ends;                  // For each length: the code after its last code, left-justified to 16 bits.
-    Array<i32, 17> offsets;               // For each length: the difference between a symbol's place and its code.
+    Array<u32, 17> ends;                  // Per length: the code after its last code, left-justified to 16 bits.
+    Array<i32, 17> offsets;               // Per length: difference between a symbol's place and its code.
     Array<u8, 256> symbols;
 };
 
-// Source pixels of an output pixel, on one axis.
+// Source pixels of an output pixel along one axis.
 struct Span {
     u32 start;
     u32 size;
 };
 
-// Levels that are changed before the output: a word for each pixel, red in the lowest byte. An
-// element is a pixel.
+// Levels to be changed before output, one word per pixel, red in the lowest byte. An element is a pixel.
 #define PACKED 4u
 
 struct Output {
-    u32 dtype;        // 0 uint8, 1 float16, 2 bfloat16, 3 float32; PACKED.
+    u32 dtype;        // 0 uint8, 1 float16, 2 bfloat16, 3 float32, or PACKED.
     u32 channels_first;
     Array<float, 3> scale, bias;
 };
 
-// Writes a level. Floats are rounded twice: by the fused multiply-add, and by the conversion.
+// Writes a level. Floats are rounded twice: by the fused multiply-add and by the conversion.
 template <u32 DTYPE> FN void put(Ptr<u8> out, const Output& how, u64 element, u32 channel, u32 level) {
     if (DTYPE == 0) {
         out[element] = (u8)level;
         return;
     }
-    // Selected instead of indexed, because parameters have no address.
+    // Not indexed, because parameters have no address.
     float scale = channel == 0 ? how.scale[0] : channel == 1 ? how.scale[1] : how.scale[2];
     float bias = channel == 0 ? how.bias[0] : channel == 1 ? how.bias[1] : how.bias[2];
     float x = __fmaf_rn((float)level, scale, bias);

@@ -1,30 +1,29 @@
-// Pixels from samples: upsampling and colours, to the bit as libjpeg's (jdsample.c "fancy", jdcolor.c).
-// Four neighbours of a row are made together, the first of them at a multiple of four.
+// Computes pixels from samples: upsampling and colours, bit-equal to libjpeg's (jdsample.c "fancy",
+// jdcolor.c). Four neighbours in a row are made together, the first at a multiple of four.
 #pragma once
 #include "pictures.cuh"
 
 #define EVEN_BYTES 0x00FF00FFu
 
-// Red, green and blue, red in the lowest byte. `chroma` has blue in the lower half and red in the
-// upper half.
+// Red, green and blue, red in the lowest byte. `chroma` has blue in the lower half and red in the upper half.
 FN u32 rgb_of(u32 luma, u32 chroma) {
     i32 y = (i32)luma, cb = (i32)(chroma & 0xFFFF) - 128, cr = (i32)(chroma >> 16) - 128;
-    // As libjpeg-turbo does: the upper half of a 16-bit product, doubled and rounded.
+    // As in libjpeg-turbo: the upper half of a 16-bit product, doubled and rounded.
     i32 red = y + cr + (((2 * cr * 26345 >> 16) + 1) >> 1);
     i32 green = y - cr + ((18734 * cr - 22554 * cb + 32768) >> 16);
     i32 blue = y + 2 * cb + (((2 * cb * -14942 >> 16) + 1) >> 1);
     return clamped(red, green, blue, 0);
 }
 
-// A row of samples of a plane that is stored block by block: sample x is at place_in_row(x).
-// `across` is the number of blocks in a row.
+// A row of samples of a plane that is stored block by block. Sample x is at place_in_row(x). `across` is the
+// number of blocks per row.
 FN Ptr<const u8> row_of(Ptr<const u8> planes, u32 first, u32 across, u32 y) {
     return planes + (((u64)first + (y >> 3) * across) * 64 + (y & 7) * 8);
 }
 
 FN u32 place_in_row(u32 x) { return (x >> 3) * 64 + (x & 7); }
 
-// Sums of chroma of four pixels, blue in the lower half and red in the upper half.
+// Chroma sums of four pixels, blue in the lower half and red in the upper half.
 struct Four {
     u32 a, b, c, d;
 };
@@ -40,10 +39,10 @@ FN Four four_at(Ptr<const u8> blue, Ptr<const u8> red, u32 place) {
                 __byte_perm(cb, cr, 0x6662) & EVEN_BYTES, __byte_perm(cb, cr, 0x7773) & EVEN_BYTES};
 }
 
-// Places of two adjacent samples, and of their neighbours.
+// Places of two adjacent samples and of their neighbours.
 struct Places {
     u32 before, pair, behind;
-    bool ends;  // The second sample is beyond the picture: the first one replaces it.
+    bool ends;  // The second sample is outside the picture, so the first replaces it.
 };
 
 FN Four pair_at(Ptr<const u8> blue, Ptr<const u8> red, const Places& at) {
@@ -56,13 +55,13 @@ FN Four pair_at(Ptr<const u8> blue, Ptr<const u8> red, const Places& at) {
     return all;
 }
 
-// Chroma of the four pixels of the picture from (x, y) on.
+// Chroma of the picture's four pixels from (x, y) on.
 FN Four chroma_at(Ptr<const u8> planes, const Picture& pic, u32 x, u32 y) {
     u32 across = pic.right - pic.left, cy = y / pic.v - pic.top * 8, x0 = pic.left * 8;
     Ptr<const u8> blue = row_of(planes, pic.planes[1], across, cy), red = row_of(planes, pic.planes[2], across, cy);
     Ptr<const u8> far_blue = blue, far_red = red;
     if (pic.v == 2) {
-        // The neighbour on the pixel's side. The edges of the picture repeat the outermost sample.
+        // The neighbour on the pixel's side. At the picture's edges the outermost sample repeats.
         u32 row = y / 2, ny = (y & 1 ? min(row + 1, pic.chroma_height - 1) : (row ? row - 1 : 0)) - pic.top * 8;
         far_blue = row_of(planes, pic.planes[1], across, ny);
         far_red = row_of(planes, pic.planes[2], across, ny);
@@ -76,7 +75,7 @@ FN Four chroma_at(Ptr<const u8> planes, const Picture& pic, u32 x, u32 y) {
         return Four{(sum.a + half) >> 2 & EVEN_BYTES, (sum.b + half) >> 2 & EVEN_BYTES, (sum.c + half) >> 2 & EVEN_BYTES,
                     (sum.d + half) >> 2 & EVEN_BYTES};
     }
-    // Pixels outside the view may need neighbours that are not kept: any value will do.
+    // Pixels outside the view may need neighbours that are not kept; any value will do.
     u32 cx = x / 2, last = min(pic.chroma_width, pic.right * 8) - 1;
     Places at = {place_in_row(max(cx, x0 + 1) - 1 - x0), place_in_row(cx - x0), place_in_row(min(cx + 2, last) - x0), cx >= last};
     Four sum = pair_at(blue, red, at);
@@ -91,8 +90,8 @@ FN Four chroma_at(Ptr<const u8> planes, const Picture& pic, u32 x, u32 y) {
                 (3 * sum.c + sum.b + even) >> shift & EVEN_BYTES, (3 * sum.c + sum.d + odd) >> shift & EVEN_BYTES};
 }
 
-// The four pixels of the picture from (x, y) on, x a multiple of four. They are meaningless beyond
-// the picture, and beyond its kept part.
+// The picture's four pixels from (x, y) on, with x a multiple of four. Pixels outside the picture or its kept
+// part are meaningless.
 FN uint4 pixels_at(Ptr<const u8> planes, const Picture& pic, u32 x, u32 y) {
     Ptr<const u8> row = row_of(planes, pic.planes[0], (pic.right - pic.left) * pic.h, y - pic.top * pic.v * 8);
     u32 luma = *cast<const u32>(row + place_in_row(x - pic.left * pic.h * 8));

@@ -1,43 +1,38 @@
-// Decodes one zstd frame (RFC 8878, whose sections are cited below) with the 32 lanes of a warp.
-// Tables are built in shared memory, four lanes decode the four streams of literals, and all lanes
-// read the sequences and copy. Every length, offset and state is checked before use. Frames that
-// libzstd refuses are refused, and so are a few that it accepts but no writer makes: several
-// segments, an offset of 0, codes of 12 bits.
+// Decodes one zstd frame (RFC 8878, whose sections are cited below) with the 32 lanes of a warp. Tables are
+// built in shared memory, four lanes decode the four streams of literals, and all lanes read the sequences
+// and copy. Every length, offset and state is checked before use. Frames that libzstd refuses are refused,
+// and so are a few that it accepts but no writer makes: several segments, an offset of 0, codes of 12 bits.
 #pragma once
 #include "device.cuh"
 
 // Largest block (3.1.1.2.4).
 #define ZSTD_BLOCK (128u << 10)
-// Longest code of a literal (4.2.1), in bits.
+// Longest literal code (4.2.1), in bits.
 #define ZSTD_CODE_BITS 11u
-// Start of each table, and most states of it (3.1.1.3.2.1): literal lengths, match lengths,
-// offsets.
+// Start of each table, and maximum number of its states (3.1.1.3.2.1): literal lengths, match lengths, offsets.
 #define ZSTD_LITERALS 0u
 #define ZSTD_MATCHES 512u
 #define ZSTD_OFFSETS 1024u
 #define ZSTD_STATES 1280u
-// Most symbols of a table, rounded up.
+// Maximum number of symbols in a table, rounded up.
 #define ZSTD_SYMBOLS 64u
 
 struct ZstdMemory {
-    // Indexed by the next bits of a stream of literals: the symbol (8 bits) and the length of its
-    // code.
+    // Indexed by the next bits of a stream of literals: the symbol (8 bits) and its code length.
     Array<u16, 1u << ZSTD_CODE_BITS> codes;
-    // Indexed by state: base of the next state (16 bits), number of bits to add (8 bits), symbol (8
-    // bits).
+    // Indexed by state: base of the next state (16 bits), number of bits to add (8 bits), symbol (8 bits).
     Array<u32, ZSTD_STATES> states;
-    // While a table is built: count of each symbol, and its next state.
+    // Counts and next states of the symbols while a table is built.
     Array<i16, 3 * ZSTD_SYMBOLS> counts;
     Array<u16, 3 * ZSTD_SYMBOLS> next;
-    // States of the code that compresses the weights of literals.
+    // States of the code that compresses the literal weights.
     Array<u32, 64> weight_states;
     Array<u16, 256> begins;
     Array<u8, 256> weights;
-    // For the three tables: bits of a state; and number of symbols of a new table, 0 for a repeated
-    // one.
+    // For the three tables: bits of a state, and number of symbols of a new table, 0 for a repeated one.
     Array<u32, 3> bits;
     Array<u32, 3> symbols;
-    // Result of lane 0: a position, 0 for damage.
+    // Result of lane 0: a position, or 0 for damage.
     u32 found;
 };
 
@@ -47,7 +42,7 @@ CONSTANT i8 ZSTD_LITERAL_COUNTS[36] = {4, 3, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 1,
 CONSTANT i8 ZSTD_MATCH_COUNTS[53] = {1, 4, 3, 2, 2, 2, 2, 2, 2, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1,
                                      1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, -1, -1, -1, -1, -1, -1, -1};
 CONSTANT i8 ZSTD_OFFSET_COUNTS[29] = {1, 1, 1, 1, 1, 1, 2, 2, 2, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, -1, -1, -1, -1, -1};
-// Base of each length code, and its number of extra bits (3.1.1.3.2.1.1).
+// Base and number of extra bits of each length code (3.1.1.3.2.1.1).
 CONSTANT u32 ZSTD_LITERAL_BASES[36] = {0,  1,  2,  3,  4,  5,  6,  7,  8,   9,   10,  11,   12,   13,   14,   15,    16,    18,
                                        20, 22, 24, 28, 32, 40, 48, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384, 32768, 65536};
 CONSTANT u8 ZSTD_LITERAL_BITS[36] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,  0,  0,  1,  1,
@@ -57,28 +52,26 @@ CONSTANT u32 ZSTD_MATCH_BASES[53] = {3,  4,  5,  6,  7,  8,  9,  10, 11, 12, 13,
 CONSTANT u8 ZSTD_MATCH_BITS[53] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,  0,  0,  0,  0, 0,
                                    0, 0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 3, 3, 4, 4, 5, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16};
 
-// Number of the highest set bit of `x`, at least 1.
+// Index of the highest set bit of `x`, which is not 0.
 FN u32 zstd_log2(u32 x) { return 31 - (u32)__clz((i32)x); }
 
-// 32 bits of the input from bit `bit` on. `from` is a multiple of 4. Reads bytes after the frame
-// too.
+// 32 bits of input from bit `bit` on. `from` is a multiple of 4. May read past the frame.
 FN u32 zstd_peek(Ptr<const u8> from, u32 bit) {
     const Ptr<const u32> words = cast<const u32>(from) + bit / 32;
     return __funnelshift_r(words[0], words[1], bit % 32);
 }
 
-// A stream of bits that is read backwards (4.1).
+// A bit stream that is read backwards (4.1).
 struct ZstdBits {
     Ptr<const u32> words;
-    // Place of the word before `next`, and of the first word, which is read again instead of a word
-    // before it.
+    // Index of the word before `next`, and of the first word, which is read again in place of earlier words.
     i32 at, first;
     u32 high, low, next;
-    // Bits of `high` that were taken, below 32.
+    // Bits taken from `high`, below 32.
     u32 used;
 };
 
-// Opens the bytes from `begin` to `end`. The last byte has a bit that marks the end.
+// Opens the bytes from `begin` to `end`. A bit in the last byte marks the end.
 FN bool zstd_open(ZstdBits& b, Ptr<const u8> from, u32 begin, u32 end) {
     if (begin >= end) return false;
     const u32 last = from[end - 1];
@@ -94,17 +87,17 @@ FN bool zstd_open(ZstdBits& b, Ptr<const u8> from, u32 begin, u32 end) {
     return true;
 }
 
-// Bits from `begin` on that were not taken; negative if too many were taken.
+// Number of bits left after `begin`, negative if too many were taken.
 FN i32 zstd_left(const ZstdBits& b, u32 begin) { return 32 * (b.at + 4) - (i32)b.used - (i32)(8 * begin); }
 
-// The next 32 bits; the first is the highest.
+// The next 32 bits, first bit highest.
 FN u32 zstd_next(const ZstdBits& b) { return __funnelshift_l(b.low, b.high, b.used); }
 
 // The upper `n` bits, at most 31.
 FN u32 zstd_upper(u32 bits, u32 n) { return bits >> 1 >> (31 - n); }
 
-// Skips `n` bits, at most 32. The next word is already being loaded, so that no lane waits for it.
-// Without a branch, because lanes need words at different times.
+// Skips n bits, at most 32. The next word is already being loaded, so no lane waits for it. There is no
+// branch, because lanes need words at different times.
 FN void zstd_skip(ZstdBits& b, u32 n) {
     b.used += n;
     const bool full = b.used >= 32;
@@ -121,8 +114,8 @@ FN u32 zstd_take(ZstdBits& b, u32 n) {
     return value;
 }
 
-// Reads the counts of symbols, at most `most` + 1, of a table of at most 2^most_bits states
-// (4.1.1). Returns the end of the counts, 0 for damage.
+// Reads the counts of a table (4.1.1) with at most `most` + 1 symbols and 2^most_bits states. Returns the end
+// of the counts, or 0 for damage.
 FN u32 zstd_counts(ZstdMemory& memory, u32 to, Ptr<const u8> from, u32 begin, u32 end, u32 most_bits, u32 most, u32& bits,
                    u32& symbols) {
     u32 bit = 8 * begin;
@@ -190,8 +183,8 @@ FN void zstd_table(Table& table, u32 at, ZstdMemory& memory, u32 counts, u32 sym
     }
 }
 
-// Reads the weights of the codes of literals (4.2.1), on one lane: a symbol has 2^(weight - 1)
-// entries of the table. Returns the start of the literals, 0 for damage.
+// Reads the weights of the literal codes (4.2.1) on one lane. A symbol has 2^(weight - 1) table entries.
+// Returns the start of the literals, or 0 for damage.
 FN u32 zstd_weights(ZstdMemory& memory, Ptr<const u8> from, u32 begin, u32 end, u32& symbols) {
     if (begin >= end) return 0;
     const u32 head = from[begin];
@@ -216,7 +209,7 @@ FN u32 zstd_weights(ZstdMemory& memory, Ptr<const u8> from, u32 begin, u32 end, 
     u32 state = zstd_take(in, bits), other = zstd_take(in, bits);
     if (zstd_left(in, at) < 0) return 0;
     for (;;) {
-        // Room for this symbol, the last one, and the implicit one.
+        // There must be room for this symbol, the last one and the implicit one.
         if (symbols > 253) return 0;
         const u32 entry = memory.weight_states[state];
         memory.weights[symbols++] = (u8)(entry >> 24);
@@ -231,7 +224,7 @@ FN u32 zstd_weights(ZstdMemory& memory, Ptr<const u8> from, u32 begin, u32 end, 
     }
 }
 
-// Builds the table of codes. Returns the bits of the longest code, 0 for damage.
+// Builds the table of codes. Returns the length of the longest code in bits, or 0 for damage.
 FN u32 zstd_codes(ZstdMemory& memory, u32 symbols, u32 lane) {
     if (lane == 0) {
         u32 sum = 0;
@@ -248,8 +241,9 @@ FN u32 zstd_codes(ZstdMemory& memory, u32 symbols, u32 lane) {
             sound = bits <= ZSTD_CODE_BITS && (rest & (rest - 1)) == 0;
             memory.weights[symbols] = (u8)(zstd_log2(rest) + 1);
         }
-        // Longest codes first; codes of one length by symbol. The number of longest codes is even
-        // and not 0. `next` holds the number of codes of a weight, then the place of the next one.
+        // Longest codes come first, and codes of equal length are sorted by symbol. The number of longest
+        // codes is even and not 0. `next` holds the number of codes of each weight, then the place of the
+        // next one.
         for (u32 weight = 0; weight <= ZSTD_CODE_BITS; weight++) memory.next[weight] = 0;
         for (u32 i = 0; sound && i <= symbols; i++) memory.next[memory.weights[i]]++;
         const u32 longest = memory.next[1];
@@ -277,10 +271,10 @@ FN u32 zstd_codes(ZstdMemory& memory, u32 symbols, u32 lane) {
     return bits;
 }
 
-// Bits of a stream of literals: a buffer of 64, the next bit highest. Nearly all bits are symbols.
+// A stream of literals with a buffer of 64 bits, next bit highest. Nearly all bits are symbols.
 struct ZstdCodes {
     Ptr<const u32> words;
-    // Place of the word before `next`. `next` follows the `count` bits in the buffer.
+    // Index of the word before `next`, which follows the `count` bits in the buffer.
     i32 at;
     u64 bits;
     u32 count, next;
@@ -301,9 +295,9 @@ FN u32 zstd_literal(const ZstdMemory& memory, ZstdCodes& c, u32 shift) {
     return entry & 0xFF;
 }
 
-// Decodes one stream of literals (4.2.2) to `count` bytes from `to` on, in words where aligned; the
-// output is `skew` bytes after a multiple of 4. At least 14 bytes of the frame precede a stream;
-// some of the last 9 are read.
+// Decodes one stream of literals (4.2.2) to `count` bytes from `to` on, in words where aligned. The output is
+// `skew` bytes after a multiple of 4. At least 14 bytes of the frame precede a stream, and some of the last 9
+// are read.
 FN bool zstd_stream(const ZstdMemory& memory, u32 code_bits, Ptr<const u8> from, u32 begin, u32 end, Ptr<u8> out, u32 to, u32 count,
                     u32 skew) {
     ZstdBits in;
@@ -320,7 +314,7 @@ FN bool zstd_stream(const ZstdMemory& memory, u32 code_bits, Ptr<const u8> from,
         out[to++] = (u8)zstd_literal(memory, c, shift);
     }
     for (; behind - to >= 4; to += 4) {
-        // Read far beyond its end.
+        // The stream was read far past its end.
         if (c.at + 4 < in.first) return false;
         zstd_refill(c);
         u32 word = zstd_literal(memory, c, shift);
@@ -338,32 +332,30 @@ FN bool zstd_stream(const ZstdMemory& memory, u32 code_bits, Ptr<const u8> from,
     return 32 * (c.at + 2) + (i32)c.count == (i32)(8 * begin);
 }
 
-// A frame in progress. Positions of the input count from a multiple of 16, positions of the output
-// from its start.
+// A frame in progress. Input positions are relative to a multiple of 16, output positions to the output's start.
 struct Zstd {
     Ptr<const u8> from;
     Ptr<u8> out;
     u32 at, done;
-    // Bytes between a multiple of 4 and the start of the output.
+    // Offset of the output from a multiple of 4.
     u32 skew;
     // Last three offsets (3.1.2.5).
     u32 recent[3];
-    // Bits of the longest code of literals, 0 without codes; and flags of the existing tables.
+    // Length of the longest literal code in bits, 0 without codes; and flags of the existing tables.
     u32 code_bits, tables;
 };
 
-// Literals of a block: bytes of the input, one repeated byte (`step` 0), or decoded to the end of
-// the largest possible block in the output. From there they move down while the block is filled;
-// the filled part never reaches literals that are still needed.
+// Literals of a block: bytes of the input, one repeated byte (`step` 0), or decoded to the end of the largest
+// possible block in the output. From there they move down while the block is filled, and the filled part
+// never reaches literals that are still needed.
 struct ZstdLiterals {
     Ptr<const u8> from;
     u32 step, count;
-    // True if they are in the output.
     bool in_place;
     u32 place;
 };
 
-// Reads the literals of a block (3.1.1.3.1). The block may fill the output up to `limit`.
+// Reads the literals of a block (3.1.1.3.1), which may fill the output up to `limit`.
 FN bool zstd_literals(Zstd& z, ZstdMemory& memory, u32 end, u32 limit, ZstdLiterals& literals, u32 lane) {
     const u32 head = z.from[z.at], kind = head & 3, format = head >> 2 & 3;
     literals.step = 1;
@@ -400,7 +392,7 @@ FN bool zstd_literals(Zstd& z, ZstdMemory& memory, u32 end, u32 limit, ZstdLiter
         z.code_bits = zstd_codes(memory, symbols, lane);
     }
     if (z.code_bits == 0) return false;
-    // One stream, or four: three have their lengths stored, the fourth has the rest.
+    // One or four streams. Three of the four have their lengths stored; the fourth has the rest.
     u32 from = z.at, to = behind, first = 0, share = count;
     if (format != 0) {
         if (count < 6 || behind - z.at < 6) return false;
@@ -425,7 +417,7 @@ FN bool zstd_literals(Zstd& z, ZstdMemory& memory, u32 end, u32 limit, ZstdLiter
     if (lane < (format == 0 ? 1 : 4)) {
         sound = from <= to && to <= behind && zstd_stream(memory, z.code_bits, z.from, from, to, z.out, place + first, share, z.skew);
     }
-    // Makes the literals of the four lanes readable.
+    // Make the literals of the four lanes readable.
     if (!__all_sync(0xFFFFFFFFu, sound)) return false;
     __syncwarp();
     literals.from = z.out + place;
@@ -438,8 +430,8 @@ FN bool zstd_literals(Zstd& z, ZstdMemory& memory, u32 end, u32 limit, ZstdLiter
 
 FN u32 zstd_table_at(u32 n) { return n == 0 ? ZSTD_LITERALS : n == 1 ? ZSTD_OFFSETS : ZSTD_MATCHES; }
 
-// Reads the counts of a block's tables (3.1.1.3.2.1), on one lane, in the order literal lengths,
-// offsets, match lengths. Returns the start of the sequences, 0 for damage.
+// Reads the counts of a block's tables (3.1.1.3.2.1) on one lane, in the order literal lengths, offsets,
+// match lengths. Returns the start of the sequences, or 0 for damage.
 FN u32 zstd_read_tables(ZstdMemory& memory, Ptr<const u8> from, u32 at, u32 end, u32 modes, u32 tables) {
     for (u32 n = 0; n < 3; n++) {
         const u32 mode = modes >> (6 - 2 * n) & 3, most = n == 0 ? 35 : n == 1 ? 31 : 52, counts = n * ZSTD_SYMBOLS;
@@ -482,9 +474,8 @@ FN u32 zstd_offset(Zstd& z, u32 value, u32 literals) {
     return offset;
 }
 
-// Copies the next `count` literals to the output.
 FN void zstd_put_literals(Zstd& z, const ZstdLiterals& literals, u32 taken, u32 count, u32 lane) {
-    // After the last sequence of a frame, the literals are already in their place.
+    // After the last sequence of a frame, the literals are already in place.
     const bool there = literals.in_place && literals.place + taken == z.done;
     for (u32 n = lane; !there && n - lane < count; n += 32) {
         u8 byte = 0;
@@ -496,7 +487,7 @@ FN void zstd_put_literals(Zstd& z, const ZstdLiterals& literals, u32 taken, u32 
     z.done += count;
 }
 
-// Executes the sequences of a block (3.1.1.3.2), and copies its remaining literals.
+// Executes a block's sequences (3.1.1.3.2) and copies its remaining literals.
 FN bool zstd_sequences(Zstd& z, ZstdMemory& memory, u32 end, u32 limit, const ZstdLiterals& literals, u32 lane) {
     if (z.at >= end) return false;
     u32 count = z.from[z.at++], taken = 0;
@@ -559,7 +550,7 @@ FN bool zstd_sequences(Zstd& z, ZstdMemory& memory, u32 end, u32 limit, const Zs
         if (length > room || offset - 1 >= z.done + before) return false;
         zstd_put_literals(z, literals, taken, before, lane);
         taken += before;
-        // Makes the bytes of the other lanes readable.
+        // Make the other lanes' bytes readable.
         __syncwarp();
         const Ptr<const u8> back = Ptr<const u8>(z.out) + (z.done - offset);
         if (length <= offset) {
@@ -577,15 +568,15 @@ FN bool zstd_sequences(Zstd& z, ZstdMemory& memory, u32 end, u32 limit, const Zs
     return true;
 }
 
-// Decodes the frame of `bytes` bytes that begins `at` bytes, at most 15, after `from`, a multiple
-// of 16. It must fill the `out_bytes` bytes at `out`, which is `skew` bytes after a multiple of 4.
-// The host has checked magic, header and block headers. 16 bytes around the frame can be read.
-// Returns true if the frame is valid; if not, part of the output may be written.
+// Decodes a frame of `bytes` bytes, which begins `at` bytes (at most 15) after `from`, a multiple of 16. The
+// frame must fill the `out_bytes` bytes at `out`, which is `skew` bytes after a multiple of 4. The host has
+// checked magic, header and block headers. 16 bytes on each side of the frame are readable. Returns true if
+// the frame is valid; otherwise part of the output may be written.
 FN bool zstd_frame(Ptr<const u8> from, u32 at, u32 bytes, Ptr<u8> out, u32 skew, u32 out_bytes, ZstdMemory& memory,
                    u32 lane) {
     const u32 end = at + bytes;
     if (bytes < 9) return false;
-    // A single segment: the window is the whole content (3.1.1.1.1).
+    // In a single segment, the window is the whole content (3.1.1.1.1).
     const u32 descriptor = from[at + 4], size = descriptor >> 6;
     if ((descriptor & 0x20) == 0) return false;
     Zstd z;

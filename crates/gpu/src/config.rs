@@ -1,26 +1,24 @@
-//! The kernels of a module, and the sizes and constants that they share with the host. These are compared
-//! once, after the driver has compiled the kernels.
+//! A module's kernels, and the sizes and constants that they share with the host, which are compared once
+//! after the driver has compiled the kernels.
 
 use crate::driver::{Device, GpuError, Launch, Memory, Module, Params, Pinned, Stream};
 
-/// Bytes of a row's status word, written by kernels.
+/// Size of a row's status word, which kernels write.
 pub(crate) const STATUS_BYTES: usize = 4;
 
 /// A PTX file, made by `scripts/make_ptx.py`.
 pub(crate) struct KernelSource<const N: usize> {
-    /// Its text.
     pub(crate) ptx: &'static str,
-    /// Its kernels.
     pub(crate) kernels: &'static [&'static str],
-    /// Kernel that writes the sizes of structs and the constants of the module.
+    /// Name of the kernel that writes the module's struct sizes and constants.
     pub(crate) config: &'static str,
     /// Expected output of that kernel.
     pub(crate) expected: [u32; N],
 }
 
 impl<const N: usize> KernelSource<N> {
-    /// Lets the driver compile the kernels for its device, or load them from its cache, and checks that their
-    /// sizes and constants equal this crate's.
+    /// Loads the kernels, which the driver compiles or takes from its cache, and checks that their sizes and
+    /// constants equal this crate's.
     ///
     /// # Errors
     /// `Driver` if the driver rejects the kernels.
@@ -35,7 +33,7 @@ impl<const N: usize> KernelSource<N> {
             return Ok(module);
         }
         Err(GpuError::Driver {
-            call: "configuration of the kernels",
+            call: "kernel configuration",
             name: "mismatch".into(),
             text: format!("the kernels report {found:?}, this crate expects {:?}", self.expected),
         })

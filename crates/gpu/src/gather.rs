@@ -1,15 +1,14 @@
-//! Values that stay on the device: a kernel copies the bytes that a batch needs to its slot, before the other
-//! kernels read them there.
+//! Values kept on the device: a kernel copies the bytes that a batch needs to its slot, where the other
+//! kernels then read them.
 
 use crate::config::KernelSource;
 use crate::driver::{Launch, Params};
 use std::ops::Range;
 
-/// Threads of a block: each warp copies a piece.
+/// Threads per block. Each warp copies a piece.
 const THREADS: u32 = 128;
-/// Most bytes of a piece: a long piece would keep a warp busy when others are done.
+/// Maximum length of a piece. A longer piece would keep a warp busy after all others are done.
 const PIECE_BYTES: u64 = 8 << 10;
-/// The kernel.
 #[expect(clippy::cast_possible_truncation, reason = "a small number")]
 pub(crate) const SOURCE: KernelSource<2> = KernelSource {
     ptx: include_str!("../ptx/gather.ptx"),
@@ -17,7 +16,7 @@ pub(crate) const SOURCE: KernelSource<2> = KernelSource {
     config: "gather_config",
     expected: [Piece::BYTES as u32, THREADS],
 };
-/// Bytes that the kernel may read after the last value.
+/// Bytes past the last value that the kernel may read.
 pub(crate) const MARGIN: usize = 16;
 
 /// `struct Piece`: a range of the kept values, and its place in the slot.
@@ -29,10 +28,9 @@ pub(crate) struct Piece {
 }
 
 impl Piece {
-    /// Bytes of a piece in a table.
     pub(crate) const BYTES: usize = 24;
 
-    /// Appends the pieces of these bytes, which go to the slot from `to` on.
+    /// Appends the pieces of `from`, which go to the slot from `to` on.
     pub(crate) fn cut(from: Range<u64>, to: u64, pieces: &mut Vec<Self>) {
         let Range { start, end } = from;
         let mut at = start;
@@ -58,11 +56,11 @@ pub(crate) struct Gather {
 }
 
 impl Gather {
-    /// Most bytes of the gap before the table.
+    /// Maximum gap before the table, in bytes.
     pub(crate) const GAP: usize = 16;
 
-    /// Appends the table to `tables`, whose first byte is at `start` in the slot. `None` if the number of
-    /// pieces exceeds 32 bits.
+    /// Appends the table to `tables`, whose first byte is at `start` in the slot. Returns `None` if the
+    /// number of pieces exceeds 32 bits.
     pub(crate) fn assemble<'p>(
         pieces: impl Iterator<Item = &'p Piece>,
         start: usize,
@@ -94,7 +92,7 @@ mod tests {
         SOURCE.assert_same();
     }
 
-    /// Runs the kernel on a slot that holds `before`, and returns the slot.
+    /// Runs the kernel on a slot that holds `before`, and returns the slot's new content.
     fn gathered(kept: &[u8], before: &[u8], copies: &[(Range<u64>, u64)], manner: Manner) -> Vec<u8> {
         let mut device = shardpack_gpu_play::Device::new(manner);
         let values = device.upload(&[kept, &[manner.poison; MARGIN]].concat());
@@ -136,7 +134,7 @@ mod tests {
                 }
             }
         }
-        // The last byte of the kept values.
+        // One copy takes only the last byte of the kept values.
         let copies = [(12_287..12_288, 5), (12_000..12_288, 161)];
         for manner in MANNERS {
             assert_eq!(gathered(&kept, &before, &copies, manner), expected(&kept, &before, &copies));
@@ -144,7 +142,7 @@ mod tests {
     }
 
     proptest! {
-        /// Pieces that touch each other share words: each piece writes only its own bytes.
+        /// Adjacent pieces share words, but each piece writes only its own bytes.
         #[test]
         fn neighbours_do_not_meet(
             lengths in prop::collection::vec((0_u64..3000, 0_u64..40), 1..30),

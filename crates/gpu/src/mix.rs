@@ -1,4 +1,4 @@
-//! Mixup and CutMix on the device: mixes rows in the output of a decoded batch.
+//! Mixup and CutMix on the device, which mix rows in the output of a decoded batch.
 
 use crate::config::KernelSource;
 use crate::driver::{Launch, Params};
@@ -9,10 +9,9 @@ use shardpack_loader::stage::RowMix;
 use std::ops::Range;
 
 const THREADS: u32 = 256;
-/// Most blocks of a launch: each walks the elements of a row in steps.
+/// Maximum number of blocks per launch. Each walks the elements of a row in steps.
 const MOST_BLOCKS: u64 = 4096;
 
-/// The kernel.
 pub(crate) const SOURCE: KernelSource<1> = KernelSource {
     ptx: include_str!("../ptx/mix.ptx"),
     kernels: &["mix_config", "mix"],
@@ -24,13 +23,13 @@ pub(crate) const SOURCE: KernelSource<1> = KernelSource {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Mixing {
     pub(crate) launch: Launch,
-    /// First byte of each row. Must be put at the table address of the launch.
+    /// First byte of each row. Belongs at the table address of the launch.
     pub(crate) table: Vec<u8>,
 }
 
 impl Mixing {
-    /// Mixes rows of an output of `output_bytes` at `out`, with the table at `table`, a multiple of
-    /// 8. `None` if it is not for the kernel, or a row is not in the output.
+    /// Mixes rows of an output of `output_bytes` at `out`, with the table at `table`, a multiple of 8.
+    /// Returns `None` if the kernel does not support the mix, or a row is outside the output.
     pub(crate) fn new(rows: &[Range<usize>], mix: &RowMix, out: u64, output_bytes: usize, table: u64) -> Option<Self> {
         let dtype = Dtype::of(mix.dtype)?;
         let bytes = rows.first()?.len();

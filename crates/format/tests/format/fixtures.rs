@@ -1,4 +1,4 @@
-//! Checks every fixture with the layout alone: no codec, no file system, no search for duplicates.
+//! Checks every fixture against the layout alone, without codecs, file system or a search for duplicates.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::cast_possible_truncation, missing_docs)]
 
 use shardpack_format::{
@@ -6,8 +6,7 @@ use shardpack_format::{
 };
 use std::path::{Path, PathBuf};
 
-/// Faults that are found only by decoding values, by reading the whole dataset, or by looking for
-/// files.
+/// Faults found only by decoding values, reading the whole dataset, or looking for files.
 const BEYOND_THE_LAYOUT: [&str; 14] = [
     "N10-shard-missing",
     "N10-digest-of-a-shard",
@@ -108,7 +107,7 @@ fn every_fixture_is_accepted_or_refused_as_listed() {
 fn data_over_a_limit_passes_without_limits() {
     let target = "invalid/L05-decoded-array-over-limit.shard";
     let error = read(target, &Limits { max_decoded_bytes: 1 << 32, ..Limits::default() }).unwrap_err();
-    // The array declares 4 GiB and the field nothing, so this is not about limits.
+    // The array declares 4 GiB but the field nothing, so this is not a matter of limits.
     assert!(matches!(error, Error::Format { .. }), "{error}");
     assert!(error.to_string().contains("decoded bytes of field"), "{error}");
 }

@@ -62,7 +62,7 @@ fn descriptor() -> impl Strategy<Value = ArrayDescriptor> {
     )
 }
 
-/// The product, computed in 128 bits.
+/// Computes the product in 128 bits.
 fn naive_bytes(dtype: Dtype, shape: &[u64]) -> Option<u64> {
     let digits = |n: u64| u128::from(n.max(1));
     let mut product = u128::from(dtype.bytes());

@@ -1,5 +1,5 @@
-//! A request for an array, in the terms of the kernels: a rectangle of pixels and some of the bands of a cube
-//! `[rows, columns, bands]`.
+//! A request for an array in terms of the kernels: a rectangle of pixels and some bands of a cube `[rows,
+//! columns, bands]`.
 
 use super::wire::{Pick, chunk_bands};
 use shardpack_array::{Bands, Finish, Output, Region, Turn};
@@ -8,38 +8,36 @@ use shardpack_format::{ArrayDescriptor, Codes, Error, Layout, Result, Transform}
 /// An array as a cube, and the requested part.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Ask {
-    /// Size of the whole array.
     pub(super) columns: u64,
     pub(super) pixels: u64,
     pub(super) bands: u64,
-    /// Bands in the tables of fixed point: the bands of the array itself.
+    /// Bands in the fixed-point tables, as in the array itself.
     pub(super) table_bands: u64,
-    /// The requested part: rows, columns.
+    /// Requested part: rows and columns.
     pub(super) y: u64,
     pub(super) x: u64,
     pub(super) rows: u64,
     pub(super) region_columns: u64,
     pub(super) picks: Picks,
-    /// True if neighbours in the output are pixels of one band, not bands of one pixel.
+    /// True if neighbours in the output are pixels of one band rather than bands of one pixel.
     pub(super) out_by_band: bool,
     turn: Turn,
-    /// True if the bands are the columns of an array of two axes.
+    /// True if the bands are the columns of a two-axis array.
     is_flat: bool,
-    /// Meaning of the stored elements; with [`Output::Stored`], the elements themselves.
+    /// Descriptor of the array. With [`Output::Stored`], it describes the stored elements as values.
     pub(super) descriptor: ArrayDescriptor,
 }
 
-/// The requested bands.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Picks {
     /// `count` bands from `first` on.
     Run { first: u64, count: u64 },
-    /// These bands, ascending, each with its place in the output.
+    /// Bands in ascending order, each with its place in the output.
     List(Vec<Pick>),
 }
 
 impl Picks {
-    /// Returns the requested ones of `bands` bands.
+    /// Returns the requested bands out of `bands`.
     ///
     /// # Errors
     /// `Limit` for a band number beyond the device's 32 bits.
@@ -58,7 +56,7 @@ impl Picks {
         }
     }
 
-    /// The lowest band, and the band after the highest.
+    /// Returns the lowest band, and the band after the highest.
     pub(super) fn span(&self) -> (u64, u64) {
         match self {
             Self::Run { first, count } => (*first, first + count),
@@ -82,11 +80,11 @@ impl Picks {
 }
 
 impl Ask {
-    /// Request for `region`, or the whole array in the order of its shape, with this finish.
+    /// Creates the request for `region` (or the whole array in the order of its shape) with this finish.
     ///
     /// # Errors
-    /// `Usage` if the region is not within the array, or the array has neither two nor three axes, or the
-    /// finish does not fit the array; `Format` if a size overflows.
+    /// `Usage` if the region is outside the array, the array does not have two or three axes, or the finish
+    /// does not fit the array; `Format` if a size overflows.
     pub(super) fn new(descriptor: &ArrayDescriptor, region: Option<&Region>, finish: &Finish) -> Result<Self> {
         let mut ask = match region {
             Some(region) => Self::of_region(descriptor, region)?,
@@ -96,7 +94,7 @@ impl Ask {
         let size = match (&*descriptor.shape, ask.is_flat) {
             ([_, _, _], _) => [ask.rows, ask.region_columns, ask.picks.count()],
             (_, true) => [ask.rows, ask.picks.count(), 1],
-            // In arrays without bands all elements are normalised alike.
+            // Without bands, all elements are normalised alike.
             _ => [ask.rows, 1, 1],
         };
         finish.check(ask.descriptor.decoded, size)?;
@@ -175,14 +173,14 @@ impl Ask {
                 descriptor,
             }),
             _ => Err(Error::usage(format!(
-                "a region needs an array of two or three axes, not of {}",
+                "a region needs an array of two or three axes, found {}",
                 descriptor.shape.len()
             ))),
         }
     }
 
-    /// If whole pixels are adjacent and stay so, treats the elements of a row as bands of one pixel. The
-    /// lanes of a warp work along the bands, so arrays of few bands would leave most lanes idle.
+    /// Treats the elements of a row as bands of one pixel if whole pixels are adjacent and stay so. Lanes
+    /// work along the bands, so few bands would leave most lanes idle.
     fn flatten(&mut self) {
         let all = Picks::Run { first: 0, count: self.bands };
         let beside = self.descriptor.layout == Layout::AsShape && !self.descriptor.band_difference;
@@ -190,7 +188,7 @@ impl Ask {
             return;
         }
         if self.columns == 1 && self.rows == self.pixels {
-            // The whole array: rows of about a thousand elements that divide it.
+            // For a whole array, use rows of at most 4096 elements that divide it.
             let elements = self.pixels * self.bands;
             let row = (0..=10).rev().map(|n| self.bands << n).find(|row| *row <= 4096 && elements.is_multiple_of(*row));
             let row = row.unwrap_or(self.bands).max(1);
@@ -204,8 +202,7 @@ impl Ask {
         (self.columns, self.x, self.region_columns) = (1, 0, 1);
     }
 
-    /// Returns the output position of the first element, and the steps to the next row, column and band,
-    /// modulo 2³².
+    /// Returns the output index of the first element, and the steps to the next row, column and band, modulo 2³².
     ///
     /// # Errors
     /// `Limit` if an axis is too long for the device.
@@ -230,12 +227,11 @@ impl Ask {
         Ok(if self.is_flat { [origin, row, 0, column] } else { [origin, row, column, band] })
     }
 
-    /// Number of output elements.
     pub(super) fn elements(&self) -> u64 {
         self.rows * self.region_columns * self.picks.count()
     }
 
-    /// First chunk of bands to read, and number of chunks.
+    /// Returns the first chunk of bands to read, and the number of chunks.
     pub(super) fn chunks(&self, width: usize) -> (u64, u64) {
         if self.elements() == 0 {
             return (0, 0);

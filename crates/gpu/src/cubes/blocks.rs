@@ -1,5 +1,5 @@
-//! Blocks of an array that a part of it needs; the other blocks are neither uploaded nor decoded. A patch of
-//! 32 × 32 needs a twelfth of a scene of 400 × 400 pixels with 100 bands side by side.
+//! Blocks of an array that a part of it needs. Other blocks are neither uploaded nor decoded: a patch of 32 ×
+//! 32 needs a twelfth of a scene of 400 × 400 pixels with 100 bands side by side.
 
 use super::ask::{Ask, Picks};
 use super::wire::BLOCK_ELEMENTS;
@@ -10,7 +10,6 @@ use std::ops::Range;
 /// Elements of a block.
 const EACH: u64 = BLOCK_ELEMENTS as u64;
 
-/// The needed blocks of an array.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Blocks {
     /// Flags by block number; empty if all blocks are needed.
@@ -18,7 +17,7 @@ pub(crate) struct Blocks {
 }
 
 impl Blocks {
-    /// Returns the blocks with requested elements and, for band differences, with the bands before them.
+    /// Returns the blocks with requested elements and, for band differences, those with preceding bands.
     pub(super) fn of(ask: &Ask) -> Self {
         let elements = ask.pixels.saturating_mul(ask.bands);
         let is_all = ask.elements() == elements;
@@ -45,7 +44,7 @@ impl Blocks {
         blocks
     }
 
-    /// Marks the blocks of `length` elements from `start` on.
+    /// Marks the blocks that hold `length` elements from `start` on.
     fn need(&mut self, start: u64, length: u64) {
         let Some(last) = length.checked_sub(1).map(|more| (start + more) / EACH) else { return };
         if let Some(blocks) = self.needed.get_mut(to_usize(start / EACH)..=to_usize(last)) {
@@ -53,43 +52,40 @@ impl Blocks {
         }
     }
 
-    /// True if the block of this number is needed.
     pub(super) fn has(&self, number: usize) -> bool {
         self.needed.is_empty() || self.needed.get(number).copied().unwrap_or(false)
     }
 
-    /// Returns the blocks that are needed and not `placed`. `placed` has a flag for every block of the array.
+    /// Returns the needed blocks that are not `placed`, which has a flag for every block of the array.
     pub(super) fn without(&self, placed: &[bool]) -> Self {
         Self { needed: (0..).zip(placed).map(|(number, &placed)| !placed && self.has(number)).collect() }
     }
 
-    /// True if no block is needed.
     pub(crate) fn is_empty(&self) -> bool {
         !self.needed.is_empty() && !self.needed.contains(&true)
     }
 
-    /// Number of needed blocks of an array of `all` blocks.
+    /// Returns how many of an array's `all` blocks are needed.
     pub(super) fn count(&self, all: u64) -> u64 {
         if self.needed.is_empty() { all } else { self.needed.iter().filter(|needed| **needed).count() as u64 }
     }
 }
 
 impl Ask {
-    /// Bands to read of each pixel: differences are summed from the first band on.
+    /// Returns the bands to read for each pixel. Differences are summed from the first band on.
     fn bands_read(&self) -> Range<u64> {
         let (low, high) = self.picks.span();
         if self.descriptor.band_difference { 0..high } else { low..high }
     }
 }
 
-/// The most that a part of this size needs of an array, at any position. A part without rows has all pixels.
+/// The most that a part of this size needs of an array at any position. A part without rows has all pixels.
 pub(crate) struct Most {
-    /// Number of needed blocks, and of all blocks.
+    /// Numbers of needed blocks and of all blocks.
     blocks: u64,
     all: u64,
     /// Bytes of a stored element.
     width: u64,
-    /// Bytes of all stored elements.
     stored_bytes: u64,
 }
 
@@ -101,23 +97,22 @@ impl Most {
         Self { blocks, all, width: descriptor.stored.bytes(), stored_bytes }
     }
 
-    /// True if less than half of the array is needed.
+    /// Returns true if less than half of the array is needed.
     pub(crate) const fn is_small(&self) -> bool {
         self.blocks < self.all / 2
     }
 
-    /// True if `parts` parts, each decoded separately, need more than twice the blocks of the array.
+    /// Returns true if `parts` parts, decoded separately, need more than twice the array's blocks.
     pub(crate) const fn exceeds(&self, parts: u64) -> bool {
         self.blocks.saturating_mul(parts) > self.all.saturating_mul(2)
     }
 
-    /// Decoded bytes of the needed blocks.
     pub(crate) fn decoded_bytes(&self) -> u64 {
         self.blocks.saturating_mul(EACH).saturating_mul(self.width).min(self.stored_bytes)
     }
 
-    /// Bytes to upload for arrays whose records have `record_bytes` bytes together, without tables: the
-    /// blocks' share of these bytes, plus half of it, because blocks compress differently.
+    /// Returns the bytes to upload, without tables, for arrays whose records have `record_bytes` bytes
+    /// together: the blocks' share of the bytes, plus half of it because blocks compress differently.
     pub(crate) fn coded_bytes(&self, arrays: u64, record_bytes: u64) -> u64 {
         if self.blocks == self.all {
             return record_bytes;
@@ -128,7 +123,7 @@ impl Most {
         share.min(self.decoded_bytes().saturating_mul(arrays))
     }
 
-    /// Bytes of the tables of an array with omitted blocks: 16 per block of the array and byte of an element,
+    /// Returns the size of an array's tables in bytes if blocks are omitted: 16 per block and element byte,
     /// and 80 per stream.
     pub(crate) fn table_bytes(&self) -> u64 {
         let streams = |blocks: u64| blocks.saturating_mul(self.width);
@@ -137,18 +132,18 @@ impl Most {
     }
 }
 
-/// Returns the most blocks that a part needs, and the number of blocks of the array.
+/// Returns the maximum number of blocks that a part needs, and the array's number of blocks.
 fn most_blocks(descriptor: &ArrayDescriptor, part: Option<&Region>) -> (u64, u64) {
-    // Not more than the stored bytes, whose overflow `ArrayDescriptor::parse` refuses.
+    // At most the stored bytes, whose overflow `ArrayDescriptor::parse` refuses.
     let elements = descriptor.elements().unwrap_or_else(|_| bug("the size of a parsed array overflows"));
     let all = elements.div_ceil(EACH);
     let Some(part) = part else { return (all, all) };
-    // Invalid bands fail elsewhere, where the part is requested.
+    // Invalid bands fail where the part is requested.
     let Ok(picks) = Picks::of(&part.bands, descriptor.bands()) else { return (all, all) };
     let is_whole = part.height == 0;
     let (height, width, bands, columns, asked) = match *descriptor.shape {
         [height, width, bands] => (height, width, bands, part.width, picks.span()),
-        // The bands of an array of two axes are its columns, whose first is not known here.
+        // The bands of a two-axis array are its columns, whose first is unknown here.
         [height, bands] if is_whole || descriptor.band_difference => (height, 1, bands, 1, (0, bands)),
         [height, bands] => (height, 1, bands, 1, (0, part.width)),
         _ => return (all, all),
@@ -170,7 +165,7 @@ fn most_blocks(descriptor: &ArrayDescriptor, part: Option<&Region>) -> (u64, u64
     (all, needed.min(all))
 }
 
-/// Most blocks for `runs` runs of `length` elements, each `step` elements after the previous one.
+/// Returns the maximum number of blocks for `runs` runs of `length` elements, `step` elements apart.
 fn most_of_runs(runs: u64, length: u64, step: u64) -> u64 {
     if runs == 0 || length == 0 {
         return 0;
@@ -192,7 +187,7 @@ mod tests {
         ArrayDescriptor { layout, band_difference, ..ArrayDescriptor::plain(Dtype::U16, shape) }
     }
 
-    /// The blocks of all needed elements, found one by one.
+    /// Finds the blocks of all needed elements, one by one.
     fn by_elements(descriptor: &ArrayDescriptor, region: &Region) -> Vec<bool> {
         let &[height, width, bands] = &*descriptor.shape else { unreachable!("three axes") };
         let asked: Vec<u64> = match &region.bands {
@@ -243,7 +238,7 @@ mod tests {
             let blocks = Blocks::of(&Ask::new(&descriptor, Some(&region), &Finish::NOTHING).unwrap());
             let expected = by_elements(&descriptor, &region);
             for (number, needed) in expected.iter().enumerate() {
-                // With bands side by side, blocks between the bands of a list are not worth omitting.
+                // With bands side by side, it is not worth omitting blocks between listed bands.
                 prop_assert!(blocks.has(number) || !needed, "{number}");
                 let is_exact = matches!(layout, Layout::BandMajor) || !matches!(region.bands, Bands::List(_));
                 prop_assert!(!is_exact || blocks.needed.is_empty() || blocks.has(number) == *needed, "{number}");

@@ -1,29 +1,28 @@
-//! Errors of the device in decoding a cube.
+//! Faults that the device finds in a cube.
 
 use super::wire::{FAULT_BOOL, FAULT_FIXED, FAULT_LZ4, FAULT_ZSTD};
 
-/// Reason why a cube is not decoded. Its part of the output is then unspecified. For the host's error, decode
-/// the cube on the host.
+/// Reason why the device did not decode a cube, whose output is then unspecified. To get the host's error,
+/// decode the cube on the host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fault {
-    /// An LZ4 stream is damaged. If there are several, this is the last one.
+    /// An LZ4 stream is damaged (the last one, if several are).
     Lz4 {
         /// Number of the stream in the payload.
         stream: u32,
     },
-    /// A zstd frame is damaged. If there are several, this is the last one.
+    /// A zstd frame is damaged (the last one, if several are).
     Zstd {
         /// Number of the stream in the payload.
         stream: u32,
     },
     /// A fixed-point element has more bits than its array.
     FixedPoint,
-    /// A boolean is neither 0 nor 1.
     Boolean,
 }
 
 impl Fault {
-    /// Returns the fault of a status word; `None` if there is no fault.
+    /// Returns the fault in a status word, or `None`.
     #[must_use]
     pub(crate) const fn of(status: u32) -> Option<Self> {
         match status >> 28 {
@@ -35,7 +34,7 @@ impl Fault {
         }
     }
 
-    /// Kind of the fault, without the stream.
+    /// Returns the kind of fault, without the stream.
     #[must_use]
     pub(crate) const fn reason(&self) -> &'static str {
         match self {

@@ -1,5 +1,5 @@
-//! An array whose payload stays on the device. The host keeps the lengths of its chunks and the tables of
-//! their streams, found once.
+//! An array whose payload stays on the device. The host keeps its chunk lengths and stream tables, which it
+//! determines once.
 //!
 //! ```text
 //! payload  16  where it begins in the kept memory, and its bytes
@@ -22,29 +22,29 @@ const BLOCKS: u32 = 2;
 const BYTE_DELTA: u32 = 4;
 const CODED: u32 = 0;
 const STORED: u32 = 1;
-/// Marks a run; the low byte is the run's byte.
+/// Marks a run, whose byte is the low byte.
 const RUN: u32 = 0x100;
 const LZ4: u32 = 0;
 const ZSTD: u32 = 1;
 
-/// The kept tables of an array, as written by [`keep`].
+/// The kept tables of an array, written by [`keep`].
 #[derive(Debug, Clone, Copy)]
 pub(super) struct KeptArray<'a> {
-    /// Start of its payload in the kept memory, and its length in bytes.
+    /// Payload in the kept memory: start and length in bytes.
     pub(super) payload: u64,
     pub(super) bytes: u64,
-    /// Number of chunks, and their tables; `None` for uncoded elements.
+    /// Number of chunks and their tables, or `None` for uncoded elements.
     chunks: Option<(u32, Words<'a>)>,
 }
 
-/// The kept tables of a chunk: its length in bytes, and its content.
+/// A chunk's kept tables: its length in bytes and its content.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct KeptChunk<'a> {
     pub(super) bytes: usize,
     pub(super) content: KeptContent<'a>,
 }
 
-/// Like [`ChunkContent`], with streams that are read on demand.
+/// Like [`ChunkContent`], but reads streams on demand.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum KeptContent<'a> {
     Stored,
@@ -52,7 +52,6 @@ pub(super) enum KeptContent<'a> {
     Blocks { coder: StreamCoder, filters: Filters, block_bytes: usize, streams: &'a [KeptStream] },
 }
 
-/// A kept stream.
 pub(super) type KeptStream = [u8; 16];
 
 /// Appends the host's tables of an array. `units` is the walk of its `payload`, which goes to offset `at` of
@@ -72,7 +71,7 @@ pub(crate) fn keep(units: &Units<'_>, payload: &[u8], at: u64, out: &mut Vec<u8>
             return Ok(());
         }
         Units::Zstd(_) => {
-            return Err(Error::usage("arrays of plain zstd cannot stay on a device: only the host decodes them"));
+            return Err(Error::usage("plain zstd arrays cannot stay on a device, because only the host decodes them"));
         }
         Units::Blosc2(chunks) => chunks,
     };
@@ -116,7 +115,7 @@ fn halves(n: u64) -> [u32; 2] {
     [u32::from_le_bytes([a, b, c, d]), u32::from_le_bytes([e, f, g, h])]
 }
 
-/// Takes numbers off the front of a slice.
+/// A slice that numbers are taken from, front to back.
 #[derive(Debug, Clone, Copy)]
 struct Words<'a>(&'a [u8]);
 
@@ -165,7 +164,7 @@ fn words<const N: usize>(bytes: &[u8]) -> [u32; N] {
     words
 }
 
-/// Returns a kept stream. The place of its output is not kept.
+/// Decodes a kept stream. Its output's place is not kept.
 pub(super) fn stream(kept: &KeptStream) -> ChunkStream {
     let [kind, offset, bytes, out_bytes] = words(kept);
     let kind = match kind {
@@ -178,7 +177,7 @@ pub(super) fn stream(kept: &KeptStream) -> ChunkStream {
 }
 
 impl<'a> KeptArray<'a> {
-    /// Reads the tables that [`keep`] wrote. `None` if they are malformed.
+    /// Reads tables written by [`keep`]. Returns `None` if they are malformed.
     pub(super) fn read(bytes: &'a [u8]) -> Option<Self> {
         let mut words = Words(bytes);
         let (payload, bytes) = (words.long()?, words.long()?);
@@ -189,7 +188,7 @@ impl<'a> KeptArray<'a> {
         Some(Self { payload, bytes, chunks })
     }
 
-    /// Returns the chunks, each `None` if malformed; `None` for uncoded elements.
+    /// Iterates over the chunks, each `None` if malformed. Returns `None` for uncoded elements.
     pub(super) fn chunks(&self) -> Option<impl Iterator<Item = Option<KeptChunk<'a>>> + use<'a>> {
         let (count, mut words) = self.chunks?;
         Some((0..count).map(move |_| words.chunk()))
@@ -213,7 +212,7 @@ mod tests {
             band_difference,
             layout,
         };
-        // More than a block, so that there are streams of planes, and a short block.
+        // The cube exceeds a block, so that there are streams of planes and a short block.
         let cube = |fill| array(Dtype::U16, vec![90, 100, 16], fill, 3);
         let lz4 = Coder::Blosc2Lz4;
         for (settings, fill) in [
@@ -261,7 +260,7 @@ mod tests {
         (chunk.bytes, content)
     }
 
-    /// The places of outputs are not kept.
+    /// Drops the places of outputs, which are not kept.
     fn without_places(content: &ChunkContent) -> ChunkContent {
         let mut content = content.clone();
         if let ChunkContent::Blocks { streams, .. } = &mut content {

@@ -1,13 +1,13 @@
 //! Cubes and all other arrays, from stored payloads (spec §4 and §5) to the values of a batch.
 //!
-//! The host walks a payload and checks every number in it ([`PreparedArray`]); compressed bytes go to the
-//! device once, unchanged. There, kernels decode LZ4 streams and zstd frames, turn bit planes to
-//! byte planes, and make values from bytes: differences along the bands, transforms, reserved codes, the type
-//! and the order of the output. They decode only the requested region of each array. Plain zstd, whose frames
-//! are too long for that, is decoded by the host into the slot.
+//! The host walks a payload and checks every number in it ([`PreparedArray`]). Compressed bytes go to the
+//! device unchanged, once. There, kernels decode the requested region: LZ4 streams, zstd frames and bit
+//! planes become bytes, and bytes become values by band differences, transforms, reserved codes, and
+//! conversion to the output's type and order. The host itself decodes plain zstd into the slot, because its
+//! frames are too long for the device.
 //!
-//! The values equal the values of [`ArrayDecoder`](shardpack_array::ArrayDecoder) after
-//! [`Finish::apply`](shardpack_array::Finish::apply), to the bit.
+//! The values are bit-equal to [`ArrayDecoder`](shardpack_array::ArrayDecoder) followed by
+//! [`Finish::apply`](shardpack_array::Finish::apply).
 
 mod ask;
 mod blocks;

@@ -1,4 +1,4 @@
-//! A walked or kept payload: its chunks, and their streams.
+//! A walked or kept payload: its chunks and their streams.
 
 use super::kept::{KeptArray, KeptContent, KeptStream, stream};
 use shardpack_array::Units;
@@ -6,23 +6,21 @@ use shardpack_array::blosc2::{ChunkContent, ChunkStream, Filters, StreamCoder};
 use shardpack_format::{Result, bug};
 use std::borrow::Cow;
 
-/// A payload, and its tables.
 pub(super) enum PayloadSource<'a> {
-    /// A payload after a walk.
     Walked(Units<'a>, &'a [u8]),
-    /// The kept tables of a payload, and its place.
+    /// Kept tables of a payload, and where its bytes are.
     Kept(KeptArray<'a>, KeptPayload<'a>),
 }
 
-/// Place of the bytes of an array with kept tables.
+/// Where the bytes of an array with kept tables are.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum KeptPayload<'a> {
     Host(&'a [u8]),
-    /// On the device: the origin of the tables' offsets, as an offset in the kept values.
+    /// On the device: offset in the kept values that the tables' offsets are relative to.
     Device(u64),
 }
 
-/// A chunk: its length in bytes, and its content.
+/// A chunk: its length in bytes and its content.
 pub(super) type Chunk<'a> = (usize, Holds<'a>);
 
 /// Like [`ChunkContent`].
@@ -32,7 +30,6 @@ pub(super) enum Holds<'a> {
     Blocks { coder: StreamCoder, filters: Filters, block_bytes: usize, streams: Streams<'a> },
 }
 
-/// Streams of a chunk.
 #[derive(Clone, Copy)]
 pub(super) enum Streams<'a> {
     Walked(&'a [ChunkStream]),
@@ -40,7 +37,7 @@ pub(super) enum Streams<'a> {
 }
 
 impl PayloadSource<'_> {
-    /// The payload's chunks, one for each unit; `None` if it has none.
+    /// Returns the payload's chunks, one per unit, or `None` if it has none.
     pub(super) fn chunks(&self) -> Option<Box<dyn Iterator<Item = Result<Chunk<'_>>> + '_>> {
         match self {
             Self::Walked(Units::Blosc2(chunks), _) => Some(Box::new(chunks.iter().map(|chunk| {
@@ -58,7 +55,7 @@ impl PayloadSource<'_> {
             }))),
             Self::Walked(Units::Raw(_) | Units::Zstd(_), _) => None,
             Self::Kept(kept, _) => Some(Box::new(kept.chunks()?.map(|chunk| {
-                let chunk = chunk.unwrap_or_else(|| bug("the tables of a kept array are not those that were written"));
+                let chunk = chunk.unwrap_or_else(|| bug("the kept tables of an array have changed"));
                 let holds = match chunk.content {
                     KeptContent::Stored => Holds::Stored,
                     KeptContent::Repeated(item) => Holds::Repeated(item),
@@ -71,7 +68,7 @@ impl PayloadSource<'_> {
         }
     }
 
-    /// The payload's bytes on the host; empty if it is on the device.
+    /// Returns the payload's bytes on the host, empty if it is on the device.
     pub(super) fn bytes(&self) -> &[u8] {
         match self {
             Self::Walked(_, bytes) => bytes,

@@ -1,9 +1,9 @@
-//! Places of the bytes of each element: turns a payload's chunks and streams into the work of the first two
-//! kernels and the table that the third kernel reads.
+//! Places of each element's bytes: turns a payload's chunks and streams into the work of `cube_frames`,
+//! `cube_streams` and `cube_pieces`, and the table of planes that `cube_values` and `cube_quads` read.
 //!
-//! Bytes that can be read in place are not moved: a stored stream is a byte plane in the payload itself, a
-//! run is one byte of the constants at the start of each slot. LZ4 streams and zstd frames are decoded to
-//! scratch; bit planes, and differences of bytes, are turned there in place.
+//! Bytes that can be read in place are not moved: a stored stream is a byte plane in the payload itself, and
+//! a run is one byte of the constants at the start of each slot. LZ4 streams and zstd frames are decoded to
+//! scratch, where bit planes and byte differences are undone in place.
 
 use super::blocks::Blocks;
 use super::payload::{Holds, PayloadSource, Streams};
@@ -12,20 +12,19 @@ use shardpack_array::blosc2::{ChunkStream, Filters, HEADER_BYTES, Shuffle, Strea
 use shardpack_array::{UNIT_BYTES, Units, ZstdDecoder};
 use shardpack_format::{Error, Result, bug};
 
-/// The bytes 0 to 255, at the start of a slot.
+/// Size of the constants at the start of a slot: the bytes 0 to 255.
 pub(crate) const CONSTANT_BYTES: usize = 256;
 
-/// Writes the constants.
 pub(crate) fn write_constants(to: &mut [u8]) {
     for (value, byte) in (0..=u8::MAX).zip(to) {
         *byte = value;
     }
 }
 
-/// Bytes to copy to the uploaded part of a slot, and their destinations.
+/// Bytes to copy into the uploaded part of a slot, with their destinations.
 pub(super) type Copies<'a> = Vec<(&'a mut [u8], &'a [u8])>;
 
-/// Memory that is allocated from the start to the end.
+/// Slot memory that is allocated from start to end.
 pub(super) struct SlotMemory<'a> {
     /// Free part of the uploaded bytes, and its place in the slot.
     pub(super) free: &'a mut [u8],
@@ -36,7 +35,7 @@ pub(super) struct SlotMemory<'a> {
 }
 
 impl<'a> SlotMemory<'a> {
-    /// Takes `bytes` bytes of the uploaded part: their place, and the bytes.
+    /// Allocates `bytes` bytes of the uploaded part. Returns their place and the bytes.
     fn take(&mut self, bytes: usize) -> Result<(u64, &'a mut [u8])> {
         let free = std::mem::take(&mut self.free);
         let held = free.len();
@@ -51,13 +50,13 @@ impl<'a> SlotMemory<'a> {
         }
     }
 
-    /// Returns the place of `bytes` bytes from `start` on. Schedules a copy if they are on the host.
+    /// Returns the place of `bytes` bytes from `start` on, and schedules a copy if they are on the host.
     fn at_of(&mut self, from: PayloadBytes<'a>, start: usize, bytes: usize) -> Result<u64> {
         match from {
             PayloadBytes::Slot(at) => Ok(at + start as u64),
             PayloadBytes::Host(all) => {
                 let found = all.get(start..start.saturating_add(bytes));
-                let found = found.unwrap_or_else(|| bug("a payload that was walked is shorter than it was"));
+                let found = found.unwrap_or_else(|| bug("a walked payload has become shorter"));
                 let (at, to) = self.take(bytes)?;
                 self.copies.push((to, found));
                 Ok(at)
@@ -72,34 +71,30 @@ impl<'a> SlotMemory<'a> {
     }
 }
 
-/// Work for one cube.
 #[derive(Default)]
 pub(super) struct Tasks {
     pub(super) streams: Vec<StreamTask>,
     pub(super) pieces: Vec<PieceTask>,
 }
 
-/// The placing of one payload.
 pub(super) struct Placer<'a, 'b> {
     pub(super) room: &'b mut SlotMemory<'a>,
     pub(super) tasks: &'b mut Tasks,
     pub(super) zstd: &'b mut ZstdDecoder,
-    /// Place of the payload if it is already in the slot, or among the values that stay on the device.
+    /// Place of the payload if it is already in the slot or among the kept values.
     pub(super) payload_at: Option<u64>,
-    /// The needed blocks.
     pub(super) blocks: &'a Blocks,
-    /// Bytes of a stored element.
     pub(super) width: usize,
     /// Number of streams so far.
     pub(super) number: u32,
-    /// A plane for each block and each byte of an element.
+    /// One plane per block and byte of an element.
     pub(super) planes: Vec<Plane>,
 }
 
-/// Decoded bytes, before filters.
+/// Decoded bytes, still filtered.
 #[derive(Clone, Copy)]
 enum DecodedBytes {
-    /// Bytes at this place; true if they are in their own scratch.
+    /// Place of the bytes, and whether they have their own scratch.
     At(u64, bool),
     Run(u8),
 }
@@ -142,7 +137,6 @@ impl<'a> Placer<'a, '_> {
         Ok(())
     }
 
-    /// True if the next block is needed.
     fn needs_next(&self) -> bool {
         self.blocks.has(self.planes.len() / self.width.max(1))
     }
@@ -153,7 +147,7 @@ impl<'a> Placer<'a, '_> {
         self.planes.extend((0..self.width as u64).map(|j| Plane { at: at + j, step }));
     }
 
-    /// Adds the planes of a block in which each byte of an element is `value`.
+    /// Adds the planes of a block in which every byte is `value`.
     fn constant(&mut self, value: u8) {
         self.planes.extend((0..self.width).map(|_| constant(value)));
     }
@@ -186,7 +180,7 @@ impl<'a> Placer<'a, '_> {
 
     /// Places a block of `items` elements.
     fn block(&mut self, chunk: Placed<'a>, filters: Filters, streams: &[ChunkStream], items: usize) -> Result<()> {
-        // True if each stream holds one byte of all elements, or its bits.
+        // Each stream holds one byte of all elements, or its bits.
         let by_plane = match filters.shuffle {
             Shuffle::Bytes => true,
             Shuffle::Bits => items.is_multiple_of(8),
@@ -287,8 +281,7 @@ impl<'a> Placer<'a, '_> {
         Ok(())
     }
 
-    /// Returns the place of bytes that a kernel will read, and true if they are in their own scratch. Runs
-    /// are written out.
+    /// Returns the place of bytes for a kernel to read, and whether they have their own scratch. Runs are written out.
     fn in_slot(&mut self, source: DecodedBytes, bytes: usize) -> (u64, bool) {
         match source {
             DecodedBytes::At(at, own) => (at, own),
@@ -302,7 +295,7 @@ impl<'a> Placer<'a, '_> {
         }
     }
 
-    /// Returns the place of a stream's bytes after decoding.
+    /// Returns the place of a stream's decoded bytes.
     fn decoded(&mut self, chunk: Placed<'a>, stream: &ChunkStream) -> Result<DecodedBytes> {
         match self.source(chunk, stream)? {
             StreamSource::Run(value) => Ok(DecodedBytes::Run(value)),
@@ -328,7 +321,7 @@ impl<'a> Placer<'a, '_> {
         Ok(())
     }
 
-    /// Returns the form of a stream in the slot.
+    /// Returns the stream as the device receives it.
     fn source(&mut self, chunk: Placed<'a>, stream: &ChunkStream) -> Result<StreamSource> {
         self.number += 1;
         if let StreamKind::Run(value) = stream.kind {
@@ -343,24 +336,22 @@ impl<'a> Placer<'a, '_> {
     }
 }
 
-/// A chunk, and the place of its bytes.
+/// A chunk and the place of its bytes.
 #[derive(Clone, Copy)]
 struct Placed<'a> {
     coder: StreamCoder,
     from: PayloadBytes<'a>,
 }
 
-/// The place of the bytes of a payload.
 #[derive(Clone, Copy)]
 enum PayloadBytes<'a> {
-    /// In host memory, to be copied.
     Host(&'a [u8]),
-    /// At this place of the slot, or among the values that stay on the device.
+    /// A place in the slot or among the kept values.
     Slot(u64),
 }
 
 impl PayloadBytes<'_> {
-    /// The bytes after the first `bytes`.
+    /// Returns the bytes after the first `bytes`.
     fn after(self, bytes: usize) -> Self {
         match self {
             Self::Host(all) => Self::Host(all.get(bytes..).unwrap_or_default()),
@@ -369,7 +360,7 @@ impl PayloadBytes<'_> {
     }
 }
 
-/// The blocks of a chunk that decodes to `unit` bytes: the bytes of each, and its streams.
+/// Iterates over the blocks of a chunk that decodes to `unit` bytes, with each block's size and streams.
 fn blocks_of<'a>(
     streams: Streams<'a>,
     block_bytes: usize,
@@ -379,15 +370,15 @@ fn blocks_of<'a>(
     let mut left = streams;
     (0..unit).step_by(block_bytes.max(1)).map(move |start| {
         let bytes = block_bytes.min(unit - start);
-        // A short last block is one stream; every other block has one stream for each byte of an element.
+        // A short last block is one stream; every other block has one stream per byte of an element.
         let (here, rest) = left.split_at(if bytes == block_bytes { width } else { 1 });
         left = rest;
         (bytes, here)
     })
 }
 
-/// Bytes that the device needs of a host payload of `stored_bytes`: the compressed bytes of the blocks, or
-/// the decoded bytes of plain zstd.
+/// Returns how many bytes of a host payload of `stored_bytes` the device needs: the blocks' compressed bytes,
+/// or the decoded bytes of plain zstd.
 pub(super) fn needed_bytes(
     payload: &PayloadSource<'_>,
     blocks: &Blocks,
@@ -429,7 +420,7 @@ pub(super) fn needed_bytes(
     Ok(needed)
 }
 
-/// A plane of one value, which reads the same constant repeatedly.
+/// Creates a plane of one value, which reads the same constant repeatedly.
 fn constant(value: u8) -> Plane {
     Plane { at: value.into(), step: 0 }
 }

@@ -1,34 +1,32 @@
-//! Placed blocks of an array in a slot. They belong to one row, or to several rows of a batch that take parts
-//! of the same array. Each shared block is uploaded and decoded once.
+//! Placed blocks of an array in a slot. They belong to one row, or to several rows that take parts of the
+//! same array; each shared block is uploaded and decoded once.
 
 use super::blocks::Blocks;
 use super::place::Tasks;
 use super::wire::{PieceTask, Plane, StreamTask, Wire};
 use crate::config::STATUS_BYTES;
 
-/// Places of the blocks of an array, and the resulting work.
+/// Places of an array's blocks, and the resulting work.
 #[derive(Default)]
 pub(crate) struct BlockPlaces {
     pub(super) tasks: Tasks,
-    /// A plane for each block and each byte of an element; meaningless for blocks that are not placed.
+    /// One plane per block and byte of an element, meaningless for blocks that are not placed.
     pub(super) planes: Vec<Plane>,
-    /// Flags by block number.
     placed: Vec<bool>,
 }
 
 impl BlockPlaces {
-    /// Places of these blocks.
+    /// Creates the places of newly placed blocks.
     pub(super) const fn new(planes: Vec<Plane>, tasks: Tasks) -> Self {
         Self { tasks, planes, placed: Vec::new() }
     }
 
-    /// Returns the needed blocks that are not placed, in an array of `count` blocks.
+    /// Returns the needed blocks that are not yet placed, in an array of `count` blocks.
     pub(super) fn missing(&mut self, needed: &Blocks, count: usize) -> Blocks {
         self.placed.resize(count, false);
         needed.without(&self.placed)
     }
 
-    /// Adds the places of `blocks`.
     pub(crate) fn add(&mut self, blocks: &Blocks, more: Self) {
         let Self { tasks, planes, .. } = more;
         if self.planes.is_empty() {
@@ -43,17 +41,15 @@ impl BlockPlaces {
         self.placed.iter_mut().enumerate().for_each(|(number, placed)| *placed |= blocks.has(number));
     }
 
-    /// Bytes of tables for the tasks.
     pub(crate) fn task_bytes(&self) -> usize {
         self.tasks.streams.len() * StreamTask::BYTES + self.tasks.pieces.len() * PieceTask::BYTES
     }
 
-    /// Bytes of tables for the planes and the status word.
+    /// Returns the size of the planes' table and the status word in bytes.
     pub(crate) fn plane_bytes(&self) -> usize {
         self.planes.len() * Plane::BYTES + STATUS_BYTES
     }
 
-    /// True if nothing is placed.
     pub(crate) fn is_empty(&self) -> bool {
         self.planes.is_empty()
     }

@@ -1,4 +1,4 @@
-//! One array, prepared by any thread and then copied to any free place.
+//! An array that any thread prepares, to be copied to any free place.
 
 use super::ask::{Ask, Picks};
 use super::blocks::Blocks;
@@ -14,35 +14,30 @@ use shardpack_array::{Factors, Finish, Region, Units, ZstdDecoder, reserved_valu
 use shardpack_augment::Noise;
 use shardpack_format::{ArrayDescriptor, Codec, Dtype, ElementType, Error, Layout, Limits, Result, Transform, bug};
 
-/// Chunks of bands per warp if chunks are independent of each other.
+/// Chunks of bands per warp where chunks are independent.
 const CHUNKS_EACH: u32 = 4;
-/// A prepared array, not copied yet.
 pub(crate) struct PreparedArray<'a> {
     payload: PayloadSource<'a>,
     ask: Ask,
     blocks: Blocks,
-    /// Type of the output's elements.
     element: ElementType,
-    /// Bytes of the output.
     out_bytes: u64,
     factors: Option<&'a Factors>,
     no_data: NoData,
     noise: NoiseRow,
     stored_bytes: usize,
-    /// Bytes of a stored element.
     width: usize,
 }
 
 impl<'a> PreparedArray<'a> {
-    /// Prepares an array: `region`, or the whole array in the order of its shape, converted by `finish`.
+    /// Prepares `region`, or the whole array in the order of its shape, for conversion by `finish`.
     ///
-    /// Makes all checks that the host's decoder makes before decoding. The kernels check the content of
-    /// compressed streams.
+    /// Makes all checks that the host's decoder makes before decoding. Kernels check the content of compressed streams.
     ///
     /// # Errors
     /// `Format` if the payload is damaged, its length does not fit the array, or its codec is not for arrays;
-    /// `Limit` if the array exceeds a limit, or 2³² elements; `Usage` if the region is not within the array,
-    /// or as [`Finish::check`].
+    /// `Limit` if the array exceeds a limit, or 2³² elements; `Usage` if the region is outside the array, or
+    /// as in [`Finish::check`].
     pub(crate) fn of(
         codec: Codec,
         descriptor: &ArrayDescriptor,
@@ -55,10 +50,10 @@ impl<'a> PreparedArray<'a> {
         Self::asked(PayloadSource::Walked(units, payload), descriptor, region, finish, limits)
     }
 
-    /// Prepares an array from the tables that [`keep`](super::keep) kept.
+    /// Prepares an array from the tables written by [`keep`](super::keep).
     ///
     /// # Errors
-    /// As [`of`](Self::of).
+    /// Same as [`of`](Self::of).
     pub(crate) fn of_kept(
         kept: &'a [u8],
         payload: KeptPayload<'a>,
@@ -67,10 +62,9 @@ impl<'a> PreparedArray<'a> {
         finish: &'a Finish,
         limits: &Limits,
     ) -> Result<Self> {
-        let kept =
-            KeptArray::read(kept).unwrap_or_else(|| bug("the tables of a kept array are not those that were written"));
+        let kept = KeptArray::read(kept).unwrap_or_else(|| bug("the kept tables of an array have changed"));
         if matches!(payload, KeptPayload::Host(bytes) if bytes.len() as u64 != kept.bytes) {
-            return Err(Error::usage(format!("the tables are not of this payload: they are for {} bytes", kept.bytes)));
+            return Err(Error::usage(format!("the kept tables belong to another payload, of {} bytes", kept.bytes)));
         }
         // The array was walked with these limits, perhaps as a different type.
         let (most, bytes) = (limits.max_decoded_bytes, descriptor.decoded_bytes()?.max(descriptor.stored_bytes()?));
@@ -111,28 +105,26 @@ impl<'a> PreparedArray<'a> {
         Ok(Self { payload, ask, blocks, element, out_bytes, factors, no_data, noise, stored_bytes, width })
     }
 
-    /// Adds noise to the output, except to values that must not change. For floats of at most 32 bits.
+    /// Adds noise to all output values except those that must not change, for floats of at most 32 bits.
     pub(crate) fn noisy(self, noise: Option<(Noise, Option<f32>)>) -> Self {
         Self { noise: noise.map_or(NoiseRow::NONE, |(noise, keep)| NoiseRow::of(&noise, keep)), ..self }
     }
 
-    /// Bytes of the output.
     pub(crate) const fn out_bytes(&self) -> u64 {
         self.out_bytes
     }
 
-    /// All needed blocks.
     pub(crate) const fn blocks(&self) -> &Blocks {
         &self.blocks
     }
 
-    /// The needed blocks that are not placed yet.
+    /// Returns the needed blocks that are not yet placed.
     pub(crate) fn missing(&self, places: &mut BlockPlaces) -> Blocks {
         places.missing(&self.blocks, self.stored_bytes.div_ceil(self.block_bytes()))
     }
 
-    /// Bytes to upload for these blocks, without tables: their compressed bytes, unless the payload is
-    /// already in the slot; for plain zstd, the decoded bytes.
+    /// Returns the bytes to upload for these blocks, without tables: their compressed bytes (unless the
+    /// payload is already in the slot), or the decoded bytes of plain zstd.
     pub(crate) fn bytes(&self, blocks: &Blocks, is_in_slot: bool) -> Result<usize> {
         match &self.payload {
             _ if self.out_bytes == 0 => Ok(0),
@@ -142,7 +134,7 @@ impl<'a> PreparedArray<'a> {
         }
     }
 
-    /// Most bytes of scratch for these blocks, a multiple of 256.
+    /// Returns the maximum scratch for these blocks in bytes, a multiple of 256.
     pub(crate) fn scratch_bytes(&self, blocks: &Blocks) -> u64 {
         let (stored, block_bytes) = (self.stored_bytes as u64, self.block_bytes() as u64);
         let decoded = blocks.count(stored.div_ceil(block_bytes)).saturating_mul(block_bytes).min(stored);
@@ -153,9 +145,9 @@ impl<'a> PreparedArray<'a> {
         BLOCK_ELEMENTS * self.width
     }
 
-    /// Places blocks in `to`, which has [`bytes`](Self::bytes) bytes, unless the payload is already in the
-    /// slot, at `payload_at`, or on the device. Places them in scratch too, from `scratch` on, a multiple of
-    /// 16. The caller makes the returned copies.
+    /// Places blocks in `to`, which has [`bytes`](Self::bytes) bytes, unless the payload is on the device or
+    /// already in the slot, at `payload_at`. Also places them in scratch from `scratch` on, a multiple of 16.
+    /// The caller makes the returned copies.
     pub(crate) fn place<'t>(
         &'t self,
         blocks: &'t Blocks,
@@ -191,8 +183,8 @@ impl<'a> PreparedArray<'a> {
         Ok((places, room.copies))
     }
 
-    /// Returns the entry in a batch, with values at byte `out` of the output. `places` are the places of its
-    /// blocks; `None` if other rows share them.
+    /// Returns the batch entry, with values at byte `out` of the output. `places` is `None` if other rows
+    /// share its blocks.
     pub(crate) fn entry(&self, places: Option<BlockPlaces>, out: u64) -> Result<StagedArray> {
         let element = self.element;
         if !out.is_multiple_of(element.bytes()) {
@@ -203,8 +195,8 @@ impl<'a> PreparedArray<'a> {
         Ok(StagedArray { places, tables, row })
     }
 
-    /// Places all needed blocks like [`place`](Self::place), and makes the copies. The values go to byte `out`
-    /// of the output.
+    /// Places all needed blocks like [`place`](Self::place), and copies them. The values go to byte `out` of
+    /// the output.
     pub(crate) fn stage(
         &self,
         to: ArenaPart<'_>,
@@ -218,8 +210,8 @@ impl<'a> PreparedArray<'a> {
         self.entry(Some(places), out)
     }
 
-    /// Returns the table row, without the place of its planes, and appends its own tables, whose offsets
-    /// count from the first of them.
+    /// Returns the table row without its planes' place, and appends the array's own tables, with offsets
+    /// relative to the first.
     fn row(&self, out: u64, tables: &mut Vec<u8>) -> Result<CubeRow> {
         let (ask, element) = (&self.ask, self.element);
         let descriptor = &ask.descriptor;
@@ -296,7 +288,8 @@ impl<'a> PreparedArray<'a> {
 }
 
 impl PreparedArray<'_> {
-    /// Four pixels at a time if they are adjacent and aligned to four: then no block ends among them.
+    /// Chooses the walk: four pixels at a time if they are adjacent and aligned to four, so that no block
+    /// ends between them.
     fn walk(&self) -> ValueWalk {
         let (ask, quads) = (&self.ask, |n: u64| n.is_multiple_of(4));
         let side_by_side = ask.region_columns == ask.columns || (quads(ask.columns) && quads(ask.region_columns));
@@ -316,8 +309,8 @@ impl PreparedArray<'_> {
     }
 }
 
-/// Returns the tables of an array that several rows can share, as written by [`keep`](super::keep). `None` if
-/// the device does not decode the array.
+/// Returns an array's tables for several rows to share, as written by [`keep`](super::keep), or `None` if the
+/// device does not decode the array.
 pub(crate) fn known(codec: Codec, descriptor: &ArrayDescriptor, payload: &[u8], limits: &Limits) -> Option<Vec<u8>> {
     let (units, mut known) = (Units::walk(codec, descriptor, payload, limits).ok()?, Vec::new());
     keep(&units, payload, 0, &mut known).ok()?;
@@ -336,12 +329,12 @@ fn code(element: ElementType) -> u32 {
     }
 }
 
-/// True if the kernels accept an array like this one.
+/// Returns true if the kernels accept an array like this one.
 pub(crate) fn takes(codec: Codec, descriptor: &ArrayDescriptor) -> bool {
     matches!(codec, Codec::Raw | Codec::Zstd | Codec::Blosc2) && check_types(descriptor).is_ok()
 }
 
-/// True if the device needs the stored bytes of an array: the host decodes nothing.
+/// Returns true if the device takes the array's stored bytes, so that the host decodes nothing.
 pub(crate) fn is_taken_as_stored(codec: Codec, descriptor: &ArrayDescriptor, payload: &[u8], limits: &Limits) -> bool {
     matches!(Units::walk(codec, descriptor, payload, limits), Ok(Units::Raw(_) | Units::Blosc2(_)))
 }

@@ -1,13 +1,13 @@
-//! Scratch memory of cubes on the device, after the uploaded part of a slot.
+//! Scratch memory for cubes on the device, after the uploaded part of a slot.
 
 use super::wire::BLOCK_ELEMENTS;
 
-/// Tables and scratch begin at multiples of this.
+/// Alignment of tables and scratch.
 pub(super) const ALIGN: usize = 256;
 
-/// Most bytes of scratch for `cubes` cubes of `stored` bytes together, with elements of `width` bytes.
+/// Returns the maximum scratch in bytes for `cubes` cubes of `stored` bytes together, with elements of `width` bytes.
 pub(crate) fn most_scratch_bytes(stored: u64, width: u64, cubes: u64) -> u64 {
-    // The last block of each unit may be joined before it is turned.
+    // The last block of each unit may be joined before it is transposed.
     let blocks = (BLOCK_ELEMENTS as u64 * width).saturating_mul(cubes).min(stored);
     stored.saturating_add(blocks).saturating_add(cubes.saturating_mul(3 * ALIGN as u64))
 }

@@ -4,9 +4,9 @@ use super::places::BlockPlaces;
 use super::wire::{CubeRow, Wire};
 use crate::config::STATUS_BYTES;
 
-/// An array in staging memory: its tables, and its work. Places are offsets in the slot. But offsets of its
-/// own tables count from the first of them, and its row is 0, because both are known only when the batch is
-/// complete.
+/// An array's tables and work in staging memory. Places are offsets in the slot. Only when the batch is
+/// complete are its row and its tables' place known: until then the row is 0, and offsets of its tables are
+/// relative to the first of them.
 pub(crate) struct StagedArray {
     /// Places of its blocks, unless it shares them.
     pub(super) places: Option<BlockPlaces>,
@@ -15,14 +15,14 @@ pub(crate) struct StagedArray {
 }
 
 impl StagedArray {
-    /// Most bytes of its tables among a batch's.
+    /// Returns the maximum size of its tables in a batch, in bytes.
     pub(crate) fn table_bytes(&self) -> usize {
         let places = self.places.as_ref().map_or(0, |places| places.task_bytes() + places.plane_bytes());
         self.tables.len().next_multiple_of(16) + places + CubeRow::BYTES + STATUS_BYTES
     }
 }
 
-/// Pads up to a multiple of 16, and returns the new length.
+/// Pads to a multiple of 16 and returns the new length.
 pub(super) fn align(tables: &mut Vec<u8>) -> usize {
     tables.resize(tables.len().next_multiple_of(16), 0);
     tables.len()

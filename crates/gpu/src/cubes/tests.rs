@@ -1,4 +1,4 @@
-//! The kernels, played on the CPU, against the host's decoder.
+//! Compares the kernels, played on the CPU, with the host's decoder.
 
 mod damage;
 pub(crate) mod generate;

@@ -1,44 +1,42 @@
-//! The structs that host and device share, as declared in `kernels/cube.cuh`. A test compares their sizes
-//! with the kernels'.
+//! Structs that host and device share, as declared in `kernels/cube.cuh`. A test compares their sizes with
+//! the kernels'.
 
 use shardpack_array::{Fill, NoDataBits};
 use shardpack_augment::Noise;
 use shardpack_format::Dtype;
 
-/// Elements of a Blosc2 block.
 pub(super) const BLOCK_ELEMENTS: usize = 65_536;
-/// Pixels of a tile.
 pub(super) const TILE_PIXELS: u64 = 32;
-/// Flag of a place among the values that stay on the device, not in the slot.
+/// Flag of a place among the kept values rather than in the slot.
 pub(super) const PLACE_KEPT: u64 = 1 << 63;
-/// Pixels of a tile if a lane has four pixels.
+/// Pixels of a tile with four pixels per lane.
 pub(super) const QUAD_PIXELS: u64 = 128;
-/// Threads that turn a piece.
+/// Threads that transpose a piece.
 pub(super) const PIECE_THREADS: u32 = 1024;
-/// Warps of a block of `cube_streams`.
+/// Warps per block of `cube_streams`.
 pub(super) const STREAM_WARPS: u32 = 4;
-/// Warps of a block of `cube_values`.
+/// Warps per block of `cube_values`.
 pub(super) const TILE_WARPS: u32 = 4;
-/// Code of bfloat16, after the codes of the element types on disk.
+/// Code of bfloat16, after the element type codes on disk.
 pub(super) const BF16: u32 = 13;
-/// Codes of faults: the upper 4 bits of a status.
+/// Fault codes: the upper 4 bits of a status.
 pub(super) const FAULT_LZ4: u32 = 1;
 pub(super) const FAULT_FIXED: u32 = 2;
 pub(super) const FAULT_BOOL: u32 = 3;
 pub(super) const FAULT_ZSTD: u32 = 4;
-/// Kinds of no-data: none, certain bits, both zeros of a float, all NaN.
+/// Kinds of no-data: none, certain bits, both zeros of a float, or all NaN.
 const FILL_NOTHING: u32 = 0;
 const FILL_BITS: u32 = 1;
 const FILL_ZEROS: u32 = 2;
 const FILL_NANS: u32 = 3;
-/// Values that receive noise: none, all, all except one value.
+/// Values that receive noise: none, all, or all but one value.
 const NOISE_NOTHING: u32 = 0;
 const NOISE_ALL: u32 = 1;
 const NOISE_BUT: u32 = 2;
-/// Threads of a block of `cube_noise`; each takes two values.
+/// Threads per block of `cube_noise`, each of which takes two values.
 pub(super) const NOISE_THREADS: u32 = 256;
 
-/// Output of `cube_config`: sizes of structs and the constants that both sides use.
+/// Expected output of `cube_config`: struct sizes and the constants that both sides use.
 #[expect(clippy::cast_possible_truncation, reason = "small numbers")]
 pub(super) const CONFIG: [u32; 23] = [
     48,
@@ -66,33 +64,30 @@ pub(super) const CONFIG: [u32; 23] = [
     NOISE_THREADS,
 ];
 
-/// Bands of a chunk, for stored elements of `width` bytes.
+/// Returns the bands per chunk for stored elements of `width` bytes.
 pub(super) const fn chunk_bands(width: usize) -> u64 {
     if width == 8 { 16 } else { 32 }
 }
 
 /// An entry of a device table.
 pub(super) trait Wire {
-    /// Bytes of an entry.
     const BYTES: usize;
-    /// Appends the entry, little-endian.
+    /// Appends the entry in little-endian order.
     fn put(&self, out: &mut Vec<u8>);
 }
 
-/// Appends numbers, little-endian.
+/// Appends numbers in little-endian order.
 fn put_all<const N: usize>(numbers: [u64; N], words: &[u32], out: &mut Vec<u8>) {
     out.extend(numbers.iter().flat_map(|n| n.to_le_bytes()));
     out.extend(words.iter().flat_map(|n| n.to_le_bytes()));
 }
 
-/// Form of a stored stream.
+/// A stream as the device receives it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum StreamSource {
-    /// An LZ4 block at this place of the slot.
+    /// An LZ4 block at this place in the slot.
     Lz4(u64),
-    /// Bytes at this place.
     Stored(u64),
-    /// A run of this byte.
     Run(u8),
     /// A zstd frame at this place.
     Zstd(u64),
@@ -110,12 +105,12 @@ pub(super) struct StreamTask {
 }
 
 impl StreamTask {
-    /// Relative decoding time. Sequences take most of the time, and a stream has most sequences if it is
-    /// neither all literals nor all repeats.
+    /// Estimates the relative decoding time. Sequences take most of it, and a stream has the most sequences
+    /// if it is neither all literals nor all repeats.
     pub(super) fn toil(&self) -> u64 {
         match self.source {
             StreamSource::Lz4(_) => u64::from(self.bytes) * u64::from(self.out_bytes.saturating_sub(self.bytes)),
-            // All bytes of a zstd frame take time: literals and sequences are decoded one by one.
+            // Every byte of a zstd frame takes time, because literals and sequences are decoded one by one.
             StreamSource::Zstd(_) => self.bytes.into(),
             StreamSource::Stored(_) | StreamSource::Run(_) => 0,
         }
@@ -185,7 +180,7 @@ impl Wire for Pick {
     }
 }
 
-/// Conversion of bytes to values: `Mode`.
+/// Conversion of bytes to values: `Mode` of the kernels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Mode {
     Copy = 0,
@@ -194,7 +189,7 @@ pub(super) enum Mode {
     Float = 3,
 }
 
-/// Arrangement of the elements, and the walk over them: `ValueWalk`.
+/// Arrangement of the elements and the walk over them: `Walk` of the kernels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ValueWalk {
     Pixels = 0,
@@ -202,7 +197,7 @@ pub(super) enum ValueWalk {
     Quads = 2,
 }
 
-/// The replaced values, and their replacement.
+/// Replaced values, and their replacement.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct NoData {
     fill: u32,
@@ -213,7 +208,7 @@ pub(super) struct NoData {
 impl NoData {
     pub(super) const NONE: Self = Self { fill: FILL_NOTHING, bits: 0, with: 0.0 };
 
-    /// Returns the replacement for a fill of decoded elements of this type.
+    /// Returns the replacement for decoded elements of this type.
     pub(super) fn of(fill: Option<&Fill>, decoded: Dtype) -> Self {
         let Some(with) = fill.map(|fill| fill.with) else { return Self::NONE };
         match fill.and_then(|fill| fill.bits(decoded)) {
@@ -225,20 +220,20 @@ impl NoData {
     }
 }
 
-/// Noise that is added to the values of a row.
+/// Noise added to a row's values.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct NoiseRow {
     kind: u32,
     scale: f32,
     keep: f32,
-    /// Keys of the epoch and of the sample.
+    /// Keys of the epoch and the sample.
     draws: [[u32; 2]; 2],
 }
 
 impl NoiseRow {
     pub(super) const NONE: Self = Self { kind: NOISE_NOTHING, scale: 0.0, keep: 0.0, draws: [[0; 2]; 2] };
 
-    /// Noise for all values except `keep`.
+    /// Creates noise for all values except `keep`.
     pub(super) fn of(noise: &Noise, keep: Option<f32>) -> Self {
         let (draws, scale) = noise.parts();
         let kind = if keep.is_some() { NOISE_BUT } else { NOISE_ALL };
@@ -273,7 +268,7 @@ pub(super) struct CubeRow {
     pub(super) region_rows: u32,
     pub(super) region_columns: u32,
     pub(super) picks_count: u32,
-    /// Position of the first element in the output, and the steps to the next row, column and band.
+    /// Output index of the first element, and the steps to the next row, column and band.
     pub(super) steps: [u32; 4],
     pub(super) factor_bands: u32,
     pub(super) picked: bool,
@@ -288,7 +283,7 @@ pub(super) struct CubeRow {
 }
 
 impl CubeRow {
-    /// Number of warps of `cube_values` for its values.
+    /// Returns the number of warps of `cube_values`.
     pub(super) fn units(&self) -> u64 {
         if self.walk == ValueWalk::Quads {
             return 0;
@@ -296,12 +291,11 @@ impl CubeRow {
         self.region_pixels().div_ceil(TILE_PIXELS) * u64::from(self.chunks.div_ceil(self.chunks_each.max(1)))
     }
 
-    /// Number of blocks of `cube_quads` for its values.
+    /// Returns the number of blocks of `cube_quads`.
     pub(super) fn quads(&self) -> u64 {
         if self.walk == ValueWalk::Quads { self.region_pixels().div_ceil(QUAD_PIXELS) } else { 0 }
     }
 
-    /// Number of blocks of `cube_noise` for its noise.
     pub(super) fn noise(&self) -> u64 {
         let values = self.region_pixels() * u64::from(self.picks_count);
         if self.noise.kind == NOISE_NOTHING { 0 } else { values.div_ceil(2 * u64::from(NOISE_THREADS)) }

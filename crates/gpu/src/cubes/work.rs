@@ -1,4 +1,4 @@
-//! From staged cubes to launches: each cube gets its place among the others, and the tables are written.
+//! Turns staged cubes into launches: places each cube among the others and writes the tables.
 
 use super::places::BlockPlaces;
 use super::staged::{StagedArray, align};
@@ -11,15 +11,15 @@ use shardpack_format::{Error, Result, bug, to_usize};
 use std::cmp::Reverse;
 use std::ops::Range;
 
-/// Bytes that kernels may read after the last used byte.
+/// Bytes past the last used byte that kernels may read.
 const MARGIN: u64 = 64;
-/// Most cubes in a batch: the largest grid along one axis.
+/// Maximum number of cubes in a batch: the largest grid along one axis.
 pub(crate) const MOST_CUBES: usize = 65_535;
-/// Most bytes of gaps between the tables and before them.
+/// Maximum total of the gaps before and between the tables, in bytes.
 pub(crate) const GAPS: usize = 5 * 16;
 
-/// Appends the tables of a batch to `tables`, whose first byte is at `start` in the slot, a multiple of 16.
-/// Scratch ends at `scratch`. An entry without blocks of its own has the number of the `shared` array whose
+/// Appends a batch's tables to `tables`, whose first byte is at `start` in the slot, a multiple of 16.
+/// Scratch ends at `scratch`. An entry without its own blocks has the number of the `shared` array whose
 /// blocks it uses.
 pub(crate) fn assemble(
     entries: &[(&StagedArray, Option<usize>)],
@@ -56,14 +56,14 @@ pub(crate) fn assemble(
     }
     let streams_at = start + align(tables);
     let mut streams = Vec::new();
-    // The status words of the shared arrays follow the rows' status words.
+    // The shared arrays' status words follow the rows'.
     let own = (0..).zip(entries).filter_map(|(row, (entry, _))| Some((row, entry.places.as_ref()?)));
     let places: Vec<(u32, &BlockPlaces)> = own.chain((count(rows.len())?..).zip(shared.iter().copied())).collect();
     for (row, places) in &places {
         streams.extend(places.tasks.streams.iter().map(|&task| StreamTask { row: *row, ..task }));
     }
-    // Zstd has its own kernel. In both lists the longest tasks come first, so that no few warps work on when
-    // all others are done.
+    // Zstd has its own kernel. Both lists begin with the longest tasks, so that no warp starts a long task
+    // when all others are done.
     let is_zstd = |task: &StreamTask| matches!(task.source, StreamSource::Zstd(_));
     streams.sort_unstable_by_key(|task| (!is_zstd(task), Reverse(task.toil())));
     let frames = streams.partition_point(is_zstd);
@@ -71,7 +71,7 @@ pub(crate) fn assemble(
     let pieces_at = start + align(tables);
     let pieces: Vec<&PieceTask> = places.iter().flat_map(|(_, places)| &places.tasks.pieces).collect();
     pieces.iter().for_each(|task| task.put(tables));
-    // Zero, as the kernels require.
+    // Kernels require zeroed status words.
     let status_at = start + align(tables);
     tables.resize(tables.len() + STATUS_BYTES * (rows.len() + shared.len()), 0);
     let cubes_at = start + align(tables);
@@ -95,42 +95,41 @@ pub(crate) fn assemble(
     })
 }
 
-/// Work for a batch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct CubeWork {
     slot_bytes: u64,
     cubes: u32,
     /// Number of arrays that several cubes share.
     shared: u32,
-    /// Streams of zstd, and other streams.
+    /// Zstd streams, and other streams.
     frames: (u64, u32),
     streams: (u64, u32),
     pieces: (u64, u32),
     status_at: u64,
     cubes_at: u64,
-    /// Most warps of `cube_values`, blocks of `cube_quads` and blocks of `cube_noise` for any cube.
+    /// Maximum over the cubes: warps of `cube_values`, and blocks of `cube_quads` and of `cube_noise`.
     units: u32,
     quads: u32,
     noise: u32,
 }
 
 impl CubeWork {
-    /// Bytes of the slot on the device: the uploaded bytes, and scratch after them.
+    /// Returns the size of the device slot in bytes: uploaded bytes, then scratch.
     #[must_use]
     pub(crate) const fn slot_bytes(&self) -> u64 {
         self.slot_bytes
     }
 
-    /// Range of the status words in the slot, written by the kernels: a word for each cube, then a word for
-    /// each shared array; see [`Fault::of`](super::Fault::of). An upload sets them to zero.
+    /// Returns the range of the status words in the slot: a word per cube, then a word per shared array; see
+    /// [`Fault::of`](super::Fault::of). An upload zeroes them, and kernels write them.
     #[must_use]
     pub(crate) fn statuses(&self) -> Range<usize> {
         let start = to_usize(self.status_at);
         start..start.saturating_add(STATUS_BYTES * (self.cubes as usize + self.shared as usize))
     }
 
-    /// The kernels to run, in this order, with the addresses of the slot, of the values that stay on the
-    /// device (if any), and of the output.
+    /// Returns the kernels to run, in order, with the addresses of the slot, of the values kept on the device
+    /// (if any), and of the output.
     #[must_use]
     pub(crate) fn launches(&self, slot: u64, kept: u64, out: u64) -> [Launch; 6] {
         let status = slot + self.status_at;

@@ -1,15 +1,15 @@
-//! Staging memory from which many threads claim parts, and which they fill at the same time.
+//! Staging memory that many threads claim parts of and fill at the same time.
 //!
 //! The types uphold these rules, and no other code can break them:
-//! 1. The state records the bytes that are handed out, from the front and from the back. A claim takes bytes
-//!    between the two, under a lock. So no byte belongs to two claims.
+//! 1. The state records how many bytes are handed out at the front and at the back. A claim takes bytes
+//!    between the two, under a lock, so no byte belongs to two claims.
 //! 2. A claim borrows the arena. [`Arena::reset`] and [`Arena::memory`] need exclusive access to the arena
-//!    (`&mut self`), so they run when no claim is left, and the arena does not move while there are claims.
-//!    Bytes that are filled for longer are a [`Loan`]: it holds the memory, and both functions fail as long
+//!    (`&mut self`), so they run when no claim is left, and the arena does not move while there are claims. A
+//!    [`Loan`] is for bytes that are filled for longer: it holds the memory, and both functions fail as long
 //!    as a loan exists.
 //! 3. Bytes that a device copies are not written: after [`Arena::memory`] nothing is handed out until
 //!    [`Arena::reset`], which waits until all copies are done.
-//! 4. While claims and loans are possible, only they give access to bytes: a [`Block`] gives only a pointer.
+//! 4. While claims and loans are possible, only they give access to bytes, because a [`Block`] gives only a pointer.
 #![allow(unsafe_code)]
 
 use super::block::Block;
@@ -18,12 +18,11 @@ use super::loan::{Loan, LoanPart};
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Parts begin at multiples of this.
 const ALIGN: usize = 16;
 
-/// A [`Block`] that is divided again for each batch.
+/// A [`Block`] that is divided anew for each batch.
 ///
-/// Bytes that are uploaded in one piece are claimed from the front, other bytes from the back.
+/// Bytes to upload in one piece are claimed from the front, other bytes from the back.
 ///
 /// ```
 /// use shardpack_gpu::kernels::{Arena, Heap};
@@ -46,20 +45,20 @@ pub struct Arena<M> {
 /// A claimed part of an [`Arena`].
 #[derive(Debug)]
 pub struct ArenaPart<'a> {
-    /// Offset of the part: a multiple of 16.
+    /// Offset of the part, a multiple of 16.
     pub at: usize,
-    /// Its bytes, with content left from earlier use.
+    /// Bytes of the part, with content left from earlier use.
     pub bytes: &'a mut [u8],
 }
 
-/// The bytes handed out, in multiples of [`ALIGN`].
+/// State of the handed-out bytes, in multiples of [`ALIGN`].
 #[derive(Debug, Default)]
 struct ArenaState {
     /// Bytes handed out from the front.
     front: usize,
     /// First byte handed out from the back.
     back: usize,
-    /// Bytes between the two that are reserved.
+    /// Reserved bytes between the two.
     reserved: usize,
 }
 
@@ -73,20 +72,20 @@ impl<M: Block> Arena<M> {
     /// Creates an arena of all of `memory`.
     ///
     /// # Errors
-    /// As [`reset`](Self::reset).
+    /// Same as [`reset`](Self::reset).
     pub fn new(memory: M) -> Result<Self, GpuError> {
         let mut arena = Self { memory: Arc::new(memory), state: Mutex::default() };
         arena.reset()?;
         Ok(arena)
     }
 
-    /// Size in bytes.
+    /// Returns the size in bytes.
     #[must_use]
     pub fn size(&self) -> usize {
         self.memory.size() / ALIGN * ALIGN
     }
 
-    /// Frees everything, after waiting until no device uses the memory.
+    /// Waits until no device uses the memory, then frees all parts.
     ///
     /// # Errors
     /// `Driver` if the device has failed, `Lent` if a loan is left. After an error nothing can be claimed.
@@ -97,7 +96,7 @@ impl<M: Block> Arena<M> {
         Ok(())
     }
 
-    /// Claims a part after the parts claimed so far; `None` if it does not fit.
+    /// Claims a part from the front, or returns `None` if it does not fit.
     pub fn claim(&self, len: usize) -> Option<ArenaPart<'_>> {
         self.hand_out(len, |state, taken| {
             state.front += taken;
@@ -105,7 +104,7 @@ impl<M: Block> Arena<M> {
         })
     }
 
-    /// Claims a part at the end, before the parts claimed there.
+    /// Claims a part from the back, or returns `None` if it does not fit.
     pub fn claim_back(&self, len: usize) -> Option<ArenaPart<'_>> {
         self.hand_out(len, |state, taken| {
             state.back -= taken;
@@ -121,7 +120,7 @@ impl<M: Block> Arena<M> {
         Some(unsafe { Loan::new(&self.memory, bytes, step) })
     }
 
-    /// Reserves `len` bytes, so that they cannot be claimed. Returns `false` if fewer are free.
+    /// Reserves `len` bytes, which then cannot be claimed. Returns `false` if fewer are free.
     pub fn reserve(&self, len: usize) -> bool {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let fits = len <= state.free();
@@ -129,12 +128,12 @@ impl<M: Block> Arena<M> {
         fits
     }
 
-    /// Allows claims of the reserved bytes.
+    /// Makes the reserved bytes claimable again.
     pub fn release(&mut self) {
         self.state_mut().reserved = 0;
     }
 
-    /// Number of bytes handed out at the front.
+    /// Returns the number of bytes handed out at the front.
     #[must_use]
     pub fn used(&self) -> usize {
         self.state.lock().unwrap_or_else(PoisonError::into_inner).front
@@ -153,8 +152,7 @@ impl<M: Block> Arena<M> {
         self.state.get_mut().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Claims `len` bytes. `take` moves one end of the free range by this number, and returns the start of
-    /// the claimed bytes.
+    /// Claims `len` bytes. `take` moves one end of the free range by the given number of bytes and returns their start.
     fn hand_out(&self, len: usize, take: impl FnOnce(&mut ArenaState, usize) -> usize) -> Option<ArenaPart<'_>> {
         let taken = len.checked_next_multiple_of(ALIGN)?;
         let at = {
@@ -172,7 +170,7 @@ impl<M: Block> Arena<M> {
 }
 
 impl ArenaPart<'_> {
-    /// Range of the part in the memory.
+    /// Returns the part's range in the memory.
     #[must_use]
     pub const fn range(&self) -> Range<usize> {
         self.at..self.at + self.bytes.len()

@@ -1,4 +1,4 @@
-//! Memory that an [`Arena`](super::Arena) divides: ordinary host memory, or pinned.
+//! Memory that an [`Arena`](super::Arena) divides: ordinary host memory or pinned.
 #![allow(unsafe_code)]
 
 use super::error::GpuError;
@@ -11,13 +11,13 @@ use std::ptr::NonNull;
 /// `start` points to `size` initialised bytes that belong to the value alone, and may be written through this
 /// pointer as long as the value is shared and neither moved nor dropped.
 pub unsafe trait Block: Send + Sync {
-    /// Pointer to the first byte.
+    /// Returns a pointer to the first byte.
     fn start(&self) -> NonNull<u8>;
 
-    /// Size in bytes.
+    /// Returns the size in bytes.
     fn size(&self) -> usize;
 
-    /// Waits until no device or other user reads or writes the memory.
+    /// Waits until no device or other user accesses the memory.
     ///
     /// # Errors
     /// `Driver` if the device has failed.
@@ -32,13 +32,13 @@ pub struct Heap(Box<[UnsafeCell<u8>]>);
 unsafe impl Sync for Heap {}
 
 impl Heap {
-    /// Allocates `len` bytes, all zero.
+    /// Allocates `len` zero bytes.
     #[must_use]
     pub fn new(len: usize) -> Self {
         Self((0..len).map(|_| UnsafeCell::new(0)).collect())
     }
 
-    /// The content, mutable.
+    /// Returns the content for writing.
     pub fn bytes_mut(&mut self) -> &mut [u8] {
         // SAFETY: the box has this many bytes, and it is borrowed exclusively.
         unsafe { std::slice::from_raw_parts_mut(self.start().as_ptr(), self.size()) }

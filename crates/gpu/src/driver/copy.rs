@@ -1,4 +1,4 @@
-//! Copies between host and device, in the order of a stream.
+//! Copies between host and device, in stream order.
 #![allow(unsafe_code)]
 
 use super::block::Block;
@@ -9,7 +9,7 @@ use cudarc::driver::result;
 use std::ops::Range;
 
 impl Stream {
-    /// Copies `range` of `from` to `to`, from its byte `at` on.
+    /// Copies `range` of `from` into `to`, starting at byte `at`.
     ///
     /// # Errors
     /// `Range` if a range exceeds its memory; `Driver` if a driver call fails.
@@ -37,7 +37,7 @@ impl Stream {
         from.used_by(self)
     }
 
-    /// Copies `range` of `from` to `to`, from its byte `at` on.
+    /// Copies `range` of `from` into `to`, starting at byte `at`.
     ///
     /// # Errors
     /// `Range` if a range exceeds its memory; `Driver` if a driver call fails.

@@ -1,4 +1,4 @@
-//! A device and its primary context, which every library of the process shares.
+//! A device and its primary context, which all libraries of the process share.
 #![allow(unsafe_code)]
 
 use super::error::GpuError;
@@ -6,7 +6,7 @@ use cudarc::driver::{result, sys};
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-/// A device.
+/// A CUDA device.
 ///
 /// ```
 /// use shardpack_gpu::{Device, GpuError};
@@ -24,21 +24,21 @@ pub struct Device {
 /// Properties of a device.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Properties {
-    /// Number of the device.
+    /// Index of the device.
     pub ordinal: u32,
-    /// Name, as reported by the driver.
+    /// Name, as the driver reports it.
     pub name: String,
     /// Number of multiprocessors.
     pub multiprocessors: u32,
-    /// Major and minor number of the compute capability.
+    /// Compute capability, major and minor.
     pub capability: (u32, u32),
-    /// Size of the device's memory in bytes.
+    /// Size of the device memory in bytes.
     pub memory_bytes: u64,
 }
 
-/// The CUDA of driver 525, the first that takes PTX 8.0.
+/// CUDA version of driver 525, the first driver that takes PTX 8.0.
 const DRIVER: (u32, u32) = (12, 0);
-/// Lowest compute capability of the kernels.
+/// Lowest compute capability that the kernels support.
 const CAPABILITY: (u32, u32) = (7, 5);
 
 fn driver_version() -> Result<(u32, u32), GpuError> {
@@ -53,13 +53,13 @@ fn at_least(what: &'static str, expected: (u32, u32), found: (u32, u32)) -> Resu
     if found < expected { Err(GpuError::TooOld { what, expected, found }) } else { Ok(()) }
 }
 
-/// The primary context, retained.
+/// The retained primary context.
 #[derive(Debug)]
 struct Context {
     device: sys::CUdevice,
     handle: sys::CUcontext,
     properties: Properties,
-    /// The process that opened the device. A fork cannot use it, although it inherits the handles.
+    /// Process that opened the device. A fork inherits the handles but cannot use them.
     pid: u32,
 }
 
@@ -85,10 +85,10 @@ impl Context {
 }
 
 impl Device {
-    /// Opens a device by its number. Uses its primary context, which other libraries of the process share.
+    /// Opens a device by its index. Uses its primary context, which other libraries of the process share.
     ///
     /// # Errors
-    /// `NoDriver` if there is no driver; `NoDevice` if there is no device of this number; `TooOld` if the
+    /// `NoDriver` if there is no driver; `NoDevice` if there is no device with this index; `TooOld` if the
     /// driver or the device is too old for the kernels; `Driver` if a driver call fails.
     pub fn open(ordinal: u32) -> Result<Self, GpuError> {
         // SAFETY: loads a library, whose initialisers are the driver's. This call comes first, because every
@@ -96,12 +96,12 @@ impl Device {
         if !unsafe { sys::is_culib_present() } {
             return Err(GpuError::NoDriver);
         }
-        // A driver without a device reports it here.
+        // A driver without a device reports so here.
         match result::init() {
             Err(error) if error.0 == sys::CUresult::CUDA_ERROR_NO_DEVICE => {
                 return Err(GpuError::NoDevice { ordinal, count: 0 });
             }
-            // A stub library for linking was found in place of the driver.
+            // A stub library for linking was found instead of the driver.
             Err(error) if error.0 == sys::CUresult::CUDA_ERROR_STUB_LIBRARY => return Err(GpuError::NoDriver),
             other => other.map_err(GpuError::of("cuInit"))?,
         }
@@ -136,13 +136,13 @@ impl Device {
         Ok(Self { context: Arc::new(Context { device, handle, properties, pid: std::process::id() }) })
     }
 
-    /// Properties of the device.
+    /// Returns the properties of the device.
     #[must_use]
     pub fn properties(&self) -> &Properties {
         &self.context.properties
     }
 
-    /// Free bytes of the device's memory, and total bytes.
+    /// Returns the free and the total device memory in bytes.
     ///
     /// # Errors
     /// `Driver` if a driver call fails.
@@ -155,20 +155,20 @@ impl Device {
     /// Waits for all work of this process on the device.
     ///
     /// # Errors
-    /// `Driver` if an earlier launch has failed, or the device is lost.
+    /// `Driver` if an earlier launch has failed or the device is lost.
     pub fn synchronize(&self) -> Result<(), GpuError> {
         let _current = self.bind()?;
         result::ctx::synchronize().map_err(GpuError::of("cuCtxSynchronize"))
     }
 
-    /// True if this process is a fork of the process that opened the device.
+    /// Returns true if this process is a fork of the process that opened the device.
     pub(crate) fn is_forked(&self) -> bool {
         self.context.is_forked()
     }
 
-    /// Makes the context current in this thread until the result is dropped, as driver calls require. The
-    /// thread may belong to a caller who works on another device. In a fork of the process that opened the
-    /// device, driver calls would crash, so this function returns an error first.
+    /// Makes the context current in this thread until the result is dropped, as driver calls require; the
+    /// caller's thread may be using another device. Returns an error in a fork of the process that opened the
+    /// device, where driver calls would crash.
     pub(super) fn bind(&self) -> Result<Current, GpuError> {
         if self.context.is_forked() {
             return Err(GpuError::Forked);
@@ -184,15 +184,15 @@ impl Device {
 }
 
 /// Sets the calls that this thread may make during a stream capture, and returns the former mode. By default,
-/// no thread may wait or allocate while any thread captures. None of our work is in a stream that another
-/// library captures, so this is safe.
+/// no thread may wait or allocate while any thread captures. Relaxing this is safe, because none of our work
+/// is in a stream that another library captures.
 fn relaxed(mut mode: sys::CUstreamCaptureMode) -> sys::CUstreamCaptureMode {
     // SAFETY: a mode to read and write. An error does not change it.
     _ = unsafe { sys::cuThreadExchangeStreamCaptureMode(&raw mut mode) };
     mode
 }
 
-/// Makes a context current in this thread until it is dropped, which restores the former context.
+/// Keeps a context current in this thread. Dropping it restores the former context.
 #[must_use]
 #[derive(Debug)]
 pub(super) struct Current {

@@ -1,18 +1,18 @@
-//! Errors of the host's work with a device.
+//! Errors in the host's work with a device.
 
 use cudarc::driver::result::DriverError;
 
-/// Reason why a request to the device failed.
+/// Reason why a device request failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum GpuError {
     /// There is no CUDA driver.
     #[error("no CUDA driver: libcuda.so.1 was not found")]
     NoDriver,
-    /// There is no device of this number.
+    /// There is no device with this index.
     #[error("no CUDA device {ordinal}: this machine has {count}")]
     NoDevice {
-        /// The requested number.
+        /// Requested index.
         ordinal: u32,
         /// Number of devices.
         count: u32,
@@ -20,7 +20,7 @@ pub enum GpuError {
     /// The driver or the device is too old for the kernels.
     #[error("{what} is {}.{}: the kernels need {}.{} or later", found.0, found.1, expected.0, expected.1)]
     TooOld {
-        /// Component (driver or device), and the kind of its version.
+        /// Component (driver or device), with the kind of its version.
         what: &'static str,
         /// Lowest sufficient version.
         expected: (u32, u32),
@@ -33,22 +33,22 @@ pub enum GpuError {
         /// Requested bytes.
         needed: u64,
     },
-    /// The device's memory is full.
+    /// The device memory is full.
     #[error("{what}: {needed} bytes needed, {free} of {total} free on the device")]
     OutOfMemory {
         /// Purpose of the allocation.
         what: &'static str,
         /// Requested bytes.
         needed: u64,
-        /// Free bytes of the device's memory.
+        /// Free device memory in bytes.
         free: u64,
-        /// Total bytes of the device's memory.
+        /// Total device memory in bytes.
         total: u64,
     },
-    /// A range that is not within its memory.
+    /// A range is outside its memory.
     #[error("{what}: {count} bytes at offset {offset} exceed its {len} bytes")]
     Range {
-        /// The memory.
+        /// Memory concerned.
         what: &'static str,
         /// Size of the memory in bytes.
         len: u64,
@@ -60,13 +60,13 @@ pub enum GpuError {
     /// This process is a fork of the process that opened the device.
     #[error("this CUDA device was opened in the parent process and cannot be used after fork")]
     Forked,
-    /// Threads still fill memory that is to be uploaded or reused.
+    /// Threads are still filling memory that is to be uploaded or reused.
     #[error("the staging memory is still being filled")]
     Lent,
-    /// Any other error of the driver.
+    /// Any other driver error.
     #[error("{call}: {name}: {text}")]
     Driver {
-        /// The failed call.
+        /// Failed call.
         call: &'static str,
         /// The driver's name for the error.
         name: String,

@@ -1,30 +1,26 @@
-//! A launch: a kernel, its number of threads, and its parameters.
+//! A launch: a kernel, its grid and block, and its parameters.
 
-/// Most bytes of a kernel's parameters.
+/// Maximum size of a kernel's parameters in bytes.
 const MAX_BYTES: usize = 256;
 
-/// One launch of a kernel.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Launch {
-    /// The kernel's name.
     pub(crate) kernel: &'static str,
     /// Number of blocks along x, y and z.
     pub(crate) grid: [u32; 3],
-    /// Threads of a block along x, y and z.
+    /// Threads per block along x, y and z.
     pub(crate) block: [u32; 3],
-    /// The kernel's parameters.
     pub(crate) params: Params,
 }
 
 impl Launch {
-    /// True if there are blocks to run.
     #[must_use]
     pub(crate) fn has_work(&self) -> bool {
         self.grid.iter().all(|n| *n > 0)
     }
 }
 
-/// The one struct that a kernel takes, with C layout.
+/// The one struct that a kernel takes, in C layout.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Params {
     words: [u64; MAX_BYTES / 8],
@@ -44,14 +40,13 @@ impl std::fmt::Debug for Params {
 }
 
 impl Params {
-    /// No parameters yet.
     #[must_use]
     pub(crate) const fn new() -> Self {
         Self { words: [0; MAX_BYTES / 8], len: 0 }
     }
 
-    /// Appends an address, or another number of 64 bits. Parameters beyond the maximum size are dropped; a
-    /// test checks every kernel's size.
+    /// Appends an address or another 64-bit number. Parameters beyond the maximum size are dropped; a test
+    /// checks every kernel's size.
     #[must_use]
     pub(crate) fn address(mut self, value: u64) -> Self {
         let word = self.len.div_ceil(8);
@@ -62,25 +57,23 @@ impl Params {
         self
     }
 
-    /// Appends a number of 32 bits.
     #[must_use]
     pub(crate) fn u32(mut self, value: u32) -> Self {
         if let Some(to) = self.words.get_mut(self.len / 8) {
-            // The first number of two is in the lower half: the device, and every host that has one, is
-            // little-endian.
+            // The first of two numbers is in the lower half, because the device and every host that has one
+            // are little-endian.
             *to |= u64::from(value) << (self.len % 8 * 8);
         }
         self.len += 4;
         self
     }
 
-    /// Appends a float.
     #[must_use]
     pub(crate) fn f32(self, value: f32) -> Self {
         self.u32(value.to_bits())
     }
 
-    /// The parameters' bytes, padded to a multiple of 8.
+    /// Returns the parameters' bytes, padded to a multiple of 8.
     #[must_use]
     #[cfg(test)]
     pub(crate) fn bytes(&self) -> Vec<u8> {

@@ -3,10 +3,9 @@
 //! The rules of [`Arena`](super::Arena) for claims hold here by counting instead of borrowing:
 //! 1. A loan and each of its parts hold a reference to the memory. The arena starts over, or gives its memory
 //!    to a device, only when it has the only reference.
-//! 2. Parts are made once, with the loan, one after the other without a gap. So no byte belongs to two parts,
-//!    and each part gives its bytes to one caller at a time (`&mut self`).
-//! 3. The loan gives access to its bytes, for reading, when all its parts are dropped and no more can be
-//!    made.
+//! 2. The loan makes all its parts at once, contiguously and without overlap. So no byte belongs to two
+//!    parts, and each part gives its bytes to one caller at a time (`&mut self`).
+//! 3. The loan gives access to its bytes, for reading, when all its parts are dropped and no more can be made.
 #![allow(unsafe_code)]
 
 use super::block::Block;
@@ -14,7 +13,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Bytes of an arena that were lent to several threads: gives read access after they are filled.
+/// Bytes of an arena lent to several threads, readable once they are filled.
 ///
 /// ```
 /// use shardpack_gpu::kernels::{Arena, Heap};
@@ -36,11 +35,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 pub struct Loan<M> {
     memory: Arc<M>,
     bytes: Range<usize>,
-    /// Number of parts that are not dropped.
+    /// Number of parts that are not yet dropped.
     left: Arc<AtomicUsize>,
 }
 
-/// A part of a [`Loan`]: gives write access.
+/// A writable part of a [`Loan`].
 #[derive(Debug)]
 pub struct LoanPart<M> {
     memory: Arc<M>,
@@ -67,16 +66,16 @@ impl<M: Block> Loan<M> {
         (Self { memory: Arc::clone(memory), bytes, left }, parts)
     }
 
-    /// Offset in the memory: a multiple of 16.
+    /// Returns the offset in the memory, a multiple of 16.
     #[must_use]
     pub const fn at(&self) -> usize {
         self.bytes.start
     }
 
-    /// Returns the filled bytes; `None` while there are parts.
+    /// Returns the filled bytes, or `None` while there are parts.
     #[must_use]
     pub fn bytes(&self) -> Option<&[u8]> {
-        // Acquire: makes writes to parts before they were dropped visible.
+        // Acquire: makes the writes to dropped parts visible.
         if self.left.load(Ordering::Acquire) != 0 {
             return None;
         }
@@ -89,7 +88,7 @@ impl<M: Block> Loan<M> {
 }
 
 impl<M: Block> LoanPart<M> {
-    /// Its bytes, with content left from earlier use.
+    /// Returns the part's bytes, with content left from earlier use.
     pub fn bytes(&mut self) -> &mut [u8] {
         // SAFETY: as in `Loan::bytes`; the bytes belong to no other part, `self` is borrowed exclusively, and
         // the loan gives no access while `self` lives.
@@ -99,7 +98,7 @@ impl<M: Block> LoanPart<M> {
 
 impl<M> Drop for LoanPart<M> {
     fn drop(&mut self) {
-        // Release: pairs with the load of `Loan::bytes`.
+        // Release: pairs with the load in `Loan::bytes`.
         self.left.fetch_sub(1, Ordering::Release);
     }
 }

@@ -1,4 +1,4 @@
-//! Memory of the device, and host memory that the device reads and writes directly.
+//! Device memory, and host memory that the device accesses directly.
 #![allow(unsafe_code)]
 
 use super::Device;
@@ -9,7 +9,6 @@ use cudarc::driver::{result, sys};
 use std::ffi::c_void;
 use std::ptr::NonNull;
 
-/// Memory of a device.
 #[derive(Debug)]
 pub(crate) struct Memory {
     device: Device,
@@ -18,7 +17,7 @@ pub(crate) struct Memory {
 }
 
 impl Memory {
-    /// Allocates `len` bytes, at least one, with unspecified content.
+    /// Allocates `len` bytes (at least one) with unspecified content.
     ///
     /// # Errors
     /// `OutOfMemory` with figures; `Driver` if a driver call fails.
@@ -31,13 +30,12 @@ impl Memory {
         }
     }
 
-    /// Address, as kernels take it.
+    /// Returns the address for kernels.
     #[must_use]
     pub(crate) const fn address(&self) -> u64 {
         self.address
     }
 
-    /// Size in bytes.
     #[must_use]
     pub(crate) const fn len(&self) -> usize {
         self.len
@@ -54,7 +52,7 @@ impl Drop for Memory {
     }
 }
 
-/// Pinned host memory: the device copies from it and to it directly.
+/// Pinned host memory, which the device accesses directly.
 #[derive(Debug)]
 pub(crate) struct Pinned {
     device: Device,
@@ -71,8 +69,7 @@ unsafe impl Send for Pinned {}
 unsafe impl Sync for Pinned {}
 
 impl Pinned {
-    /// Allocates `len` bytes, at least one, all zero. Pinning takes time: 168 ms for 256 MiB on one
-    /// machine.
+    /// Allocates `len` zero bytes (at least one). Pinning takes time: 168 ms for 256 MiB on one machine.
     ///
     /// # Errors
     /// `Unpinned` if the host cannot pin this much; `Driver` if a driver call fails.
@@ -100,16 +97,15 @@ impl Pinned {
         Ok(Self { device: device.clone(), bytes, len, copied, is_copying: false })
     }
 
-    /// Size in bytes.
     #[must_use]
     pub(crate) const fn len(&self) -> usize {
         self.len
     }
 
-    /// The content, mutable. Waits until the last copy from it or to it is done.
+    /// Waits for the last copy from or to the memory, then returns the content for writing.
     ///
     /// # Errors
-    /// `Driver` if an earlier launch has failed, or the device is lost.
+    /// `Driver` if an earlier launch has failed or the device is lost.
     pub(crate) fn bytes_mut(&mut self) -> Result<&mut [u8], GpuError> {
         if self.is_copying {
             self.copied.synchronize()?;

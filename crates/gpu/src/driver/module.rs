@@ -7,7 +7,6 @@ use cudarc::driver::{result, sys};
 use std::collections::BTreeMap;
 use std::ffi::CString;
 
-/// The kernels of one PTX file.
 #[derive(Debug)]
 pub(crate) struct Module {
     device: Device,
@@ -22,20 +21,20 @@ unsafe impl Send for Module {}
 unsafe impl Sync for Module {}
 
 impl Module {
-    /// Lets the driver compile `ptx`, or load it from its cache, and finds the kernels of the given names.
+    /// Loads the named kernels of `ptx`, which the driver compiles or takes from its cache.
     ///
     /// # Errors
-    /// `Driver` if the driver rejects the PTX, or a kernel is missing.
+    /// `Driver` if the driver rejects the PTX or a kernel is missing.
     pub(crate) fn load(device: &Device, ptx: &str, names: &[&'static str]) -> Result<Self, GpuError> {
         let _current = device.bind()?;
         let refused = |call| GpuError::of(call)(result::DriverError(sys::CUresult::CUDA_ERROR_INVALID_PTX));
-        let text = CString::new(ptx).map_err(|_| refused("PTX with a zero in it"))?;
+        let text = CString::new(ptx).map_err(|_| refused("PTX contains a NUL byte"))?;
         // SAFETY: a string with a zero at its end.
         let handle =
             unsafe { result::module::load_data(text.as_ptr().cast()) }.map_err(GpuError::of("cuModuleLoadData"))?;
         let mut module = Self { device: device.clone(), handle, kernels: BTreeMap::new() };
         for &name in names {
-            let symbol = CString::new(name).map_err(|_| refused("kernel with a zero in its name"))?;
+            let symbol = CString::new(name).map_err(|_| refused("kernel name contains a NUL byte"))?;
             // SAFETY: the module is loaded, and unloaded only when the value is dropped.
             let found = unsafe { result::module::get_function(handle, symbol) };
             module.kernels.insert(name, found.map_err(GpuError::of("cuModuleGetFunction"))?);
@@ -51,7 +50,7 @@ impl Module {
 
 impl Drop for Module {
     fn drop(&mut self) {
-        // Unloading waits for running kernels. In a fork there is nothing to unload.
+        // Unloading waits for running kernels. A fork has nothing to unload.
         let Ok(_current) = self.device.bind() else { return };
         _ = self.device.synchronize();
         // SAFETY: loaded in `load`, unloaded once; launching a kernel borrows the module.

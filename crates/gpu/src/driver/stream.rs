@@ -1,4 +1,4 @@
-//! Streams: copies and kernels in order. Events: places in that order.
+//! Streams, which order copies and kernels, and events, which mark places in that order.
 #![allow(unsafe_code)]
 
 use super::error::GpuError;
@@ -7,7 +7,7 @@ use cudarc::driver::{result, sys};
 use shardpack_loader::stage::StreamHandle;
 use std::ffi::c_void;
 
-/// A queue of copies and kernels, done in order.
+/// A queue of copies and kernels, executed in order.
 #[derive(Debug)]
 pub(crate) struct Stream {
     pub(super) device: Device,
@@ -31,8 +31,8 @@ impl Stream {
         Ok(Self { device: device.clone(), handle })
     }
 
-    /// Creates a stream whose kernels go before all kernels that have not begun: for short kernels whose
-    /// result a caller waits for.
+    /// Creates a stream whose kernels precede all kernels that have not begun, for short kernels whose result
+    /// a caller awaits.
     ///
     /// # Errors
     /// `Driver` if a driver call fails.
@@ -46,11 +46,10 @@ impl Stream {
         Ok(Self { device: device.clone(), handle })
     }
 
-    /// Launches a kernel of `module`. Private to the crate, because the addresses in the parameters are
-    /// trusted.
+    /// Launches a kernel of `module`. Private to the crate, because the addresses in the parameters are trusted.
     ///
     /// # Errors
-    /// `Driver` if there is no such kernel, or a driver call fails. A fault of the kernel itself is an error
+    /// `Driver` if there is no such kernel or a driver call fails. A fault of the kernel itself is an error
     /// of a later call.
     pub(crate) fn run(&self, module: &Module, launch: &Launch) -> Result<(), GpuError> {
         if !launch.has_work() {
@@ -67,11 +66,10 @@ impl Stream {
             .map_err(GpuError::of("cuLaunchKernel"))
     }
 
-    /// Returns the milliseconds of a kernel alone on the device: the median of several runs between two
-    /// events.
+    /// Times a kernel alone on the device. Returns milliseconds between two events, the median of several runs.
     ///
     /// # Errors
-    /// As [`run`](Self::run).
+    /// Same as [`run`](Self::run).
     pub(crate) fn time(&self, module: &Module, launch: &Launch, [begin, end]: &[Event; 2]) -> Result<f32, GpuError> {
         let mut times = [0.0_f32; 9];
         for time in &mut times {
@@ -86,7 +84,7 @@ impl Stream {
         Ok(median)
     }
 
-    /// Makes later work of the stream wait for `event`.
+    /// Makes later work in the stream wait for `event`.
     ///
     /// # Errors
     /// `Driver` if a driver call fails.
@@ -97,10 +95,10 @@ impl Stream {
             .map_err(GpuError::of("cuStreamWaitEvent"))
     }
 
-    /// Waits on the host until all work of the stream is done.
+    /// Waits on the host until all work in the stream is done.
     ///
     /// # Errors
-    /// `Driver` if an earlier launch has failed, or the device is lost.
+    /// `Driver` if an earlier launch has failed or the device is lost.
     pub(crate) fn synchronize(&self) -> Result<(), GpuError> {
         let _current = self.device.bind()?;
         // SAFETY: the handle lives.
@@ -116,7 +114,6 @@ impl Drop for Stream {
     }
 }
 
-/// A place in a stream.
 #[derive(Debug)]
 pub(crate) struct Event {
     device: Device,
@@ -129,7 +126,7 @@ unsafe impl Send for Event {}
 unsafe impl Sync for Event {}
 
 impl Event {
-    /// Creates an event, which counts as done until it is recorded. Waiting for it lets the thread sleep.
+    /// Creates an event, which counts as done until it is recorded. Threads sleep while they wait for it.
     ///
     /// # Errors
     /// `Driver` if a driver call fails.
@@ -143,7 +140,7 @@ impl Event {
         Ok(Self { device: device.clone(), handle })
     }
 
-    /// Records the event: it happens when all work now in `stream` is done.
+    /// Records the event, which happens when all work now in `stream` is done.
     ///
     /// # Errors
     /// `Driver` if a driver call fails.
@@ -153,9 +150,9 @@ impl Event {
         unsafe { result::event::record(self.handle, stream.handle) }.map_err(GpuError::of("cuEventRecord"))
     }
 
-    /// Records the event in another library's stream of the same context: it happens when all work now in
-    /// that stream is done. Returns `false` if the stream is being captured: its work then does not run now,
-    /// and the event would become a part of the capture.
+    /// Records the event in another library's stream of the same context; it happens when all work now in
+    /// that stream is done. Returns `false` if the stream is being captured, because its work then does not
+    /// run now and the event would become part of the capture.
     ///
     /// # Errors
     /// `Driver` if a driver call fails.
@@ -179,17 +176,17 @@ impl Event {
     /// Waits on the host until the event has happened.
     ///
     /// # Errors
-    /// `Driver` if an earlier launch has failed, or the device is lost.
+    /// `Driver` if an earlier launch has failed or the device is lost.
     pub(crate) fn synchronize(&self) -> Result<(), GpuError> {
         let _current = self.device.bind()?;
         // SAFETY: the handle lives.
         unsafe { result::event::synchronize(self.handle) }.map_err(GpuError::of("cuEventSynchronize"))
     }
 
-    /// Returns the milliseconds from `self` to `later`. Both have happened.
+    /// Returns the milliseconds from `self` to `later`, which must both have happened.
     ///
     /// # Errors
-    /// `Driver` if one of the events was never recorded, or has not happened.
+    /// `Driver` if either event was never recorded or has not happened.
     pub(crate) fn milliseconds_to(&self, later: &Self) -> Result<f32, GpuError> {
         let _current = self.device.bind()?;
         // SAFETY: both handles live.

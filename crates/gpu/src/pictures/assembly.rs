@@ -1,4 +1,4 @@
-//! From staged pictures to a batch: each picture gets its place among the others, and the tables are written.
+//! Assembles staged pictures into a batch: places each picture among the others and writes the tables.
 
 use super::Reason;
 use super::batch::{PictureBatch, PictureRow, Sections, Writes};
@@ -8,8 +8,8 @@ use super::staged::StagedPicture;
 use super::totals::Totals;
 use std::cmp::Reverse;
 
-/// Appends the tables of a batch to `tables`, whose first byte is at `start` in the upload, a multiple of 16,
-/// after the pictures' bytes. The pictures' rows are in the order of `entries`.
+/// Appends a batch's tables to `tables`, after the pictures' bytes. The first byte of `tables` is at `start`
+/// in the upload, a multiple of 16. The pictures' rows are in the order of `entries`.
 ///
 /// # Errors
 /// `Full` if a count exceeds 32 bits.
@@ -24,8 +24,8 @@ pub(crate) fn assemble(entries: &[&StagedPicture], start: usize, tables: &mut Ve
         levels.push(words);
         words += entry.changes.words(entry.size());
     }
-    // The kernels' place for a segment's words depends on both its place and its number, so both must ascend
-    // together, in whatever order the pictures came to the staging memory.
+    // The kernels derive the place of a segment's words from both its place and its number, so both must
+    // ascend together, in whatever order the pictures reached the staging memory.
     let mut by_place: Vec<usize> = (0..entries.len()).collect();
     by_place.sort_unstable_by_key(|&n| entries.get(n).map(|entry| first_byte(entry)));
     let mut segments = 0;
@@ -132,12 +132,11 @@ fn first_byte(entry: &StagedPicture) -> u32 {
     entry.segments.first().map_or(0, |segment| segment.offset)
 }
 
-/// End of its last segment.
+/// Returns the end of the picture's last segment.
 fn last_byte(entry: &StagedPicture) -> u32 {
     entry.segments.last().map_or(0, |segment| segment.offset)
 }
 
-/// Groups the pictures, with their numbers, by their output.
 fn by_output<'a>(pictures: &[(u32, &'a StagedPicture)]) -> Vec<(Output, Vec<(u32, &'a StagedPicture)>)> {
     let mut outputs: Vec<(Output, Vec<(u32, &StagedPicture)>)> = Vec::new();
     for &(picture, entry) in pictures {

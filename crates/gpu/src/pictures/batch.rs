@@ -1,4 +1,4 @@
-//! A staged batch: its memory, and its launches.
+//! A staged batch: its memory and its launches.
 
 use super::layout::{
     BYTES_THREADS, CHANGE_THREADS, CHANGED_BYTES, DECODE_THREADS, HUFFMAN_BYTES, ODD_ENTROPY, ODD_RANGE, PACKED,
@@ -23,28 +23,24 @@ pub(super) struct Sections {
     pub(super) blur_weights: usize,
 }
 
-/// A row of a batch: one picture.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct PictureRow {
-    /// Its first element in the output.
+    /// First element in the output.
     pub(crate) first: u64,
-    /// Height in pixels.
     pub(crate) height: u32,
-    /// Width in pixels.
     pub(crate) width: u32,
 }
 
 /// Tiles, or changed pictures, with the same kind of output.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Writes {
-    /// Output; `None` for levels that are changed later.
+    /// Output, or `None` for levels that are changed later.
     pub(super) output: Option<Output>,
-    /// Index of the first of them in its table, and their number.
+    /// Index of the first of them in the table, and their number.
     pub(super) first: u32,
     pub(super) count: u32,
 }
 
-/// A batch that is ready to be uploaded.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct PictureBatch {
     pub(super) sections: Sections,
@@ -52,7 +48,6 @@ pub(crate) struct PictureBatch {
     pub(super) changes: Vec<Writes>,
     pub(super) level_bytes: u64,
     pub(super) rows: Vec<PictureRow>,
-    /// End of the staged bytes.
     pub(super) staged_bytes: usize,
     pub(super) upload_bytes: usize,
     pub(super) totals: Totals,
@@ -62,32 +57,29 @@ pub(crate) struct PictureBatch {
 /// Sizes or addresses of the regions of device memory that a batch uses.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Regions<T> {
-    /// The uploaded bytes.
     pub(crate) upload: T,
     /// Entropy-coded words without stuffing.
     pub(crate) words: T,
-    /// Number of bytes of each segment without stuffing.
+    /// Length of each unstuffed segment in bytes.
     pub(crate) lengths: T,
-    /// Huffman tables.
     pub(crate) tables: T,
     /// Source pixels of each output pixel.
     pub(crate) spans: T,
     /// Weights of these source pixels.
     pub(crate) weights: T,
-    /// Fraction bits of each axis' weights.
+    /// Fraction bits of the weights of each axis.
     pub(crate) precisions: T,
     /// Samples, block by block.
     pub(crate) planes: T,
-    /// Levels of pictures that are changed.
+    /// Levels of pictures that are to be changed.
     pub(crate) levels: T,
-    /// A status word for each row: 0, or its fault.
+    /// Status word of each row: 0 or its fault.
     pub(crate) status: T,
-    /// The output.
+    /// Output.
     pub(crate) out: T,
 }
 
 impl<T: Copy> Regions<T> {
-    /// Converts the value of each region.
     pub(crate) fn map<U>(self, mut f: impl FnMut(T) -> U) -> Regions<U> {
         Regions {
             upload: f(self.upload),
@@ -106,13 +98,12 @@ impl<T: Copy> Regions<T> {
 }
 
 impl PictureBatch {
-    /// The pictures of the batch, in order.
     #[must_use]
     pub(crate) fn rows(&self) -> &[PictureRow] {
         &self.rows
     }
 
-    /// Returns the fault of a status word; `None` if there is no fault.
+    /// Returns the fault in a status word, or `None`.
     #[must_use]
     pub(crate) const fn fault(status: u32) -> Option<&'static str> {
         match status {
@@ -123,7 +114,7 @@ impl PictureBatch {
         }
     }
 
-    /// Bytes of each region. Addresses must be multiples of 16.
+    /// Returns the size of each region in bytes. Addresses must be multiples of 16.
     #[must_use]
     pub(crate) fn sizes(&self) -> Regions<usize> {
         let Totals { segments, codes, spans, weights, blocks, .. } = self.totals;
@@ -142,8 +133,8 @@ impl PictureBatch {
         }
     }
 
-    /// Returns the places of the intermediate regions, in order from `start` on, and the end of
-    /// the last region. The upload and the output are at 0 of their own memory.
+    /// Returns the places of the intermediate regions, in order from `start` on, and the end of the last one.
+    /// Upload and output are at 0 of their own memory.
     pub(crate) fn layout(&self, start: usize) -> (Regions<usize>, usize) {
         let sizes = Regions { upload: 0, out: 0, ..self.sizes() };
         let mut end = start.next_multiple_of(256);
@@ -221,7 +212,7 @@ impl PictureBatch {
     }
 }
 
-/// Appends `struct Output`; packed levels without an output.
+/// Appends `struct Output`, with packed levels if there is no output.
 fn written(params: Params, output: Option<&Output>) -> Params {
     let Some(output) = output else {
         return [0.0; 6].into_iter().fold(params.u32(PACKED).u32(0), Params::f32);

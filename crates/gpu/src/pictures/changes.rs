@@ -4,17 +4,15 @@ use super::layout::TableWriter;
 use shardpack_augment::{Augmentation, Operation, blur_weights};
 use shardpack_jpeg::Rendering;
 
-/// Words for each pixel: two copies of it, and for a blur three floats.
+/// Words per pixel: two copies of it, and three floats more with a blur.
 const COPIES: u64 = 2;
 const BLUR_COPIES: u64 = 5;
 
-/// Changes of one picture.
 #[derive(Debug, Default)]
 pub(super) struct Changes {
-    /// Operations, with their choices made. A picture without changes is written by the kernel that makes its
-    /// pixels.
+    /// Operations with their choices made. If there are none, the kernel that makes the pixels also writes them.
     pub(super) operations: Vec<Operation>,
-    /// Weights of the blurs among them, in order.
+    /// Weights of the blurs, in order.
     pub(super) weights: Vec<f32>,
 }
 
@@ -33,8 +31,8 @@ impl Changes {
         Self { weights: weights.flatten().collect(), operations }
     }
 
-    /// Words for a picture's levels, one per pixel, for a second copy, and for the intermediate values of a
-    /// blur.
+    /// Returns the number of words for a picture's levels, one per pixel, a second copy, and a blur's
+    /// intermediate values.
     pub(super) fn words(&self, [height, width]: [u32; 2]) -> u64 {
         let copies = match (&*self.operations, &*self.weights) {
             ([], _) => 0,
@@ -45,7 +43,7 @@ impl Changes {
     }
 }
 
-/// Most bytes of [`Changes::words`] for pictures of `pixels` pixels together, changed by `list`.
+/// Returns the maximum of [`Changes::words`], in bytes, for pictures of `pixels` pixels together, changed by `list`.
 pub(crate) fn most_level_bytes(list: &[Augmentation], pixels: u64) -> u64 {
     let blurs = |augmentation: &Augmentation| {
         let Augmentation::Random { operation, .. } = augmentation else {
@@ -62,15 +60,15 @@ pub(crate) fn most_level_bytes(list: &[Augmentation], pixels: u64) -> u64 {
 }
 
 impl TableWriter<'_> {
-    /// Appends `struct Changed`: a row whose levels begin at word `pixels`, and its changes at index `first`.
+    /// Appends `struct Changed`: a row whose levels begin at word `pixels`, with its changes from index `first` on.
     pub(super) fn changed(&mut self, pixels: u64, out: u64, [height, width]: [u32; 2], first: u32, count: u32) {
         self.0.extend(pixels.to_le_bytes());
         self.0.extend(out.to_le_bytes());
         self.u32s([height, width, first, count]);
     }
 
-    /// Appends `struct Change` for a picture of this size. `weight` is the index of a blur's first weight;
-    /// returns the index for the next blur.
+    /// Appends `struct Change` for a picture of this size. `weight` is the index of a blur's first weight.
+    /// Returns the index for the next blur.
     pub(super) fn change(&mut self, operation: &Operation, [height, width]: [u32; 2], weight: u32) -> u32 {
         let (mut number, mut place, mut factors, mut map, mut next) = (0, [0; 4], [0.0; 2], [0.0; 6], weight);
         let side = shardpack_format::saturating_u32::<usize>;

@@ -3,7 +3,7 @@
 use super::Reason;
 use shardpack_jpeg::{Coding, StoredCode};
 
-/// The codes and quantisers of a picture, without duplicate codes.
+/// Codes and quantisers of a picture, without duplicate codes.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct CodingTables<'a> {
     pub(super) codes: Vec<StoredCode<'a>>,
@@ -14,7 +14,6 @@ pub(super) struct CodingTables<'a> {
 }
 
 impl<'a> CodingTables<'a> {
-    /// Gives each code of the picture a number.
     pub(super) fn of(coding: &Coding<'a>) -> Result<Self, Reason> {
         let mut all = Self { codes: Vec::new(), dc: [0; 3], ac: [0; 3], quantisers: [[0; 64]; 3] };
         let mut next = 0;

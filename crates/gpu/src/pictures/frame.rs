@@ -1,4 +1,4 @@
-//! The grid of a picture's MCUs, and the part of it that a view needs.
+//! A picture's grid of MCUs, and the part of it that a view needs.
 
 use super::Reason;
 use super::options::StagingOptions;
@@ -11,7 +11,7 @@ pub(super) struct McuGrid {
     pub(super) rows: u32,
     pub(super) interval: u32,
     pub(super) components: u32,
-    /// Luma blocks in an MCU, horizontally and vertically.
+    /// Luma blocks of an MCU, horizontally and vertically.
     pub(super) h: u32,
     pub(super) v: u32,
     /// Width of a chroma plane in samples.
@@ -48,7 +48,7 @@ impl McuGrid {
         Ok(frame)
     }
 
-    /// Returns the grid of a picture of this width and height. The MCU is as in [`Sampling::mcu`].
+    /// Returns the grid of a picture of this size, with MCUs as in [`Sampling::mcu`].
     ///
     /// [`Sampling::mcu`]: shardpack_jpeg::Sampling::mcu
     pub(super) fn new(width: u32, height: u32, [h, v, components]: [u32; 3], interval: u32) -> Self {
@@ -59,17 +59,15 @@ impl McuGrid {
         Self { columns, rows, interval, components, h, v, chroma_width, chroma_height }
     }
 
-    /// Number of segments in the scan.
     pub(super) const fn segments(&self) -> u32 {
         (self.columns * self.rows).div_ceil(self.interval)
     }
 
-    /// Number of blocks in a segment.
     pub(super) const fn segment_blocks(&self) -> u32 {
         self.interval.saturating_mul(if self.components == 1 { 1 } else { self.h * self.v + 2 })
     }
 
-    /// The MCUs of the window and of the neighbours that upsampling needs.
+    /// Returns the MCUs of the window and of the neighbours that upsampling needs.
     pub(super) fn shown(&self, place: &Placement) -> McuRect {
         let span = |start: u32, end: u32, factor: u32, most: u32| {
             let margin = u32::from(factor > 1);
@@ -82,14 +80,13 @@ impl McuGrid {
     }
 }
 
-/// The header of a picture, and the grid of its MCUs.
+/// Parses a picture's header. Returns it with the grid of MCUs.
 ///
 /// # Errors
-/// Reason why the kernels do not take the picture.
+/// Reason why the kernels do not accept the picture.
 pub(super) fn inspect(jpeg: &[u8], options: &StagingOptions) -> Result<(JpegHeader, McuGrid), Reason> {
     let header = JpegHeader::parse(jpeg).map_err(|_| Reason::Header)?;
-    // libjpeg warns of bytes between segments, and fails on unknown segments: the host decides what happens
-    // then.
+    // libjpeg warns of bytes between segments, and fails on unknown segments. Leave both cases to the host.
     if header.stray_bytes > 0 || header.unknown_segment {
         return Err(Reason::Header);
     }

@@ -1,5 +1,5 @@
-//! A picture whose scan stays on the device. The host keeps its tables, found once, so that a row of a batch
-//! neither reads nor inspects its bytes.
+//! A picture whose scan stays on the device. The host keeps its tables, which it determines once, so that a
+//! batch row neither reads nor inspects its bytes.
 //!
 //! ```text
 //! offset  8   where the scan begins in the kept memory
@@ -17,10 +17,10 @@ use super::options::StagingOptions;
 use super::segments::starts;
 use shardpack_jpeg::{Coding, StoredCode};
 
-/// The tables of a picture, read from the bytes that [`keep`] wrote.
+/// A picture's tables, read from the bytes that [`keep`] wrote.
 #[derive(Debug)]
 pub(super) struct KeptPicture<'a> {
-    /// Offset of its scan in the kept memory.
+    /// Offset of the scan in the kept memory.
     pub(super) scan: u64,
     pub(super) size: (u32, u32),
     pub(super) frame: McuGrid,
@@ -29,11 +29,10 @@ pub(super) struct KeptPicture<'a> {
     pub(super) starts: &'a [[u8; 4]],
 }
 
-/// Appends the host's tables of a picture, and returns its scan, which the caller puts at offset `scan` of
-/// the kept memory.
+/// Appends the host's tables of a picture. Returns its scan, which the caller puts at offset `scan` of the kept memory.
 ///
 /// # Errors
-/// Reason why the kernels take no view of the picture. Nothing is then appended.
+/// Reason why the kernels accept no view of the picture. Nothing is then appended.
 pub(crate) fn keep<'a>(
     jpeg: &'a [u8],
     options: &StagingOptions,
@@ -70,7 +69,6 @@ pub(crate) fn keep<'a>(
     Ok(bytes)
 }
 
-/// Takes `N` bytes off the front.
 fn take<'a, const N: usize>(bytes: &mut &'a [u8]) -> Option<&'a [u8; N]> {
     let (taken, rest) = bytes.split_first_chunk()?;
     *bytes = rest;
@@ -78,7 +76,7 @@ fn take<'a, const N: usize>(bytes: &mut &'a [u8]) -> Option<&'a [u8; N]> {
 }
 
 impl<'a> KeptPicture<'a> {
-    /// Reads the tables that [`keep`] wrote. `None` if they are malformed.
+    /// Reads tables written by [`keep`]. Returns `None` if they are malformed.
     pub(super) fn read(mut bytes: &'a [u8]) -> Option<Self> {
         let bytes = &mut bytes;
         let scan = u64::from_le_bytes(*take(bytes)?);

@@ -1,7 +1,6 @@
-//! Sizes of the structs of `kernels/pictures.cuh`, and the numbers that both sides share.
+//! Struct sizes of `kernels/pictures.cuh`, and the numbers that both sides share.
 
-/// The output of the kernel `pictures_config` if host and kernels agree: sizes of the structs, then
-/// the constants.
+/// Expected output of the kernel `pictures_config`: struct sizes, then constants.
 pub(crate) const CONFIG: [u32; 16] = [
     PICTURE_BYTES,
     8,
@@ -21,7 +20,6 @@ pub(crate) const CONFIG: [u32; 16] = [
     CHANGE_THREADS,
 ];
 
-/// The kernels of the module.
 pub(crate) const KERNELS: [&str; 7] = [
     "pictures_config",
     "picture_tables",
@@ -33,7 +31,7 @@ pub(crate) const KERNELS: [&str; 7] = [
 ];
 
 pub(super) const PICTURE_BYTES: u32 = 400;
-/// Bytes of a segment, and of a group of segments.
+/// Sizes of table entries, followed by constants of the kernels.
 pub(super) const SEGMENT_BYTES: usize = 8;
 pub(super) const TILE_BYTES: usize = 8;
 pub(super) const CODE_BYTES: usize = 8;
@@ -48,11 +46,10 @@ pub(super) const PIXEL_THREADS: u32 = 256;
 pub(super) const ODD_ENTROPY: u32 = 1;
 pub(super) const ODD_RANGE: u32 = 2;
 
-/// Bytes of `struct Change`, and of `struct Changed`.
 pub(super) const CHANGE_BYTES: u32 = 80;
 pub(super) const CHANGED_BYTES: u32 = 32;
 pub(super) const CHANGE_THREADS: u32 = 512;
-/// Element type of levels that are changed.
+/// Element type of levels that are to be changed.
 pub(super) const PACKED: u32 = 4;
 
 /// Writes tables in the device's byte order.

@@ -1,15 +1,15 @@
-//! Pictures: tiled JPEGs become a batch of pixels on the device, equal to the host's to the bit.
+//! Pictures: decodes tiled JPEGs on the device into a batch of pixels, bit-equal to the host's.
 //!
 //! A thread stages each record ([`PreparedPicture`]): it copies the entropy-coded segments that the view
 //! needs. Tables of their places and of the output follow ([`assemble`]). After one upload, five kernels
 //! ([`PictureBatch::launches`]) decode all pictures of the batch. A device thread decodes a segment, so
-//! hundreds of threads decode a picture. Pictures that the kernels do not take are rejected with a
-//! [`Reason`], and decoded on the host.
+//! hundreds of threads decode a picture. Pictures that the kernels do not accept are rejected with a
+//! [`Reason`] and decoded on the host.
 //!
-//! The pixels equal the pixels of [`JpegDecoder`](shardpack_jpeg::JpegDecoder): libjpeg-turbo's accurate
-//! IDCT, triangle upsampling and colours, and the same fixed-point resizing. [`Scaling`] converts these to
-//! floats. A row with damaged segments is flagged in the batch's status words, and its content is
-//! unspecified; the other rows are unaffected.
+//! The pixels are bit-equal to [`JpegDecoder`](shardpack_jpeg::JpegDecoder): libjpeg-turbo's accurate IDCT,
+//! triangle upsampling and colours, and the same fixed-point resizing. [`Scaling`] converts them to floats. A
+//! damaged segment flags its row in the batch's status words and makes the row's content unspecified, but
+//! affects no other row.
 
 mod assembly;
 mod batch;

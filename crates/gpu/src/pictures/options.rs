@@ -1,24 +1,23 @@
-//! The output of the kernels, and the limits of their input.
+//! Output of the kernels, and limits on their input.
 
 use shardpack_format::ElementType;
 use shardpack_jpeg::{JpegHeader, PixelLayout, Scaling};
 
-/// The type of the output's elements.
+/// Element type of the output.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub(crate) enum Dtype {
     /// Levels, 0 to 255.
     #[default]
     Uint8,
-    /// IEEE half floats.
+    /// IEEE binary16.
     Float16,
-    /// The upper half of a float.
+    /// The upper half of a float32.
     Bfloat16,
-    /// IEEE floats.
+    /// IEEE binary32.
     Float32,
 }
 
 impl Dtype {
-    /// Bytes of an element.
     #[must_use]
     pub(crate) const fn bytes(self) -> usize {
         match self {
@@ -28,7 +27,7 @@ impl Dtype {
         }
     }
 
-    /// The type for this element type, if the kernels can write it.
+    /// Converts an element type, if the kernels can write it.
     #[must_use]
     pub(crate) const fn of(element: ElementType) -> Option<Self> {
         use shardpack_format::Dtype::{F16, F32, U8};
@@ -42,26 +41,22 @@ impl Dtype {
     }
 }
 
-/// The output of the kernels: elements, axes, floats.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(crate) struct Output {
-    /// Type of the elements.
     pub(crate) dtype: Dtype,
-    /// Order of the axes.
     pub(crate) layout: PixelLayout,
     /// Conversion of levels to floats.
     pub(crate) scaling: Scaling,
 }
 
-/// The output of the kernels, and the limits beyond which the host decodes pictures.
+/// Output of the kernels, and the limits beyond which the host decodes pictures.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct StagingOptions {
-    /// The output of the kernels.
     pub(crate) output: Output,
-    /// Most blocks in a segment. One thread decodes a segment, so the longest segment sets the time of a
-    /// batch. Default 2048.
+    /// Maximum number of blocks per segment. One thread decodes a segment, so the longest one sets the time
+    /// of a batch. Default 2048.
     pub(crate) max_segment_blocks: u32,
-    /// Most bytes of a whole picture, at 4 per pixel, as counted by the limits of `JpegDecoder`. Larger
+    /// Maximum size of a whole picture in bytes, at 4 per pixel as in the limits of `JpegDecoder`. Larger
     /// pictures are left to the host, which returns the error. Default: no limit.
     pub(crate) max_bytes: u64,
 }

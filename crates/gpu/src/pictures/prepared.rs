@@ -1,4 +1,4 @@
-//! One picture, prepared by any thread and then copied to any free place.
+//! A picture that any thread prepares, to be copied to any free place.
 
 use super::changes::Changes;
 use super::coding::CodingTables;
@@ -14,37 +14,33 @@ use shardpack_augment::Augmentation;
 use shardpack_jpeg::{Coding, Placement, Rendering, StoredCode};
 use std::ops::Range;
 
-/// A prepared picture, not copied yet.
 #[derive(Debug)]
 pub(crate) struct PreparedPicture<'a> {
     scan: Scan<'a>,
-    /// The parts of the scan to copy, in order.
+    /// Parts of the scan to copy, in order.
     ranges: Vec<Range<usize>>,
-    /// Bytes of these parts.
+    /// Total size of these parts in bytes.
     scan_bytes: usize,
     codes: Vec<StoredCode<'a>>,
-    /// Its numbers, as if it were the first picture of the batch.
+    /// Table entry, numbered as if this were the first picture of the batch.
     entry: StagedPicture,
 }
 
-/// Place of the entropy-coded bytes.
+/// Where the entropy-coded bytes are.
 #[derive(Debug)]
 enum Scan<'a> {
-    /// In this slice, to be copied to staging memory, before the codes.
+    /// In this slice, to be copied to staging memory before the codes.
     Here(&'a [u8]),
-    /// At this offset of the memory that stays on the device, to be copied on the device.
+    /// At this offset of the kept memory, to be copied on the device.
     Kept(u64),
 }
 
-/// Destination of a picture.
 pub(crate) struct Destination<'a> {
-    /// Offset in staging memory.
     pub(crate) at: usize,
     pub(crate) bytes: &'a mut [u8],
-    /// Offset in the slot, a multiple of 16, of the [`PreparedPicture::gathered_bytes`] of a scan on the
-    /// device.
+    /// Offset in the slot, a multiple of 16, for the [`PreparedPicture::gathered_bytes`] of a scan on the device.
     pub(crate) gathered: u64,
-    /// Its first element in the output.
+    /// First element in the output.
     pub(crate) out: u64,
 }
 
@@ -52,7 +48,7 @@ impl<'a> PreparedPicture<'a> {
     /// Prepares a picture.
     ///
     /// # Errors
-    /// Reason why the kernels do not take the picture.
+    /// Reason why the kernels do not accept the picture.
     pub(crate) fn of(
         jpeg: &'a [u8],
         how: &Rendering,
@@ -69,10 +65,10 @@ impl<'a> PreparedPicture<'a> {
         needs.with(CodingTables::of(&coding)?)
     }
 
-    /// Prepares a picture from the tables that [`keep`](super::keep) kept.
+    /// Prepares a picture from the tables written by [`keep`](super::keep).
     ///
     /// # Errors
-    /// Reason why the kernels do not take this view of the picture.
+    /// Reason why the kernels do not accept this view of the picture.
     pub(crate) fn of_kept(
         kept: &'a [u8],
         how: &Rendering,
@@ -87,7 +83,7 @@ impl<'a> PreparedPicture<'a> {
         needs.with(tables)
     }
 
-    /// The view of a picture of this width and height; no segments are selected yet.
+    /// Lays out the view of a picture of this size, before segments are selected.
     fn shown(
         size: (u32, u32),
         frame: McuGrid,
@@ -141,7 +137,7 @@ impl<'a> PreparedPicture<'a> {
         Ok(self)
     }
 
-    /// Bytes that [`stage`](Self::stage) copies.
+    /// Returns how many bytes [`stage`](Self::stage) copies.
     pub(crate) fn bytes(&self) -> usize {
         let codes: usize = self.codes.iter().map(|code| 16 + code.symbols.len()).sum();
         match self.scan {
@@ -150,31 +146,28 @@ impl<'a> PreparedPicture<'a> {
         }
     }
 
-    /// Bytes of the slot for copies on the device.
+    /// Returns how many bytes of the slot the copies on the device take.
     pub(crate) const fn gathered_bytes(&self) -> u64 {
         match self.scan {
             Scan::Here(_) => 0,
-            // The copy starts at the first part's offset within 16 bytes, so that whole words are copied.
+            // The copy begins at the first part's offset within 16 bytes, so that whole words are copied.
             Scan::Kept(_) => self.scan_bytes as u64 + 16,
         }
     }
 
-    /// Height and width of the output.
     pub(crate) const fn size(&self) -> [u32; 2] {
         [self.entry.place.height, self.entry.place.width]
     }
 
-    /// Output of the picture.
     pub(crate) const fn output(&self) -> &Output {
         &self.entry.output
     }
 
-    /// Bytes of the picture in the output.
     pub(crate) fn out_bytes(&self) -> u64 {
         self.entry.elements().saturating_mul(self.output().dtype.bytes() as u64)
     }
 
-    /// Its entries in the tables of a batch.
+    /// Returns how many entries the picture adds to each table of a batch.
     pub(crate) const fn totals(&self) -> Totals {
         self.entry.totals
     }

@@ -2,30 +2,28 @@
 
 use std::fmt;
 
-/// Reason why the kernels do not take a picture.
+/// Reason why the kernels do not accept a picture.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub(crate) enum Reason {
-    /// The header is missing, or breaks the standard.
+    /// The header is missing or violates the standard.
     Header,
-    /// Progressive, arithmetic, lossless, 12 bits, or more than one scan.
+    /// Progressive, arithmetic, lossless, 12-bit, or more than one scan.
     Process,
-    /// CMYK, RGB, two components.
+    /// CMYK, RGB, or two components.
     Colours,
-    /// Chroma that is neither 4:4:4, 4:2:2, 4:2:0 nor 4:4:0, or so narrow that libjpeg does not
-    /// interpolate it.
+    /// Chroma that is not 4:4:4, 4:2:2, 4:2:0 or 4:4:0, or is too narrow for libjpeg to interpolate.
     Sampling,
-    /// Coding tables that are missing or invalid.
     Tables,
-    /// Markers that differ from those announced by the header.
+    /// Markers differ from those that the header announces.
     Markers,
-    /// Segments of more blocks than [`StagingOptions::max_segment_blocks`](super::StagingOptions::max_segment_blocks): a picture without
-    /// restart markers is one segment.
+    /// Segments have more blocks than
+    /// [`StagingOptions::max_segment_blocks`](super::StagingOptions::max_segment_blocks). Without restart
+    /// markers, a picture is one segment.
     LongSegments,
     /// An output pixel has too many source pixels.
     Shrinks,
-    /// The picture has more pixels than [`StagingOptions::max_bytes`](super::StagingOptions::max_bytes)
-    /// allows.
+    /// The picture exceeds [`StagingOptions::max_bytes`](super::StagingOptions::max_bytes).
     Limit,
     /// The view does not fit this picture.
     View(String),

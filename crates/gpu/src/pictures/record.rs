@@ -17,7 +17,7 @@ impl TableWriter<'_> {
     }
 
     /// Appends `struct Picture`. `before` counts the earlier entries of the tables. The picture is written to
-    /// the output, or to `levels` if it is changed first.
+    /// the output, or to `levels` if it is to be changed first.
     pub(super) fn picture(&mut self, entry: &StagedPicture, before: &Totals, levels: u64) {
         let StagedPicture { place, frame, shown, blocks: (luma, chroma), .. } = entry;
         let to = if entry.is_changed() { levels } else { entry.out };

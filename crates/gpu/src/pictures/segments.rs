@@ -5,20 +5,20 @@ use super::frame::{McuGrid, McuRect};
 use shardpack_base::Marks;
 use std::ops::{Range, RangeInclusive};
 
-/// A copied segment: its start in the staged bytes, and its place in the picture. A marker of two bytes
-/// follows each segment.
+/// A copied segment: its start in the staged bytes and its number in the picture. A two-byte marker follows
+/// each segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Segment {
     pub(super) offset: u32,
     pub(super) number: u32,
 }
 
-/// Place of the entry after a picture's last segment.
+/// Number of the entry after a picture's last segment.
 pub(super) const END: u32 = u32::MAX;
 
 /// Returns the numbers of the segments to decode for `shown`, as ascending runs that do not touch: the
-/// segments with its MCUs or, if segments are longer than a row, with any MCU of its rows, as on the host
-/// (docs/entropy-segments.md, The rectangle).
+/// segments with its MCUs or, if segments are longer than a row, with any MCU of its rows. The host decodes
+/// the same segments (docs/entropy-segments.md, The rectangle).
 fn runs(frame: &McuGrid, shown: &McuRect) -> impl Iterator<Item = RangeInclusive<u32>> {
     let (columns, interval) = (frame.columns, frame.interval);
     let (left, right) = if interval > columns { (0, columns) } else { (shown.left, shown.right) };
@@ -46,12 +46,12 @@ fn runs(frame: &McuGrid, shown: &McuRect) -> impl Iterator<Item = RangeInclusive
     })
 }
 
-/// Calls `each` for every segment of a scan in turn, with its number, and its bytes including the marker
-/// after them. An error from `each` ends the walk.
+/// Calls `each` for every segment of a scan in turn, with its number and its bytes, including the marker that
+/// follows. An error from `each` ends the walk.
 ///
 /// `scan` begins with the first entropy-coded byte. All markers must be RST0 to RST7 in turn, and EOI after
-/// the last segment, even in parts that are not needed: the host rejects a picture that lacks a marker, for
-/// every view (docs/entropy-segments.md, rules 2 and 3).
+/// the last segment, even in parts that are not needed. A picture that lacks a marker is rejected whatever
+/// the view, as on the host (docs/entropy-segments.md, rules 2 and 3).
 fn walk(
     scan: &[u8],
     frame: &McuGrid,
@@ -79,8 +79,8 @@ fn offset(at: usize) -> Result<u32, Reason> {
     u32::try_from(at).map_err(|_| Reason::Full)
 }
 
-/// Appends the segments that `shown` needs, and an end, to `found`, and to `ranges` the parts of the
-/// scan that hold them. Offsets count the bytes of these parts, which are returned.
+/// Appends the segments that `shown` needs, and an end entry, to `found`, and the parts of the scan that hold
+/// them to `ranges`. Offsets count only the bytes of these parts, whose total is returned.
 pub(super) fn select(
     scan: &[u8],
     frame: &McuGrid,

@@ -8,21 +8,21 @@ use super::totals::Totals;
 use crate::gather::Piece;
 use shardpack_jpeg::Placement;
 
-/// A picture in staging memory: the source of its tables. Numbers count from its own first segment, code and
-/// so on, because the entries before them are known only when the batch is complete.
+/// A picture in staging memory, from which its table entries are made. Numbers are relative to its own first
+/// segment, code and so on, because the preceding entries are known only when the batch is complete.
 #[derive(Debug)]
 pub(crate) struct StagedPicture {
     pub(super) output: Output,
-    /// Changes of its levels before the output.
+    /// Changes of its levels before output.
     pub(super) changes: Changes,
     pub(super) place: Placement,
     pub(super) frame: McuGrid,
     pub(super) shown: McuRect,
-    /// Its first element in the output.
+    /// First element in the output.
     pub(super) out: u64,
     pub(super) taps: (u32, u32),
     pub(super) tile: (u32, u32),
-    /// Its segments, and an end entry. Their bytes are in staging memory, ascending.
+    /// Segments and an end entry. Their bytes are in staging memory in ascending order.
     pub(super) segments: Vec<Segment>,
     /// Place in staging memory and number of symbols of each Huffman code.
     pub(super) codes: Vec<[u32; 2]>,
@@ -30,7 +30,7 @@ pub(crate) struct StagedPicture {
     pub(super) dc: [u32; 3],
     pub(super) ac: [u32; 3],
     pub(super) quantisers: [[u8; 64]; 3],
-    /// Number of blocks of luma, and of each chroma.
+    /// Number of luma blocks, and of blocks of each chroma component.
     pub(super) blocks: (u32, u32),
     /// Spans and weights of the first axis.
     pub(super) spans: u32,
@@ -41,42 +41,37 @@ pub(crate) struct StagedPicture {
 }
 
 impl StagedPicture {
-    /// Number of output elements.
     pub(super) fn elements(&self) -> u64 {
         u64::from(self.place.height) * u64::from(self.place.width) * 3
     }
 
-    /// Its entries in the tables of a batch.
+    /// Returns how many entries the picture adds to each table of a batch.
     pub(crate) const fn totals(&self) -> Totals {
         self.totals
     }
 
-    /// Copies on the device.
     pub(crate) fn pieces(&self) -> &[Piece] {
         &self.pieces
     }
 
-    /// True if its levels are changed before the output.
     pub(super) const fn is_changed(&self) -> bool {
         !self.changes.operations.is_empty()
     }
 
-    /// Rows and columns of the output.
     pub(super) const fn size(&self) -> [u32; 2] {
         [self.place.height, self.place.width]
     }
 
-    /// Columns and rows of tiles.
     pub(super) const fn tiles(&self) -> (u32, u32) {
         (self.place.x.resized.div_ceil(self.tile.0), self.place.y.resized.div_ceil(self.tile.1))
     }
 
-    /// First segment of each group. A warp decodes a group.
+    /// Iterates over the first segment of each group. A warp decodes a group.
     pub(super) fn groups(&self) -> impl Iterator<Item = u32> {
         (0..self.totals.segments.saturating_sub(1)).step_by(32)
     }
 
-    /// Counts its table entries. `None` if a count exceeds 32 bits.
+    /// Counts the picture's table entries. Returns `None` if a count exceeds 32 bits.
     pub(super) fn count(&mut self) -> Option<()> {
         let narrow = |n: u64| u32::try_from(n).ok();
         let (place, frame, shown) = (&self.place, &self.frame, &self.shown);
@@ -86,7 +81,7 @@ impl StagedPicture {
         let weights = |pixels: u32, taps: u32| u64::from(pixels) * u64::from(taps);
         let x_weights = weights(place.x.resized, self.taps.0);
         let (columns, rows) = self.tiles();
-        // A tile's place is two numbers of 16 bits.
+        // A tile's place is two 16-bit numbers.
         if columns > 0x1_0000 || rows > 0x1_0000 {
             return None;
         }

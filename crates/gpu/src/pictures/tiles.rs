@@ -1,23 +1,22 @@
-//! Tiles: the part of the output made by a block of threads. The tile's source must fit into shared memory.
+//! Tiles: the parts of the output that blocks of threads make. A tile's source must fit in shared memory.
 
 use super::layout::{TILE_BETWEEN, TILE_PIXELS};
 use shardpack_jpeg::ResizedAxis;
 
-/// Rows of a tile: more would make each block longer, and a batch fewer blocks.
+/// Rows of a tile. More rows would make each block longer and give a batch fewer blocks.
 const ROWS: [u32; 6] = [32, 16, 8, 4, 2, 1];
 
-/// Weights kept for each pixel of an axis: an even number, because they are read in pairs.
+/// Returns the weights kept per pixel of an axis, an even number because they are read in pairs.
 pub(super) fn taps(axis: &ResizedAxis) -> u32 {
     if axis.copies { 2 } else { whole(radius(axis).ceil()) * 2 + 2 }
 }
 
-/// Most source pixels for `count` neighbouring pixels on the axis.
+/// Returns the maximum number of source pixels for `count` adjacent pixels on the axis.
 fn reach(axis: &ResizedAxis, count: u32) -> u32 {
     if axis.copies {
         return count;
     }
-    // From the first centre to the last, the filter's radius on both sides, and a pixel for
-    // rounding at each end.
+    // From the first centre to the last, plus the filter's radius on both sides and a pixel for rounding at each end.
     let extent = f64::from(count - 1) * scale(axis) + 2.0 * radius(axis);
     whole(extent.ceil()).saturating_add(2).min(axis.pixels)
 }
@@ -39,7 +38,7 @@ const fn whole(value: f64) -> u32 {
     value as u32
 }
 
-/// Returns the columns and rows of a tile: the fitting tile with least work. `None` if not even one pixel's
+/// Returns the columns and rows of the tile that fits with the least work, or `None` if not even one pixel's
 /// source fits.
 pub(super) fn tile(x: &ResizedAxis, y: &ResizedAxis) -> Option<(u32, u32)> {
     let heights = ROWS.map(|rows| (rows.min(y.resized), reach(y, rows.min(y.resized))));
@@ -53,8 +52,8 @@ pub(super) fn tile(x: &ResizedAxis, y: &ResizedAxis) -> Option<(u32, u32)> {
             if !fits(height, TILE_PIXELS) || !fits(rows, TILE_BETWEEN) {
                 continue;
             }
-            // A source pixel takes twice the work of a pixel between the two passes. An output pixel does
-            // too; four rows of the output are made together.
+            // A source pixel and an output pixel each take twice the work of a pixel between the two passes.
+            // Four rows of the output are made together.
             let tiles = u64::from(x.resized.div_ceil(columns)) * u64::from(y.resized.div_ceil(rows));
             let output = columns * rows.next_multiple_of(4);
             let work = tiles * u64::from(2 * width * height + width * rows + 2 * output);

@@ -1,8 +1,8 @@
-//! Numbers of the pictures' entries in each table.
+//! Counts of the pictures' entries in each table.
 
 use super::layout::{CHANGE_BYTES, CHANGED_BYTES, CODE_BYTES, PICTURE_BYTES, SEGMENT_BYTES, TILE_BYTES};
 
-/// Numbers of entries of some pictures in each table: the next picture's first entry follows them.
+/// Number of entries of some pictures in each table. The next picture's first entry follows them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Totals {
     pub(super) pictures: u32,
@@ -19,10 +19,10 @@ pub(crate) struct Totals {
 }
 
 impl Totals {
-    /// Most bytes of gaps between the tables and before them.
+    /// Maximum total of the gaps before and between the tables, in bytes.
     pub(crate) const GAPS: usize = 8 * 16 + 16;
 
-    /// Sum of both. `None` if a sum exceeds 32 bits.
+    /// Returns the sum of both, or `None` if one exceeds 32 bits.
     pub(crate) fn and(&self, other: &Self) -> Option<Self> {
         Some(Self {
             pictures: self.pictures.checked_add(other.pictures)?,
@@ -39,7 +39,7 @@ impl Totals {
         })
     }
 
-    /// Bytes of all tables, without the gaps between them.
+    /// Returns the total size of all tables in bytes, without gaps.
     pub(crate) const fn table_bytes(&self) -> usize {
         let Self { pictures, segments, groups, tiles, codes, changed, changes, blur_weights, .. } = *self;
         PICTURE_BYTES as usize * pictures as usize

@@ -1,4 +1,4 @@
-//! A batch that is ready to be uploaded: its copies, its launches, and the meaning of its status words.
+//! A batch ready to be uploaded: its copies, its launches, and the meaning of its status words.
 
 use super::prepared_row::{HostBytes, PreparedRow};
 use super::sharing::SharedArrays;
@@ -13,34 +13,33 @@ use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// A batch without its bytes.
 pub(crate) struct Assembled {
-    /// Number of first bytes of the staging memory that are uploaded to the start of the slot's memory.
+    /// Bytes of the staging memory, from its start, to upload to the start of the slot's memory.
     pub(crate) upload_bytes: usize,
-    /// Bytes of the slot's memory for the batch.
+    /// Size of the batch in the slot's memory, in bytes.
     pub(crate) memory_bytes: usize,
-    /// Host-decoded rows, and their places in the output.
+    /// Rows that the host decoded, and their places in the output.
     pub(super) host: Vec<(usize, HostBytes)>,
-    /// Ranges of the output that are zero.
+    /// Ranges of the output to fill with zeros.
     pub(super) zero: Vec<Range<usize>>,
     /// The pictures, and the places of their regions in the slot's memory.
     pictures: PictureBatch,
     regions: Regions<usize>,
     cubes: CubeWork,
-    /// Copies on the device, from values that stay there.
+    /// Copies on the device from kept values.
     gather: Gather,
-    /// Places in the output of the pictures and the cubes, in the order of their status words.
+    /// Places of pictures and cubes in the output, in the order of their status words.
     spots: [Vec<Spot>; 2],
-    /// Rows of cubes that share each array.
+    /// Cube rows that share each array.
     sharing: Vec<Vec<usize>>,
     /// Arrays on the device that the kernels read, held until the batch is done.
     _scenes: Vec<Arc<dyn DeviceArray>>,
 }
 
 impl Assembled {
-    /// Also returns the tables, which go to `start` in the staging memory. `host` are the first bytes of the
-    /// output. In the slot's memory, cubes use `scratch`, and pictures the bytes after it. Rows take parts of
-    /// the `shared` arrays; arrays on the device are held until the batch is dropped.
+    /// Assembles a batch. Also returns its tables, which go to `start` in the staging memory. `host` holds
+    /// the first bytes of the output. In the slot's memory, cubes use `scratch`, and pictures the bytes after
+    /// it. Rows take parts of the `shared` arrays. Arrays on the device are held until the batch is dropped.
     pub(super) fn new(
         rows: impl Iterator<Item = (Spot, PreparedRow)>,
         shared: SharedArrays,
@@ -102,8 +101,8 @@ impl Assembled {
         ))
     }
 
-    /// Returns the launches, in order, for these addresses of the kept values, of the slot's memory and of
-    /// the output: the copying kernel, kernels for pictures, and kernels for cubes.
+    /// Returns the launches, in order, for these addresses of the kept values, the slot's memory and the
+    /// output: the copying kernel, picture kernels and cube kernels.
     pub(super) fn launches(&self, kept: u64, memory: u64, out: u64) -> [Vec<Launch>; 3] {
         let at = Regions { out, ..self.regions.map(|offset| memory + offset as u64) };
         let cubes = self.cubes.launches(memory, kept, out);
@@ -111,20 +110,20 @@ impl Assembled {
         [gather, self.pictures.launches(&at), cubes.into_iter().filter(Launch::has_work).collect()]
     }
 
-    /// Ranges of the status words in the slot's memory, written by the kernels: for pictures, and for cubes.
+    /// Returns the ranges of the status words in the slot's memory, which the kernels write: for pictures and
+    /// for cubes.
     pub(super) fn statuses(&self) -> [Range<usize>; 2] {
         let pictures = self.regions.status;
         [pictures..pictures + STATUS_BYTES * self.pictures.rows().len(), self.cubes.statuses()]
     }
 
-    /// Returns the faults of the status words.
     pub(super) fn faults(&self, words: [&[u8]; 2]) -> Vec<RowFault> {
         let [pictures, cubes] = &self.spots;
         let [picture_words, cube_words] = words.map(|words| words.as_chunks::<STATUS_BYTES>().0);
         let (own_words, shared_words) = cube_words.split_at_checked(cubes.len()).unwrap_or((cube_words, &[]));
         let word = |word: &[u8; STATUS_BYTES]| u32::from_le_bytes(*word);
         let mut cube_words: Vec<u32> = own_words.iter().map(word).collect();
-        // A fault of shared blocks is a fault of all rows that may use them.
+        // A fault in shared blocks is a fault of every row that may use them.
         for (rows, shared) in self.sharing.iter().zip(shared_words) {
             for &row in rows {
                 if let Some(own) = cube_words.get_mut(row).filter(|own| Fault::of(**own).is_none()) {

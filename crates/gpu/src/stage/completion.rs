@@ -1,4 +1,4 @@
-//! The thread that waits for batches on the device, and passes them on.
+//! The thread that waits for batches on the device and passes them on.
 
 use crate::driver::GpuError;
 use shardpack_loader::stage::{RowFault, StageFailure, Ticket};
@@ -13,20 +13,18 @@ pub(super) trait Submitted: Send + Sync {
     fn finish(&self) -> Result<Vec<RowFault>, GpuError>;
 }
 
-/// A message to the thread.
 pub(super) enum Message {
     Submitted(Arc<dyn Submitted>, Ticket),
     /// No more batches. Closing the channel cannot signal this: slots hold senders, and a consumer may keep a
-    /// batch, and so its slot, for longer than the loader lives.
+    /// batch, and so its slot, after the loader is gone.
     End,
 }
 
-/// Submitted batches, in order.
 #[derive(Debug)]
 pub(super) struct Completions {
     sender: Sender<Message>,
     thread: Option<JoinHandle<()>>,
-    /// The process with the thread: a fork does not have it.
+    /// Process that has the thread. A fork does not have it.
     pid: u32,
 }
 
@@ -50,7 +48,7 @@ impl Completions {
 fn run(receiver: &Receiver<Message>) {
     while let Ok(Message::Submitted(slot, ticket)) = receiver.recv() {
         let result = slot.finish().map_err(|error| StageFailure::Device(error.to_string().into()));
-        // Dropped before the loader looks for a free slot.
+        // Drop the slot before the loader looks for a free one.
         drop(slot);
         ticket.done(result);
     }
@@ -63,7 +61,7 @@ impl Drop for Completions {
             return mem::forget(thread);
         }
         _ = self.sender.send(Message::End);
-        // The last batch may have kept the loader, and the stage, alive.
+        // The last batch may have kept the loader, and so the stage, alive.
         if thread.thread().id() != thread::current().id() {
             _ = thread.join();
         }

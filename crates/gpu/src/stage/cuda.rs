@@ -1,4 +1,4 @@
-//! The stage of a device: its kernels, and the memory sizes of slots.
+//! The stage of a device: its kernels, and the memory sizes of its slots.
 
 use super::completion::Completions;
 use super::kernels::Kernels;
@@ -19,7 +19,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// Decodes the batches of loaders on a CUDA device.
+/// Decodes loader batches on a CUDA device.
 ///
 /// ```
 /// use shardpack_gpu::CudaStage;
@@ -38,14 +38,13 @@ use std::sync::atomic::Ordering;
 pub struct CudaStage {
     shared: Arc<OpenDevice>,
     completions: Arc<Completions>,
-    /// True if rows may come from values that stay on the device.
+    /// True if rows may come from values kept on the device.
     is_resident: bool,
     /// Pool of arrays that stay on the device for a while. Absent with kept values, because kernels know only
     /// one base address.
     scenes: Option<Arc<dyn Scenes>>,
 }
 
-/// Copies values to the device of a stage.
 #[derive(Debug)]
 struct CudaKeeper(Arc<OpenDevice>);
 
@@ -83,12 +82,12 @@ impl Keeper for CudaKeeper {
 }
 
 impl CudaStage {
-    /// Opens a device by its number, and lets the driver compile the kernels for it, or load them from its
-    /// cache: a second or two the first time. Stages of one device that are open at the same time share the
+    /// Opens a device by its index and loads the kernels, which the driver compiles (a second or two the
+    /// first time) or takes from its cache. Stages of one device that are open at the same time share the
     /// kernels.
     ///
     /// # Errors
-    /// `NoDriver`; `NoDevice` if there is no device of this number; `Driver` if a driver call fails.
+    /// `NoDriver`; `NoDevice` if there is no device with this index; `Driver` if a driver call fails.
     pub fn open(number: u32) -> Result<Self, GpuError> {
         let kernels = Kernels::of(number)?;
         let scenes = ScenePool::new(kernels.device.clone());
@@ -112,7 +111,7 @@ impl CudaStage {
         CudaSlot::new(shared, sender, *room, fill, memory_bytes(room, self.is_resident))
     }
 
-    /// The device.
+    /// Returns the device.
     #[must_use]
     pub fn device(&self) -> &Device {
         &self.shared.device
@@ -173,10 +172,10 @@ impl Stage for CudaStage {
     }
 }
 
-/// True for pictures, and for arrays of two or three axes if the kernels accept all examples. Pictures that
-/// the kernels do not accept are rejected one by one. False for parts of plain zstd arrays: the host
-/// decompresses these as a whole, and also cuts the part, because otherwise the whole array would go to the
-/// device.
+/// Returns true for pictures, and for arrays of two or three axes if the kernels accept all examples.
+/// Pictures that the kernels do not accept are rejected one by one. Returns false for parts of plain zstd
+/// arrays: the host decompresses these as a whole and cuts the part, so that the whole array need not go to
+/// the device.
 pub(super) fn takes(field: &FieldSpec<'_>) -> bool {
     match field.source {
         FieldSource::Picture { .. } => Dtype::of(field.dtype).is_some(),
@@ -189,7 +188,7 @@ pub(super) fn takes(field: &FieldSpec<'_>) -> bool {
     }
 }
 
-/// True for arrays that only the device decodes, and whose bytes it mostly needs.
+/// Returns true for arrays that only the device decodes, and whose bytes it mostly needs.
 pub(super) fn shares(example: &RecordValue<'_>) -> bool {
     match *example {
         RecordValue::Array { codec, descriptor, bytes, region, limits, .. } => {
@@ -200,15 +199,15 @@ pub(super) fn shares(example: &RecordValue<'_>) -> bool {
     }
 }
 
-/// Bytes of compressed data, as in the record, and of tables. Tables take 8 bytes per segment of a picture,
-/// which normally has at least 32 bytes, and 96 per stream of 64 KiB of an array.
+/// Returns the size of compressed data, as in the record, and of tables. Tables take 8 bytes per segment of a
+/// picture, which normally has at least 32 bytes, and 96 per stream of 64 KiB of an array.
 pub(super) fn staged_bytes(field: &FieldSpec<'_>, rows: u64, record_bytes: u64, row_bytes: u64) -> u64 {
     let parts = match field.source {
         FieldSource::Picture { .. } => [record_bytes, record_bytes / 4, row_bytes / 64, rows << 10],
         FieldSource::Array { stored, part } => {
             let most = |descriptor: &ArrayDescriptor| cubes::Most::of(descriptor, part);
             let needed = |(codec, descriptor): &(Codec, ArrayDescriptor)| match codec {
-                // Decoded by the host.
+                // The host decodes plain zstd.
                 Codec::Zstd => record_bytes.max(descriptor.stored_bytes().unwrap_or(0).saturating_mul(rows)),
                 _ => most(descriptor).coded_bytes(rows, record_bytes),
             };
@@ -221,8 +220,8 @@ pub(super) fn staged_bytes(field: &FieldSpec<'_>, rows: u64, record_bytes: u64, 
     parts.into_iter().fold(0, u64::saturating_add)
 }
 
-/// Bytes of intermediate data: levels of pictures that are changed before the output, and stored elements of
-/// arrays beyond the size of the output. A part of an array needs all elements of its blocks.
+/// Returns the size of intermediate data: levels of pictures that are changed before output, and stored
+/// elements of arrays beyond the output's size. A part of an array needs all elements of its blocks.
 pub(super) fn between_bytes(field: &FieldSpec<'_>, rows: u64, row_bytes: u64) -> u64 {
     let elements = row_bytes / field.dtype.bytes().max(1);
     match field.source {
@@ -242,15 +241,14 @@ pub(super) fn between_bytes(field: &FieldSpec<'_>, rows: u64, row_bytes: u64) ->
     }
 }
 
-/// Bytes of staging memory of a slot.
 pub(super) const fn staging_bytes(room: &SlotRoom) -> usize {
     Staging::<Pinned>::memory_bytes(room.rows, room.staged_bytes, room.host_bytes)
 }
 
-/// Bytes of a slot's device memory besides its output: uploads and intermediate data. Samples of a picture
-/// take about six times its compressed bytes, and crops need half of them. Arrays take the bytes of their
-/// rows, and `between_bytes`. Copies on the device come on top. They follow the largest possible upload,
-/// which leaves a gap among the words of pictures.
+/// Returns the size of a slot's device memory besides its output, in bytes: uploads and intermediate data. A
+/// picture's samples take about six times its compressed bytes, and crops need half of them. Arrays take the
+/// bytes of their rows and `between_bytes`. Copies on the device are added, because they follow the largest
+/// possible upload, which leaves a gap among the words of pictures.
 pub(super) const fn memory_bytes(room: &SlotRoom, is_resident: bool) -> usize {
     let staged = room.staged_bytes.saturating_mul(3);
     let between = if staged > room.output_bytes { staged } else { room.output_bytes };

@@ -1,4 +1,4 @@
-//! A stage without a device, to measure the host's work.
+//! A stage without a device, for measuring the host's work.
 
 use super::cuda::{staged_bytes, takes};
 use super::noted::noted;
@@ -14,8 +14,8 @@ use shardpack_loader::stage::{
 use std::io;
 use std::sync::Arc;
 
-/// Does all of the host's work for a device, except copying scenes, and none of the device's work: batches
-/// hold zeros. For measurements of loaders on machines without a GPU.
+/// Does all of the host's work for a device except copying scenes, and none of the device's work, so batches
+/// hold zeros. Measures loaders on machines without a GPU.
 ///
 /// ```
 /// use shardpack_gpu::DryStage;

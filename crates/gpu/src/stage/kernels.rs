@@ -1,4 +1,4 @@
-//! The kernels of a device, loaded once for all loaders of the process.
+//! A device's kernels, loaded once for all loaders of the process.
 
 use crate::cubes;
 use crate::driver::{Device, GpuError, Module, Stream};
@@ -9,7 +9,6 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, TryLockError, Weak};
 
-/// A device, and its compiled kernels.
 #[derive(Debug)]
 pub(super) struct Kernels {
     pub(super) device: Device,
@@ -17,28 +16,27 @@ pub(super) struct Kernels {
     cubes: Module,
     gather: Module,
     pub(super) mix: Module,
-    /// Stream for mixing a batch that a caller waits for.
+    /// Stream for mixing a batch that a caller awaits.
     pub(super) urgent: Stream,
 }
 
-/// Kernels by the number of the device. They are dropped with the last stage that uses them, because this map
-/// holds only weak references.
+/// Kernels by device index. The last stage that uses them drops them, because this map holds only weak references.
 static LOADED: Mutex<BTreeMap<u32, Weak<Kernels>>> = Mutex::new(BTreeMap::new());
 
-/// The process whose thread holds the lock, or held it last.
+/// Process whose thread holds the lock or held it last.
 static HOLDER: AtomicU32 = AtomicU32::new(0);
 
 impl Kernels {
-    /// Returns the kernels of a device, by its number.
+    /// Returns the kernels of the device with this index.
     ///
     /// # Errors
-    /// As [`CudaStage::open`](super::CudaStage::open).
+    /// Same as [`CudaStage::open`](super::CudaStage::open).
     pub(super) fn of(number: u32) -> Result<Arc<Self>, GpuError> {
         let own = std::process::id();
         let mut loaded = match LOADED.try_lock() {
             Ok(loaded) => loaded,
             Err(TryLockError::Poisoned(poisoned)) => PoisonError::into_inner(poisoned),
-            // Another thread is loading. In a fork of the process that thread does not exist.
+            // The lock is held by a loading thread of the parent process, which this fork does not have.
             Err(TryLockError::WouldBlock) if ![0, own].contains(&HOLDER.load(Ordering::Relaxed)) => {
                 return Self::load(number);
             }
@@ -64,7 +62,7 @@ impl Kernels {
         Ok(Arc::new(Self { device, pictures, cubes, gather, mix, urgent }))
     }
 
-    /// The copying module, the module for pictures, and the module for cubes.
+    /// Returns the modules for copying, for pictures and for cubes.
     pub(super) fn modules(&self) -> [&Module; 3] {
         [&self.gather, &self.pictures, &self.cubes]
     }

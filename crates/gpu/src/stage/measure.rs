@@ -5,21 +5,21 @@ use crate::driver::{Event, GpuError, Launch, Module};
 use shardpack_loader::stage::RowFault;
 
 impl CudaSlot {
-    /// Bytes that the started batch uploads.
+    /// Returns how many bytes the started batch uploads.
     #[must_use]
     pub fn upload_bytes(&self) -> usize {
         locked(&self.work).batch.as_ref().map_or(0, |batch| batch.upload_bytes)
     }
 
-    /// Waits for the started batch, and returns its faults.
+    /// Waits for the started batch and returns its faults.
     ///
     /// # Errors
-    /// `Driver` if a kernel failed, or the device is lost.
+    /// `Driver` if a kernel failed or the device is lost.
     pub fn wait(&self) -> Result<Vec<RowFault>, GpuError> {
         locked(&self.work).faults()
     }
 
-    /// Decodes the started batch again: from its staging memory, or without an upload.
+    /// Decodes the started batch again, with or without uploading its staging memory.
     ///
     /// # Errors
     /// `Driver` if a driver call fails.
@@ -38,7 +38,7 @@ impl CudaSlot {
     /// Runs the kernels of the started batch again. Returns their time in milliseconds.
     ///
     /// # Errors
-    /// As [`again`](Self::again).
+    /// Same as [`again`](Self::again).
     pub fn kernels_ms(&self) -> Result<f32, GpuError> {
         let [begin, end] = self.marks()?;
         begin.record(&self.stream)?;
@@ -51,11 +51,11 @@ impl CudaSlot {
         begin.milliseconds_to(&end)
     }
 
-    /// Returns the milliseconds of each kernel of the started batch, the median of several runs. The output
+    /// Times each kernel of the started batch. Returns milliseconds, the medians of several runs. The output
     /// is then meaningless.
     ///
     /// # Errors
-    /// As [`again`](Self::again).
+    /// Same as [`again`](Self::again).
     pub fn profile(&self) -> Result<Vec<(&'static str, f32)>, GpuError> {
         let marks = self.marks()?;
         let work = locked(&self.work);

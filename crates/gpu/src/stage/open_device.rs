@@ -1,4 +1,4 @@
-//! An open device: its kernels, and the memory for values that stay there.
+//! An open device: its kernels, and the memory for values kept there.
 
 use super::kernels::Kernels;
 use super::store::{Backing, Store};
@@ -8,7 +8,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
-/// The number of CUDA devices in DLPack.
+/// Code of CUDA devices in DLPack.
 const CUDA: i32 = 2;
 
 /// The device that all slots of a stage share.
@@ -16,13 +16,12 @@ const CUDA: i32 = 2;
 pub(super) struct OpenDevice {
     pub(super) device: Device,
     pub(super) kernels: Arc<Kernels>,
-    /// Number of times that a slot needed more memory than its initial size.
+    /// Number of times that a slot outgrew its initial memory.
     pub(super) grown: AtomicU64,
-    /// Values that stay on the device.
     pub(super) store: Store<ResidentMemory>,
 }
 
-/// Memory of the device for values that stay there.
+/// Device memory for kept values.
 #[derive(Debug)]
 pub(super) struct ResidentMemory {
     device: Device,

@@ -1,4 +1,4 @@
-//! One row of a field, prepared for its batch.
+//! A row of a field, prepared for its batch.
 
 use super::sharing::Identity;
 use crate::cubes::StagedArray;
@@ -6,21 +6,18 @@ use crate::driver::{Arena, Block};
 use crate::pictures::StagedPicture;
 use std::ops::Range;
 
-/// The source of a row of a field.
 pub(super) enum PreparedRow {
     Picture(Box<StagedPicture>),
-    /// With the array whose blocks it shares with other rows.
+    /// A cube, with the array whose blocks it shares with other rows.
     Cube(Box<StagedArray>, Option<Identity>),
-    /// Host-decoded row.
     Host(HostBytes),
     Zero,
 }
 
-/// Host-decoded bytes.
+/// Bytes that the host decoded.
 pub(super) enum HostBytes {
-    /// In the staging memory.
     Staged(Range<usize>),
-    /// In ordinary memory, because the staging memory had no room.
+    /// In ordinary memory, because the staging memory is full.
     Heap(Vec<u8>),
 }
 

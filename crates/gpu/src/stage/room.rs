@@ -1,4 +1,4 @@
-//! Room in the staging memory of a slot for a large array that several threads read directly into it.
+//! Room in a slot's staging memory for a large array that several threads read directly into it.
 
 use super::staging::Staging;
 use crate::driver::{Block, Loan, LoanPart};
@@ -7,21 +7,19 @@ use shardpack_loader::stage::{Prepared, RecordValue, Spot, StagedPart, StagedPar
 use std::fmt;
 use std::sync::Arc;
 
-/// An owner of staging memory.
 pub(super) trait Filled: Send + Sync + fmt::Debug + 'static {
     type Memory: Block + fmt::Debug + 'static;
 
     fn fill(&self) -> &Staging<Self::Memory>;
 }
 
-/// As [`StageSlot::room_for`](shardpack_loader::stage::StageSlot::room_for).
+/// Implements [`StageSlot::room_for`](shardpack_loader::stage::StageSlot::room_for).
 pub(super) fn room_for<S: Filled>(slot: Arc<S>, spot: &Spot, bytes: usize, step: usize) -> Option<StagedParts> {
     let (loan, parts) = slot.fill().lend(spot, bytes, step)?;
     let parts = parts.into_iter().map(|part| Box::new(part) as Box<dyn StagedPart>).collect();
     Some(StagedParts { room: Box::new(ArrayRoom { loan, spot: spot.clone(), slot }), parts })
 }
 
-/// Room for one array.
 #[derive(Debug)]
 struct ArrayRoom<S: Filled> {
     loan: Loan<S::Memory>,

@@ -1,5 +1,5 @@
-//! Stored arrays that stay on the device as long as rows take parts of them. Batches decode the parts there,
-//! and nothing is uploaded again.
+//! Stored arrays that stay on the device as long as rows take parts of them. Batches decode the parts there
+//! without another upload.
 
 use crate::driver::{Device, GpuError, Memory, Pinned, Stream};
 use crate::gather::MARGIN;
@@ -7,44 +7,42 @@ use shardpack_loader::stage::DeviceArray;
 use std::fmt::Debug;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Memory is allocated in multiples of this, so that it can be reused for other arrays.
+/// Granularity of allocations, so that memory can be reused for other arrays.
 const STEP: usize = 64 << 10;
 /// Number of free rooms of other sizes to keep.
 const SPARE: usize = 4;
-/// Arrays are uploaded through two pinned pieces of this size in turn: one is filled while the other is
-/// uploaded.
+/// Size of each of the two pinned pieces that arrays are uploaded through. One is filled while the other is uploaded.
 const PIECE: usize = 1 << 20;
-/// Most threads that have such pieces.
+/// Maximum number of threads with such pieces.
 const PIECES: usize = 8;
-/// The pool takes at most one part in this many of the device's memory.
+/// Divisor of the device memory that gives the pool's maximum size.
 const SHARE: u64 = 16;
 
-/// Destination of arrays.
+/// Places on the device for scenes.
 pub(super) trait Scenes: Debug + Send + Sync {
-    /// Copies an array to the device, and waits for the copy. `None` if there is no room.
+    /// Copies an array to the device and waits for the copy. Returns `None` if there is no room.
     fn put(&self, bytes: &[u8]) -> Option<Arc<dyn DeviceArray>>;
 }
 
-/// Memory of a device for arrays.
 #[derive(Debug)]
 pub(super) struct ScenePool {
     device: Device,
-    /// Most bytes of the pool.
+    /// Maximum size of the pool in bytes.
     most: u64,
     rooms: Mutex<Rooms>,
 }
 
 #[derive(Debug, Default)]
 struct Rooms {
-    /// Bytes of all rooms, including rooms in use.
+    /// Total bytes of all rooms, including those in use.
     bytes: u64,
     free: Vec<ArrayMemory>,
-    /// Free pinned memory, and the number of pairs in existence.
+    /// Free pinned memory, and the number of existing pairs.
     pieces: Vec<[Pinned; 2]>,
     pairs: usize,
 }
 
-/// Memory for an array, and the stream of its copy.
+/// Memory for an array, with the stream of its copy.
 #[derive(Debug)]
 struct ArrayMemory {
     memory: Memory,
@@ -57,12 +55,12 @@ impl ScenePool {
         Self { device, most, rooms: Mutex::default() }
     }
 
-    /// Approximate memory for `arrays` arrays of `bytes` together: rooms may be larger than their arrays.
+    /// Estimates the memory for `arrays` arrays of `bytes` together. Rooms may be larger than their arrays.
     pub(super) const fn bytes_of(bytes: u64, arrays: u64) -> u64 {
         bytes.saturating_add(bytes / 4).saturating_add(arrays.saturating_mul(2 * STEP as u64))
     }
 
-    /// Most bytes of a pool on this device.
+    /// Returns the maximum size of a pool on this device, in bytes.
     pub(super) fn most_bytes(device: &Device) -> u64 {
         device.properties().memory_bytes / SHARE
     }
@@ -71,7 +69,7 @@ impl ScenePool {
         self.rooms.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns room for `bytes` bytes, or a little more.
+    /// Returns room for `bytes` bytes or slightly more.
     fn room(&self, bytes: usize) -> Option<ArrayMemory> {
         let size = bytes.checked_next_multiple_of(STEP)?;
         let suits = |room: &ArrayMemory| room.memory.len() >= bytes && room.memory.len() - bytes <= bytes / 4 + STEP;
@@ -84,8 +82,8 @@ impl ScenePool {
         if with_it.saturating_sub(free) > self.most {
             return None;
         }
-        // Frees rooms of other sizes to stay within the limit: all of them if the limit would be exceeded,
-        // one if there are spare rooms.
+        // Free rooms of other sizes to stay within the limit: all of them if the limit would be exceeded, one
+        // if there are spare rooms.
         let others = match rooms.free.len() {
             _ if with_it > self.most => rooms.take_free(0),
             SPARE.. => rooms.take_free(SPARE - 1),
@@ -93,7 +91,7 @@ impl ScenePool {
         };
         rooms.bytes += size as u64;
         drop(rooms);
-        // Freeing waits for the whole device, so it runs outside the lock.
+        // Freeing waits for the whole device, so do it outside the lock.
         drop(others);
         let made = self.make(size).or_else(|error| match error {
             GpuError::OutOfMemory { .. } => {
@@ -109,7 +107,7 @@ impl ScenePool {
         made.ok()
     }
 
-    /// Copies an array to its room, and waits for the copy.
+    /// Copies an array to its room and waits for the copy.
     fn fill(&self, room: &ArrayMemory, bytes: &[u8]) -> Result<(), GpuError> {
         let Some(mut pieces) = self.pieces() else { return room.stream.write(bytes, &room.memory, 0) };
         let mut copy = || {
@@ -128,7 +126,7 @@ impl ScenePool {
         copied
     }
 
-    /// Returns pinned memory for copies; `None` if other threads use all of it.
+    /// Returns pinned memory for copies, or `None` if other threads use all of it.
     fn pieces(&self) -> Option<[Pinned; 2]> {
         let mut rooms = self.rooms();
         if let Some(pieces) = rooms.pieces.pop() {
@@ -152,7 +150,7 @@ impl ScenePool {
 }
 
 impl Rooms {
-    /// Removes free rooms, except the first `but` ones.
+    /// Removes all free rooms but the first `but`.
     fn take_free(&mut self, but: usize) -> Vec<ArrayMemory> {
         let free = self.free.split_off(but.min(self.free.len()));
         self.bytes -= free.iter().map(|room| room.memory.len() as u64).sum::<u64>();
@@ -160,7 +158,7 @@ impl Rooms {
     }
 }
 
-/// Gives every array of the pool a reference to the pool.
+/// The pool, behind a reference that each of its arrays keeps.
 #[derive(Debug, Clone)]
 pub(super) struct SharedPool(pub(super) Arc<ScenePool>);
 
@@ -173,11 +171,10 @@ impl Scenes for SharedPool {
     }
 }
 
-/// An array in a pool.
 #[derive(Debug)]
 struct InPool {
     pool: Arc<ScenePool>,
-    /// `None` only while it is dropped.
+    /// `None` only during its drop.
     room: Option<ArrayMemory>,
 }
 

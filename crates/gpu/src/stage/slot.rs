@@ -22,10 +22,10 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc::{SendError, Sender};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Bytes for the status words of a row: four fields.
+/// Bytes of status words per row, for four fields.
 pub(super) const ROW_STATUS_BYTES: usize = 4 * STATUS_BYTES;
 
-/// A slot of the ring, and the batch in it.
+/// A slot of the ring and the batch in it.
 pub struct CudaSlot {
     pub(super) shared: Arc<OpenDevice>,
     completions: Sender<Message>,
@@ -37,9 +37,7 @@ pub struct CudaSlot {
     consumers: Mutex<Consumers>,
 }
 
-/// Memory for an assembled batch.
 pub(super) struct SlotWork {
-    /// The uploaded bytes, and intermediate data.
     memory: Memory,
     status: Pinned,
     /// Happens when the batch is decoded.
@@ -48,33 +46,32 @@ pub(super) struct SlotWork {
 }
 
 impl SlotWork {
-    /// Waits for the batch, and returns its faults. The batch stays, for measurements.
+    /// Waits for the batch and returns its faults. Keeps the batch for measurements.
     pub(super) fn faults(&mut self) -> Result<Vec<RowFault>, GpuError> {
         self.done.synchronize()?;
         self.batch.as_ref().map_or_else(|| Ok(Vec::new()), |batch| faults(batch, &mut self.status))
     }
 
-    /// Waits for the batch, and returns its faults. The batch is gone even if its status words cannot be read.
+    /// Waits for the batch and returns its faults. Drops the batch even if its status words cannot be read.
     fn finish(&mut self) -> Result<Vec<RowFault>, GpuError> {
         self.done.synchronize()?;
         self.batch.take().map_or_else(|| Ok(Vec::new()), |batch| faults(&batch, &mut self.status))
     }
 }
 
-/// Returns the faults of a decoded batch, from its status words.
+/// Reads the faults of a decoded batch from its status words.
 fn faults(batch: &Assembled, status: &mut Pinned) -> Result<Vec<RowFault>, GpuError> {
     let [pictures, cubes] = batch.statuses().map(|range| range.len());
     let (picture_words, rest) = status.bytes_mut()?.split_at_checked(pictures).unwrap_or_default();
     Ok(batch.faults([picture_words, rest.get(..cubes).unwrap_or_default()]))
 }
 
-/// Consumers of the output.
 #[derive(Debug, Default)]
 struct Consumers {
     streams: Vec<StreamHandle>,
-    /// Happen when the consumers of returned batches are done with them.
+    /// Events that happen when the consumers of returned batches are done with them.
     unused: Vec<Event>,
-    /// True if a consumer's stream could not be recorded: the slot then waits for the whole device.
+    /// True if a consumer's stream could not be recorded. The slot then waits for the whole device.
     is_lost: bool,
     spare: Vec<Event>,
 }
@@ -110,7 +107,7 @@ impl CudaSlot {
         Ok(Self { shared, completions, room, fill, stream, output, work, consumers })
     }
 
-    /// Puts the upload and the decoding of the prepared rows into the slot's stream. `host` are the first
+    /// Puts the upload and the decoding of the prepared rows into the slot's stream. `host` holds the first
     /// bytes of the output.
     ///
     /// # Errors
@@ -128,8 +125,8 @@ impl CudaSlot {
         Ok(())
     }
 
-    /// Gives a batch the memory that it needs. If the device has too little besides the slot's old memory,
-    /// frees the old memory first. If that is still too little, the next batch tries again.
+    /// Gives a batch the memory that it needs. If the device lacks room for new memory next to the slot's old
+    /// memory, frees the old memory first. If that does not suffice, the next batch tries again.
     fn grow(&self, work: &mut SlotWork, needed: usize) -> Result<(), GpuError> {
         if needed <= work.memory.len() {
             return Ok(());
@@ -178,12 +175,11 @@ impl CudaSlot {
         work.done.record(stream)
     }
 
-    /// Puts the kernels into the stream.
     pub(super) fn run_kernels(&self, work: &SlotWork, batch: &Assembled) -> Result<(), GpuError> {
         self.launches(work, batch).into_iter().try_for_each(|(module, launch)| self.stream.run(module, &launch))
     }
 
-    /// The launches of an uploaded batch, in order, and the module of each.
+    /// Returns the launches of an uploaded batch in order, each with its module.
     pub(super) fn launches(&self, work: &SlotWork, batch: &Assembled) -> Vec<(&Module, Launch)> {
         let kept = self.shared.store.backing().map_or(0, ResidentMemory::address);
         let launches = batch.launches(kept, work.memory.address(), self.output.address());
@@ -204,8 +200,8 @@ impl CudaSlot {
         Ok(())
     }
 
-    /// Mixes rows of the output, and waits. The batch is done, so the table can reuse the memory of its
-    /// status words on the host, and of its upload on the device.
+    /// Mixes rows of the output and waits. The batch is done, so the table can reuse the memory of its status
+    /// words on the host, and of its upload on the device.
     fn mix_rows(&self, rows: &[Range<usize>], mix: &RowMix) -> Result<(), GpuError> {
         let mut work = locked(&self.work);
         self.grow(&mut work, 8 * rows.len())?;
@@ -307,8 +303,7 @@ impl StageSlot for CudaSlot {
             let event = consumers.spare.pop().map_or_else(|| Event::new(&self.shared.device), Ok);
             match event.and_then(|event| Ok((event.record_foreign(stream)?, event))) {
                 Ok((true, event)) => consumers.unused.push(event),
-                // The stream is being captured: the program replays it later, and must hold the batch until
-                // then.
+                // The stream is being captured. The program replays it later and must hold the batch until then.
                 Ok((false, event)) => consumers.spare.push(event),
                 Err(_) => consumers.is_lost = true,
             }

@@ -1,4 +1,4 @@
-//! The rows of one batch on their way to the device.
+//! The rows of a batch on their way to the device.
 
 use super::assembled::Assembled;
 use super::noted::noted;
@@ -18,27 +18,26 @@ use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-/// Bytes for tables and the gaps between them, besides the bytes of each row.
+/// Bytes for tables and gaps beyond the bytes of each row.
 const FIXED_BYTES: usize = Totals::GAPS + cubes::GAPS + Gather::GAP + 256;
 
-/// Staging memory, and the rows prepared in it.
 #[derive(Debug)]
 pub(crate) struct Staging<M> {
-    /// Threads that prepare rows share the arena; beginning or ending a batch takes it exclusively.
+    /// Shared by threads that prepare rows; beginning or ending a batch takes it exclusively.
     arena: RwLock<Arena<M>>,
     rows: Mutex<BatchRows>,
     sharing: Sharing,
-    /// Place for arrays that many rows share.
+    /// Device memory for arrays that many rows share.
     scenes: Option<Arc<dyn Scenes>>,
-    /// Next free byte of the slot after the upload, for scratch of cubes and copies on the device.
+    /// Next free byte of the slot after the upload, for cube scratch and copies on the device.
     scratch: AtomicU64,
-    /// Bytes of staging memory that are reserved for fields of the host.
+    /// Bytes of staging memory reserved for fields that the host decodes.
     host_bytes: usize,
     /// Error of a failed device, which still has the staging memory.
     lost: Mutex<Option<GpuError>>,
 }
 
-/// The prepared rows of each field, in order, so that a batch does not depend on the order of the threads.
+/// Prepared rows of each field, sorted so that a batch does not depend on the order of the threads.
 #[derive(Default)]
 struct BatchRows {
     output_bytes: usize,
@@ -53,32 +52,26 @@ impl std::fmt::Debug for BatchRows {
     }
 }
 
-/// Reason why a value is left to the host.
+/// Reason for leaving a value to the host.
 type Refusal = Cow<'static, str>;
 
 const FULL: Refusal = Cow::Borrowed("no room left in the staging memory");
 
-/// The place of a value's bytes.
 enum ValueBytes<'a, M> {
-    /// In the value itself.
     Here,
-    /// In the staging memory.
     There(&'a Loan<M>),
-    /// On the device.
     Kept(KeptValue<'a>),
 }
 
-/// A value that stays on the device.
+/// A value kept on the device.
 #[derive(Clone, Copy)]
 pub(super) struct KeptValue<'a> {
-    /// Number of the value.
     pub(super) number: u64,
-    /// Its tables.
     pub(super) tables: &'a [u8],
 }
 
 impl<M: Block> Staging<M> {
-    /// Creates a [`Staging`] of `memory`, with `host_bytes` for fields of the host.
+    /// Creates a [`Staging`] of `memory`, with `host_bytes` bytes for fields that the host decodes.
     pub(crate) fn new(memory: M, host_bytes: usize) -> Result<Self, GpuError> {
         let fill = Self {
             arena: RwLock::new(Arena::new(memory)?),
@@ -93,23 +86,21 @@ impl<M: Block> Staging<M> {
         Ok(fill)
     }
 
-    /// Adds a place for arrays that many rows share.
     pub(super) fn with_scenes(self, scenes: Option<Arc<dyn Scenes>>) -> Self {
         Self { scenes, ..self }
     }
 
-    /// Bytes of staging memory for `rows` rows with `staged_bytes` bytes.
+    /// Returns the size of staging memory, in bytes, for `rows` rows with `staged_bytes` bytes.
     pub(crate) const fn memory_bytes(rows: usize, staged_bytes: usize, host_bytes: usize) -> usize {
         // Claims begin at multiples of 16.
         let gaps = FIXED_BYTES + cubes::CONSTANT_BYTES + 32 * rows + 64;
         staged_bytes.saturating_add(host_bytes).saturating_add(gaps)
     }
 
-    /// Begins a batch.
     pub(crate) fn begin(&self, output_bytes: usize) {
         let mut arena = self.alone();
-        // If the device has failed, nothing can be claimed: all rows are rejected, and assembling the batch
-        // returns the driver's error.
+        // If the device has failed, nothing can be claimed, so all rows are rejected, and assembling the
+        // batch returns the driver's error.
         *self.lost() = arena.reset().err();
         if let Some(constants) = arena.claim(cubes::CONSTANT_BYTES) {
             cubes::write_constants(constants.bytes);
@@ -125,7 +116,7 @@ impl<M: Block> Staging<M> {
         self.take(spot, value, ValueBytes::Here, zstd).map_or_else(Prepared::Refused, Prepared::Taken)
     }
 
-    /// Prepares a value on the device, given its number and its tables.
+    /// Prepares a value kept on the device, given its number and tables.
     pub(super) fn prepare_kept(
         &self,
         spot: &Spot,
@@ -141,7 +132,7 @@ impl<M: Block> Staging<M> {
         if self.has(spot) { self.shared().lend(bytes, step) } else { None }
     }
 
-    /// Prepares an array whose bytes are a loan of the staging memory, in place, or returns the reason for
+    /// Prepares an array in place whose bytes are a loan of the staging memory, or returns the reason for
     /// leaving it to the host.
     pub(crate) fn prepare_there(
         &self,
@@ -161,11 +152,11 @@ impl<M: Block> Staging<M> {
         zstd: &mut ZstdDecoder,
     ) -> Result<Option<[u32; 2]>, Refusal> {
         if !self.has(spot) {
-            return Err("row outside of the batch".into());
+            return Err("row outside the batch".into());
         }
         match *value {
             RecordValue::Picture { bytes, how, changes, dtype, scaling, limits, .. } => {
-                let dtype = pictures::Dtype::of(dtype).ok_or("dtype that the device does not write")?;
+                let dtype = pictures::Dtype::of(dtype).ok_or("device does not write this dtype")?;
                 let output = Output { dtype, layout: how.layout, scaling: *scaling };
                 let options = StagingOptions { output, ..staging_options(limits) };
                 let needs = match stored {
@@ -184,9 +175,9 @@ impl<M: Block> Staging<M> {
                         let needs = PreparedArray::of_kept(kept.tables, payload, descriptor, region, finish, limits);
                         (needs, None, Some((Identity::Kept(kept.number), None)))
                     }
-                    // Places count from the start of the loan, so the value's bytes must be the loan's.
+                    // Places are relative to the loan's start, so the value's bytes must be the loan's.
                     (ValueBytes::There(loan), _) if !loan.bytes().is_some_and(|there| std::ptr::eq(there, bytes)) => {
-                        return Err("value that was not read into its part of the staging memory".into());
+                        return Err("value is not in its part of the staging memory".into());
                     }
                     (ValueBytes::There(loan), _) => {
                         (PreparedArray::of(codec, descriptor, bytes, region, finish, limits), Some(loan.at()), None)
@@ -233,7 +224,7 @@ impl<M: Block> Staging<M> {
         Ok(size)
     }
 
-    /// Prepares a cube. `payload_at` is the offset of its payload if that is in staging memory.
+    /// Prepares a cube. `payload_at` is the offset of its payload in staging memory, if it is there.
     fn cube(
         &self,
         spot: &Spot,
@@ -250,8 +241,7 @@ impl<M: Block> Staging<M> {
         self.set_cube(spot, &arena, entry, None)
     }
 
-    /// Prepares a part of an array that other rows may share. Places only the blocks that no other row has
-    /// placed.
+    /// Prepares a part of an array that other rows may share. Places only the blocks that no other row has placed.
     fn part(
         &self,
         spot: &Spot,
@@ -272,7 +262,7 @@ impl<M: Block> Staging<M> {
             if !arena.reserve(more.task_bytes() + planes) {
                 return Err(FULL);
             }
-            // From here on other rows rely on these blocks, even if this row fails: the blocks are copied
+            // From here on, other rows rely on these blocks even if this row fails. The blocks are copied
             // before the batch can be complete.
             places.add(&missing, more);
             drop(places);
@@ -303,30 +293,28 @@ impl<M: Block> Staging<M> {
         Ok(())
     }
 
-    /// Keeps a host-decoded row.
+    /// Keeps a row that the host decoded.
     pub(super) fn put(&self, spot: &Spot, bytes: &[u8]) -> io::Result<()> {
         if !self.has(spot) || bytes.len() != spot.bytes.len() {
             let found = format!("{} bytes for {:?}", bytes.len(), spot.bytes);
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, format!("row outside of the batch: {found}")));
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, format!("row outside the batch: {found}")));
         }
         let kept = HostBytes::copy(&self.shared(), bytes);
         self.rows().set(spot, PreparedRow::Host(kept));
         Ok(())
     }
 
-    /// Makes a row zero.
     pub(super) fn clear(&self, spot: &Spot) {
         if self.has(spot) {
             self.rows().set(spot, PreparedRow::Zero);
         }
     }
 
-    /// Writes the tables, after all rows are prepared. `host` are the first bytes of the output. Also returns
-    /// the staging memory. No more rows can be prepared before the next [`begin`](Self::begin).
+    /// Writes the tables after all rows are prepared. `host` holds the first bytes of the output. Also
+    /// returns the staging memory. No more rows can be prepared before the next [`begin`](Self::begin).
     ///
     /// # Errors
-    /// `Device` if the device has failed and still has the staging memory; `Batch` if this batch is too
-    /// large.
+    /// `Device` if the device has failed and still has the staging memory; `Batch` if this batch is too large.
     pub(crate) fn assemble(&self, host: &[u8]) -> Result<(Assembled, Upload<'_, M>), StageFailure> {
         if let Some(error) = &*self.lost() {
             return Err(StageFailure::Device(error.to_string().into()));
@@ -376,28 +364,29 @@ impl BatchRows {
     }
 }
 
-/// Staging memory, from which a batch is uploaded.
 pub(crate) struct Upload<'a, M>(RwLockWriteGuard<'a, Arena<M>>);
 
 impl<M: Block> Upload<'_, M> {
+    /// Returns the staging memory itself.
+    ///
     /// # Errors
-    /// `Lent` if threads still fill the memory.
+    /// `Lent` if threads are still filling the memory.
     pub(crate) fn memory(&mut self) -> Result<&mut M, GpuError> {
         self.0.memory()
     }
 }
 
-/// Options of pictures besides their view.
+/// Returns the picture options other than the view.
 pub(super) fn staging_options(limits: &Limits) -> StagingOptions {
     StagingOptions { max_bytes: limits.max_decoded_bytes, ..StagingOptions::default() }
 }
 
-/// Start of scratch: after the largest possible upload.
+/// Returns the start of scratch, after the largest possible upload.
 fn scratch_start<M: Block>(arena: &Arena<M>) -> u64 {
     arena.size().next_multiple_of(256) as u64
 }
 
-/// Claims a part for a row, and reserves `table_bytes` for its tables.
+/// Claims a part for a row and reserves `table_bytes` for its tables.
 fn claim<M: Block>(arena: &Arena<M>, bytes: usize, table_bytes: usize) -> Result<ArenaPart<'_>, Refusal> {
     if !arena.reserve(table_bytes) {
         return Err(FULL);
@@ -405,19 +394,19 @@ fn claim<M: Block>(arena: &Arena<M>, bytes: usize, table_bytes: usize) -> Result
     arena.claim(bytes).ok_or(FULL)
 }
 
-/// Converts a reason. Reasons are counted, so they do not name a single picture.
+/// Converts a reason. Reasons are counted, so they must not name a single picture.
 fn reason(reason: Reason) -> Refusal {
     match reason {
-        Reason::View(_) => "view that does not fit the picture".into(),
+        Reason::View(_) => "view does not fit the picture".into(),
         other => other.to_string().into(),
     }
 }
 
-/// Converts an error of an array. The host returns the exact error of a damaged array.
+/// Converts an array error. The host returns the exact error of a damaged array.
 fn refusal(error: Error) -> Refusal {
     match error {
-        Error::Limit { .. } => "array exceeds a limit, or the largest size of the device".into(),
-        Error::Usage { .. } => "region or conversion that does not fit the array".into(),
+        Error::Limit { .. } => "array exceeds a limit, or the device's maximum size".into(),
+        Error::Usage { .. } => "region or conversion does not fit the array".into(),
         _ => "array is damaged, or the device does not decode its codec".into(),
     }
 }

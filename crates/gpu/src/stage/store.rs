@@ -1,4 +1,4 @@
-//! Values that stay on the device, and the host's tables of them.
+//! Values kept on the device, and the host's tables of them.
 
 use super::staging::staging_options;
 use crate::gather::MARGIN;
@@ -12,20 +12,18 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 /// Alignment of values, so that copies move whole words.
 const ALIGN: u64 = 16;
 
-/// Memory for values.
 pub(super) trait Backing: Send + Sync {
-    /// Copies `bytes` to offset `at`, and waits for the copy.
+    /// Copies `bytes` to offset `at` and waits for the copy.
     fn write(&self, at: u64, bytes: &[u8]) -> io::Result<()>;
 }
 
-/// Values in memory of the device. Many threads fill it; once sealed, it is read-only.
+/// Values in device memory. Many threads fill the store; once sealed, it is read-only.
 pub(super) struct Store<B> {
     backing: OnceLock<B>,
     reserved: AtomicU64,
-    /// Offset of the next free byte.
     free: AtomicU64,
     filling: Mutex<Vec<Vec<u8>>>,
-    /// The host's tables of the values, one block for each call of `keep`.
+    /// The host's tables of the values, one block per call of `keep`.
     sealed: OnceLock<Vec<Vec<u8>>>,
     host_bytes: AtomicU64,
 }
@@ -50,12 +48,12 @@ impl<B> Default for Store<B> {
 }
 
 impl<B: Backing> Store<B> {
-    /// Most bytes for a value of `stored_bytes`.
+    /// Returns the maximum size of a value of `stored_bytes`.
     pub(super) const fn value_bytes(stored_bytes: u64) -> u64 {
         stored_bytes.saturating_add(ALIGN)
     }
 
-    /// Bytes of a backing for values of `bytes` bytes.
+    /// Returns the size of a backing for `bytes` bytes of values.
     pub(super) const fn backing_bytes(bytes: u64) -> u64 {
         bytes.saturating_add(MARGIN as u64)
     }
@@ -70,35 +68,31 @@ impl<B: Backing> Store<B> {
         Ok(())
     }
 
-    /// Memory for the values, if any.
     pub(super) fn backing(&self) -> Option<&B> {
         self.backing.get()
     }
 
-    /// Bytes used on the device.
     pub(super) fn device_bytes(&self) -> u64 {
         self.reserved.load(Ordering::Relaxed)
     }
 
-    /// Bytes used on the host.
     pub(super) fn host_bytes(&self) -> u64 {
         self.host_bytes.load(Ordering::Relaxed)
     }
 
-    /// Copies values to the device, and returns the number of each; `None` for values without room.
+    /// Copies values to the device. Returns their numbers, `None` where there is no room.
     ///
     /// # Errors
-    /// Errors of the device.
+    /// Device errors.
     pub(super) fn keep(&self, values: &[RecordValue<'_>]) -> io::Result<Vec<Option<u64>>> {
         let Some(backing) = self.backing.get() else {
             return Err(io::Error::other("memory for resident values is not reserved"));
         };
-        // In one piece, for a single copy.
+        // Reserve one piece for all, so that one copy suffices.
         let most: u64 = values.iter().map(|value| (bytes_of(value).len() as u64).next_multiple_of(ALIGN)).sum();
         let reserved = self.reserved.load(Ordering::Relaxed);
         let fits = |free: u64| free.checked_add(most).filter(|&end| end <= reserved);
-        // More bytes than counted: a file has changed, or a header that could not be read before can be read
-        // now.
+        // There are more bytes than counted: a file has changed, or a header that was unreadable is readable now.
         let Ok(start) = self.free.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fits) else {
             return Ok(vec![None; values.len()]);
         };
@@ -123,13 +117,12 @@ impl<B: Backing> Store<B> {
         Ok(places.into_iter().map(|place| place.and_then(number)).collect())
     }
 
-    /// Makes the store read-only.
     pub(super) fn seal(&self) {
         let blocks = std::mem::take(&mut *self.filling.lock().unwrap_or_else(PoisonError::into_inner));
         _ = self.sealed.set(blocks);
     }
 
-    /// Returns the tables of a value; bytes of other values may follow them.
+    /// Returns a value's tables; bytes of other values may follow them.
     pub(super) fn find(&self, number: u64) -> Option<&[u8]> {
         let (block, at) = (usize::try_from(number >> 32).ok()?, usize::try_from(number & u64::from(u32::MAX)).ok()?);
         self.sealed.get()?.get(block)?.get(at..)
@@ -143,7 +136,7 @@ const fn bytes_of<'a>(value: &RecordValue<'a>) -> &'a [u8] {
 }
 
 /// Appends the host's tables of a value to `known`, and returns the bytes to put at `at` on the device.
-/// `None` if the device does not take the value; every row that needs it then reports the reason.
+/// Returns `None` if the device does not take the value; every row that needs it then reports the reason.
 fn keep_one<'a>(value: &RecordValue<'a>, at: u64, known: &mut Vec<u8>) -> Option<&'a [u8]> {
     match *value {
         RecordValue::Picture { bytes, limits, .. } => pictures::keep(bytes, &staging_options(limits), at, known).ok(),

@@ -1,7 +1,7 @@
-//! Cubes on a device, against the host's decoder. Without a device these tests do nothing; the crate's own
-//! tests play the same kernels on the CPU.
+//! Compares cubes decoded on a device with the host's decoder. Without a device these tests do nothing; the
+//! crate's own tests play the same kernels on the CPU.
 //!
-//! `SHARDPACK_CUBES` names datasets, separated by colons; all their arrays are decoded too.
+//! `SHARDPACK_CUBES` names datasets, separated by colons, all of whose arrays are decoded too.
 #![allow(
     clippy::print_stdout,
     clippy::unwrap_used,
@@ -22,10 +22,8 @@ use shardpack_gpu::{CudaStage, GpuError};
 use shardpack_loader::stage::{Prepared, RecordValue, SlotRoom, Spot, StageSlot};
 use shardpack_reader::Dataset;
 
-/// Bytes of staging memory.
 const STAGED: usize = 96 << 20;
 
-/// A stage, and a slot that is filled by hand.
 struct Bench {
     stage: CudaStage,
     room: SlotRoom,
@@ -41,7 +39,6 @@ struct Item<'a> {
 }
 
 impl Item<'_> {
-    /// Bytes of its values.
     fn out_bytes(&self) -> usize {
         let (dtype, bytes) = match &self.region {
             None => (self.descriptor.decoded, self.descriptor.decoded_bytes().unwrap()),
@@ -84,7 +81,7 @@ impl Bench {
         Some(Self { stage, room, slot })
     }
 
-    /// Decodes a batch. `None` for payloads that are refused before decoding, or the reason of a fault.
+    /// Decodes a batch. Returns `None` for payloads that are refused before decoding, or the reason of a fault.
     fn decode(&mut self, items: &[Item<'_>]) -> Vec<Option<Result<Vec<u8>, String>>> {
         let (limits, zstd) = (Limits::default(), &mut ZstdDecoder::default());
         let (mut spots, mut end) = (Vec::new(), 0_usize);
@@ -215,7 +212,7 @@ fn arrays_of_datasets_equal_the_hosts() {
                         items.push(item(None, As::F32));
                     }
                 }
-                // One at a time if all items together exceed the staging memory.
+                // Decode one at a time if all items together exceed the staging memory.
                 let at_once = if items.len() * value.bytes.len() < STAGED / 2 { items.len() } else { 1 };
                 items.chunks(at_once).for_each(|items| bench.compare(items));
             }
@@ -224,7 +221,7 @@ fn arrays_of_datasets_equal_the_hosts() {
     }
 }
 
-/// `SHARDPACK_DAMAGED` damaged payloads, by default a thousand, each between two valid ones.
+/// Decodes `SHARDPACK_DAMAGED` damaged payloads (default 1,000), each between two valid ones.
 #[test]
 fn damage_is_flagged_and_stays_where_it_is() {
     let Some(mut bench) = Bench::open() else { return };

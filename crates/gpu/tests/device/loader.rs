@@ -15,7 +15,7 @@ use shardpack_loader::LoaderOptions;
 use shardpack_loader::stage::{Stage, StreamHandle};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// One test at a time, because the device's free memory is compared.
+/// One test runs at a time, because the device's free memory is compared.
 static ALONE: Mutex<()> = Mutex::new(());
 
 fn stage() -> Option<Arc<CudaStage>> {
@@ -75,7 +75,7 @@ fn a_batch_stays_as_it_is_while_it_is_held() {
     let mut host = disk.loader(options.clone());
     let expected = epoch(&mut host);
     let mut device = disk.loader(staged(&stage, &options));
-    // Two batches are held while others are loaded; the stream is the default stream.
+    // Two batches are held while others are loaded. The stream is the default stream.
     let mut held = Vec::new();
     for _ in 0..expected.len() {
         let batch = device.next_batch().unwrap().unwrap();

@@ -1,8 +1,8 @@
-//! The integration tests of the crate, one module per topic, in a single program that is linked once.
+//! Integration tests of the crate, one module per topic, in one program so that it is linked once.
 #![allow(missing_docs, unreachable_pub)]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 #![allow(clippy::cast_possible_truncation)]
-// Files of other tests that these tests use in part.
+// Files of other tests, which these tests use in part.
 #![allow(dead_code)]
 
 mod cubes;

@@ -133,7 +133,7 @@ fn a_refusal_names_the_quantity_and_the_limit() {
     let fields = (0..1100).map(|i| Field::scalar(format!("x{i}"), Dtype::U8)).collect();
     let wide = Metadata { schema: Schema::new(fields).unwrap(), ..Default::default() };
     let text = plan(wide);
-    assert!(text.starts_with("fields is over the limit: 1100 > 1024\nhint: "), "{text}");
+    assert!(text.starts_with("number of fields is over the limit: 1100 > 1024\nhint: "), "{text}");
     let deep = Metadata { recipe: [("deep".to_owned(), nested(40))].into_iter().collect(), ..Default::default() };
     assert!(plan(deep).contains("nested too deeply"));
 }

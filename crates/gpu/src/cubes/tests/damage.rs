@@ -1,5 +1,5 @@
-//! Damaged payloads: rejected by the host, flagged by the device, or decoded as by the host; neighbours do
-//! not change.
+//! Damaged payloads are rejected by the host, flagged by the device, or decoded as on the host. Their
+//! neighbours do not change.
 
 use super::generate::{Fill, array};
 use super::harness::{Item, play};
@@ -28,7 +28,7 @@ fn encoded(coder: Coder, filter: Filter, fill: Fill, shape: Vec<u64>, seed: u32)
     Item::of(&ArrayEncoder::new(settings).unwrap().encode(&cube, None).unwrap())
 }
 
-/// Number of damaged payloads: `SHARDPACK_DAMAGED`, or four hundred.
+/// Returns the number of damaged payloads: `SHARDPACK_DAMAGED`, default 400.
 fn cases() -> u32 {
     std::env::var("SHARDPACK_DAMAGED").ok().and_then(|n| n.parse().ok()).unwrap_or(400)
 }
@@ -82,14 +82,14 @@ proptest! {
 fn a_fault_names_its_stream() {
     let sound = encoded(Coder::Blosc2Lz4, Filter::Shuffle, Fill::Counts, vec![50, 60, 70], 3);
     let mut hurt = sound.clone();
-    // The last stream ends the payload; without its last byte it is no LZ4 block.
+    // The last stream ends the payload, so without its last byte it is not an LZ4 block.
     let last = hurt.payload.len() - 1;
     hurt.payload[last - 40..].fill(0xFF);
     assert!(hurt.on_the_host().is_err());
     for manner in MANNERS {
         let found = play(&[sound.clone(), hurt.clone()], manner);
         assert_eq!(found[0], Some(Ok(sound.on_the_host().unwrap())));
-        // 210,000 elements: three blocks of two streams, and a short block.
+        // 210,000 elements make three blocks of two streams and a short block.
         assert_eq!(found[1], Some(Err(Fault::Lz4 { stream: 6 })));
     }
 }

@@ -1,19 +1,17 @@
-//! Arrays of every kind, and parts of them; for tests on devices too.
+//! Generated arrays of every kind, and parts of them, also for tests on devices.
 
 use half::f16;
 use shardpack_array::{Array, As, Bands, Factors, Fill as NoData, Finish, Output, Region, Turn};
 use shardpack_format::{ArrayDescriptor, Dtype, Error, Layout};
 
-/// Content of an array's elements.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Fill {
-    /// Noise of this number of bits per byte: every possible pattern.
+    /// Noise of this many bits per byte: every possible pattern.
     Bits(u32),
-    /// Smooth along the bands, with noise; floats have NaN, infinities and -1 among them.
+    /// Smooth along the bands, with noise. Floats include NaN, infinities and -1.
     Smooth,
-    /// One value.
     Constant(u8),
-    /// Smooth integers, small enough for 16 bits.
+    /// Smooth integers that fit in 16 bits.
     Counts,
 }
 
@@ -72,8 +70,7 @@ fn push(dtype: Dtype, value: f64, out: &mut Vec<u8>) {
     }
 }
 
-/// Makes a region of an array of this shape from free numbers; `None` if the array has neither two nor three
-/// axes.
+/// Picks a region of an array of this shape by `seed`; `None` unless the array has two or three axes.
 pub(crate) fn region(shape: &[u64], seed: u64) -> Option<Region> {
     let (height, width, bands) = match *shape {
         [h, w] => (h, w, 1),
@@ -122,7 +119,7 @@ pub(crate) fn finished(
     Ok(out)
 }
 
-/// Rows, columns and bands of the output. An array that does not have two or three axes is one row.
+/// Returns the output's rows, columns and bands. An array without two or three axes is one row.
 fn size(descriptor: &ArrayDescriptor, region: Option<&Region>) -> Result<([u64; 3], Layout), Error> {
     let whole = Region::whole(descriptor).ok();
     let Some(region) = region.or(whole.as_ref()) else {
@@ -149,7 +146,6 @@ pub(crate) fn finish(
     let numbers = |first: f64, step: f64| (0..count).map(|n| first + n as f64 * step).collect::<Vec<_>>();
     let factors = (normalises && is_float).then(|| {
         let factors = Factors::new(&numbers(30.0, -1.7), &numbers(0.3, 0.9)).unwrap();
-        // Drops some bands.
         let dropped = |n: usize| seed & 16 == 16 && (n as u64 + seed / 32).is_multiple_of(3);
         let pair = |(n, pair): (usize, _)| if dropped(n) { (0.0, -2.5) } else { pair };
         Factors::of_pairs(factors.pairs().enumerate().map(pair).collect()).unwrap()

@@ -1,4 +1,4 @@
-//! Batches on the played device, and the host's results for comparison.
+//! Batches on the played device, and the host's results to compare with.
 
 use super::generate::finished;
 use crate::cubes::Fault;
@@ -11,7 +11,6 @@ use shardpack_gpu_play::Manner;
 use shardpack_loader::stage::{Prepared, RecordValue, Spot};
 use std::ops::Range;
 
-/// One array of a batch, and the request for it.
 #[derive(Debug, Clone)]
 pub(super) struct Item {
     pub(super) codec: Codec,
@@ -35,7 +34,6 @@ impl Item {
         }
     }
 
-    /// Bytes of its values.
     fn out_bytes(&self) -> usize {
         let (dtype, bytes) = match &self.region {
             None => (self.descriptor.decoded, self.descriptor.decoded_bytes().unwrap()),
@@ -50,7 +48,6 @@ impl Item {
         RecordValue::Array { codec, descriptor, bytes, region, finish, noise: None, memo: None, limits }
     }
 
-    /// Decodes the item on the host.
     pub(super) fn on_the_host(&self) -> Result<Vec<u8>, Error> {
         let limits = Limits::default();
         let mut decoder = ArrayDecoder::new();
@@ -70,14 +67,14 @@ impl Item {
     }
 }
 
-/// The device's result for one array: its values, or its fault.
+/// The device's result for one array: values or a fault.
 pub(super) type Played = Result<Vec<u8>, Fault>;
 
-/// A batch of items, staged with this content of unwritten memory.
+/// A batch of items, staged in memory that begins with the given content.
 struct Batch {
     assembled: Assembled,
     staging: Vec<u8>,
-    /// Place of each item in the output; true if the stage took it.
+    /// Place of each item in the output, and whether the stage took it.
     places: Vec<(Range<usize>, bool)>,
 }
 
@@ -85,14 +82,14 @@ impl Batch {
     fn of(items: &[Item], poison: u8) -> Self {
         let limits = Limits::default();
         let stored = |item: &Item| item.payload.len() + item.descriptor.stored_bytes().unwrap() as usize;
-        // 64 KiB for the tables of each.
+        // Each array has 64 KiB for its tables.
         let bytes = items.iter().map(|item| stored(item) + (64 << 10)).sum();
         let mut heap = Heap::new(Staging::<Heap>::memory_bytes(items.len(), bytes, 0));
         heap.bytes_mut().fill(poison);
         let mut end = 0_usize;
         let mut places = Vec::new();
         for item in items {
-            // A gap before each array, which must stay untouched.
+            // A gap before each array must stay untouched.
             let start = (end + 8).next_multiple_of(8);
             end = start + item.out_bytes();
             places.push((start..end, false));
@@ -118,12 +115,11 @@ impl Batch {
     }
 }
 
-/// Bytes to upload for a batch.
 pub(super) fn upload_bytes(items: &[Item]) -> usize {
     Batch::of(items, 0).assembled.upload_bytes
 }
 
-/// Decodes a batch on the played device. `None` for arrays that the stage refuses.
+/// Decodes a batch on the played device. Returns `None` for arrays that the stage refuses.
 pub(super) fn play(items: &[Item], manner: Manner) -> Vec<Option<Played>> {
     let Batch { assembled, staging, places } = Batch::of(items, manner.poison);
     let bytes = places.last().map_or(0, |(place, _)| place.end);

@@ -1,4 +1,4 @@
-//! LZ4 blocks of any sequences, decoded by the kernel alone: every kind of copy, at every place.
+//! LZ4 blocks of arbitrary sequences, decoded by the kernel alone, with every kind of copy at every place.
 
 use crate::cubes::wire::{STREAM_WARPS, StreamSource, StreamTask, Wire};
 use crate::driver::Params;
@@ -40,7 +40,6 @@ fn extended(mut n: usize, block: &mut Vec<u8>) {
     block.push(n as u8);
 }
 
-/// Makes a block, and its decoded bytes.
 fn block(sequences: &[Sequence], last: usize) -> (Vec<u8>, Vec<u8>) {
     let (mut block, mut out, mut noise) = (Vec::new(), Vec::<u8>::new(), 1_u32);
     let mut write = |literals: usize, matched: Option<(usize, usize)>, out: &mut Vec<u8>| {
@@ -77,7 +76,7 @@ fn block(sequences: &[Sequence], last: usize) -> (Vec<u8>, Vec<u8>) {
     (block, out)
 }
 
-/// Decodes blocks that begin and end at odd places of a slot with the kernel, and compares the output.
+/// Decodes blocks that begin and end at odd places of a slot with the kernel, and checks the output.
 fn decoded(blocks: &[(Vec<u8>, Vec<u8>)]) {
     for manner in MANNERS {
         let (mut slot, mut tasks, mut places) = (vec![manner.poison; 256], Vec::new(), Vec::new());
@@ -127,7 +126,7 @@ proptest! {
     }
 }
 
-/// Repeats of every period, each with every kind of length, from every place in a word.
+/// Repeats of every period, with every kind of length, from every place in a word.
 #[test]
 fn every_period_is_repeated() {
     let blocks: Vec<_> = (1..=140)

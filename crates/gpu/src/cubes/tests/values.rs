@@ -1,4 +1,4 @@
-//! Every value equals the host's, to the bit.
+//! Tests that every value equals the host's, to the bit.
 
 use super::generate::{Fill, array, finish, region};
 use super::harness::{Item, play};
@@ -14,7 +14,7 @@ use shardpack_gpu_play::MANNERS;
 
 const ALL: [As; 4] = [As::Decoded, As::F16, As::Bf16, As::F32];
 
-/// Plays the items as one batch, in both manners, and compares each with the host.
+/// Plays the items as one batch in both manners, and compares each with the host.
 fn compare(items: &[Item]) {
     let expected: Vec<Vec<u8>> = items.iter().map(|item| item.on_the_host().unwrap()).collect();
     for manner in MANNERS {
@@ -75,8 +75,8 @@ proptest! {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(60))]
-    /// Cubes that are walked four pixels at a time, whole and in parts: any number of bands, turned, in all
-    /// types and orders.
+    /// Cubes walked four pixels at a time, whole and in parts, with any number of bands, turned, in all types
+    /// and orders.
     #[test]
     fn cubes_walked_by_four_are_decoded_as_the_host_does(
         dtype in prop::sample::select(&[Dtype::F16, Dtype::U16, Dtype::I16][..]),
@@ -127,7 +127,7 @@ const CODERS: [(Coder, Filter); 7] = [
     (Coder::Zstd, Filter::None),
 ];
 
-/// The order of the values; true if each band is stored as its difference from the previous band.
+/// Order of the values, and whether bands are stored as differences.
 const ARRANGEMENTS: [(ArrayLayout, bool); 4] = [
     (ArrayLayout::AsShape, false),
     (ArrayLayout::AsShape, true),
@@ -135,8 +135,8 @@ const ARRANGEMENTS: [(ArrayLayout, bool); 4] = [
     (ArrayLayout::BandMajor, true),
 ];
 
-/// Small parts of cubes of several blocks. The device receives only the needed blocks. Each codec and filter,
-/// in one arrangement.
+/// Small parts of cubes of several blocks, for which the device receives only the needed blocks. Each codec
+/// and filter is tested in one arrangement.
 #[test]
 fn parts_of_long_cubes_without_the_other_blocks() {
     let uploaded_less = (0..).zip(CODERS).map(|(n, coder)| part_uploads_less(coder, ARRANGEMENTS[n % 4]));
@@ -148,8 +148,8 @@ fn parts_of_long_cubes_without_the_other_blocks() {
 fn parts_of_long_cubes_in_every_arrangement() {
     let all = CODERS.into_iter().flat_map(|coder| ARRANGEMENTS.map(|arrangement| (coder, arrangement)));
     let less = all.filter(|(coder, arrangement)| part_uploads_less(*coder, *arrangement)).count();
-    // The first part uploads less in shape order, with all codecs except plain zstd. Band-major, it has rows
-    // of every band, so it needs every block.
+    // In shape order, the first part uploads less with all codecs except plain zstd. Band-major, it has rows
+    // of every band and needs every block.
     assert!(less >= 12, "{less} of 28");
 }
 
@@ -175,8 +175,8 @@ fn part_uploads_less((coder, filter): (Coder, Filter), (layout, band_difference)
     super::harness::upload_bytes(&items[..1]) < encoded.payload.len() / 2
 }
 
-/// Every filter under LZ4, both layouts, with and without differences: elements of two bytes that
-/// fill several blocks, with a short one at the end.
+/// Every filter under LZ4, in both layouts, with and without differences, on two-byte elements that fill
+/// several blocks and a short one.
 #[test]
 fn long_cubes_of_each_arrangement() {
     let cube = array(Dtype::F16, vec![33, 65, 100], Fill::Smooth, 5);
@@ -206,8 +206,8 @@ fn long_cubes_of_each_arrangement() {
     }
 }
 
-/// Elements of each type under each filter, enough for more than a block of 65,536, in values that
-/// compress. The types take turns with LZ4 and zstd.
+/// Each type under each filter, in compressible values that exceed a block of 65,536 elements. The types take
+/// turns with LZ4 and zstd.
 #[test]
 fn long_arrays_of_each_type() {
     long_arrays(|n| if n % 2 == 0 { &[Coder::Blosc2Lz4] } else { &[Coder::Blosc2Zstd] });
@@ -261,7 +261,7 @@ fn every_float16_is_cast_as_the_host_does() {
         staged: false,
     });
     let mut all = items.to_vec();
-    // The second factors remove the value, even a NaN.
+    // The second factors remove every value, even NaN.
     for factors in [Factors::new(&[0.1], &[3.3]).unwrap(), Factors::of_pairs(vec![(0.0, 7.25)]).unwrap()] {
         let finish = |item: &Item| Finish { factors: Some(factors.clone()), ..item.finish.clone() };
         all.extend(items.iter().map(|item| Item { finish: finish(item), ..item.clone() }));
@@ -269,7 +269,7 @@ fn every_float16_is_cast_as_the_host_does() {
     compare(&all);
 }
 
-/// Floats of four and eight bytes near all values with special rounding.
+/// Four- and eight-byte floats near all values with special rounding.
 #[test]
 fn odd_floats_and_integers_are_cast_as_the_host_does() {
     let singles: Vec<u32> = (0..=u16::MAX)
@@ -282,7 +282,7 @@ fn odd_floats_and_integers_are_cast_as_the_host_does() {
     let mut items = Vec::new();
     for to in ALL {
         let doubles = singles.iter().flat_map(|&bits| {
-            // The neighbours of a float32, and the float32 itself.
+            // A float32 and its float64 neighbours.
             let exact = f64::from(f32::from_bits(bits)).to_bits();
             [exact, exact ^ 1, exact ^ 1 << 28]
         });

@@ -1,4 +1,4 @@
-//! Zstd frames of every kind, decoded by the kernel alone, compared with libzstd.
+//! Compares zstd frames of every kind, decoded by the kernel alone, with libzstd.
 
 use crate::cubes::fault::Fault;
 use crate::cubes::wire::{StreamSource, StreamTask, Wire};
@@ -6,7 +6,7 @@ use crate::driver::Params;
 use proptest::prelude::*;
 use shardpack_gpu_play::{Device, MANNERS, Manner};
 
-/// Decodes frames with the kernel, each to its number of bytes; `None` for rejected frames.
+/// Decodes frames with the kernel, each to its number of bytes. Rejected frames give `None`.
 fn play(frames: &[(Vec<u8>, usize)], manner: Manner) -> Vec<Option<Vec<u8>>> {
     let (mut slot, mut tasks, mut places) = (vec![manner.poison; 256], Vec::new(), Vec::new());
     for (number, (frame, out_bytes)) in (0..).zip(frames) {
@@ -57,7 +57,7 @@ fn assert_decoded(contents: &[(Vec<u8>, i32)]) {
     }
 }
 
-/// Makes bytes like the planes of arrays, and other content.
+/// Makes bytes like an array's planes, and other content.
 fn content(kind: u32, bytes: usize, seed: u32) -> Vec<u8> {
     let mut state = seed | 1;
     let mut noise = || {
@@ -70,7 +70,7 @@ fn content(kind: u32, bytes: usize, seed: u32) -> Vec<u8> {
     while out.len() < bytes {
         let n = out.len();
         match kind {
-            // Few bits of noise: literals of a Huffman code, hardly a match.
+            // Noise of few bits: Huffman-coded literals, hardly a match.
             0 => out.push((noise() & noise() & 0x3F) as u8),
             // A slow wave with noise.
             1 => out.push((64.0 + 60.0 * (n as f64 / 700.0).sin()) as u8 + (noise() % 3) as u8),
@@ -111,7 +111,7 @@ fn every_kind_and_level_is_decoded() {
     assert_decoded(&contents);
 }
 
-/// Frames of several blocks reuse tables and codes of the previous block.
+/// Frames of several blocks reuse the previous block's tables and codes.
 #[test]
 fn blocks_share_tables() {
     let mixed = |seed| (0..7).flat_map(|kind| content(kind, 30_000 + 5_000 * kind as usize, seed)).collect::<Vec<u8>>();
@@ -137,7 +137,7 @@ fn truncated_frames_and_wrong_lengths_are_refused() {
     }
 }
 
-/// Number of damaged frames: `SHARDPACK_DAMAGED`, or four hundred.
+/// Returns the number of damaged frames: `SHARDPACK_DAMAGED`, default 400.
 fn cases() -> u32 {
     std::env::var("SHARDPACK_DAMAGED").ok().and_then(|n| n.parse().ok()).unwrap_or(400)
 }
@@ -155,8 +155,8 @@ proptest! {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(cases().div_ceil(20)))]
-    /// A damaged frame is rejected, or decoded as by libzstd. The headers of the frame and the blocks, which
-    /// the host walks, are not damaged.
+    /// A damaged frame is rejected or decoded as by libzstd. Frame and block headers, which the host walks,
+    /// are not damaged.
     #[test]
     fn damage_is_refused_or_decoded_as_libzstd_does(
         (kind, bytes, seed, level) in (0..6_u32, 20..6_000_usize, any::<u32>(), prop::sample::select(vec![1, 3, 19])),
@@ -164,7 +164,7 @@ proptest! {
     ) {
         let plain = content(kind, bytes, seed);
         let frame = zstd::bulk::compress(&plain, level).unwrap();
-        // Skips the magic, the descriptor, the content size, and the header of the only block.
+        // Skip the magic, the descriptor, the content size, and the header of the only block.
         let body = 5 + (1 << (frame[4] >> 6)) + 3;
         prop_assume!(frame.len() > body);
         let frames: Vec<_> = hurts.iter().map(|(at, byte, how)| {

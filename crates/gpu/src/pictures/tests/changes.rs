@@ -3,7 +3,6 @@
 use super::*;
 use shardpack_augment::{Affine, Augmentation, Operation};
 
-/// A picture with its changes.
 struct Case {
     jpeg: Vec<u8>,
     how: Rendering,
@@ -48,7 +47,6 @@ fn factor(random: &mut Random) -> f64 {
     f64::from(random.below(300)) / 100.0
 }
 
-/// One operation of a kind, with random choices.
 fn operation(kind: u32, random: &mut Random) -> Operation {
     let signed = |random: &mut Random, most: f64| (factor(random) / 1.5 - 1.0) * most;
     match kind {
@@ -109,7 +107,7 @@ fn every_operation_is_the_hosts_to_the_bit() {
     }
 }
 
-/// Pictures without a range to stretch, without levels to spread, or without pixels inside the border.
+/// Pictures without a range to stretch, levels to spread, or pixels inside the border.
 #[test]
 fn pictures_of_one_pixel_and_of_one_colour_are_the_hosts() {
     let output = Output::default();

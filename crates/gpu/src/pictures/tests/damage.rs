@@ -3,8 +3,8 @@
 
 use super::*;
 
-/// Runs one round: three pictures in a batch, the second one damaged. Returns true if the kernels took it,
-/// and true if they flagged it.
+/// Runs one round of three pictures in a batch, the second one damaged. Returns whether the kernels took it,
+/// and whether they flagged it.
 fn round(random: &mut Random) -> (bool, bool) {
     let output = Output::default();
     let source = |random: &mut Random| Source {
@@ -37,7 +37,7 @@ fn round(random: &mut Random) -> (bool, bool) {
             let Some(row) = *row else { continue };
             let (jpeg, how) = &pictures[n];
             let place = batch.rows()[row];
-            // The host decodes flagged pictures: the tests of the stage compare those.
+            // The host decodes flagged pictures, which the stage's tests compare.
             if n == 1 && played.status[row] != 0 {
                 flagged = true;
                 continue;
@@ -82,7 +82,7 @@ fn damage_is_flagged_or_harmless_a_hundred_thousand_times() {
     rounds(100_000, 1);
 }
 
-/// Segments of a row and one MCU: the row's first MCU, left of the view, is in the previous segment.
+/// With segments of a row plus one MCU, the row's first MCU, left of the view, is in the previous segment.
 #[test]
 fn long_segments_are_decoded_from_the_start_of_the_row() {
     let source = Source { size: (64, 40), factors: (0, 0), interval: 9, detail: 20, seed: 1 };

@@ -1,5 +1,5 @@
-//! Baseline JPEGs of every kind, made from random coefficients: any sampling that the kernels accept, any
-//! interval, Huffman codes of any shape.
+//! Baseline JPEGs of every kind from random coefficients: any sampling that the kernels accept, any interval,
+//! Huffman codes of any shape.
 
 /// Pseudo-random numbers from a seed.
 pub(crate) struct Random(pub(crate) u64);
@@ -15,27 +15,26 @@ impl Random {
     }
 }
 
-/// Parameters of a generated picture.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Source {
     pub(crate) size: (u16, u16),
-    /// Sampling factors of luma; (0, 0) is gray.
+    /// Luma sampling factors; (0, 0) is gray.
     pub(crate) factors: (u8, u8),
     pub(crate) interval: u16,
-    /// Most AC coefficients in a block.
+    /// Maximum number of AC coefficients in a block.
     pub(crate) detail: u32,
     pub(crate) seed: u64,
 }
 
-/// A Huffman code: the length and bits of each symbol, and the content of its DHT segment.
+/// A Huffman code: length and bits of each symbol, and the content of its DHT segment.
 struct Code {
     bits: [(u32, u32); 256],
     stored: Vec<u8>,
 }
 
 impl Code {
-    /// A random tree with a leaf for each symbol; one of the longest leaves is left out, so that no code is
-    /// all ones.
+    /// Makes a random tree with a leaf for each symbol. One of the longest leaves is left out, so that no
+    /// code is all ones.
     fn new(symbols: &[u8], random: &mut Random) -> Self {
         let mut lengths = vec![0_u32];
         while lengths.len() < symbols.len() + 1 {
@@ -67,7 +66,6 @@ impl Code {
     }
 }
 
-/// Entropy-coded bytes.
 struct Scan {
     out: Vec<u8>,
     buffer: u64,
@@ -210,7 +208,7 @@ impl Source {
     }
 }
 
-/// Changes a few bytes: entropy-coded ones, mostly; tables too.
+/// Changes a few bytes, mostly entropy-coded ones but also tables.
 #[allow(dead_code, reason = "an example has this file too, and makes whole pictures")]
 pub(crate) fn damage(random: &mut Random, jpeg: &mut Vec<u8>) {
     let scan = shardpack_jpeg::JpegHeader::parse(jpeg).unwrap().scan_offset as usize;

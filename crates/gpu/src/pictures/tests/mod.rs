@@ -1,4 +1,4 @@
-//! The kernels, played on the CPU, compared with the host's decoder.
+//! Compares the kernels, played on the CPU, with the host's decoder.
 
 mod changes;
 mod damage;
@@ -19,7 +19,6 @@ use shardpack_jpeg::{
 };
 use staging::Staging;
 
-/// Output and status words of a batch.
 #[derive(Debug, PartialEq)]
 struct Played {
     out: Vec<u8>,
@@ -38,15 +37,14 @@ fn play(batch: &PictureBatch, memory: &[u8], manner: Manner) -> Result<Played, S
     Ok(Played { out: device.bytes(buffers.out).to_vec(), status })
 }
 
-/// Expected content of a picture's row.
 fn by_host(
     jpeg: &[u8],
     how: &Rendering,
     row: &PictureRow,
     output: &Output,
 ) -> Result<Vec<u8>, shardpack_format::Error> {
-    // Decodes the whole picture and crops it: decoding only a few columns at the right edge, libjpeg-turbo
-    // replicates chroma that it interpolates in the whole picture.
+    // Decodes the whole picture and crops it, because libjpeg-turbo replicates chroma when it decodes only a
+    // few columns at the right edge, but interpolates it in the whole picture.
     decoded(DecodePaths { partial: false, ..Default::default() }, jpeg, how, row, output)
 }
 
@@ -73,7 +71,6 @@ fn converted(levels: &[u8], output: &Output) -> Vec<u8> {
     on_host::converted(levels, output.layout, &output.scaling, dtype)
 }
 
-/// The bytes of a row.
 fn bytes_of<'a>(played: &'a Played, row: &PictureRow, output: &Output) -> &'a [u8] {
     let first = row.first as usize * output.dtype.bytes();
     &played.out[first..first + row.height as usize * row.width as usize * 3 * output.dtype.bytes()]
@@ -140,7 +137,7 @@ pub(crate) fn view(random: &mut Random, (width, height): (u32, u32)) -> View {
     view.with_flip(f64::from(random.below(3)) / 2.0)
 }
 
-/// A rendering of a picture of `size` stored pixels, in the layout of `output`.
+/// Draws a rendering of a picture of `size` stored pixels, in the layout of `output`.
 pub(crate) fn rendering(random: &mut Random, size: (u32, u32), layout: PixelLayout) -> Rendering {
     let orientation = if random.below(2) == 0 { 1 } else { 1 + random.below(8) as u8 };
     let upright = if orientation > 4 { (size.1, size.0) } else { size };
@@ -154,7 +151,7 @@ pub(crate) fn output(random: &mut Random) -> Output {
     Output { dtype, layout, scaling: Scaling::normalised([0.485, 0.456, 0.406], [0.229, 0.224, 0.225]).unwrap() }
 }
 
-/// The kernels do not take narrow 4:2:0 and 4:2:2.
+/// Returns false for narrow 4:2:0 and 4:2:2, which the kernels do not accept.
 fn is_taken(source: &Source) -> bool {
     source.factors.0 != 2 || source.size.0 > 4
 }
@@ -168,8 +165,7 @@ proptest! {
     }
 }
 
-/// Runs a batch of these pictures, each with a random view. Returns the number of pictures that the kernels
-/// took.
+/// Runs a batch of these pictures, each with a random view. Returns how many pictures the kernels accepted.
 fn of_sources(sources: &[Source], seed: u64) -> usize {
     let random = &mut Random(seed);
     let output = output(random);
@@ -237,7 +233,7 @@ fn unsupported_pictures_are_refused_with_a_reason() {
     let frame = [0xFF, 0xC0, 0, 17, 8];
     let odd = |jpeg: &[u8], how: &Rendering, staging: &mut Staging<'_>| {
         let reason = staging.push(jpeg, how).unwrap_err();
-        // The dataset's index has everything that the header alone tells.
+        // The dataset's index knows everything that the header alone reveals.
         if matches!(reason, Reason::Process | Reason::Colours | Reason::Sampling) {
             assert!(!JpegHeader::parse(jpeg).unwrap().device_decodable(), "{reason:?}");
         }
@@ -272,7 +268,7 @@ fn unsupported_pictures_are_refused_with_a_reason() {
     assert_eq!(odd(&large, &Rendering { view: View::resize(1), ..whole }, &mut roomy), Reason::Shrinks);
     let outside = View::rectangle(Rect { x: 60, y: 0, width: 5, height: 5 });
     assert!(matches!(odd(&jpeg, &Rendering { view: outside, ..whole }, &mut staging), Reason::View(_)));
-    // The host pads, unless the picture has the proportions of the view.
+    // The host pads, unless the picture has the view's proportions.
     let padded = |height, width| Rendering { view: View::pad((height, width)), ..whole };
     assert_eq!(odd(&jpeg, &padded(33, 66), &mut staging), Reason::OnHost);
     let bicubic = View::resize(40).with_interpolation(Interpolation::Bicubic);
@@ -289,8 +285,8 @@ fn unsupported_pictures_are_refused_with_a_reason() {
     assert!(staging.is_empty());
 }
 
-/// A few columns at the right edge: so little chroma that libjpeg-turbo does not interpolate it if it decodes
-/// only these columns.
+/// A few columns at the right edge have so little chroma that libjpeg-turbo does not interpolate it when it
+/// decodes only these columns.
 #[test]
 fn narrow_rectangles_equal_the_whole_picture() {
     let mut pictures = Vec::new();

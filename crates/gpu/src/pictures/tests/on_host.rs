@@ -1,11 +1,11 @@
-//! The host's augmentations and conversions of decoded levels.
+//! Applies the host's augmentations and conversions to decoded levels.
 
 use half::{bf16, f16};
 use shardpack_augment::{Augmentation, ChangeScratch, Picture};
 use shardpack_format::{Dtype, ElementType};
 use shardpack_jpeg::{PixelLayout, Rendering, Scaling};
 
-/// Applies augmentations to levels of `[height, width, 3]`, and puts them into the layout of `how`.
+/// Augments levels of `[height, width, 3]` and puts them into the layout of `how`.
 pub(crate) fn changed(mut levels: Vec<u8>, size: [usize; 2], how: &Rendering, changes: &[Augmentation]) -> Vec<u8> {
     let [height, width] = size;
     let mut picture = Picture::new(&mut levels, height, width).expect("a whole picture");
@@ -22,7 +22,7 @@ pub(crate) fn changed(mut levels: Vec<u8>, size: [usize; 2], how: &Rendering, ch
     }
 }
 
-/// Converts levels, in this layout, to the bytes that the device would write.
+/// Converts levels in this layout to the bytes that the device would write.
 pub(crate) fn converted(levels: &[u8], layout: PixelLayout, scaling: &Scaling, dtype: ElementType) -> Vec<u8> {
     let pixels = levels.len() / 3;
     let mut out = Vec::new();

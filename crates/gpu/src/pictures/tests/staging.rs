@@ -19,7 +19,6 @@ impl<'a> Staging<'a> {
         Self { memory, options, used: 0, entries: Vec::new(), totals: Totals::default(), elements: 0 }
     }
 
-    /// Adds a picture, and returns its row.
     pub(super) fn push(&mut self, jpeg: &[u8], how: &Rendering) -> Result<usize, Reason> {
         self.push_changed(jpeg, how, &[])
     }
@@ -45,7 +44,6 @@ impl<'a> Staging<'a> {
         self.entries.is_empty()
     }
 
-    /// Writes the tables after the pictures' bytes.
     pub(super) fn finish(self) -> PictureBatch {
         let start = self.used.next_multiple_of(16) + 16;
         let mut tables = Vec::new();

@@ -1,4 +1,4 @@
-//! Datasets of pictures, cubes and masks, and their batches from loaders; for tests on devices too.
+//! Datasets of pictures, cubes and masks, and their loader batches, also for tests on devices.
 
 use super::generate::{Fill, array};
 use super::hurt::hurt;
@@ -16,12 +16,10 @@ use shardpack_loader::{
 };
 use shardpack_reader::Dataset;
 
-/// A dataset on disk.
 pub(crate) struct Disk {
     pub(crate) dir: tempfile::TempDir,
 }
 
-/// Damage to some samples.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Harm {
     None,
@@ -29,7 +27,7 @@ pub(crate) enum Harm {
     Damaged,
     /// Three in four samples are attacks, numbered from this seed on. Checksums are valid.
     Hostile(u64),
-    /// A few random bytes are changed in two of three pictures `image`. Checksums are valid.
+    /// A few random bytes are changed in two of three `image` pictures. Checksums are valid.
     Scattered,
 }
 
@@ -52,7 +50,7 @@ fn settings(n: u64) -> ArraySettings {
 }
 
 /// Settings of arrays that the host does not decode at all, except for two that are not among a loader's
-/// examples: the loader inspects one example of each kind.
+/// examples, because the loader inspects one example of each kind.
 fn as_stored(n: u64) -> ArraySettings {
     let by_shape = |coder, filter| ArraySettings {
         coder,
@@ -67,7 +65,7 @@ fn as_stored(n: u64) -> ArraySettings {
     }
 }
 
-/// A JPEG of this size, gray or of any sampling.
+/// Makes a JPEG of this size, gray or of any sampling.
 fn jpeg(height: u32, width: u32, seed: u64) -> Vec<u8> {
     let factors = [(2, 2), (2, 1), (0, 0), (1, 1), (1, 2)][seed as usize % 5];
     let interval = 1 + (seed % 7) as u16;
@@ -75,13 +73,12 @@ fn jpeg(height: u32, width: u32, seed: u64) -> Vec<u8> {
 }
 
 impl Disk {
-    /// `count` samples in two shards: pictures `image` and `thumb`, `cube`, `mask`, `label`. Sizes
-    /// differ if they are varied.
+    /// Writes `count` samples to two shards: pictures `image` and `thumb`, `cube`, `mask`, `label`. Sizes may vary.
     pub(crate) fn new(count: u64, size: impl Fn(u64) -> [u32; 2], harm: Harm) -> Self {
         Self::coded(count, size, harm, settings)
     }
 
-    /// Cubes that are uploaded as stored, except for a few.
+    /// Writes cubes of which all but a few are uploaded as stored.
     pub(crate) fn as_stored(count: u64, harm: Harm) -> Self {
         Self::coded(count, |_| [48, 64], harm, as_stored)
     }
@@ -112,7 +109,7 @@ impl Disk {
             if harm == Harm::Damaged {
                 let random = &mut Random(id);
                 if id % 5 == 2 {
-                    // Spares tables and markers, so that the picture reaches the kernels.
+                    // Keep tables and markers, so that the picture reaches the kernels.
                     let (from, to) = (image.len() / 2, image.len() - 2);
                     for at in from..to {
                         if image[at] != 0xFF && image[at - 1] != 0xFF {
@@ -151,7 +148,7 @@ impl Disk {
         Self::new(count, |_| [48, 64], harm)
     }
 
-    /// Three in four of the samples are attacks.
+    /// Writes a dataset in which three in four samples are attacks.
     pub(crate) fn hostile(count: u64, seed: u64) -> Self {
         let size = move |id| {
             if seed.is_multiple_of(2) { [48, 64] } else { [20 + (id * 7 % 23) as u32, 12 + (id * 5 % 41) as u32] }
@@ -164,7 +161,7 @@ impl Disk {
     }
 
     pub(crate) fn varied(count: u64, harm: Harm) -> Self {
-        // One in eleven is so narrow that libjpeg does not interpolate, so the kernels do not take it.
+        // One in eleven is too narrow for libjpeg to interpolate, so the kernels do not take it.
         Self::new(
             count,
             |id| [20 + (id * 7 % 23) as u32, if id % 11 == 5 { 4 } else { 12 + (id * 5 % 41) as u32 }],
@@ -185,7 +182,7 @@ pub(crate) struct Seen {
     fields: Vec<Field>,
 }
 
-/// Its name, and each row's shape and bytes.
+/// Name, and each row's shape and bytes.
 type Field = (String, Vec<Vec<u64>>, Vec<Vec<u8>>);
 
 pub(crate) fn seen(batch: &Batch) -> Seen {
@@ -201,7 +198,6 @@ pub(crate) fn seen(batch: &Batch) -> Seen {
     Seen { indices: batch.indices().to_vec(), mask: batch.mask().to_vec(), fields: batch.fields().map(field).collect() }
 }
 
-/// Runs one epoch.
 pub(crate) fn epoch(loader: &mut Loader) -> Vec<Seen> {
     std::iter::from_fn(|| loader.next_batch()).map(|batch| seen(&batch.unwrap())).collect()
 }
@@ -222,8 +218,7 @@ pub(crate) fn assert_same(found: &[Seen], expected: &[Seen], what: &str) {
     }
 }
 
-/// Ways to load, each with a name: all views, types, layouts and parts. Several changes in a row; some need
-/// the original levels, and some need floats.
+/// Returns several changes, some of which need the original levels and some floats.
 fn changes_of_pictures() -> Vec<Augmentation> {
     let texts = [
         "trivial_augment_wide",
@@ -343,7 +338,6 @@ pub(crate) fn ways() -> Vec<(&'static str, LoaderOptions)> {
     ]
 }
 
-/// Ways to load several patches of each scene.
 pub(crate) fn scene_ways() -> Vec<(&'static str, LoaderOptions)> {
     let names = ["cube", "mask", "label"].map(str::to_owned);
     let base = LoaderOptions::default()

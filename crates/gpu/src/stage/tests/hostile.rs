@@ -1,5 +1,5 @@
-//! Hostile datasets with valid checksums: a stage gives the host's batches or the host's error, no kernel
-//! leaves its buffers, and nothing panics.
+//! Hostile datasets with valid checksums: a stage gives the host's batches or error, no kernel leaves its
+//! buffers, and nothing panics.
 
 use super::datasets::{Disk, Seen, assert_same, seen, ways};
 use super::played::PlayedStage;
@@ -7,10 +7,9 @@ use super::{DatasetOptions, Limits, Loader, LoaderOptions, OnCorrupt, of};
 use std::mem::{Discriminant, discriminant};
 use std::sync::Arc;
 
-/// Variant of an error.
 type Kind = Discriminant<shardpack_reader::Error>;
 
-/// One epoch: batches, or the kind of error.
+/// Runs one epoch. Returns its batches, or the kind of error.
 fn all(loader: &mut Loader, what: &str) -> Vec<Result<Seen, Kind>> {
     let mut batches = Vec::new();
     while let Some(batch) = loader.next_batch() {
@@ -24,10 +23,9 @@ fn all(loader: &mut Loader, what: &str) -> Vec<Result<Seen, Kind>> {
     batches
 }
 
-/// Runs attacks with this number of samples. Returns the numbers of rows that the stage took, rejected and
-/// flagged.
+/// Runs attacks with this many samples. Returns how many rows the stage took, rejected and flagged.
 fn attack(samples: u64, seed: u64) -> [u64; 3] {
-    /// Samples of a dataset; three in four are hostile.
+    /// Samples per dataset, of which three in four are hostile.
     const OF_DISK: u64 = 24;
     let ways = ways();
     let mut counts = [0; 3];

@@ -1,4 +1,4 @@
-//! Damage to values that targets their format: headers, tables, markers, offsets, shapes and types.
+//! Damage that targets the format of values: headers, tables, markers, offsets, shapes and types.
 
 use super::jpegs::Random;
 use shardpack_format::{ArrayDescriptor, Codec, Limits};
@@ -24,7 +24,7 @@ const EDGES: [u64; 16] = [
     u64::MAX,
 ];
 
-/// Returns an edge, or a neighbour of the right number.
+/// Returns an edge case, or a neighbour of the right number.
 fn wrong(random: &mut Random, right: u64) -> u64 {
     match random.below(3) {
         0 => right.wrapping_add(u64::from(random.below(9))).wrapping_sub(4),
@@ -53,8 +53,7 @@ fn at(random: &mut Random, range: Range<usize>) -> usize {
     range.start + random.below(range.len().max(1) as u32) as usize
 }
 
-/// Returns the markers before the entropy-coded bytes, each with its whole segment, and the start of the
-/// entropy-coded bytes.
+/// Returns the markers before the entropy-coded bytes, each with its whole segment, and the start of those bytes.
 fn segments(jpeg: &[u8]) -> (Vec<(u8, Range<usize>)>, usize) {
     let (mut found, mut at) = (Vec::new(), 2);
     while let Some(&[0xFF, marker, high, low]) = jpeg.get(at..at + 4) {
@@ -71,7 +70,6 @@ fn segments(jpeg: &[u8]) -> (Vec<(u8, Range<usize>)>, usize) {
     (found, at.min(jpeg.len()))
 }
 
-/// Changes one part of a JPEG.
 fn hurt_picture(random: &mut Random, jpeg: &mut Vec<u8>) {
     let (found, scan) = segments(jpeg);
     let of = |random: &mut Random, wanted: u8| {
@@ -82,7 +80,7 @@ fn hurt_picture(random: &mut Random, jpeg: &mut Vec<u8>) {
         (scan..jpeg.len().saturating_sub(1)).filter(|&i| jpeg[i] == 0xFF && jpeg[i + 1] & 0xF8 == 0xD0).collect();
     let restart = |random: &mut Random| restarts.get(random.below(restarts.len().max(1) as u32) as usize).copied();
     match random.below(18) {
-        // Height, width, count of components, factors and tables of the frame.
+        // The frame's height, width, number of components, factors and tables.
         0 => {
             if let Some(frame) = of(random, 0xC0) {
                 let start = frame.start + [5, 7][random.below(2) as usize];
@@ -100,7 +98,6 @@ fn hurt_picture(random: &mut Random, jpeg: &mut Vec<u8>) {
                 jpeg[frame.start + 1] = 0xC0 | random.below(16) as u8;
             }
         }
-        // Counts and symbols of Huffman codes.
         4 | 5 => {
             if let Some(table) = of(random, 0xC4) {
                 let end = (table.start + 21).min(table.end);
@@ -131,7 +128,7 @@ fn hurt_picture(random: &mut Random, jpeg: &mut Vec<u8>) {
                 jpeg[at] = wrong(random, jpeg[at].into()) as u8;
             }
         }
-        // Lengths of segments; a segment removed, duplicated, or with another marker.
+        // Segment lengths; or a segment is removed, duplicated, or gets another marker.
         10 => {
             if let Some((_, range)) = found.get(random.below(found.len().max(1) as u32) as usize) {
                 put(random, jpeg, range.start + 2..range.start + 4, false);
@@ -149,7 +146,7 @@ fn hurt_picture(random: &mut Random, jpeg: &mut Vec<u8>) {
                 }
             }
         }
-        // Restart markers changed, removed, or inserted.
+        // Restart markers are changed, removed or inserted.
         12 | 13 => {
             if let Some(at) = restart(random) {
                 match random.below(3) {
@@ -188,14 +185,13 @@ fn hurt_picture(random: &mut Random, jpeg: &mut Vec<u8>) {
 
 /// Changes one part of a payload of Blosc2 chunks or zstd frames.
 fn hurt_payload(random: &mut Random, payload: &mut Vec<u8>) {
-    // Start of each chunk.
     let (mut chunks, mut start) = (Vec::new(), 0);
     while let Some(size) = payload.get(start + 12..start + 16) {
         chunks.push(start);
         start += (u32::from_le_bytes(size.try_into().unwrap()) as usize).clamp(32, 1 << 30);
     }
     let chunk = chunks.get(random.below(chunks.len().max(1) as u32) as usize).copied().unwrap_or(0);
-    // The table of blocks, which begins with the offset of the first block.
+    // The table of blocks, which begins with the first block's offset.
     let first = payload.get(chunk + 32..chunk + 36).map_or(36, |b| u32::from_le_bytes(b.try_into().unwrap()) as usize);
     let blocks = (first.saturating_sub(32) / 4).clamp(1, 1 << 10) as u32;
     let block = chunk + 32 + 4 * random.below(blocks) as usize;
@@ -210,7 +206,7 @@ fn hurt_payload(random: &mut Random, payload: &mut Vec<u8>) {
             let at = chunk + [4, 8, 12][random.below(3) as usize];
             put(random, payload, at..at + 4, true);
         }
-        // The kind of the chunk, and its filters.
+        // The chunk's kind and filters.
         3 => {
             if let Some(byte) = payload.get_mut(chunk + 31) {
                 *byte = (random.below(8) << 4) as u8;
@@ -231,7 +227,7 @@ fn hurt_payload(random: &mut Random, payload: &mut Vec<u8>) {
                 payload[other..other + 4].copy_from_slice(&a);
             }
         }
-        // The length of a stream, and its first bytes.
+        // A stream's length and first bytes.
         7 | 8 => {
             let stream = payload.get(block..block + 4).map(|b| u32::from_le_bytes(b.try_into().unwrap()) as usize);
             let stream = chunk.saturating_add(stream.unwrap_or(0));
@@ -269,7 +265,7 @@ fn hurt_payload(random: &mut Random, payload: &mut Vec<u8>) {
     }
 }
 
-/// Changes one part of a descriptor of an array: types, transform, layout, rank, codes, shape.
+/// Changes one part of an array descriptor: types, transform, layout, rank, codes or shape.
 fn hurt_descriptor(random: &mut Random, descriptor: &mut [u8]) {
     match random.below(6) {
         0 | 1 => {
@@ -287,7 +283,7 @@ fn hurt_descriptor(random: &mut Random, descriptor: &mut [u8]) {
             let axis = 32 + 8 * random.below(3) as usize;
             put(random, descriptor, axis..axis + 8, true);
         }
-        // Swaps two axes: the number of elements does not change.
+        // Swap two axes, which keeps the number of elements.
         _ => {
             if descriptor.len() >= 48 {
                 let (a, b) = descriptor.split_at_mut(40);
@@ -300,7 +296,6 @@ fn hurt_descriptor(random: &mut Random, descriptor: &mut [u8]) {
 /// A stored value: codec, bytes, descriptor, and its decoded length if that differs.
 type Stored = (Codec, Vec<u8>, Vec<u8>, Option<u64>);
 
-/// Changes one of the values of a sample.
 pub(crate) fn hurt(random: &mut Random, values: &mut [Stored]) {
     let value = random.below(values.len() as u32) as usize;
     let (codec, bytes, descriptor, decoded) = &mut values[value];
@@ -318,7 +313,7 @@ pub(crate) fn hurt(random: &mut Random, values: &mut [Stored]) {
             _ => hurt_payload(random, bytes),
         }
     }
-    // The record's length may agree with the descriptor, or not.
+    // The record's length may agree with the descriptor or not.
     let stated = ArrayDescriptor::parse(descriptor, &Limits::none());
     if let (Some(decoded), Ok(stated), false) = (decoded.as_mut(), stated, random.below(8) == 0)
         && *codec != Codec::Raw

@@ -1,5 +1,4 @@
-//! Batches of the real loader, staged by threads and decoded by kernels played on the CPU, compared with the
-//! host's.
+//! Compares batches of the real loader, staged by threads and decoded by kernels played on the CPU, with the host's.
 
 pub(crate) mod datasets;
 mod hostile;
@@ -37,19 +36,19 @@ fn of(count: &AtomicU64) -> u64 {
     count.load(Ordering::Relaxed)
 }
 
-/// Compares two epochs of each way, with and without a stage.
+/// Compares two epochs of each way with and without a stage.
 fn compare(disk: &Disk, tight: u64, check: impl Fn(&str, &PlayedStage)) {
     compare_in_parts(disk, (tight, LoaderOptions::default().resources.part_bytes), check);
 }
 
-/// Like [`compare`], with several threads reading records of four or more such parts.
+/// Like [`compare`], but several threads read records of four or more such parts.
 fn compare_in_parts(disk: &Disk, (tight, part_bytes): (u64, usize), check: impl Fn(&str, &PlayedStage)) {
     for (n, (name, options)) in ways().into_iter().enumerate() {
         let options = options.part_bytes(part_bytes);
         let stage = Arc::new(PlayedStage::new(n % 2, tight));
         let mut host = disk.loader(options.clone());
         let mut staged = disk.loader(options.stage(Arc::clone(&stage) as _));
-        // Not consecutive epochs: the loader would prefetch the next one, and its rows would count too.
+        // Epochs are not consecutive, because the loader would prefetch the next one and count its rows too.
         for epoch_number in [0, 2] {
             host.set_epoch(epoch_number).unwrap();
             staged.set_epoch(epoch_number).unwrap();
@@ -92,7 +91,7 @@ fn damage_harms_its_row_alone() {
     });
 }
 
-/// Pictures with any damage but valid checksums give the host's pixels or its errors. The host decodes the
+/// Arbitrarily damaged pictures with valid checksums give the host's pixels or errors. The host decodes the
 /// pictures that the device flags.
 #[test]
 fn damaged_pictures_are_the_hosts() {
@@ -120,8 +119,8 @@ fn damaged_pictures_are_the_hosts() {
     }
 }
 
-/// With a view that the kernels lack, the host decodes the rows, each is counted, and the device decodes the
-/// rest of the batch.
+/// With a view that the kernels lack, the host decodes and counts those rows, and the device decodes the rest
+/// of the batch.
 #[test]
 fn views_that_only_the_host_renders_are_counted() {
     let disk = Disk::alike(10, Harm::None);
@@ -145,7 +144,7 @@ fn views_that_only_the_host_renders_are_counted() {
     }
 }
 
-/// Pixels of the whole picture count, with any view.
+/// Limits count the pixels of the whole picture, with any view.
 #[test]
 fn limits_equal_the_hosts() {
     let disk = Disk::alike(8, Harm::None);
@@ -175,8 +174,8 @@ fn the_host_decodes_values_without_room() {
     });
 }
 
-/// Arrays are read into staging memory and decoded in place, except arrays of a kind that the loader did not
-/// expect: the host decodes plain zstd next to the read bytes, or instead of the device.
+/// Arrays are read into staging memory and decoded in place, unless the loader did not expect their kind: the
+/// host decodes plain zstd next to the read bytes, or instead of the device.
 #[test]
 fn arrays_are_decoded_where_they_were_read() {
     for part_bytes in [1500, 4000] {
@@ -231,7 +230,7 @@ fn spot(row: u32, field: u32, bytes: Range<usize>) -> Spot {
     Spot { row, field, bytes }
 }
 
-/// The kernels' place for the words of a segment depends on its place in staging memory, which depends on the
+/// The kernels derive the place of a segment's words from its place in staging memory, which depends on the
 /// order of the threads.
 #[test]
 fn rows_may_be_staged_in_any_order() {
@@ -301,7 +300,7 @@ fn the_last_word_about_a_row_counts() {
         fill.put(&place(2), &[7; 16]).unwrap();
         fill.put(&place(3), &[8; 16]).unwrap();
         fill.clear(&place(3));
-        // A spot outside the batch, or with a wrong size.
+        // The spot is outside the batch or has a wrong size.
         for odd in [spot(9, 1, 90..106), spot(9, 1, 0..8), spot(9, 1, Range { start: 16, end: 8 })] {
             assert!(matches!(fill.prepare(&odd, &value, zstd), Prepared::Refused(_)));
             assert!(fill.put(&odd, &[0; 16]).is_err());
@@ -347,7 +346,7 @@ fn values_read_into_staging_memory_are_not_copied() {
     for (part, bytes) in parts.iter_mut().zip(payload.chunks(5)) {
         part.bytes().copy_from_slice(bytes);
     }
-    let elsewhere = Prepared::Refused("value that was not read into its part of the staging memory".into());
+    let elsewhere = Prepared::Refused("value is not in its part of the staging memory".into());
     assert_eq!(
         fill.prepare_there(&place(1), &raw(&descriptor, &limits, &payload), &loan, zstd),
         elsewhere,
@@ -408,7 +407,7 @@ fn unsupported_outputs_are_refused() {
         }
     };
     assert_eq!(refused(b"GIF", Dtype::U8, 0..384), "no JPEG header");
-    assert_eq!(refused(&jpeg, Dtype::F64, 0..3072), "dtype that the device does not write");
+    assert_eq!(refused(&jpeg, Dtype::F64, 0..3072), "device does not write this dtype");
     assert_eq!(refused(&jpeg, Dtype::U8, 0..383), "value and row differ in size");
     assert_eq!(refused(&jpeg, Dtype::F16, 1..769), "value and row differ in size");
     assert_eq!(refused(&jpeg, Dtype::F16, 2..770), "Some([8, 16])");

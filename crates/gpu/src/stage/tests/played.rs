@@ -23,22 +23,20 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
-/// Counts of the work of slots.
 #[derive(Debug, Default)]
 pub(super) struct Counts {
     pub(super) taken: AtomicU64,
     pub(super) refused: AtomicU64,
     pub(super) put: AtomicU64,
-    /// Number of values that were read into staging memory.
     pub(super) shared: AtomicU64,
     pub(super) faults: AtomicU64,
-    /// Number of rows from values that stay on the device.
+    /// Number of rows from kept values.
     pub(super) kept: AtomicU64,
     /// Number of batches that needed more memory than a slot would have had.
     pub(super) grown: AtomicU64,
 }
 
-/// Memory for values that stay on the device. Unwritten memory is poisoned.
+/// Memory for kept values, poisoned until written.
 #[derive(Debug)]
 struct Kept(Mutex<Vec<u8>>);
 
@@ -49,8 +47,7 @@ impl Backing for Kept {
     }
 }
 
-/// Arrays that stay on the device for a while. Places are never reused, so that reading a freed array finds
-/// poison.
+/// Arrays that stay on the device for a while. Places are never reused, so reading a freed array finds poison.
 #[derive(Debug, Default)]
 pub(super) struct PlayedScenes {
     memory: Mutex<Vec<u8>>,
@@ -68,7 +65,6 @@ struct ScenesOf(Arc<PlayedScenes>);
 
 impl Scenes for ScenesOf {
     fn put(&self, bytes: &[u8]) -> Option<Arc<dyn DeviceArray>> {
-        // Some arrays find no room.
         if self.0.put.fetch_add(1, Ordering::Relaxed) % 4 == 3 {
             return None;
         }
@@ -139,7 +135,6 @@ pub(super) struct PlayedStage {
     tight: u64,
     store: Arc<Store<Kept>>,
     pub(super) scenes: Arc<PlayedScenes>,
-    /// Memory that is free for values.
     pub(super) free: u64,
 }
 
@@ -230,7 +225,7 @@ impl Stage for PlayedStage {
     }
 }
 
-/// Does the work of `CudaSlot`'s stream at once. Returns the output, and the faults of rows.
+/// Does the work of `CudaSlot`'s stream at once. Returns the output and the rows' faults.
 pub(super) fn play(
     batch: &Assembled,
     memory: (&[u8], &[u8]),
@@ -241,7 +236,7 @@ pub(super) fn play(
     (out, batch.faults([&pictures, &cubes]))
 }
 
-/// As [`play`], with the status words of pictures and of cubes.
+/// Like [`play`], but returns the status words of pictures and of cubes instead of faults.
 pub(crate) fn play_kernels(
     batch: &Assembled,
     (kept, staging): (&[u8], &[u8]),

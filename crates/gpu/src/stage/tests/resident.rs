@@ -1,4 +1,4 @@
-//! Values that stay on the device: the same batches, and no record is read.
+//! With values kept on the device, batches are the same and no record is read.
 
 use super::datasets::{Disk, Harm, Seen, assert_same, epoch, seen, ways};
 use super::of;
@@ -15,13 +15,13 @@ pub(super) fn resident(stage: &Arc<PlayedStage>, options: &LoaderOptions) -> Loa
     options.clone().stage(Arc::clone(stage) as _).resident(true)
 }
 
-/// Compares two epochs of each way, on the host and with values that stay on the device.
+/// Compares two epochs of each way, on the host and with kept values.
 fn compare(dataset: &Dataset, check: impl Fn(&str, &PlayedStage, &Loader)) {
     for (n, (name, options)) in ways().into_iter().enumerate() {
         let stage = Arc::new(PlayedStage::new(n % 2, 1));
         let mut host = Loader::open(dataset, options.clone()).unwrap();
         let mut staged = Loader::open(dataset, resident(&stage, &options)).unwrap();
-        // Not consecutive epochs: the loader would prefetch the next one, and its rows would count too.
+        // Epochs are not consecutive, because the loader would prefetch the next one and count its rows too.
         for number in [0, 2] {
             host.set_epoch(number).unwrap();
             staged.set_epoch(number).unwrap();
@@ -36,7 +36,7 @@ fn open(disk: &Disk) -> Dataset {
     Dataset::open(disk.dir.path()).unwrap()
 }
 
-/// Bytes of the records of these samples.
+/// Returns the total size of the samples' records in bytes.
 fn bytes_of(dataset: &Dataset, samples: impl Iterator<Item = u64>) -> u64 {
     let records = samples.map(|sample| {
         let (shard, record) = dataset.locate(sample).unwrap();
@@ -90,7 +90,7 @@ fn damage_is_said_at_its_row() {
     assert!(staged.stats().skipped > 0 && of(&stage.counts.kept) > 0);
 }
 
-/// Bytes of a record that contradict their checksum.
+/// A record's bytes contradict its checksum.
 #[test]
 fn a_record_of_another_checksum_is_an_error_of_its_batch() {
     let disk = Disk::alike(12, Harm::None);
@@ -129,7 +129,7 @@ fn no_record_is_read_after_the_loader_is_open() {
     assert_eq!((read, loader.stats().resident_values), (stored(&dataset), 60));
     let device_bytes = loader.predicted_device_bytes();
     assert!(device_bytes > 60 * 500 && device_bytes < read && loader.predicted_bytes() > 60 * 500, "{device_bytes}");
-    // Not consecutive epochs: the loader would prefetch the next one, and its rows would count too.
+    // Epochs are not consecutive, because the loader would prefetch the next one and count its rows too.
     for number in [0, 2, 4] {
         loader.set_epoch(number).unwrap();
         assert_eq!(epoch(&mut loader).len(), 4);

@@ -1,5 +1,4 @@
-//! Several patches of each scene equal the host's, both with scenes that are read and with scenes that stay
-//! on the device.
+//! Patches of each scene equal the host's, whether scenes are read or stay on the device.
 
 use super::datasets::{Disk, Harm, assert_same, epoch, scene_ways};
 use super::of;
@@ -7,13 +6,12 @@ use super::played::PlayedStage;
 use shardpack_loader::{Loader, PatchAt};
 use std::sync::Arc;
 
-/// Places of the patches of an epoch; `None` for skipped samples.
+/// Returns the places of an epoch's patches, `None` for skipped samples.
 fn places(loader: &mut Loader) -> Vec<Vec<Option<PatchAt>>> {
     std::iter::from_fn(|| loader.next_batch()).map(|batch| batch.unwrap().patches().unwrap()).collect()
 }
 
-/// Compares two epochs of each way, on the host and on a device, with scenes that are read and with scenes on
-/// the device.
+/// Compares two epochs of each way on the host with a device, which reads the scenes or keeps them.
 fn compare(disk: &Disk, tight: u64, check: impl Fn(&str, bool, &PlayedStage)) {
     for (n, (name, options)) in scene_ways().into_iter().enumerate() {
         for resident in [false, true] {
@@ -21,7 +19,7 @@ fn compare(disk: &Disk, tight: u64, check: impl Fn(&str, bool, &PlayedStage)) {
             let mut host = disk.loader(options.clone());
             let mut staged = disk.loader(options.clone().stage(Arc::clone(&stage) as _).resident(resident));
             assert_eq!(places(&mut staged), places(&mut host), "{name}, resident {resident}");
-            // Skips an epoch, because the next one may be prefetched already.
+            // Skip an epoch, because the next one may be prefetched already.
             host.set_epoch(2).unwrap();
             staged.set_epoch(2).unwrap();
             assert_same(&epoch(&mut staged), &epoch(&mut host), &format!("{name}, resident {resident}"));
@@ -78,7 +76,7 @@ fn a_loader_reads_each_scene_once_an_epoch() {
         span.end - span.start
     });
     assert_eq!(bytes(false), records.clone().sum::<u64>());
-    // Except for the cubes in plain zstd, whose records are read for every patch.
+    // Except for cubes in plain zstd, whose records are read for every patch.
     let zstd = records.enumerate().filter(|(n, _)| n % 5 == 3).map(|(_, bytes)| bytes).sum::<u64>();
     assert_eq!(bytes(true), 3 * zstd);
 }

@@ -1,4 +1,4 @@
-//! Rows of a batch that take parts of one array: its blocks are staged once, and the rows do not change.
+//! When rows of a batch take parts of one array, its blocks are staged once and the rows do not change.
 
 use super::generate::{Fill as Content, array};
 use super::played::play;
@@ -30,8 +30,8 @@ fn encoded(coder: Coder, layout: ArrayLayout) -> EncodedArray {
     ArrayEncoder::new(settings).unwrap().encode(&cube, None).unwrap()
 }
 
-/// Stages a batch of parts of an array. Returns the uploaded bytes, the batch, and the device's faults. A row
-/// without room is all ones.
+/// Stages a batch of parts of an array. Returns the number of uploaded bytes, the batch, the device's faults,
+/// and the number of rows taken. A row without room is all ones.
 fn staged(of: &EncodedArray, memo: Option<&Memo>, room: usize) -> (usize, Vec<u8>, Vec<RowFault>, usize) {
     let fill = Staging::new(Heap::new(Staging::<Heap>::memory_bytes(ROWS, room, 0)), 0).unwrap();
     fill.begin(ROWS * ROW_BYTES);
@@ -97,7 +97,7 @@ fn a_row_without_room_takes_nothing_from_others() {
 #[test]
 fn damage_of_a_shared_array_flags_all_its_rows() {
     let mut of = encoded(Coder::Blosc2Lz4, ArrayLayout::AsShape);
-    // Within a stream of the first chunk, whose header stays valid.
+    // Damage a stream of the first chunk, whose header stays valid.
     let at = of.payload.len() / 2;
     of.payload[at..at + 64].fill(0xFF);
     let (_, _, faults, taken) = staged(&of, Some(&Memo::new(0, ROWS as u64)), 16 << 20);

@@ -1,4 +1,4 @@
-//! The memory predicted for a slot is enough for its batches.
+//! The memory predicted for a slot suffices for its batches.
 
 use crate::cubes::tests::generate::{Fill, array};
 use crate::driver::Heap;
@@ -12,8 +12,8 @@ use shardpack_loader::stage::{FieldSource, FieldSpec, Prepared, RecordValue, Slo
 
 const ROWS: u64 = 5;
 
-/// Patches of cubes that compress to next to nothing: the intermediate data are much larger than the staged
-/// bytes and the output.
+/// Patches of cubes that compress to almost nothing have intermediate data much larger than the staged bytes
+/// and the output.
 #[test]
 fn patches_have_room_for_the_blocks_of_their_cubes() {
     let cube = array(Dtype::U16, vec![150, 140, 50], Fill::Constant(7), 1);
