@@ -1,4 +1,4 @@
-//! The facade's dataset: at a path or a URL, and with a loader.
+//! The facade's dataset, which opens at a path or a URL and creates loaders.
 
 use crate::place::{self, Settings};
 use crate::{Result, sniff};
@@ -9,7 +9,7 @@ use std::ops::Deref;
 use std::path::Path;
 
 /// A dataset in a folder or, with the feature `store`, behind a URL. It has all methods of
-/// [`shardpack_reader::Dataset`], and it opens loaders.
+/// [`shardpack_reader::Dataset`] and opens loaders.
 ///
 /// ```no_run
 /// let dataset = shardpack::Dataset::open("train")?;
@@ -29,17 +29,17 @@ impl Dataset {
         Self::open_with(path, &DatasetOptions::new(), &[])
     }
 
-    /// Opens a dataset with limits, a generation, and the options of its store (`docs/stores.md`).
+    /// Opens a dataset with limits, a generation, and store options (`docs/stores.md`).
     ///
     /// # Errors
-    /// Same as [`Dataset::open`]; also `Usage` for options of a store if the path is not in one.
+    /// Same as [`Dataset::open`]; also `Usage` for store options if the path is not in a store.
     pub fn open_with(path: impl AsRef<Path>, options: &DatasetOptions, settings: &Settings) -> Result<Self> {
         sniff::check(path.as_ref())?;
         Ok(Self(place::open(path.as_ref(), options, settings)?))
     }
 
-    /// Creates a dataset at a path or, with the feature `store`, a URL that can be written to. `schema` is the name and
-    /// kind of each field; by default the first sample decides.
+    /// Creates a dataset at a path or, with the feature `store`, a writable URL. `schema` is the name and
+    /// kind of each field. By default the first sample decides.
     ///
     /// ```
     /// use shardpack::collect::Sample;
@@ -56,7 +56,7 @@ impl Dataset {
     /// ```
     ///
     /// # Errors
-    /// `Usage` if a dataset exists and `options` do not replace it, `Io` if the place cannot be written to.
+    /// `Usage` if a dataset exists and `options` do not replace it, `Io` if the place is not writable.
     pub fn create(
         path: impl AsRef<Path>,
         schema: Option<Vec<(String, Kind)>>,
@@ -66,7 +66,7 @@ impl Dataset {
         Ok(Collector::open(out, schema, options)?)
     }
 
-    /// Returns options of a loader of this dataset; [`LoaderOptions::open`] opens the loader.
+    /// Returns options for loading this dataset. [`LoaderOptions::open`] opens the loader.
     #[must_use]
     pub fn loader(&self) -> LoaderOptions<shardpack_reader::Dataset> {
         LoaderOptions::default().of(&self.0)

@@ -1,9 +1,9 @@
-//! Errors in the form that front ends show: one text, with the next steps at its end. Each front end spells options in
-//! its own way.
+//! Formats errors as front ends show them: one text, with the hints at its end. Each front end formats
+//! options in its own way.
 
 use shardpack_format::{Explain, Hint, Voice, told};
 
-/// Returns the text of an error in the spelling of `voice`, then its hints, each on a line.
+/// Returns an error's text as formatted for `voice`, followed by its hints, one per line.
 ///
 /// ```
 /// use shardpack::Error;
@@ -21,7 +21,7 @@ pub fn explain(error: &impl Explain, voice: Voice) -> String {
     explain_where(error, voice, |_| true)
 }
 
-/// Like [`explain`], with only the hints that apply in the given front end.
+/// Like [`explain`], but only with the hints that apply in the given front end.
 ///
 /// ```
 /// use shardpack::explain::explain_where;

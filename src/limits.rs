@@ -1,12 +1,13 @@
-//! Limits of reading.
+//! Read limits.
 
 use shardpack_format::Limits;
 
-/// Default limit of the largest record or decoded field: 4 GiB.
+/// Default limit on the largest record or decoded field: 4 GiB.
 pub const MAX_RECORD_BYTES: u64 = shardpack_recipe::MAX_BYTES;
 
-/// Returns limits derived from the largest record: records and decoded fields up to `max_record` bytes; runs of one
-/// value up to an eighth of that, or up to their default if it is larger and fits; defaults for the rest.
+/// Returns limits derived from the largest record: records and decoded fields up to `max_record` bytes; runs
+/// of one value up to an eighth of that, or up to their default if it is larger and fits; defaults for the
+/// rest.
 ///
 /// ```
 /// let limits = shardpack::read_limits(shardpack::MAX_RECORD_BYTES);

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-/// Packs the files below `src` into the dataset `out`. Both may be URLs, with the feature `store`. The same call
+/// Packs the files in `src` into the dataset `out`. With the feature `store`, both may be URLs. The same call
 /// continues an interrupted run.
 ///
 /// ```no_run

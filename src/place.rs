@@ -1,4 +1,4 @@
-//! Datasets at their places: in folders and, with the feature `store`, behind URLs.
+//! Opens, verifies and writes datasets in folders and, with the feature `store`, behind URLs.
 
 use shardpack_format::visible_path;
 use shardpack_io::Storage;
@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-/// Options of a store by name: see `docs/stores.md`. They take precedence over the environment.
+/// Store options by name; see `docs/stores.md`. They take precedence over the environment.
 pub type Settings = [(String, String)];
 
 /// Returns true for a URL ([`shardpack_io::is_url`]).
@@ -18,11 +18,11 @@ pub fn is_url(path: &Path) -> bool {
     shardpack_io::is_url(&path.to_string_lossy())
 }
 
-/// Opens the dataset at a path or a URL. The environment gives the options of the store that `settings` do not have.
+/// Opens the dataset at a path or a URL. Store options that `settings` lack come from the environment.
 ///
 /// # Errors
-/// As [`DatasetOptions::open`]; `Usage` for settings without a store, for a malformed URL, and for every URL without
-/// the feature `store`; `Io` if the store does not answer.
+/// Same as [`DatasetOptions::open`]; also `Usage` for settings without a store, for a malformed URL, and for
+/// every URL without the feature `store`; `Io` if the store does not answer.
 pub fn open(path: &Path, options: &DatasetOptions, settings: &Settings) -> Result<Dataset> {
     match url(path, settings)? {
         None => options.open(path),
@@ -33,7 +33,7 @@ pub fn open(path: &Path, options: &DatasetOptions, settings: &Settings) -> Resul
 /// Verifies the dataset at a path or a URL.
 ///
 /// # Errors
-/// As [`open`] and [`shardpack_reader::verify`].
+/// Same as [`open`] and [`shardpack_reader::verify`].
 pub fn verify(path: &Path, options: &VerifyOptions<'_>, settings: &Settings) -> Result<VerifyReport> {
     match url(path, settings)? {
         None => shardpack_reader::verify(path, options),
@@ -41,24 +41,23 @@ pub fn verify(path: &Path, options: &VerifyOptions<'_>, settings: &Settings) -> 
     }
 }
 
-/// The place of a dataset to write: a folder, or a URL.
+/// The place to write a dataset to: a folder or a URL.
 #[derive(Debug, Clone, Default)]
 pub struct Destination {
     /// Path or URL.
     pub path: PathBuf,
-    /// With a URL: the local folder that holds shards until they are uploaded. Default: the system's folder for
-    /// temporary files.
+    /// For a URL, the local folder that holds shards until they are uploaded. Default: the system's temporary folder.
     pub spool: Option<PathBuf>,
-    /// With a URL: true to continue a run that was killed on another machine.
+    /// For a URL, true to continue a run that was killed on another machine.
     pub take_over: bool,
 }
 
 impl Destination {
-    /// Returns the output; a store is configured as by [`open`]. Uploads stop once `cancel` is true.
+    /// Returns the output. A store is configured as in [`open`]. Uploads stop once `cancel` is true.
     ///
     /// # Errors
-    /// `Usage` for a store that cannot be written to, for options of a URL without a URL, and the errors of [`open`].
-    /// No request is sent to the store yet.
+    /// Same as [`open`]; also `Usage` for a store that is not writable, or for URL options without a URL. No
+    /// request is sent yet.
     pub fn output(&self, settings: &Settings, cancel: Option<Arc<AtomicBool>>) -> Result<Output> {
         let Some(url) = url(&self.path, settings)? else {
             for (given, option) in [(self.spool.is_some(), "spool"), (self.take_over, "take_over")] {
@@ -73,10 +72,10 @@ impl Destination {
     }
 }
 
-/// Returns the folder of a store that a URL names, for reading its objects.
+/// Returns the store folder that a URL names, for reading its objects.
 ///
 /// # Errors
-/// `Usage` if the text is not the URL of a store, or an option is invalid.
+/// `Usage` if the text is not a store URL, or an option is invalid.
 pub fn storage(url: &str, settings: &Settings) -> Result<Arc<dyn Storage>> {
     match remote::source(url, url, settings, None)? {
         remote::Source::Store(storage) => Ok(storage),
@@ -86,12 +85,12 @@ pub fn storage(url: &str, settings: &Settings) -> Result<Arc<dyn Storage>> {
     }
 }
 
-/// Prepares the places that a packing run reads and writes: opens the stores of the source, its masks and its table of
-/// labels, as [`open`] does, and returns the output. Requests to a store stop once `cancel` is true.
+/// Prepares the places that a packing run reads and writes: opens the stores of the source, its masks and its
+/// label table, as [`open`] does, and returns the output. Requests to a store stop once `cancel` is true.
 ///
 /// # Errors
-/// As [`Destination::output`]; `Usage` for settings if nothing is in a store. No request is sent to the source's store
-/// yet.
+/// Same as [`Destination::output`]; also `Usage` for settings if nothing is in a store. No request is sent to
+/// the source's store yet.
 pub fn for_packing(
     src: &mut PathBuf,
     source: &mut SourceOptions,
@@ -141,7 +140,7 @@ mod remote {
         Store(Arc<dyn Storage>),
     }
 
-    /// Opens the source at a URL: `folder` is the URL of its folder, `text` the URL of the source itself.
+    /// Opens the source at a URL. `folder` is the URL of its folder, and `text` is its own URL.
     pub(super) fn source(
         folder: &str,
         text: &str,
@@ -168,10 +167,10 @@ mod remote {
         Ok(options)
     }
 
-    /// Options of the cache, with their environment variables.
+    /// Cache options with their environment variables.
     const CACHE: [(&str, &str); 2] = [("cache", "SHARDPACK_CACHE"), ("cache_bytes", "SHARDPACK_CACHE_BYTES")];
 
-    /// Like [`StoreOptions::set`], with sizes in the notation of the command, `500GB`.
+    /// Like [`StoreOptions::set`], but accepts sizes in the command's notation, such as `500GB`.
     fn set(options: &mut StoreOptions, key: &str, value: &str) -> shardpack_io::Result<()> {
         match (key, shardpack_recipe::parse_size(value)) {
             ("cache_bytes", Ok(bytes)) => options.set(key, &bytes.to_string()),

@@ -1,5 +1,4 @@
-//! Packing recipes in the form `REPORT#N`: the options of candidate N of a report; without `#N`, of the recommended
-//! candidate.
+//! Packing recipes `REPORT#N`: the options of candidate N of a report or, without `#N`, of the recommended one.
 
 use crate::report::data_of_page;
 use serde_json::Value;
@@ -11,22 +10,18 @@ use std::ffi::OsString;
 use std::io::Read;
 use std::path::Path;
 
-/// Largest accepted report: a page with its gallery is a twentieth of that.
+/// Maximum size of a report. A page with its gallery is a twentieth of that.
 const MAX_BYTES: u64 = 256 << 20;
 
-/// A candidate of a report.
 pub(crate) struct Chosen {
-    /// Options of the candidate, as arguments of `pack`.
+    /// Candidate options as `pack` arguments.
     pub(crate) arguments: Vec<OsString>,
-    /// A note that names the chosen candidate, if the recipe names none.
+    /// Note that names the chosen candidate, if the recipe names none.
     pub(crate) note: Option<Note>,
 }
 
-/// Returns candidate N of the report in `REPORT#N`, or the recommended candidate for `REPORT`. The report is a page or
-/// the output of `--json`.
-///
-/// # Errors
-/// Fails if there is no such file or candidate.
+/// Returns candidate N of the report in `REPORT#N`, or the recommended candidate for `REPORT`. The report is
+/// a page or `--json` output.
 pub(crate) fn choose(recipe: &str) -> crate::Result<Chosen> {
     let numbered = recipe.rsplit_once('#').and_then(|(path, number)| Some((path, number.parse::<u64>().ok()?)));
     let is_report = || !recipe.contains('#') || Path::new(recipe).is_file();
@@ -58,7 +53,7 @@ pub(crate) fn choose(recipe: &str) -> crate::Result<Chosen> {
     let arguments = candidate.get("arguments").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
     let own: Option<Vec<OsString>> = arguments.iter().map(|argument| argument.as_str().map(OsString::from)).collect();
     let own = own.with_context(|| format!("recipe: the arguments of candidate {number} of `{path}` are not text"))?;
-    // The arguments come from a file: only options are accepted, so that no argument becomes a path.
+    // The arguments come from a file, so accept only options, to keep any argument from becoming a path.
     if let Some(other) = own.iter().find(|argument| !argument.to_string_lossy().starts_with("--") || argument.len() < 3)
     {
         bail!("recipe: `{}` in candidate {number} of `{path}` is not an option of `pack`", other.display());
@@ -96,9 +91,8 @@ fn read(path: &Path) -> crate::Result<Value> {
         bail!("the file is larger than {MAX_BYTES} bytes");
     }
     let data = if text.trim_start().starts_with('{') { text.as_str() } else { data_of_page(&text).unwrap_or_default() };
-    let report: Value = serde_json::from_str(data)
-        .ok()
-        .with_context(|| "expected a page of `shardpack report`, or the output of its `--json`")?;
+    let report: Value =
+        serde_json::from_str(data).ok().with_context(|| "expected a `shardpack report` page or its `--json` output")?;
     match report.get("shardpack_report").and_then(Value::as_u64) {
         Some(version) if version == u64::from(VERSION) => Ok(report),
         Some(version) => bail!("expected a report of version {VERSION}, found version {version}"),
@@ -109,9 +103,9 @@ fn read(path: &Path) -> crate::Result<Value> {
 /// The options of a recipe.
 #[derive(Debug)]
 pub struct RecipeOptions {
-    /// Options of `pack`, by their names.
+    /// `pack` options by name.
     pub options: Vec<(String, Given)>,
-    /// A note that names the chosen candidate, if the recipe names none.
+    /// Note that names the chosen candidate, if the recipe names none.
     pub note: Option<Note>,
 }
 

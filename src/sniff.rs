@@ -1,5 +1,4 @@
-//! Checks if a path can be a dataset at all. A file that never was a dataset is not a damaged
-//! dataset.
+//! Checks whether a path can be a dataset at all. A file that never was a dataset is not a damaged dataset.
 
 use shardpack_format::{FOOTER_BYTES, Footer, HEADER_MAGIC, Hinted, Limits, MANIFEST_NAME, visible_path};
 use shardpack_pack::bail;
@@ -7,12 +6,10 @@ use std::fs::{self, File};
 use std::io::{Read, Seek, SeekFrom};
 use std::path::Path;
 
-/// Number of bytes at the start of a file that suffice to recognise a manifest: its first key is
-/// `"format": "shardpack"`.
+/// Number of leading bytes that suffice to recognise a manifest, whose first key is `"format": "shardpack"`.
 const START_BYTES: u64 = 4096;
 
-/// Refuses a file that is neither a shard nor a manifest by its start, its end or its name. The
-/// caller opens every other file.
+/// Refuses a file unless its start, its end or its name shows a shard or a manifest. The caller opens every other file.
 pub(crate) fn check(path: &Path) -> crate::Result<()> {
     let named = path.extension().is_some_and(|e| e == "shard") || path.file_name().is_some_and(|n| n == MANIFEST_NAME);
     if named || !fs::metadata(path).is_ok_and(|m| m.is_file()) {

@@ -1,4 +1,4 @@
-//! Verifying: every byte, every field, and the fidelity figures.
+//! Verifies every byte, every field, and the fidelity figures.
 
 use crate::place::{self, Settings};
 use crate::sniff;
@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
-/// Verifies a dataset at a path or a URL: every byte, and the decoding of every field.
+/// Verifies every byte of a dataset at a path or a URL, and that every field decodes.
 ///
 /// ```no_run
 /// let checked = shardpack::verify("train")?;
@@ -45,11 +45,11 @@ pub struct Checked {
 /// Options of [`check`].
 #[derive(Debug, Clone, Default)]
 pub struct Checks {
-    /// Decode every field, pictures too.
+    /// Decode every field, including pictures.
     pub deep: bool,
     /// Compare the SHA-256 of every shard.
     pub digest: bool,
-    /// The generation. Default: the newest.
+    /// Generation to verify. Default: the newest.
     pub generation: Option<u32>,
     /// Limits on the sizes that files may declare.
     pub limits: Limits,
@@ -57,8 +57,7 @@ pub struct Checks {
     pub threads: usize,
 }
 
-/// Verifies a dataset like `shardpack verify`; with `deep`, all fields are decoded, including
-/// pictures.
+/// Verifies a dataset like `shardpack verify`. With `deep`, decodes all fields, including pictures.
 ///
 /// # Errors
 /// Fails if there is no dataset. Damage is not an error; the report lists it.
@@ -98,7 +97,7 @@ pub fn check(
     let start = Instant::now();
     let mut report = place::verify(dataset, &options, settings)?;
     let tallies = tallies.into_inner().unwrap_or_else(PoisonError::into_inner);
-    // From the report, because another manifest may have replaced the first one by now.
+    // Take the manifest from the report, because another one may have replaced it by now.
     if !report.cancelled
         && let Some((path, manifest)) = report.manifest.take()
     {
@@ -108,11 +107,10 @@ pub fn check(
     Ok(Checked { report, undecodable_pictures: undecodable.load(Ordering::Relaxed), seconds })
 }
 
-/// Figures that only the manifest has: samples do not record why their picture was kept.
+/// Figures that only the manifest has, because samples do not record why a picture was kept.
 const NOT_STORED: [&str; 3] = ["kept_because", "profiles_dropped", "below_target"];
 
-/// Compares the manifest's fidelity figures with the figures of the samples in the indexes, which
-/// have a separate CRC32.
+/// Compares the manifest's fidelity figures with the samples' figures in the indexes, which have their own CRC32.
 fn check_fidelity(
     file: &str,
     manifest: &Manifest,
@@ -157,7 +155,7 @@ fn check_fidelity(
             }
         }
     }
-    // Figures that another program measured and stored only in the manifest.
+    // Another program measured these figures and stored them only in the manifest.
     let unknown = manifest.fidelity.keys().filter(|field| !figures.contains_key(*field));
     report.notes.extend(unknown.map(|field| {
         format!(
@@ -190,7 +188,7 @@ impl Checked {
     }
 }
 
-/// Decodes a picture with the decoder of this thread.
+/// Decodes a picture with this thread's decoder.
 fn check_picture(media_type: &str, bytes: &[u8], limits: &Limits) -> Result<(), FormatError> {
     thread_local!(static CHECK: RefCell<Option<PictureCheck>> = const { RefCell::new(None) });
     CHECK.with_borrow_mut(|slot| {

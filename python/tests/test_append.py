@@ -117,7 +117,7 @@ def test_what_does_not_fit_is_named(tmp_path: Path) -> None:
         ({"mask": np.zeros((24, 40, 1), np.uint8)}, "field `mask`: expected an array of 2 axes of uint8, as in the dataset, found [24, 40, 1] of uint8"),
         ({"score": "high"}, "field `score`: expected float64, found text"),
         ({"score": None}, "field `score`: expected float64, found no value"),
-        ({"image": "text"}, "field `image`: expected a whole JPEG, PNG, WebP, BMP or TIFF"),
+        ({"image": "text"}, "field `image`: expected a complete JPEG, PNG, WebP, BMP or TIFF"),
         ({"more": 1}, "field `more`: the dataset has no such field, only image, mask, boxes, caption, meta, blob, label, score"),
     ]
     for change, words in changes:
@@ -125,7 +125,7 @@ def test_what_does_not_fit_is_named(tmp_path: Path) -> None:
             writer.write(sample(3) | change, key="x")
     less = sample(3)
     del less["caption"]
-    with pytest.raises(sp.UsageError, match="sample `x`: field `caption`: the sample lacks this field of the dataset, of kind text\nhint: give None"):
+    with pytest.raises(sp.UsageError, match="sample `x`: field `caption`: missing: the dataset has this field, of kind text\nhint: give None"):
         with sp.Writer(tmp_path / "out", append=True) as writer:
             writer.write(less, key="x")
     with pytest.raises(sp.UsageError, match="schema: field `score`: expected float64, as in the dataset, found text"):
@@ -150,7 +150,7 @@ def test_options_are_those_of_the_dataset(tmp_path: Path) -> None:
         sp.Writer(tmp_path / "new", on_known_key="skip")
     with pytest.raises(sp.UsageError, match="path: append needs a local folder, found the URL"):
         sp.Writer("s3://bucket/train", append=True)
-    with pytest.raises(sp.UsageError, match="is not a dataset: it has no manifest.json\nhint: without `append=True` a new dataset is made there"):
+    with pytest.raises(sp.UsageError, match="is not a dataset: it has no manifest.json\nhint: without `append=True`, a new dataset is created there"):
         sp.Writer(tmp_path / "new", append=True)
     assert not (tmp_path / "new").exists()
     with pytest.raises(sp.UsageError, match="already holds a dataset of 2 samples\nhint: .*`append=True` to add to it"):
@@ -164,7 +164,7 @@ def test_keys_that_are_there(tmp_path: Path) -> None:
     assert sp.Dataset(tmp_path / "out").generation == 1
     report = write(tmp_path / "out", range(3, 6), append=True, on_known_key="skip")
     assert (report["samples"], report["known"], report["samples_of_dataset"]) == (2, 1, 6)
-    with pytest.warns(UserWarning, match="1 sample left out, although the dataset has different content.*`s/001`: field `score`"):
+    with pytest.warns(UserWarning, match="1 sample skipped, although the dataset has different content.*`s/001`: field `score`"):
         with sp.Writer(tmp_path / "out", append=True, on_known_key="skip") as writer:
             writer.write(sample(1) | {"score": 99.0}, key="s/001")
     assert writer.report is not None

@@ -155,7 +155,7 @@ def test_what_is_no_clip_is_refused(clips: sp.Dataset, photos: Path, tmp_path: P
     with sp.Writer(tmp_path / "out", schema={"clip": "frames"}) as writer:
         writer.write({"clip": [jpeg(1)]})
         for value, said in [
-            ([jpeg(1), png.getvalue()], "expected a list of whole JPEGs, found image/png as frame 1"),
+            ([jpeg(1), png.getvalue()], "expected a list of complete JPEG files, found image/png as frame 1"),
             ([b"text"], "found 4 bytes that are not a picture as frame 0"),
             ([], "found an empty list"),
         ]:

@@ -164,7 +164,7 @@ def test_the_command_adds(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     one, two = tar(tmp_path / "one.tar", range(4)), tar(tmp_path / "two.tar", range(3, 6), ["0", "1"])
     out = str(tmp_path / "out")
     assert run(["convert", "webdataset", str(one), out, "--append"]) == 2
-    assert "hint: without `--append` a new dataset is made there" in capsys.readouterr().err
+    assert "hint: without `--append`, a new dataset is created there" in capsys.readouterr().err
     assert run(["convert", "webdataset", str(one), out, "--classes", "cat,dog"]) == 0
     assert run(["convert", "webdataset", str(two), out]) == 2
     assert "`--append` to add to it" in capsys.readouterr().err

@@ -217,7 +217,7 @@ def test_pictures_of_pil_and_pixels(tmp_path: Path) -> None:
         writer.write({"left": rgb, "right": Image.fromarray(rgb)})
         with pytest.raises(TypeError, match=r"field 'left': expected a picture of mode L, RGB.* found RGBA\nhint: convert"):
             writer.write({"left": Image.new("RGBA", (3, 4)), "right": rgb})
-        with pytest.raises(sp.UsageError, match=r"field `left`: expected a whole JPEG.*found \[20, 30, 4\] of uint8"):
+        with pytest.raises(sp.UsageError, match=r"field `left`: expected a complete JPEG.*found \[20, 30, 4\] of uint8"):
             writer.write({"left": np.zeros((20, 30, 4), np.uint8), "right": rgb})
     found = sp.Dataset(tmp_path / "schema")[0]
     assert np.array_equal(found["left"], rgb) and np.array_equal(found["right"], rgb)

@@ -1,4 +1,4 @@
-//! `shardpack cat`: one field of one sample, to a file or to stdout.
+//! `shardpack cat`: writes one field of one sample to a file or to stdout.
 
 use super::args::CatArgs;
 use super::exit_status::ExitStatus;
@@ -66,11 +66,11 @@ pub(super) fn run(args: &CatArgs) -> crate::Result<ExitStatus> {
     Ok(ExitStatus::Fine)
 }
 
-/// Writes a new file completely or not at all. Writes directly into a device or a pipe.
+/// Writes a new file completely or not at all, but writes directly into a device or a pipe.
 fn write(path: &Path, content: &FileContent<'_>) -> crate::Result<()> {
     let failed = || format!("cannot write `{}`", path.display());
     match fs::metadata(path) {
-        Ok(there) if there.is_file() => bail!("`{}` exists already, and is not overwritten", path.display()),
+        Ok(there) if there.is_file() => bail!("`{}` already exists and is not overwritten", path.display()),
         Ok(_) => {
             let mut file = File::options().write(true).open(path).with_context(failed)?;
             return content.write_to(&mut file).with_context(failed);
@@ -83,12 +83,12 @@ fn write(path: &Path, content: &FileContent<'_>) -> crate::Result<()> {
     });
     match written.with_context(failed)? {
         Placed::New | Placed::AlreadyThere => Ok(()),
-        Placed::Occupied => bail!("`{}` exists already, and is not overwritten", path.display()),
+        Placed::Occupied => bail!("`{}` already exists and is not overwritten", path.display()),
     }
 }
 
-/// Returns the sample with this key, or, if no sample has the key and the text is a number, the
-/// sample with this index.
+/// Returns the sample with this key. If no sample has the key and the text is a number, returns the sample
+/// with this index.
 fn find(dataset: &Dataset, sample: &str) -> crate::Result<u64> {
     let found = match dataset.by_key(sample) {
         Ok(found) => found,
@@ -105,7 +105,7 @@ fn find(dataset: &Dataset, sample: &str) -> crate::Result<u64> {
     }
 }
 
-/// Returns a hint for a key that does not exist.
+/// Returns a hint for an unknown key.
 fn meant(dataset: &Dataset, sample: &str) -> String {
     let keys: Vec<String> = dataset.keys_like(sample).iter().map(|key| format!("`{}`", show::plain(key))).collect();
     match keys.is_empty() {
@@ -114,8 +114,7 @@ fn meant(dataset: &Dataset, sample: &str) -> String {
     }
 }
 
-/// Like [`find`], for a dataset with a shard that cannot be opened or with a duplicate key:
-/// searches the readable keys.
+/// Like [`find`], but searches the readable keys, for a dataset with an unreadable shard or a duplicate key.
 fn find_without_table(dataset: &Dataset, sample: &str, error: crate::Error) -> crate::Result<u64> {
     let (mut found, mut number_keys, mut first) = (Vec::new(), false, 0);
     for (number, info) in dataset.shards().enumerate() {
@@ -140,14 +139,13 @@ fn find_without_table(dataset: &Dataset, sample: &str, error: crate::Error) -> c
             Ok(index)
         }
         ([], _) => {
-            let what = format!("`{}` is not among the keys that can be read", show::plain(sample));
+            let what = format!("`{}` is not among the readable keys", show::plain(sample));
             Err(error.context(what))
         }
         _ => Err(error.context(format!("`{}` is the key of {} samples", show::plain(sample), found.len()))),
     }
 }
 
-/// Describes a sample without decoding it.
 fn describe(view: &RecordView<'_>, limits: &Limits) -> crate::Result<Value> {
     let mut fields = Map::new();
     for field in view.schema().fields() {

@@ -1,5 +1,5 @@
-//! The layout of help texts: a line for each option. `--help` shows everything. `-h` fits a screen: it leaves out
-//! explanations and examples, and the rare options of commands with many options.
+//! Lays out help texts with one line per option. `--help` shows everything. `-h` fits a screen, without
+//! explanations, examples, and the rare options of commands with many.
 
 use super::args::Cli;
 use clap::{Command, CommandFactory};
@@ -7,7 +7,7 @@ use clap::{Command, CommandFactory};
 /// The explanation of a command precedes its usage.
 const TEMPLATE: &str = "{about-with-newline}\n{before-help}{usage-heading} {usage}\n\n{all-args}{after-help}";
 
-/// The options that `-h` shows, for commands with many options.
+/// Options that `-h` shows, for commands with many options.
 const COMMON: &[(&str, &str)] = &[
     ("pack", "labels masks splits jpeg quality values max_error on_bad_input part force threads json"),
     ("plan", "parts listing labels masks jpeg quality values max_error shard_size threads json"),
@@ -15,7 +15,7 @@ const COMMON: &[(&str, &str)] = &[
     ("report", "output json source samples want metric candidates quality target max_error device threads"),
 ];
 
-/// Returns the command line with the help texts of `-h` or those of `--help`.
+/// Returns the command line with the help texts of `-h` or `--help`.
 pub(super) fn command(short: bool) -> Command {
     Cli::command().mut_subcommands(if short { brief } else { full })
 }

@@ -1,4 +1,4 @@
-//! Ctrl-C and SIGTERM: the first signal tells the command to stop, and the process ends at most two
+//! Handles Ctrl-C and SIGTERM. The first signal tells the command to stop, and the process ends at most two
 //! seconds later, unless it still has a result to write. A second signal ends it at once.
 
 use std::sync::Arc;
@@ -7,25 +7,24 @@ use std::time::Duration;
 
 /// Exit code of an interrupted command: 128 plus the number of SIGINT.
 pub(super) const EXIT_CODE: i32 = 130;
-/// Time for a command to clean up. A worker in the middle of a large cube can take longer; it then
-/// leaves a temporary file, which the next run removes.
+/// Time for a command to clean up. A worker in the middle of a large cube can take longer, and then leaves a
+/// temporary file, which the next run removes.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// State that the signal handler sets.
 pub(super) struct Interrupt {
     /// Set by the first signal.
     pub(super) raised: Arc<AtomicBool>,
-    /// True if there is something to clean up. Until then the first signal ends the process.
+    /// True if there is something to clean up. Before that, the first signal ends the process.
     pub(super) graceful: AtomicBool,
 }
 
-/// Installs the handler; `graceful` as in [`Interrupt::graceful`].
+/// Installs the handler, with `graceful` as in [`Interrupt::graceful`].
 pub(super) fn install(graceful: bool) -> crate::Result<Arc<Interrupt>> {
     install_with(graceful, Some(GRACE))
 }
 
-/// Installs a handler that lets the command finish its work without a time limit: for a command
-/// that still has a result to write. A second signal ends it at once.
+/// Installs a handler without a time limit, for a command that still has a result to write. A second signal
+/// ends it at once.
 pub(super) fn install_patient() -> crate::Result<Arc<Interrupt>> {
     install_with(true, None)
 }
@@ -34,7 +33,7 @@ fn install_with(graceful: bool, grace: Option<Duration>) -> crate::Result<Arc<In
     let interrupt = Arc::new(Interrupt { raised: Arc::default(), graceful: AtomicBool::new(graceful) });
     let shared = Arc::clone(&interrupt);
     ctrlc::set_handler(move || {
-        // Exiting now loses no finished work: final names only ever hold complete files.
+        // Exiting now loses no finished work, because final names only ever hold complete files.
         if shared.raised.swap(true, Ordering::SeqCst) || !shared.graceful.load(Ordering::SeqCst) {
             std::process::exit(EXIT_CODE);
         }

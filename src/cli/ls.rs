@@ -1,4 +1,4 @@
-//! `shardpack ls`: the samples of a dataset, a line each, from its indexes.
+//! `shardpack ls`: lists a dataset's samples from its indexes, one per line.
 
 use super::args::LsArgs;
 use super::exit_status::ExitStatus;
@@ -76,7 +76,7 @@ pub(super) fn run(args: &LsArgs) -> crate::Result<ExitStatus> {
     Ok(ExitStatus::Fine)
 }
 
-/// A sample of a shard, as its row of the index describes it.
+/// A sample as its row in a shard's index describes it.
 struct IndexedSample<'a> {
     dataset: &'a Dataset,
     shard: &'a Shard,
@@ -89,17 +89,15 @@ struct IndexedSample<'a> {
 enum IndexColumn {
     /// A scalar field: its position among the scalars, and its type.
     Scalar(usize, Dtype),
-    /// The name of the class.
     Class,
     /// Index in stored order.
     Index,
-    /// Bytes of the record.
+    /// Record size in bytes.
     Bytes,
-    /// Name of the shard's file.
     Shard,
 }
 
-/// Columns besides the scalar fields; a scalar field with the same name takes precedence.
+/// Columns besides the scalar fields. A scalar field with the same name takes precedence.
 const OTHERS: [&str; 4] = ["class", "index", "bytes", "shard"];
 
 impl IndexColumn {
@@ -147,7 +145,7 @@ fn class_of<'a>(sample: &IndexedSample<'a>) -> Option<&'a str> {
     sample.dataset.classes()?.get(usize::try_from(label).ok()?).map(String::as_str)
 }
 
-/// `label=3`, `class=ant`, `height>=256`.
+/// A condition such as `label=3`, `class=ant` or `height>=256`.
 struct Condition {
     column: IndexColumn,
     comparison: Comparison,
@@ -159,10 +157,10 @@ enum Operand {
     Text(String),
 }
 
-/// Returns true if a value in this order to the operand meets the condition.
+/// Returns true if a value meets the condition, given its order relative to the operand.
 type Comparison = fn(Ordering) -> bool;
 
-/// Longer signs first, because `<=` begins with `<`.
+/// Longer signs come first, because `<=` begins with `<`.
 const COMPARISONS: [(&str, Comparison); 6] = [
     ("!=", Ordering::is_ne),
     ("<=", Ordering::is_le),
@@ -172,7 +170,7 @@ const COMPARISONS: [(&str, Comparison); 6] = [
     (">", Ordering::is_gt),
 ];
 
-/// Returns the hint for an unknown class: classes whose names contain the given text.
+/// Returns the hint for an unknown class, with the classes whose names contain the given text.
 fn meant(classes: &[String], given: &str) -> String {
     let given = given.to_lowercase();
     let like = classes.iter().filter(|class| class.to_lowercase().contains(&given)).take(3);
@@ -195,7 +193,7 @@ impl Condition {
         else {
             bail!("--where: expected a condition such as `class=ant` or `height>=256`, found `{}`", show::plain(text));
         };
-        // A label may be given by the name of its class.
+        // A label may be given by its class name.
         let is_number = value.parse::<f64>().is_ok_and(|number| !number.is_nan());
         let name = if name == "label" && !is_number && dataset.classes().is_some() { "class" } else { name };
         let column = IndexColumn::find(name, dataset).context("--where")?;
@@ -222,7 +220,7 @@ impl Condition {
                 found.as_f64().and_then(|found| found.partial_cmp(wanted))
             }
             (Operand::Number(wanted), Value::Bool(found)) => f64::from(u8::from(found)).partial_cmp(wanted),
-            // NaN is no number, and a sample without a class has no name of a class.
+            // NaN is no number, and a sample without a class has no class name.
             _ => None,
         };
         order.is_some_and(self.comparison)

@@ -8,8 +8,8 @@ use shardpack_pack::Context;
 use shardpack_reader::{Dataset, DatasetOptions};
 use std::path::Path;
 
-/// Opens a dataset, its manifest, or a single shard, at a path or a URL, with the options of its store: the given
-/// generation, or the newest.
+/// Opens a dataset (in the given or newest generation), its manifest, or a single shard, at a path or a URL
+/// with store options.
 pub(super) fn generation(
     path: &Path,
     limits: &Limits,

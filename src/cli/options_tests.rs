@@ -1,4 +1,4 @@
-//! Compares the options of the command with the tables of the libraries.
+//! Compares the command's options with the tables of the libraries.
 
 use super::args::Cli;
 use crate::MAX_RECORD_BYTES;
@@ -20,7 +20,7 @@ fn commands_have_the_default_limit_of_the_library() {
     }
 }
 
-/// Returns the long options of a subcommand, without those that only the command line has.
+/// Returns a subcommand's long options, except those that only the command line has.
 fn options(subcommand: &str, own: &[&str]) -> BTreeSet<String> {
     let command = Cli::command();
     let arguments = command.find_subcommand(subcommand).unwrap().get_arguments();
@@ -28,7 +28,7 @@ fn options(subcommand: &str, own: &[&str]) -> BTreeSet<String> {
     long.map(|name| name.replace('-', "_")).collect()
 }
 
-/// Returns the keywords of a class in the Python package, each with its documentation.
+/// Returns the keyword arguments of a Python class, each with its documentation.
 fn keywords(file: &str, class: &str) -> BTreeSet<String> {
     let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("python/shardpack").join(file);
     let text = std::fs::read_to_string(path).unwrap();
@@ -45,8 +45,8 @@ fn keywords(file: &str, class: &str) -> BTreeSet<String> {
     names
 }
 
-/// An option is declared in one table. The test compares the keywords of Python, which the table
-/// cannot generate.
+/// Each option is declared in one table. Python's keyword arguments cannot be generated from it, so this test
+/// compares them.
 #[test]
 fn every_option_is_declared_once_and_is_in_each_front_end() {
     let set = |names: &mut dyn Iterator<Item = &'static str>| names.map(str::to_owned).collect::<BTreeSet<_>>();

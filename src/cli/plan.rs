@@ -1,4 +1,4 @@
-//! `shardpack plan`.
+//! `shardpack plan`: forecasts packing in parts.
 
 use super::exit_status::ExitStatus;
 use super::pack::args::PlanArgs;
@@ -9,7 +9,6 @@ use shardpack_pack::pack::{Forecast, PackOptions, PartForecast, forecast};
 use std::path::Path;
 use std::sync::Arc;
 
-/// Number of parts in the summary.
 const SHOWN_PARTS: usize = 12;
 
 pub(super) fn run(args: &PlanArgs) -> crate::Result<ExitStatus> {
@@ -69,7 +68,7 @@ fn text(found: &Forecast, listing: Option<&Path>) -> String {
     );
     let listed = match listing {
         Some(file) => format!("{}, written to `{}`", units::seconds(found.listing_seconds), file.display()),
-        None => format!("{} in each part: with --listing FILE only once", units::seconds(found.listing_seconds)),
+        None => format!("{} in each part, or only once with --listing FILE", units::seconds(found.listing_seconds)),
     };
     let mut pairs = vec![("time", time), ("measured on", rate), ("memory of a part", memory), ("listing", listed)];
     if !empty.is_empty() {

@@ -1,4 +1,4 @@
-//! The progress bar: on stderr, and only on a terminal.
+//! The progress bar, shown on stderr and only on a terminal.
 
 use super::units;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 /// Seconds of work before a rate is shown.
 const KNOWN_AFTER_S: f64 = 1.0;
 
-/// A bar over bytes that also shows samples; silent if stderr is not a terminal.
+/// A bar over bytes that also shows samples. Silent if stderr is not a terminal.
 pub(super) struct Bar {
     bar: ProgressBar,
     start: Instant,
@@ -27,8 +27,8 @@ struct Pace {
 }
 
 impl Pace {
-    /// Returns the finished work and, once there is a rate, the rate and the remaining time. The text is short, because
-    /// the bar gets the rest of the line.
+    /// Returns the finished work and, once there is a rate, the rate and the remaining time. The text is
+    /// short because the bar gets the rest of the line.
     fn told(&self) -> String {
         let mut text = match self.samples_total {
             Some(total) => format!("{} of {}", units::count(self.samples), units::plural(total, "sample")),
@@ -46,13 +46,13 @@ impl Pace {
     }
 }
 
-/// Returns whole seconds, because tenths do not matter to a reader.
+/// Formats whole seconds, because tenths do not matter to a reader.
 fn time_left(seconds: f64) -> String {
     if seconds < 60.0 { format!("{:.0} s", seconds.max(1.0)) } else { units::seconds(seconds) }
 }
 
 impl Bar {
-    /// Creates a bar for `total_bytes` of work on `samples` samples, if the number is known, with a verb in front.
+    /// Creates a bar for `total_bytes` of work on `samples` samples, if their number is known, labelled with a verb.
     pub(super) fn new(verb: &'static str, total_bytes: u64, samples: Option<u64>) -> Self {
         let target = if std::io::stderr().is_terminal() {
             ProgressDrawTarget::stderr_with_hz(8)
@@ -68,7 +68,7 @@ impl Bar {
         Self { bar, start: Instant::now(), samples }
     }
 
-    /// Creates a bar over steps of work; each step gives the number of steps.
+    /// Creates a bar over steps of work. Each call to `step` passes the total.
     pub(super) fn of_steps(verb: &'static str) -> Self {
         Self::new(verb, 1, None)
     }
@@ -80,7 +80,7 @@ impl Bar {
         }
         self.bar.set_length(of.max(1));
         self.bar.set_position(done);
-        // Zero until there is a rate.
+        // The estimate is zero until there is a rate.
         let left = match self.bar.eta() {
             Duration::ZERO => String::new(),
             left => format!(", {} left", time_left(left.as_secs_f64())),
@@ -103,7 +103,6 @@ impl Bar {
         self.show(&pace, bytes, total, &format!(", {rate:.0} MB/s"));
     }
 
-    /// Reports the progress of packing.
     pub(super) fn pack(&self, now: &Progress) {
         let sizes = format!(", {} → {}", units::bytes(now.bytes_in), units::bytes(now.bytes_out));
         let pace = Pace {
@@ -126,7 +125,6 @@ impl Bar {
         self.bar.set_position(bytes);
     }
 
-    /// Removes the bar.
     pub(super) fn finish(&self) {
         self.bar.finish_and_clear();
     }

@@ -1,12 +1,12 @@
-//! `pack --recipe`: a command line with the options of a recipe.
+//! `pack --recipe`: inserts a recipe's options into a command line.
 
 use super::show;
 use crate::recipe::{Chosen, choose};
 use shardpack_format::Voice;
 use std::ffi::OsString;
 
-/// Returns the command line with the options of the recipe before its own. Prints the chosen candidate on stderr, if
-/// the recipe names none.
+/// Returns the command line with the recipe's options before its own. Prints the chosen candidate on stderr
+/// if the recipe names none.
 pub(super) fn inserted(command_line: &[OsString], recipe: &str) -> crate::Result<Vec<OsString>> {
     let Chosen { arguments, note } = choose(recipe)?;
     if let Some(note) = note {

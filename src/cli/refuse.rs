@@ -4,19 +4,16 @@ use crate::place::is_url;
 use shardpack_format::{Hinted, visible_path};
 use std::path::Path;
 
-/// The hint for reading a dataset behind a URL.
+/// Hint for reading a dataset behind a URL.
 pub(crate) const COPY: &str = "copy it here first, or mount the store";
-/// The hint for adding to, or removing from, a dataset behind a URL.
+/// Hint for adding to, or removing from, a dataset behind a URL.
 pub(crate) const COPY_AND_SEND: &str = "copy the dataset here, change the copy, and upload the new files, \
      `manifest.json` last (docs/stores.md, \"Changing a dataset in a store\")";
-/// The hint for compacting a dataset behind a URL.
+/// Hint for compacting a dataset behind a URL.
 pub(crate) const COPY_AND_DELETE: &str = "copy the dataset here, compact the copy, and delete from the store the \
      files that the copy no longer has, manifests first (docs/stores.md, \"Changing a dataset in a store\")";
 
-/// Refuses a URL where a folder is required. `what` is the command, `hint` the alternative.
-///
-/// # Errors
-/// Fails if `path` is a URL.
+/// Refuses a URL where a folder is required. `what` is the command, and `hint` is the alternative.
 pub(crate) fn refuse_url(path: &Path, what: &str, hint: &'static str) -> crate::Result<()> {
     if is_url(path) {
         let text = format!("`{what}` works on local folders, not on URLs: `{}`", visible_path(path));
@@ -25,10 +22,7 @@ pub(crate) fn refuse_url(path: &Path, what: &str, hint: &'static str) -> crate::
     Ok(())
 }
 
-/// Refuses a URL as the output of a command, because the path would be a folder called `s3:`.
-///
-/// # Errors
-/// Fails if `path` is a URL.
+/// Refuses a URL as a command's output, because the path would be a folder called `s3:`.
 pub(crate) fn refuse_url_to_write(path: &Path, what: &str) -> crate::Result<()> {
     if is_url(path) {
         let text = format!("`{what}` writes to local paths, not to URLs: `{}`", visible_path(path));

@@ -1,4 +1,4 @@
-//! `shardpack salvage`: saves the undamaged samples of a damaged dataset.
+//! `shardpack salvage`: saves a damaged dataset's undamaged samples.
 
 use super::args::SalvageArgs;
 use super::exit_status::ExitStatus;
@@ -10,7 +10,7 @@ use shardpack_format::{ErrorKind, Note, Voice};
 use shardpack_pack::salvage::{Restored, SalvageOptions, Survey, restore_manifest};
 use shardpack_writer::WriteOptions;
 
-/// Number of losses in the text; `--json` has all.
+/// Number of losses shown in the text; `--json` has all.
 const SHOWN: usize = 50;
 
 pub(super) fn run(args: &SalvageArgs) -> crate::Result<ExitStatus> {

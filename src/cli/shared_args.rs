@@ -5,7 +5,7 @@ use shardpack_pack::Context;
 use shardpack_recipe::parse_size;
 use std::path::PathBuf;
 
-/// Options of reading from a store.
+/// Options for reading from a store.
 #[derive(Debug, Default, Args)]
 pub(super) struct FromStore {
     /// Local folder that caches data from the store
@@ -17,7 +17,7 @@ pub(super) struct FromStore {
 }
 
 impl FromStore {
-    /// Returns the arguments as options of the store.
+    /// Returns the arguments as store options.
     pub(super) fn settings(&self) -> crate::Result<Vec<(String, String)>> {
         let mut settings = Vec::new();
         if let Some(folder) = &self.cache {

@@ -1,4 +1,4 @@
-//! Output of the commands: results on stdout, everything else on stderr.
+//! Prints the commands' results on stdout and everything else on stderr.
 
 use crate::explain::{explain, explain_where};
 use serde::Serialize;
@@ -8,7 +8,7 @@ use shardpack_reader::{Error as ReaderError, Scalar};
 use std::borrow::Cow;
 use std::io::{self, Write};
 
-/// Writes a text to stdout, without invisible characters.
+/// Writes a text to stdout without invisible characters.
 pub(super) fn print(text: &str) -> crate::Result<()> {
     write(&visible_lines(text))
 }
@@ -27,17 +27,16 @@ pub(super) fn json<T: Serialize>(value: &T) -> crate::Result<()> {
     write(&visible_json(&text))
 }
 
-/// Writes a note to stderr; a closed stderr is ignored.
+/// Writes a note to stderr, ignoring a closed stderr.
 pub(super) fn note(text: &str) {
     let _ = writeln!(io::stderr().lock(), "{}", visible_lines(text));
 }
 
-/// Writes a note to stderr, with the next step.
+/// Writes a note with its hint to stderr.
 pub(super) fn next(text: &str, hint: impl Into<Hint>) {
     note(&Note::new(text).with_hint(hint).told(Voice::Command));
 }
 
-/// Writes the next step to stderr.
 pub(super) fn hint(hint: &Hint) {
     note(told("", [hint], Voice::Command).trim_start());
 }
@@ -47,23 +46,22 @@ pub(super) fn error(error: &crate::Error) {
     error_where(error, |_| true);
 }
 
-/// Writes an error like [`error`], with only the hints that apply to the command.
+/// Writes an error like [`error`], but only with the hints that apply to the command.
 pub(super) fn error_where(error: &crate::Error, can_follow: impl Fn(&Hint) -> bool) {
     note(&format!("error: {}", explain_where(error, Voice::Command, can_follow)));
 }
 
-/// Returns the text of a reader's error, with the next step.
+/// Returns the text of a reader's error with its hint.
 pub(super) fn said(error: &ReaderError) -> String {
     explain(error, Voice::Command)
 }
 
-/// Returns true if the reader of our stdout has closed it: `shardpack … | head` is not a failure.
+/// Returns true if the reader of our stdout closed it, because `shardpack … | head` is not a failure.
 pub(super) fn is_broken_pipe(error: &crate::Error) -> bool {
     error.system_kind() == Some(io::ErrorKind::BrokenPipe)
 }
 
-/// Returns true if the bytes of a dataset are at fault, not the environment or the caller. That is
-/// a problem in the data: exit code 1.
+/// Returns true if a dataset's bytes are at fault, not the environment or the caller. The exit code is then 1.
 pub(super) fn is_about_data(error: &crate::Error) -> bool {
     error.kind().is_about_data()
 }
@@ -83,14 +81,14 @@ pub(super) fn scalar(value: Scalar) -> Value {
     }
 }
 
-/// Formats a table with two columns; the first one is padded.
+/// Formats a table of two columns and pads the first.
 pub(super) fn pairs(rows: &[(&str, String)]) -> String {
     let rows: Vec<_> = rows.iter().map(|(name, value)| (visible(name), visible(value))).collect();
     let width = rows.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0);
     rows.iter().map(|(name, value)| format!("  {name:<width$}  {value}\n")).collect()
 }
 
-/// Formats a table with a header. Columns that hold only numbers are aligned right.
+/// Formats a table with a header. Columns of numbers are aligned right.
 pub(super) fn table(header: &[&str], rows: &[Vec<String>]) -> String {
     let rows: Vec<Vec<_>> = rows.iter().map(|row| row.iter().map(|cell| visible(cell)).collect()).collect();
     let cells = |i: usize| rows.iter().filter_map(move |row| row.get(i));

@@ -1,4 +1,4 @@
-//! Recipes and fidelity figures in words, for `pack` and `inspect`.
+//! Describes recipes and fidelity figures in words, for `pack` and `inspect`.
 
 use super::{show, units};
 use serde_json::Value;
@@ -10,7 +10,7 @@ pub(super) fn recipe_value(value: &Value) -> String {
     match value {
         Value::String(text) => show::plain(text),
         Value::Array(items) => items.iter().map(recipe_value).collect::<Vec<_>>().join(", "),
-        // The storage of an array field. Only `--json` has the requested options and the candidates.
+        // This is an array field's storage. Only `--json` has the requested options and the candidates.
         Value::Object(map) if map.contains_key("settings") => map.get("settings").map(settings).unwrap_or_default(),
         Value::Object(map) => map
             .iter()
@@ -22,13 +22,13 @@ pub(super) fn recipe_value(value: &Value) -> String {
     }
 }
 
-/// Formats settings in the words of the options, or as JSON if another version wrote them.
+/// Formats settings like the options, or as JSON if another version wrote them.
 fn settings(value: &Value) -> String {
     serde_json::from_value::<ArraySettings>(value.clone())
         .map_or_else(|_| recipe_value(value), |known| known.to_string())
 }
 
-/// Formats one field's entry under `fidelity` in a manifest; unchanged if another version wrote it.
+/// Formats one field's entry under `fidelity` in a manifest. An entry of another version stays unchanged.
 pub(super) fn fidelity_text(entry: &Value) -> String {
     match FieldSummary::parse(entry) {
         Some(FieldSummary::Pictures(pictures)) => pictures_text(&pictures),
@@ -37,7 +37,7 @@ pub(super) fn fidelity_text(entry: &Value) -> String {
     }
 }
 
-/// Describes the losses of arrays.
+/// Describes the losses in arrays.
 fn arrays_text(of: &ArraySummary) -> String {
     let share = |n: u64| format!("{} ({:.2} %)", units::count(n), 100.0 * n as f64 / of.values.max(1) as f64);
     let equal = format!("{} of {}, every value", units::count(of.equal_samples), units::plural(of.samples, "sample"));
@@ -83,7 +83,7 @@ fn arrays_text(of: &ArraySummary) -> String {
     show::pairs(&rows)
 }
 
-/// Describes the treatment of pictures.
+/// Describes how pictures were stored.
 fn pictures_text(of: &PictureSummary) -> String {
     let share = |n: u64| format!("{} of {}", units::count(n), units::count(of.samples));
     let mut rows = Vec::new();
@@ -104,7 +104,7 @@ fn pictures_text(of: &PictureSummary) -> String {
     }
     if of.profiles_dropped > 0 {
         let dropped = units::count(of.profiles_dropped);
-        rows.push(("ICC profiles", format!("{dropped} dropped: damaged, or for other colours than the stored ones")));
+        rows.push(("ICC profiles", format!("{dropped} dropped: damaged, or not for the stored colours")));
     }
     if of.below_target > 0 {
         rows.push(("below target", share(of.below_target)));

@@ -1,4 +1,4 @@
-//! Arguments of the command, generated from the tables that declare options.
+//! Generates the command's arguments from the tables that declare options.
 
 use clap::builder::PossibleValuesParser;
 use clap::parser::ValueSource;
@@ -12,11 +12,9 @@ use std::path::PathBuf;
 
 /// A table that declares options.
 pub(crate) trait OptionTable: 'static {
-    /// The options.
     fn about() -> Vec<&'static About>;
     /// Returns an option's default as text, if it has one.
     fn default_of(name: &str) -> Option<String>;
-    /// Checks the value of an option.
     fn check(name: &str, value: &OptionValue) -> Result<(), ArgumentError>;
 }
 
@@ -44,7 +42,7 @@ tables! {
     AddOptions: check_value;
 }
 
-/// The options of a table in a command line, by name.
+/// The options of a table as given on a command line, by name.
 #[derive(Debug)]
 pub(crate) struct Options<T> {
     pub(crate) given: Vec<(String, OptionValue)>,
@@ -101,12 +99,12 @@ fn arg<T: OptionTable>(about: &'static About) -> Arg {
     if !about.group.is_empty() {
         arg = arg.help_heading(about.group);
     }
-    // A negative number is not an option, but a value that the option may refuse.
+    // A negative number is a value that the option may refuse, not an option.
     let value = |arg: Arg, name: &'static str| {
         let check = |text: &str| checked::<T>(about.name, text);
         arg.value_name(name).allow_negative_numbers(true).value_parser(check)
     };
-    // The help text of the option names the words.
+    // The option's help text already names the words.
     let word = |arg: Arg, words: Vec<&'static str>, name: &'static str| {
         let arg = arg.value_parser(PossibleValuesParser::new(words)).hide_possible_values(true);
         if name.is_empty() { arg.value_name(about.name.to_uppercase()) } else { arg.value_name(name) }
@@ -126,7 +124,7 @@ fn arg<T: OptionTable>(about: &'static About) -> Arg {
     }
 }
 
-/// Checks the text of a value and returns it.
+/// Checks a value's text and returns it.
 fn checked<T: OptionTable>(name: &'static str, text: &str) -> Result<String, String> {
     match T::check(name, &OptionValue::Text(text.to_owned())) {
         Ok(()) => Ok(text.to_owned()),

@@ -1,18 +1,18 @@
-//! Sizes, counts and rates, for people.
+//! Formats sizes, counts and rates for people.
 
 use shardpack_report::words;
 
-/// Converts a number for the page to one for a terminal, where a user can search for it.
+/// Converts a number from page notation to terminal notation, so that users can search for it.
 fn plain(text: String) -> String {
     text.replace(words::NBSP, " ")
 }
 
-/// `109.6 MB`: three significant digits, powers of ten.
+/// Formats bytes as `109.6 MB`, with three significant digits and powers of ten.
 pub(crate) fn bytes(n: u64) -> String {
     plain(words::bytes(n as f64))
 }
 
-/// `1.94 GB/s`.
+/// Formats a rate as `1.94 GB/s`.
 pub(crate) fn rate(bytes: u64, seconds: f64) -> String {
     #[allow(
         clippy::cast_possible_truncation,
@@ -28,18 +28,17 @@ pub(crate) fn count(n: u64) -> String {
     words::count(n)
 }
 
-/// `1 sample`, `2 samples`.
+/// Formats a count as `1 sample`, `2 samples`.
 pub(crate) fn plural(n: u64, noun: &str) -> String {
     plain(words::plural(n, noun))
 }
 
-/// `4.2 ms`, `42 ms`, `0.42 s`, `12.3 s`, `3 min 20 s`.
+/// Formats a duration as `4.2 ms`, `42 ms`, `0.42 s`, `12.3 s`, `3 min 20 s`.
 pub(crate) fn seconds(s: f64) -> String {
     plain(words::seconds(s))
 }
 
-/// Formats a number with `digits` significant digits; scientific notation only if plain digits
-/// would be long.
+/// Formats a number with `digits` significant digits. Uses scientific notation only if plain digits would be long.
 pub(crate) fn significant(value: f64, digits: usize) -> String {
     if value == 0.0 {
         return "0".into();

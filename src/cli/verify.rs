@@ -1,4 +1,4 @@
-//! `shardpack verify`: checks every byte, and lists the damaged samples.
+//! `shardpack verify`: checks every byte and lists the damaged samples.
 
 use super::args::VerifyArgs;
 use super::exit_status::ExitStatus;
@@ -11,7 +11,7 @@ use shardpack_reader::{Progress, VerifyReport};
 use std::collections::BTreeSet;
 use std::sync::OnceLock;
 
-/// Number of problems in the text; `--json` has all.
+/// Number of problems shown in the text; `--json` has all.
 const SHOWN: usize = 50;
 
 pub(super) fn run(args: &VerifyArgs) -> crate::Result<ExitStatus> {

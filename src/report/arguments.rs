@@ -1,8 +1,8 @@
-//! The commands on the page: options as arguments, quoted for a shell.
+//! Formats commands for the page: options as arguments, quoted for a shell.
 
 use shardpack_recipe::OptionValue;
 
-/// Returns an option as an argument of the command.
+/// Formats an option as a command argument.
 pub(super) fn argument(name: &str, value: &OptionValue) -> String {
     let name = dashed(name);
     match value {
@@ -11,12 +11,11 @@ pub(super) fn argument(name: &str, value: &OptionValue) -> String {
     }
 }
 
-/// Returns the name of an option in the spelling of the command.
+/// Returns an option's name as the command spells it.
 pub(super) fn dashed(name: &str) -> String {
     name.replace('_', "-")
 }
 
-/// Quotes an argument for a shell.
 pub(super) fn quoted(argument: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:,+@%".contains(c);
     match !argument.is_empty() && argument.chars().all(plain) {

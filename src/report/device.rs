@@ -1,4 +1,4 @@
-//! The rate at which a device decodes the candidates.
+//! Measures how fast a device decodes the candidates.
 
 use shardpack_gpu::CudaStage;
 use shardpack_gpu::GpuError;
@@ -11,20 +11,19 @@ use std::str::FromStr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Samples in a batch; large samples come in smaller batches of about this size in bytes.
+/// Number of samples per batch, and the approximate bytes of a batch of large samples.
 const BATCH: u64 = 256;
 const BATCH_BYTES: u64 = 512 << 20;
-/// Number of batches per epoch.
 const BATCHES: u64 = 32;
-/// Minimal duration of a measurement.
+/// Minimum duration of a measurement.
 const WHILE: Duration = Duration::from_millis(300);
 
-/// The device that decodes pictures and arrays.
+/// The device for decoding pictures and arrays.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum DeviceName {
     /// The host decodes.
     Cpu,
-    /// A CUDA device decodes; this is its number.
+    /// The CUDA device with this index decodes.
     Cuda(u32),
 }
 
@@ -51,9 +50,6 @@ impl std::fmt::Display for DeviceName {
 }
 
 /// Returns the requested device, or the first one.
-///
-/// # Errors
-/// Fails if the requested device cannot be opened.
 pub(super) fn found(asked: Option<DeviceName>) -> crate::Result<Option<Arc<dyn DecodingDevice>>> {
     let number = match asked {
         Some(DeviceName::Cpu) => return Ok(None),
@@ -81,8 +77,8 @@ impl DecodingDevice for Cuda {
         &self.name
     }
 
-    /// Encoded samples stay on the device, and whole samples are decoded there. As for the cores, neither the disk nor
-    /// the bus is timed.
+    /// Encoded samples stay on the device, which decodes whole samples. As for the cores, neither the disk
+    /// nor the bus is timed.
     fn samples_per_s(&self, dataset: &Path) -> crate::Result<f64> {
         let dataset = Dataset::open(dataset)?;
         let options = options(&dataset)?;
@@ -91,12 +87,12 @@ impl DecodingDevice for Cuda {
     }
 }
 
-/// Returns options for batches of one field, the pictures or the cubes, in epochs that are long even for few samples.
+/// Returns options for batches of one field, pictures or cubes, in epochs that are long even for few samples.
 fn options(dataset: &Dataset) -> crate::Result<LoaderOptions> {
     let first = dataset.schema().stored().next().context("the dataset has no field to decode")?;
     let sample = dataset.get(0)?;
     let value = sample.field(&first.name)?.with_context(|| format!("the first sample has no `{}`", first.name))?;
-    // For a picture, `decoded_bytes` is the stored size: about a tenth of its pixels.
+    // For a picture, `decoded_bytes` is the stored size, about a tenth of its pixels.
     let batch = (BATCH_BYTES / value.decoded_bytes.max(1)).clamp(1, BATCH);
     let weights = vec![1.0; usize::try_from(dataset.len())?];
     Ok(LoaderOptions::default()
@@ -106,7 +102,7 @@ fn options(dataset: &Dataset) -> crate::Result<LoaderOptions> {
         .slots(LoaderOptions::default_slots(true)))
 }
 
-/// Returns the samples per second, after an epoch of warm-up.
+/// Returns the samples per second after a warm-up epoch.
 fn rate(loader: &mut Loader) -> crate::Result<f64> {
     let mut start = Instant::now();
     let mut samples = 0_u64;
@@ -117,7 +113,7 @@ fn rate(loader: &mut Loader) -> crate::Result<f64> {
             here += batch?.len() as u64;
         }
         if here == 0 {
-            bail!("an epoch without a batch");
+            bail!("the epoch had no batches");
         }
         if epoch == 0 {
             start = Instant::now();
@@ -163,7 +159,7 @@ mod tests {
 
     #[test]
     fn few_samples_make_long_epochs() {
-        // In this test the host decodes: the same options without a stage.
+        // The host decodes in this test, with the same options but no stage.
         let folder = tempfile::tempdir().unwrap();
         let source = folder.path().join("in");
         std::fs::create_dir(&source).unwrap();

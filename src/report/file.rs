@@ -1,4 +1,4 @@
-//! Candidates from the TOML file of `--candidates`.
+//! Reads candidates from the TOML file of `--candidates`.
 //!
 //! ```toml
 //! [[candidate]]
@@ -15,11 +15,10 @@ use shardpack_recipe::{OptionValue as Given, StorageOptions};
 use std::path::Path;
 use toml::{Table, Value};
 
-/// Largest file, and largest number of candidates: each candidate needs a run over all samples.
+/// Maximum size of the file, and maximum number of candidates. Each candidate needs a run over all samples.
 const MAX_BYTES: u64 = 1 << 20;
 const MOST: usize = 256;
 
-/// Reads the candidates of a file.
 pub(super) fn read(path: &Path) -> crate::Result<Vec<Rung>> {
     let context = || format!("cannot read the candidates in `{}`", path.display());
     let bytes = std::fs::metadata(path).with_context(context)?.len();
@@ -30,7 +29,7 @@ pub(super) fn read(path: &Path) -> crate::Result<Vec<Rung>> {
 }
 
 fn parse(text: &str) -> crate::Result<Vec<Rung>> {
-    const EXAMPLE: &str = "[[candidate]], then a line such as jpeg = \"reencode\" for each option of `pack`";
+    const EXAMPLE: &str = "write [[candidate]], then one line for each `pack` option, such as jpeg = \"reencode\"";
     let table: Table =
         text.parse().map_err(|error: toml::de::Error| crate::Error::from(error.to_string().trim_end()))?;
     if let Some(other) = table.keys().find(|key| *key != "candidate") {

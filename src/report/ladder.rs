@@ -1,4 +1,4 @@
-//! The measured candidates: the default ladders, or the candidates of the user.
+//! Chooses the candidates to measure: the default ladders, or the user's candidates.
 
 use shardpack_array::Coder;
 use shardpack_pack::Context;
@@ -9,7 +9,6 @@ use shardpack_recipe::{OptionValue, Word};
 use shardpack_sources::SourceKind;
 use std::path::Path;
 
-/// Options of `pack` by name.
 type Own = Vec<(String, OptionValue)>;
 
 /// A candidate before its options are checked.
@@ -19,18 +18,17 @@ pub(super) struct Rung {
     pub(super) own: Own,
 }
 
-/// The qualities of the default ladders, about ten points of SSIMULACRA2 apart.
+/// Qualities of the default ladders, about ten SSIMULACRA2 points apart.
 const QUALITIES: [u8; 4] = [95, 85, 75, 60];
 const QUALITIES_420: [u8; 2] = [85, 75];
-/// The score of the default target.
+/// Default target score.
 const TARGET: &str = "ssimulacra2=80";
-/// The default ladder of errors, in units of the noise: once of the quietest band, whose noise no error should exceed,
-/// and once of a typical band.
+/// Default ladder of errors, as multiples of noise: once for the quietest band, whose noise no error should
+/// exceed, and once for a typical band.
 const ERRORS: [f64; 2] = [0.5, 1.0];
-/// Two errors within this factor count as one.
+/// Factor within which two errors count as one.
 const ALIKE: f64 = 1.2;
 
-/// Returns the candidates for the content of the source.
 pub(super) fn rungs(args: &ReportArguments, kind: SourceKind, traits: &dyn Fn() -> CubeTraits) -> Vec<Rung> {
     match kind {
         SourceKind::Images => pictures(args),
@@ -38,7 +36,7 @@ pub(super) fn rungs(args: &ReportArguments, kind: SourceKind, traits: &dyn Fn() 
     }
 }
 
-/// Checks a candidate's options as `pack` would. `common` are the options for reading the source.
+/// Checks a candidate's options as `pack` would. `common` holds the options for reading the source.
 pub(super) fn recipe(rung: Rung, common: &[(String, OptionValue)]) -> crate::Result<CandidateRecipe> {
     let Rung { name, group, own } = rung;
     // Nothing is written to the output.
@@ -104,7 +102,7 @@ fn pictures(args: &ReportArguments) -> Vec<Rung> {
     rungs
 }
 
-/// The subsampling of the source.
+/// Value that keeps the source's subsampling.
 const KEEP: &str = "keep";
 
 fn sampling_name(sampling: &str) -> &'static str {
@@ -122,7 +120,7 @@ fn sampling_options(sampling: &str) -> Own {
     }
 }
 
-/// Returns the requested sizes; without a request, the size of the source.
+/// Returns the requested sizes, or the source's size without a request.
 fn sizes(args: &ReportArguments) -> Vec<(String, Own)> {
     let mut sizes = Vec::new();
     for option in ["short_side", "long_side"] {
@@ -173,7 +171,7 @@ fn default_errors(noise: Noise) -> Vec<f64> {
     errors
 }
 
-/// Rounds down to a number with two digits, as a user types it: `0.0012`.
+/// Rounds down to a number of two digits, such as `0.0012`, that a user might type.
 fn two_digits(value: f64) -> f64 {
     let text = format!("{value:e}");
     let Some((digits, exponent)) = text.split_once('e') else { return value };
@@ -181,7 +179,7 @@ fn two_digits(value: f64) -> f64 {
     format!("{kept}e{exponent}").parse().unwrap_or(value)
 }
 
-/// Returns the codecs to combine with the values: the requested codecs, or the fastest and the smallest one.
+/// Returns the codecs to combine with the values: the requested ones, or the fastest and the smallest.
 fn codings(args: &ReportArguments, traits: CubeTraits) -> Vec<(String, Own)> {
     let mut all = vec![(String::new(), Vec::new())];
     let (codecs, filters) = (args.ladder("codec"), args.ladder("filter"));

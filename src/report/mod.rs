@@ -25,18 +25,18 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-/// The data of a report, and a piece of HTML with its verdict and its curve for a notebook.
+/// The data of a report, and an HTML fragment with its verdict and curve for a notebook.
 #[derive(Debug)]
 pub struct Reported {
     /// The data that `--json` prints.
     pub data: Report,
-    /// The piece of HTML for a notebook.
+    /// HTML fragment for a notebook.
     pub fragment: String,
-    /// Notes for the user: the notes of the data, with the options in them as values.
+    /// Notes of the data for the user, with options as values.
     pub notes: Vec<Note>,
 }
 
-/// Creates a report like `shardpack report`, without printing. The page is written to `output`, if it is given.
+/// Creates a report like `shardpack report`, without printing. Writes the page to `output`, if given.
 ///
 /// ```
 /// # use std::sync::{Arc, atomic::AtomicBool};
@@ -70,9 +70,6 @@ pub fn report(
 }
 
 /// Creates the report for the arguments.
-///
-/// # Errors
-/// Fails if the command would refuse the arguments, or nothing could be measured.
 pub(crate) fn make(
     path: &Path,
     args: &ReportArguments,
@@ -98,10 +95,8 @@ pub(crate) fn make(
     Ok((report, notes))
 }
 
-/// The request: the arguments and the source.
 struct Asked<'a> {
     path: &'a Path,
-    /// The path of the source as text.
     src: String,
     args: &'a ReportArguments,
     device: Option<DeviceName>,
@@ -112,7 +107,7 @@ impl Asked<'_> {
         self.args.threads.unwrap_or_else(all_cores).max(1)
     }
 
-    /// Returns the options for reading the source, as arguments to append.
+    /// Returns the source-reading options as arguments to append.
     fn common(&self) -> String {
         let all = &self.args.reading;
         all.iter().map(|(name, value)| format!(" {}", quoted(&argument(name, value)))).collect()
@@ -124,14 +119,14 @@ fn device_of(args: &ReportArguments) -> Result<Option<DeviceName>, ArgumentError
     device.map_err(|said: String| ArgumentError::of("device", said))
 }
 
-/// Returns true if there is a manifest, or the file is a shard: the samples are packed already.
+/// Returns true if there is a manifest or the file is a shard, so that the samples are already packed.
 fn is_dataset(path: &Path) -> bool {
     path.join(MANIFEST_NAME).is_file()
         || path.file_name().is_some_and(|name| name == MANIFEST_NAME)
         || path.extension().is_some_and(|extension| extension == "shard")
 }
 
-/// Creates the report on a dataset, with the notes of listing its sources.
+/// Creates the report on a dataset, with notes from listing its sources.
 fn of_dataset(asked: &Asked<'_>, hooks: &Hooks<'_>, cancel: &Arc<AtomicBool>) -> crate::Result<(Report, Vec<Note>)> {
     let args = asked.args;
     let source = &asked.src;
@@ -141,7 +136,7 @@ fn of_dataset(asked: &Asked<'_>, hooks: &Hooks<'_>, cancel: &Arc<AtomicBool>) ->
         bail!("`{source}` is a dataset: options for candidates, metrics and reading apply only to sources");
     }
     if args.source.is_none() && asked.device.is_some() {
-        let said = format!("has no effect: `{source}` is a dataset, which is decoded only with `source`");
+        let said = format!("has no effect: the dataset `{source}` is decoded only with `source`");
         bail!(ArgumentError::of("device", said).with_hint("`shardpack bench` measures the rate of a device"));
     }
     let dataset = open(asked.path)?;
@@ -152,7 +147,7 @@ fn of_dataset(asked: &Asked<'_>, hooks: &Hooks<'_>, cancel: &Arc<AtomicBool>) ->
     };
     let options = options(asked, device::found(asked.device)?)?;
     (hooks.on_progress)(0, 1, "listing");
-    // Samples are compared, not labels: a file next to class folders is a sample like any other.
+    // Samples are compared, not labels, so a file next to class folders is a sample like any other.
     let class_folders = Some(false);
     let listing =
         SourceOptions { exclude: Some(asked.path.to_owned()), class_folders, ..source_options(args, cancel)? };
@@ -162,17 +157,17 @@ fn of_dataset(asked: &Asked<'_>, hooks: &Hooks<'_>, cancel: &Arc<AtomicBool>) ->
     Ok((report, listed.notes().to_vec()))
 }
 
-/// Creates the report on sources, with the notes of listing them.
+/// Creates the report on sources, with notes from listing them.
 fn of_sources(asked: &Asked<'_>, hooks: &Hooks<'_>, cancel: &Arc<AtomicBool>) -> crate::Result<(Report, Vec<Note>)> {
     let args = asked.args;
     if let Some(source) = &args.source {
         let (src, source) = (&asked.src, source.display());
         bail!(ArgumentError::of(
             "source",
-            format!("`{source}` can be compared only with a dataset, and `{src}` is not one")
+            format!("`{source}` can be compared only with a dataset, but `{src}` is not one")
         ));
     }
-    // Before the sources are listed, because the file of candidates may have errors.
+    // Read the candidate file before listing the sources, because it may have errors.
     let own = args.candidates.as_deref().map(file::read).transpose()?;
     (hooks.on_progress)(0, 1, "listing");
     let listed = report::open(asked.path, &source_options(args, cancel)?, asked.threads())?;
@@ -194,7 +189,6 @@ fn of_sources(asked: &Asked<'_>, hooks: &Hooks<'_>, cancel: &Arc<AtomicBool>) ->
     Ok((report, listed.notes().to_vec()))
 }
 
-/// Returns the options of a candidate as arguments of `pack`.
 fn arguments_of(recipe: &CandidateRecipe) -> Vec<String> {
     recipe.own.iter().map(|(name, value)| argument(name, value)).collect()
 }
@@ -208,7 +202,7 @@ fn pack_command(asked: &Asked<'_>, report: &Report, recipes: &[CandidateRecipe])
     format!("shardpack pack {src} OUT{common} {}{skip}", options.join(" ")).trim_end().to_owned()
 }
 
-/// Names the option that measures a model's own metric, before the other omitted measurements.
+/// Lists the option that measures a model's own metric before the other omitted measurements.
 fn name_metric_option(report: &mut Report) {
     let option = Setting::named("metric").spelled(Voice::Command);
     let own = format!(
@@ -217,7 +211,6 @@ fn name_metric_option(report: &mut Report) {
     report.provenance.not_measured.insert(0, own);
 }
 
-/// Returns the options of a report with the device.
 fn options(asked: &Asked<'_>, device: Option<Arc<dyn DecodingDevice>>) -> crate::Result<ReportOptions> {
     let args = asked.args;
     Ok(ReportOptions {
@@ -257,7 +250,7 @@ fn command(asked: &Asked<'_>) -> String {
     if let Some(file) = &args.candidates {
         put("candidates", file.to_string_lossy().into_owned());
     }
-    // Each ladder once, in the order of first occurrence.
+    // Name each ladder once, in order of first occurrence.
     let mut names: Vec<&str> = Vec::new();
     for (name, _) in &args.ladders {
         if !names.contains(name) {

@@ -1,4 +1,4 @@
-//! The file of the page: complete or absent.
+//! Writes the page file completely or not at all.
 
 use shardpack_format::{Hint, Hinted, Setting};
 use shardpack_pack::{Context, bail};
@@ -6,11 +6,11 @@ use std::fs::{self, File};
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 
-/// A mark near the start of every page of this program.
+/// Mark near the start of every page that this program writes.
 const MARK: &[u8] = b"name=\"generator\" content=\"shardpack";
 const START_BYTES: u64 = 4096;
 
-/// Refuses, before anything is measured, to replace a file that is not a page of this program.
+/// Refuses to replace a file that is not one of this program's pages, before anything is measured.
 pub(crate) fn check(path: &Path, force: bool) -> crate::Result<()> {
     let parent = folder(path);
     if !parent.is_dir() {
@@ -24,7 +24,7 @@ pub(crate) fn check(path: &Path, force: bool) -> crate::Result<()> {
     }
     let hint = Hint::set([Setting::any("output", "FILE")]).then(" names another file, ");
     let hint = hint.and([Setting::on("force")]).then(" replaces this one");
-    bail!(Hinted::new(format!("`{}` exists, and is not a report", path.display()), hint))
+    bail!(Hinted::new(format!("`{}` exists but is not a report", path.display()), hint))
 }
 
 fn is_report(path: &Path) -> bool {
@@ -33,13 +33,12 @@ fn is_report(path: &Path) -> bool {
     read.is_ok() && start.windows(MARK.len()).any(|window| window == MARK)
 }
 
-/// Returns the JSON that a page embeds.
 pub(crate) fn data_of_page(page: &str) -> Option<&str> {
     let (_, rest) = page.split_once("<script id=\"report-data\" type=\"application/json\">")?;
     Some(rest.split_once("</script>")?.0)
 }
 
-/// Writes the page under a temporary name, and renames it after it reached the disk.
+/// Writes the page under a temporary name, and renames it once it is on disk.
 pub(crate) fn write(path: &Path, page: &str) -> crate::Result<()> {
     let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let temporary = folder(path).join(format!(".{name}.{}.tmp", std::process::id()));

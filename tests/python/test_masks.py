@@ -117,9 +117,9 @@ class Masks(CommandTest):
         refused = self.expect(
             2, "pack", self.tmp / "images", self.tmp / "other", "--masks", self.tmp / "labels", "--values", "f16"
         )
-        self.assertIn("options on values and variables are for cubes", refused.err)
+        self.assertIn("options for values and variables apply only to cubes", refused.err)
         refused = self.expect(2, "pack", self.tmp / "images", self.tmp / "other", "--codec", "zstd")
-        self.assertIn("options on values, codecs and variables are for cubes", refused.err)
+        self.assertIn("options for values, codecs and variables apply only to cubes", refused.err)
 
     def test_added_pictures_get_their_masks(self):
         masks = self.source()

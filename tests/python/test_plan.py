@@ -34,7 +34,7 @@ class Plan(CommandTest):
         self.assertIn("… and 18 more (--json lists all)", told)
         self.assertRegex(told, r"empty parts +1-29: a smaller --shard-size makes more shards")
         self.assertRegex(told, r"measured on +6 samples, .* without writing")
-        self.assertRegex(told, r"listing .*in each part: with --listing FILE only once")
+        self.assertRegex(told, r"listing .*in each part, or only once with --listing FILE")
         for option in (["--part", "1/2"], ["--force"]):
             refused = self.expect(2, "plan", source, self.tmp / "out", "--parts", "3", *option)
             self.assertIn(f"{option[0]}: has no effect on a plan", refused.err)

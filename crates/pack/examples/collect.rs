@@ -1,5 +1,4 @@
-//! Writes a dataset from a program: samples one at a time, with a picture, a cube, a text and a label;
-//! then reads it.
+//! Writes a dataset from a program, one sample at a time, then reads it.
 //!
 //! `cargo run --release -p shardpack-pack --example collect -- OUT`
 #![allow(clippy::print_stdout, reason = "a program")]
@@ -11,7 +10,7 @@ use shardpack_reader::Dataset;
 use std::error::Error;
 use std::path::PathBuf;
 
-/// A gradient, RGB, with the sample number in the blue channel.
+/// An RGB gradient with the sample number in the blue channel.
 fn picture(number: u8) -> Vec<u8> {
     (0..48_u8).flat_map(|y| (0..64_u8).flat_map(move |x| [x * 4, y * 5, number * 25])).collect()
 }
@@ -32,7 +31,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             .with("cube", SampleValue::Array(Array::new(Dtype::F32, vec![16, 20, 12], cube(number))?))
             .with("caption", format!("gradient number {number}").as_str())
             .with("label", i64::from(number % 2));
-        // Threads may share the collector: the bytes on disk do not depend on the order of adding.
+        // Threads may share the collector, because the order of adding does not change the bytes on disk.
         collector.add(sample)?;
     }
     let written = collector.commit(None, None)?;

@@ -1,4 +1,4 @@
-//! The error of packing, and of the layers above: typed causes, and texts around them.
+//! The error type of packing and the layers above: typed causes, and texts around them.
 
 use crate::collect::CollectError;
 use crate::pack::SampleError;
@@ -32,18 +32,18 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 #[derive(Clone)]
 #[non_exhaustive]
 pub enum Error {
-    /// A text and a next step, without another error as the cause.
+    /// A text and a next step, without an underlying error.
     Message(Hinted),
     /// A text, and perhaps a next step, before another error.
     Context {
         /// The text.
         note: Hinted,
-        /// The other error.
+        /// The underlying error.
         source: Box<Self>,
     },
-    /// An option has a value that it cannot have.
+    /// An option has an invalid value.
     Argument(ArgumentError),
-    /// Bytes that violate the specification, or a request that the layout cannot hold.
+    /// Bytes violate the specification, or the layout cannot hold a request.
     Format(FormatError),
     /// An error of a storage.
     Storage(IoError),
@@ -68,7 +68,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// Wraps an error of another library.
+    /// Wraps an error from another library.
     pub fn other(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
         Self::Other(error.into().into())
     }
@@ -95,13 +95,13 @@ impl Error {
         }
     }
 
-    /// Returns the next steps, each on a line; empty if there are none.
+    /// Returns the next steps, one per line; empty if there are none.
     #[must_use]
     pub fn hint(&self) -> String {
         self.hints().iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
     }
 
-    /// Returns the innermost error, unless it is only a text.
+    /// Returns the innermost error unless it is only a text.
     fn cause(&self) -> Option<&dyn Explain> {
         Some(match self {
             Self::Message(error) => error,
@@ -127,7 +127,7 @@ impl Explain for Error {
         Self::kind(self)
     }
 
-    /// Returns the hints, each once, with those of the contexts first.
+    /// Returns each hint once, starting with the hints of the contexts.
     fn hints(&self) -> Vec<Hint> {
         let mut hints = match self {
             Self::Context { note, .. } => note.hints(),
@@ -217,7 +217,7 @@ impl From<rayon::ThreadPoolBuildError> for Error {
     }
 }
 
-/// Adds a text to an error, or makes an error of a missing value.
+/// Adds a text to an error, or makes an error from a missing value.
 pub trait Context<T> {
     /// Adds a text, and perhaps a next step.
     ///
@@ -225,7 +225,7 @@ pub trait Context<T> {
     /// Fails if this is an error or `None`.
     fn context(self, note: impl Into<Hinted>) -> Result<T>;
 
-    /// Adds a text that is made only for an error.
+    /// Adds a text that is computed only for an error.
     ///
     /// # Errors
     /// Fails if this is an error or `None`.
@@ -252,7 +252,7 @@ impl<T> Context<T> for Option<T> {
     }
 }
 
-/// Returns an error from the function: a formatted text, or any value that converts to an [`Error`].
+/// Returns an error from the enclosing function: a formatted text, or any value that converts to an [`Error`].
 #[macro_export]
 macro_rules! bail {
     ($text:literal $(, $argument:expr)* $(,)?) => {

@@ -1,12 +1,12 @@
-//! Making and unpacking datasets: the work of the `shardpack` command and the Python package.
+//! Makes and unpacks datasets, for the `shardpack` command and the Python package.
 //!
 //! - [`options`] holds the options of all operations, by name.
-//! - [`pack`] makes a dataset from a listing of [`shardpack_sources`], [`collect`] from samples that a program adds
-//!   one at a time.
+//! - [`pack`] makes a dataset from a listing of [`shardpack_sources`], [`collect`] from samples that a
+//!   program adds one at a time.
 //! - [`grow`] adds samples to a dataset and removes samples, as its next generation.
 //! - [`export`] writes files back, durably; [`salvage`] copies the undamaged part of a damaged dataset.
 //!
-//! Nothing here prints. Long operations poll a flag, so that they can be stopped.
+//! Nothing here prints. Long operations poll a flag that stops them.
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::cast_possible_truncation))]
 

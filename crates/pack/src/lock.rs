@@ -1,5 +1,5 @@
-//! Locks of this crate: the protected value is complete after each change, so the panic of another thread does not
-//! damage it.
+//! Locks of this crate. The protected value is complete after each change, so a panic in another thread does
+//! not damage it.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

@@ -1,4 +1,4 @@
-//! A report on a machine with a device, which here is a fake.
+//! Tests a report on a machine with a fake device.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, missing_docs)]
 
 use shardpack_pack::pack::{self, PackOptions};
@@ -10,8 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
-/// A fake device that returns the number of samples of each dataset, and cannot decode the second
-/// one.
+/// A fake device that returns each dataset's number of samples, and cannot decode the second dataset.
 #[derive(Debug, Default)]
 struct Fake(Mutex<Vec<PathBuf>>);
 
@@ -30,7 +29,6 @@ impl DecodingDevice for Fake {
     }
 }
 
-/// Writes pictures of one pixel.
 fn pictures(folder: &Path, count: u8) {
     for number in 0..count {
         let mut bmp = b"BM\x3A\0\0\0\0\0\0\0\x36\0\0\0\x28\0\0\0\x01\0\0\0\x01\0\0\0\x01\0\x18\0".to_vec();
@@ -75,7 +73,7 @@ fn the_device_gets_every_candidate_as_a_dataset() {
     assert!(!report.provenance.not_measured.iter().any(|what| what.starts_with("A device")));
     assert!(device.0.lock().unwrap().iter().all(|path| !path.exists()), "nothing is left behind");
 
-    // If it is stopped before the candidates are packed, the report has the measurements so far.
+    // If the run is stopped before the candidates are packed, the report has the measurements so far.
     let stopped = AtomicBool::new(false);
     let stop = |_, _, what| stopped.fetch_or(what == "drawing", Ordering::Relaxed);
     let hooks_that_stop = Hooks { on_progress: &|done, of, what| _ = stop(done, of, what), cancel: &stopped };
@@ -87,7 +85,7 @@ fn the_device_gets_every_candidate_as_a_dataset() {
     assert_eq!((report.metrics.len(), report.metrics[0].baseline.len()), (1, 0));
     assert_eq!(report.metrics[0].failures, ["interrupted: the other runs are missing"]);
 
-    // For a dataset, the device gets the dataset itself, which stays.
+    // For a packed dataset, the device gets the dataset itself, which stays.
     let packed = tempfile::tempdir().unwrap();
     let out = packed.path().join("out");
     let quiet = pack::Hooks { on_plan: &|_| {}, on_progress: &|_| {}, cancel: &cancel };

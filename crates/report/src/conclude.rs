@@ -1,4 +1,4 @@
-//! From rows to a verdict: distributions, the front, deltas between ladders, the choice.
+//! Draws conclusions from rows: distributions, the front, deltas between ladders, and the verdict.
 
 use crate::data::{
     Better, Candidate, Distribution, Estimate, MEASURES, Measure, NO_NOISE, Report, SampleKind, Subject, Verdict,
@@ -7,7 +7,7 @@ use crate::stats::{bjontegaard_percent, distribution, pareto_front};
 use crate::want::{COSTS_LITTLE, Want, choose, choose_careful};
 use crate::words;
 
-/// Returns the measure that compares candidates on a single axis.
+/// Returns the measure for comparing candidates on a single axis.
 #[must_use]
 pub const fn main_measure(content: SampleKind) -> Measure {
     match content {
@@ -16,11 +16,11 @@ pub const fn main_measure(content: SampleKind) -> Measure {
     }
 }
 
-/// Returns the default conditions of the verdict.
+/// Returns the verdict's default conditions.
 ///
-/// For pictures: nine of ten have a very high score. For cubes: in each band of each cube the largest error is within
-/// the noise of that band, and the spectra of 99 % of the pixels of each cube turn by at most half a degree. Spectra
-/// within 0.1 rad, about ten times as much, usually count as one material.
+/// For pictures: nine of ten have a very high score. For cubes: the largest error in each band of each cube
+/// is within that band's noise, and the spectra of 99 % of each cube's pixels turn by at most half a degree.
+/// Spectra within 0.1 rad, about ten times as much, usually count as one material.
 #[must_use]
 pub const fn default_conditions(content: SampleKind) -> &'static [&'static str] {
     match content {
@@ -29,8 +29,7 @@ pub const fn default_conditions(content: SampleKind) -> &'static [&'static str] 
     }
 }
 
-/// Fills in distributions, deltas, the front and the verdict under `wants`. Leaves the command of the verdict
-/// unchanged.
+/// Fills in distributions, deltas, the front, and the verdict under `wants`. Does not change the verdict's command.
 pub fn conclude(report: &mut Report, wants: &[Want], want_given: bool) {
     for candidate in &mut report.candidates {
         spread(candidate);
@@ -112,7 +111,8 @@ fn front(report: &mut Report) {
     }
 }
 
-/// `Pack with q85. 110 GB become 26 GB. Nine of ten samples …. Loading is 1.9 times as fast as …`, in short sentences.
+/// Describes the result in short sentences: `Pack with q85. 110 GB become 26 GB. Nine of ten samples ….
+/// Loading is 1.9 times as fast as …`.
 fn sentence(report: &Report, candidate: &Candidate) -> String {
     let (named, become_) = match report.subject {
         Subject::Sources => ("Pack with", "become"),
@@ -124,7 +124,7 @@ fn sentence(report: &Report, candidate: &Candidate) -> String {
     if let Some(Estimate { value, .. }) = candidate.predictions.bytes {
         let after = words::bytes(value);
         sentences.push(match report.subject {
-            // Without its sources, a dataset does not tell the size before packing.
+            // Without its sources, a dataset does not show the size before packing.
             Subject::Dataset if report.whole.is_alone(value) => format!("It takes {after}."),
             Subject::Sources | Subject::Dataset => format!("{} {become_} {after}.", words::bytes(before)),
         });
@@ -148,7 +148,7 @@ fn sentence(report: &Report, candidate: &Candidate) -> String {
     sentences.join(" ")
 }
 
-/// Describes the score that most samples reach; with few samples, by their number, because p10 is then the worst.
+/// Describes the score that most samples reach. With few samples it names their number, because p10 is then the worst.
 fn reached(spread: &Distribution) -> String {
     let score = |value| words::score(Measure::Ssimulacra2, value);
     let (title, p10, worst) = (Measure::Ssimulacra2.title(), score(spread.p10), score(spread.worst));
@@ -180,7 +180,7 @@ fn smaller_than_lossless(report: &Report, candidate: &Candidate) -> Option<Strin
     })
 }
 
-/// Describes the effect of a lossy candidate on bands and on spectra.
+/// Describes how a lossy candidate affects bands and spectra.
 fn cost(candidate: &Candidate) -> Option<String> {
     let worst = |measure: Measure| candidate.scores.get(&measure).map(|spread| spread.worst);
     let said = |measure: Measure| worst(measure).map(|value| words::score_and_unit(measure, value));
@@ -205,13 +205,13 @@ fn cost(candidate: &Candidate) -> Option<String> {
     })
 }
 
-/// Returns the relative difference between the rates of two candidates that may be chance.
+/// Returns the relative difference between two candidates' rates that chance may cause.
 pub(crate) fn spread_of(one: &Candidate, other: &Candidate) -> f64 {
     [one, other].into_iter().filter_map(|one| one.rates.decode_spread).sum()
 }
 
-/// Describes the loading speed relative to another candidate. Rates that differ by less than their spread count as
-/// equal.
+/// Describes the loading speed relative to another candidate. Rates that differ by less than their spread
+/// count as equal.
 pub(crate) fn speed(ratio: f64, spread: f64, than: &str) -> String {
     let larger = ratio.max(1.0 / ratio);
     let times = words::significant(larger, 2);
@@ -245,7 +245,7 @@ fn reason(report: &Report, candidate: &Candidate, verdict: &Verdict) -> String {
     }
 }
 
-/// Explains why the careful rule chose this candidate, and the loss of the smallest candidate.
+/// Explains why the careful rule chose this candidate, and the smallest candidate's loss.
 fn careful_reason(report: &Report, candidate: &Candidate, measured: usize, meeting: usize) -> String {
     let size = |candidate: &Candidate| candidate.predictions.bytes.map_or(f64::INFINITY, |bytes| bytes.value);
     let kept = words::plural(measured as u64, "candidate");

@@ -1,10 +1,9 @@
-//! The data of a report, the statistics on it, and the page that shows it.
+//! The data of a report, its statistics, and the page that shows it.
 //!
-//! - [`data::Report`] holds all measurements. `shardpack report --json` prints it as JSON, and
-//!   the page embeds it.
-//! - [`stats`] has percentiles, the prediction of a whole from a sample, Bjøntegaard deltas and
-//!   the Pareto front; [`want`] has the rule that recommends a candidate.
-//! - [`page`] renders the whole page, [`fragment`] renders the part for a notebook.
+//! - [`data::Report`] holds all measurements. `shardpack report --json` prints it as JSON, and the page embeds it.
+//! - [`stats`] has percentiles, predictions of a whole from a sample, Bjøntegaard deltas and the Pareto
+//!   front; [`want`] has the rule that recommends a candidate.
+//! - [`page`] renders the whole page, and [`fragment`] renders the part for a notebook.
 //!
 //! The crate opens no files and knows no codecs: data in, text out.
 #![forbid(unsafe_code)]

@@ -1,4 +1,4 @@
-//! The rule behind the verdict: conditions such as `ssimulacra2.p10>=80`, and the choice by them.
+//! The rule behind the verdict: conditions such as `ssimulacra2.p10>=80`, and the choice they make.
 
 use crate::data::{Better, Candidate, Distribution, Measure};
 use std::fmt;
@@ -45,8 +45,8 @@ impl fmt::Display for Want {
 }
 
 impl Want {
-    /// Reads `MEASURE[.worst|.p1|.p10|.median]>=VALUE`, the same with `<=`, or `size<=BYTES`. Without a statistic the
-    /// worst sample counts. `size_of` reads a number of bytes with its unit.
+    /// Parses `MEASURE[.worst|.p1|.p10|.median]>=VALUE`, the same with `<=`, or `size<=BYTES`. Without a
+    /// statistic the worst sample counts. `size_of` parses a number of bytes with its unit.
     ///
     /// ```
     /// use shardpack_report::want::Want;
@@ -56,7 +56,7 @@ impl Want {
     /// ```
     ///
     /// # Errors
-    /// The expected and the found text.
+    /// Returns the expected and the found text.
     pub fn parse(text: &str, size_of: &dyn Fn(&str) -> Result<u64, String>) -> Result<Self, String> {
         let fail = || {
             let found = text.escape_debug();
@@ -107,8 +107,8 @@ impl Want {
         Ok(Self { subject: Subject::Score(measure, statistic), at_least, value, text: normal })
     }
 
-    /// Returns true if a candidate meets the condition. A lossless candidate meets every condition on a measure; a
-    /// candidate without the measure does not.
+    /// Returns true if a candidate meets the condition. A lossless candidate meets every condition on a
+    /// measure; any other candidate without the measure does not.
     #[must_use]
     pub fn is_met(&self, candidate: &Candidate) -> bool {
         let value = match self.subject {
@@ -129,9 +129,9 @@ impl Want {
     }
 }
 
-/// Returns the recommended candidate, and true if it meets all conditions: the smallest prediction among candidates
-/// that meet them. Otherwise the smallest lossless candidate, or the candidate that meets most conditions. A candidate
-/// that cannot store every sample is the last choice.
+/// Returns the recommended candidate, and true if it meets all conditions: the smallest prediction among the
+/// candidates that meet them, otherwise the smallest lossless candidate, or the one that meets most
+/// conditions. A candidate that cannot store every sample is the last choice.
 #[must_use]
 pub fn choose(candidates: &[Candidate], wants: &[Want]) -> Option<(usize, bool)> {
     let met = |candidate: &Candidate| wants.iter().filter(|want| want.is_met(candidate)).count();
@@ -153,18 +153,18 @@ pub fn choose(candidates: &[Candidate], wants: &[Want]) -> Option<(usize, bool)>
         .map(|(position, candidate)| (position, candidate.failures.is_empty() && met(candidate) == wants.len()))
 }
 
-/// Largest ratio of sizes at which the candidate with the smaller loss is preferred over a lossier one.
+/// Maximum size ratio at which a candidate with less loss is preferred over a lossier one.
 pub const COSTS_LITTLE: f64 = 2.0;
-/// Among equally lossy candidates, sizes up to this multiple of the smallest count as equal.
+/// Sizes of equally lossy candidates count as equal up to this multiple of the smallest.
 const AS_SMALL: f64 = 1.25;
 
-/// Returns the recommended candidate for cubes without given conditions: among candidates that meet `wants`, one with
-/// small loss that does not cost much. Otherwise as [`choose`].
+/// Returns the recommended candidate for cubes without given conditions: among candidates that meet `wants`,
+/// one with small loss that does not cost much. Otherwise as [`choose`].
 ///
-/// Lossless precedes float16, whose error shrinks with the value, and float16 precedes fixed point, as long as the
-/// candidate is at most [`COSTS_LITTLE`] times as large as the smallest: precision is given up only to halve the bytes.
-/// Among candidates of one kind, the first in the ladder within a quarter of the smallest is chosen: `pack`'s own
-/// choice of a codec comes first and decodes faster than the smallest.
+/// Lossless precedes float16, whose error shrinks with the value, and float16 precedes fixed point, as long
+/// as the candidate is at most [`COSTS_LITTLE`] times as large as the smallest: precision is given up only to
+/// halve the bytes. Among candidates of one kind, the first in the ladder within a quarter of the smallest is
+/// chosen, because `pack`'s own choice of a codec comes first and decodes faster than the smallest.
 #[must_use]
 pub fn choose_careful(candidates: &[Candidate], wants: &[Want]) -> Option<(usize, bool)> {
     let bytes = |candidate: &Candidate| candidate.predictions.bytes.map_or(f64::INFINITY, |bytes| bytes.value);
@@ -243,7 +243,7 @@ mod tests {
         assert_eq!(choose(&all, &[]), Some((2, true)));
         assert!(!choose(&all, &[p10[0].clone(), want("size<=10").unwrap()]).unwrap().1);
         assert_eq!(choose(&[], &p10), None);
-        // A lossless candidate meets every score, and is the fallback if no candidate meets the conditions.
+        // A lossless candidate meets every score condition, and is the fallback if no candidate meets all conditions.
         let tile = Candidate { lossless: true, ..candidate(120.0, 100.0) };
         let strict = [want("ssimulacra2>=99").unwrap()];
         assert_eq!(choose(&[all[0].clone(), tile.clone()], &strict), Some((1, true)));
@@ -270,18 +270,18 @@ mod tests {
         let (keep, auto, slow) =
             (of("keep", 480.0, 0.0, 0.0), of("auto", 375.0, 0.0, 0.0), of("auto", 355.0, 0.0, 0.0));
         let half = |bytes| of("f16", bytes, 0.4, 0.01);
-        // Three times smaller and unusable: errors above the noise of some band, or turned pixels.
+        // These are three times smaller but unusable, with errors above some band's noise or turned pixels.
         let (loud, turned) = (of("fixed", 118.0, 7.0, 0.2), of("fixed", 118.0, 0.9, 6.0));
         assert_eq!(careful(&[keep.clone(), auto.clone(), half(393.0), loud, turned, slow.clone()]), Some((1, true)));
-        // Lossless if float16 saves little, float16 if it saves much.
+        // The choice is lossless if float16 saves little, and float16 if it saves much.
         assert_eq!(careful(&[keep.clone(), auto.clone(), half(190.0)]), Some((1, true)));
         assert_eq!(careful(&[keep.clone(), auto.clone(), half(170.0)]), Some((2, true)));
-        // Fixed point only if float16 costs more or is too coarse.
+        // The choice is fixed point only if float16 costs more or is too coarse.
         let quiet = |bytes| of("fixed", bytes, 0.9, 0.1);
         assert_eq!(careful(&[keep.clone(), half(150.0), quiet(80.0)]), Some((1, true)));
         assert_eq!(careful(&[keep.clone(), half(150.0), quiet(70.0)]), Some((2, true)));
         assert_eq!(careful(&[keep.clone(), of("f16", 150.0, 1.5, 0.01), quiet(140.0)]), Some((2, true)));
-        // A slow codec is taken for a large saving, not for a small one.
+        // A slow codec is chosen for a large saving, not for a small one.
         assert_eq!(careful(&[keep.clone(), of("keep", 390.0, 0.0, 0.0)]), Some((0, true)));
         assert_eq!(careful(&[keep.clone(), of("keep", 370.0, 0.0, 0.0)]), Some((1, true)));
         // If no candidate qualifies, the candidate with the smallest loss is shown.

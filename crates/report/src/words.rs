@@ -1,20 +1,20 @@
-//! Numbers for people: sizes, counts, times and scores in the notation of the page.
+//! Formats numbers for people: sizes, counts, times and scores in the page's notation.
 //!
-//! A no-break space joins a number and its unit; a negative number has a real minus sign.
+//! A no-break space joins a number and its unit. A negative number has a real minus sign.
 
 use crate::data::{Measure, NO_NOISE};
 
-/// The space between a number and its unit.
+/// Space between a number and its unit.
 pub const NBSP: char = '\u{a0}';
 
-/// `109.6 MB`: three significant digits, powers of ten.
+/// Formats bytes as `109.6 MB`, with three significant digits and powers of ten.
 pub fn bytes(n: f64) -> String {
     let (value, unit) = in_unit(n);
     let decimals = if unit == "B" { 0 } else { usize::from(value < 99.95) + usize::from(value < 9.995) };
     format!("{value:.decimals$}{NBSP}{unit}")
 }
 
-/// The same for the label of a tick: `20 kB`, not `20.0 kB`.
+/// Formats bytes for a tick label, as `20 kB` instead of `20.0 kB`.
 pub(crate) fn bytes_tick(n: f64) -> String {
     if n == 0.0 {
         return "0".into();
@@ -51,7 +51,7 @@ fn grouped(digits: &str) -> String {
     out
 }
 
-/// `1 sample`, `2 samples`, `2 classes`.
+/// Formats a count as `1 sample`, `2 samples`, `2 classes`.
 pub fn plural(n: u64, noun: &str) -> String {
     let end = match n {
         1 => "",
@@ -61,7 +61,7 @@ pub fn plural(n: u64, noun: &str) -> String {
     format!("{}{NBSP}{noun}{end}", count(n))
 }
 
-/// `420 µs`, `42 ms`, `0.42 s`, `12.3 s`, `3 min 20 s`, `5 h 12 min`.
+/// Formats a duration as `420 µs`, `42 ms`, `0.42 s`, `12.3 s`, `3 min 20 s`, `5 h 12 min`.
 pub fn seconds(s: f64) -> String {
     let two =
         |n: f64, small: f64, a: &str, b: &str| format!("{:.0}{NBSP}{a} {:.0}{NBSP}{b}", (n / small).floor(), n % small);
@@ -77,14 +77,13 @@ pub fn seconds(s: f64) -> String {
     }
 }
 
-/// Formats a number with `digits` significant digits. Scientific notation is used only if plain
-/// digits would be long.
+/// Formats a number with `digits` significant digits. Uses scientific notation only if plain digits would be long.
 pub(crate) fn significant(value: f64, digits: usize) -> String {
     if value == 0.0 {
         return "0".into();
     }
     let text = if (1e-4..1e6).contains(&value.abs()) {
-        // The magnitude after rounding: 9.996 with three digits is 10.0.
+        // Take the magnitude after rounding: 9.996 with three digits is 10.0.
         let rounded: f64 = format!("{value:.*e}", digits.saturating_sub(1)).parse().unwrap_or(value);
         let magnitude = rounded.abs().log10().floor();
         let decimals =
@@ -98,7 +97,7 @@ pub(crate) fn significant(value: f64, digits: usize) -> String {
     if value < 0.0 { format!("−{text}") } else { text }
 }
 
-/// Removes trailing zeros of the decimals.
+/// Removes trailing zeros from the decimals.
 pub(crate) fn trimmed(text: &str) -> String {
     if text.contains('.') && !text.contains('e') {
         text.trim_end_matches('0').trim_end_matches('.').to_owned()
@@ -114,7 +113,7 @@ pub(crate) fn fixed(value: f64, decimals: usize) -> String {
     if value < 0.0 && !zero { format!("−{text}") } else { text }
 }
 
-/// Formats a measure's value without its unit: shares in per cent.
+/// Formats a measure's value without its unit; shares are in per cent.
 pub(crate) fn score(measure: Measure, value: f64) -> String {
     match measure {
         Measure::Ssimulacra2 | Measure::Psnr => fixed(value, 1),
@@ -129,7 +128,6 @@ pub(crate) fn score(measure: Measure, value: f64) -> String {
     }
 }
 
-/// Formats a measure's value with its unit.
 pub(crate) fn score_and_unit(measure: Measure, value: f64) -> String {
     let unit = measure.unit();
     let space = if unit.is_empty() || unit == "°" { String::new() } else { NBSP.to_string() };

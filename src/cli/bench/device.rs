@@ -1,4 +1,4 @@
-//! `--device`, `--mean` and `--std`: the device of the batches and the scaling of their floats.
+//! `--device`, `--mean` and `--std`: the device of the batches, and the scaling of float pictures.
 
 use crate::report::DeviceName;
 use serde_json::{Value, json};
@@ -10,7 +10,7 @@ use shardpack_loader::stage::Stage;
 use shardpack_pack::Context;
 use std::sync::Arc;
 
-/// Returns the stage that decodes on the device; `None` for the host.
+/// Returns the stage that decodes on the device, or `None` for the host.
 pub(super) fn stage(device: DeviceName) -> crate::Result<Option<Arc<dyn Stage>>> {
     let DeviceName::Cuda(number) = device else { return Ok(None) };
     let stage = CudaStage::open(number).map_err(|error| {
@@ -20,8 +20,8 @@ pub(super) fn stage(device: DeviceName) -> crate::Result<Option<Arc<dyn Stage>>>
     Ok(Some(Arc::new(stage)))
 }
 
-/// Returns `(level / 255 − mean) / std`, if one of the two is given. Each is one number, or one for
-/// red, green and blue.
+/// Returns the scaling `(level / 255 − mean) / std` if either is given, as one number, or one each for red,
+/// green and blue.
 pub(super) fn scaling(mean: Option<&[f64]>, std: Option<&[f64]>) -> crate::Result<Option<Scaling>> {
     if mean.is_none() && std.is_none() {
         return Ok(None);

@@ -1,34 +1,33 @@
-//! One epoch, run and measured: differences between counters of the loader and the system.
+//! Runs and measures an epoch, from differences between counters of the loader and the system.
 
 use super::system;
 use crate::cli::progress::Bar;
 use shardpack_loader::{Loader, LoaderStats};
 use std::time::Instant;
 
-/// Data moved in one epoch, and the time of its stages. Seconds of threads are summed over the
-/// loader's threads.
+/// Data moved in one epoch, and the time of its stages. Thread seconds are summed over the loader's threads.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(super) struct Epoch {
     pub(super) seconds: f64,
     pub(super) cpu_s: f64,
-    /// Seconds that threads waited for a core; `None` if the system does not report it.
+    /// Seconds that threads waited for a core; `None` if the system does not report them.
     pub(super) queued_s: Option<f64>,
     pub(super) batches: u64,
     pub(super) samples: u64,
     pub(super) output_bytes: u64,
     pub(super) read_bytes: u64,
-    /// Bytes that came from a disk; `None` if the system does not report it.
+    /// Bytes from a disk; `None` if the system does not report them.
     pub(super) disk_bytes: Option<u64>,
-    /// Bytes that came from a store, without those from a cache on the local disk.
+    /// Bytes from a store, excluding those from a cache on the local disk.
     pub(super) fetched_bytes: u64,
     pub(super) read_s: f64,
     pub(super) crc_s: f64,
     pub(super) decode_s: f64,
     pub(super) waited_for_data_s: f64,
     pub(super) waited_for_slot_s: f64,
-    /// Seconds that the consumer waited. It has no other work.
+    /// Seconds that the consumer waited. It does no other work.
     pub(super) consumer_wait_s: f64,
-    /// Mean number of ready batches when the consumer requested one.
+    /// Mean number of batches that were ready when the consumer requested one.
     pub(super) queue_fill: f64,
     pub(super) skipped: u64,
 }
@@ -42,7 +41,7 @@ impl Epoch {
         self.cpu_s / self.samples.max(1) as f64
     }
 
-    /// Returns the remaining time of `threads` threads: planning, and idle time that is no problem.
+    /// Returns the remaining time of `threads` threads: planning and harmless idle time.
     pub(super) fn other_s(&self, threads: usize) -> f64 {
         let known = self.read_s + self.crc_s + self.decode_s + self.waited_for_data_s + self.waited_for_slot_s;
         (self.seconds * threads as f64 - known).max(0.0)
@@ -89,8 +88,7 @@ pub(super) fn run(loader: &mut Loader, number: u32, bar: &Bar) -> crate::Result<
 fn difference(number: u32, before: &Reading, after: &Reading) -> Epoch {
     let (a, b) = (&before.stats, &after.stats);
     let batches = b.batches - a.batches;
-    // The mean is over all calls so far. Each epoch has one call more than batches: the last call
-    // finds the end.
+    // The mean is over all calls so far. Each epoch has one more call than batches, because the last one finds the end.
     let ready = |stats: &LoaderStats, epochs: u32| stats.queue_fill * (stats.batches + u64::from(epochs)) as f64;
     Epoch {
         seconds: after.time.duration_since(before.time).as_secs_f64().max(1e-9),
@@ -113,7 +111,7 @@ fn difference(number: u32, before: &Reading, after: &Reading) -> Epoch {
     }
 }
 
-/// Returns the epoch with the median time; the slower one of two.
+/// Returns the epoch with the median time; of two, the slower one.
 pub(super) fn median(epochs: &[Epoch]) -> Epoch {
     let mut sorted = epochs.to_vec();
     sorted.sort_by(|a, b| a.seconds.total_cmp(&b.seconds));

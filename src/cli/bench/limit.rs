@@ -1,32 +1,28 @@
-//! The limiting stage and the advice, from the figures of one epoch.
+//! Finds the limiting stage and gives advice, from the figures of one epoch.
 
 use super::epoch::Epoch;
 use crate::cli::units;
 
 /// Cores count as busy with a stage if it takes more than this share of their time.
 const BUSY: f64 = 0.75;
-/// Cores are short if ready threads wait for a core for more than this share of their time.
+/// Cores count as short if ready threads spend more than this share of their time waiting for one.
 const QUEUED: f64 = 0.25;
-/// Reading from a disk or a store matters if at least this share of the bytes came from it.
+/// Share of bytes from a disk or a store at which reading from it matters.
 const FROM_DISK: f64 = 0.05;
-/// Shortest meaningful epoch, in seconds. A shorter epoch mostly measures the start of the threads.
+/// Shortest meaningful epoch, in seconds. A shorter one mostly measures the start of the threads.
 const SHORTEST_S: f64 = 0.02;
-/// Share of the machine's memory that the page cache is expected to have for a dataset.
+/// Share of the machine's memory that the page cache is assumed to have for a dataset.
 const CACHED: f64 = 0.7;
-/// A picture has more detail than the view shows if its shorter side is this many times the view's
-/// shorter side.
+/// A picture has more detail than the view shows if its shorter side is this many times the view's.
 const OVERSIZED: f64 = 2.5;
 
-/// The cause that limits the loading rate.
+/// The bottleneck of loading.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Limit {
-    /// Reading from a disk.
     Disk,
-    /// Reading from an object store.
     Network,
     /// Reading from the page cache, and copying.
     Memory,
-    /// Computing CRC32s.
     Crc,
     /// Decoding on the available cores.
     Decode,
@@ -36,14 +32,13 @@ pub(super) enum Limit {
     Consumer,
     /// Too few samples in flight for the threads.
     Slots,
-    /// Decoding on the device.
     Device,
     /// The epoch was too short for a conclusion.
     Unclear,
 }
 
 impl Limit {
-    /// Name in `--json`.
+    /// Returns the name used in `--json`.
     pub(super) const fn name(self) -> &'static str {
         match self {
             Self::Disk => "disk",
@@ -60,7 +55,6 @@ impl Limit {
     }
 }
 
-/// The work of the loader, and its resources.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Workload {
     pub(super) threads: usize,
@@ -72,32 +66,29 @@ pub(super) struct Workload {
     pub(super) dataset_bytes: u64,
     pub(super) memory_bytes: Option<u64>,
     pub(super) content: WorkloadContent,
-    /// True if a device decodes.
     pub(super) on_device: bool,
 }
 
-/// The decoded content.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum WorkloadContent {
     /// Nothing is decoded.
     Stored,
     /// Pictures.
     Pictures {
-        /// Pixels on a side of the view; `None` for whole pictures.
+        /// Side length of the view in pixels; `None` for whole pictures.
         side: Option<u32>,
         /// True if a decoder can skip tiles outside the view.
         tiled: bool,
         /// Mean shorter side of the pictures, if the index has it.
         short_side: Option<f64>,
     },
-    /// Arrays, with the codec that the recipe names.
+    /// Arrays, with the codec named in the recipe.
     Arrays {
         /// Name of the codec, such as `blosc2-zstd`.
         codec: Option<String>,
     },
 }
 
-/// Returns the limit of an epoch.
 pub(super) fn limit(epoch: &Epoch, workload: &Workload) -> Limit {
     if epoch.samples == 0 || epoch.seconds < SHORTEST_S {
         return Limit::Unclear;
@@ -113,7 +104,7 @@ pub(super) fn limit(epoch: &Epoch, workload: &Workload) -> Limit {
         None => busy(epoch, workload) < BUSY,
     };
     let queued = epoch.queued_s.is_some_and(|seconds| seconds >= QUEUED * epoch.seconds * workload.threads as f64);
-    // A quota takes cores away too, but does not appear as waiting for a core.
+    // A quota takes cores away too, but does not show as waiting for a core.
     let starved = queued || epoch.cpu_s < BUSY * (epoch.crc_s + epoch.decode_s);
     if is(reading) && matters(epoch.fetched_bytes) {
         Limit::Network
@@ -138,13 +129,13 @@ pub(super) fn limit(epoch: &Epoch, workload: &Workload) -> Limit {
     }
 }
 
-/// Returns the used share of the core time that the process's threads can use.
+/// Returns the used share of the core time that this process's threads can use.
 fn busy(epoch: &Epoch, workload: &Workload) -> f64 {
     let usable = workload.threads.min(workload.cores).max(1);
     (epoch.cpu_s / (epoch.seconds.max(1e-9) * usable as f64)).min(1.0)
 }
 
-/// Returns the advice, in one sentence.
+/// Returns one sentence of advice.
 pub(super) fn advice(limit: Limit, epoch: &Epoch, workload: &Workload) -> String {
     let &Workload { threads, cores, batch_size, slots, .. } = workload;
     let share = |seconds: f64| percent(seconds / (epoch.seconds * threads as f64));

@@ -1,4 +1,4 @@
-//! `shardpack bench`: the loading rate of a dataset, its limit, and advice.
+//! `shardpack bench`: measures a dataset's loading rate, finds its bottleneck, and gives advice.
 
 pub(super) mod args;
 mod device;
@@ -17,14 +17,14 @@ use args::BenchArgs;
 use report::Report;
 use shardpack_format::{Error as FormatError, Hint, Hinted, Setting};
 
-/// The effect of a damaged sample.
+/// Describes the effect of a damaged sample.
 fn damaged() -> Hinted {
     let hint = Hint::new("`shardpack verify` finds all of them; ").and([Setting::any("skip", "N")]);
     Hinted::new("stopped at a damaged sample", hint.then(" skips up to N of them in each epoch"))
 }
 
 pub(super) fn run(args: &BenchArgs) -> crate::Result<ExitStatus> {
-    // Nothing is written, so no cleanup is needed and the first Ctrl-C ends the process at once.
+    // Nothing is written, so no cleanup is needed, and the first Ctrl-C ends the process at once.
     interrupt::install(false)?;
     if args.stream { stream::run(args) } else { load(args) }
 }
@@ -40,7 +40,7 @@ fn load(args: &BenchArgs) -> crate::Result<ExitStatus> {
             system::drop_page_cache(setup.loader.dataset())?;
         }
         let ran = epoch::run(&mut setup.loader, number, &bar).and_then(|epoch| {
-            // The loader counts over all epochs; the option applies to each epoch.
+            // The loader counts over all epochs, but the option applies to each epoch.
             let few = args.skip == 0 || epoch.skipped <= args.skip;
             let expected = format!("at most {} (`--skip`)", args.skip);
             let error = || FormatError::format("damaged samples in one epoch", expected, epoch.skipped);

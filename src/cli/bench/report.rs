@@ -9,11 +9,10 @@ use crate::cli::{show, units};
 use serde_json::{Value, json};
 use shardpack_io::{CacheStats, Traffic};
 
-/// All measurements.
 pub(super) struct Report<'a> {
     pub(super) args: &'a BenchArgs,
     pub(super) setup: &'a Setup,
-    /// The epoch that does not count.
+    /// The warm-up epoch, which does not count.
     pub(super) warm_up: Option<Epoch>,
     pub(super) epochs: Vec<Epoch>,
     /// The epoch that represents all others.
@@ -114,7 +113,6 @@ impl Report<'_> {
         }
     }
 
-    /// Describes the run.
     fn what(&self) -> String {
         let (setup, workload) = (self.setup, &self.setup.workload);
         let dataset = setup.loader.dataset();
@@ -139,7 +137,7 @@ impl Report<'_> {
         ) + &self.device_text()
     }
 
-    /// Describes the device, and the work that the host did in its place; ends with an empty line.
+    /// Describes the device and the work that the host did for it. Ends with an empty line.
     fn device_text(&self) -> String {
         let loader = &self.setup.loader;
         let mut text = match loader.options().resources.stage {
@@ -180,7 +178,6 @@ impl Report<'_> {
         show::table(&["epoch", "time", "samples/s", "output", "read", "from disk", "CPU/sample"], &rows)
     }
 
-    /// Describes how the time was spent.
     fn time_text(&self) -> String {
         let (median, threads) = (&self.median, self.setup.workload.threads);
         let all = median.seconds * threads as f64;
@@ -251,7 +248,7 @@ pub(super) fn network_text(traffic: &Traffic) -> String {
     ) + &cache_text(&traffic.cache)
 }
 
-/// Describes the work of the cache on the local disk, if there is one.
+/// Describes the work of the cache on the local disk, if any.
 fn cache_text(cache: &CacheStats) -> String {
     if *cache == CacheStats::default() {
         return String::new();
@@ -271,7 +268,7 @@ fn cache_text(cache: &CacheStats) -> String {
     )
 }
 
-/// The same for programs; `null` for a local disk.
+/// Returns the requests as JSON; `null` for a local disk.
 pub(super) fn network_json(traffic: &Traffic) -> Value {
     match traffic.requests {
         0 => Value::Null,

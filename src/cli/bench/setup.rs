@@ -1,4 +1,4 @@
-//! Turns the arguments and a dataset into options of the loader, or explains why they do not fit.
+//! Turns arguments and a dataset into loader options, or explains why they do not fit.
 
 use super::args::{BenchArgs, OrderArg};
 use super::limit::{Workload, WorkloadContent};
@@ -14,34 +14,33 @@ use shardpack_pack::bail;
 use shardpack_reader::{Bands, Dataset};
 use shardpack_recipe::{DatasetRecipe, PictureOptions};
 
-/// Default number of samples in a batch, and the limit on the bytes of its arrays.
+/// Default number of samples per batch, and the limit on the bytes of a batch's arrays.
 const BATCH_SIZE: u32 = 32;
 const BATCH_BYTES: u64 = 256 << 20;
 
-/// A loader that is ready to run, with its description for the report.
+/// A loader that is ready to run, and its description for the report.
 pub(super) struct Setup {
     pub(super) loader: Loader,
     pub(super) workload: Workload,
-    /// The view of pictures, in the words of `--image`; `None` if there are no pictures.
+    /// View of pictures in `--image` notation; `None` without pictures.
     pub(super) image: Option<String>,
-    /// The view of arrays, in the words of `--cube`; `None` if there are no arrays.
+    /// View of arrays in `--cube` notation; `None` without arrays.
     pub(super) cube: Option<String>,
-    /// The bands of the arrays, in the words of `--bands`; `None` for all bands.
+    /// Bands of the arrays in `--bands` notation; `None` for all bands.
     pub(super) bands: Option<String>,
-    /// The element type of the arrays, in the words of `--dtype`; `None` for the source's type.
+    /// Element type of the arrays in `--dtype` notation; `None` for the source's type.
     pub(super) dtype: Option<String>,
     /// Memory of the process before the loader was created, with all indexes open.
     pub(super) resident_bytes: u64,
 }
 
 impl Setup {
-    /// Returns the predicted peak memory of the process.
     pub(super) fn predicted_bytes(&self) -> u64 {
         self.resident_bytes.saturating_add(self.loader.predicted_bytes())
     }
 }
 
-/// Reads how batches are mixed; the number of classes comes from the dataset.
+/// Parses how batches are mixed, with the dataset's number of classes.
 fn mix(list: &str, dataset: &Dataset) -> crate::Result<BatchMix> {
     let choices = parse_mixes(list)?;
     let Some(classes) = dataset.classes() else {
@@ -50,7 +49,6 @@ fn mix(list: &str, dataset: &Dataset) -> crate::Result<BatchMix> {
     Ok(BatchMix { choices, classes: u32::try_from(classes.len())? })
 }
 
-/// Opens the dataset and creates the loader.
 pub(super) fn setup(args: &BenchArgs) -> crate::Result<Setup> {
     let dataset = open::generation(&args.dataset, &crate::read_limits(args.max_record), args.generation, &args.from)?;
     if dataset.is_empty() {
@@ -156,15 +154,14 @@ pub(super) fn setup(args: &BenchArgs) -> crate::Result<Setup> {
     })
 }
 
-/// Returns the names of the fields of one kind that will be loaded. The loader reports names that
-/// the dataset does not have.
+/// Returns the names of the fields of one kind to load. The loader reports names that the dataset lacks.
 fn chosen<'d>(dataset: &'d Dataset, args: &BenchArgs, kind: FieldKind) -> Vec<&'d str> {
     let chosen = |name: &String| args.fields.as_ref().is_none_or(|names| names.contains(name));
     let fields = dataset.schema().fields().iter().filter(|field| field.kind == kind && chosen(&field.name));
     fields.map(|field| &*field.name).collect()
 }
 
-/// Refuses an option for a kind of field that the dataset lacks, because it would have no effect.
+/// Refuses an option for a field kind that the dataset lacks, because it would have no effect.
 fn fits(flag: &str, what: &str, value: Option<&str>, found: &[&str], dataset: &Dataset) -> crate::Result<()> {
     if let (Some(value), []) = (value, found) {
         let fields: Vec<&str> = dataset.schema().fields().iter().map(|field| &*field.name).collect();
@@ -173,8 +170,8 @@ fn fits(flag: &str, what: &str, value: Option<&str>, found: &[&str], dataset: &D
     Ok(())
 }
 
-/// Returns a small batch size for large cubes, so that the first attempt fits into memory. The
-/// first sample decides; if it is damaged, the loader reports that.
+/// Returns a small batch size for large cubes, so that the first attempt fits into memory. The first sample
+/// decides; if it is damaged, the loader reports that.
 fn default_batch_size(
     dataset: &Dataset,
     arrays: &[&str],
@@ -197,7 +194,6 @@ fn default_batch_size(
     fit.clamp(1, BATCH_SIZE)
 }
 
-/// Returns the size of a loaded array, in bytes.
 fn loaded_bytes(descriptor: &ArrayDescriptor, element: ElementType, mode: CubeMode, bands: &Bands) -> Option<u64> {
     let mut shape = descriptor.shape.clone();
     if let (CubeMode::Patch { height, width, .. }, [rows, columns] | [rows, columns, _]) = (mode, &mut *shape) {
@@ -229,7 +225,7 @@ fn content(
     match (pictures, arrays) {
         ([picture, ..], _) if view.value != ImageMode::Raw => WorkloadContent::Pictures {
             side: view.side(),
-            // If the recipe has no entry, avoid advice that may already be followed.
+            // Without a recipe entry, avoid advice that may already be followed.
             tiled: recipe.pictures(picture) != Some(PictureOptions::Keep),
             short_side: short_side(dataset),
         },
@@ -240,15 +236,14 @@ fn content(
     }
 }
 
-/// Returns the mean shorter side of the pictures, from the columns that the packer writes.
+/// Returns the mean shorter side of the pictures, from the packer's columns.
 fn short_side(dataset: &Dataset) -> Option<f64> {
     let (height, width) = (dataset.column("height").ok()?.to_f64s(), dataset.column("width").ok()?.to_f64s());
     let sum: f64 = height.iter().zip(&width).map(|(height, width)| height.min(*width)).sum();
     (!height.is_empty()).then(|| sum / height.len() as f64)
 }
 
-/// Refuses to start if the machine has too little memory, because the system would kill the run
-/// half way.
+/// Refuses to start if the machine has too little memory, because the system would kill the run half way.
 fn has_room(needed: u64, available: Option<u64>) -> crate::Result<()> {
     match available {
         Some(available) if needed > available => {
@@ -303,7 +298,7 @@ mod tests {
         assert_eq!(bytes(vec![100], patch, Bands::Range(10..50)), Some(100 * 4));
     }
 
-    /// The advice on decoding depends on the recipe of a packed dataset.
+    /// The advice on decoding depends on a packed dataset's recipe.
     #[test]
     fn the_codec_of_a_packed_dataset_is_known() {
         let folder = tempfile::tempdir().unwrap();

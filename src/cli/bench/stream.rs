@@ -1,4 +1,4 @@
-//! `shardpack bench --stream`: the rate of reading records in stored order, without the loader.
+//! `shardpack bench --stream`: measures reading records in stored order, without the loader.
 
 use super::args::BenchArgs;
 use super::report::{network_json, network_text};
@@ -15,7 +15,7 @@ use std::time::Instant;
 struct Pass {
     samples: u64,
     read_bytes: u64,
-    /// Bytes of the decoded arrays; other fields are not decoded.
+    /// Bytes of decoded arrays. Other fields are not decoded.
     decoded_bytes: u64,
     seconds: f64,
 }

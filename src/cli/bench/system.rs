@@ -1,16 +1,16 @@
-//! The operating system's figures of this process: time on cores, bytes from disks, memory.
+//! The operating system's figures for this process: core time, bytes from disks, memory.
 
 use shardpack_reader::Dataset;
 use std::fs;
 
-/// Returns the seconds that the threads of this process have spent on cores.
+/// Returns the seconds that this process's threads have spent on cores.
 pub(super) fn cpu_s() -> f64 {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
     time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
 }
 
-/// Asks the system to drop the cached pages of all shards, so that the next pass reads from the disk. Only Linux has
-/// such a call; elsewhere it does nothing.
+/// Asks the system to drop the cached pages of all shards, so that the next pass reads from the disk. Only
+/// Linux has such a call.
 pub(super) fn drop_page_cache(dataset: &Dataset) -> crate::Result<()> {
     for number in 0..dataset.shards().len() {
         dataset.shard(number)?.file().handle()?.drop_cached();
@@ -18,14 +18,14 @@ pub(super) fn drop_page_cache(dataset: &Dataset) -> crate::Result<()> {
     Ok(())
 }
 
-/// Returns the number of bytes fetched from disks for this process, read-ahead included; `None` if the system does not
-/// report it.
+/// Returns the bytes fetched from disks for this process, including read-ahead; `None` if the system does not
+/// report them.
 pub(super) fn disk_bytes() -> Option<u64> {
     number("/proc/self/io", "read_bytes:")
 }
 
-/// Returns the seconds in which threads of this process, except the first, were ready to run but had no core; `None` if
-/// the system does not report it.
+/// Returns the seconds for which threads of this process, except the first, were ready to run but had no
+/// core; `None` if the system does not report them.
 pub(super) fn queued_s() -> Option<f64> {
     let mut nanoseconds = 0_u64;
     let first = std::process::id().to_string();
@@ -41,8 +41,7 @@ pub(super) fn queued_s() -> Option<f64> {
     Some(nanoseconds as f64 / 1e9)
 }
 
-/// Returns the memory of this process in bytes, with the whole program: its pages come into memory when they are
-/// needed.
+/// Returns this process's memory in bytes, including the whole program, whose pages come into memory when needed.
 pub(super) fn resident_bytes() -> u64 {
     let kib = |name| number("/proc/self/status", name).unwrap_or(0);
     let program = kib("VmExe:").saturating_add(kib("VmLib:"));
@@ -50,12 +49,12 @@ pub(super) fn resident_bytes() -> u64 {
     all.saturating_sub(files).saturating_add(files.max(program)).saturating_mul(1024)
 }
 
-/// Returns the memory available without swapping, in bytes; `None` if the system does not report it.
+/// Returns the bytes available without swapping; `None` if the system does not report them.
 pub(super) fn available_bytes() -> Option<u64> {
     number("/proc/meminfo", "MemAvailable:").map(|kib| kib.saturating_mul(1024))
 }
 
-/// Returns the memory of the machine, in bytes; `None` if the system does not report it.
+/// Returns the machine's memory in bytes; `None` if the system does not report it.
 pub(super) fn memory_bytes() -> Option<u64> {
     number("/proc/meminfo", "MemTotal:").map(|kib| kib.saturating_mul(1024))
 }

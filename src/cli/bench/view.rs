@@ -1,11 +1,11 @@
-//! `--image`, `--cube`, `--bands`, `--dtype` and `--window`: options of the loader, with their texts.
+//! `--image`, `--cube`, `--bands`, `--dtype` and `--window`: loader options with their texts.
 
 use shardpack_jpeg::View;
 use shardpack_loader::{CubeMode, ImageMode};
 use shardpack_reader::{Bands, Error};
 use std::str::FromStr;
 
-/// An option of the loader, with its text from the command line.
+/// A loader option with its text from the command line.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Argument<T> {
     pub(super) text: String,
@@ -19,12 +19,11 @@ impl<T: FromStr> Argument<T> {
 }
 
 impl Argument<ImageMode> {
-    /// Returns the view of whole pictures.
     pub(super) fn full() -> Self {
         Self { text: "full".into(), value: ImageMode::View(View::whole()) }
     }
 
-    /// Returns the pixels on a side, if the view has a size.
+    /// Returns the view's side length in pixels, if it has a size.
     pub(super) fn side(&self) -> Option<u32> {
         match self.value {
             ImageMode::View(view) => view.size().map(|(height, _)| height),
@@ -34,13 +33,12 @@ impl Argument<ImageMode> {
 }
 
 impl Argument<CubeMode> {
-    /// Returns the view of whole arrays.
     pub(super) fn whole() -> Self {
         Self { text: "whole".into(), value: CubeMode::Whole }
     }
 }
 
-/// Reads `10..50`, without 50, and `3,7,12`.
+/// Parses `10..50`, which excludes 50, and `3,7,12`.
 pub(super) fn parse_bands(text: &str) -> Result<Argument<Bands>, Error> {
     Ok(Argument { text: text.into(), value: shardpack_loader::parse_bands(text)? })
 }

@@ -1,5 +1,4 @@
-//! The findings of `inspect`: from the manifest, from the indexes of the readable shards, and from
-//! one record.
+//! Gathers the facts for `inspect` from the manifest, the indexes of readable shards, and one record.
 
 use super::first::{ArrayFacts, Wavelengths};
 use super::span::Span;
@@ -10,21 +9,21 @@ use shardpack_pack::pack::is_figure;
 use shardpack_reader::{Dataset, Sample, Scalar, Shard};
 use std::sync::Arc;
 
-/// The column with the class of each sample.
+/// Column with the class of each sample.
 const LABEL: &str = "label";
 
 pub(super) struct Facts {
-    /// Size of all shards.
+    /// Total size of the shards in bytes.
     pub(super) bytes: u64,
-    /// Sizes of the smallest and the largest record; `None` if there is no record.
+    /// Sizes of the smallest and the largest record; `None` without records.
     pub(super) record_bytes: Option<(u64, u64)>,
     pub(super) spans: Vec<Span>,
-    /// Samples of each class; `None` if no column holds a sample's class, for example if each of
-    /// its boxes has a class.
+    /// Number of samples in each class; `None` if no column holds a sample's class, for example if each of
+    /// its boxes has one.
     pub(super) class_counts: Option<Vec<u64>>,
     pub(super) arrays: Vec<ArrayFacts>,
     pub(super) wavelengths: Option<Wavelengths>,
-    /// Number of shards that cannot be read, and all problems in words.
+    /// Number of unreadable shards, and all problems in words.
     pub(super) unreadable_shards: u64,
     pub(super) problems: Vec<String>,
 }
@@ -32,7 +31,7 @@ pub(super) struct Facts {
 impl Facts {
     pub(super) fn gather(dataset: &Dataset) -> Self {
         let mut problems = Vec::new();
-        // Each shard with the index of its first sample.
+        // Pair each shard with the index of its first sample.
         let (mut shards, mut first) = (Vec::new(), 0);
         for (number, info) in dataset.shard_numbers().zip(dataset.shards()) {
             match dataset.shard(number) {

@@ -1,5 +1,4 @@
-//! Facts that only a record has, taken from the first one: the storage of arrays, and the
-//! wavelengths of the bands.
+//! Reads facts that only records have from the first record: the storage of arrays, and the wavelengths of the bands.
 
 use super::span::Span;
 use crate::cli::show;
@@ -7,20 +6,17 @@ use serde_json::{Value, json};
 use shardpack_format::{ArrayDescriptor, Codec, FieldKind, Layout, Transform};
 use shardpack_reader::Sample;
 
-/// The scalar fields that hold the shape of a cube, one field for each axis.
+/// Scalar fields for the shape of a cube, one per axis.
 const AXES: [&str; 3] = ["height", "width", "channels"];
 
-/// Facts about an array field.
 pub(super) struct ArrayFacts {
     pub(super) field: String,
     descriptor: ArrayDescriptor,
     codec: Codec,
-    /// Smallest and largest length of each axis, over all samples; `None` if only the first sample
-    /// is known.
+    /// Smallest and largest length of each axis over all samples; `None` if only the first sample is known.
     range: Option<Vec<(u64, u64)>>,
 }
 
-/// The wavelengths of the bands.
 pub(super) struct Wavelengths {
     count: usize,
     first: f64,
@@ -29,15 +25,14 @@ pub(super) struct Wavelengths {
 }
 
 impl ArrayFacts {
-    /// Returns the array fields for which `sample` has a value. `spans` are the ranges of the
-    /// scalar fields.
+    /// Returns the array fields for which `sample` has a value. `spans` are the ranges of scalar fields.
     pub(super) fn of(sample: &Sample, spans: &[Span]) -> crate::Result<Vec<Self>> {
         let view = sample.view();
         let mut out = Vec::new();
         for field in view.schema().stored().filter(|f| f.kind == FieldKind::Array) {
             let Some(value) = view.field(&field.name)? else { continue };
             let descriptor = view.descriptor(&field.name)?;
-            // The columns belong to this field if they match the descriptor of this sample.
+            // The columns belong to this field if they match this sample's descriptor.
             let axis = |(name, length): (&&str, &u64)| {
                 let same = view.scalar(name).ok()?.as_i64().and_then(|n| u64::try_from(n).ok()) == Some(*length);
                 let (min, max) = spans.iter().find(|s| s.field.name == **name).filter(|_| same)?.range?;
@@ -50,7 +45,7 @@ impl ArrayFacts {
         Ok(out)
     }
 
-    /// `[64 to 128, 64, 224]`.
+    /// Formats the shape as `[64 to 128, 64, 224]`.
     pub(super) fn shape_text(&self) -> String {
         let text = |(min, max): (u64, u64)| if min == max { min.to_string() } else { format!("{min} to {max}") };
         let axes = |axes: Vec<String>| format!("[{}]", axes.join(", "));
@@ -60,8 +55,8 @@ impl ArrayFacts {
         }
     }
 
-    /// `float32 as float16, blosc2, band-major`. Element types can differ between samples, and no
-    /// column holds them.
+    /// Formats the storage as `float32 as float16, blosc2, band-major`. Element types can differ between
+    /// samples, and no column holds them.
     pub(super) fn stored_text(&self) -> String {
         let d = &self.descriptor;
         let mut text = format!("{} as {}, {}", d.decoded, d.stored, self.codec.name());
@@ -99,7 +94,7 @@ impl ArrayFacts {
 }
 
 impl Wavelengths {
-    /// Returns the list `wavelengths` of the first JSON field of `sample` that has one.
+    /// Returns the list `wavelengths` from the first JSON field of `sample` that has one.
     pub(super) fn of(sample: &Sample) -> crate::Result<Option<Self>> {
         let view = sample.view();
         for field in view.schema().stored().filter(|f| f.kind == FieldKind::Json) {

@@ -1,5 +1,4 @@
-//! `shardpack inspect`: facts about a dataset from its manifest, the indexes of its shards, and its
-//! first record.
+//! `shardpack inspect`: prints facts about a dataset from its manifest, its shards' indexes, and its first record.
 
 mod facts;
 mod first;
@@ -16,7 +15,7 @@ use shardpack_pack::pack::is_figure;
 use shardpack_reader::Dataset;
 use span::Span;
 
-/// Number of classes and shards in the text; `--json` has all.
+/// Number of classes and shards shown in the text; `--json` has all.
 const SHOWN: usize = 8;
 
 pub(super) fn run(args: &InspectArgs) -> crate::Result<ExitStatus> {
@@ -128,7 +127,7 @@ fn to_text(facts: &Facts, dataset: &Dataset, name: &str) -> String {
     out
 }
 
-/// Returns one line for each field; the fidelity figures have a separate section.
+/// Returns one line for each field. The fidelity figures have their own section.
 fn fields_text(facts: &Facts, dataset: &Dataset) -> String {
     let schema = dataset.schema();
     let fields = schema.fields().iter().filter(|f| !is_figure(schema, &f.name));

@@ -4,12 +4,10 @@ use crate::cli::units;
 use shardpack_format::Field;
 use shardpack_reader::Scalar;
 
-/// Smallest and largest value of a scalar field.
 pub(super) struct Span {
     pub(super) field: Field,
-    /// Range of the values that are numbers.
+    /// Range of the numeric values.
     pub(super) range: Option<(Scalar, Scalar)>,
-    /// Number of samples with the value NaN.
     pub(super) nan: u64,
 }
 
@@ -33,7 +31,7 @@ impl Span {
         span
     }
 
-    /// Returns the smallest and the largest value, and the number of NaNs.
+    /// Formats the smallest and the largest value, and the number of NaNs.
     pub(super) fn text(&self) -> String {
         let range = self.range.map(|(min, max)| if min == max { min.to_string() } else { format!("{min} to {max}") });
         let nan = (self.nan > 0).then(|| format!("{} NaN", units::count(self.nan)));

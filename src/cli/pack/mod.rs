@@ -21,11 +21,11 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// Number of candidates of a trial in the summary.
+/// Number of candidates per trial in the summary.
 const SHOWN_CANDIDATES: usize = 6;
-/// Number of left-out files in the summary.
+/// Number of skipped files in the summary.
 const SHOWN_SKIPPED: usize = 20;
-/// Share of values below float16's normal range that causes a warning.
+/// Share of values below float16's normal range above which a warning appears.
 const SUBNORMAL_WARNING: f64 = 0.01;
 
 pub(super) fn run(args: &PackArgs) -> crate::Result<ExitStatus> {
@@ -78,13 +78,12 @@ pub(super) fn run(args: &PackArgs) -> crate::Result<ExitStatus> {
     tell(&done, args)
 }
 
-/// The result of a run.
 enum Done {
     One(Box<PackReport>),
     Splits(PackedSplits),
 }
 
-/// Prints the result, with the notes before it and the left-out files after it.
+/// Prints the result, with notes before it and skipped files after it.
 fn tell(done: &Done, args: &PackArgs) -> crate::Result<ExitStatus> {
     let (json, reports, notes, bad) = match done {
         Done::One(packed) => (packed.to_json(), vec![(None, &**packed)], &[][..], &[][..]),
@@ -114,7 +113,6 @@ fn tell(done: &Done, args: &PackArgs) -> crate::Result<ExitStatus> {
     Ok(outcome_of(&skipped))
 }
 
-/// Returns true if the output already holds a dataset.
 fn holds_dataset(out: &Output) -> crate::Result<bool> {
     Ok(match out {
         Output::Bucket(bucket) => bucket.holds_dataset()?,
@@ -122,7 +120,7 @@ fn holds_dataset(out: &Output) -> crate::Result<bool> {
     })
 }
 
-/// Lists the left-out files, and returns the command's exit status.
+/// Lists the skipped files, and returns the command's exit status.
 pub(super) fn outcome_of(skipped: &[String]) -> ExitStatus {
     if skipped.is_empty() {
         return ExitStatus::Fine;
@@ -159,7 +157,6 @@ pub(super) fn merge(args: &MergeArgs) -> crate::Result<ExitStatus> {
     Ok(outcome_of(&skipped_lines(&[], &report)))
 }
 
-/// Describes the plan of the run, for stderr.
 fn plan_text(planned: &Planned<'_>, prefer: Prefer) -> String {
     let noun = match planned.kind {
         SourceKind::Images => "picture",
@@ -214,7 +211,7 @@ fn to_text(packed: &PackReport, out: &Path) -> String {
         );
     }
     let bytes_in = report.bytes_in.unwrap_or(0);
-    // Rates cover the work of this run; sizes cover the whole dataset.
+    // Rates cover this run's work; sizes cover the whole dataset.
     let own_samples = report.samples.saturating_sub(report.samples_reused);
     let own_bytes = bytes_in.saturating_sub(report.bytes_in_reused.unwrap_or(0));
     let mut text = format!(
@@ -257,7 +254,6 @@ fn to_text(packed: &PackReport, out: &Path) -> String {
     text
 }
 
-/// Lists the files that were left out before and during the run.
 pub(super) fn skipped_lines(bad: &[BadInput], report: &Report) -> Vec<String> {
     let bad = bad.iter().map(ToString::to_string);
     bad.chain(report.skipped.iter().map(|s| format!("{}: {}", s.key.escape_debug(), s.reason))).collect()
@@ -272,7 +268,6 @@ fn skipped_text(lines: &[String]) -> String {
     }
 }
 
-/// Warns about pictures that did not reach the required score.
 fn warn_below_target(report: &Report) {
     let below = |entry: &Value| match FieldSummary::parse(entry) {
         Some(FieldSummary::Pictures(pictures)) => pictures.below_target,

@@ -1,4 +1,4 @@
-//! `shardpack report`: the page that compares lossy settings.
+//! `shardpack report`: writes the page that compares lossy settings.
 
 pub(super) mod args;
 mod text;
@@ -11,7 +11,6 @@ use args::ReportArgs;
 use shardpack_pack::options::ReportArguments;
 use std::sync::atomic::Ordering;
 
-/// Default name of the page.
 const PAGE: &str = "report.html";
 
 pub(super) fn run(args: &ReportArgs) -> crate::Result<ExitStatus> {

@@ -1,13 +1,13 @@
-//! The printed output of the command: the verdict and the candidates, in a few lines.
+//! Prints the verdict and the candidates in a few lines.
 
 use super::super::{show, units};
 use shardpack_report::data::{Candidate, Measure, Metric, NO_NOISE, Report, SampleKind};
 use std::path::Path;
 
-/// Number of unreadable sources in the list.
+/// Number of listed unreadable sources.
 const SHOWN: usize = 20;
 
-/// Returns the summary on stdout.
+/// Returns the summary for stdout.
 pub(super) fn of(report: &Report, page: Option<&Path>) -> String {
     let verdict = &report.verdict;
     let drawn = report.samples.len() as u64;
@@ -36,7 +36,7 @@ pub(super) fn of(report: &Report, page: Option<&Path>) -> String {
     out
 }
 
-/// Describes a metric of the user: the spread of the original, and each candidate.
+/// Describes a user's metric: the spread of the original, and each candidate.
 fn own(metric: &Metric, report: &Report) -> String {
     let said = |value: f64| units::significant(value, 5);
     let runs = units::plural(metric.baseline.len() as u64, "run");

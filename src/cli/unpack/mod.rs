@@ -22,7 +22,7 @@ use std::time::Instant;
 use table::LabelTable;
 use work::{Tally, Unpacker};
 
-/// Number of samples and files in the text; `--json` has all.
+/// Number of samples and files shown in the text; `--json` has all.
 const SHOWN: usize = 50;
 
 pub(super) fn run(args: &UnpackArgs) -> crate::Result<ExitStatus> {
@@ -59,15 +59,15 @@ pub(super) fn run(args: &UnpackArgs) -> crate::Result<ExitStatus> {
     report(args, &dataset, &tally, start.elapsed().as_secs_f64())
 }
 
-/// Chooses the names of all files and of the table before the first file is written. Keys of shards that cannot be
-/// opened are left out, because nothing is unpacked from these shards.
+/// Chooses the names of all files and of the table before the first file is written. Skips keys of unreadable
+/// shards, from which nothing is unpacked.
 fn names(dataset: &Dataset, columns: Option<&[String]>) -> crate::Result<(FileNames, String)> {
     let shards: Vec<_> = dataset.shard_numbers().filter_map(|number| dataset.shard(number).ok()).collect();
-    // Text from a table of labels is written to a table again.
+    // Text from a label table goes back into a table.
     let in_table = |name: &String| columns.is_some_and(|columns| columns.contains(name));
     let keys = || shards.iter().flat_map(|shard| (0..shard.len()).filter_map(|record| shard.index().key(record)));
     let has_pictures = dataset.schema().stored().any(|field| field.kind == FieldKind::Image);
-    // ICC profiles are written into their pictures again.
+    // ICC profiles go back into their pictures.
     let in_picture = |field: &Field| has_pictures && field.kind == FieldKind::Bytes && field.name == ICC_FIELD;
     let wanted = |field: &Field| !in_picture(field) && (field.kind != FieldKind::Text || !in_table(&field.name));
     let table = table::name(keys());
@@ -76,10 +76,10 @@ fn names(dataset: &Dataset, columns: Option<&[String]>) -> crate::Result<(FileNa
     names.map_err(|e| e.in_file(dataset.path().to_string_lossy())).context("cannot name the files")
 }
 
-/// Keeps a second `unpack` out of the folder: each run would take the other's unfinished files for leftovers of a
-/// killed run.
+/// Keeps a second `unpack` out of the folder, because each run would mistake the other's unfinished files for
+/// a killed run's leftovers.
 fn hold(dir: &Path) -> crate::Result<Option<File>> {
-    // Some systems cannot open folders, and some file systems have no locks. There the user must avoid a second run.
+    // Some systems cannot open folders, and some file systems have no locks. The user must then avoid a second run.
     let Ok(folder) = File::open(dir) else { return Ok(None) };
     match folder.try_lock() {
         Err(TryLockError::WouldBlock) => {

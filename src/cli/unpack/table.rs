@@ -1,4 +1,4 @@
-//! `labels.jsonl`: one line for each sample, in the format of `pack --labels`.
+//! `labels.jsonl`: one line per sample, in the format of `pack --labels`.
 
 use super::work::Tally;
 use crate::cli::show;
@@ -14,8 +14,8 @@ use std::collections::HashSet;
 use std::io::{BufWriter, Write};
 use std::path::PathBuf;
 
-/// Returns the name of the table in the folder: `labels.jsonl`, or the first of `labels-1.jsonl` …
-/// that is not the name of a folder of samples.
+/// Returns the table's name in the folder: `labels.jsonl`, or the first of `labels-1.jsonl` … that no folder
+/// of samples has.
 pub(super) fn name<'k>(keys: impl Iterator<Item = &'k str>) -> String {
     // Compare in lower case, because some file systems ignore case.
     let folders = keys.filter_map(|key| key.split_once('/')).map(|(folder, _)| folder.to_ascii_lowercase());
@@ -25,20 +25,19 @@ pub(super) fn name<'k>(keys: impl Iterator<Item = &'k str>) -> String {
     names.find(|name| !folders.contains(name)).unwrap_or_default()
 }
 
-/// Returns the columns of the label table that the dataset was packed with; `None` without a table.
+/// Returns the columns of the label table used for packing; `None` without a table.
 pub(super) fn columns(dataset: &Dataset) -> Option<Vec<String>> {
     DatasetRecipe::read(dataset.recipe()).labels().map(|labels| labels.columns.clone())
 }
 
-/// The table; samples are added in stored order. Samples that cannot be read have no line, just as
-/// they have no files.
+/// The label table. Samples are added in stored order. Unreadable samples have no line, as they have no files.
 pub(super) struct LabelTable<'a> {
     dataset: &'a Dataset,
     columns: &'a [String],
     path: PathBuf,
     out: BufWriter<Pending>,
     bytes: u64,
-    /// Samples with a column that cannot be read.
+    /// Samples with an unreadable column.
     damaged: Vec<(u64, crate::Error)>,
 }
 
@@ -54,7 +53,6 @@ impl<'a> LabelTable<'a> {
         Ok(Self { dataset, columns, path, out: BufWriter::new(out), bytes: 0, damaged: Vec::new() })
     }
 
-    /// Adds the line of one sample.
     pub(super) fn add(&mut self, view: &RecordView<'_>) -> crate::Result<()> {
         let row = match row(self.dataset, self.columns, view) {
             Ok(row) => row,
@@ -70,7 +68,7 @@ impl<'a> LabelTable<'a> {
         self.out.write_all(&line).with_context(|| format!("cannot write `{}`", self.path.display()))
     }
 
-    /// Renames the table into place. Dropping it earlier leaves nothing behind.
+    /// Renames the table into place. Dropping the table earlier leaves nothing behind.
     pub(super) fn finish(self, tally: &mut Tally) -> crate::Result<()> {
         let Self { path, out, bytes, damaged, .. } = self;
         damaged.into_iter().for_each(|(index, error)| tally.add_damage(index, error));
@@ -96,7 +94,7 @@ fn scalar(value: Scalar) -> Value {
     }
 }
 
-/// The cells of a line, by name.
+/// A line's cells, by name.
 struct LabelRow(Vec<(String, Box<RawValue>)>);
 
 impl Serialize for LabelRow {
@@ -129,8 +127,7 @@ fn is_json(view: &RecordView<'_>, name: &str) -> bool {
     view.schema().stored().any(|field| field.name == name && field.kind == FieldKind::Json)
 }
 
-/// Returns a list or an object on one line with its digits unchanged: a line break in JSON is only
-/// white space.
+/// Returns a list or an object on one line with its digits unchanged. A line break in JSON is only white space.
 fn as_it_stands(name: &str, text: String) -> crate::Result<Box<RawValue>> {
     let text = text.replace(['\n', '\r'], " ");
     let damaged = |error| FormatError::format(format!("field `{name}`"), "JSON", error);

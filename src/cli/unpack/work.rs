@@ -1,4 +1,4 @@
-//! The threads that decode samples and write their files.
+//! Decodes samples and writes their files, on several threads.
 
 use crate::cli::show;
 use shardpack_format::{Error as FormatError, Explain, check_key};
@@ -11,27 +11,24 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Maximum number of samples that wait for a worker.
+/// Maximum number of samples waiting for a worker.
 const QUEUE: usize = 8;
 
 /// Counts and problems of the run.
 #[derive(Debug, Default)]
 pub(super) struct Tally {
-    /// Samples with all of their files.
+    /// Number of samples with all their files.
     pub(super) samples: u64,
-    /// Number of files written.
     pub(super) files: u64,
-    /// Number of bytes written.
     pub(super) bytes: u64,
     /// Number of files that already existed with the same content.
     pub(super) already_there: u64,
     /// Paths that exist with different content.
     pub(super) occupied: Vec<String>,
-    /// Files that this file system cannot hold, with the reason: names that are too long or hold
-    /// forbidden characters.
+    /// Files that this file system cannot hold, with the reason: names that are too long or hold forbidden characters.
     pub(super) impossible: Vec<String>,
-    /// Unreadable parts, by the index of the sample. A record, a run of records or a shard that the
-    /// stream skips has no sample; its key is the index of the next readable sample.
+    /// Unreadable parts by sample index. If the stream skips a record, a run of records or a shard, the key
+    /// is the index of the next readable sample.
     damaged: BTreeMap<u64, Vec<String>>,
 }
 
@@ -46,16 +43,14 @@ impl Tally {
     }
 }
 
-/// Returns true if the name of a file is impossible here. That concerns one sample, unlike a full
-/// or read-only disk.
+/// Returns true if a file name is impossible here. Unlike a full or read-only disk, this concerns only one sample.
 fn is_about_name(error: &crate::Error) -> bool {
     use io::ErrorKind::{InvalidFilename, InvalidInput, IsADirectory, NotADirectory};
-    // Too long, forbidden, or not representable in the encoding of the file system (EILSEQ).
+    // The name is too long, forbidden, or not representable in the file system's encoding (EILSEQ).
     matches!(error.system_kind(), Some(InvalidFilename | InvalidInput | IsADirectory | NotADirectory))
         || error.system_error().is_some_and(|cause| cause.code == Some(84))
 }
 
-/// Unpacks samples into a folder.
 pub(super) struct Unpacker<'a> {
     dir: &'a Path,
     out: &'a OutFolder,
@@ -70,8 +65,8 @@ impl<'a> Unpacker<'a> {
         Self { dir, out, names, cancel, stop: AtomicBool::new(false), tally: Mutex::default() }
     }
 
-    /// Unpacks everything that can be read, and passes each sample to `on_sample` in stored order.
-    /// The first error that does not concern the data stops all threads and is returned.
+    /// Unpacks all readable samples and passes each to `on_sample` in stored order. Stops all threads at the
+    /// first error that does not concern the data, and returns it.
     pub(super) fn run(
         self,
         dataset: &Dataset,
@@ -104,8 +99,7 @@ impl<'a> Unpacker<'a> {
                             self.stop.store(true, Ordering::Relaxed);
                             break;
                         }
-                        // All workers are gone only if all of them panicked; that is reported
-                        // below.
+                        // Workers are all gone only if all of them panicked, which is reported below.
                         if send.send(sample).is_err() {
                             break;
                         }
@@ -147,7 +141,7 @@ impl<'a> Unpacker<'a> {
         Ok(())
     }
 
-    /// Writes the files of one sample. If one of its fields is damaged, writes the others.
+    /// Writes one sample's files. If a field is damaged, writes the others.
     fn unpack(&self, view: &RecordView<'_>, decoder: &mut ArrayDecoder) -> crate::Result<()> {
         let mut whole = true;
         for field in self.names.fields() {
@@ -166,8 +160,7 @@ impl<'a> Unpacker<'a> {
         Ok(())
     }
 
-    /// Writes the files of a field. Returns true if they exist now, or the sample has no value for
-    /// the field.
+    /// Writes a field's files. Returns true if they exist now, or the sample has no value for the field.
     fn write(&self, view: &RecordView<'_>, field: &FileField, decoder: &mut ArrayDecoder) -> crate::Result<bool> {
         let files = match export::frames(view, &field.field)? {
             Some(frames) => frames,
@@ -187,7 +180,7 @@ impl<'a> Unpacker<'a> {
         };
         let mut whole = true;
         for (frame, content) in files {
-            // The frames of a clip are in a folder with its name.
+            // A clip's frames are in a folder with its name.
             let name = if frame.is_empty() { name.clone() } else { format!("{name}/{frame}") };
             check_key(&name)?;
             whole &= self.place(view, &name, &content)?;
@@ -195,7 +188,7 @@ impl<'a> Unpacker<'a> {
         Ok(whole)
     }
 
-    /// Writes one file. Returns true if it exists now.
+    /// Writes one file. Returns true if the file exists now.
     fn place(&self, view: &RecordView<'_>, name: &str, content: &FileContent<'_>) -> crate::Result<bool> {
         let path = self.dir.join(name);
         let placed = self.out.place(name, content);

@@ -24,9 +24,9 @@ pub(super) struct SpooledSamples<'a> {
     pub(super) spool: &'a Spool,
     pub(super) samples: &'a [SpooledSample],
     pub(super) layout: &'a ProgramLayout,
-    /// The schema of the dataset, which is the schema of the spool with or without profiles.
+    /// The dataset's schema: the spool's schema, with or without profiles.
     pub(super) schema: &'a Schema,
-    /// Position in the spool of the stored field that the dataset leaves out.
+    /// Position of the spool's stored field that the dataset leaves out.
     pub(super) dropped: Option<usize>,
 }
 
@@ -52,7 +52,7 @@ impl SampleSource for SpooledSamples<'_> {
         Cow::Borrowed(self.sample(sample).map_or("", |entry| &entry.key))
     }
 
-    /// Returns the size of the record as read and of its copy.
+    /// Returns the bytes of a record plus its copy.
     fn memory_bytes(&self, sample: u64) -> u64 {
         self.sample(sample).map_or(0, |entry| entry.span.bytes.saturating_mul(2))
     }

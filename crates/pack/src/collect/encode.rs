@@ -1,4 +1,4 @@
-//! Encodes values to a record, in the thread that adds a sample.
+//! Encodes a sample's values to a record, in the thread that adds the sample.
 
 use super::error::{CollectError, Result};
 use super::kind::Kind;
@@ -16,10 +16,10 @@ use shardpack_recipe::Share;
 use shardpack_sources::pictures::{PictureInfo, probe_picture};
 use std::borrow::Cow;
 
-/// With the option `sample`, one picture in this many is checked.
+/// The option `sample` checks one picture in this many.
 const LOOKED_AT: u64 = 32;
 
-/// Memory and encoders of one thread, reused from sample to sample.
+/// One thread's memory and encoders, reused for each sample.
 #[derive(Default)]
 pub(super) struct RecordWorkspace {
     fields: Vec<FieldWorkspace>,
@@ -38,7 +38,7 @@ pub(super) struct ProgramRecord {
     pub(super) source_bytes: u64,
     /// Digest of all bytes of the sample.
     pub(super) digest: [u8; 16],
-    /// Facts about pictures that the columns do not hold, by field.
+    /// Facts about pictures that no column holds, by field.
     pub(super) notes: Vec<(usize, PictureNote)>,
     pub(super) pictures: PictureCounts,
 }
@@ -106,7 +106,7 @@ impl RecordWorkspace {
             let text = format!("the record has {} bytes, more than the limit of {limit}", frame.record_bytes);
             return Err(CollectError::of_sample(key, text, ""));
         }
-        // The frame holds a number that is not final. The other bytes define the sample.
+        // The frame holds a provisional number; the other bytes define the sample.
         let Some(body) = record.get(to_usize(FRAME_BYTES)..) else { bug("a record without a frame") };
         let mut digest = [0; 16];
         digest.iter_mut().zip(Sha256::digest(body)).for_each(|(to, from)| *to = from);
@@ -127,7 +127,7 @@ impl RecordWorkspace {
 fn arrange<'s>(layout: &ProgramLayout, key: &str, sample: &'s Sample) -> Result<Vec<Option<&'s SampleValue>>> {
     // `None` if the sample does not name the field.
     let mut values: Vec<Option<Option<&SampleValue>>> = layout.fields.iter().map(|_| None).collect();
-    // Fields usually come in the order of the layout, so each search begins after the last field.
+    // Fields usually come in layout order, so each search starts after the previous match.
     let mut next = 0;
     for (name, value) in &sample.values {
         let is = |field: &ProgramField| field.name == *name;
@@ -154,7 +154,7 @@ fn arrange<'s>(layout: &ProgramLayout, key: &str, sample: &'s Sample) -> Result<
     }
     let unnamed = layout.fields.iter().zip(&values).find(|(_, value)| value.is_none());
     if let (LayoutOrigin::Dataset { names_all: true }, Some((field, _))) = (layout.origin, unnamed) {
-        let text = format!("the sample lacks this field of the dataset, of kind {}", field.kind);
+        let text = format!("missing: the dataset has this field, of kind {}", field.kind);
         return Err(CollectError::misfit(key, &field.name, text, "give None if the sample has no value"));
     }
     Ok(values.into_iter().map(Option::flatten).collect())
@@ -166,7 +166,6 @@ struct FieldOfSample<'a> {
     layout: &'a ProgramLayout,
 }
 
-/// The reason why a value is not a picture.
 enum NoPicture {
     /// The value cannot become a picture. Holds the found value and a next step.
     Misfit(String, &'static str),
@@ -209,13 +208,13 @@ impl FieldOfSample<'_> {
                 self.misfit(format!("there is no class `{}`", name.escape_debug()), hint)
             })?,
             (Some(SampleValue::Array(array)), _) if array.shape().is_empty() => {
-                return Err(self.expected(dtype.name(), "an array without axes", "take its item"));
+                return Err(self.expected(dtype.name(), "an array without axes", "pass its only element as a number"));
             }
             (Some(other), _) => return Err(self.expected(dtype.name(), &other.found(), "")),
             (None, _) => {
                 let hint = match dtype.is_float() {
                     true => "a number cannot be missing: use NaN instead",
-                    false => "a number cannot be missing: choose one that means missing",
+                    false => "numbers cannot be missing: choose one that stands for a missing value",
                 };
                 return Err(self.expected(dtype.name(), "no value", hint));
             }
@@ -232,7 +231,7 @@ impl FieldOfSample<'_> {
         self.expected(&expected, &label.to_string(), "")
     }
 
-    /// Returns the checks of this picture, which are the same in every run and thread.
+    /// Returns this picture's checks, which are the same in every run and thread.
     fn checks(&self, field: &PictureRecorder) -> PictureChecks {
         let takes = |share: Share| match share {
             Share::None => false,
@@ -253,15 +252,15 @@ impl FieldOfSample<'_> {
         let packed = self.put_picture(field, encoder, value, draft, counts).map_err(|error| match error {
             NoPicture::Misfit(found, hint) => {
                 let expected = match self.field.kind {
-                    Kind::Frames => "a list of whole JPEGs",
-                    _ => "a whole JPEG, PNG, WebP, BMP or TIFF, or pixels: uint8 [height, width], [height, width, 1] or [height, width, 3]",
+                    Kind::Frames => "a list of complete JPEG files",
+                    _ => "a complete JPEG, PNG, WebP, BMP or TIFF file, or pixels: uint8 [height, width], [height, width, 1] or [height, width, 3]",
                 };
                 self.expected(expected, &found, hint)
             }
             NoPicture::Refused(error) => self.refused(error),
         })?;
         if packed.has_profile && !field.has_profile() {
-            // The profile would be lost.
+            // Storing the picture would lose its profile.
             let text = "the picture has a colour profile, and the dataset has no field `icc` for it";
             return Err(self.misfit(text, "write another dataset; `concat` combines the two"));
         }
@@ -326,7 +325,7 @@ impl FieldOfSample<'_> {
         let number;
         let array = match value {
             SampleValue::Array(array) => array,
-            // A number with a type is an array without axes.
+            // A typed number is an array without axes.
             SampleValue::Number { value, dtype: Some(dtype) } => {
                 let mut bytes = Vec::new();
                 value.append(*dtype, &mut bytes);
@@ -341,8 +340,8 @@ impl FieldOfSample<'_> {
         put.map(drop).map_err(|e| self.refused(e))
     }
 
-    /// Compares an array with the first array of its field: a loader returns them in one tensor, so type and number of
-    /// axes must be equal.
+    /// Compares an array's type and number of axes with the first of its field, because a loader returns both
+    /// in one tensor.
     fn check_form(&self, choice: &ArrayChoice, array: &Array) -> Result<()> {
         if let Kind::Array(Some(dtype)) = self.field.kind
             && array.dtype() != dtype
@@ -386,7 +385,7 @@ impl FieldOfSample<'_> {
     }
 }
 
-/// Inspects the first bytes of a file; `None` if it is not a picture.
+/// Inspects the first bytes of a file; returns `None` if it is not a picture.
 fn probe(file: &[u8]) -> Result<Option<PictureInfo>, NoPicture> {
     probe_picture(file).map_err(|flaw| NoPicture::Misfit(flaw.detail, ""))
 }
@@ -401,7 +400,7 @@ fn frame(number: usize, file: &[u8]) -> Result<FrameFile<'_>, NoPicture> {
     }
 }
 
-/// Maps keys evenly to numbers, in the same way on every machine.
+/// Spreads keys evenly over numbers, identically on every machine.
 fn spread(key: &str) -> u64 {
     let digest = Sha256::digest(key.as_bytes());
     digest.first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes))

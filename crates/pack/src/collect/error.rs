@@ -1,4 +1,4 @@
-//! Errors of collecting samples.
+//! Errors of a collector.
 
 use crate::encode::SampleError;
 use shardpack_format::{ErrorKind, Explain, Hint, SystemError, Voice, visible_path};
@@ -21,7 +21,7 @@ pub enum CollectError {
         action: &'static str,
         /// The folder of the dataset.
         path: PathBuf,
-        /// Error of the operating system.
+        /// Error from the operating system.
         source: Cause,
     },
     /// A value does not fit the schema, or is missing.
@@ -67,7 +67,7 @@ pub enum CollectError {
     KnownKey {
         /// The key.
         key: String,
-        /// The existing sample in words: a sample, or a different one.
+        /// Phrase for the existing sample, such as `a sample`.
         held: &'static str,
         /// A next step.
         hint: Hint,
@@ -75,7 +75,7 @@ pub enum CollectError {
     /// An argument is not valid, or does not fit the dataset.
     #[error("{text}")]
     Usage {
-        /// The whole text.
+        /// The complete message.
         text: String,
         /// A next step, or empty.
         hint: Hint,
@@ -155,12 +155,10 @@ impl CollectError {
         move |source| Self::Io { action, path: path.to_owned(), source: source.into() }
     }
 
-    /// Creates the error of a sample whose key, place or size is not allowed.
     pub(super) fn of_sample(key: &str, text: impl Into<String>, hint: impl Into<Hint>) -> Self {
         Self::Sample { key: key.to_owned(), text: text.into(), hint: hint.into() }
     }
 
-    /// Creates the error of a value that does not fit its field.
     pub(super) fn misfit(key: &str, field: &str, text: impl Into<String>, hint: impl Into<Hint>) -> Self {
         Self::Misfit { key: key.to_owned(), field: field.to_owned(), text: text.into(), hint: hint.into() }
     }

@@ -1,4 +1,4 @@
-//! The end of a collection: a dataset, or the next generation of a dataset.
+//! Ends a collection by writing a dataset or its next generation.
 
 use super::commit::SpooledSamples;
 use super::error::{CollectError, Result};
@@ -13,14 +13,14 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Mutex, PoisonError};
 
 impl Collector {
-    /// Plans the dataset, copies the records into shards, and writes the manifest. First waits for samples that other
-    /// threads are adding.
+    /// Waits for samples that other threads are adding, then plans the dataset, copies the records into
+    /// shards, and writes the manifest.
     ///
-    /// `on_progress` is called on this thread, about ten times a second. Set `cancel` to stop. After an error or a
-    /// cancellation the samples are kept, and the next `commit` continues after the last finished shard.
+    /// `on_progress` is called on this thread about ten times a second. Set `cancel` to stop. After an error
+    /// or cancellation, the next `commit` continues after the last finished shard.
     ///
     /// # Errors
-    /// `Usage` without samples, and once the dataset is complete; `Writer` as in
+    /// `Usage` if there are no samples or the dataset is already complete; `Writer` as in
     /// [`write_dataset`](shardpack_writer::write_dataset).
     pub fn commit(
         &self,
@@ -45,7 +45,7 @@ impl Collector {
             return Err(none());
         }
         match self.options.shuffle {
-            // Sort as in a folder listing, because the order of the threads must not matter.
+            // Sort by key, like a folder listing, because the order of the threads must not matter.
             Some(_) => added.samples.sort_unstable_by(|a, b| a.key.cmp(&b.key)),
             None => added.samples.sort_unstable_by_key(|sample| sample.sequence),
         }
@@ -94,7 +94,7 @@ impl Collector {
         records: &SpooledSamples<'_>,
         write: WriteOptions<'_>,
     ) -> Result<Report> {
-        // An earlier attempt of this collector is continued if the samples are equal, otherwise replaced.
+        // Continue this collector's earlier attempt if the samples are equal; otherwise replace it.
         let earlier = lock(begun).replace(plan.dataset_id());
         if let Some(earlier) = earlier.filter(|earlier| *earlier != plan.dataset_id()) {
             reservation.discard(earlier)?;
@@ -122,8 +122,7 @@ impl Collector {
         CollectReport { report, classes, memory_bytes, deep_pictures, banded_pictures, odd_pictures, trials, appended }
     }
 
-    /// Returns the schema of the dataset, and the stored field of the spool to leave out: profiles, if no picture had
-    /// one.
+    /// Returns the dataset's schema, and the spool's stored field to leave out: profiles, if no picture had one.
     fn final_schema(&self, layout: &ProgramLayout, has_profile: bool) -> Result<(Schema, Option<usize>)> {
         let Some(position) = layout.profile_position().filter(|_| !has_profile) else {
             return Ok((layout.schema.clone(), None));

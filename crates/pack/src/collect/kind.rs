@@ -8,7 +8,7 @@ use shardpack_sources::pictures::probe_picture;
 use std::fmt;
 use std::str::FromStr;
 
-/// Name of the field whose bytes count as pictures if there is no schema.
+/// Name of the field whose bytes are taken as pictures if there is no schema.
 const IMAGE: &str = "image";
 
 /// The kind of a field's values.
@@ -27,7 +27,7 @@ pub enum Kind {
     Image,
     /// Several JPEGs, in order: a clip, or views of one object.
     Frames,
-    /// An array of this element type; `None` means the type of the first array. All arrays of a field have the same
+    /// An array of this element type; `None` means the first array's type. A field's arrays all have the same
     /// type and number of axes.
     Array(Option<Dtype>),
     /// Text.
@@ -41,7 +41,6 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// Returns the kind in the schema of the dataset.
     pub(super) const fn stored(self) -> Option<FieldKind> {
         Some(match self {
             Self::Image | Self::Frames => FieldKind::Image,
@@ -100,8 +99,8 @@ impl fmt::Display for Kind {
 impl FromStr for Kind {
     type Err = String;
 
-    /// `image`, `frames`, `array`, `array:float32`, `text`, `json`, `bytes`, or the element type of a scalar:
-    /// `bool`, `int64`, `float32`, ….
+    /// Parses `image`, `frames`, `array`, `array:float32`, `text`, `json`, `bytes`, or a scalar's element
+    /// type: `bool`, `int64`, `float32`, ….
     fn from_str(text: &str) -> std::result::Result<Self, String> {
         let dtype = |name: &str| Dtype::ALL.iter().copied().find(|dtype| dtype.name() == name);
         Ok(match text {

@@ -1,4 +1,4 @@
-//! Converts labels to numbers of the dataset's classes.
+//! Converts labels to the dataset's class numbers.
 
 use super::error::{CollectError, Result};
 use super::value::Number;
@@ -7,13 +7,13 @@ use std::collections::{HashMap, HashSet};
 /// The classes that labels refer to.
 #[derive(Debug, Default)]
 pub(super) struct LabelClasses {
-    /// The class of the dataset for each number that a program may use.
+    /// The dataset's class for each number that a program may use.
     numbers: Vec<i128>,
     by_name: HashMap<String, i128>,
 }
 
 impl LabelClasses {
-    /// Creates the classes of a new dataset; their numbers are their positions.
+    /// Creates the classes of a new dataset, numbered by position.
     pub(super) fn new(names: &[String]) -> Self {
         let mut by_name = HashMap::new();
         for (number, name) in (0..).zip(names) {
@@ -26,42 +26,40 @@ impl LabelClasses {
         self.by_name.get(name).map(|number| Number::Int(*number))
     }
 
-    /// Returns the dataset's number of the class with the program's number `given`; a truth value is 0 or 1.
+    /// Returns the dataset's number for the program's class number `given`; false is 0 and true is 1.
     ///
     /// # Errors
-    /// Returns the number as an error, if no class has it.
+    /// Returns the number if no class has it.
     pub(super) fn by_number(&self, given: Number) -> std::result::Result<Number, i128> {
         let number = match given {
             Number::Bool(value) => i128::from(value),
             Number::Int(value) => value,
-            // The type of the field refuses it later.
+            // The field's type refuses a float later.
             Number::Float(_) => return Ok(given),
         };
         let known = usize::try_from(number).ok().and_then(|place| self.numbers.get(place));
         known.map(|known| Number::Int(*known)).ok_or(number)
     }
 
-    /// Returns the number of classes that a program may use.
     pub(super) fn len(&self) -> usize {
         self.numbers.len()
     }
 }
 
-/// The classes of a dataset with new samples.
+/// A dataset's classes joined with a program's.
 #[derive(Debug, Default)]
 pub(super) struct JoinedClasses {
     pub(super) names: Option<Vec<String>>,
     pub(super) new: usize,
-    /// The classes that labels of new samples refer to.
     pub(super) labels: Option<LabelClasses>,
 }
 
-/// Matches a program's classes with the dataset's classes by name. New classes follow, in the given order.
+/// Matches a program's classes with the dataset's by name. New classes follow in the given order.
 pub(super) fn join(known: Option<&[String]>, given: Option<&[String]>) -> Result<JoinedClasses> {
     let Some(known) = known else {
         let Some(given) = given else { return Ok(JoinedClasses::default()) };
         let text = format!("classes: expected none, as in the dataset, found [{}]", given.join(", "));
-        return Err(CollectError::usage(text, "leave the classes out: the labels of the dataset are numbers"));
+        return Err(CollectError::usage(text, "omit the classes: the dataset's labels are numbers"));
     };
     let Some(given) = given else {
         let labels = Some(LabelClasses::new(known));

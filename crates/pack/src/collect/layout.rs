@@ -1,4 +1,4 @@
-//! The layout of the records of a program: its fields, and the generated columns.
+//! The record layout of a program's samples: its fields and the generated columns.
 
 use super::error::{CollectError, Result};
 use super::kind::Kind;
@@ -21,7 +21,7 @@ pub(super) struct ProgramField {
 pub(super) enum FieldEncoder {
     Picture(PictureRecorder),
     Array(ArrayRecorder, ArrayChoice),
-    /// Text, JSON or bytes, at this position of the stored fields.
+    /// Text, JSON or bytes, at this position among the stored fields.
     Bytes(usize),
     Scalar(Columns, Dtype),
 }
@@ -30,13 +30,12 @@ pub(super) enum FieldEncoder {
 #[derive(Debug)]
 pub(super) struct ProgramLayout {
     pub(super) fields: Vec<ProgramField>,
-    /// The schema of records in the spool, with a field for profiles if pictures may have them.
+    /// The schema of spooled records, with a field for profiles if pictures may have them.
     pub(super) schema: Schema,
     pub(super) pictures: PictureOptions,
     /// Storage options of array fields that have no array yet.
     pub(super) arrays: ArrayOptions,
     pub(super) threads: usize,
-    /// The classes that labels refer to.
     pub(super) labels: Option<LabelClasses>,
     pub(super) origin: LayoutOrigin,
 }
@@ -50,19 +49,18 @@ pub(super) enum LayoutOrigin {
     },
 }
 
-/// The parts that determine the columns of a layout.
+/// Inputs that determine the columns of a layout.
 pub(super) struct LayoutParts {
     pub(super) kinds: Vec<(String, Kind)>,
     pub(super) pictures: PictureOptions,
     /// True if the profile is taken out of the described picture.
     pub(super) takes_profile: bool,
-    /// True if the profile has a field.
     pub(super) has_profile: bool,
-    /// The picture field that the columns of pictures describe, if there is exactly one.
+    /// The picture field that the picture columns describe, if there is exactly one.
     pub(super) described_picture: Option<usize>,
-    /// The array field that the columns of shapes describe, with its number of axes.
+    /// The array field that the shape columns describe, with its number of axes.
     pub(super) described_array: Option<(usize, usize)>,
-    /// True for array fields that have columns with figures, by position.
+    /// True for array fields that have figure columns, by position.
     pub(super) figures: Vec<bool>,
 }
 
@@ -93,7 +91,8 @@ impl ProgramLayout {
         let picture_fields: Vec<usize> = positions(&kinds, |kind| kind.is_picture());
         let described_picture = if let [only] = picture_fields.as_slice() { Some(*only) } else { None };
         let mut pictures = options.pictures.clone();
-        // The columns hold orientation and profile of one picture per sample. With several, each keeps its metadata.
+        // The columns hold one picture's orientation and profile per sample. With several pictures, each
+        // keeps its own metadata.
         if picture_fields.len() > 1 {
             pictures.keep_metadata();
         }
@@ -108,12 +107,12 @@ impl ProgramLayout {
                 _ => None,
             }
         });
-        // Without these columns a loader reads the shape of the first record, and applies it to all.
+        // Without these columns a loader would apply the first record's shape to all records.
         let described_array = shaped.filter(|(_, axes)| {
             picture_fields.is_empty() && !ArrayRecorder::SHAPE.iter().take(*axes).any(|name| taken(name))
         });
         let figures = kinds.iter().map(|(name, kind)| match kind {
-            // Integers are always stored without loss.
+            // Integers are always lossless.
             Kind::Array(Some(dtype)) => dtype.is_float(),
             Kind::Array(None) => !matches!(value(name), Some(SampleValue::Array(array)) if !array.dtype().is_float()),
             _ => false,
@@ -123,7 +122,7 @@ impl ProgramLayout {
         let parts =
             LayoutParts { kinds, pictures, takes_profile, has_profile, described_picture, described_array, figures };
         let schema = Schema::new(parts.declare()).map_err(|error| {
-            let hint = "a dataset of pictures has fields of its own: icc, height, width, orientation, gpu_jpeg, and figures such as `image.score`";
+            let hint = "rename the field: a dataset of pictures reserves icc, height, width, orientation, gpu_jpeg, and figures such as `image.score`";
             CollectError::usage(error.to_string(), hint)
         })?;
         let labels = options.classes.as_deref().map(LabelClasses::new);
@@ -138,7 +137,7 @@ impl ProgramLayout {
         })
     }
 
-    /// Returns the position of a picture's profile among the stored fields of records.
+    /// Returns the position of the profile among the stored fields.
     pub(super) fn profile_position(&self) -> Option<usize> {
         let has = |field: &ProgramField| matches!(&field.encoder, FieldEncoder::Picture(field) if field.has_profile());
         let has_profiles = self.fields.iter().any(has);
@@ -178,7 +177,7 @@ impl LayoutParts {
         all
     }
 
-    /// Returns the fields of the program in records of `schema`, which has all declared fields, in any order.
+    /// Returns the program's fields in records of `schema`, which has all declared fields, in any order.
     pub(super) fn fields(&self, schema: &Schema, choice: impl Fn(&str) -> ArrayChoice) -> Result<Vec<ProgramField>> {
         let field = |(position, ((name, kind), figures)): (usize, (&(String, Kind), &bool))| {
             let encoder = match *kind {

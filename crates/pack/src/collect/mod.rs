@@ -1,15 +1,16 @@
-//! Writing from a program: samples are added one at a time, from any thread, and their number is not known in advance.
+//! Writes the samples of a program, which adds them one at a time, from any thread, without knowing their
+//! number in advance.
 //!
-//! Shards hold the samples in a seeded permutation, so no shard can be written before the last sample is known. A
-//! [`Collector`] encodes each sample in the caller's thread and appends its record to a *spool*, an unnamed local file.
-//! [`Collector::commit`] plans the dataset and copies the records from the spool, with all guarantees of
-//! [`write_dataset`](shardpack_writer::write_dataset). The encoded data are written twice and read once, and take twice
-//! their space until the end. In return, errors name their sample at once, memory is bounded (about 150 bytes and the
-//! key per sample), and a killed program leaves nothing behind.
+//! Shards hold the samples in a seeded permutation, so no shard can be written before the last sample is
+//! known. A [`Collector`] encodes each sample in the caller's thread and appends its record to a *spool*, an
+//! unnamed local file. [`Collector::commit`] plans the dataset and copies the records from the spool, with
+//! all guarantees of [`write_dataset`](shardpack_writer::write_dataset). Encoded data are written twice, read
+//! once, and take twice their space until the end. In return, errors name their sample at once, memory is
+//! bounded (about 150 bytes and the key per sample), and a killed program leaves nothing behind.
 //!
-//! The same samples under the same keys give the same bytes, in any order of adding, unless [`CollectOptions::shuffle`]
-//! keeps that order. One exception: the first array of each field decides how arrays are stored. If several threads
-//! could add it, name the codec and the filter, or add one sample before the threads begin.
+//! The same samples and keys give the same bytes in any order of adding, unless [`CollectOptions::shuffle`]
+//! keeps that order. One exception: the first array of each field decides how its arrays are stored. If
+//! several threads could add it, name the codec and the filter, or add one sample before the threads start.
 //!
 //! [`Collector::append`] adds to an existing dataset, as its next generation.
 
@@ -50,12 +51,11 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
-/// Number of digits in a generated key.
 const KEY_DIGITS: usize = 8;
 
-/// Accepts samples from any number of threads, and finally writes a dataset of them.
+/// A collector of samples from any number of threads, which it finally writes as a dataset.
 ///
-/// A collector that is dropped without [`commit`](Self::commit) leaves the folder unchanged.
+/// Dropping a collector without [`commit`](Self::commit) leaves the folder unchanged.
 ///
 /// ```
 /// use shardpack_pack::collect::{CollectOptions, Collector, Sample};
@@ -78,10 +78,10 @@ pub struct Collector {
     layout: Mutex<Option<Arc<ProgramLayout>>>,
     spool: Spool,
     added: Mutex<AddedSamples>,
-    /// Number of samples, readable during a commit, which locks the samples.
+    /// Number of samples, readable during a commit, which locks `added`.
     count: AtomicU64,
     idle: Mutex<Vec<RecordWorkspace>>,
-    /// True if the dataset is complete. Locked for reading while a sample is added, for writing during a commit.
+    /// True once the dataset is complete. Locked for reading while a sample is added, and for writing during a commit.
     committed: RwLock<bool>,
     target: CollectTarget,
 }
@@ -90,7 +90,7 @@ pub struct Collector {
 enum CollectTarget {
     New {
         reservation: Reservation,
-        /// The dataset of an earlier commit that could not be finished.
+        /// The dataset of an earlier, unfinished commit.
         begun: Mutex<Option<DatasetId>>,
     },
     /// The next generation of an existing dataset.
@@ -101,9 +101,7 @@ enum CollectTarget {
 struct AddedSamples {
     /// Number of samples for which adding has begun.
     begun: u64,
-    /// Keys of samples that were added or are being added.
     keys: HashSet<Arc<str>>,
-    /// Places that the program gave to samples.
     places: HashSet<u64>,
     samples: Vec<SpooledSample>,
     pictures: PictureCounts,
@@ -116,14 +114,14 @@ impl std::fmt::Debug for RecordWorkspace {
 }
 
 impl Collector {
-    /// Begins a dataset in the folder `out`, or in a [`shardpack_writer::Bucket`]. Creates the folder if needed and
-    /// reserves it.
+    /// Begins a dataset in the folder `out`, or in a [`shardpack_writer::Bucket`]. Creates the folder if
+    /// needed and reserves it.
     ///
-    /// `schema` declares the kinds of the fields, in order. Without it the first sample decides.
+    /// `schema` declares the kinds of the fields, in order. By default the first sample decides.
     ///
     /// # Errors
-    /// `Writer` if the folder holds other files, or a dataset that `options.force` does not replace, or is in use;
-    /// `Format` and `Usage` if the options contradict each other; `Io`.
+    /// `Writer` if the folder is in use, holds other files, or holds a dataset that `options.force` does not
+    /// replace; `Format` and `Usage` if the options contradict each other; `Io`.
     pub fn open(out: impl Into<Output>, schema: Option<Vec<(String, Kind)>>, options: CollectOptions) -> Result<Self> {
         let out = out.into();
         options.arrays.check()?;
@@ -140,12 +138,12 @@ impl Collector {
         Self::at(out, schema, options, None, CollectTarget::New { reservation, begun: Mutex::default() })
     }
 
-    /// Begins an addition to the dataset in the folder `out`: its next generation. The folder is locked until the
-    /// collector is dropped. No existing file changes.
+    /// Begins an addition to the dataset in the folder `out`, as its next generation. The folder stays locked
+    /// until the collector is dropped. No existing file changes.
     ///
-    /// A program may have written the dataset, or it may have been packed from files. The new samples have the same
-    /// fields, classes, size of shards and storage. A sample must name all fields, with no value for a missing one,
-    /// unless `schema` declares them; the declaration must then equal the dataset's fields.
+    /// The dataset may have been written by a program or packed from files. The new samples have the same
+    /// fields, classes, shard size and storage. Unless `schema` declares the fields, each sample must name
+    /// all of them, with no value for a missing one. A declaration must equal the dataset's fields.
     ///
     /// ```
     /// use shardpack_pack::collect::{AppendOptions, CollectOptions, Collector, Sample};
@@ -166,9 +164,9 @@ impl Collector {
     /// ```
     ///
     /// # Errors
-    /// `Usage` if there is no dataset, or one with fields that a program cannot give, or if `schema` or the classes
-    /// differ from the dataset's; `Argument` if an option differs; `Writer` if another program is writing there, or if
-    /// an addition of files was begun and not finished; `Reader` if the dataset is damaged; `Io`.
+    /// `Usage` if there is no dataset, if a program cannot give one of its fields, or if `schema` or the
+    /// classes differ from the dataset's; `Argument` if an option differs; `Writer` if another program is
+    /// writing there, or if an addition of files is unfinished; `Reader` if the dataset is damaged; `Io`.
     pub fn append(out: impl AsRef<Path>, schema: Option<Vec<(String, Kind)>>, options: AppendOptions) -> Result<Self> {
         let OpenedDataset { addition, layout, options } = Addition::open(out.as_ref(), schema.as_deref(), options)?;
         let target = CollectTarget::Behind(Box::new(addition));
@@ -196,7 +194,6 @@ impl Collector {
         })
     }
 
-    /// Returns the existing dataset, if samples are added to one.
     fn addition(&self) -> Option<&Addition> {
         match &self.target {
             CollectTarget::New { .. } => None,
@@ -204,14 +201,14 @@ impl Collector {
         }
     }
 
-    /// Returns the fields and their kinds, if they are known: from an existing dataset, or once there is a sample.
+    /// Returns the fields and their kinds, once known from an existing dataset or the first sample.
     #[must_use]
     pub fn fields(&self) -> Option<Vec<(String, Kind)>> {
         let layout = lock(&self.layout).clone()?;
         Some(layout.fields.iter().map(|field| (field.name.clone(), field.kind)).collect())
     }
 
-    /// Returns the names of the classes, in the order of their numbers in the dataset.
+    /// Returns the class names, in the order of their numbers in the dataset.
     #[must_use]
     pub fn classes(&self) -> Option<&[String]> {
         self.options.classes.as_deref()
@@ -223,7 +220,7 @@ impl Collector {
         self.options.shuffle.is_none()
     }
 
-    /// Returns the number for the key of the first sample without a key: 0, or the dataset's first unused number.
+    /// Returns the number that becomes the first generated key: 0, or the dataset's first unused number.
     #[must_use]
     pub fn first_number(&self) -> u64 {
         self.addition().map_or(0, |addition| addition.first_id)
@@ -237,7 +234,7 @@ impl Collector {
         Ok(self.addition().map(|addition| addition.held.index(key)).transpose()?.flatten().is_some())
     }
 
-    /// Returns the folder of the dataset, or the name of its place in a store.
+    /// Returns the dataset's folder, or the name of its place in a store.
     #[must_use]
     pub fn path(&self) -> &Path {
         self.out.path()
@@ -255,13 +252,12 @@ impl Collector {
         self.len() == 0
     }
 
-    /// Encodes a sample in this thread, and adds it. After an error this sample is not in the
-    /// dataset, but the others are, and more can be added.
+    /// Encodes a sample in this thread, and adds it. After an error only this sample is missing, and more can be added.
     ///
     /// # Errors
-    /// `Misfit` if a value does not fit its field; `Encode` if a value cannot be stored with these options, such as a
-    /// value out of float16's range; `RepeatedKey`, `KnownKey` or `Sample` if a key or a place is taken; `Usage` if a
-    /// key is not allowed, or the dataset is complete; `Io` if the disk is full.
+    /// `Misfit` if a value does not fit its field; `Encode` if the options cannot store a value, such as one
+    /// outside float16's range; `RepeatedKey`, `KnownKey` or `Sample` if a key or a place is taken; `Usage`
+    /// if a key is not allowed, or the dataset is complete; `Io` if the disk is full.
     pub fn add(&self, mut sample: Sample) -> Result<()> {
         let committed = self.committed.read().unwrap_or_else(PoisonError::into_inner);
         if *committed {
@@ -275,7 +271,7 @@ impl Collector {
             return addition.held.take(&layout, key, index, &sample, self.is_empty());
         }
         let (key, sequence) = self.begin(&mut sample)?;
-        // A panic of a decoder must not leave the key reserved.
+        // A panic in a decoder must not leave the key reserved.
         let encoded = catch_unwind(AssertUnwindSafe(|| self.encode(&key, sequence, &sample)));
         let result = encoded.unwrap_or_else(|panic| Err(defect(&key, &*panic)));
         let mut added = lock(&self.added);
@@ -335,7 +331,7 @@ impl Collector {
         result
     }
 
-    /// Returns the layout. The first sample decides it.
+    /// Returns the layout, which the first sample decides.
     fn layout(&self, sample: &Sample, key: &str) -> Result<Arc<ProgramLayout>> {
         let mut layout = lock(&self.layout);
         if let Some(layout) = &*layout {
@@ -350,7 +346,7 @@ impl Collector {
 impl Drop for Collector {
     fn drop(&mut self) {
         match &self.target {
-            // The unfinished dataset cannot be completed: its samples are lost with the spool.
+            // The unfinished dataset cannot be completed, because its samples are lost with the spool.
             CollectTarget::New { reservation, begun } => {
                 if let Some(begun) = lock(begun).take() {
                     let _ = reservation.discard(begun);

@@ -4,7 +4,7 @@ use crate::pack::PackOptions;
 use shardpack_array::ArrayOptions;
 use shardpack_recipe::PictureOptions;
 
-/// Storage options for the samples of a program.
+/// Storage options for a program's samples.
 ///
 /// ```
 /// use shardpack_pack::collect::CollectOptions;
@@ -13,24 +13,24 @@ use shardpack_recipe::PictureOptions;
 /// ```
 #[derive(Debug, Clone)]
 pub struct CollectOptions {
-    /// Storage of pictures. Default: tile. Pixels become a PNG, or a JPEG with re-encoding. Checks of a sample of the
-    /// pictures take one in 32, by key.
+    /// Storage of pictures. Default: tile. Pixels become a PNG, or a JPEG with re-encoding. Checks on a
+    /// sample take one picture in 32, chosen by key.
     pub pictures: PictureOptions,
-    /// Storage of arrays. Default: auto, tried on the first array of each field.
+    /// Storage of arrays. Default: auto, which tries codecs on the first array of each field.
     pub arrays: ArrayOptions,
-    /// Names of the classes, indexed by the integer field `label` from 0; `label` may also be a name. Default: none.
+    /// Class names. The integer field `label` indexes them from 0; a program may also give a name. Default: none.
     pub classes: Option<Vec<String>>,
     /// Largest size of a shard, in bytes. Default: 1 GiB.
     pub shard_bytes: u64,
-    /// Seed of the stored order, which is independent of the order of adding; `None` keeps the order of adding.
-    /// Default: seed 0.
+    /// Seed of the stored order, which does not depend on the order of adding; `None` keeps the order of
+    /// adding. Default: seed 0.
     pub shuffle: Option<u64>,
     /// Replace an existing dataset once the samples are complete. Default: false.
     pub force: bool,
     /// Number of threads that try codecs and write the dataset; the caller's threads encode. Default: all cores.
     pub threads: usize,
-    /// Limit on the bytes of samples in flight while the dataset is written. Default: enough for
-    /// one sample per thread plus one sample, at least 64 MiB.
+    /// Limit on the bytes of samples in flight during writing. Default: enough for one sample per thread plus
+    /// one, at least 64 MiB.
     pub memory_bytes: Option<u64>,
 }
 
@@ -41,7 +41,7 @@ impl Default for CollectOptions {
 }
 
 impl From<PackOptions> for CollectOptions {
-    /// Takes the options of packing a folder that also apply without a folder.
+    /// Takes the packing options that also apply without a folder.
     fn from(options: PackOptions) -> Self {
         let PackOptions { pictures, arrays, shard_bytes, shuffle, force, threads, memory_bytes, .. } = options;
         Self { pictures, arrays, classes: None, shard_bytes, shuffle, force, threads, memory_bytes }

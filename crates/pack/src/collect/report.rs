@@ -26,30 +26,30 @@ pub struct CollectReport {
     pub banded_pictures: u64,
     /// Pictures with oddities that decoders ignore, by key.
     pub odd_pictures: Vec<OddPicture>,
-    /// For each array field, the candidates that were tried, best first.
+    /// Candidates tried for each array field, best first.
     pub trials: Vec<(String, Trial)>,
     /// The result of an addition to an existing dataset.
     pub appended: Option<Appended>,
 }
 
-/// The result of [`Collector::append`](super::Collector::append). The figures of the report cover the whole dataset,
-/// everything else only the new samples.
+/// The result of [`Collector::append`](super::Collector::append). The report's figures cover the whole
+/// dataset; everything else covers only the new samples.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Appended {
     /// The newest generation.
     pub generation: u32,
-    /// Number of samples of that generation.
+    /// Number of samples in the newest generation.
     pub samples: u64,
     /// New classes, in the order of their numbers.
     pub new_classes: Vec<String>,
-    /// Number of samples that were left out because the dataset already holds their keys.
+    /// Number of samples skipped because the dataset already holds their keys.
     pub known: u64,
     /// Notes for the user.
     pub notes: Vec<String>,
 }
 
 impl CollectReport {
-    /// Like [`PackReport::to_json`](crate::pack::PackReport::to_json).
+    /// Returns the report as JSON, like [`PackReport::to_json`](crate::pack::PackReport::to_json).
     #[must_use]
     pub fn to_json(&self) -> Value {
         let mut out = report_json(&self.report);
@@ -84,7 +84,6 @@ fn chosen(layout: &ProgramLayout) -> impl Iterator<Item = (String, ArrayOptions,
     })
 }
 
-/// Returns the recipe: all options that made the dataset.
 pub(super) fn recipe(layout: &ProgramLayout, options: &CollectOptions) -> Recipe {
     let order = options.shuffle.map_or(Order::Added, Order::Shuffled);
     let fields = layout.fields.iter().map(|field| (field.name.clone(), field.kind.to_string()));
@@ -93,7 +92,7 @@ pub(super) fn recipe(layout: &ProgramLayout, options: &CollectOptions) -> Recipe
         recipe.add_pictures(&field.name, &layout.pictures);
     }
     for (field, asked, mut trial) in chosen(layout) {
-        // Without a choice, the figures would only describe the first array.
+        // With fewer than two candidates, the figures would only describe the first array.
         if trial.table.len() < 2 {
             trial.table.clear();
         }

@@ -1,7 +1,7 @@
-//! The spool: an unnamed file with records on their way to the dataset.
+//! The spool: an unnamed file of records on their way to the dataset.
 //!
-//! The file is on the file system of the dataset. It has no name, so the system frees its space when the process ends,
-//! for any reason.
+//! The file is on the dataset's file system. Because it has no name, the system frees its space whenever the
+//! process ends.
 
 use super::error::{CollectError, Result};
 use shardpack_io::Cause;
@@ -10,7 +10,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Consecutive records, written and read by several threads.
+/// Consecutive records that several threads write and read.
 #[derive(Debug)]
 pub(super) struct Spool {
     file: File,
@@ -25,9 +25,8 @@ pub(super) struct Span {
 }
 
 impl Spool {
-    /// Creates an empty spool in the folder `out`.
     pub(super) fn create(out: &Path) -> Result<Self> {
-        let file = tempfile::tempfile_in(out).map_err(CollectError::io("make a temporary file in", out))?;
+        let file = tempfile::tempfile_in(out).map_err(CollectError::io("create a temporary file in", out))?;
         Ok(Self { file, out: out.to_owned(), end: AtomicU64::new(0) })
     }
 

@@ -13,9 +13,9 @@ use shardpack_format::Dtype;
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum SampleValue {
-    /// A complete file for a field of pictures (JPEG, PNG, WebP, BMP, TIFF); otherwise plain bytes.
+    /// A complete file for a picture field (JPEG, PNG, WebP, BMP, TIFF); plain bytes for other fields.
     Bytes(Vec<u8>),
-    /// An array. For a field of pictures: pixels, uint8 `[height, width]`, `[height, width, 1]` or
+    /// An array. A picture field takes it as pixels: uint8 `[height, width]`, `[height, width, 1]` or
     /// `[height, width, 3]` (RGB).
     Array(Array),
     /// Pixels of a picture, as an array. Without a schema, this variant marks the field as a picture field.
@@ -59,7 +59,7 @@ impl From<i64> for SampleValue {
 }
 
 impl SampleValue {
-    /// Returns a description of the value for a message.
+    /// Describes the value for a message.
     #[must_use]
     pub fn found(&self) -> String {
         match self {
@@ -73,7 +73,7 @@ impl SampleValue {
         }
     }
 
-    /// Returns the size of the value as given, in bytes.
+    /// Returns the value's size as given, in bytes.
     pub(super) fn source_bytes(&self) -> u64 {
         match self {
             Self::Bytes(bytes) => bytes.len() as u64,
@@ -94,8 +94,8 @@ impl Number {
         }
     }
 
-    /// Appends the number as a `dtype`; returns false if the type cannot hold it. Floats are
-    /// rounded to the type's precision, but never to infinity.
+    /// Appends the number as a `dtype`; returns false if the type cannot hold it. Floats are rounded to the
+    /// type's precision, but never to infinity.
     #[allow(clippy::cast_possible_truncation, clippy::cast_precision_loss, reason = "floats are rounded on purpose")]
     pub(super) fn append(self, dtype: Dtype, out: &mut Vec<u8>) -> bool {
         macro_rules! integer {

@@ -1,4 +1,4 @@
-//! The difference of two cubes: errors of values, bands and spectra.
+//! Compares two cubes: errors of values, bands and spectra.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing))]
 
 use super::decibels::psnr;
@@ -9,14 +9,13 @@ use shardpack_array::floats_of;
 use shardpack_format::{Error, Result};
 use std::ops::Range;
 
-/// Number of bands that SSIM is computed on.
 const SSIM_BANDS: usize = 32;
 /// Options for further measures.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct DifferenceOptions {
     /// Longest distance for the autocorrelation of the error; 0 omits it.
     pub lags: usize,
-    /// Largest number of single errors and of single angles to keep.
+    /// Maximum number of single errors, and of single angles, to keep.
     pub keep: usize,
 }
 
@@ -49,18 +48,18 @@ pub struct PixelAngle {
 /// Percentiles of a cube's spectral angles, in degrees.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct SpectralAngles {
-    /// Half of the pixels do not exceed this angle.
+    /// Median angle.
     pub p50: f64,
-    /// 95 of 100 pixels do not exceed this angle.
+    /// 95th percentile.
     pub p95: f64,
-    /// 99 of 100 pixels do not exceed this angle.
+    /// 99th percentile.
     pub p99: f64,
-    /// Largest angle of all pixels.
+    /// Largest angle.
     pub max: f64,
 }
 
 impl SpectralAngles {
-    /// Returns nearest ranks; `None` without an angle.
+    /// Returns nearest-rank percentiles; `None` without angles.
     fn of(mut angles: Vec<f64>) -> Option<Self> {
         angles.sort_unstable_by(f64::total_cmp);
         let rank = |percent: usize| {
@@ -86,8 +85,8 @@ pub struct ArrayDifference {
     pub max_rel_error: f64,
     /// PSNR with the range of the source's values as the peak, in dB. `None` without an error.
     pub psnr: Option<f64>,
-    /// Mean SSIM over at most 32 bands, evenly spread, each with its own range. `None` if no band has a range, or a
-    /// side is shorter than seven pixels.
+    /// Mean SSIM over up to 32 evenly spread bands, each with its own range. `None` if no band has a range,
+    /// or a side is shorter than seven pixels.
     pub ssim: Option<f64>,
     /// Spectral angles of the pixels, each over the bands with a value. `None` if no pixel has two such bands.
     pub spectral_angles: Option<SpectralAngles>,
@@ -99,14 +98,13 @@ pub struct ArrayDifference {
     pub median: Option<PixelAngle>,
     /// Differences of each band.
     pub bands: Vec<BandDifferences>,
-    /// Angles of some pixels, evenly spread.
+    /// Angles of some evenly spread pixels.
     pub angles: Vec<PixelAngle>,
-    /// Errors (decoded − source) of some values, evenly spread.
+    /// Errors (decoded − source) of some evenly spread values.
     pub errors: Vec<f64>,
-    /// Σ e(i)·e(i+k) over rows, columns and bands for k = 1, 2, …, on at most 64 × 64 pixels in the
-    /// middle; see `products`.
+    /// Σ e(i)·e(i+k) over rows, columns and bands for k = 1, 2, …, on at most 64 × 64 central pixels; see `products`.
     pub correlation: [Vec<f64>; 3],
-    /// Σ e(i)² of the terms in `correlation`, half from each side.
+    /// Mean of Σ e(i)² and Σ e(i+k)² over the same pairs, which normalises `correlation`.
     pub products: [Vec<f64>; 3],
 }
 
@@ -133,7 +131,9 @@ pub fn compare_arrays(
 ) -> Result<ArrayDifference> {
     let (&[height, width, bands], true) = (source.shape(), source.shape() == decoded.shape()) else {
         let (source, decoded) = (source.shape(), decoded.shape());
-        return Err(Error::usage(format!("arrays need equal shapes of three axes, found {source:?} and {decoded:?}")));
+        return Err(Error::usage(format!(
+            "expected two arrays of equal shape with three axes, found {source:?} and {decoded:?}"
+        )));
     };
     let size = |axis: u64| {
         usize::try_from(axis).map_err(|_| Error::usage(format!("an axis of {axis} elements does not fit into memory")))
@@ -159,7 +159,7 @@ struct Meter {
     bands: usize,
     low: f64,
     high: f64,
-    /// Distance of the kept pixels' angles and values' errors.
+    /// Distances between the pixels whose angles are kept, and between the values whose errors are kept.
     keep: (usize, usize),
     block: ErrorCorrelation,
     /// The two spectra without bands that lack a value.
@@ -374,7 +374,7 @@ mod tests {
         assert!((found.max_rel_error - 0.5).abs() < 1e-9);
         assert!((found.psnr.unwrap() - 10.0 * (191.0_f64.powi(2) / 0.25).log10()).abs() < 1e-9);
         assert_eq!((found.bands[1].count, found.bands[1].max_abs), (64, 0.5));
-        // The error changes its sign from band to band, so it equals itself at a distance of two.
+        // The error changes sign from band to band, so it repeats at a distance of two.
         assert!((found.correlation[2][0] / found.products[2][0] + 1.0).abs() < 1e-12);
         assert!((found.correlation[2][1] / found.products[2][1] - 1.0).abs() < 1e-12);
         // A row has 24 values, a pixel three.
@@ -405,7 +405,7 @@ mod tests {
         assert_eq!(similarity(&wide), same);
     }
 
-    /// An error of fixed size hardly turns a bright pixel's spectrum but turns a dark one's, which no mean shows.
+    /// A constant error hardly turns a bright pixel's spectrum but turns a dark one's, which no mean shows.
     #[test]
     fn a_dark_pixel_among_bright_ones_is_seen() {
         let spectrum = |bright: bool| if bright { [900.0, 1000.0] } else { [9.0, 10.0] };

@@ -1,8 +1,7 @@
-//! The difference of decoded samples and their sources, for comparing fidelity with bytes.
+//! Compares decoded samples with their sources, to weigh fidelity against bytes.
 //!
-//! Packing measures its own figures while it encodes ([`Fidelity`](shardpack_array::Fidelity), and a score for
-//! pictures). This module compares any two pictures or arrays afterwards, with more figures. `docs/report.md` has the
-//! definitions and their sources.
+//! Packing measures fewer figures while it encodes ([`Fidelity`](shardpack_array::Fidelity), and a score for
+//! pictures). `docs/report.md` has the definitions and their sources.
 
 mod array;
 mod decibels;

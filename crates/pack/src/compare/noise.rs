@@ -1,4 +1,4 @@
-//! The noise of a cube, estimated from the cube itself.
+//! Estimates a cube's noise from the cube itself.
 
 use shardpack_array::Array;
 use shardpack_array::floats_of;
@@ -51,7 +51,7 @@ pub fn band_noise(cube: &Array, no_data: Option<f64>) -> Vec<f64> {
     (0..bands).map(|band| noise_of(&planes, band, width)).collect()
 }
 
-/// Returns the memory that [`band_noise`] takes for a cube of this size, in bytes and without the cube.
+/// Returns the bytes that [`band_noise`] takes for a cube of this size, without the cube.
 ///
 /// ```
 /// assert_eq!(shardpack_pack::compare::noise_bytes(10, 10, 3), 10 * 10 * (3 + 5) * 8);
@@ -63,7 +63,7 @@ pub fn noise_bytes(height: u64, width: u64, bands: u64) -> u64 {
     height.saturating_mul(width).min(most).saturating_mul(bands.saturating_add(5)).saturating_mul(8)
 }
 
-/// Returns the noise of one band; `planes` have NaN for missing values.
+/// Returns one band's noise; missing values in `planes` are NaN.
 fn noise_of(planes: &[Vec<f64>], band: usize, width: usize) -> f64 {
     let plane = |number: usize| planes.get(number).map_or(&[][..], Vec::as_slice);
     let own = plane(band);
@@ -88,7 +88,7 @@ fn noise_of(planes: &[Vec<f64>], band: usize, width: usize) -> f64 {
     }
     let size = own.iter().filter(|value| !value.is_nan()).fold(0.0_f64, |size, value| size.max(value.abs()));
     let smallest = estimates.into_iter().flatten().fold(f64::INFINITY, f64::min);
-    // Noise below the resolution of a float32 is a rounding error in a constant or interpolated band.
+    // Noise below float32 resolution is rounding error in a constant or interpolated band.
     if smallest.is_finite() && smallest > size * f64::from(f32::EPSILON) { smallest } else { 0.0 }
 }
 
@@ -192,7 +192,7 @@ mod tests {
         }
     }
 
-    /// Bands of one scene with fine detail: second differences mistake the detail for noise.
+    /// Bands of one scene with fine detail, which second differences mistake for noise.
     #[test]
     fn detail_that_neighbouring_bands_share_is_no_noise() {
         let (height, width, bands) = (64_u64, 64_u64, 6_u64);

@@ -1,4 +1,4 @@
-//! Compares two pictures of 8-bit RGB.
+//! Compares two 8-bit RGB pictures.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing))]
 
 use super::decibels::psnr;
@@ -12,8 +12,7 @@ use shardpack_jpeg::{JpegReencoder, Resize};
 pub struct PictureDifference {
     /// True if all pixels are equal.
     pub identical: bool,
-    /// SSIMULACRA2; for a picture of more than [`SCORE_MAX_PIXELS`](shardpack_jpeg::SCORE_MAX_PIXELS), the score of its
-    /// centre.
+    /// SSIMULACRA2 score; above [`SCORE_MAX_PIXELS`](shardpack_jpeg::SCORE_MAX_PIXELS) pixels, the score of the centre.
     pub ssimulacra2: f64,
     /// PSNR over red, green and blue together, with a peak of 255, in dB. `None` if all pixels are equal.
     pub psnr: Option<f64>,
@@ -21,7 +20,7 @@ pub struct PictureDifference {
     pub ssim: Option<f64>,
 }
 
-/// A picture that is compared with others: half of the work is done once.
+/// A picture prepared once for comparison with others.
 ///
 /// ```
 /// use shardpack_pack::compare::PictureReference;
@@ -90,8 +89,7 @@ impl PictureReference {
     }
 }
 
-/// Computes the pixels to compare with a re-encoded JPEG: its source, upright, and shrunk like packing does before
-/// encoding.
+/// State for computing the reference pixels of a re-encoded JPEG: its source, upright, and shrunk as in packing.
 #[derive(Debug)]
 pub struct ReferencePixels(JpegReencoder);
 
@@ -104,7 +102,7 @@ impl ReferencePixels {
         Ok(Self(JpegReencoder::new()?))
     }
 
-    /// Shrinks upright RGB pixels of `from` = (width, height), and returns their new size.
+    /// Shrinks upright RGB pixels of size `from` = (width, height), and returns them with their new size.
     ///
     /// # Errors
     /// `Usage` if the bytes do not fit the size.
@@ -139,13 +137,13 @@ mod tests {
         let reference = PictureReference::new(vec![10, 20, 30], (1, 1)).unwrap();
         let found = reference.compare(&[10, 20, 31]).unwrap();
         assert!(!found.identical && found.ssimulacra2 < 100.0 && found.ssim.is_none());
-        // One level in one of three channels.
+        // The pixels differ by one level in one of three channels.
         assert!((found.psnr.unwrap() - (48.130_803_6 + 10.0 * 3_f64.log10())).abs() < 1e-6);
         assert!(reference.compare(&[0; 6]).is_err());
         assert!(PictureReference::new(Vec::new(), (0, 0)).is_err());
     }
 
-    /// Scores of the reference program (cloudinary/ssimulacra2) as `fast-ssim2` 0.9.1 publishes them in
+    /// Scores of the reference program (cloudinary/ssimulacra2), published by `fast-ssim2` 0.9.1 in
     /// `src/reference_data.rs`: grey 128 against a lighter grey, by side and shift.
     const SHIFTED: [(u32, [(u8, f64); 5]); 4] = [
         (32, [(1, 97.749_214), (5, 98.808_274), (10, 96.531_141), (20, 93.798_232), (50, 85.014_096)]),
@@ -168,7 +166,7 @@ mod tests {
                 check(vec![128; count], &vec![128 + shift; count], side, expected);
             }
         }
-        // A gradient, and noise, against grey.
+        // Compare a gradient and noise with grey.
         let gradient = (0..64 * 64).flat_map(|i| [(i % 64 * 255 / 63) as u8; 3]).collect();
         check(gradient, &[128; 64 * 64 * 3], 64, -64.568_721);
         let mut state = 42_u64;

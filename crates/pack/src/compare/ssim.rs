@@ -1,9 +1,8 @@
-//! Structural similarity of two planes.
+//! Computes the structural similarity of two planes.
 //!
-//! Z. Wang, A. C. Bovik, H. R. Sheikh, E. P. Simoncelli, *Image quality assessment: from error
-//! visibility to structural similarity*, IEEE TIP 13(4), 2004, with K₁ = 0.01 and K₂ = 0.03, and
-//! uniform windows of 7 × 7 pixels with unbiased variances, which are the defaults of scikit-image's
-//! `structural_similarity`.
+//! Z. Wang, A. C. Bovik, H. R. Sheikh, E. P. Simoncelli, *Image quality assessment: from error visibility to
+//! structural similarity*, IEEE TIP 13(4), 2004, with K₁ = 0.01 and K₂ = 0.03, and uniform windows of 7 × 7
+//! pixels with unbiased variances, which are the defaults of scikit-image's `structural_similarity`.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing))]
 
 const WINDOW: usize = 7;
@@ -16,7 +15,7 @@ struct Sums {
     aa: f64,
     bb: f64,
     ab: f64,
-    /// Number of pixels that are not finite in one of the planes.
+    /// Number of pixels that are not finite in at least one plane.
     holes: i32,
 }
 
@@ -43,9 +42,9 @@ impl Sums {
     }
 }
 
-/// Returns the mean SSIM of two planes of `width` columns, over all windows within them without NaN
-/// or infinite values. `range` is the distance from the smallest to the largest possible value.
-/// `None` if there is no such window, or no range.
+/// Returns the mean SSIM of two planes of `width` columns, over all windows without NaN or infinite values.
+/// `range` is the difference between the largest and the smallest possible value. Returns `None` without such
+/// a window or range.
 ///
 /// ```
 /// use shardpack_pack::compare::mean_ssim;
@@ -60,7 +59,7 @@ pub fn mean_ssim(a: &[f32], b: &[f32], width: usize, range: f64) -> Option<f64> 
     }
     let (c1, c2) = ((0.01 * range).powi(2), (0.03 * range).powi(2));
     let rows: Vec<(&[f32], &[f32])> = a.chunks_exact(width).zip(b.chunks_exact(width)).collect();
-    // Values are taken relative to one of them: large offsets would cost digits in the variances.
+    // Subtract one value from all, because large offsets would cost digits in the variances.
     let shift = a.iter().copied().find(|value| value.is_finite()).map_or(0.0, f64::from);
     let shifted = |value: f32| f64::from(value) - shift;
     let mut columns = vec![Sums::default(); width];
@@ -93,8 +92,7 @@ pub fn mean_ssim(a: &[f32], b: &[f32], width: usize, range: f64) -> Option<f64> 
 }
 
 impl Sums {
-    /// Returns the similarity of a complete window. The offset is added back to the means;
-    /// variances do not need it.
+    /// Returns the similarity of a window. `shift` is added back to the means; variances do not need it.
     fn similarity(&self, shift: f64, c1: f64, c2: f64) -> f64 {
         #[allow(clippy::cast_precision_loss, reason = "49")]
         let n = (WINDOW * WINDOW) as f64;

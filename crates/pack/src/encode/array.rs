@@ -1,4 +1,4 @@
-//! Fields of arrays: cubes, masks, and other arrays of a program.
+//! Array fields: cubes, masks, and a program's other arrays.
 
 use super::fidelity::{self, no_columns};
 use super::record::{Columns, RecordDraft, StoredValue};
@@ -12,11 +12,11 @@ use std::sync::Mutex;
 /// Axes of a cube: `[height, width, channels]`.
 const CUBE_AXES: usize = 3;
 
-/// An array field with the positions of its value and its columns.
+/// An array field with the positions of its value and columns.
 #[derive(Debug)]
 pub(crate) struct ArrayRecorder {
     value: usize,
-    /// Columns of the shape, with the number of axes.
+    /// Shape columns, one per axis.
     shape: Option<Columns>,
     figures: Option<Columns>,
 }
@@ -37,18 +37,14 @@ impl ArrayWorkspace {
 }
 
 impl ArrayRecorder {
-    /// Names of the columns for the shape of an array with two or three axes.
+    /// Column names for the shape of an array with two or three axes.
     pub(crate) const SHAPE: [&str; CUBE_AXES] = ["height", "width", "channels"];
 
-    /// Returns the fields of [`SHAPE`](Self::SHAPE) for this number of axes.
     pub(crate) fn shape_columns(axes: usize) -> Vec<Field> {
         Self::SHAPE.iter().take(axes).map(|name| Field::scalar(*name, Dtype::U32)).collect()
     }
 
-    /// Finds the field `name` of a schema and its columns. The columns of the shape describe it if `axes` is given.
-    ///
-    /// # Errors
-    /// `Usage` if the schema lacks the field or one of the columns.
+    /// Finds the field `name` of a schema and its columns. If `axes` is given, the shape columns describe this field.
     pub(crate) fn new(schema: &Schema, name: &str, axes: Option<usize>, has_figures: bool) -> Result<Self> {
         let lacks = || no_columns(name);
         let of = |fields: &[Field]| Columns::of(schema, fields).ok_or_else(lacks);
@@ -74,8 +70,8 @@ impl ArrayRecorder {
         Ok(fidelity)
     }
 
-    /// Adds a large array as the first stored field of a record, without copying the encoded bytes. All other values
-    /// with a descriptor must be in the record already.
+    /// Adds a large array as a record's first stored field, without copying the encoded bytes. All other
+    /// values with a descriptor must already be there.
     pub(crate) fn put_first(
         &self,
         workspace: &mut ArrayWorkspace,
@@ -105,7 +101,7 @@ impl ArrayRecorder {
         Ok(stored.fidelity)
     }
 
-    /// Marks in the columns of a record that it has no array.
+    /// Marks in a record's columns that it has no array.
     pub(crate) fn put_none(&self, draft: &mut RecordDraft<'_>) {
         self.set_figures(&Fidelity::default(), draft);
     }
@@ -133,7 +129,7 @@ impl ArrayRecorder {
     }
 }
 
-/// The storage of the arrays in one field: chosen on the first array that is not constant.
+/// The storage of one field's arrays, chosen on the first array that is not constant.
 #[derive(Debug, Default)]
 pub(crate) struct ArrayChoice(Mutex<ChoiceState>);
 
@@ -147,13 +143,12 @@ struct ChoiceState {
 struct ChosenTrial {
     asked: ArrayOptions,
     trial: Trial,
-    /// True for settings that were chosen on an array of a single value, such as an empty mask. The first other array
-    /// replaces them.
+    /// True for settings chosen on a constant array, such as an empty mask. The first other array replaces them.
     is_provisional: bool,
 }
 
 impl ArrayChoice {
-    /// Creates the state from the arrays of a dataset and their recorded storage.
+    /// Creates the state from a dataset's arrays and their recorded storage.
     pub(crate) fn known(form: Option<(Dtype, usize)>, chosen: Option<(ArrayOptions, Trial)>) -> Self {
         let chosen = chosen.map(|(asked, trial)| ChosenTrial { asked, trial, is_provisional: false });
         Self(Mutex::new(ChoiceState { form, chosen }))
@@ -181,7 +176,8 @@ impl ArrayChoice {
         {
             return Ok(chosen.trial.settings);
         }
-        // A collector tries codecs once or twice. Idle threads would be a problem for a program that forks.
+        // A temporary pool is enough, because codecs are tried only once or twice, and idle threads would be
+        // a problem for a program that forks.
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
         let pool = pool.map_err(|e| Error::usage(format!("cannot start {threads} threads: {e}")))?;
         let asked = asked(array, options);
@@ -197,14 +193,14 @@ impl ArrayChoice {
     }
 }
 
-/// Returns the options for an array. With `auto`, cubes may become float16. Arrays of one or two axes are often boxes,
-/// embeddings or depths, whose digits matter: they stay lossless by default.
+/// Returns the options for an array. With `auto`, cubes may become float16. Arrays of one or two axes stay
+/// lossless by default, because they are often boxes, embeddings or depths, whose digits matter.
 fn asked(array: &Array, options: &ArrayOptions) -> ArrayOptions {
     let open = options.values == Values::Auto && options.max_error.is_none();
     ArrayOptions { lossless: options.lossless || (open && array.shape().len() < CUBE_AXES), ..*options }
 }
 
-/// Returns true if there is no basis for a choice: all elements are equal, or there are none.
+/// Returns true if all elements are equal or there are none, which gives no basis for a choice.
 fn is_constant(array: &Array) -> bool {
     let bytes = array.bytes();
     let element = array.dtype().size();

@@ -1,4 +1,4 @@
-//! The stored form of a clip, made from the stored forms of its frames.
+//! Makes a clip's stored form from the stored forms of its frames.
 
 use super::picture_encoder::StoredPicture;
 use super::picture_figures::PictureFigures;
@@ -13,10 +13,10 @@ pub(crate) struct FrameFile<'a> {
     pub(crate) info: PictureInfo,
 }
 
-/// A clip that grows frame by frame.
+/// A clip under construction, frame by frame.
 pub(super) struct ClipDraft {
     frames: Vec<Vec<u8>>,
-    /// Facts about all frames so far as one picture, without bytes.
+    /// Facts about all frames so far, as one picture without bytes.
     all: StoredPicture<'static>,
 }
 
@@ -24,7 +24,7 @@ impl ClipDraft {
     pub(super) fn new(first: StoredPicture<'_>) -> Self {
         let frames = vec![first.bytes.into_owned()];
         let oddity = first.oddity.map(|what| format!("frame 0: {what}"));
-        // A device decodes a single picture per value.
+        // A device decodes only one picture per value, so `gpu_jpeg` is false.
         let all = StoredPicture { bytes: Cow::default(), media_type: FRAMES, gpu_jpeg: false, oddity, ..first };
         Self { frames, all }
     }
@@ -44,13 +44,13 @@ impl ClipDraft {
         Ok(())
     }
 
-    /// Returns the list of all frames. Height, width and profile come from the first frame.
+    /// Joins all frames. Height, width and profile come from the first frame.
     pub(super) fn finish(self) -> Result<StoredPicture<'static>, SampleError> {
         Ok(StoredPicture { bytes: Frames::join(&self.frames)?.into(), ..self.all })
     }
 }
 
-/// Merges the figures of two frames: sums the bytes, and takes the worst of every other figure.
+/// Merges two frames' figures: sums the bytes and takes the worst of every other figure.
 fn together(a: &PictureFigures, b: &PictureFigures) -> PictureFigures {
     let mut both = *a;
     both.source_bytes = a.source_bytes.saturating_add(b.source_bytes);
@@ -58,7 +58,7 @@ fn together(a: &PictureFigures, b: &PictureFigures) -> PictureFigures {
     both.pixels_checked = a.pixels_checked && b.pixels_checked;
     if let (Some(both), Some(b)) = (&mut both.reencoded, &b.reencoded) {
         both.quality = both.quality.min(b.quality);
-        // `min` prefers a number to NaN: some frames may have no score.
+        // Some frames may have no score, and `min` prefers a number to NaN.
         both.score = both.score.min(b.score);
     }
     both

@@ -1,7 +1,7 @@
 //! Fidelity figures: scalar columns of each record, and totals in the manifest.
 //!
-//! Each array field that a value rule may alter has one scalar field per figure, named `<field>.<figure>`. They are
-//! readable without reading a record, and restore the totals of a lost manifest.
+//! Each array field that a value rule may alter has one scalar field per figure, named `<field>.<figure>`.
+//! They can be read without a record, and restore the totals of a lost manifest.
 
 use super::summary::{AnglePercentiles, ArraySummary};
 use serde::{Deserialize, Serialize};
@@ -9,7 +9,7 @@ use shardpack_array::Fidelity;
 use shardpack_format::{Dtype, Error, Field, FieldKind, Schema};
 use std::collections::BTreeMap;
 
-/// One figure: its name, and functions to read it from a [`Fidelity`] and to add it to one.
+/// One figure: its name, and functions that read it from a [`Fidelity`] and add it to one.
 struct Figure {
     name: &'static str,
     dtype: Dtype,
@@ -45,7 +45,7 @@ figures! {
     sum_angle: F64 as f64,
 }
 
-/// Returns the scalar fields that hold the figures of array field `field`.
+/// Returns the scalar fields for the figures of array field `field`.
 #[must_use]
 pub fn fields(field: &str) -> Vec<Field> {
     FIGURES.iter().map(|f| Field::scalar(format!("{field}.{}", f.name), f.dtype)).collect()
@@ -55,8 +55,8 @@ pub(crate) fn no_columns(field: &str) -> Error {
     Error::usage(format!("the schema lacks the field `{}` or one of its columns", field.escape_debug()))
 }
 
-/// Returns true if `name` is one of the scalar fields that [`fields`] makes for an array field of this schema. A user's
-/// own column `my.nan` is not one, because a field has all figures, with their types, or none.
+/// Returns true if `name` is one of the scalar fields that [`fields`] makes for an array field of this
+/// schema. A user's own column `my.nan` is not, because a field has all figures, with their types, or none.
 #[must_use]
 pub fn is_figure(schema: &Schema, name: &str) -> bool {
     figure(name).is_some_and(|(field, _)| fields_with_figures(schema).any(|known| known == field))
@@ -66,7 +66,6 @@ pub(crate) fn has_figures(schema: &Schema, field: &str) -> bool {
     fields_with_figures(schema).any(|known| known == field)
 }
 
-/// Returns the field and the figure that `name` refers to.
 fn figure(name: &str) -> Option<(&str, &'static Figure)> {
     let (field, figure) = name.rsplit_once('.')?;
     Some((field, FIGURES.iter().find(|f| f.name == figure)?))
@@ -84,19 +83,19 @@ fn fields_with_figures(schema: &Schema) -> impl Iterator<Item = &str> {
     arrays.filter(move |field| FIGURES.iter().all(|figure| has(field, figure)))
 }
 
-/// Appends the packed scalars of one sample.
+/// Appends one sample's packed scalars.
 pub fn append(out: &mut Vec<u8>, fidelity: &Fidelity) {
     FIGURES.iter().for_each(|f| out.extend((f.get)(fidelity)));
 }
 
-/// The figures of one array field over many samples.
+/// One array field's figures over many samples.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Totals {
-    /// Sums and largest values.
+    /// Sums and largest values of the figures.
     pub figures: Fidelity,
     /// Number of samples.
     pub samples: u64,
-    /// Number of samples that decode to exactly the bits of the source.
+    /// Number of samples that decode to the exact bits of the source.
     pub equal_samples: u64,
     /// Key of the sample with the largest absolute error, if there is any error.
     pub worst_sample: Option<String>,
@@ -111,7 +110,7 @@ impl Totals {
         totals
     }
 
-    /// Adds the totals of the samples that follow.
+    /// Adds the totals of the following samples.
     pub fn merge(&mut self, next: Self) {
         if next.figures.max_abs_error > self.figures.max_abs_error {
             self.worst_sample = next.worst_sample;
@@ -158,7 +157,7 @@ impl Totals {
     }
 }
 
-/// Returns percentiles of the spectral angle, if every spectrum was counted.
+/// Returns percentiles of the spectral angle if every spectrum was counted.
 fn percentiles(figures: &Fidelity) -> Option<AnglePercentiles> {
     let of = |percent| Some(figures.angles.percentile(percent)?.min(figures.max_angle));
     let is_whole = figures.angles.len() == figures.spectra;
@@ -208,7 +207,7 @@ mod tests {
         let figures: Vec<&str> = all.scalars().map(|(name, _)| name).filter(|name| is_figure(&all, name)).collect();
         let expected: Vec<String> = fields("cube").into_iter().map(|f| f.name).collect();
         assert_eq!(figures, expected);
-        // Rebuilding a manifest does not turn them into figures either.
+        // Rebuilding a manifest does not turn these columns into figures either.
         let mut packed = Vec::new();
         append(&mut packed, &Fidelity { nan: 5, max_abs_error: 0.5, ..Fidelity::default() });
         packed.extend([1; 8 * 4]);
@@ -221,7 +220,7 @@ mod tests {
 
     #[test]
     fn percentiles_of_angles_stand_where_every_pixel_was_measured() {
-        // Spectra of three bands as float16, which turns them slightly.
+        // Three-band spectra as float16, which turns them slightly.
         let source: Vec<f32> = (1..900_u16).map(|i| 0.1 + f32::from(i * 37 % 1000) * 1e-3).take(300).collect();
         let bytes = source.iter().flat_map(|value| value.to_le_bytes()).collect();
         let cube = shardpack_array::Array::new(Dtype::F32, vec![10, 10, 3], bytes).unwrap();
@@ -240,7 +239,7 @@ mod tests {
         assert_eq!(summary.spectra, 200);
         assert!(0.0 < angles.p50 && angles.p50 <= angles.p95 && angles.p95 <= angles.p99);
         assert!(angles.p99 <= summary.max_angle_rad, "{angles:?}");
-        // Figures from the columns of a record have no angles.
+        // Figures read from a record's columns have no angles.
         let read_back = Fidelity { angles: shardpack_array::Angles::default(), ..encoded.fidelity };
         totals.merge(Totals::of("c", read_back));
         assert_eq!(totals.summary().angle_percentiles_rad, None);

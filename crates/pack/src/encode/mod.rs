@@ -1,7 +1,8 @@
-//! Encodes values to records. There is one file for each type of field, for every source of samples.
+//! Encodes values to records, with one file for each field type.
 //!
-//! A [`RecordDraft`] takes the values of one sample, in any order. A [`PictureRecorder`] adds a picture or a clip, an
-//! [`ArrayRecorder`] an array; text, JSON and bytes are a [`StoredValue`], and scalars are bytes for their [`Columns`].
+//! A [`RecordDraft`] takes the values of one sample in any order. A [`PictureRecorder`] adds a picture or a
+//! clip, and an [`ArrayRecorder`] adds an array. Text, JSON and bytes are a [`StoredValue`]; scalars are
+//! bytes for their [`Columns`].
 
 mod array;
 mod clip;

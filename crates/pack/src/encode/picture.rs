@@ -1,4 +1,4 @@
-//! Fields of pictures and clips.
+//! Picture and clip fields.
 
 use super::clip::{ClipDraft, FrameFile};
 use super::fidelity::no_columns;
@@ -10,7 +10,7 @@ use shardpack_format::{Dtype, Error, Field, Result, Schema};
 use shardpack_recipe::PictureOptions;
 use shardpack_sources::pictures::PictureInfo;
 
-/// A picture with an oddity that decoders ignore, without effect on pixels.
+/// A picture with an oddity that decoders ignore and that does not affect pixels.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OddPicture {
     /// Key of its sample.
@@ -19,26 +19,24 @@ pub struct OddPicture {
     pub what: String,
 }
 
-/// A field of pictures or clips: the storage options, and the positions of its columns.
+/// A field of pictures or clips: its storage options and column positions.
 #[derive(Debug)]
 pub(crate) struct PictureRecorder {
     options: PictureOptions,
     value: usize,
     size: Option<Columns>,
-    /// True if a profile is taken out of the picture.
+    /// True if the profile is taken out of the picture.
     takes_profile: bool,
     profile: Option<usize>,
     frames: Option<Columns>,
     figures: Option<Columns>,
 }
 
-/// The columns of a picture in a record.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct PictureColumns {
-    /// True if the columns of size describe this field.
+    /// True if the size columns describe this field.
     pub(crate) is_described: bool,
     pub(crate) takes_profile: bool,
-    /// True if the field has a column for the number of frames.
     pub(crate) has_frames: bool,
 }
 
@@ -48,38 +46,31 @@ pub(crate) struct PackedPicture {
     pub(crate) has_profile: bool,
     pub(crate) figures: PictureFigures,
     pub(crate) note: PictureNote,
-    /// The oddity that decoders ignore, if there is one.
     pub(crate) oddity: Option<String>,
 }
 
 impl PictureRecorder {
-    /// The stored field of profiles.
+    /// Stored field for profiles.
     pub(crate) const PROFILE: &str = "icc";
 
-    /// Columns for the size of a sample's only picture, and for the facts that a reader needs about
-    /// it.
+    /// Columns for the size of a sample's only picture, and for other facts that a reader needs.
     pub(crate) const SIZE: [(&str, Dtype); 4] =
         [("height", Dtype::U32), ("width", Dtype::U32), ("orientation", Dtype::U8), ("gpu_jpeg", Dtype::Bool)];
 
-    /// Returns the fields of [`SIZE`](Self::SIZE).
     pub(crate) fn size_columns() -> Vec<Field> {
         Self::SIZE.map(|(name, dtype)| Field::scalar(name, dtype)).to_vec()
     }
 
-    /// Returns the column for the number of frames of a clip.
     pub(crate) fn frames_column(name: &str) -> Field {
         Field::scalar(format!("{name}.frames"), Dtype::U32)
     }
 
-    /// Returns the columns of figures of the field `name`: none if every picture is kept.
+    /// Returns the figure columns of the field `name`; none if every picture is kept.
     pub(crate) fn figure_columns(name: &str, options: &PictureOptions) -> Vec<Field> {
         if options.keeps_files() { Vec::new() } else { picture_figures::fields(name, options.reencodes()) }
     }
 
     /// Finds the field `name` of a schema and its columns.
-    ///
-    /// # Errors
-    /// `Usage` if the schema lacks the field or one of the columns.
     pub(crate) fn new(schema: &Schema, name: &str, columns: PictureColumns, options: &PictureOptions) -> Result<Self> {
         let PictureColumns { is_described, takes_profile, has_frames } = columns;
         let lacks = || no_columns(name);
@@ -100,7 +91,6 @@ impl PictureRecorder {
         &self.options
     }
 
-    /// Returns true if a record has a field for a profile.
     pub(crate) const fn has_profile(&self) -> bool {
         self.profile.is_some()
     }
@@ -128,7 +118,7 @@ impl PictureRecorder {
         self.put(stored, 0, draft)
     }
 
-    /// Adds a clip of these frames to a record; without frames the record has no value.
+    /// Adds a clip of these frames to a record. Without frames the record has no value.
     pub(crate) fn put_clip<'f, E: From<SampleError>>(
         &self,
         encoder: &mut PictureEncoder,
@@ -172,7 +162,7 @@ impl PictureRecorder {
         Ok(PackedPicture { size, has_profile: icc.is_some(), figures, note, oddity })
     }
 
-    /// Marks in the columns of a record that it has no picture.
+    /// Marks in a record's columns that it has no picture.
     pub(crate) fn put_none(&self, draft: &mut RecordDraft<'_>) {
         self.set_size([0, 0], 1, false, draft);
         let reencoded = self.options.reencodes().then_some(ReencodedFigures::NONE);

@@ -1,4 +1,4 @@
-//! The stored form of one picture: its own bytes, a tiled JPEG, or a re-encoded JPEG.
+//! Encodes one picture to its stored form: its own bytes, a tiled JPEG, or a re-encoded JPEG.
 
 use super::picture_figures::{PictureFigures, PictureTotals, ReencodedFigures};
 use super::sample_error::SampleError;
@@ -22,7 +22,7 @@ pub(crate) struct PictureEncoder {
     made: Vec<u8>,
 }
 
-/// Size limit of a decoded picture, as in Python and in the command.
+/// Size limit for decoded pictures, as in Python and the command.
 const MAX_DECODED_BYTES: u64 = 4 << 30;
 
 pub(crate) struct StoredPicture<'a> {
@@ -30,27 +30,27 @@ pub(crate) struct StoredPicture<'a> {
     pub(crate) media_type: &'static str,
     pub(crate) width: u32,
     pub(crate) height: u32,
-    /// The orientation that a reader has to apply.
+    /// Orientation that a reader must apply.
     pub(crate) orientation: u8,
     pub(crate) gpu_jpeg: bool,
     pub(crate) icc: Option<Vec<u8>>,
     pub(crate) figures: PictureFigures,
     pub(crate) note: PictureNote,
-    /// An oddity that decoders ignore, without effect on pixels.
+    /// An oddity that decoders ignore and that does not affect pixels.
     pub(crate) oddity: Option<String>,
 }
 
-/// Facts about a picture that the columns do not hold.
+/// Facts about a picture that no column holds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct PictureNote {
     pub(crate) kept_because: Option<&'static str>,
-    /// True if the ICC profile is damaged, or describes colours that the picture no longer has.
+    /// True if the ICC profile was damaged, or described colours that the picture no longer has.
     pub(crate) profile_dropped: bool,
 }
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct PictureChecks {
-    /// Compare the pixels with the source.
+    /// True to compare the pixels with the source.
     pub(crate) pixels: bool,
     pub(crate) score: bool,
 }
@@ -81,7 +81,7 @@ fn unchanged<'a>(
 }
 
 impl PictureNote {
-    /// Returns the figures of one picture for the manifest.
+    /// Returns one picture's figures for the manifest.
     pub(crate) fn totals(self, key: &str, figures: &PictureFigures, options: &PictureOptions) -> PictureTotals {
         let target = match options {
             PictureOptions::Reencode { how: ReencodeOptions { quality: Quality::Ssimulacra2(target), .. }, .. } => {
@@ -96,9 +96,9 @@ impl PictureNote {
 }
 
 impl PictureEncoder {
-    /// Keeps the source's own bytes, if the loader can decode them. For a baseline JPEG only the markers are checked,
-    /// because decoding takes forty times as long (2026-11-22: 1.9 ms for a photo of 116 kB). Other pictures are
-    /// decoded like in the loader.
+    /// Keeps the source's own bytes if the loader can decode them. For a baseline JPEG only the markers are
+    /// checked, because decoding takes forty times as long (2026-11-22: 1.9 ms for a 116 kB photo).
+    /// Other pictures are decoded as in the loader.
     fn keep<'b>(
         &mut self,
         source: &'b [u8],
@@ -121,8 +121,8 @@ impl PictureEncoder {
         Ok(StoredPicture { oddity, ..unchanged(source, picture, options, because) })
     }
 
-    /// Encodes the picture file `source`. `picture` describes its header. `icc` is true if the record has a field for a
-    /// profile.
+    /// Encodes the picture file `source`, whose header is `picture`. `icc` is true if the record has a field
+    /// for a profile.
     pub(crate) fn encode<'b>(
         &'b mut self,
         source: &'b [u8],
@@ -136,7 +136,7 @@ impl PictureEncoder {
         let Some(facts) = &picture.jpeg else {
             return self.keep(source, picture, options, Some(picture.media_type));
         };
-        // The codec does not read a file without a recognisable frame.
+        // The codec cannot read a file without a recognisable frame.
         if let Some(rare @ "hierarchical JPEG") = facts.rare {
             return self.keep(source, picture, options, Some(rare));
         }
@@ -144,10 +144,10 @@ impl PictureEncoder {
         let tidy = if options.keeps_files() { None } else { tidied(source) };
         let source = tidy.as_deref().unwrap_or(source);
         let mut figures = unchanged(own, picture, options, None).figures;
-        // The profile of a CMYK picture does not describe the RGB picture made from it.
+        // A CMYK picture's profile does not describe the RGB picture made from it.
         let beside = facts.icc && icc && facts.components != 4;
         let profile = if beside { Metadata::read(source).map_err(bad)?.icc } else { None };
-        // A profile that cannot be taken out stays in the picture.
+        // Keep a profile in the picture if it cannot be taken out.
         let keep_metadata = options.keeps_metadata() || (beside && profile.is_none());
         let mut profile_dropped = false;
         let (width, height, orientation, applied, outcome) = match options {
@@ -181,7 +181,7 @@ impl PictureEncoder {
         figures.tiles_per_row = u16::try_from(tiles_per_row).unwrap_or(u16::MAX);
         if checks.pixels {
             if !self.check.same(source, &self.made, applied, &Limits::default()).map_err(bad)? {
-                // Never observed, but a defect of the transcoder must not cost a picture.
+                // Never observed, but a defect in the transcoder must not cost a picture.
                 return self.keep(own, picture, options, Some("pixels differ"));
             }
             figures.pixels_checked = true;
@@ -203,7 +203,7 @@ impl PictureEncoder {
     }
 }
 
-/// Returns the re-encoder of a thread, created when the first picture needs it.
+/// Returns a thread's re-encoder, created for the first picture that needs it.
 fn reencoder(of_thread: &mut Option<JpegReencoder>) -> shardpack_format::Result<&mut JpegReencoder> {
     Ok(match of_thread {
         Some(reencoder) => reencoder,
@@ -211,8 +211,8 @@ fn reencoder(of_thread: &mut Option<JpegReencoder>) -> shardpack_format::Result<
     })
 }
 
-/// Pixels of a picture without a file: C-contiguous `[height, width, channels]` u8 with one channel (grey) or three
-/// (RGB).
+/// A picture's pixels without a file: C-contiguous `[height, width, channels]` u8 with one channel (grey) or
+/// three (RGB).
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct RawPicture<'a> {
     pub(crate) bytes: &'a [u8],
@@ -222,7 +222,7 @@ pub(crate) struct RawPicture<'a> {
 }
 
 impl<'a> RawPicture<'a> {
-    /// Returns the pixels in `array`, if it can be a picture: uint8, grey or RGB.
+    /// Returns the pixels of `array` if it can be a picture: uint8, grey or RGB.
     pub(crate) fn of(array: &'a Array) -> Option<Self> {
         let (height, width, channels) = match (array.dtype(), array.shape()) {
             (Dtype::U8, &[height, width]) => (height, width, 1),
@@ -236,7 +236,7 @@ impl<'a> RawPicture<'a> {
 }
 
 impl PictureEncoder {
-    /// Encodes pixels: as a JPEG if pictures are re-encoded, otherwise losslessly as a PNG.
+    /// Encodes pixels as a JPEG if pictures are re-encoded, otherwise losslessly as a PNG.
     pub(crate) fn encode_pixels(
         &mut self,
         pixels: RawPicture<'_>,

@@ -1,4 +1,4 @@
-//! Figures of the storage of pictures: scalar columns of each record, and totals in the manifest. The columns of the
+//! Picture storage figures: scalar columns of each record, and totals in the manifest. The columns of the
 //! field `image`:
 //!
 //! | column | dtype | |
@@ -6,8 +6,8 @@
 //! | `image.source_bytes` | u64 | size of the source file |
 //! | `image.tiles_per_row` | u16 | restart segments in a row of MCUs, rounded up; 1 = as wide as the picture; 0 = the source's own bytes |
 //! | `image.pixels_checked` | bool | decoded and found equal to the source |
-//! | `image.quality` | u8 | quality of the encoder; 0 = not re-encoded. With `reencode` only |
-//! | `image.score` | f32 | SSIMULACRA2 against the source; NaN = not scored. With `reencode` only |
+//! | `image.quality` | u8 | encoder quality; 0 = not re-encoded. Only with `reencode` |
+//! | `image.score` | f32 | SSIMULACRA2 against the source; NaN = not scored. Only with `reencode` |
 
 use super::summary::{PictureSummary, SpreadSummary};
 use serde::{Deserialize, Serialize};
@@ -19,11 +19,10 @@ pub(crate) struct PictureFigures {
     pub(crate) source_bytes: u64,
     pub(crate) tiles_per_row: u16,
     pub(crate) pixels_checked: bool,
-    /// Figures of re-encoding; `None` if pictures are not re-encoded at all.
+    /// Re-encoding figures; `None` if pictures are never re-encoded.
     pub(crate) reencoded: Option<ReencodedFigures>,
 }
 
-/// The figures of re-encoding one picture.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct ReencodedFigures {
     pub(crate) quality: u8,
@@ -45,7 +44,7 @@ const TILED: [(&str, Dtype); 3] =
     [("source_bytes", Dtype::U64), ("tiles_per_row", Dtype::U16), ("pixels_checked", Dtype::Bool)];
 const REENCODED: [(&str, Dtype); 2] = [("quality", Dtype::U8), ("score", Dtype::F32)];
 
-/// Returns the scalar fields that hold the figures of the picture field `field`.
+/// Returns the scalar fields for the figures of the picture field `field`.
 pub(crate) fn fields(field: &str, reencode: bool) -> Vec<Field> {
     let more = if reencode { REENCODED.as_slice() } else { &[] };
     TILED.iter().chain(more).map(|&(name, dtype)| Field::scalar(format!("{field}.{name}"), dtype)).collect()
@@ -63,13 +62,13 @@ fn fields_with_figures(schema: &Schema) -> impl Iterator<Item = &str> {
     pictures.filter(|field| has(schema, field, &TILED))
 }
 
-/// Returns true if the picture field `field` has this figure, and all others of its group.
+/// Returns true if the picture field `field` has this figure and all others of its group.
 pub(crate) fn has_figure(schema: &Schema, field: &str, figure: &str) -> bool {
     is_figure(schema, &format!("{field}.{figure}"))
 }
 
-/// Returns true if `name` is one of the fields that [`fields`] makes: the schema must have all of them, with the right
-/// types.
+/// Returns true if `name` is one of the fields that [`fields`] makes and the schema has all of them, with the
+/// right types.
 pub(crate) fn is_figure(schema: &Schema, name: &str) -> bool {
     let Some((field, column)) = name.rsplit_once('.') else { return false };
     let among = |columns: &[(&str, Dtype)]| columns.iter().any(|(known, _)| *known == column);
@@ -78,7 +77,7 @@ pub(crate) fn is_figure(schema: &Schema, name: &str) -> bool {
 }
 
 impl PictureFigures {
-    /// Appends the packed scalars of one sample, including the figures of re-encoding, if any.
+    /// Appends one sample's packed scalars, including any re-encoding figures.
     pub(crate) fn append(&self, out: &mut Vec<u8>) {
         out.extend(self.source_bytes.to_le_bytes());
         out.extend(self.tiles_per_row.to_le_bytes());
@@ -165,15 +164,14 @@ pub struct PictureTotals {
     tiled: u64,
     in_rows: u64,
     kept: u64,
-    /// Reasons for keeping pictures, if known; the columns do not hold them.
+    /// Known reasons for keeping pictures, which no column holds.
     kept_because: BTreeMap<String, u64>,
     pixels_checked: u64,
     reencoded: u64,
     quality: Spread,
     score: Spread,
     worst_sample: Option<String>,
-    /// Numbers of pictures with a dropped ICC profile, and below the requested score at any quality. The columns lack
-    /// them.
+    /// Counts of dropped ICC profiles, and of pictures below the requested score at any quality. No column holds them.
     profiles_dropped: u64,
     below_target: u64,
 }
@@ -203,15 +201,15 @@ impl PictureTotals {
         totals
     }
 
-    /// Counts the facts about one picture that the columns do not hold.
+    /// Counts facts about one picture that no column holds.
     pub(crate) fn note(&mut self, profile_dropped: bool, target: Option<f64>) {
         self.profiles_dropped = u64::from(profile_dropped);
-        // A score is stored as a 32-bit float.
+        // Scores are stored as 32-bit floats.
         let missed = |target: f64| self.reencoded > 0 && self.score.count > 0 && self.score.max < target - 1e-3;
         self.below_target = u64::from(target.is_some_and(missed));
     }
 
-    /// Adds the totals of the samples that follow.
+    /// Adds the totals of the following samples.
     pub(crate) fn merge(&mut self, next: Self) {
         let worse = next.score.count > 0 && (self.score.count == 0 || next.score.min < self.score.min);
         if worse {
@@ -233,7 +231,6 @@ impl PictureTotals {
         self.score.merge(&next.score);
     }
 
-    /// Returns the field's entry in the manifest.
     pub(crate) fn summary(&self) -> PictureSummary {
         let scored = self.score.count > 0;
         PictureSummary {
@@ -296,7 +293,7 @@ mod tests {
         };
         let mut totals = of("a", 80, f32::NAN);
         totals.merge(of("b", 80, 75.0));
-        // The source's own bytes have no score.
+        // Kept source bytes have no score.
         totals.merge(of("c", 0, 60.0));
         totals.merge(of("d", 90, f32::NAN));
         let json = serde_json::to_value(totals.summary()).unwrap();

@@ -1,4 +1,4 @@
-//! One record, assembled from the values of a sample.
+//! Assembles one record from a sample's values.
 
 use super::totals::FidelityTotals;
 use shardpack_array::{EncodedArray, encode_bytes};
@@ -9,7 +9,7 @@ use shardpack_writer::EncodedSample;
 use std::borrow::Cow;
 use std::ops::Range;
 
-/// Space for small values, padding, and the last unit of an incompressible array.
+/// Space for small values, padding, and an incompressible array's last unit.
 const RESERVE_BYTES: usize = 64 << 10;
 
 pub(crate) struct StoredValue<'a> {
@@ -29,7 +29,7 @@ impl<'a> StoredValue<'a> {
         })
     }
 
-    /// Wraps text, JSON or bytes, which need no descriptor. Compresses them if that is smaller.
+    /// Wraps text, JSON or bytes, which need no descriptor, and compresses them if that makes them smaller.
     pub(crate) fn bytes(bytes: &[u8]) -> Result<Self> {
         let (codec, payload) = encode_bytes(bytes)?;
         Ok(Self { codec, decoded_bytes: bytes.len() as u64, descriptor: Cow::default(), payload: payload.into() })
@@ -51,7 +51,7 @@ impl<'a> StoredValue<'a> {
     }
 }
 
-/// Positions of scalar fields in the packed scalars of a record.
+/// Positions of scalar fields in a record's packed scalars.
 #[derive(Debug, Clone)]
 pub(crate) struct Columns(Vec<Range<usize>>);
 
@@ -76,13 +76,13 @@ impl Columns {
     }
 }
 
-/// The record of a sample. Values are added in any order; missing ones stay empty, or zero.
+/// A sample's record under construction. Values are added in any order; missing ones stay empty or zero.
 pub(crate) struct RecordDraft<'a> {
     schema: &'a Schema,
     values: Vec<Option<StoredValue<'a>>>,
     scalars: Vec<u8>,
     buffer: Vec<u8>,
-    /// Start of the first stored field's payload in `buffer`, if it is there. Its payload in `values` is then empty.
+    /// Start of the first stored field's payload in `buffer`, if it is there. The payload in `values` is then empty.
     first_at: Option<usize>,
 }
 
@@ -100,7 +100,6 @@ pub(crate) struct FinishedRecord {
 }
 
 impl FinishedRecord {
-    /// Returns the record as a sample for the writer.
     pub(crate) fn into_sample(self, source_bytes: u64, totals: FidelityTotals) -> EncodedSample<FidelityTotals> {
         let Self { record, frame, scalars } = self;
         EncodedSample { record, frame, scalars, source_bytes, tally: totals }
@@ -108,13 +107,12 @@ impl FinishedRecord {
 }
 
 impl<'a> RecordDraft<'a> {
-    /// Creates a record of this schema without values. `buffer` is empty or reused.
+    /// Creates a record of this schema without values. `buffer` may be empty or reused.
     pub(crate) fn new(schema: &'a Schema, buffer: Vec<u8>) -> Self {
         let values = schema.stored().map(|_| None).collect();
         Self { schema, values, scalars: vec![0; to_usize(schema.scalar_bytes())], buffer, first_at: None }
     }
 
-    /// Sets the value of the stored field at this position of the schema.
     pub(crate) fn set(&mut self, position: usize, value: StoredValue<'a>) {
         match self.values.get_mut(position) {
             Some(place) => *place = Some(value),
@@ -122,7 +120,7 @@ impl<'a> RecordDraft<'a> {
         }
     }
 
-    /// Sets scalars: `packed` holds the values of the columns in sequence.
+    /// Sets scalars. `packed` holds the columns' values in sequence.
     pub(crate) fn set_scalars(&mut self, columns: &Columns, packed: &[u8]) {
         let mut rest = packed;
         for place in &columns.0 {
@@ -139,8 +137,8 @@ impl<'a> RecordDraft<'a> {
         }
     }
 
-    /// Returns the buffer with the length of the record's head before the first payload, for a descriptor of
-    /// `descriptor_bytes`, the values so far, and this key; with space for `payload_bytes`.
+    /// Returns the buffer, extended to the first payload's start, given a descriptor of `descriptor_bytes`,
+    /// the values so far, and this key. Reserves space for `payload_bytes`.
     pub(super) fn head_for_first(&mut self, descriptor_bytes: usize, key: &str, payload_bytes: usize) -> Vec<u8> {
         let values = || self.values.iter().flatten();
         let descriptors = values().map(|value| value.descriptor.len()).sum::<usize>() + descriptor_bytes;
@@ -148,23 +146,19 @@ impl<'a> RecordDraft<'a> {
         let beside = at + values().map(|value| value.payload.len()).sum::<usize>() + RESERVE_BYTES;
         let mut buffer = std::mem::take(&mut self.buffer);
         buffer.clear();
-        // Reserve the largest possible size once, because growing a large buffer copies it. Untouched pages take no
-        // memory. On failure the encoder requests less.
+        // Reserve the largest possible size once, because growing a large buffer copies it. Untouched pages
+        // take no memory. On failure, the encoder requests less.
         let _ = buffer.try_reserve(payload_bytes.saturating_add(beside));
         buffer.resize(at, 0);
         buffer
     }
 
-    /// Sets the value of the first stored field; its payload starts at `at` in `buffer`.
+    /// Sets the value of the first stored field, whose payload starts at `at` in `buffer`.
     pub(super) fn set_first(&mut self, buffer: Vec<u8>, at: usize, value: StoredValue<'a>) {
         self.set(0, value);
         (self.buffer, self.first_at) = (buffer, Some(at));
     }
 
-    /// Lays out the record.
-    ///
-    /// # Errors
-    /// Same as [`RecordBuilder::new`].
     pub(crate) fn finish(self, number: RecordNumber, key: &str) -> Result<FinishedRecord> {
         let Self { schema, values, scalars, buffer, first_at } = self;
         let RecordNumber { shard, sample } = number;
@@ -188,7 +182,7 @@ impl<'a> RecordDraft<'a> {
     }
 }
 
-/// Copies `record` under another number. No byte of its values changes.
+/// Copies `record` under another number. The bytes of its values do not change.
 pub(crate) fn copy_record<'a>(
     record: &Record<'a>,
     schema: &'a Schema,

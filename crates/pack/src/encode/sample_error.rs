@@ -1,4 +1,4 @@
-//! Errors of a sample that cannot be packed.
+//! Errors of samples that cannot be packed.
 
 use shardpack_array::EncodeError;
 use shardpack_format::{Error as FormatError, ErrorKind, Explain, Hint, Setting, SystemError};
@@ -23,10 +23,10 @@ pub enum SampleError {
     /// A picture is damaged or too large.
     #[error("{}{error}", if error.kind() == ErrorKind::Format { "cannot decode the picture: " } else { "" })]
     Picture {
-        /// The error of the picture.
+        /// The picture's error.
         error: FormatError,
     },
-    /// A frame that does not fit its clip.
+    /// A frame does not fit its clip.
     #[error("frame {number}: {text}")]
     Frame {
         /// Index of the frame, from 0.
@@ -34,10 +34,10 @@ pub enum SampleError {
         /// The reason.
         text: String,
     },
-    /// Metadata of a cube that cannot be read.
+    /// The metadata of a cube cannot be read.
     #[error("{0}")]
     Meta(String),
-    /// A mask that does not fit its sample.
+    /// A mask does not fit its sample.
     #[error("mask `{mask}`: expected {height} × {width} pixels, the size of its sample, found {found}")]
     Mask {
         /// Name of the mask.
@@ -88,14 +88,14 @@ impl SampleError {
     /// Returns true if the sample's file caused the error.
     pub(crate) fn is_of_source(&self) -> bool {
         match self {
-            // A stop by the user is not the file's fault.
+            // The file is not at fault if the user stops the run.
             Self::Cube(CubeError::Cancelled { .. }) => false,
             Self::Cube(_) | Self::Mask { .. } | Self::Meta(_) | Self::Encode(EncodeError::Source(_)) => true,
             other => other.unfit_values().is_some(),
         }
     }
 
-    /// Describes the sample's values that the options on values cannot store.
+    /// Describes the values that the value options cannot store.
     pub(crate) const fn unfit_values(&self) -> Option<&'static str> {
         match self {
             Self::Encode(EncodeError::OutOfRange { .. }) => Some("values beyond float16"),
@@ -110,14 +110,14 @@ impl SampleError {
         matches!(self, Self::Picture { .. } | Self::Frame { .. })
     }
 
-    /// Returns true if a file cannot be read, is damaged, or changed during the run; false if the sample cannot be
-    /// stored.
+    /// Returns true if a file is unreadable, damaged or changed during the run, and false if the sample
+    /// cannot be stored.
     pub(crate) const fn is_of_file(&self) -> bool {
         self.is_of_picture() || matches!(self, Self::Source(_) | Self::Cube(_) | Self::Meta(_) | Self::Mask { .. })
     }
 }
 
-/// Returns the hint for a picture that is too large to be encoded again.
+/// Returns the hint for a picture that is too large to re-encode.
 pub(crate) fn skip_or_keep() -> Hint {
     let hint = Hint::set([Setting::word("on_bad_input", "skip")]).then(" leaves it out, ");
     hint.and([Setting::word("jpeg", "keep")]).then(" stores it unchanged")

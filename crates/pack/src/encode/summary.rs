@@ -1,10 +1,10 @@
-//! Figures of fidelity in a manifest, one entry for each field.
+//! Fidelity figures in a manifest, one entry per field.
 
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// The entry of one field under `fidelity` in a manifest.
+/// One field's entry under `fidelity` in a manifest.
 ///
 /// ```
 /// use shardpack_pack::pack::FieldSummary;
@@ -25,14 +25,14 @@ pub enum FieldSummary {
 }
 
 impl FieldSummary {
-    /// Reads an entry; `None` if another version or another program wrote it.
+    /// Reads an entry; returns `None` if another version or another program wrote it.
     #[must_use]
     pub fn parse(entry: &Value) -> Option<Self> {
         Self::deserialize(entry).ok()
     }
 }
 
-/// Figures of the arrays in one field. A value is an element; an error is its difference from the source.
+/// Figures of one field's arrays. A value is an element; an error is its difference from the source.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct ArraySummary {
     /// Number of samples with a value for the field.
@@ -72,39 +72,40 @@ pub struct ArraySummary {
     /// Largest spectral angle, in radians.
     #[serde(deserialize_with = "float")]
     pub max_angle_rad: f64,
-    /// Percentiles of the spectral angle over the pixels. `None` without spectra, if some were not measured in this
-    /// run, and in manifests.
+    /// Percentiles of the spectral angle over the pixels. `None` in manifests, without spectra, or if some
+    /// spectra were not measured in this run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub angle_percentiles_rad: Option<AnglePercentiles>,
     /// Key of the sample with the largest absolute error; `None` without any error.
     pub worst_sample: Option<String>,
 }
 
-/// Percentiles of spectral angles, in radians. Counted in bins, they are at most √2 times too large, never too small.
+/// Percentiles of spectral angles, in radians. Because they are counted in bins, they may be up to √2 times
+/// too large, but never too small.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct AnglePercentiles {
-    /// Angle that half of the pixels do not exceed.
+    /// Median angle.
     pub p50: f64,
-    /// Angle that 95 % of the pixels do not exceed.
+    /// 95th percentile.
     pub p95: f64,
-    /// Angle that 99 % of the pixels do not exceed.
+    /// 99th percentile.
     pub p99: f64,
 }
 
-/// Figures of the pictures of one field.
+/// Figures of one field's pictures.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct PictureSummary {
     /// Number of pictures.
     pub samples: u64,
-    /// Bytes of the pictures' files before packing.
+    /// Total size of the picture files before packing, in bytes.
     pub source_bytes: u64,
     /// Number of pictures whose crops need only a part of each row of blocks.
     pub tiled: u64,
     /// Number of pictures whose crops need whole rows of blocks.
     pub in_rows: u64,
-    /// Number of pictures stored with the bytes of their file.
+    /// Number of pictures stored with their file's own bytes.
     pub kept: u64,
-    /// Reasons for keeping these, with their numbers; empty if unknown.
+    /// Reasons for keeping these, with the number of pictures for each; empty if unknown.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub kept_because: BTreeMap<String, u64>,
     /// Number of pictures that were decoded and found equal to their source.
@@ -121,7 +122,7 @@ pub struct PictureSummary {
     /// Qualities of the re-encoded pictures.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quality: Option<SpreadSummary>,
-    /// SSIMULACRA2 of the scored pictures against their sources.
+    /// SSIMULACRA2 scores of the scored pictures against their sources.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ssimulacra2: Option<SpreadSummary>,
     /// Key of the picture with the lowest score.
@@ -129,7 +130,7 @@ pub struct PictureSummary {
     pub worst_sample: Option<String>,
 }
 
-/// The distribution of a figure over the samples that have it.
+/// Distribution of a figure over the samples that have it.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct SpreadSummary {
     /// Number of samples with the figure.
@@ -150,7 +151,7 @@ const fn is_zero(count: &u64) -> bool {
     *count == 0
 }
 
-/// Reads a float; `null` is NaN or infinite.
+/// Reads a float; `null` stands for NaN or an infinity.
 fn float<'de, D: Deserializer<'de>>(from: D) -> Result<f64, D::Error> {
     Ok(Option::deserialize(from)?.unwrap_or(f64::NAN))
 }

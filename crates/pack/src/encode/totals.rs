@@ -1,4 +1,4 @@
-//! Figures of fidelity by field, summed over samples.
+//! Fidelity figures by field, summed over samples.
 
 use super::fidelity::{self, Totals};
 use super::picture_figures::{self, PictureFigures, PictureTotals};
@@ -37,12 +37,12 @@ impl FidelityTotals {
         Self(BTreeMap::from([(field.to_owned(), FieldTotals::Picture(totals))]))
     }
 
-    /// Returns the figures in a record's scalars.
     pub(crate) fn of_record(schema: &Schema, key: &str, scalars: &[u8]) -> Self {
         Self::of_noted_record(schema, key, scalars, |_, figures| PictureTotals::of(key, figures, None))
     }
 
-    /// Like [`of_record`](Self::of_record); `picture` adds facts that the columns lack. Skips fields without a value.
+    /// Like [`of_record`](Self::of_record), but `picture` adds facts that no column holds. Skips fields
+    /// without a value.
     pub(crate) fn of_noted_record(
         schema: &Schema,
         key: &str,
@@ -59,8 +59,8 @@ impl FidelityTotals {
         Self(arrays.chain(pictures).collect())
     }
 
-    /// Returns the figures of a shard, from its index. The sums equal the writer's: first the samples of a shard, then
-    /// the shards.
+    /// Returns a shard's figures from its index. The sums equal the writer's, which first adds the samples of
+    /// each shard, then the shards.
     #[must_use]
     pub fn of_shard(shard: &Shard) -> Self {
         let index = shard.index();
@@ -101,8 +101,8 @@ impl shardpack_writer::Tally for FidelityTotals {
         }
     }
 
-    /// Returns the entries without percentiles of angles, because shards do not store them and `verify` could not check
-    /// them.
+    /// Returns the entries without angle percentiles, because shards do not store these and `verify` could
+    /// not check them.
     fn fidelity(&self) -> Map<String, Value> {
         self.entries(|totals| ArraySummary { angle_percentiles_rad: None, ..totals.summary() })
     }

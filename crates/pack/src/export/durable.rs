@@ -1,6 +1,6 @@
-//! Names files without ever replacing one, even on file systems with few features: FAT, exFAT and many network mounts
-//! have no hard links, and some cannot refuse to rename over a file. All names are in one open folder, so no other
-//! program can put a link in its place.
+//! Names files without ever replacing one, even on file systems with few features. FAT, exFAT and many
+//! network mounts have no hard links, and some cannot refuse to rename over a file. All names are in one open
+//! folder, where no other program can substitute a link.
 
 use rustix::fs::{AtFlags, Mode, OFlags, linkat, openat, renameat, statat, unlinkat};
 use std::fs::File;
@@ -10,9 +10,7 @@ use std::path::Path;
 
 /// The two system calls that some file systems lack.
 trait Names {
-    /// Renames a file unless the new name exists.
     fn rename_new(&self, folder: BorrowedFd<'_>, from: &Path, to: &Path) -> io::Result<()>;
-    /// Gives a file an additional name.
     fn link(&self, folder: BorrowedFd<'_>, from: &Path, to: &Path) -> io::Result<()>;
 }
 
@@ -41,24 +39,23 @@ pub(crate) fn open_folder(path: &Path) -> io::Result<OwnedFd> {
     Ok(rustix::fs::open(path, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?)
 }
 
-/// Creates a new file for reading and writing.
 pub(crate) fn create_new(folder: impl AsFd, name: &Path) -> io::Result<File> {
     let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     Ok(File::from(openat(folder, name, flags, Mode::from_raw_mode(0o666))?))
 }
 
-/// Removes a name: a file, or a link itself.
+/// Removes a file, or a link itself.
 pub(crate) fn remove(folder: impl AsFd, name: &Path) -> io::Result<()> {
     Ok(unlinkat(folder, name, AtFlags::empty())?)
 }
 
-/// Renames a file. If `to` exists, returns `false` and changes nothing.
+/// Renames a file. Returns `false` and changes nothing if `to` exists.
 pub(crate) fn rename_new(folder: impl AsFd, from: &Path, to: &Path) -> io::Result<bool> {
     rename_new_by(&System, folder.as_fd(), from, to)
 }
 
 fn rename_new_by(names: &dyn Names, folder: BorrowedFd<'_>, from: &Path, to: &Path) -> io::Result<bool> {
-    // Unsupported calls often fail with the same error as others, so the last call decides.
+    // Unsupported calls often fail with the same error as other failures, so the last call decides.
     match names.rename_new(folder, from, to) {
         Ok(()) => return Ok(true),
         Err(e) if e.kind() == ErrorKind::AlreadyExists => return Ok(false),
@@ -69,7 +66,7 @@ fn rename_new_by(names: &dyn Names, folder: BorrowedFd<'_>, from: &Path, to: &Pa
         Err(e) if e.kind() == ErrorKind::AlreadyExists => return Ok(false),
         Err(_) => {}
     }
-    // An empty file of our own reserves the name, and only that file is replaced. A crash leaves the empty file.
+    // An empty file of our own reserves the name, and only that file is replaced. A crash leaves it behind.
     match create_new(folder, to) {
         Ok(_) => {}
         Err(e) if e.kind() == ErrorKind::AlreadyExists => return Ok(false),
@@ -106,7 +103,7 @@ fn keep_by(
             return Ok(kept);
         }
     }
-    let text = format!("no free name is left to keep `{}` under", name.display());
+    let text = format!("cannot keep `{}`: all names for the copy are taken", name.display());
     Err(io::Error::new(ErrorKind::AlreadyExists, text))
 }
 
@@ -116,7 +113,7 @@ pub(crate) fn is_regular(folder: impl AsFd, name: &Path) -> io::Result<bool> {
     Ok(rustix::fs::FileType::from_raw_mode(stat.st_mode).is_file())
 }
 
-/// Opens a regular file for reading; for a link, a pipe or a device it fails at once.
+/// Opens a regular file for reading. Fails at once for a link, a pipe or a device.
 pub(crate) fn open(folder: impl AsFd, name: &Path) -> io::Result<File> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     let file = File::from(openat(folder, name, flags, Mode::empty())?);
@@ -136,7 +133,7 @@ fn copy_new(folder: BorrowedFd<'_>, from: &Path, to: &Path) -> io::Result<bool> 
     copied.map(|()| true).inspect_err(|_| drop(remove(folder, to)))
 }
 
-/// Writes a file durably under a temporary name. Removes an existing file with that name first.
+/// Writes a file durably under a temporary name, after removing any file with that name.
 pub(crate) fn write_new(folder: impl AsFd, temporary: &Path, bytes: &[u8]) -> io::Result<()> {
     match remove(&folder, temporary) {
         Err(e) if e.kind() != ErrorKind::NotFound => return Err(e),
@@ -160,7 +157,7 @@ mod tests {
     use super::*;
     use std::fs;
 
-    /// The calls that a file system supports; the others fail as on FAT (EPERM) and on old kernels (EINVAL).
+    /// The supported calls; others fail as on FAT (EPERM) or old kernels (EINVAL).
     struct Some {
         renames: bool,
         links: bool,

@@ -1,4 +1,4 @@
-//! Files that appear under their names only when they are complete, and never replace another file.
+//! Writes files that appear under their names only once complete, and never replace another file.
 
 use super::{FileContent, durable};
 use rustix::fs::{Mode, OFlags, mkdirat, openat};
@@ -11,9 +11,9 @@ use std::io::{self, BufRead, BufReader, Read, Seek, Write};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
-/// Suffix of incomplete files. A killed run leaves one file per thread; the next run replaces them.
+/// Suffix of incomplete files. A killed run leaves one such file per thread; the next run replaces them.
 const SUFFIX: &str = ".shardpack-tmp";
-/// Suffix of temporary names with a digest instead of the name, so that no two names share a temporary one.
+/// Suffix of temporary names that hold a digest of the name, so that no two files share one.
 const DIGEST_SUFFIX: &str = ".shardpack-long-tmp";
 /// Longest file name that file systems accept, in bytes.
 const MAX_NAME_BYTES: usize = 255;
@@ -29,8 +29,8 @@ pub enum Placed {
     Occupied,
 }
 
-/// A folder for files with names from data. It stays open, and so does each folder below it during a write: no part of
-/// a name is followed through a link, even if another program creates one meanwhile.
+/// A folder for files whose names come from data. This folder, and each one below it during a write, stay
+/// open, so that no part of a name is followed through a link, even if another program creates one meanwhile.
 #[derive(Debug)]
 pub struct OutFolder(OwnedFd);
 
@@ -43,11 +43,11 @@ impl OutFolder {
         durable::open_folder(path).map(Self)
     }
 
-    /// Writes a file, unless the name exists. Creates the folders of its name.
+    /// Writes a file unless the name exists. Creates the folders in its name.
     ///
     /// # Errors
-    /// Fails if the file cannot be written; with the kind `NotADirectory` if a part of the name is a link or a file.
-    /// An error leaves no file behind.
+    /// Fails if the file cannot be written; with the kind `NotADirectory` if a part of the name is a link or
+    /// a file. An error leaves no file behind.
     pub fn place(&self, name: &str, content: &FileContent<'_>) -> io::Result<Placed> {
         let (folder, name) = self.below(name)?;
         match stands_at(&folder, &name)? {
@@ -60,7 +60,7 @@ impl OutFolder {
         pending.commit()
     }
 
-    /// Begins a file. Creates the folders of its name.
+    /// Begins a file. Creates the folders in its name.
     ///
     /// # Errors
     /// Same as [`OutFolder::place`].
@@ -69,7 +69,7 @@ impl OutFolder {
         Pending::create_in(folder, name)
     }
 
-    /// Returns the folder of a name, and the file's own name.
+    /// Returns the file's folder and its own name.
     fn below(&self, name: &str) -> io::Result<(OwnedFd, PathBuf)> {
         let (folders, file) = name.rsplit_once('/').map_or(("", name), |(folders, file)| (folders, file));
         if file.is_empty() || name.split('/').any(|part| matches!(part, "." | "..")) {
@@ -83,7 +83,7 @@ impl OutFolder {
     }
 }
 
-/// Returns a folder in a folder, and creates it if it does not exist.
+/// Opens a folder in a folder, creating it if needed.
 fn folder_in(folder: &OwnedFd, name: &str) -> io::Result<OwnedFd> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let open = || openat(folder, name, flags, Mode::empty());
@@ -103,7 +103,7 @@ fn folder_in(folder: &OwnedFd, name: &str) -> io::Result<OwnedFd> {
     })
 }
 
-/// A file that is written next to its final place, and removed unless it is completed.
+/// A file that is written next to its final place, and removed unless completed.
 #[derive(Debug)]
 pub struct Pending {
     folder: OwnedFd,
@@ -134,19 +134,19 @@ impl Pending {
         Ok(Self { folder, file, temporary, name })
     }
 
-    /// Gives the file its name, unless the name exists.
+    /// Gives the file its name unless that name exists.
     ///
     /// # Errors
     /// Fails if the file cannot be renamed, or the existing file cannot be read.
     pub fn commit(mut self) -> io::Result<Placed> {
-        // The file system refuses the name. A check before would race: if case is ignored, another thread may create
-        // the same name.
+        // The file system itself refuses the name. A check beforehand would race if case is ignored, because
+        // another thread may create the same name.
         if durable::rename_new(&self.folder, &self.temporary, &self.name)? {
-            // Dropping `self` afterwards removes nothing, because the temporary name is gone.
+            // Dropping `self` afterwards removes nothing, because the temporary name no longer exists.
             return Ok(Placed::New);
         }
         match stands_at(&self.folder, &self.name)? {
-            Standing::Nothing => Err(io::Error::other("what stood in its place went away meanwhile: run again")),
+            Standing::Nothing => Err(io::Error::other("the existing file disappeared during the run: run again")),
             Standing::File(other) => {
                 self.file.rewind()?;
                 compare(&self.file, other)
@@ -175,7 +175,7 @@ impl Drop for Pending {
 enum Standing {
     Nothing,
     File(File),
-    /// A folder, a device, a link.
+    /// A folder, device or link.
     Other,
 }
 
@@ -204,7 +204,7 @@ fn compare(new: impl Read, old: impl Read) -> io::Result<Placed> {
     }
 }
 
-/// Returns `.<name>.shardpack-tmp` in the same folder, with a digest if the name would become too long.
+/// Returns `.<name>.shardpack-tmp` in the same folder, with a digest in place of a name that would be too long.
 fn temporary_of(path: &Path) -> PathBuf {
     let name = path.file_name().unwrap_or_default();
     let mut out = OsString::from(".");
@@ -219,11 +219,11 @@ fn temporary_of(path: &Path) -> PathBuf {
     path.with_file_name(out)
 }
 
-/// Returns true for a name of incomplete files: no file is unpacked under such a name, because two files could
-/// overwrite each other.
+/// Returns true for a name of incomplete files. No file is unpacked under such a name, because two files
+/// could overwrite each other.
 pub(super) fn is_temporary(path: &str) -> bool {
     let name = path.rsplit('/').next().unwrap_or_default();
-    // Ignore case, because some file systems do.
+    // Ignore case, as some file systems do.
     let ends = |suffix: &str| {
         let start = name.len().checked_sub(suffix.len());
         start.and_then(|start| name.get(start..)).is_some_and(|end| end.eq_ignore_ascii_case(suffix))
@@ -335,7 +335,7 @@ mod tests {
         for name in ["../x", "b/../../x", "b/./x", "b/"] {
             assert_eq!(out.place(name, &content("one")).unwrap_err().kind(), io::ErrorKind::InvalidInput);
         }
-        // A link in the place of a file is neither read nor replaced.
+        // A link in the file's place is neither read nor replaced.
         fs::write(outside.path().join("secret"), "one").unwrap();
         std::os::unix::fs::symlink(outside.path().join("secret"), folder.path().join("link")).unwrap();
         assert_eq!(out.place("link", &content("one")).unwrap(), Placed::Occupied);
@@ -356,7 +356,7 @@ mod tests {
             let swapper = scope.spawn(|| {
                 let mut swaps = 0;
                 while !stop.load(Ordering::Relaxed) {
-                    // `sub` alternates between the folder and the link, and always exists.
+                    // `sub` always exists, and is alternately the folder and the link.
                     rustix::fs::renameat_with(
                         rustix::fs::CWD,
                         path("sub"),

@@ -1,5 +1,5 @@
-//! Field values as files in common formats: pictures in their own formats, arrays as `.npy`, text
-//! and JSON unchanged.
+//! Exports field values as files in common formats: pictures in their own formats, arrays as `.npy`, text and
+//! JSON unchanged.
 
 pub(crate) mod durable;
 mod file;
@@ -15,7 +15,7 @@ use shardpack_reader::{ArrayDecoder, RecordView, Result, Scalar};
 use std::borrow::Cow;
 use std::io::{self, Read, Write};
 
-/// The content of a file: a generated head, and a body that may be borrowed from the record.
+/// A file's content: a generated head, and a body that may be borrowed from the record.
 #[derive(Debug)]
 pub struct FileContent<'a> {
     head: Vec<u8>,
@@ -32,13 +32,13 @@ impl FileContent<'_> {
         out.write_all(&self.body)
     }
 
-    /// Reads the head, and then the body.
+    /// Reads the head, then the body.
     pub fn reader(&self) -> impl Read + '_ {
         self.head.as_slice().chain(&*self.body)
     }
 
-    /// Returns true if the content has control characters that affect a terminal, other than line
-    /// ends and tabs, or bytes that are not UTF-8.
+    /// Returns true if the content is not UTF-8, or has control characters that affect a terminal, other than
+    /// line ends and tabs.
     #[must_use]
     pub fn is_hidden_text(&self) -> bool {
         let has_hidden = |bytes| {
@@ -67,11 +67,11 @@ impl From<String> for FileContent<'_> {
     }
 }
 
-/// Decodes one stored field of a sample into the content of its file; `None` without a value. A clip becomes
+/// Decodes one stored field of a sample into a file's content; returns `None` without a value. A clip becomes
 /// concatenated JPEGs, as players expect.
 ///
 /// # Errors
-/// `Format` if the value is damaged, `Limit` if it is over the limits, `Usage` for a scalar field.
+/// `Format` if the value is damaged, `Limit` if it exceeds the limits, `Usage` for a scalar field.
 pub fn content<'a>(
     view: &RecordView<'a>,
     field: &Field,
@@ -101,7 +101,7 @@ pub fn content<'a>(
     Ok(Some(FileContent { head, body }))
 }
 
-/// Returns the files of a clip, by their names in its folder; `None` if the field is not a clip.
+/// Returns a clip's files by their names in its folder; `None` if the field is not a clip.
 ///
 /// # Errors
 /// Same as [`content`].
@@ -125,11 +125,10 @@ fn frames_of<'a>(view: &RecordView<'a>, field: &str) -> Result<Frames<'a>> {
     Ok(Frames::of(image.media_type, image.bytes)?)
 }
 
-/// Name of the field with the ICC profiles of pictures that are stored without them.
+/// Name of the field for ICC profiles of pictures that are stored without them.
 pub const ICC_FIELD: &str = "icc";
 
-/// Returns a picture file. A JPEG gets profile and orientation back from its record, so that other programs show it
-/// correctly.
+/// Returns a picture file. A JPEG gets its profile and orientation back, so that other programs show it correctly.
 fn dressed<'a>(view: &RecordView<'a>, media_type: &str, jpeg: &'a [u8]) -> Result<Cow<'a, [u8]>> {
     if media_type != "image/jpeg" {
         return Ok(Cow::Borrowed(jpeg));
@@ -148,7 +147,7 @@ fn dressed<'a>(view: &RecordView<'a>, media_type: &str, jpeg: &'a [u8]) -> Resul
     match with_metadata(jpeg, icc.as_deref(), orientation, &mut out) {
         Ok(()) => Ok(Cow::Owned(out)),
         Err(error @ shardpack_format::Error::Internal { .. }) => Err(error.into()),
-        // A user's own field of that name may hold other bytes; the picture is then returned as stored.
+        // A user's own field of that name may hold other bytes. The picture is then returned as stored.
         Err(_) => Ok(Cow::Borrowed(jpeg)),
     }
 }

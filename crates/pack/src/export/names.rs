@@ -1,16 +1,18 @@
-//! The names under which the fields of the samples are unpacked: one name each, for any keys.
+//! Names the files of unpacked fields: a unique name for each, whatever the keys.
 
 use super::file::is_temporary;
 use shardpack_format::{Error, Field, FieldKind, Result, Schema};
 use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hasher};
 
-/// Returns the usual name of a field's file: the key itself for the first image field of the schema; `<key>.npy` for
-/// the first array field if there is no image field (a key that ends in `.npy` is unchanged); and
-/// `<key>.<field>.<extension>` for other fields, without the key's own `.npy`.
+/// Returns the usual name of a field's file:
 ///
-/// Two keys can have the same name: both `a.tif` and `a.tif.npy` have `a.tif.npy`. [`FileNames`]
-/// then gives both their full names.
+/// - for the first image field of the schema, the key itself
+/// - for the first array field if there is no image field, `<key>.npy` (a key that ends in `.npy` is unchanged)
+/// - for other fields, `<key>.<field>.<extension>`, without the key's own `.npy`
+///
+/// Two keys can have the same name: both `a.tif` and `a.tif.npy` have `a.tif.npy`. [`FileNames`] then gives
+/// both their full names.
 #[must_use]
 pub fn file_name(key: &str, field: &str, kind: FieldKind, is_main: bool) -> String {
     let stem = key.strip_suffix(".npy").unwrap_or(key);
@@ -40,12 +42,12 @@ pub struct FileField {
     is_main: bool,
 }
 
-/// The names of all files into which a dataset is unpacked. No two are equal, and none is the name
-/// of a folder that another file needs.
+/// The names of all files that a dataset is unpacked into. No two are equal, and none is the name of a folder
+/// that another file needs.
 ///
-/// The full name of a file is `<key>.<field>.<extension>` with the whole key. A file gets it if its usual name
-/// ([`file_name`]) is shared with another file or a folder, or looks like an incomplete file. The names depend only on
-/// the keys, not on their order. A file whose full name is not free has no name.
+/// The full name of a file is `<key>.<field>.<extension>` with the whole key. A file gets it if its usual
+/// name ([`file_name`]) is shared with another file or a folder, or looks like an incomplete file. The names
+/// depend only on the keys, not on their order. A file whose full name is taken has no name.
 #[derive(Debug)]
 pub struct FileNames {
     fields: Vec<FileField>,
@@ -55,8 +57,8 @@ pub struct FileNames {
 }
 
 impl FileNames {
-    /// Plans names for the fields of `schema` that `wanted` accepts. `keys` iterates over all keys each time it is
-    /// called. Names in `taken` are not used.
+    /// Plans names for the fields of `schema` that `wanted` accepts. Each call to `keys` iterates over all
+    /// keys. Names in `taken` are not used.
     ///
     /// # Errors
     /// `Format` if a key occurs twice.
@@ -66,7 +68,7 @@ impl FileNames {
         taken: &[&str],
         keys: impl Fn() -> I,
     ) -> Result<Self> {
-        // In a dataset with pictures, an array is a mask or similar, not a sample itself.
+        // In a dataset with pictures, an array is a mask or similar, not the sample itself.
         let has_images = schema.stored().any(|field| field.kind == FieldKind::Image);
         let mut kinds = Vec::new();
         let fields = schema.stored().filter(|field| wanted(field)).map(|field| {
@@ -78,7 +80,7 @@ impl FileNames {
         loop {
             let mut crowd = names.crowd(taken, keys());
             crowd.retain(|name| !names.stuck.contains(name));
-            // Names that are shared even among full names.
+            // Collect names that are shared even among full names.
             let stuck: Vec<u64> = crowd.iter().copied().filter(|name| names.crowded.contains(name)).collect();
             if let Some(key) = stuck.first().and_then(|&name| names.twice(name, keys())) {
                 return Err(Error::format("sample key", "each once in the dataset", format!("`{key}` twice")));
@@ -91,14 +93,14 @@ impl FileNames {
         }
     }
 
-    /// Returns the fields that are written to files, in the order of the schema.
+    /// Returns the fields that are written to files, in schema order.
     #[must_use]
     pub fn fields(&self) -> &[FileField] {
         &self.fields
     }
 
-    /// Returns the name of the file of one field of one sample, relative to the folder, with `/`. `None` if other files
-    /// have all of its names, or its folder has the name of an incomplete file.
+    /// Returns the file name of one field of one sample, relative to the folder, with `/`; `None` if its
+    /// names are all taken, or its folder has the name of an incomplete file.
     #[must_use]
     pub fn name(&self, key: &str, field: &FileField) -> Option<String> {
         let name = self.wanted(key, field);
@@ -112,7 +114,7 @@ impl FileNames {
         if is_temporary(&usual) || self.crowded.contains(&hash(&usual)) { full_name(key, name, *kind) } else { usual }
     }
 
-    /// Returns the hashes of names that several files share, or a file and a folder. Takes 8 bytes per file.
+    /// Returns the hashes of names that several files, or a file and a folder, share. Takes 8 bytes per file.
     fn crowd<'k>(&self, taken: &[&str], keys: impl Iterator<Item = &'k str>) -> HashSet<u64> {
         let mut files: Vec<u64> = taken.iter().map(|name| hash(name)).collect();
         let mut folders = HashSet::new();
@@ -142,12 +144,12 @@ impl FileNames {
     }
 }
 
-/// Returns the folders of a name, from the outermost.
+/// Returns the folders in a name, outermost first.
 fn parents(name: &str) -> impl Iterator<Item = &str> {
     name.match_indices('/').filter_map(|(end, _)| name.get(..end))
 }
 
-/// Returns a hash that is the same in each run, so that a second run finds the files of the first.
+/// Returns a hash that is the same in each run, so that a second run finds the first run's files.
 fn hash(name: &str) -> u64 {
     let mut hasher = DefaultHasher::new();
     hasher.write(name.as_bytes());
@@ -163,7 +165,7 @@ mod tests {
         Schema::new(kinds.map(|(name, kind)| Field::stored(name, kind)).to_vec()).unwrap()
     }
 
-    /// Returns every name of every key, as `plan` chose it; empty for a file without a name.
+    /// Returns every name of every key as `plan` chose it; empty for a file without a name.
     fn plan(schema: &Schema, taken: &[&str], keys: &[&str]) -> Result<Vec<String>> {
         let names = FileNames::plan(schema, |_| true, taken, || keys.iter().copied())?;
         Ok(keys

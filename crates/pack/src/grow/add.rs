@@ -17,11 +17,11 @@ pub struct AddReport {
     pub packed: PackReport,
     /// The newest generation.
     pub generation: u32,
-    /// Number of samples of that generation.
+    /// Number of samples in the newest generation.
     pub samples: u64,
     /// New classes, in the order of their numbers.
     pub new_classes: Vec<String>,
-    /// Number of samples that were left out because the dataset already holds their keys.
+    /// Number of samples skipped because the dataset already holds their keys.
     pub known: u64,
 }
 
@@ -38,14 +38,14 @@ impl AddReport {
     }
 }
 
-/// Packs `src` as the next generation of the dataset in the folder `dataset`, with the dataset's own recipe. Older
-/// generations stay unchanged.
+/// Packs `src` as the next generation of the dataset in the folder `dataset`, with the dataset's own recipe.
+/// Older generations stay unchanged.
 ///
 /// An interrupted run leaves the dataset unchanged, and the same call continues it.
 ///
 /// # Errors
-/// Fails if there is no dataset, or it was not packed from files; if a key exists already (with the policy to stop); if
-/// the new samples do not fit its fields; otherwise as [`pack`](crate::pack::pack).
+/// Fails if there is no dataset, or it was not packed from files; if a key exists and the policy is to stop;
+/// if the new samples do not fit the dataset's fields; otherwise as [`pack`](crate::pack::pack).
 pub fn add(dataset: &Path, src: &Path, given: &AddOptions, hooks: &Hooks<'_>) -> crate::Result<AddReport> {
     given.check()?;
     refuse_overlap(src, dataset, &Files::default())?;

@@ -1,4 +1,4 @@
-//! The options of adding.
+//! Options for adding samples.
 
 use crate::options::{abouts, no_table, refuse_unknown};
 use shardpack_format::Hint;
@@ -17,7 +17,7 @@ pub enum OnKnownKey {
     /// Stop before anything is written.
     #[default]
     Stop,
-    /// Leave the samples out, and count them.
+    /// Skip the samples and count them.
     Skip,
 }
 
@@ -25,7 +25,7 @@ impl Word for OnKnownKey {
     const WORDS: &'static [(&'static str, Self)] = &[("stop", Self::Stop), ("skip", Self::Skip)];
 }
 
-/// Options of [`add`](super::add). The recipe of the dataset determines how samples are stored.
+/// Options of [`add`](super::add). The dataset's recipe determines how samples are stored.
 ///
 /// ```
 /// use shardpack_pack::grow::{AddOptions, OnKnownKey};
@@ -33,19 +33,19 @@ impl Word for OnKnownKey {
 /// ```
 #[derive(Debug, Clone)]
 pub struct AddOptions {
-    /// Table of labels; needed if the dataset was packed with one. Default: none.
+    /// Table of labels; required if the dataset was packed with one. Default: none.
     pub labels: Option<PathBuf>,
-    /// Name of the key column in `labels`. Default: as for packing, otherwise the first usual name.
+    /// Name of the key column in `labels`. Default: as in packing, otherwise the first usual name.
     pub key_column: Option<String>,
-    /// Name of the label column in `labels`. Default: as for packing.
+    /// Name of the label column in `labels`. Default: as in packing.
     pub label_column: Option<String>,
     /// Folder of masks. Default: none.
     pub masks: Option<PathBuf>,
     /// Follow symbolic links that lead out of the source. Default: false, as in packing.
     pub follow_links: bool,
-    /// Treatment of files that cannot be packed. Default: as for packing.
+    /// Treatment of files that cannot be packed. Default: as in packing.
     pub on_bad_input: Option<OnBadInput>,
-    /// Treatment of keys that exist already. Default: stop.
+    /// Treatment of keys that already exist. Default: stop.
     pub on_known_key: OnKnownKey,
     /// Largest cube to accept, in decoded bytes. Default: 4 GiB.
     pub max_cube: u64,
@@ -53,12 +53,12 @@ pub struct AddOptions {
     pub force: bool,
     /// Number of threads that read and encode. Default: all cores.
     pub threads: usize,
-    /// As in [`PackOptions`](crate::pack::PackOptions).
+    /// Same as in [`PackOptions`](crate::pack::PackOptions).
     pub memory_bytes: Option<u64>,
     /// Limits on the sizes that the dataset's files may declare. Default: records and decoded
     /// fields up to 4 GiB.
     pub limits: Limits,
-    /// Set it to stop the listing of files. Default: none.
+    /// Flag that stops the listing of files. Default: none.
     pub cancel: Option<Arc<AtomicBool>>,
 }
 
@@ -202,14 +202,14 @@ impl AddOptions {
         read(Self::OPTIONS, &[(name.to_owned(), value.clone())], &mut Self::default())
     }
 
-    /// Returns an option's default as text; `None` if it has no default.
+    /// Returns an option's default as text, or `None` if it has none.
     #[must_use]
     pub fn default_of(name: &str) -> Option<String> {
         let option = Self::OPTIONS.iter().find(|option| option.about.name == name)?;
         option.spelled(&Self::default())
     }
 
-    /// Returns true if `hint` names only options of adding, because all other options come from the recipe.
+    /// Returns true if `hint` names only options for adding. All other options come from the recipe.
     ///
     /// ```
     /// use shardpack_format::{Hint, Setting};

@@ -1,4 +1,4 @@
-//! Adapts new samples to a dataset: its classes, its columns, its fields.
+//! Adapts new samples to a dataset's classes, columns and fields.
 
 use super::some;
 use crate::pack::{PackOptions, has_profile};
@@ -7,19 +7,19 @@ use shardpack_format::{Dtype, Field, FieldKind, Hint, Hinted, Schema, Setting, b
 use shardpack_sources::{ColumnValues, Listing};
 use std::collections::{BTreeSet, HashMap};
 
-/// Numbers the classes of `listing` as in the dataset. New classes follow, sorted. Returns their names.
+/// Numbers the classes of `listing` as in the dataset, followed by new classes in sorted order. Returns the new names.
 pub(super) fn classes(listing: &mut Listing, known: Option<&[String]>) -> crate::Result<Vec<String>> {
     let Some(known) = known else {
         if !listing.classes.is_empty() {
             let names = some(listing.classes.iter().map(String::as_str), listing.classes.len());
-            let text = format!("the new samples have classes, and the dataset has none: {names}");
+            let text = format!("the new samples have classes, but the dataset has none: {names}");
             bail!(Hinted::new(text, "leave the label column out"));
         }
         return Ok(Vec::new());
     };
     if listing.classes.is_empty() {
         let hint = Hint::new("put them into folders named after their classes, or give ");
-        let text = format!("the dataset has {} classes, and the new samples have none", known.len());
+        let text = format!("the dataset has {} classes, but the new samples have none", known.len());
         bail!(Hinted::new(text, hint.and([Setting::any("labels", "FILE")])));
     }
     let used: BTreeSet<&str> = listing
@@ -48,8 +48,7 @@ pub(super) fn classes(listing: &mut Listing, known: Option<&[String]>) -> crate:
     Ok(new)
 }
 
-/// Reorders and converts the columns of the table to the fields of the dataset. `own` are fields that do not come from
-/// a table.
+/// Reorders and converts table columns to the dataset's fields. `own` lists the fields that do not come from a table.
 pub(super) fn columns(listing: &mut Listing, schema: &Schema, own: &[Field]) -> crate::Result<()> {
     let is_own = |field: &&Field| own.iter().any(|other| other.name == field.name);
     let wanted: Vec<&Field> = schema.fields().iter().filter(|field| !is_own(field)).collect();
@@ -79,7 +78,9 @@ pub(super) fn columns(listing: &mut Listing, schema: &Schema, own: &[Field]) -> 
             | (FieldKind::Json, None, values @ ColumnValues::Json(_)) => values,
             (FieldKind::Scalar, Some(Dtype::F64), ColumnValues::Int(whole)) => {
                 if let Some(large) = whole.iter().find(|value| value.unsigned_abs() > 1 << 53) {
-                    bail!("column `{name}`: {large} is not exact in float64, the type of the field in the dataset");
+                    bail!(
+                        "column `{name}`: float64, the dataset's type for this field, cannot represent {large} exactly"
+                    );
                 }
                 #[allow(clippy::cast_precision_loss, reason = "at most 53 bits, checked above")]
                 ColumnValues::Float(whole.into_iter().map(|value| value as f64).collect())
@@ -97,14 +98,14 @@ pub(super) fn columns(listing: &mut Listing, schema: &Schema, own: &[Field]) -> 
     Ok(())
 }
 
-/// Refuses samples with values that would be lost, because the dataset has no field for them.
+/// Refuses samples with values that would be lost because the dataset has no field for them.
 pub(super) fn refuse_more(listing: &Listing, schema: &Schema, options: &PackOptions) -> crate::Result<()> {
     let has = |name: &str| schema.fields().iter().any(|field| field.name == name);
     let refuse = |what: &str, field: &str, keys: Vec<&str>| match keys.len() {
         0 => Ok(()),
         count => {
             let text = format!(
-                "the dataset has no field `{field}`, and {count} of {} new samples have {what}: {}",
+                "the dataset has no field `{field}`, but {count} of {} new samples have {what}: {}",
                 listing.samples.len(),
                 some(keys.into_iter(), count)
             );
@@ -120,13 +121,13 @@ pub(super) fn refuse_more(listing: &Listing, schema: &Schema, options: &PackOpti
     if !has("mask") {
         refuse("a mask", "mask", keys(&|entry| entry.mask.is_some()))?;
     }
-    // A model would take a missing mask for pixels of class 0.
+    // A model would read a missing mask as pixels of class 0.
     let wanting: Vec<&str> = keys(&|entry| entry.mask.is_none());
     let has_masks = schema.fields().iter().any(|field| field.name == "mask" && field.kind == FieldKind::Array);
     if has_masks && !wanting.is_empty() {
         let count = wanting.len();
         let text = format!(
-            "the dataset has a mask for each sample, and {count} of {} new samples have none: {}",
+            "the dataset has a mask for each sample, but {count} of {} new samples have none: {}",
             listing.samples.len(),
             some(wanting.into_iter(), count)
         );

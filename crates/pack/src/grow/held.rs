@@ -13,13 +13,11 @@ use std::time::UNIX_EPOCH;
 
 /// A listing without the samples that the dataset already holds.
 pub(super) struct FreshSamples {
-    /// The new samples; `None` if there are none.
     pub(super) listing: Option<Listing>,
     pub(super) notes: Vec<Note>,
 }
 
-/// Leaves out or refuses the samples of `listing` that the dataset has. Its classes and columns must equal the
-/// dataset's.
+/// Skips or refuses the samples of `listing` that the dataset has. Classes and columns must equal the dataset's.
 pub(super) fn without(
     listing: Listing,
     dataset: &Path,
@@ -79,13 +77,13 @@ fn leave_out() -> Hint {
     Hint::set([Setting::word("on_known_key", "skip")]).then(" leaves them out; to replace a sample, remove it first")
 }
 
-/// Returns true if the newest generation is `before` plus the samples `keys`: a finished command was repeated.
+/// Returns true if the newest generation is `before` plus the samples `keys`, so that a finished command was repeated.
 fn is_addition_to(before: &Dataset, opened: &Dataset, keys: &[&str]) -> crate::Result<bool> {
     Ok(opened.len() == before.len() + keys.len() as u64 && all_held(before, keys, false)?)
 }
 
-/// Like `is_addition_to`, if the previous generation is gone: returns true if the newest addition consists of the
-/// shards `places` and `count` samples.
+/// Like `is_addition_to` if the previous generation is gone: returns true if the newest addition consists of
+/// the shards `places` and `count` samples.
 fn is_last_addition(opened: &Dataset, places: &HashSet<usize>, count: usize) -> crate::Result<bool> {
     let shards = opened.shards().len();
     let mut samples = 0;
@@ -105,22 +103,21 @@ fn is_last_addition(opened: &Dataset, places: &HashSet<usize>, count: usize) -> 
 struct OtherSamples {
     count: u64,
     first: Option<String>,
-    /// Number of samples that were not compared, although their files are newer than the dataset.
+    /// Number of samples that were not compared although their files are newer than the dataset.
     younger: u64,
     first_younger: Option<String>,
 }
 
-/// The difference between a sample and the dataset's sample with the same key.
 enum Difference {
     None,
     Of(String),
-    /// No difference was found, but the content was not compared.
+    /// No difference found, but the content was not compared.
     NotCompared,
 }
 
 impl OtherSamples {
-    /// Finds the differences. `known` has positions in the listing and in the dataset. Without `are_compared`, only the
-    /// index is read, not the records.
+    /// Finds the differences. `known` pairs positions in the listing and in the dataset. Unless
+    /// `are_compared`, only the index is read, not the records.
     fn of(
         listing: &Listing,
         dataset: &Path,
@@ -159,13 +156,13 @@ impl OtherSamples {
         let other = self.first.as_ref().map(|first| other_samples(self.count, first));
         let younger = self.first_younger.as_ref().map(|first| {
             let samples = plural(self.younger, "sample");
-            format!("{samples} left out without a comparison, although the files are newer than the dataset: `{first}`")
+            format!("{samples} skipped without comparison, although the files are newer than the dataset: `{first}`")
         });
         other.into_iter().chain(younger).map(Note::new).collect()
     }
 }
 
-/// Returns the time when a file was written, in ns since 1970; `None` if it is unknown.
+/// Returns the modification time of a file in ns since 1970; `None` if unknown.
 fn written_ns(path: &Path) -> Option<i64> {
     let time = std::fs::metadata(path).ok()?.modified().ok()?.duration_since(UNIX_EPOCH).ok()?;
     i64::try_from(time.as_nanos()).ok()
@@ -197,8 +194,8 @@ impl HeldSample<'_> {
         self.shard.schema().fields().iter().any(|field| field.name == name && field.kind == kind)
     }
 
-    /// Compares label, columns, mask and size of `entry` with this sample, and the bytes of unchanged pictures. Other
-    /// content is not compared, because that would take as long as packing it.
+    /// Compares label, columns, mask and size of `entry` with this sample, and the bytes of unchanged
+    /// pictures. Comparing other content would take as long as packing it.
     fn compare(&self, listing: &Listing, position: usize, entry: &SourceSample) -> crate::Result<Difference> {
         let differs = |what: &str, there: String, came: String| {
             Ok(Difference::Of(format!("{what}{there} in the dataset, {came} in the new sample")))
@@ -264,7 +261,7 @@ impl HeldSample<'_> {
                 return Ok((there != came.as_bytes()).then(|| (quoted(&String::from_utf8_lossy(there)), quoted(came))));
             }
         };
-        // As text, NaN equals NaN.
+        // Compare as text, so that NaN equals NaN.
         let (there, came) = (scalar_words(self.scalar(name)), scalar_words(came));
         Ok((there != came).then_some((there, came)))
     }
@@ -284,7 +281,7 @@ impl HeldSample<'_> {
         {
             return Ok(Difference::Of(format!("a clip of {there} frames in the dataset, {frames} in the new sample")));
         }
-        // Only values that are stored unchanged can be compared with a file.
+        // Only values stored unchanged can be compared with a file.
         let is_changed = self.number("image.tiles_per_row").is_some_and(|tiles| tiles > 0);
         if !self.are_compared || is_changed || frames > 0 || entry.content.picture().is_none() {
             return Ok(Difference::NotCompared);

@@ -1,8 +1,8 @@
-//! Datasets that grow and shrink: each change is a new generation, and older ones stay unchanged (spec §3.5).
+//! Datasets that grow and shrink. Each change is a new generation; older ones stay unchanged (spec §3.5).
 //!
-//! [`add`] packs new files with the recipe of the dataset. [`remove`] leaves samples out. [`compact`] deletes older
-//! generations, and with them the bytes of removed samples. [`Collector::append`](crate::collect::Collector::append)
-//! adds samples of a program.
+//! [`add`] packs new files with the dataset's recipe. [`remove`] removes samples. [`compact`] deletes older
+//! generations, and with them the bytes of removed samples.
+//! [`Collector::append`](crate::collect::Collector::append) adds a program's samples.
 
 mod add;
 mod add_options;
@@ -22,19 +22,19 @@ use shardpack_sources::words::plural;
 use std::collections::HashSet;
 use std::path::Path;
 
-/// Opens the newest generation, for a program that writes the next one.
+/// Opens the newest generation for a program that writes the next one.
 pub(crate) fn open(dataset: &Path, limits: &Limits) -> shardpack_reader::Result<Dataset> {
     DatasetOptions::new().limits(limits.clone()).open(dataset)
 }
 
-/// Opens the generation before the newest; `None` if there was none, or it was compacted away.
+/// Opens the generation before the newest; returns `None` if there was none, or it was compacted away.
 pub(crate) fn before(dataset: &Path, newest: &Dataset, limits: &Limits) -> Option<Dataset> {
     let number = newest.generation().checked_sub(1).filter(|&number| number > 0);
     let before = DatasetOptions::new().limits(limits.clone()).generation(Some(number?)).open(dataset).ok();
     before.filter(|before| before.dataset_id() == newest.dataset_id())
 }
 
-/// Returns true if the dataset has all of these keys; with `are_there` false, none of them.
+/// Returns true if the dataset has all of these keys or, if `are_there` is false, none of them.
 fn all_held<'k>(
     dataset: &Dataset,
     keys: impl IntoIterator<Item = &'k &'k str>,
@@ -48,21 +48,21 @@ fn all_held<'k>(
     Ok(true)
 }
 
-/// Returns the classes without samples. Their names and numbers stay (spec §3.5). Empty if the labels cannot be read;
-/// `verify` finds such damage.
+/// Returns the classes without samples, which keep their names and numbers (spec §3.5). Empty if the labels
+/// cannot be read, because `verify` reports that.
 fn empty_classes(newest: &Dataset) -> Vec<String> {
     let (Some(classes), Ok(labels)) = (newest.classes(), newest.labels()) else { return Vec::new() };
     let used: HashSet<i64> = labels.into_iter().collect();
     (0..).zip(classes).filter(|(number, _)| !used.contains(number)).map(|(_, name)| name.clone()).collect()
 }
 
-/// Returns a note on left-out samples; `first` describes one of them.
+/// Returns a note on skipped samples; `first` describes one of them.
 pub(crate) fn other_samples(count: u64, first: &str) -> String {
     let samples = plural(count, "sample");
-    format!("{samples} left out, although the dataset has different content with the same key: {first}")
+    format!("{samples} skipped, although the dataset has different content under the same key: {first}")
 }
 
-/// Returns a scalar as text, for messages and for comparison: as text, NaN equals NaN.
+/// Returns a scalar as text, for messages and for comparisons in which NaN equals NaN.
 pub(crate) fn scalar_words(value: Option<Scalar>) -> String {
     match value {
         Some(Scalar::Bool(value)) => value.to_string(),
@@ -79,5 +79,5 @@ fn some<'a>(names: impl Iterator<Item = &'a str>, count: usize) -> String {
     format!("{}{more}", shown.join(", "))
 }
 
-/// Number of names in a message.
+/// Number of names shown in a message.
 const SHOWN: usize = 5;

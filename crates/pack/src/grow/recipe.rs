@@ -1,4 +1,4 @@
-//! Reads the options of a dataset from its recipe.
+//! Reads a dataset's options from its recipe.
 
 use super::add_options::AddOptions;
 use crate::encode::PictureRecorder;
@@ -10,19 +10,19 @@ use shardpack_sources::cubes::CubeOptions;
 use shardpack_sources::{LabelColumn, SourceKind, SourceOptions};
 use std::path::Path;
 
-/// Returns options and fields for further samples of `dataset`, from the recipe of its newest generation `base`.
+/// Returns the options and fields for further samples of `dataset`, from the recipe of its newest generation `base`.
 pub(super) fn read(dataset: &Path, base: &Manifest, given: &AddOptions) -> crate::Result<(PackOptions, FolderFields)> {
     let (name, classes) = (dataset.display(), base.classes.is_some());
     let DatasetRecipe::Folder(recipe) = DatasetRecipe::read(&base.shard_recipe()) else {
         bail!(Hinted::new(
             format!(
-                "`{name}` was not packed from a folder of pictures or cubes: its recipe does not tell how files become samples"
+                "`{name}` was not packed from a folder of pictures or cubes: its recipe does not describe how files become samples"
             ),
             "use `shardpack convert FORMAT SRC OUT --append`, or in Python `convert(…, append=True)` or `Writer(…, append=True)`; `concat` combines two datasets"
         ));
     };
     let kind = recipe.kind;
-    let strange = |what: &str| format!("`{name}`: this version does not understand the recipe of {what}");
+    let strange = |what: &str| format!("`{name}`: this version does not understand the recipe for {what}");
     let pictures = match kind {
         SourceKind::Images => typed(&recipe.image).cloned().with_context(|| strange("pictures"))?,
         SourceKind::Cubes => PictureOptions::default(),
@@ -81,12 +81,12 @@ pub(super) fn read(dataset: &Path, base: &Manifest, given: &AddOptions) -> crate
     Ok((options, FolderFields { has_profiles, trials }))
 }
 
-/// Returns an entry that this version understands.
+/// Returns the entry if this version understands it.
 fn typed<T>(entry: &Option<Entry<T>>) -> Option<&T> {
     entry.as_ref()?.typed()
 }
 
-/// Returns the label column: the given one, or the column of packing. A column that is a field stays a field.
+/// Returns the given label column, or else the column used for packing. A column that is a field stays a field.
 fn label_column(table: Option<&LabelTable>, schema: &Schema, given: &AddOptions) -> LabelColumn {
     let packed_with = || table?.label_column.clone();
     match given.label_column.clone().or_else(packed_with) {
@@ -96,8 +96,8 @@ fn label_column(table: Option<&LabelTable>, schema: &Schema, given: &AddOptions)
     }
 }
 
-/// Returns the text columns of a table: the dataset's text fields, and the column of class names. The cells of one
-/// addition do not change types.
+/// Returns a table's text columns: the dataset's text fields, and the column of class names. Their types do
+/// not depend on the cells of one addition.
 fn text_columns(schema: &Schema, classes: bool, labels: &LabelColumn) -> Vec<String> {
     let of_text = schema.fields().iter().filter(|field| field.kind == FieldKind::Text);
     let names: Vec<String> = of_text.map(|field| field.name.clone()).collect();
@@ -105,7 +105,7 @@ fn text_columns(schema: &Schema, classes: bool, labels: &LabelColumn) -> Vec<Str
     if let LabelColumn::Named(name) | LabelColumn::AlsoField(name) = labels {
         return names.into_iter().chain(classes.then(|| name.clone())).collect();
     }
-    // A dataset with a field `class` has its classes from `label`.
+    // If a dataset has a field `class`, its classes come from `label`.
     let naming = ["label", "class"].into_iter().filter(|name| classes && (*name == "label" || !has(name)));
     names.into_iter().chain(naming.map(str::to_owned)).collect()
 }

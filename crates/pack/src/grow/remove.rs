@@ -29,9 +29,9 @@ pub struct RemoveOptions<'a> {
     pub threads: usize,
     /// Limits on the sizes that the dataset's files may declare.
     pub limits: Limits,
-    /// Called about ten times a second.
+    /// Progress callback, called about ten times a second.
     pub on_progress: Option<&'a dyn Fn(&Progress)>,
-    /// Set it to stop.
+    /// Flag that stops the run.
     pub cancel: Option<&'a AtomicBool>,
 }
 
@@ -56,7 +56,7 @@ impl std::fmt::Debug for RemoveOptions<'_> {
 pub struct RemoveReport {
     /// Number of samples removed from the new generation.
     pub removed: u64,
-    /// Number of samples of the new generation.
+    /// Number of samples in the new generation.
     pub samples: u64,
     /// New generation number.
     pub generation: u32,
@@ -85,28 +85,28 @@ impl RemoveReport {
     }
 }
 
-/// Creates a generation of the dataset in the folder `dataset` without the samples with these keys. Rewrites only the
-/// shards with such samples. Older generations keep the samples until [`compact`] deletes them.
+/// Creates a generation of the dataset in the folder `dataset` without the samples with these keys. Rewrites
+/// only the shards that hold them. Older generations keep the samples until [`compact`] deletes them.
 ///
-/// An interrupted run leaves the dataset unchanged, and the same call continues it. Repeating a finished call removes
-/// nothing.
+/// An interrupted run leaves the dataset unchanged, and the same call continues it. Repeating a finished call
+/// removes nothing.
 ///
 /// # Errors
-/// Fails if there is no dataset, no key, or an unknown key; if no sample would be left; if a record of such a shard is
-/// damaged, or the dataset cannot be written.
+/// Fails if there is no dataset, no key, or an unknown key; if no sample would be left; if a record in an
+/// affected shard is damaged, or the dataset cannot be written.
 pub fn remove(dataset: &Path, keys: &[String], options: &RemoveOptions<'_>) -> crate::Result<RemoveReport> {
     let growth = Growth::take(dataset)?;
     let opened = open(dataset, &options.limits)?;
     let keys: BTreeSet<&str> = keys.iter().map(String::as_str).collect();
     if keys.is_empty() {
-        bail!("there is no key to remove");
+        bail!("no keys to remove");
     }
     let is_done = || is_last_removal(dataset, &opened, &keys, options);
     let Some(leaving) = locate(&opened, &keys, is_done)? else {
         return Ok(report(0, &opened, 0, 0, Vec::new()));
     };
     if keys.len() as u64 == opened.len() {
-        let text = format!("cannot remove all {} samples: a dataset must keep one", keys.len());
+        let text = format!("cannot remove all {} samples: a dataset must keep at least one", keys.len());
         bail!(Hinted::new(text, "delete the folder instead"));
     }
     let (mut shards, mut source, mut kept) = (Vec::new(), RemainingRecords::new(&opened), BTreeMap::new());
@@ -154,7 +154,8 @@ fn report(removed: u64, newest: &Dataset, shards: u32, bytes_out: u64, notes: Ve
     RemoveReport { removed, samples, generation, shards, bytes_out, empty_classes, notes }
 }
 
-/// Returns true if the newest generation is the previous one without these keys: a finished command was repeated.
+/// Returns true if the newest generation is the previous one without these keys, so that a finished command
+/// was repeated.
 fn is_last_removal(
     dataset: &Path,
     opened: &Dataset,
@@ -165,7 +166,7 @@ fn is_last_removal(
     Ok(before.len() == opened.len() + keys.len() as u64 && all_held(&before, keys, true)?)
 }
 
-/// Returns the records with these keys, by shard; `None` if none of the keys exists and they were removed before.
+/// Returns the records with these keys, by shard; `None` if no key exists because all were removed before.
 fn locate(
     opened: &Dataset,
     keys: &BTreeSet<&str>,
@@ -206,9 +207,9 @@ pub struct CompactReport {
     pub generations: Vec<u32>,
     /// Deleted shards, which the newest generation does not use.
     pub shards: Vec<String>,
-    /// Bytes of the deleted shards.
+    /// Total size of the deleted shards, in bytes.
     pub bytes: u64,
-    /// Classes of the newest generation without samples. Their names stay in the dataset.
+    /// Classes that have no samples in the newest generation. Their names stay in the dataset.
     pub empty_classes: Vec<String>,
 }
 
@@ -225,11 +226,11 @@ impl CompactReport {
     }
 }
 
-/// Deletes all older generations of the dataset in the folder `dataset`, and the shards that only they use. Names of
-/// classes stay.
+/// Deletes all older generations of the dataset in the folder `dataset`, and the shards that only they use.
+/// Class names stay.
 ///
 /// # Errors
-/// Fails if there is no dataset, if the newest generation is incomplete, or if an addition or a removal is unfinished.
+/// Fails if there is no dataset, if the newest generation is incomplete, or if an addition or removal is unfinished.
 pub fn compact(dataset: &Path) -> crate::Result<CompactReport> {
     let Compacted { generations, shards, bytes, .. } = Growth::take(dataset)?.compact()?;
     let newest = open(dataset, &Limits::default());
@@ -237,7 +238,7 @@ pub fn compact(dataset: &Path) -> crate::Result<CompactReport> {
     Ok(CompactReport { generations, shards, bytes, empty_classes })
 }
 
-/// The records of the rewritten shards without the removed samples, as samples for the writer.
+/// The rewritten shards' remaining records, as samples for the writer.
 struct RemainingRecords {
     schema: Schema,
     records: Vec<(Arc<Shard>, u64)>,

@@ -1,4 +1,4 @@
-//! The results of additions and removals, read back by the reader.
+//! Tests additions and removals by reading their results.
 
 mod known;
 mod salvaged;
@@ -28,10 +28,10 @@ impl Place {
         self.scratch.path().join(name)
     }
 
-    /// Writes real photos of a few sizes, so that each record differs.
+    /// Writes a real photo with a unique comment, so that each record differs.
     fn photo(&self, path: &str, number: u8) {
         let bytes = fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("../jpeg/testdata/tiles.jpg")).unwrap();
-        // A unique comment, right after the first marker.
+        // Insert a unique comment right after the first marker.
         let comment = [&[0xFF, 0xFE, 0, 6], format!("n{number:03}").as_bytes()].concat();
         let bytes = [&bytes[..2], &comment, &bytes[2..]].concat();
         self.write(path, bytes);
@@ -74,7 +74,6 @@ impl Place {
         DatasetOptions::new().generation(generation).open(self.path("out")).unwrap()
     }
 
-    /// Verifies that every generation up to `newest` is undamaged.
     fn verify(&self, newest: u32) {
         for generation in (1..=newest).map(Some).chain([None]) {
             let options = VerifyOptions { digest: true, generation, ..Default::default() };
@@ -138,7 +137,7 @@ fn classes_keep_their_numbers_and_new_ones_come_behind() {
     place.verify(2);
     let error = DatasetOptions::new().generation(Some(3)).open(place.path("out")).unwrap_err().to_string();
     assert!(error.ends_with("has no generation 3; the newest is 2"), "{error}");
-    // Figures of all pictures, old and new.
+    // The figures cover all pictures, old and new.
     assert_eq!(newest.fidelity().unwrap()["image"]["samples"], 5);
     assert_eq!(newest.fidelity().unwrap()["image"]["source_bytes"], {
         let folders = ["src", "week"].map(|name| place.path(name));
@@ -192,7 +191,7 @@ fn what_the_dataset_has_no_place_for_is_refused() {
         assert!(error.contains(words), "{table}: {error}");
         assert_eq!(place.open(None).generation(), 1);
     }
-    // In another order, and with integers.
+    // Use another column order, and integers.
     with("key,age,label\ncat/2.jpg,2,cat\n").unwrap();
     assert_eq!(place.open(None).column("age").unwrap().len(), 2);
     place.verify(2);
@@ -226,7 +225,7 @@ fn a_column_of_text_stays_text_whatever_a_week_looks_like() {
     place.photos(1, &["src/a.jpg", "src/b.jpg"]);
     place.pack(&labelled(place.write("labels.csv", "key,label,code\na.jpg,7,A1\nb.jpg,none,007\n")));
     place.photos(3, &["week/c.jpg", "week/d.jpg"]);
-    // Numbers for classes and codes, a cell with spaces, and an empty cell.
+    // The cells hold numbers for classes and codes, a cell with spaces, and an empty cell.
     let tables = [("week", "key,label,code\nc.jpg,7,12\nd.jpg,9, 1.50 \n"), ("next", "key,label,code\ne.jpg,7,\n")];
     place.photo("next/e.jpg", 5);
     for (week, table) in tables {
@@ -257,7 +256,7 @@ fn the_column_of_keys_is_the_one_of_packing_or_another() {
     place.pack(&options);
     assert_eq!(place.open(None).recipe()["labels"]["key_column"], "photo");
     place.photos(2, &["week/b.jpg", "next/c.jpg"]);
-    // `id` is one of the usual names, and still a column like any other.
+    // `id` is a usual key column, but another one was used for packing, so `id` is an ordinary column.
     place.add("week", &add_labelled(place.write("week.csv", "id,photo\n12,b.jpg\n"))).unwrap();
     let next = add_labelled(place.write("next.csv", "id,picture\n13,c.jpg\n"));
     let error = place.add("next", &next).unwrap_err();
@@ -295,7 +294,7 @@ fn notes_of_adding_name_options_of_adding() {
         place.cube(name, [6, 5, 4], 0.5);
     }
     place.pack(&small());
-    // A note on such folders says that `class_folders` reads them as classes, an option that `add` does not have.
+    // The note on such folders says that `class_folders` reads them as classes, but `add` has no such option.
     for (number, name) in (1..).zip(["week/train/c.npy", "week/test/d.npy"]) {
         place.cube(name, [6, 5, 4], f32::from(number as u8));
     }
@@ -341,7 +340,7 @@ fn what_is_removed_is_in_no_file_after_compacting() {
     place.pack(&PackOptions { shard_bytes: 1500, ..kept() });
     let before = place.open(None);
     assert!(before.shards().len() > 2);
-    // The comment of the picture, and its key.
+    // The picture's comment and its key.
     let needles = [b"n007".as_slice(), b"07.jpg"];
     let found = || {
         let files = walk(&place.path("out")).into_iter().map(|file| fs::read(file).unwrap());
@@ -446,7 +445,7 @@ fn a_class_without_samples_is_named_and_its_name_stays() {
     assert_eq!(removed.empty_classes, ["ant", "patient 17"]);
     let gone = compact(&out).unwrap();
     assert_eq!((gone.generations, gone.empty_classes), (vec![1, 2], keys(&["ant", "patient 17"])));
-    // Nothing is left of the sample. Its class stays everywhere, because labels are the numbers of classes.
+    // Nothing is left of the sample. Its class stays, because labels are class numbers.
     let holding = |needle: &[u8]| {
         let files = walk(&out).into_iter().map(|file| (file.clone(), fs::read(file).unwrap()));
         let holding = files.filter(|(_, bytes)| bytes.windows(needle.len()).any(|window| window == needle));

@@ -1,4 +1,4 @@
-//! Reads the options of packing for front ends, by name.
+//! Reads packing options by name, for front ends.
 
 use super::source::{self, READING, abouts};
 use super::{About, ArgumentError, Declared, OptionValue, StorageOptions, Takes, is_given, read};
@@ -47,8 +47,8 @@ const RUN: &[RunOption] = &[
     ),
 ];
 
-/// Options of packing that front ends read themselves: `spool` and `take_over` concern stores, `recipe` a candidate of
-/// a report.
+/// Packing options that front ends read themselves: `spool` and `take_over` concern stores, and `recipe`
+/// names a candidate of a report.
 const OF_FRONT_ENDS: [&str; 3] = ["spool", "take_over", "recipe"];
 
 impl PackOptions {
@@ -58,7 +58,7 @@ impl PackOptions {
         of_storage.chain(abouts(source::PACKING)).chain(abouts(RUN))
     }
 
-    /// Returns the names of all options of front ends.
+    /// Returns the names of all front-end options.
     pub fn names() -> impl Iterator<Item = &'static str> {
         Self::about().map(|about| about.name).chain(OF_FRONT_ENDS)
     }
@@ -79,7 +79,7 @@ impl PackOptions {
         Ok(Self::about().any(|about| about.name == name).then(|| value.to_string()))
     }
 
-    /// Returns an option's default as text; `None` if it has no default.
+    /// Returns an option's default as text, or `None` if it has none.
     #[must_use]
     pub fn default_of(name: &str) -> Option<String> {
         let source = source::defaults();
@@ -91,7 +91,7 @@ impl PackOptions {
         }
     }
 
-    /// Reads the given options for packing into `out`, and checks them together.
+    /// Reads the given options for packing into the folder `out`, and checks them together.
     ///
     /// ```
     /// use shardpack_pack::pack::PackOptions;
@@ -102,8 +102,7 @@ impl PackOptions {
     /// ```
     ///
     /// # Errors
-    /// Fails if an option does not exist, cannot have its value, contradicts another option, or
-    /// would have no effect.
+    /// Fails if an option does not exist, cannot have its value, contradicts another option, or would have no effect.
     pub fn read(given: &[(String, OptionValue)], out: &Path) -> Result<Self, ArgumentError> {
         refuse_unknown(Self::about(), given)?;
         shardpack_recipe::check(Self::about(), given)?;
@@ -111,7 +110,7 @@ impl PackOptions {
         let mut source = source::defaults();
         read(READING, given, &mut source)?;
         read(source::PACKING, given, &mut source)?;
-        // A link may lead into the output folder.
+        // A followed link may lead into the output folder.
         let exclude = source.follow_links.then(|| out.to_owned());
         let StorageOptions { pictures, arrays, shard_bytes, shuffle } = StorageOptions::read(given)?;
         let source = SourceOptions { exclude, ..source };
@@ -123,7 +122,7 @@ impl PackOptions {
     /// Reads the options for a plan. Options of a single run are refused.
     ///
     /// # Errors
-    /// Same as [`read`](Self::read), and for options that have no effect on a plan.
+    /// Same as [`read`](Self::read); also fails for options that have no effect on a plan.
     pub fn read_for_plan(given: &[(String, OptionValue)], out: &Path, take_over: bool) -> Result<Self, ArgumentError> {
         let of_a_run = ["part", "force"].map(|option| (option, is_given(given, option)));
         if let Some((option, _)) = of_a_run.into_iter().chain([("take_over", take_over)]).find(|(_, given)| *given) {

@@ -1,6 +1,6 @@
-//! The options of packing, adding and reporting by name, for front ends. Each is declared in one table, with its help
-//! text. The command generates its arguments from the tables; the Python package and files of candidates look up names
-//! in them.
+//! Options of packing, adding and reporting by name, for front ends. Each is declared once, with its help
+//! text. The command's arguments are generated from these tables; the Python package and candidate files look
+//! up names in them.
 
 mod front;
 mod report;

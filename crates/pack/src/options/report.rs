@@ -1,4 +1,4 @@
-//! The options of a report.
+//! Report options.
 
 use super::source::{READING, abouts, check_columns, of_reading};
 use super::{
@@ -14,7 +14,7 @@ use std::path::PathBuf;
 type Result<T, E = ArgumentError> = std::result::Result<T, E>;
 type ReportOption = Declared<ReportArguments>;
 
-/// The options of a report. [`read`](Self::read) reads them by name.
+/// Report options. [`read`](Self::read) reads them by name.
 ///
 /// ```
 /// use shardpack_pack::options::ReportArguments;
@@ -32,11 +32,11 @@ pub struct ReportArguments {
     pub source: Option<PathBuf>,
     /// Replace a file that is not a report. Default: false.
     pub force: bool,
-    /// Number of samples to draw. Default: until the predicted size is known to ±2 %.
+    /// Number of samples to draw. Default: as many as determine the predicted size to ±2 %.
     pub samples: Option<u64>,
     /// Seed of the draw. Default: 0.
     pub seed: u64,
-    /// Samples in the gallery: this many of the worst, and this many at random. Default: 6.
+    /// Number of worst samples in the gallery, and of random ones. Default: 6 each.
     pub gallery: u8,
     /// Conditions on the recommended candidate. Default: see [`Want`].
     pub want: Vec<String>,
@@ -44,15 +44,15 @@ pub struct ReportArguments {
     pub metric: Vec<MetricCommand>,
     /// Number of runs of each metric on the original alone. Default: 3.
     pub metric_baseline_runs: Option<u32>,
-    /// A file of candidates that replaces the ladders. Default: none.
+    /// A candidate file that replaces the ladders. Default: none.
     pub candidates: Option<PathBuf>,
-    /// Values of packing options, each an option and a value: a candidate is measured for each value.
+    /// Pairs of a packing option and a value. A candidate is measured for each value.
     pub ladders: Vec<(&'static str, String)>,
-    /// Device on which decoding is timed: `cuda:0`, or `cpu` for none. Default: the first GPU.
+    /// Device for timing decoding: `cuda:0`, or `cpu` for none. Default: the first GPU.
     pub device: Option<String>,
     /// Number of worker threads. Default: all cores.
     pub threads: Option<usize>,
-    /// Limit on the bytes of samples that are being measured. Default: as in packing.
+    /// Limit on the bytes of samples being measured. Default: as in packing.
     pub memory: Option<u64>,
 }
 
@@ -77,7 +77,7 @@ impl Default for ReportArguments {
     }
 }
 
-/// Adds values of a packing option in the spelling of that option.
+/// Adds values of a packing option, in that option's own spelling.
 fn add_rungs(arguments: &mut ReportArguments, given: Given<'_>) -> Result<()> {
     let mut add = |value: &OptionValue| {
         let Some(option) = StorageOptions::option(given.option) else { return Ok(()) };
@@ -99,7 +99,6 @@ impl ReportArguments {
     /// Default number of runs of a metric on the original alone.
     pub const BASELINE_RUNS: u32 = 3;
 
-    /// All options except those for reading the source.
     const OPTIONS: &[ReportOption] = &[
         ReportOption::new(
             "source",
@@ -255,7 +254,7 @@ impl ReportArguments {
         read(READING, &given, &mut super::source::defaults())
     }
 
-    /// Returns an option's default as text; `None` if it has no default.
+    /// Returns an option's default as text, or `None` if it has none.
     #[must_use]
     pub fn default_of(name: &str) -> Option<String> {
         let own = Self::OPTIONS.iter().find(|option| option.about.name == name);
@@ -276,13 +275,13 @@ impl ReportArguments {
         self.ladders.iter().any(|(name, _)| StorageOptions::option(name).is_some_and(|option| is(&option.about)))
     }
 
-    /// Returns true if ladders of candidates for pictures are requested.
+    /// Returns true if candidate ladders for pictures are requested.
     #[must_use]
     pub fn is_on_pictures(&self) -> bool {
         self.has_ladder(|about| !about.jpeg.is_empty())
     }
 
-    /// Returns true if ladders of candidates for cubes are requested.
+    /// Returns true if candidate ladders for cubes are requested.
     #[must_use]
     pub fn is_on_cubes(&self) -> bool {
         self.has_ladder(|about| about.jpeg.is_empty())
@@ -303,7 +302,7 @@ impl ReportArguments {
         }
         for (name, _) in &self.ladders {
             let other = StorageOptions::option(name).map_or("", |option| option.about.without);
-            // A ladder may have both qualities and scores: each is a candidate.
+            // A ladder may have both qualities and scores, because each is a candidate.
             if *name != "quality" && self.ladders.iter().any(|(name, _)| *name == other) {
                 return Err(ArgumentError::of(name, format!("cannot be combined with `{other}`")));
             }

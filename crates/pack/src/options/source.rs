@@ -1,4 +1,4 @@
-//! The options for reading a source, in one table.
+//! The options for reading a source, declared in one table.
 
 use super::{ArgumentError, Declared, OptionValue, Takes, Word, spelled_size, values_of, words};
 use shardpack_format::{Hint, Setting};
@@ -10,7 +10,7 @@ type SourceOption = Declared<SourceOptions>;
 
 const SOURCES: &str = "Sources";
 
-/// The options for reading a source, for packing and for reports.
+/// Options for reading a source, for packing and for reports.
 pub const READING: &[SourceOption] = &[
     SourceOption::new(
         "kind",
@@ -112,7 +112,7 @@ pub const READING: &[SourceOption] = &[
     .group(SOURCES),
 ];
 
-/// The options on a source that only packing has.
+/// Source options that only packing has.
 pub(super) const PACKING: &[SourceOption] = &[
     SourceOption::new(
         "splits",
@@ -150,13 +150,13 @@ pub(super) const PACKING: &[SourceOption] = &[
     .group("Output"),
 ];
 
-/// Returns the default options of front ends, which accept larger cubes than the library.
+/// Returns the front ends' default options, which accept larger cubes than the library.
 pub(super) fn defaults() -> SourceOptions {
     let cubes = CubeOptions { max_bytes: MAX_BYTES, ..CubeOptions::default() };
     SourceOptions { cubes, ..SourceOptions::default() }
 }
 
-/// Reads the given options for reading a source.
+/// Reads the options for reading a source.
 ///
 /// # Errors
 /// Fails if an option cannot have its value, or names a column without a table.

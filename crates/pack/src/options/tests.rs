@@ -1,4 +1,4 @@
-//! The options of all front ends, together.
+//! Tests the options of all front ends together.
 
 use super::*;
 use crate::grow::{AddOptions, OnKnownKey};
@@ -18,7 +18,7 @@ fn words_are_read_as_they_are_spelled() {
     }
 }
 
-/// Values of every kind: each option accepts one of them.
+/// Values of every kind, so that each option accepts one of them.
 fn values() -> Vec<OptionValue> {
     let words = [
         "images", "on", "stop", "tile", "420", "sample", "keep", "zstd", "none", "size", "skip", "as-given", "1/4",
@@ -63,7 +63,7 @@ fn every_option_can_be_given() {
     assert!(ReportArguments::read(&[text("output", "x")]).is_err() && AddOptions::read(&[text("jpeg", "x")]).is_err());
 }
 
-/// A storage option changes the options, and is spelled as it was given.
+/// Each storage option changes the options, and is formatted as it was given.
 #[test]
 fn every_option_of_storage_is_spelled_as_it_is_read() {
     for option in StorageOptions::OPTIONS {

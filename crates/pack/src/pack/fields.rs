@@ -1,4 +1,4 @@
-//! The fields of datasets that are packed from files: schema, classes and recipe.
+//! The fields of datasets packed from files: schema, classes and recipe.
 
 use super::options::PackOptions;
 use super::{tables, trials};
@@ -9,24 +9,20 @@ use shardpack_format::{Field, FieldKind, Hinted, Metadata, Recipe, Schema};
 use shardpack_recipe::{ArrayRecipe, DatasetRecipe, FolderRecipe, LabelTable, Order, PictureOptions, Variables};
 use shardpack_sources::{LabelsFrom, Listing, SourceKind, SourceSample};
 
-/// Names of columns that hold labels by default.
+/// Default names of label columns.
 const USUAL: [&str; 2] = ["label", "class"];
 
-/// The fields of a dataset of files, and the storage of its arrays: settled before the first sample is packed, equal
-/// for all splits of a source.
+/// The fields and array storage of a dataset packed from files, settled before the first sample is packed,
+/// and equal for all splits.
 #[derive(Debug, Clone)]
 pub(crate) struct FolderFields {
-    /// True if the dataset has a field for ICC profiles.
     pub(crate) has_profiles: bool,
-    /// Settings of `cube`, if there are cubes, and of `mask`, if there are masks.
+    /// Settings for `cube` if there are cubes, and for `mask` if there are masks.
     pub(crate) trials: Vec<(String, Trial)>,
 }
 
 impl FolderFields {
-    /// Determines the fields for the samples of a listing. Tries codecs, on the caller's rayon pool.
-    ///
-    /// # Errors
-    /// Fails if an option would have no effect, or a codec cannot be chosen.
+    /// Determines the fields for a listing's samples. Tries codecs on the caller's rayon pool.
     pub(crate) fn of(listing: &Listing, options: &PackOptions) -> crate::Result<Self> {
         match listing.kind {
             SourceKind::Images => {
@@ -46,7 +42,7 @@ impl FolderFields {
         self.trials.iter().find(|(name, _)| name == field).map(|(_, trial)| trial)
     }
 
-    /// Returns the fields in the order of the schema, without the columns of the table of labels.
+    /// Returns the fields in schema order, without the label table's columns.
     pub(crate) fn declare(&self, listing: &Listing, pictures: &PictureOptions) -> Vec<Field> {
         let is_of_pictures = listing.kind == SourceKind::Images;
         let mut fields = vec![match is_of_pictures {
@@ -122,7 +118,7 @@ fn label_table(listing: &Listing, options: &PackOptions) -> LabelTable {
         _ => None,
     };
     match label {
-        // If the labels are numbers, the name of the field differs from the column's.
+        // If the labels are numbers, the field is not named after the column.
         Some(name) => {
             columns.retain(|column| *column != "label" && *column != name);
             columns.insert(0, name);
@@ -133,7 +129,7 @@ fn label_table(listing: &Listing, options: &PackOptions) -> LabelTable {
     LabelTable {
         columns: columns.into_iter().map(str::to_owned).collect(),
         label_column: label.map(str::to_owned),
-        // If the user did not name the column, the tables of later additions may use another name.
+        // If the user did not name the column, tables of later additions may name it differently.
         key_column: options.source.key_column.clone(),
     }
 }
@@ -159,14 +155,14 @@ fn refuse_cube_options(listing: &Listing, options: &PackOptions) -> crate::Resul
     };
     if arrays != allowed || !cubes.variable.is_empty() || cubes.spatial.is_some() {
         let and_codecs = if has_masks { "" } else { ", codecs" };
-        bail!("the source holds pictures: options on values{and_codecs} and variables are for cubes");
+        bail!("the source holds pictures: options for values{and_codecs} and variables apply only to cubes");
     }
     Ok(())
 }
 
 fn refuse_picture_options(options: &PackOptions) -> crate::Result<()> {
     if options.pictures != PictureOptions::default() {
-        bail!("the source holds cubes: options on JPEG, quality, scores and metadata are for pictures");
+        bail!("the source holds cubes: options for JPEG, quality, scores and metadata apply only to pictures");
     }
     Ok(())
 }

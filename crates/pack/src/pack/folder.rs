@@ -1,4 +1,4 @@
-//! The samples of a listing as records, for the writer, a report and a forecast.
+//! Encodes a listing's samples as records, for the writer, a report or a forecast.
 
 use super::cubes::Cubes;
 use super::fields::FolderFields;
@@ -17,7 +17,7 @@ use shardpack_writer::{Encoded, EncodedSample, Plan, PlanOptions, PlanSample, Sa
 use std::borrow::Cow;
 use std::sync::Mutex;
 
-/// The samples of a listing, encoded under some options.
+/// A listing's samples, encoded with given options.
 pub(crate) struct FolderSource<'a> {
     listing: &'a Listing,
     options: &'a PackOptions,
@@ -36,26 +36,23 @@ enum FolderSamples<'a> {
     Cubes(Cubes<'a>),
 }
 
-/// Samples that were left out because the options cannot store their values.
+/// Samples that were skipped because the options cannot store their values.
 #[derive(Default)]
 struct UnfitSamples {
     count: u64,
     what: Option<&'static str>,
-    /// A hint with options that can store them.
+    /// Hint with options that can store the samples.
     hint: Option<Hint>,
 }
 
 impl<'a> FolderSource<'a> {
-    /// Settles the fields like packing. Runs on the caller's rayon pool.
-    ///
-    /// # Errors
-    /// Fails if packing would refuse the options before the first sample.
+    /// Settles the fields as packing does, on the caller's rayon pool.
     pub(crate) fn open(listing: &'a Listing, options: &'a PackOptions) -> crate::Result<Self> {
         options.arrays.check()?;
         Self::new(listing, options, FolderFields::of(listing, options)?)
     }
 
-    /// Like `open`, with these fields. Re-encodes a few pictures to estimate the stored sizes.
+    /// Like `open`, but with given fields. Re-encodes a few pictures to estimate stored sizes.
     pub(crate) fn new(listing: &'a Listing, options: &'a PackOptions, fields: FolderFields) -> crate::Result<Self> {
         let schema = fields.metadata_with(listing, options, shardpack_format::Recipe::new())?.schema;
         let run = CubeRun::within(options.source.files.clone(), options.source.cancel.clone());
@@ -97,7 +94,7 @@ impl<'a> FolderSource<'a> {
         self.fields.trial("cube").map(|trial| trial.settings)
     }
 
-    /// Returns the plan of a dataset, which is the same on every machine.
+    /// Returns the dataset's plan, which is the same on every machine.
     pub(super) fn plan(&self, metadata: Metadata) -> crate::Result<Plan> {
         let samples = self.listing.samples.iter().enumerate().map(|(number, entry)| PlanSample {
             key: &entry.key,
@@ -119,8 +116,8 @@ impl<'a> FolderSource<'a> {
         self.options.memory_bytes.unwrap_or_else(enough)
     }
 
-    /// Returns the bytes of header, index and footer if all samples are in one shard. Each further shard adds a few
-    /// hundred bytes and a copy of the recipe.
+    /// Returns the bytes of header, index and footer if all samples are in one shard. Each further shard adds
+    /// a few hundred bytes and a copy of the recipe.
     pub(crate) fn beside_bytes(&self) -> u64 {
         let keys: u64 = self.listing.samples.iter().map(|entry| entry.key.len() as u64).sum();
         let rows = IndexBuilder::bytes_for(&self.schema, self.listing.samples.len() as u64, keys);
@@ -134,7 +131,7 @@ impl<'a> FolderSource<'a> {
         odd
     }
 
-    /// Returns a note on samples that other options could store.
+    /// Returns a note on skipped samples that other options could store.
     pub(super) fn unfit_note(&self) -> Option<Note> {
         let unfit = lock(&self.unfit);
         let note = format!("{} left out, with {}", plural(unfit.count, "cube"), unfit.what?);
@@ -164,11 +161,11 @@ impl<'a> FolderSource<'a> {
         Ok(record.into_sample(entry.source_bytes(), totals))
     }
 
-    /// Leaves out a sample that is at fault itself, if the options allow that.
+    /// Skips a sample that is itself at fault, if the options allow that.
     fn skipped(&self, error: SampleError) -> Result<Encoded<FidelityTotals>, SampleError> {
         let is_picture = error.is_of_picture();
         if !is_picture {
-            // A failing store is not damage of a sample.
+            // A failing store does not mean that the sample is damaged.
             self.listing.files.failure()?;
         }
         if !self.options.skips() || !(is_picture || (error.is_of_source() && !self.run.is_cancelled())) {
@@ -187,7 +184,7 @@ impl<'a> FolderSource<'a> {
     }
 }
 
-/// One sample for each thread plus one sample that waits to be written, but at least 64 MiB.
+/// Returns the default memory: one sample for each thread plus one waiting to be written, and at least 64 MiB.
 pub(crate) fn default_memory(threads: usize, largest_sample: u64) -> u64 {
     largest_sample.saturating_mul(threads as u64 + 1).max(64 << 20)
 }
@@ -237,7 +234,7 @@ mod tests {
     use std::fs::File;
     use std::path::Path;
 
-    /// Writes a cube of 1 MiB of float32: large enough that a second block is read after the first.
+    /// Writes a 1 MiB float32 cube, large enough that a second block is read after the first.
     fn write_npy(path: &Path) {
         let mut npy = b"\x93NUMPY\x01\0v\0{'descr': '<f4', 'fortran_order': False, 'shape': (64, 64, 64), }".to_vec();
         npy.resize(127, b' ');
@@ -246,7 +243,7 @@ mod tests {
         std::fs::write(path, npy).unwrap();
     }
 
-    /// Encodes the only cube of a folder. `change` gets its file between opening and reading.
+    /// Encodes the only cube of a folder. `change` receives its file between opening and reading.
     fn encode(
         on_bad_input: OnBadInput,
         change: impl Fn(&File),
@@ -274,7 +271,7 @@ mod tests {
     fn a_file_that_changes_while_it_is_encoded_stops_the_run() {
         for policy in [OnBadInput::Stop, OnBadInput::Skip] {
             assert!(encode(policy, |_| ()).unwrap().is_none());
-            // A truncated file, and a file with a modification time that changed after it was read completely.
+            // Truncate one file, and change the modification time of another after it was read completely.
             let cut = encode(policy, |file| file.set_len(600_000).unwrap());
             let touched = encode(policy, |file| file.set_modified(std::time::SystemTime::UNIX_EPOCH).unwrap());
             for changed in [cut, touched] {

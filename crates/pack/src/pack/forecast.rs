@@ -1,4 +1,4 @@
-//! Forecast of packing in parts: the plan of packing, and the rate of a few samples.
+//! Forecasts packing in parts, from the plan and the rate of a few samples.
 
 use super::folder::FolderSource;
 use super::options::PackOptions;
@@ -14,36 +14,36 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// Number of samples that are packed to measure the rate, unless [`TRIAL`] ends first.
+/// Number of samples to pack for measuring the rate, unless [`TRIAL`] ends first.
 const TRIED: usize = 256;
 const TRIAL: Duration = Duration::from_secs(3);
 
-/// The forecast of packing a source in parts.
+/// Forecast of packing a source in parts.
 #[derive(Debug, Clone)]
 pub struct Forecast {
     /// Kind of the samples.
     pub kind: SourceKind,
     /// Number of samples.
     pub samples: u64,
-    /// Bytes of the sources.
+    /// Source bytes.
     pub source_bytes: u64,
-    /// Estimated bytes of the records.
+    /// Estimated record bytes.
     pub stored_bytes: u64,
     /// Number of shards.
     pub shards: u32,
-    /// The parts, including those without shards.
+    /// All parts, including those without shards.
     pub parts: Vec<PartForecast>,
-    /// Limit on the bytes of samples in flight in the run of a part.
+    /// Limit on the bytes of samples in flight while a part is packed.
     pub memory_bytes: u64,
-    /// Peak resident memory of this process, including listing and plan, which each part needs too.
+    /// Peak resident memory of this process, including the listing and the plan, which each part also needs.
     pub plan_rss_bytes: u64,
     /// Seconds for listing the source. Without a saved listing, each part spends them too.
     pub listing_seconds: f64,
-    /// The samples that were timed.
+    /// The timed samples.
     pub measured: Measured,
 }
 
-/// The forecast of one part.
+/// Forecast of one part.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PartForecast {
     /// The part.
@@ -58,21 +58,21 @@ pub struct PartForecast {
     pub stored_bytes: u64,
 }
 
-/// The samples that were read, encoded, and dropped.
+/// Samples that were read, encoded and dropped.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Measured {
     /// Number of samples.
     pub samples: u64,
-    /// Bytes of their sources.
+    /// Source bytes of these samples.
     pub source_bytes: u64,
-    /// Seconds for these samples, on all threads.
+    /// Seconds that all threads together took for these samples.
     pub seconds: f64,
     /// Number of threads.
     pub threads: usize,
 }
 
 impl Measured {
-    /// Returns the seconds for `source_bytes` bytes of sources at this rate.
+    /// Returns the seconds that sources of `source_bytes` bytes take at this rate.
     #[must_use]
     pub fn seconds_for(&self, source_bytes: u64) -> f64 {
         self.seconds * source_bytes as f64 / self.source_bytes.max(1) as f64
@@ -80,7 +80,7 @@ impl Measured {
 }
 
 impl Forecast {
-    /// Returns the seconds of the slowest part, if all parts run at the same time.
+    /// Returns the seconds that the slowest part takes if all parts run at the same time.
     #[must_use]
     pub fn longest_seconds(&self) -> f64 {
         let longest = self.parts.iter().map(|part| part.source_bytes).max().unwrap_or(0);
@@ -131,8 +131,8 @@ impl Forecast {
     }
 }
 
-/// Plans `src` in `parts` parts like [`pack`](super::pack), and packs and drops a few samples to measure the rate.
-/// Writes only the listing, if `options.source.listing` names a file.
+/// Plans packing of `src` in `parts` parts like [`pack`](super::pack), then packs and drops a few samples to
+/// measure the rate. Writes only the listing, if `options.source.listing` names a file.
 ///
 /// # Errors
 /// Same as [`pack`](super::pack) before it writes.
@@ -180,11 +180,11 @@ fn of_plan(plan: &Plan, source: &FolderSource<'_>, options: &PackOptions, parts:
     })
 }
 
-/// Reads and encodes samples from all over the source. Runs on the caller's rayon pool.
+/// Reads and encodes samples from all over the source, on the caller's rayon pool.
 fn measure(source: &FolderSource<'_>, threads: usize) -> crate::Result<Measured> {
     let listing = source.listing();
     let count = listing.samples.len();
-    // In an order in which the first samples come from all over the source.
+    // Order the samples so that the first ones come from all over the source.
     let step = count.div_ceil(TRIED).max(1);
     let tried: Vec<usize> = spread(count.div_ceil(step)).map(|i| i.saturating_mul(step)).collect();
     let started = Instant::now();
@@ -194,13 +194,13 @@ fn measure(source: &FolderSource<'_>, threads: usize) -> crate::Result<Measured>
         ahead = left.saturating_sub(source.announce(at as u64));
     }
     let (samples, bytes) = (AtomicU64::new(0), AtomicU64::new(0));
-    // One at a time, so that the first samples are finished first.
+    // Hand out one at a time, so that the first samples are finished first.
     tried.par_iter().with_max_len(1).try_for_each(|&at| -> crate::Result<()> {
         let Some(entry) = listing.samples.get(at) else { return Ok(()) };
         if started.elapsed() > TRIAL && samples.load(Ordering::Relaxed) > 0 {
             return Ok(());
         }
-        // Drop the result. A sample that packing would leave out takes time too.
+        // Drop the result. A sample that packing would skip takes time too.
         source.encode(at as u64, 0, Vec::new())?;
         samples.fetch_add(1, Ordering::Relaxed);
         bytes.fetch_add(entry.source_bytes(), Ordering::Relaxed);
@@ -210,7 +210,7 @@ fn measure(source: &FolderSource<'_>, threads: usize) -> crate::Result<Measured>
     Ok(Measured { samples: samples.into_inner(), source_bytes: bytes.into_inner(), seconds, threads })
 }
 
-/// Returns the numbers below `count` in bit-reversed order, so that consecutive ones are far apart.
+/// Returns the numbers below `count` in bit-reversed order, which spreads consecutive ones far apart.
 fn spread(count: usize) -> impl Iterator<Item = usize> {
     let bits = usize::BITS - count.next_power_of_two().leading_zeros() - 1;
     (0..count.next_power_of_two())

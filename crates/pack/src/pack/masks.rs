@@ -1,4 +1,4 @@
-//! The masks of a listing: read and encoded together with their pictures or cubes.
+//! Reads and encodes a listing's masks together with their pictures or cubes.
 
 use super::fields::FolderFields;
 use super::options::PackOptions;
@@ -34,8 +34,8 @@ impl<'a> FolderMasks<'a> {
         stored_bytes(file_bytes, Some(&self.trial))
     }
 
-    /// Adds the mask of a sample to its record, if it has one. Its sample has this height and width; `change` scales it
-    /// to the size of the stored picture.
+    /// Adds a sample's mask, if any, to its record. The sample has this height and width; `change` scales the
+    /// mask to the stored picture.
     pub(super) fn put(
         &self,
         workspace: &mut ArrayWorkspace,

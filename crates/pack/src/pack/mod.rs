@@ -1,5 +1,4 @@
-//! Packs a listing of sources into a dataset. The steps are: enumerate, try codecs, plan,
-//! write.
+//! Packs a listing of sources into a dataset: enumerate, try codecs, plan, write.
 
 mod cubes;
 mod fields;

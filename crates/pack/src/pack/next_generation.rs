@@ -1,4 +1,4 @@
-//! New samples of an existing dataset: its next generation (spec §3.5).
+//! Packs new samples of an existing dataset as its next generation (spec §3.5).
 
 use super::folder::FolderSource;
 use crate::bail;
@@ -9,7 +9,7 @@ use shardpack_reader::Dataset;
 use shardpack_writer::{Growth, Next, Plan, Report, SampleSource, Tally as _, WriteOptions};
 use std::collections::BTreeMap;
 
-/// A dataset that gets new samples. Its existing shards stay unchanged.
+/// A dataset that receives new samples. Its existing shards stay unchanged.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct NextGeneration<'a> {
     pub(crate) growth: &'a Growth<'static>,
@@ -25,7 +25,7 @@ impl NextGeneration<'_> {
     pub(super) fn metadata(&self, source: &FolderSource<'_>) -> crate::Result<Metadata> {
         let base = self.growth.manifest();
         refuse_other_fields(&base.schema, source.schema())?;
-        // The next generation has classes if the dataset had any, even if no new sample has one.
+        // The next generation has classes if the dataset has any, even if no new sample has one.
         let classes = base.classes.as_ref().map(|_| source.listing().classes.clone());
         Ok(Metadata { schema: base.schema.clone(), classes, recipe: base.shard_recipe(), shards: None })
     }
@@ -45,7 +45,6 @@ impl NextGeneration<'_> {
     }
 }
 
-/// Returns the first unused id of a sample.
 pub(crate) fn first_id(opened: &Dataset) -> shardpack_reader::Result<u64> {
     let mut next = 0;
     for number in opened.shard_numbers() {
@@ -73,11 +72,11 @@ fn refuse_other_fields(expected: &Schema, found: &Schema) -> crate::Result<()> {
         words(expected.fields().get(number)),
         words(found.fields().get(number))
     );
-    bail!(Hinted::new(text, "another version may have packed the dataset; `concat` combines two datasets"))
+    bail!(Hinted::new(text, "pack the samples into a new dataset; `concat` combines the two"))
 }
 
-/// Adds the facts that only the older manifest has to the figures: reasons for keeping pictures, and figures of other
-/// programs.
+/// Adds to the figures the facts that only the older manifest has: reasons for keeping pictures, and figures
+/// of other programs.
 pub(crate) fn with_notes(mut figures: Map<String, Value>, before: &Map<String, Value>) -> Map<String, Value> {
     for (field, noted) in before {
         let Some(entry) = figures.get_mut(field) else {

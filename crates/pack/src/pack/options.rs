@@ -1,4 +1,4 @@
-//! The options of packing.
+//! Packing options.
 
 use shardpack_array::ArrayOptions;
 use shardpack_recipe::PictureOptions;
@@ -13,7 +13,7 @@ use shardpack_writer::Part;
 /// ```
 #[derive(Debug, Clone)]
 pub struct PackOptions {
-    /// Options for reading the source, and treatment of bad input.
+    /// Options for reading the source, including the treatment of bad input.
     pub source: SourceOptions,
     /// Storage of pictures.
     pub pictures: PictureOptions,
@@ -29,8 +29,7 @@ pub struct PackOptions {
     pub force: bool,
     /// Number of threads that read and encode. Default: all cores.
     pub threads: usize,
-    /// Limit on the bytes of samples in flight. Default: enough for one sample per thread plus one
-    /// sample, at least 64 MiB.
+    /// Limit on the bytes of samples in flight. Default: enough for one sample per thread plus one, at least 64 MiB.
     pub memory_bytes: Option<u64>,
 }
 
@@ -51,7 +50,7 @@ impl Default for PackOptions {
 }
 
 impl PackOptions {
-    /// Returns true if a damaged sample is left out instead of stopping the run.
+    /// Returns true if damaged samples are skipped instead of stopping the run.
     pub(super) fn skips(&self) -> bool {
         self.source.on_bad_input == OnBadInput::Skip
     }

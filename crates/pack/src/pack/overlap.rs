@@ -1,4 +1,4 @@
-//! Overlaps of source and output.
+//! Checks whether source and output overlap.
 
 use crate::{Context, bail};
 use shardpack_format::{Hinted, visible_path};
@@ -7,8 +7,8 @@ use shardpack_sources::Files;
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
 
-/// Refuses an output folder that is the source, is inside it, or contains it: a second run would pack the first run's
-/// shards.
+/// Refuses an output folder that equals, contains or is inside the source, because a second run would pack
+/// the first run's shards.
 pub(crate) fn refuse_overlap(src: &Path, out: &Path, files: &Files) -> crate::Result<()> {
     files.check(src)?;
     let url =
@@ -27,12 +27,12 @@ pub(crate) fn refuse_overlap(src: &Path, out: &Path, files: &Files) -> crate::Re
     Ok(())
 }
 
-/// Refuses to write files into the folder of a dataset, where they would disturb writers of the dataset.
+/// Refuses to write files into a dataset's folder, where they would disturb writers of the dataset.
 ///
 /// # Errors
-/// Fails if `out` is that folder, or inside it.
+/// Fails if `out` is that folder or inside it.
 pub fn refuse_inside(dataset: &Path, out: &Path) -> crate::Result<()> {
-    // A dataset without a local path has no local folder either.
+    // A dataset without a local path has no local folder.
     let Ok(path) = dataset.canonicalize() else { return Ok(()) };
     let folder = if path.is_dir() { Some(path.as_path()) } else { path.parent() };
     // A lone shard may be in any folder.
@@ -44,7 +44,7 @@ pub fn refuse_inside(dataset: &Path, out: &Path) -> crate::Result<()> {
     Ok(())
 }
 
-/// Returns the path of an output, with links resolved in the existing part and the rest as given.
+/// Returns an output's path, with links resolved in the existing part and the rest as given.
 fn resolved(out: &Path) -> crate::Result<PathBuf> {
     let mut out_path = std::path::absolute(out)?;
     let mut rest = Vec::new();

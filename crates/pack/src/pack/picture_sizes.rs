@@ -11,10 +11,10 @@ use shardpack_sources::{Listing, SourceSample};
 
 /// Bytes of a record besides the picture: frame, head and padding.
 const OVERHEAD_BYTES: u64 = 256;
-/// Number of pictures that are re-encoded to estimate the stored sizes, and their largest size.
+/// Number of pictures to re-encode for estimating stored sizes, and their maximum size.
 const TRIED: usize = 8;
 const MAX_TRIED_PIXELS: u64 = 4 << 20;
-/// Maximum pixels of a picture that is decoded, from the default limit on decoded bytes.
+/// Maximum pixels of a decoded picture, from the default limit on decoded bytes.
 const MAX_PIXELS: u64 = 1 << 28;
 
 #[derive(Debug)]
@@ -25,14 +25,14 @@ pub(super) struct PictureSizes<'a> {
 }
 
 impl<'a> PictureSizes<'a> {
-    /// Re-encodes a few pictures to estimate the stored sizes. Runs on the caller's rayon pool.
+    /// Re-encodes a few pictures to estimate stored sizes, on the caller's rayon pool.
     pub(super) fn new(listing: &Listing, options: &'a PictureOptions) -> crate::Result<Self> {
         Ok(Self { options, ratio: try_ratio(listing, options)? })
     }
 
     pub(super) fn estimate(&self, entry: &SourceSample) -> u64 {
         let (stored, source) = self.ratio;
-        // Only integers, because the plan must be the same on every machine.
+        // Use only integers, because the plan must be the same on every machine.
         let bytes = u128::from(entry.bytes) * u128::from(stored) / u128::from(source.max(1));
         let bytes = match entry.content.picture() {
             Some(picture) if picture.jpeg.is_some() => {
@@ -46,10 +46,12 @@ impl<'a> PictureSizes<'a> {
         shardpack_format::saturating_u64(bytes).saturating_add(OVERHEAD_BYTES)
     }
 
-    /// Returns the memory for packing a picture: its source and the record. A JPEG that is transcoded or re-encoded
-    /// also takes its coefficients (6 bytes per pixel, twice if it is turned) or its pixels (decoded, resized,
-    /// compared: 3 bytes each). A score takes planes of floats. Other pictures are decoded: 3 bytes per pixel, and the
-    /// same for a PNG of 16 bits.
+    /// Returns the memory for packing a picture, including its source and record.
+    ///
+    /// - A transcoded JPEG also takes its coefficients (6 bytes per pixel, twice if it is turned).
+    /// - A re-encoded JPEG takes its pixels (decoded, resized, compared: 3 bytes each).
+    /// - A score takes planes of floats.
+    /// - Other pictures are decoded, with up to 11 bytes per pixel.
     pub(super) fn memory_bytes(&self, entry: &SourceSample, checks: PictureChecks) -> u64 {
         let Some(found) = entry.content.picture() else { return 0 };
         let both = entry.bytes.saturating_mul(2).saturating_add(OVERHEAD_BYTES);
@@ -73,8 +75,8 @@ impl<'a> PictureSizes<'a> {
 
 /// Measures on a few pictures how re-encoding changes the size, so that shards get the requested size.
 ///
-/// Uses a fixed quality without resizing, because libjpeg-turbo then gives the same bytes on every CPU: all machines
-/// that pack parts of a dataset must compute the same plan.
+/// Uses a fixed quality without resizing. libjpeg-turbo then gives the same bytes on every CPU, so all
+/// machines that pack parts of a dataset compute the same plan.
 fn try_ratio(listing: &Listing, options: &PictureOptions) -> crate::Result<(u64, u64)> {
     let Some(how) = options.encoding() else { return Ok((1, 1)) };
     let quality = match how.quality {
@@ -97,7 +99,7 @@ fn try_ratio(listing: &Listing, options: &PictureOptions) -> crate::Result<(u64,
             None => listing.read_into(entry, &mut source)?,
         }
         let mut made = Vec::new();
-        // Packing handles damaged pictures later.
+        // Packing treats damaged pictures later.
         Ok(match JpegReencoder::new()?.reencode(&source, &how, false, &mut made) {
             Ok(_) => (made.len() as u64, bytes),
             Err(_) => (0, 0),
@@ -107,7 +109,7 @@ fn try_ratio(listing: &Listing, options: &PictureOptions) -> crate::Result<(u64,
     Ok(if sum.1 == 0 { (1, 1) } else { sum })
 }
 
-/// Refuses, before the run, pictures that could not be decoded.
+/// Refuses pictures that could not be decoded, before the run starts.
 pub(super) fn refuse_huge(listing: &Listing) -> crate::Result<()> {
     let huge =
         |entry: &&SourceSample| entry.content.picture().is_some_and(|p| p.jpeg.is_some() && pixels(p) > MAX_PIXELS);
@@ -126,7 +128,7 @@ fn pixels(picture: &PictureInfo) -> u64 {
     u64::from(picture.width) * u64::from(picture.height)
 }
 
-/// Returns the quality that most photos need to reach a score, for an estimate of their size.
+/// Returns the quality that most photos need for a score, to estimate their size.
 fn usual_quality(score: f64) -> u8 {
     const USUAL: [(f64, u8); 6] = [(50.0, 40), (60.0, 55), (70.0, 66), (80.0, 78), (85.0, 86), (90.0, 93)];
     USUAL.iter().find(|(most, _)| score <= *most).map_or(97, |&(_, quality)| quality)

@@ -1,4 +1,4 @@
-//! The pictures and clips of a listing, with their masks.
+//! Packs the pictures and clips of a listing, with their masks.
 
 use super::fields::FolderFields;
 use super::masks::FolderMasks;
@@ -22,8 +22,7 @@ pub(super) struct Pictures<'a> {
 }
 
 impl<'a> Pictures<'a> {
-    /// Prepares the pictures, and re-encodes a few to estimate the stored sizes. Runs on the
-    /// caller's rayon pool.
+    /// Prepares the pictures, and re-encodes a few to estimate stored sizes. Runs on the caller's rayon pool.
     pub(super) fn new(
         listing: &'a Listing,
         options: &'a PackOptions,
@@ -53,8 +52,7 @@ impl<'a> Pictures<'a> {
         self.sizes.estimate(entry).saturating_add(mask)
     }
 
-    /// Returns the memory for a sample. A mask counts as loaded and as stored, with two bytes per
-    /// pixel.
+    /// Returns the memory for a sample. A mask counts twice, as loaded and as stored, with two bytes per pixel.
     pub(super) fn memory_bytes(&self, sample: u64, entry: &SourceSample) -> u64 {
         let mask = |bytes: u64| bytes.max(pixels(entry).saturating_mul(2)).saturating_mul(2);
         let mask = entry.mask.as_ref().map_or(0, |file| mask(file.bytes));
@@ -99,7 +97,6 @@ impl<'a> Pictures<'a> {
         Ok(SampleFigures { totals, oddity })
     }
 
-    /// Reads the frames of a clip, one at a time.
     fn frames(&self, entry: &SourceSample) -> impl Iterator<Item = Result<FrameFile<'static>, SampleError>> {
         entry.frames.iter().enumerate().map(|(number, frame)| {
             let mut bytes = vec![0; to_usize(frame.bytes)];
@@ -116,8 +113,7 @@ fn pixels(entry: &SourceSample) -> u64 {
     height.saturating_mul(width)
 }
 
-/// Shrinks the mask of a picture that was shrunk: each pixel gets the label at its centre, as in
-/// the loader's views.
+/// Shrinks the mask of a shrunk picture: each pixel gets the label at its centre, as in the loader's views.
 fn resized(mask: Array, size: [u32; 2]) -> Result<Array> {
     let size = size.map(u64::from);
     let &[height, width] = mask.shape() else { bug("a mask of other than two axes") };
@@ -126,7 +122,7 @@ fn resized(mask: Array, size: [u32; 2]) -> Result<Array> {
     }
     let (dtype, [rows, columns]) = (mask.dtype(), size);
     let element = dtype.size();
-    // The centre of pixel i is at (i + 1/2) · from / to: in integers, exactly.
+    // Pixel i has its centre at (i + 1/2) · from / to, computed exactly in integers.
     let centre = |i: u64, from: u64, to: u64| (2 * i + 1) * from / (2 * to.max(1));
     let mut out = Vec::with_capacity(usize::try_from(dtype.array_bytes(&size)?).unwrap_or(0));
     for row in 0..rows {

@@ -1,4 +1,4 @@
-//! A packing run: into a new dataset, or into an existing one.
+//! Runs packing, into a new dataset or an existing one.
 
 use super::fields::FolderFields;
 use super::folder::FolderSource;
@@ -17,28 +17,28 @@ use std::sync::atomic::AtomicBool;
 
 /// Hooks that follow a run and can stop it.
 pub struct Hooks<'a> {
-    /// Called with the size of the plan, before the first sample is read.
+    /// Plan callback, called before the first sample is read.
     pub on_plan: &'a dyn Fn(&Planned<'_>),
-    /// Called about ten times a second.
+    /// Progress callback, called about ten times a second.
     pub on_progress: &'a dyn Fn(&Progress),
-    /// Set it to stop.
+    /// Flag that stops the run.
     pub cancel: &'a AtomicBool,
 }
 
-/// Facts that are known before packing reads the first sample.
+/// Facts known before packing reads the first sample.
 #[derive(Debug, Clone, Copy)]
 pub struct Planned<'a> {
-    /// The split that is packed; `None` if the source has no splits.
+    /// The split being packed; `None` if the source has no splits.
     pub split: Option<&'a str>,
     /// Kind of the samples.
     pub kind: SourceKind,
     /// Number of samples.
     pub samples: u64,
-    /// Bytes of the sources.
+    /// Source bytes.
     pub source_bytes: u64,
     /// Number of shards.
     pub shards: u32,
-    /// For each array field, the candidates that were tried, best first.
+    /// Candidates tried for each array field, best first.
     pub trials: &'a [(String, Trial)],
     /// Limit on the bytes of samples in flight.
     pub memory_bytes: u64,
@@ -49,13 +49,13 @@ pub struct Planned<'a> {
 /// Packs `src` into a dataset in the folder `out`, or in a [`shardpack_writer::Bucket`].
 ///
 /// # Errors
-/// Fails if source and output overlap, if anything in the source cannot be packed (with the policy to stop), if the
-/// options do not fit the values, or if the dataset cannot be written. Finished shards stay, and the same call
-/// continues from there.
+/// Fails if source and output overlap, if anything in the source cannot be packed (with the policy to stop),
+/// if the options do not fit the values, or if the dataset cannot be written. Finished shards stay, and the
+/// same call continues after them.
 pub fn pack(src: &Path, out: impl Into<Output>, options: &PackOptions, hooks: &Hooks<'_>) -> crate::Result<PackReport> {
     if options.source.splits {
         let hint = Hint::new("").only(Voice::Rust, "`pack_splits` packs a dataset for each split");
-        bail!(Hinted::new("`pack` makes one dataset, and the option `splits` asks for several", hint));
+        bail!(Hinted::new("`pack` makes one dataset, but the option `splits` asks for several", hint));
     }
     let out = out.into();
     refuse_overlap(src, out.path(), &options.source.files)?;
@@ -65,7 +65,7 @@ pub fn pack(src: &Path, out: impl Into<Output>, options: &PackOptions, hooks: &H
     pack_listing(&listing, &out, options, hooks)
 }
 
-/// Packs a listing like [`pack`]; the caller ensures that `out` is not in the source.
+/// Packs a listing like [`pack`]. The caller ensures that `out` is not in the source.
 pub(crate) fn pack_listing(
     listing: &Listing,
     out: &Output,
@@ -81,7 +81,6 @@ pub(crate) enum Destination<'a> {
     Behind(NextGeneration<'a>),
 }
 
-/// Packs a listing into a destination that is not in the source.
 pub(crate) fn pack_into(
     destination: &Destination<'_>,
     listing: &Listing,
@@ -89,7 +88,7 @@ pub(crate) fn pack_into(
     options: &PackOptions,
     hooks: &Hooks<'_>,
 ) -> crate::Result<PackReport> {
-    // The pool inspects files; the writer has its own threads.
+    // The pool only inspects files, because the writer has its own threads.
     let source = on_pool(options.threads, || FolderSource::new(listing, options, fields))??;
     let (plan, split, tried) = match destination {
         Destination::New { split, .. } => (source.plan(source.metadata()?)?, *split, source.fields().trials.as_slice()),

@@ -1,4 +1,4 @@
-//! Splits of a source: each is packed into a separate dataset that shares classes, fields and codecs with the others.
+//! Packs each split of a source into its own dataset. The datasets share classes, fields and codecs.
 
 use super::fields::FolderFields;
 use super::options::PackOptions;
@@ -13,14 +13,14 @@ use shardpack_sources::{BadInput, splits};
 use shardpack_writer::Output;
 use std::path::Path;
 
-/// The result of a run of [`pack_splits`].
+/// The result of [`pack_splits`].
 #[derive(Debug)]
 pub struct PackedSplits {
-    /// The splits by name, with their reports. The dataset of a split is in the folder of that name below the output.
+    /// Splits by name, with their reports. Each dataset is in the folder of that name in the output.
     pub splits: Vec<(String, PackReport)>,
-    /// Files that were left out and are in no split (policy: skip).
+    /// Skipped files that are in no split (policy: skip).
     pub bad: Vec<BadInput>,
-    /// Notes for the user on the splits together.
+    /// Notes for the user on all splits together.
     pub notes: Vec<Note>,
 }
 
@@ -41,8 +41,8 @@ impl PackedSplits {
 /// Packs each first-level folder of `src` into a dataset in the folder of the same name in `out`.
 ///
 /// # Errors
-/// Same as [`pack`](super::pack); also if `out` is a dataset, or not a folder; if the options name a listing.
-/// Finished datasets stay, and the same call continues from there.
+/// Same as [`pack`](super::pack); also if `out` is a dataset or not a folder, or if the options name a
+/// listing. Finished datasets stay, and the same call continues after them.
 pub fn pack_splits(
     src: &Path,
     out: impl Into<Output>,

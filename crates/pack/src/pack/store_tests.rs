@@ -1,5 +1,4 @@
-//! A folder of a store gives the same dataset as that folder on a disk, and its errors name the
-//! object.
+//! Tests that a folder in a store gives the same dataset as on a disk, and that errors name the object.
 
 use crate::pack::{Hooks, PackOptions, pack};
 use crate::testing::{npy_of, png, put};
@@ -12,14 +11,13 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 
-/// A store with the content of a folder; the bytes of an object identify its version.
+/// A store with a folder's content, where an object's bytes identify its version.
 #[derive(Debug, Default)]
 struct Bucket {
     folder: PathBuf,
     url: PathBuf,
     read_ahead_bytes: u64,
-    /// Bytes that were announced in total, bytes that are announced and not yet dropped, and the
-    /// maximum of the latter.
+    /// Total bytes announced, bytes announced but not yet dropped, and the maximum of the latter.
     announced: Arc<Mutex<(u64, u64, u64)>>,
     lists: Mutex<u32>,
     broken: Option<&'static str>,
@@ -52,7 +50,7 @@ impl ReadAt for Object {
             return Err(Cause::new(ErrorKind::InvalidData, "the object has changed since it was first read"));
         }
         let rest = &bytes[(offset as usize).min(bytes.len())..];
-        // In pieces, as a network delivers them.
+        // Deliver pieces, as a network does.
         let count = rest.len().min(buffer.len()).min(1000);
         buffer[..count].copy_from_slice(&rest[..count]);
         Ok(count)
@@ -173,8 +171,7 @@ fn assert_same(root: &Path, change: impl Fn(&mut SourceOptions)) {
     assert!(here.len() > 1 && here == there);
     let (all, left, most) = *bucket.announced.lock().unwrap();
     assert!(all > 0 && left == 0, "{all} bytes were announced, {left} of them are held");
-    // Half of the read-ahead limit, one sample more, and one for each thread; or the ends of a
-    // window.
+    // The bound is half of the read-ahead limit, one more sample, and one per thread; or the ends of a window.
     assert!(most < 1 << 20, "{most}");
 }
 
@@ -223,7 +220,7 @@ fn a_listing_of_a_store_is_read_and_not_made_again() {
     let there = packed(Path::new(URL), &out.path().join("there"), again).unwrap();
     assert_eq!(*bucket.lists.lock().unwrap(), 0);
     assert_eq!(there, packed(root.path(), &out.path().join("here"), SourceOptions::default()).unwrap());
-    // The listing is valid only for its URL.
+    // The listing is valid only for its own URL.
     let here = SourceOptions { listing: Some(file), ..SourceOptions::default() };
     let error = enumerate(root.path(), &here).unwrap_err().to_string();
     assert!(error.contains("source: expected") && error.contains(URL), "{error}");
@@ -236,7 +233,7 @@ fn an_object_that_changes_after_the_listing_is_an_error_that_names_it() {
     let file = out.path().join("listing");
     let (anew, _) = options(bucket(root.path()));
     listing_file::write(&enumerate(Path::new(URL), &anew).unwrap(), &anew, &file).unwrap();
-    // Another picture of the same length.
+    // Use another picture of the same length.
     let mut other = jpeg();
     let last = other.len() - 3;
     other[last] ^= 1;
@@ -252,7 +249,7 @@ fn a_store_that_fails_is_no_bad_input() {
     for (folder, broken) in [(pictures(), "cat/06.jpg"), (pictures(), "listing")] {
         let failing = Bucket { broken: Some(broken), ..bucket(folder.path()) };
         let (mut source, _) = options(failing);
-        // Otherwise an outage would leave out all samples that it affects.
+        // Otherwise an outage would skip all samples that it affects.
         source.on_bad_input = OnBadInput::Skip;
         let error = enumerate(Path::new(URL), &source).unwrap_err();
         assert!(matches!(error, SourceError::Io { .. }), "{error:?}");

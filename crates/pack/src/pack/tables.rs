@@ -1,11 +1,10 @@
-//! Labels and columns: values that come from names and tables.
+//! Stores labels and columns, whose values come from names and tables.
 
 use crate::encode::{Columns, RecordDraft, StoredValue};
 use sha2::{Digest, Sha256};
 use shardpack_format::{Dtype, Field, Result, Schema, bug};
 use shardpack_sources::{ColumnValues, Listing, SourceSample};
 
-/// Returns the scalar field `label`, if the listing has classes.
 pub(super) fn label_field(listing: &Listing) -> Option<Field> {
     (!listing.classes.is_empty()).then(|| Field::scalar("label", Dtype::I64))
 }
@@ -28,7 +27,7 @@ pub(super) struct TablePlaces {
 }
 
 impl TablePlaces {
-    /// Finds the positions in records of `schema`, which has the fields of the listing.
+    /// Finds the positions in records of `schema`, which has the listing's fields.
     pub(super) fn of(listing: &Listing, schema: &Schema) -> Self {
         let (scalars, texts): (Vec<Field>, Vec<Field>) =
             label_field(listing).into_iter().chain(column_fields(listing)).partition(|field| field.dtype.is_some());
@@ -67,7 +66,7 @@ fn scalars(listing: &Listing, number: usize, entry: &SourceSample) -> Vec<u8> {
     out
 }
 
-/// Returns the text and JSON columns of the label table for one sample, in order.
+/// Returns the label table's text and JSON columns for one sample, in order.
 fn texts(listing: &Listing, number: usize) -> impl Iterator<Item = &str> {
     listing.columns.iter().filter_map(move |column| match &column.values {
         ColumnValues::Text(texts) | ColumnValues::Json(texts) => Some(texts.get(number).unwrap_or_default()),
@@ -75,7 +74,7 @@ fn texts(listing: &Listing, number: usize) -> impl Iterator<Item = &str> {
     })
 }
 
-/// Returns a digest of a sample's values from names and tables, because other labels make another dataset.
+/// Returns a digest of a sample's values from names and tables, because different labels make a different dataset.
 pub(super) fn digest(listing: &Listing, number: usize, entry: &SourceSample) -> [u8; 16] {
     let mut values = scalars(listing, number, entry);
     for text in texts(listing, number) {

@@ -1,4 +1,4 @@
-//! Chooses codecs: loads a few samples, crops them, and runs the trial on them.
+//! Chooses codecs by a trial on crops of a few samples.
 
 use super::options::PackOptions;
 use crate::Context;
@@ -10,7 +10,7 @@ use shardpack_array::{
 use shardpack_sources::cubes::{CubeOptions, CubeRun, load_mask, open};
 use shardpack_sources::{Listing, SourceSample};
 
-/// Number of samples in the trial (the first, the middle and the last).
+/// Number of samples in the trial: the first, the middle and the last.
 const SAMPLES: usize = 3;
 
 struct SampleMiddle {
@@ -22,7 +22,7 @@ struct SampleMiddle {
 struct MiddleRows {
     array: Array,
     no_data: Option<f64>,
-    /// The first of these rows in the whole array.
+    /// First of these rows in the whole array.
     first_row: u64,
 }
 
@@ -88,15 +88,15 @@ pub(super) fn choose_for_masks(listing: &Listing, options: &PackOptions) -> crat
     try_on("mask", &parts, &arrays).map(Some)
 }
 
-/// Estimates the stored size of `bytes` bytes of values. Uses only integers,
-/// because the plan must be the same on every machine.
+/// Estimates the stored size of `bytes` bytes of values. Uses only integers, because the plan must be the
+/// same on every machine.
 pub(super) fn stored_bytes(bytes: u64, trial: Option<&Trial>) -> u64 {
     let best = trial.and_then(|trial| trial.table.first());
     let (stored, source) = best.map_or((1, 1), |best| (best.payload_bytes.max(1), best.source_bytes.max(1)));
     shardpack_format::saturating_u64(u128::from(bytes) * u128::from(stored) / u128::from(source))
 }
 
-/// Tries the codecs. An error names its sample, and the place in its whole array.
+/// Tries the codecs. Errors name the sample and the place in its whole array.
 fn try_on(field: &str, samples: &[(&str, &MiddleRows)], options: &ArrayOptions) -> crate::Result<Trial> {
     let pairs: Vec<_> = samples.iter().map(|(_, part)| (&part.array, part.no_data)).collect();
     let error = match trial(&pairs, options) {
@@ -126,7 +126,7 @@ fn refuse_unfit(crop: &SampleMiddle, options: &ArrayOptions) -> crate::Result<()
     try_on("cube", &[(crop.key.as_str(), &crop.cube)], &one).map(drop)
 }
 
-/// Returns the error with its position relative to the first row of the whole array.
+/// Returns the error with its position in the whole array, given the crop's first row.
 fn from_row(mut error: EncodeError, first_row: u64) -> EncodeError {
     if let EncodeError::OutOfRange { position, .. } | EncodeError::BecomesNoData { position, .. } = &mut error
         && let Some(row) = position.first_mut()
@@ -141,13 +141,12 @@ pub(super) fn mask_options(cubes: &ArrayOptions) -> ArrayOptions {
     ArrayOptions { values: Values::Auto, max_error: None, lossless: true, layout: None, ..*cubes }
 }
 
-/// Returns the options for mask files, which hold one array; variable and shape apply only to cubes.
+/// Returns the options for mask files. Each holds one array, so variable and shape apply only to cubes.
 pub(super) fn mask_file_options(cubes: &CubeOptions) -> CubeOptions {
     CubeOptions { variable: Vec::new(), ..cubes.clone() }
 }
 
-/// Returns the positions of the samples in the trial. If there is nothing to choose, one sample is enough to estimate
-/// sizes.
+/// Returns the positions of the trial's samples. If there is nothing to choose, one sample is enough to estimate sizes.
 fn positions(samples: usize, options: &ArrayOptions) -> Vec<usize> {
     let last = samples.saturating_sub(1);
     let settled = options.coder.is_some()
@@ -162,7 +161,7 @@ fn positions(samples: usize, options: &ArrayOptions) -> Vec<usize> {
     positions
 }
 
-/// Loads the sample at `position`. If damaged samples are skipped, loads the next undamaged one.
+/// Loads the sample at `position`, or the next undamaged one if damaged samples are skipped.
 fn load_from<T>(
     listing: &Listing,
     position: usize,

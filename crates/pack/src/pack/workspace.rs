@@ -1,14 +1,14 @@
-//! Memory that is reused from sample to sample.
+//! Memory that is reused for each sample.
 
 use crate::encode::{ArrayWorkspace, FidelityTotals, PictureEncoder};
 
-/// Memory of a thread, reused from sample to sample, because fresh pages cost more than used ones.
+/// A thread's memory, reused for each sample because fresh pages cost more than used ones.
 #[derive(Default)]
 pub(super) struct Workspace {
     pub(super) picture: PictureEncoder,
     pub(super) file: Vec<u8>,
     pub(super) cube: ArrayWorkspace,
-    /// Buffer for a cube that is read as a whole.
+    /// Buffer for a cube that is read whole.
     pub(super) array: Vec<u8>,
     pub(super) mask: ArrayWorkspace,
 }

@@ -1,9 +1,9 @@
-//! The memory budget of samples in flight.
+//! Limits the memory of samples in flight.
 
 use crate::lock::lock;
 use std::sync::{Condvar, Mutex, PoisonError};
 
-/// Bytes that threads share. A sample larger than the budget waits until it is alone.
+/// Bytes that threads share. A sample larger than the budget waits until it runs alone.
 pub(super) struct Budget {
     most: u64,
     taken: Mutex<u64>,

@@ -1,8 +1,8 @@
-//! Seconds of core time of the calling thread.
+//! Measures the calling thread's core time in seconds.
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// A stopwatch that stops while other threads have the core.
+/// A stopwatch that pauses while other threads have the core.
 pub(super) struct CpuTime(f64);
 
 impl CpuTime {

@@ -1,4 +1,4 @@
-//! Scores cubes: compares decoded records with their sources, value by value and spectrum by spectrum.
+//! Scores cubes by comparing decoded records with their sources, value by value and spectrum by spectrum.
 
 use super::record::{first_field, limits};
 use super::sampled::{RecordScores, first_line};
@@ -12,7 +12,7 @@ use shardpack_sources::{Listing, SampleContent, SourceSample};
 use shardpack_writer::EncodedSample;
 use std::sync::Arc;
 
-/// Longest distance of the autocorrelation of the error.
+/// Longest distance for the autocorrelation of the error.
 const LAGS: usize = 16;
 /// Number of cubes that determine the ladder of errors.
 const TRIED: usize = 3;
@@ -25,18 +25,18 @@ pub(super) struct CubeScorer<'a> {
     noise: Option<Arc<[f64]>>,
 }
 
-/// Properties of cubes for the ladder of candidates.
+/// Properties of cubes that determine the candidate ladder.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct CubeTraits {
     /// True if some cubes hold floats, which can lose precision.
     pub floats: bool,
     /// True if some cubes hold floats that are not integers.
     pub fractions: bool,
-    /// The noise of bands; `None` if no noise was found.
+    /// Noise of the bands; `None` if none was found.
     pub noise: Option<Noise>,
 }
 
-/// The noise of the bands of some cubes, over the bands that have noise.
+/// Noise of some cubes, over the bands that have noise.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Noise {
     /// Noise of the quietest band.
@@ -45,8 +45,8 @@ pub struct Noise {
     pub typical: f64,
 }
 
-/// Returns the memory for scoring a cube: source and decoded values, the bytes they come from, and the angles or the
-/// noise.
+/// Returns the memory for scoring a cube: source and decoded values, the bytes behind them, and the angles or
+/// the noise.
 pub(super) fn memory_bytes(entry: &SourceSample) -> u64 {
     let of = |info: &CubeInfo| {
         let [height, width, bands] = info.shape;
@@ -130,12 +130,12 @@ impl<'a> CubeScorer<'a> {
             }
         };
         record.values.extend(ratio.map(|ratio| (Measure::NoiseRatio, ratio)));
-        // The differences are all zero, so do not keep them for every sample.
+        // All differences are zero, so do not keep them for every sample.
         record.cube = (!record.exact).then_some(found);
         Ok(record)
     }
 
-    /// Returns the noise of each band of a sample's source.
+    /// Returns the noise of each band in a sample's source.
     fn noise(&mut self, position: usize) -> Result<Arc<[f64]>, String> {
         if let Some(noise) = &self.noise {
             return Ok(Arc::clone(noise));
@@ -183,7 +183,7 @@ fn scores(found: &ArrayDifference) -> [(Measure, Option<f64>); 9] {
     ]
 }
 
-/// Returns the largest error of a band over its noise; `None` if no value was compared.
+/// Returns the ratio of a band's largest error to its noise; `None` if no value was compared.
 pub(super) fn noise_ratio(band: &BandDifferences, noise: f64) -> Option<f64> {
     match (band.count, band.max_abs > 0.0, noise > 0.0) {
         (0, ..) => None,

@@ -1,4 +1,4 @@
-//! The report on a packed dataset: from its indexes, without reading a record.
+//! Reports on a packed dataset from its indexes, without reading a record.
 
 use super::draw::random;
 use super::options::{Hooks, ReportOptions};
@@ -24,14 +24,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-/// Maximum number of samples with figures in the report; from a larger dataset this many are
-/// drawn.
+/// Maximum number of samples with figures in the report. From a larger dataset, this many are drawn.
 pub const MOST_ROWS: u64 = 4096;
 
 /// Reports on a dataset from the columns that packing stored in it.
 ///
 /// # Errors
-/// Fails if it holds neither pictures nor arrays, or no shard can be read.
+/// Fails if the dataset holds neither pictures nor arrays, or no shard can be read.
 pub fn of_dataset(dataset: &Dataset, options: &ReportOptions, hooks: &Hooks<'_>) -> crate::Result<Report> {
     let start = Instant::now();
     let content = content(dataset.schema())?;
@@ -135,7 +134,7 @@ pub fn of_dataset(dataset: &Dataset, options: &ReportOptions, hooks: &Hooks<'_>)
     Ok(report)
 }
 
-/// Turns a report on a dataset's records into a report on the dataset: its facts, and its differences from its sources.
+/// Turns a report on records into a report on the dataset: its facts, and its differences from its sources.
 pub(super) fn beside_sources(report: &mut Report, dataset: &Dataset, want: &[Want]) {
     let bytes: u64 = dataset.shards().map(|shard| shard.bytes).sum();
     #[allow(clippy::cast_precision_loss, reason = "a size")]
@@ -144,7 +143,7 @@ pub(super) fn beside_sources(report: &mut Report, dataset: &Dataset, want: &[Wan
     report.whole.recipe = Some(serde_json::Value::Object(dataset.recipe().clone()));
     if report.whole.samples != dataset.len() {
         let (sources, samples) = (report.whole.samples, dataset.len());
-        report.notes.push(format!("there are {sources} sources, and the dataset has {samples} samples"));
+        report.notes.push(format!("there are {sources} sources, but the dataset has {samples} samples"));
     }
     for candidate in &mut report.candidates {
         candidate.predictions.bytes = Some(Estimate { value: size, low: size, high: size });
@@ -152,7 +151,7 @@ pub(super) fn beside_sources(report: &mut Report, dataset: &Dataset, want: &[Wan
     conclude(report, want, !want.is_empty());
 }
 
-/// Returns the kind of the reported field, the first with pictures or arrays.
+/// Returns the kind of the reported field, which is the first with pictures or arrays.
 pub(super) fn content(schema: &Schema) -> crate::Result<SampleKind> {
     let found = schema.stored().find_map(|field| match field.kind {
         FieldKind::Image => Some(SampleKind::Pictures),
@@ -169,7 +168,7 @@ fn taken(samples: u64, wanted: u64, seed: u64) -> BTreeSet<u64> {
     if samples <= wanted {
         return (0..samples).collect();
     }
-    // Take a random sample of each stretch of equal length; stored order is shuffled already.
+    // Take a random sample from each stretch of equal length. The stored order is already shuffled.
     (0..wanted)
         .map(|i| {
             let (from, to) = (stretch(samples, i, wanted), stretch(samples, i + 1, wanted));
@@ -182,7 +181,6 @@ fn stretch(samples: u64, i: u64, of: u64) -> u64 {
     u64::try_from(u128::from(samples) * u128::from(i) / u128::from(of.max(1))).unwrap_or(samples)
 }
 
-/// One record, as the index describes it.
 struct IndexedSample {
     sample: DrawnSample,
     bytes: u64,
@@ -245,7 +243,7 @@ fn of_fidelity(figures: &Fidelity) -> Vec<(Measure, f64)> {
     out.into_iter().filter(|(_, value)| value.is_finite()).collect()
 }
 
-/// Describes the storage of the values in the recipe in a few words.
+/// Describes the recipe's storage of values in a few words.
 pub(super) fn recipe_name(dataset: &Dataset, content: SampleKind) -> String {
     let recipe = DatasetRecipe::read(dataset.recipe());
     match content {

@@ -1,6 +1,6 @@
-//! Measures of whole datasets: the user's own metrics, and the decode rate of a device.
+//! Measures whole datasets: the user's own metrics, and a device's decode rate.
 //!
-//! The samples of the report are packed once unchanged, and once for each candidate.
+//! The report's samples are packed once unchanged, and once for each candidate.
 
 use super::maker::Maker;
 use super::measure::Measurement;
@@ -22,11 +22,8 @@ use std::time::Duration;
 const RUN: &str = "SHARDPACK_METRIC_RUN";
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// Measures the candidates on the samples at `positions` of the listing. The page reports errors, and measurements that
-/// were omitted because the run was stopped.
-///
-/// # Errors
-/// Fails if no folder for temporary files can be created.
+/// Measures the candidates on the samples at `positions` of the listing. The page reports errors, and
+/// measurements omitted because the run was stopped.
 pub(super) fn add(report: &mut Report, measurement: &Measurement<'_>, positions: &[usize]) -> crate::Result<()> {
     if measurement.options.metrics.is_empty() && measurement.options.device.is_none() {
         return Ok(());
@@ -107,10 +104,10 @@ impl<'a> Steps<'a> {
 }
 
 enum CandidateDataset {
-    /// A temporary dataset. There is one at a time, because each may take as much space as the samples.
+    /// A temporary dataset. Only one exists at a time, because each may take as much space as the samples.
     Made(PathBuf),
     Found(PathBuf),
-    /// There is no dataset, for this reason.
+    /// No dataset, for this reason.
     None(String),
 }
 
@@ -151,7 +148,7 @@ fn empty(command: &MetricCommand) -> Metric {
     Metric { name, command, baseline: Vec::new(), values: Vec::new(), failures: Vec::new() }
 }
 
-/// Returns options that store the source unchanged (the encoded pictures, and all bits of cubes).
+/// Returns options that store the source unchanged: the encoded pictures, and all bits of cubes.
 fn unchanged(kind: SourceKind, options: &PackOptions) -> PackOptions {
     let (pictures, arrays) = match kind {
         SourceKind::Images => (PictureOptions::Keep, ArrayOptions::default()),
@@ -168,21 +165,21 @@ fn pack(measurement: &Measurement<'_>, listing: &Listing, out: &Path, options: &
     pack_listing(listing, &out.into(), &options, &hooks).map(drop)
 }
 
-/// Returns true if a number lies within the range of `original`; `None` for fewer than two numbers.
+/// Returns true if a number lies within the range of `baseline`; `None` for a baseline of fewer than two numbers.
 fn within(baseline: &[f64], value: f64) -> Option<bool> {
     let low = baseline.iter().copied().reduce(f64::min)?;
     let high = baseline.iter().copied().reduce(f64::max)?;
     (baseline.len() > 1).then(|| (low..=high).contains(&value))
 }
 
-/// Runs a command and reads its number. Stopping the report also stops the command.
+/// Runs a command and parses the number it prints. Stopping the report also stops the command.
 fn number(
     measurement: &Measurement<'_>,
     command: &str,
     [original, candidate]: [&Path; 2],
     run: u32,
 ) -> crate::Result<f64> {
-    // Files rather than pipes, because this thread waits and could not empty a pipe.
+    // Use files instead of pipes, because this thread waits and could not drain a pipe.
     let (mut out, mut err) = (tempfile::tempfile()?, tempfile::tempfile()?);
     let mut child = Command::new("sh")
         .args(["-c", &format!("{command} \"$@\""), "shardpack-metric"])
@@ -198,7 +195,7 @@ fn number(
             break status;
         }
         if measurement.is_cancelled() {
-            // The command may have ended meanwhile; then there is nothing to kill.
+            // The command may have ended meanwhile, leaving nothing to kill.
             let _ = child.kill();
             child.wait()?;
             bail!("stopped");

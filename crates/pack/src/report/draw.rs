@@ -1,4 +1,4 @@
-//! The draw of samples: stratified, and extensible.
+//! Draws stratified samples, in an order that can be extended.
 
 use shardpack_base::{halves, philox4x32_10};
 use shardpack_format::to_usize;
@@ -7,18 +7,17 @@ use shardpack_report::stats::Stratum;
 use shardpack_sources::{Listing, SampleContent, SourceSample};
 use std::collections::BTreeMap;
 
-/// Number of samples in the first draw, if the user gives no number.
+/// Number of samples in the first draw, unless the user gives a number.
 pub(super) const PILOT: u64 = 64;
-/// Largest number of samples, if the user gives no number.
+/// Maximum number of samples, unless the user gives a number.
 pub(super) const MOST: u64 = 512;
-/// The draw ends at this half width of the predicted size's interval, as a share.
+/// Half width of the predicted size's interval, as a share, at which the draw ends.
 pub(super) const GOAL: f64 = 0.02;
 
-/// Smallest number of samples for a stratum, and largest number of strata.
+/// Minimum number of samples per stratum, and maximum number of strata.
 const PER_STRATUM: u64 = 4;
 const MOST_STRATA: usize = 16;
 
-/// The samples of a listing in the order of the draw.
 pub(super) struct Draw {
     order: Vec<usize>,
     stratum_of: Vec<usize>,
@@ -27,11 +26,11 @@ pub(super) struct Draw {
 }
 
 impl Draw {
-    /// Strata are the classes, otherwise the first folders, if there is more than one. Neighbouring strata are joined
-    /// if there are too few `samples`.
+    /// Strata are the classes, or else the first-level folders, if there is more than one. Neighbouring
+    /// strata are joined if there are too few `samples`.
     ///
-    /// Within a stratum of n samples, the k-th in a random order gets the place (k + u) / n, with a random u for each
-    /// stratum, so that any prefix of the order contains all strata in proportion.
+    /// Within a stratum of n samples, the k-th in a random order gets the place (k + u) / n, with a random u
+    /// for each stratum, so that any prefix of the order contains all strata in proportion.
     pub(super) fn new(listing: &Listing, seed: u64, samples: u64) -> Self {
         let folder = |key: &str| key.split_once('/').map_or("", |(folder, _)| folder).to_owned();
         let names: Vec<String> = match listing.classes.is_empty() {
@@ -77,7 +76,6 @@ impl Draw {
         self.range(0, count)
     }
 
-    /// Returns the samples between two sizes of the draw.
     pub(super) fn range(&self, from: u64, to: u64) -> &[usize] {
         let clamp = |count: u64| to_usize(count).min(self.order.len());
         self.order.get(clamp(from)..clamp(to)).unwrap_or_default()
@@ -88,7 +86,7 @@ impl Draw {
     }
 }
 
-/// Returns the sizes of a sample that are known without encoding: source bytes, and pixels or decoded bytes.
+/// Returns a sample's sizes that are known without encoding: source bytes, and pixels or decoded bytes.
 #[allow(clippy::cast_precision_loss, reason = "sizes for an estimate")]
 pub(super) fn known(entry: &SourceSample) -> [f64; 2] {
     let size = match &entry.content {
@@ -98,8 +96,8 @@ pub(super) fn known(entry: &SourceSample) -> [f64; 2] {
     [entry.source_bytes() as f64, size]
 }
 
-/// Returns the stratum of each name. Names with fewer than [`PER_STRATUM`] samples share strata with neighbours, in
-/// about equal numbers.
+/// Returns each name's stratum. Names with fewer than [`PER_STRATUM`] samples share strata with neighbours,
+/// in about equal numbers.
 fn joined(names: &[String], samples: u64) -> BTreeMap<&str, usize> {
     let mut sizes: BTreeMap<&str, usize> = BTreeMap::new();
     names.iter().for_each(|name| *sizes.entry(name.as_str()).or_default() += 1);
@@ -112,7 +110,7 @@ fn joined(names: &[String], samples: u64) -> BTreeMap<&str, usize> {
     let (mut last_share, mut number) = (0, 0);
     for (name, size) in sizes {
         let share = before * most / names.len().max(1);
-        // The numbers have no gap, even if one name fills several shares.
+        // Strata are numbered without gaps, even if one name fills several shares.
         number += usize::from(share != last_share);
         last_share = share;
         numbers.insert(name, number);
@@ -121,7 +119,7 @@ fn joined(names: &[String], samples: u64) -> BTreeMap<&str, usize> {
     numbers
 }
 
-/// Returns a random number for a sample: a pure function, like the order of training.
+/// Returns a sample's random number, a pure function like the order of training.
 pub(super) fn random(seed: u64, stream: u64, at: u64) -> u64 {
     let ([a0, a1], [s0, s1]) = (halves(at), halves(stream));
     let [low, high, ..] = philox4x32_10([a0, a1, s0, s1], halves(seed));

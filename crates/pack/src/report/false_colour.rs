@@ -1,13 +1,13 @@
-//! Three bands of a cube as a picture.
+//! Renders three bands of a cube as a picture.
 
 use serde_json::{Map, Value};
 use shardpack_array::Array;
 use shardpack_array::floats_of;
 
-/// Wavelengths for red, green and blue, in nm.
+/// Wavelengths shown as red, green and blue, in nm.
 const SHOWN_NM: [f64; 3] = [650.0, 550.0, 450.0];
 
-/// Returns one number for each band, and their unit, if the file has them.
+/// Returns one number for each band and their unit, if the file has them.
 pub(super) fn wavelengths(meta: &Map<String, Value>, bands: usize) -> Option<(Vec<f64>, String)> {
     let numbers: Vec<f64> = meta.get("wavelengths")?.as_array()?.iter().filter_map(Value::as_f64).collect();
     let unit = meta.get("wavelength_units").and_then(Value::as_str).unwrap_or_default();
@@ -30,7 +30,7 @@ pub(super) fn shown_bands(meta: &Map<String, Value>, bands: usize) -> [usize; 3]
     };
     let found = SHOWN_NM.map(nearest);
     match found {
-        // For a camera without visible light, the same band is next to all three.
+        // For a camera without visible light, one band may be nearest to several colours.
         [Some(r), Some(g), Some(b)] if r != g && g != b => [r, g, b],
         _ => spread,
     }
@@ -47,8 +47,7 @@ pub(super) fn planes(cube: &Array, bands: [usize; 3]) -> Vec<[f64; 3]> {
     pixels.map(|pixel| bands.map(|band| value(pixel, band))).collect()
 }
 
-/// Returns the ranges that map values to 0..=1: from the 2nd to the 98th percentile of each band of
-/// the source.
+/// Returns the ranges that map to 0..=1: the 2nd to 98th percentile of each source band.
 pub(super) fn stretch(source: &[[f64; 3]], no_data: Option<f64>) -> [(f64, f64); 3] {
     let of = |band: usize| {
         let mut values: Vec<f64> = source
@@ -64,7 +63,7 @@ pub(super) fn stretch(source: &[[f64; 3]], no_data: Option<f64>) -> [(f64, f64);
     [of(0), of(1), of(2)]
 }
 
-/// Returns RGB bytes of pixels under a stretch; NaN pixels are black.
+/// Returns stretched pixels as RGB bytes; NaN pixels are black.
 pub(super) fn shown(pixels: &[[f64; 3]], stretch: &[(f64, f64); 3]) -> Vec<u8> {
     let levels = pixels.iter().flat_map(|pixel| {
         pixel.iter().zip(stretch).map(|(value, (low, high))| level((value - low) / (high - low) * 255.0))
@@ -72,7 +71,7 @@ pub(super) fn shown(pixels: &[[f64; 3]], stretch: &[(f64, f64); 3]) -> Vec<u8> {
     levels.collect()
 }
 
-/// Returns RGB bytes of differences around mid grey, and their factor. The largest difference becomes white or black.
+/// Returns differences as RGB bytes around mid grey, and their factor. The largest difference becomes white or black.
 pub(super) fn differences(source: &[[f64; 3]], stored: &[[f64; 3]], stretch: &[(f64, f64); 3]) -> (Vec<u8>, f64) {
     let steps: Vec<f64> = source
         .iter()

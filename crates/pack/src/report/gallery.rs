@@ -1,5 +1,4 @@
-//! The worst samples and some random ones, before and after, in the region of the largest
-//! difference.
+//! Shows the worst samples and some random ones, before and after, in the region of the largest difference.
 
 use super::cubes::CubeScorer;
 use super::draw::random;
@@ -15,12 +14,12 @@ use shardpack_report::data::{
 
 const PICTURE_SIDE: u32 = 192;
 const CUBE_SIDE: u32 = 256;
-/// Factor that enlarges the differences of pictures.
+/// Enlargement of the differences of pictures.
 const FACTOR: i32 = 8;
-/// Step of the grid of regions, in pixels.
+/// Grid step of the regions, in pixels.
 const STEP: usize = 16;
 
-/// Adds the gallery of the recommended candidate; if that is lossless, of the best lossy one.
+/// Adds the gallery of the recommended candidate or, if that is lossless, of the best lossy one.
 pub(super) fn add(report: &mut Report, measurement: &Measurement<'_>, whole: &[Sampled]) {
     let Some(shown) = shown_candidate(report) else { return };
     let Some(candidate) = report.candidates.get(shown) else { return };
@@ -67,7 +66,7 @@ pub(super) fn shown_candidate(report: &Report) -> Option<usize> {
     lossy.max_by(|(_, a), (_, b)| good(a).total_cmp(&good(b))).map(|(position, _)| position)
 }
 
-/// Picks the worst samples, and random ones of the others.
+/// Picks the worst samples, and random ones among the others.
 fn picks(candidate: &Candidate, measure: Measure, count: usize, seed: u64) -> Vec<(StoredSample, Why)> {
     let score = |row: &StoredSample| row.scores.get(&measure).copied();
     let mut rows: Vec<&StoredSample> = candidate.rows.iter().filter(|row| score(row).is_some()).collect();
@@ -168,7 +167,7 @@ fn most_different(energy: &[f32], size: (u32, u32), side: u32) -> Rect {
     let (width, height) = size;
     let (w, h) = (width.min(side), height.min(side));
     let columns = width as usize;
-    // Sums over rows of cells, so that each region adds only a few hundred values.
+    // Sum over rows of cells, so that each region adds only a few hundred values.
     let cells_x = columns.div_ceil(STEP).max(1);
     let mut cells: Vec<f64> = vec![0.0; cells_x * (height as usize).div_ceil(STEP).max(1)];
     for (y, row) in energy.chunks_exact(columns.max(1)).enumerate() {

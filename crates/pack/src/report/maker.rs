@@ -1,4 +1,4 @@
-//! The origin of the measured records: encoded for the report, or read from a dataset.
+//! Makes the measured records, by encoding them for the report or reading them from a dataset.
 
 use super::record::limits;
 use crate::encode::FidelityTotals;
@@ -23,7 +23,7 @@ impl<'a> Maker<'a> {
         }
     }
 
-    /// Returns the [`FolderSource`]; `None` for records that are read.
+    /// Returns the [`FolderSource`], or `None` for records read from a dataset.
     pub(super) fn encoder(&self) -> Option<&FolderSource<'a>> {
         match self {
             Self::Encoder(encoder) => Some(encoder),
@@ -31,12 +31,11 @@ impl<'a> Maker<'a> {
         }
     }
 
-    /// Returns the settings for cubes, if all cubes share them.
     pub(super) fn settings(&self) -> Option<ArraySettings> {
         self.encoder().and_then(FolderSource::settings)
     }
 
-    /// Returns the largest memory for making the record, in bytes.
+    /// Returns the maximum memory for making the record, in bytes.
     pub(super) fn memory_bytes(&self, sample: u64) -> u64 {
         match self {
             Self::Encoder(encoder) => encoder.memory_bytes(sample),
@@ -68,7 +67,7 @@ pub(super) struct NoRecord {
     pub(super) of_source: bool,
 }
 
-/// Records of a dataset, found by the keys of a listing.
+/// A dataset's records, found by the keys of a listing.
 pub(super) struct DatasetRecords<'a> {
     pub(super) dataset: &'a Dataset,
     pub(super) listing: &'a Listing,
@@ -87,7 +86,7 @@ impl DatasetRecords<'_> {
             let (shard, record) = self.dataset.locate(self.index(sample)?)?;
             Ok::<_, shardpack_reader::Error>(self.dataset.shard(shard)?.row(record)?.length)
         };
-        // A missing record needs no memory; reading it reports the reason.
+        // A missing record needs no memory. Reading it reports the reason.
         length().unwrap_or(0)
     }
 
@@ -100,7 +99,7 @@ impl DatasetRecords<'_> {
     }
 }
 
-/// Returns the options of a packed dataset for a comparison: sizes of pictures, and the allowed error.
+/// Returns a packed dataset's options for a comparison: picture sizes, and the allowed error.
 pub(super) fn options_of(dataset: &Dataset, source: &SourceOptions) -> PackOptions {
     let recipe = DatasetRecipe::read(dataset.recipe());
     let max_error = recipe.arrays("cube").and_then(|cube| cube.asked.max_error);

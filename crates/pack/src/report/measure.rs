@@ -1,4 +1,4 @@
-//! Measures samples under all candidates, on all threads.
+//! Measures samples under all candidates on all threads.
 
 use super::budget::Budget;
 use super::cpu_time::CpuTime;
@@ -14,7 +14,7 @@ use shardpack_writer::EncodedSample;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-/// State that all rounds of a run share.
+/// State shared by all rounds of a run.
 pub(super) struct Measurement<'a> {
     pub(super) listing: &'a Listing,
     pub(super) recipes: &'a [CandidateRecipe],
@@ -24,7 +24,7 @@ pub(super) struct Measurement<'a> {
     budget: Budget,
 }
 
-/// Makes records and compares their decoded values with the sources; one scorer for each thread.
+/// Makes records and compares their decoded values with the sources. Each thread has one scorer.
 pub(super) enum Scorer<'a> {
     Pictures(Box<PictureScorer<'a>>),
     Cubes(Box<CubeScorer<'a>>),
@@ -48,7 +48,7 @@ impl<'a> Measurement<'a> {
         self.hooks.cancel.load(Ordering::Relaxed)
     }
 
-    /// Returns the makers that could be prepared, with the positions of their recipes.
+    /// Returns the makers that could be prepared, with their recipes' positions.
     pub(super) fn makers(&self) -> impl Iterator<Item = (usize, &'a CandidateRecipe, &'a Maker<'a>)> {
         let pairs = self.recipes.iter().zip(self.prepared).enumerate();
         pairs.filter_map(|(number, (recipe, prepared))| Some((number, recipe, prepared.as_ref().ok()?)))
@@ -73,8 +73,8 @@ impl<'a> Measurement<'a> {
         })
     }
 
-    /// Measures samples of the listing; `before` samples are done already. If the run is stopped,
-    /// samples in progress are finished, and the others are missing.
+    /// Measures samples of the listing, after `before` samples that are already done. A stopped run finishes
+    /// the samples in progress and omits the others.
     pub(super) fn run(&self, positions: &[usize], before: usize) -> Vec<Sampled> {
         let next = AtomicUsize::new(0);
         let (done, of) = (AtomicU64::new(0), ((before + positions.len()) * self.recipes.len()) as u64);
@@ -163,8 +163,7 @@ impl<'a> Measurement<'a> {
 /// Number of errors and angles to keep per candidate.
 const KEPT_VALUES: u64 = 1 << 16;
 
-/// Puts plans of the same size next to each other, so that pictures are prepared for a comparison once per
-/// size.
+/// Sorts plans by size, so that pictures are prepared for comparison once per size.
 fn in_order<'a>(
     mut makers: Vec<(usize, &'a CandidateRecipe, &'a Maker<'a>)>,
 ) -> Vec<(usize, &'a CandidateRecipe, &'a Maker<'a>)> {
@@ -180,7 +179,7 @@ impl Scorer<'_> {
         }
     }
 
-    /// Compares a record with its source. An error concerns the source.
+    /// Compares a record with its source. Errors concern the source, not the record.
     fn score(
         &mut self,
         position: usize,

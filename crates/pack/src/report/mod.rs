@@ -1,8 +1,8 @@
-//! Measures the cost of a lossy choice in advance: packing encodes drawn samples under a set of candidates, the
-//! loader's decoders decode the records, and the results are scored.
+//! Measures the cost of a lossy choice in advance: packing encodes drawn samples under a set of candidates,
+//! the loader's decoders decode the records, and the results are scored.
 //!
-//! [`open`] lists the sources; [`ListedSource::measure`] returns the data of the page. The front end adds the path of
-//! the source, the commands, and the notes of the listing.
+//! [`open`] lists the sources; [`ListedSource::measure`] returns the page's data. The front end adds the
+//! source path, the commands, and the notes on the listing.
 //!
 //! Threads measure one sample at a time under all candidates, so an interrupted run has complete samples.
 
@@ -51,7 +51,7 @@ pub struct ListedSource {
     start: Instant,
 }
 
-/// Lists the sources. Unreadable files are left out and reported, regardless of the options.
+/// Lists the sources. Unreadable files are skipped and reported, whatever the options say.
 ///
 /// # Errors
 /// Same as [`shardpack_sources::enumerate`].
@@ -69,23 +69,23 @@ impl ListedSource {
         self.listing.kind
     }
 
-    /// Returns the notes on the sources for the user.
+    /// Returns notes on the sources for the user.
     #[must_use]
     pub fn notes(&self) -> &[Note] {
         &self.listing.notes
     }
 
-    /// Returns the properties of up to three cubes, for the ladder of candidates.
+    /// Returns the properties of up to three cubes, for the candidate ladder.
     #[must_use]
     pub fn cube_traits(&self) -> CubeTraits {
         cubes::traits(&self.listing, &self.options.cubes)
     }
 
-    /// Draws a sample, measures the candidates on it, and assembles the report.
+    /// Draws samples, measures the candidates on them, and assembles the report.
     ///
     /// # Errors
-    /// Fails if no candidate can be prepared, or nothing could be measured. A sample that cannot be read or stored is
-    /// not an error; the report lists it.
+    /// Fails if no candidate can be prepared, or nothing could be measured. The report lists samples that
+    /// cannot be read or stored, which are not errors.
     pub fn measure(
         &self,
         recipes: &[CandidateRecipe],
@@ -107,11 +107,11 @@ impl ListedSource {
         self.measured(recipes, &prepared, options, hooks)
     }
 
-    /// Compares the samples of a dataset with their listed sources, matched by key.
+    /// Compares a dataset's samples with their listed sources, matched by key.
     ///
     /// # Errors
-    /// Fails if the sources and the dataset have different kinds, or nothing could be measured. The report lists a
-    /// sample that is missing on one side.
+    /// Fails if the sources and the dataset have different kinds, or nothing could be measured. The report
+    /// lists samples that are missing on one side.
     pub fn measure_dataset(
         &self,
         dataset: &Dataset,
@@ -125,7 +125,7 @@ impl ListedSource {
             _ => ("", ""),
         };
         if !found.is_empty() {
-            bail!("the sources `{}` are {found}, and the dataset has {expected}", self.path.display());
+            bail!("the sources `{}` are {found}, but the dataset has {expected}", self.path.display());
         }
         let recipe = CandidateRecipe {
             name: dataset::recipe_name(dataset, content),

@@ -1,4 +1,4 @@
-//! The options of a report: the candidates, the draw, the conditions, and the hooks that follow a run.
+//! Report options: the candidates, the draw, the conditions, and the hooks that follow a run.
 
 use crate::pack::PackOptions;
 use shardpack_recipe::OptionValue;
@@ -7,52 +7,52 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-/// One way to store the samples, as a candidate to measure.
+/// One way to store the samples, measured as a candidate.
 #[derive(Debug, Clone)]
 pub struct CandidateRecipe {
-    /// A short name for people.
+    /// Short display name.
     pub name: String,
-    /// The ladder of the candidate.
+    /// Name of the candidate's ladder.
     pub group: String,
-    /// The options of `pack` of this candidate, by name.
+    /// This candidate's own `pack` options, by name.
     pub own: Vec<(String, OptionValue)>,
     /// All options.
     pub options: PackOptions,
 }
 
-/// The options of a report.
+/// Options of a report.
 #[derive(Debug, Clone)]
 pub struct ReportOptions {
-    /// Number of samples to draw; `None` draws until the predicted size is known to ±2 %, between 64 and 512.
+    /// Number of samples to draw; `None` draws 64 to 512, until the predicted size is known to ±2 %.
     pub samples: Option<u64>,
     /// Seed of the draw.
     pub seed: u64,
-    /// Conditions of the verdict; empty for the defaults.
+    /// Conditions of the verdict. Empty for the defaults.
     pub want: Vec<Want>,
-    /// Samples in the gallery: this many of the worst, and this many at random.
+    /// Number of worst samples in the gallery, and of random ones.
     pub gallery: usize,
     /// The user's own metrics.
     pub metrics: Vec<MetricCommand>,
     /// Number of runs of each metric on the original.
     pub baseline_runs: u32,
-    /// Device on which decoding is also timed.
+    /// Device on which decoding is also timed, if any.
     pub device: Option<Arc<dyn DecodingDevice>>,
     /// Number of worker threads.
     pub threads: usize,
-    /// Limit on the bytes of samples in flight; `None` means the limit of packing.
+    /// Limit on the bytes of samples in flight; `None` means packing's limit.
     pub memory_bytes: Option<u64>,
 }
 
 /// A command that prints a number.
 ///
-/// A shell runs it with two more arguments, the paths of two datasets: the unchanged samples, and the samples under a
-/// candidate. `SHARDPACK_METRIC_RUN` holds the index of the run, from 0, for use as a seed. The last printed line is
-/// the number.
+/// A shell runs it with two more arguments, the paths of two datasets: the unchanged samples, and the samples
+/// under a candidate. `SHARDPACK_METRIC_RUN` holds the index of the run, from 0, for use as a seed. The last
+/// printed line is the number.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MetricCommand {
-    /// The user's name for the number.
+    /// User's name for the number.
     pub name: String,
-    /// The shell command.
+    /// Shell command.
     pub command: String,
 }
 
@@ -70,22 +70,22 @@ impl std::str::FromStr for MetricCommand {
     }
 }
 
-/// Device whose decode rate is measured.
+/// A device whose decode rate is measured.
 pub trait DecodingDevice: std::fmt::Debug + Send + Sync {
-    /// Returns the name of the device for people.
+    /// Returns the display name of the device.
     fn name(&self) -> &str;
 
-    /// Returns the samples of a dataset that it decodes per second.
+    /// Returns the number of samples of a dataset that the device decodes per second.
     ///
     /// # Errors
-    /// Fails if it cannot decode them.
+    /// Fails if the device cannot decode them.
     fn samples_per_s(&self, dataset: &Path) -> crate::Result<f64>;
 }
 
 /// Hooks that follow a run and can stop it.
 pub struct Hooks<'a> {
-    /// Called with the number of finished steps, the number of all steps, and the name of the step.
+    /// Progress callback: number of finished steps, number of all steps, and name of the step.
     pub on_progress: &'a (dyn Fn(u64, u64, &'static str) + Sync),
-    /// Set it to stop; the report then has the measurements so far.
+    /// Flag that stops the run. The report then has the measurements so far.
     pub cancel: &'a AtomicBool,
 }

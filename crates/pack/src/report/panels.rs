@@ -1,5 +1,4 @@
-//! Panels of cubes: the error in each band, spectra before and after, the distribution of the
-//! error.
+//! Makes panels for cubes: the error in each band, spectra before and after, the error distribution.
 
 use super::cubes::{CubeScorer, noise_ratio};
 use super::false_colour::wavelengths;
@@ -12,11 +11,10 @@ use shardpack_array::floats_of;
 use shardpack_report::data::{BandError, CubePanel, Report, SpectrumPair, Why};
 use shardpack_report::stats::histogram;
 
-/// Maximum number of candidates with a panel.
 const PANELS: usize = 4;
 const BINS: usize = 48;
 
-/// Adds panels for the shown candidate, and for others on the front.
+/// Adds panels for the shown candidate and for others on the front.
 pub(super) fn add(report: &mut Report, measurement: &Measurement<'_>, whole: &[Sampled]) {
     let Ok(Scorer::Cubes(mut scorer)) = measurement.scorer() else { return };
     let Some(first) = shown_candidate(report) else { return };
@@ -38,7 +36,7 @@ struct Facts {
     unit: String,
 }
 
-/// Reads the first readable sample and assumes that the others are alike.
+/// Reads the facts of the first readable sample and assumes that the others are alike.
 fn facts(scorer: &mut CubeScorer<'_>, whole: &[Sampled]) -> Facts {
     let Some(first) = whole.first() else { return Facts::default() };
     scorer.begin(first.position);
@@ -48,7 +46,7 @@ fn facts(scorer: &mut CubeScorer<'_>, whole: &[Sampled]) -> Facts {
     Facts { wavelengths, unit }
 }
 
-/// Returns the differences of all samples under a candidate, with the sample's place in the report.
+/// Returns the differences of all samples under a candidate, each with the sample's place in the report.
 fn differences(whole: &[Sampled], candidate: usize) -> Vec<(usize, &ArrayDifference)> {
     measured(whole, candidate).filter_map(|(sample, found)| Some((sample, found.cube.as_ref()?))).collect()
 }
@@ -57,7 +55,7 @@ fn measured(whole: &[Sampled], candidate: usize) -> impl Iterator<Item = (usize,
     whole.iter().enumerate().filter_map(move |(sample, sampled)| Some((sample, &sampled.record(candidate)?.scores)))
 }
 
-/// Returns the noise of a band in each sample, and the largest ratio of the error to that noise.
+/// Returns a band's noise in each sample, and the largest ratio of the error to that noise.
 fn noise_of(whole: &[Sampled], candidate: usize, band: usize) -> (Vec<f64>, Option<f64>) {
     let found = measured(whole, candidate).filter_map(|(_, one)| {
         let noise = one.noise.as_ref()?.get(band).copied()?;
@@ -96,7 +94,7 @@ fn panel(
     panel
 }
 
-/// Returns the error in each band over all samples; empty if they differ in their bands.
+/// Returns the error in each band over all samples; empty if their bands differ.
 #[allow(clippy::cast_precision_loss, reason = "means")]
 fn bands(all: &[(usize, &ArrayDifference)], whole: &[Sampled], candidate: usize, facts: &Facts) -> Vec<BandError> {
     let Some((_, first)) = all.first() else { return Vec::new() };

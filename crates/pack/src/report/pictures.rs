@@ -1,4 +1,4 @@
-//! Scores pictures: compares decoded records with their sources, upright and shrunk as requested.
+//! Scores pictures by comparing decoded records with their sources, upright and shrunk as requested.
 
 use super::maker::Maker;
 use super::options::CandidateRecipe;
@@ -20,15 +20,14 @@ pub(super) struct PictureScorer<'a> {
     listing: &'a Listing,
     pub(super) decoder: PictureDecoder,
     shrinker: ReferencePixels,
-    /// The decoded source of the current sample, with its width and height.
+    /// Decoded source of the current sample, with its width and height.
     source: Option<Result<RgbPicture, String>>,
-    /// The source, shrunk for some candidates.
+    /// Source, shrunk for some candidates.
     reference: Option<(Resize, Result<PictureReference, String>)>,
     decoded: Vec<u8>,
 }
 
-/// Returns the memory for scoring a picture: three copies of its pixels, their luma twice, and the
-/// planes of a score.
+/// Returns the memory for scoring a picture: three copies of its pixels, two of their luma, and the score's planes.
 pub(super) fn memory_bytes(entry: &SourceSample) -> u64 {
     let SampleContent::Picture(picture) = &entry.content else { return 0 };
     let pixels = u64::from(picture.width) * u64::from(picture.height);
@@ -96,7 +95,7 @@ impl<'a> PictureScorer<'a> {
         })
     }
 
-    /// Decodes the picture of a record into `out`, upright; returns its width and height.
+    /// Decodes a record's picture upright into `out`; returns its width and height.
     pub(super) fn decode(
         &mut self,
         maker: &Maker<'_>,
@@ -111,8 +110,8 @@ impl<'a> PictureScorer<'a> {
         decode(&mut self.decoder, media_type, field.bytes, orientation, out)
     }
 
-    /// Returns the source as packing passes it to an encoder with this resizing: with `size`, or unchanged for pictures
-    /// that are never resized.
+    /// Returns the source as packing passes it to an encoder with this resizing: resized to `size`, or
+    /// unchanged for pictures that are never resized.
     pub(super) fn reference(
         &mut self,
         position: usize,
@@ -138,7 +137,7 @@ impl<'a> PictureScorer<'a> {
     }
 }
 
-/// Returns the source's pixels, upright, with their width and height.
+/// Returns the source's upright pixels with their width and height.
 fn load(listing: &Listing, position: usize, decoder: &mut PictureDecoder) -> Result<RgbPicture, String> {
     let entry = listing.samples.get(position).ok_or("no such sample")?;
     let SampleContent::Picture(picture) = &entry.content else { return Err("not a picture".to_owned()) };

@@ -1,8 +1,7 @@
-//! The machine and the date of a report.
+//! The machine and date of a report.
 
 use shardpack_report::data::Machine;
 
-/// Describes the machine, with the number of threads of the run.
 pub(super) fn machine(threads: usize) -> Machine {
     let cpuinfo = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let system = rustix::system::uname();

@@ -1,4 +1,4 @@
-//! Decode rates of the candidates: on one core, and on all cores.
+//! Measures the candidates' decode rates, on one core and on all cores.
 
 use super::measure::{Measurement, Scorer};
 use super::sampled::Sampled;
@@ -8,13 +8,13 @@ use shardpack_writer::EncodedSample;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-/// Limits of the samples that are decoded repeatedly: their number, their bytes (but at least one sample), and the
-/// bytes of all candidates together.
+/// Limits on the repeatedly decoded samples: their number, their bytes (but at least one sample), and the
+/// bytes of the candidates that are timed together.
 const SAMPLES: usize = 16;
 const BYTES: u64 = 64 << 20;
 const TURN_BYTES: u64 = 512 << 20;
-/// Minimum time for a rate in one round. It grows with the work of encoding and scoring, of which timing takes about a
-/// quarter, so that small reports do not wait for rates.
+/// Bounds on the time for a rate in one round. Within them, timing takes about a quarter of the time for
+/// encoding and scoring, so that small reports do not wait for rates.
 const SHORTEST: Duration = Duration::from_millis(2);
 const LONGEST: Duration = Duration::from_millis(40);
 const SHARE_OF_WORK: f64 = 0.25;
@@ -23,7 +23,7 @@ const MOST: usize = 15;
 /// Rounds end when the rates of every candidate differ by at most this share.
 const STEADY: f64 = 0.03;
 
-/// Returns the rates of each candidate; none if the run was stopped.
+/// Returns the rates of each candidate; empty if the run was stopped.
 ///
 /// Candidates take turns, and the median of the rounds counts, so that other load affects all of them equally.
 pub(super) fn measure(measurement: &Measurement<'_>, whole: &[Sampled]) -> crate::Result<Vec<Rates>> {
@@ -53,7 +53,7 @@ fn window(whole: &[Sampled], candidates: usize) -> Duration {
     share.unwrap_or(LONGEST).clamp(SHORTEST, LONGEST)
 }
 
-/// A candidate, its records, and the rates of the rounds.
+/// A candidate, its records, and its rates in the rounds.
 struct Turn {
     candidate: usize,
     /// Records of the candidate; empty if it cannot be timed.
@@ -107,7 +107,7 @@ fn median(rates: &mut [f64]) -> Option<f64> {
     rates.get(rates.len() / 2).copied()
 }
 
-/// Returns half of the range of the middle half, as a share of the median; `None` for fewer than four rates.
+/// Returns half of the interquartile range as a share of the median; `None` for fewer than four rates.
 fn spread(rates: &mut [f64]) -> Option<f64> {
     let median = median(rates).filter(|median| *median > 0.0)?;
     let quarter = rates.len() / 4;
@@ -135,7 +135,7 @@ fn some_records(
     records
 }
 
-/// Returns the samples that `threads` threads decode per second; `None` if they do not decode.
+/// Returns the number of samples that `threads` threads decode per second; `None` if the samples do not decode.
 fn rate(
     measurement: &Measurement<'_>,
     candidate: usize,

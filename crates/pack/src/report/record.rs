@@ -1,4 +1,4 @@
-//! The fields and scalars of a record.
+//! Reads a record's fields and scalars.
 
 use shardpack_format::{Error, FieldValue, Limits, Record, Result, Schema};
 use shardpack_writer::EncodedSample;
@@ -21,7 +21,7 @@ pub(super) fn scalar<'a>(schema: &Schema, packed: &'a [u8], wanted: &str) -> Opt
     None
 }
 
-/// Returns limits for records of the report itself, and for accepted sources.
+/// Returns limits for the report's own records and for accepted sources.
 pub(super) fn limits() -> Limits {
     Limits { max_record_bytes: 1 << 40, max_decoded_bytes: 1 << 40, ..Limits::default() }
 }

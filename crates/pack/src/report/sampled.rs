@@ -1,4 +1,4 @@
-//! The results of one sample: its record under each candidate, and the scores of these records.
+//! The results of one sample: its record under each candidate, and their scores.
 
 use crate::compare::ArrayDifference;
 use shardpack_report::data::Measure;
@@ -8,10 +8,10 @@ use std::sync::Arc;
 pub(super) struct Sampled {
     /// Position of the sample in the listing.
     pub(super) position: usize,
-    /// One result for each candidate. Empty if the sample cannot be read.
+    /// One result per candidate; empty if the sample cannot be read.
     pub(super) results: Vec<CandidateResult>,
     pub(super) unreadable: Option<String>,
-    /// Core seconds spent on scores.
+    /// Core seconds spent scoring.
     pub(super) scoring_s: f64,
 }
 
@@ -23,34 +23,30 @@ pub(super) enum CandidateResult {
 }
 
 pub(super) struct MeasuredRecord {
-    /// Bytes of the padded record.
+    /// Size of the padded record in bytes.
     pub(super) bytes: u64,
-    /// Core seconds spent on encoding.
+    /// Core seconds spent encoding.
     pub(super) encode_s: f64,
     pub(super) scores: RecordScores,
 }
 
-/// The differences between a decoded record and its source.
 #[derive(Default)]
 pub(super) struct RecordScores {
     pub(super) values: BTreeMap<Measure, f64>,
-    /// True if the record decodes to exactly the values of its source.
+    /// True if the record decodes to its source's exact values.
     pub(super) exact: bool,
-    /// The differences of a cube that is not exact.
+    /// Differences of a cube that is not exact.
     pub(super) cube: Option<ArrayDifference>,
-    /// The noise of each band of the source.
     pub(super) noise: Option<Arc<[f64]>>,
-    /// The reason why there are no scores.
+    /// Reason why there are no scores.
     pub(super) unscored: Option<String>,
 }
 
 impl Sampled {
-    /// Creates the result of a sample with an unreadable source.
     pub(super) fn unreadable(position: usize, reason: &str) -> Self {
         Self { position, results: Vec::new(), unreadable: Some(first_line(reason)), scoring_s: 0.0 }
     }
 
-    /// Returns the record under a candidate; `None` if there is none.
     pub(super) fn record(&self, candidate: usize) -> Option<&MeasuredRecord> {
         match self.results.get(candidate)? {
             CandidateResult::Stored(record) => Some(record),

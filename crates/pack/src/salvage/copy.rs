@@ -12,7 +12,7 @@ use std::borrow::Cow;
 use std::path::Path;
 
 impl Survey {
-    /// Writes the undamaged records as a new dataset. The samples get new numbers, in stored order.
+    /// Writes the undamaged records as a new dataset. Samples get new numbers, in stored order.
     ///
     /// # Errors
     /// Fails if there are no records, or the dataset cannot be written.
@@ -51,7 +51,7 @@ impl Survey {
     }
 }
 
-/// The undamaged records of a survey, as samples for the writer.
+/// A survey's undamaged records, as samples for the writer.
 struct SurveyedRecords<'a> {
     survey: &'a Survey,
     schema: Schema,
@@ -99,7 +99,7 @@ impl SampleSource for SurveyedRecords<'_> {
     }
 }
 
-/// Guesses a schema for records whose own schema is lost, from each field's codec and descriptor.
+/// Guesses a schema for records whose own schema is lost, from the codecs and descriptors of their fields.
 pub(super) fn guess_metadata(record: &Record<'_>, limits: &Limits) -> crate::Result<Metadata> {
     // Check the count before creating fields, because a record may hold gibibytes of scalars.
     let count = (record.fields.len() as u64).saturating_add(record.scalars.len() as u64);

@@ -17,7 +17,7 @@ pub(super) fn taken_from(newest: &Newest) -> Option<Note> {
         .then(|| Note::new(format!("generation {generation} is used, as listed in `{name}`")))
 }
 
-/// The shards to scan, and the manifest that lists them.
+/// The shards to scan, and their manifest.
 #[derive(Default)]
 pub(super) struct DamagedFolder {
     pub(super) shards: Vec<PathBuf>,
@@ -43,13 +43,13 @@ impl DamagedFolder {
         let damage = newest.damage.iter().map(ToString::to_string).collect();
         let mut notes = Vec::new();
         if !newest.is_certain {
-            notes.push(Note::new("removed samples may be copied too: no manifest tells which were removed"));
+            notes.push(Note::new("removed samples may be copied too: no manifest records which were removed"));
         }
         let taken = taken_from(&newest);
         let manifest = newest.manifest.map(|(_, manifest)| manifest);
         let mut shards: Vec<PathBuf> =
             manifest.iter().flat_map(|m| &m.shards).map(|shard| path.join(&shard.name)).collect();
-        // A manifest may be stale or of another dataset, so all files that look like shards are scanned, except
+        // A manifest may be stale or of another dataset, so scan all files that look like shards, except
         // leftovers of a later generation.
         let listed: BTreeSet<&PathBuf> = shards.iter().collect();
         let mut others: Vec<PathBuf> = names.into_iter().map(|name| path.join(name)).collect();

@@ -1,8 +1,8 @@
 //! Salvage: copies everything undamaged in a damaged dataset into a new one.
 //!
-//! The first pass scans every shard for undamaged records and notes their places ([`Survey`]). The second copies them
-//! through the writer, so the result is as complete and as checked as any packed dataset. The damaged files are only
-//! read.
+//! The first pass scans every shard for undamaged records and notes their places ([`Survey`]). The second
+//! copies them through the writer, so the result is checked like any packed dataset. The damaged files are
+//! only read.
 
 mod copy;
 mod folder;

@@ -1,8 +1,8 @@
-//! The options of a salvage.
+//! Salvage options.
 
 use shardpack_format::Limits;
 
-/// The options of a salvage.
+/// Salvage options.
 ///
 /// ```
 /// assert!(!shardpack_pack::salvage::SalvageOptions::default().all_generations);
@@ -11,7 +11,7 @@ use shardpack_format::Limits;
 pub struct SalvageOptions {
     /// Limits on the sizes that the files declare.
     pub limits: Limits,
-    /// Take the samples of all shards, including older generations and removed samples. Otherwise the newest manifest
-    /// decides, and salvage fails if it is damaged.
+    /// Take the samples of all shards, including older generations and removed samples. Otherwise the newest
+    /// manifest decides, and salvage fails if that manifest is damaged.
     pub all_generations: bool,
 }

@@ -1,4 +1,4 @@
-//! A manifest for a folder that has lost its own.
+//! Restores the manifest of a folder that has lost it.
 
 use super::folder::taken_from;
 use super::options::SalvageOptions;
@@ -10,21 +10,21 @@ use shardpack_reader::{Rebuilt, SalvageFolder, rebuild_manifest};
 use shardpack_writer::Tally as _;
 use std::path::Path;
 
-/// A manifest that was restored in a folder.
+/// A restored manifest.
 #[derive(Debug)]
 pub struct Restored {
-    /// The manifest, and the shards that it leaves out.
+    /// The manifest, and the shards that it omits.
     pub rebuilt: Rebuilt,
-    /// Notes for the user: the manifest that was used, if there was one.
+    /// Notes for the user, such as the manifest that was used.
     pub notes: Vec<Note>,
 }
 
-/// Restores the manifest of a folder from the newest undamaged copy of a dataset with generations, otherwise from the
-/// shards, which must be undamaged. Keeps the existing manifest under another name.
+/// Restores a folder's manifest from the newest undamaged copy of a dataset with generations, otherwise from
+/// the shards, which must be undamaged. Keeps the existing manifest under another name.
 ///
 /// # Errors
-/// Fails if the newest generation is unknown and [`SalvageOptions::all_generations`] is not set, if
-/// a shard is damaged or missing, or if the manifest cannot be written.
+/// Fails if the newest generation is unknown and [`SalvageOptions::all_generations`] is not set, if a shard
+/// is damaged or missing, or if the manifest cannot be written.
 pub fn restore_manifest(folder: &Path, options: &SalvageOptions) -> crate::Result<Restored> {
     let newest = SalvageFolder::open(folder)?.newest(&options.limits)?;
     newest.known_or(options.all_generations, folder)?;
@@ -49,7 +49,7 @@ pub fn restore_manifest(folder: &Path, options: &SalvageOptions) -> crate::Resul
     Ok(Restored { rebuilt, notes })
 }
 
-/// Replaces a manifest atomically and durably. The old one is kept under the first free name
+/// Replaces a manifest atomically and durably. The old manifest stays under the first free name
 /// `manifest.json.damaged…`.
 fn replace_manifest(folder: &Path, bytes: &[u8]) -> std::io::Result<()> {
     let folder = durable::open_folder(folder)?;

@@ -1,4 +1,4 @@
-//! The survey of a damaged dataset: its undamaged records, and the lost places.
+//! Surveys a damaged dataset: its undamaged records and the lost places.
 
 use super::folder::DamagedFolder;
 use super::options::SalvageOptions;
@@ -13,28 +13,27 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// Maximum number of listed places, because a shard of small records can lose millions.
 const LISTED: usize = 10_000;
 
-/// The undamaged records of a damaged dataset, and the losses.
+/// The undamaged records and the losses of a damaged dataset.
 #[derive(Debug, Default)]
 pub struct Survey {
     pub(super) files: Vec<SalvageSource>,
     pub(super) records: Vec<WholeRecord>,
     pub(super) metadata: Option<Metadata>,
-    /// Number of duplicate records, which come from rewritten shards.
+    /// Number of duplicate records, which rewritten shards cause.
     copies: u64,
-    /// The first 10,000 places that cannot be saved, each with place, sample and reason.
+    /// The first 10,000 unsalvageable places, each with place, sample and reason.
     pub lost: Vec<String>,
-    /// Number of further places that cannot be saved.
+    /// Number of further unsalvageable places.
     pub lost_unlisted: u64,
-    /// Damage of headers, footers and indexes, which loses no sample.
+    /// Damage in headers, footers and indexes, which loses no sample.
     pub damage: Vec<String>,
     /// Notes for the user.
     pub notes: Vec<Note>,
 }
 
-/// The place of an undamaged record.
 #[derive(Debug)]
 pub(super) struct WholeRecord {
-    /// File of the record, as a position in [`Survey::files`].
+    /// The record's file, as a position in [`Survey::files`].
     pub(super) file: usize,
     pub(super) offset: u64,
     pub(super) record_bytes: u64,
@@ -44,8 +43,8 @@ pub(super) struct WholeRecord {
 }
 
 impl WholeRecord {
-    /// Returns a digest that differs for other content under the same key. It is part of the id of the new dataset, so
-    /// an interrupted salvage never continues with another source.
+    /// Returns a digest that differs if any content under the same key does. It is part of the new dataset's
+    /// id, so an interrupted salvage never continues with another source.
     pub(super) fn digest(&self) -> [u8; 16] {
         let mut digest = [0; 16];
         let content = self.crc32.to_le_bytes().into_iter().chain(self.sample_id.to_le_bytes());
@@ -61,7 +60,7 @@ impl Survey {
         self.records.len() as u64
     }
 
-    /// Returns the number of places that cannot be saved.
+    /// Returns the number of unsalvageable places.
     #[must_use]
     pub fn places_lost(&self) -> u64 {
         self.lost_unlisted.saturating_add(self.lost.len() as u64)
@@ -75,12 +74,12 @@ impl Survey {
         }
     }
 
-    /// Scans a lone shard, or the shards of a folder: those in the newest manifest, and all other `.shard` files for a
-    /// dataset that never grew or with [`SalvageOptions::all_generations`]. Set `cancel` to stop.
+    /// Scans a lone shard, or the shards of a folder: those in the newest manifest and, if the dataset never
+    /// grew or [`SalvageOptions::all_generations`] is set, all other `.shard` files. Set `cancel` to stop.
     ///
     /// # Errors
-    /// Fails if the path cannot be read, holds no shard, or has no undamaged manifest of its newest generation (unless
-    /// `all_generations` is set).
+    /// Fails if the path cannot be read or holds no shard, or if the newest generation's manifest is damaged
+    /// or missing (unless `all_generations` is set).
     pub fn scan(path: &Path, options: &SalvageOptions, cancel: &AtomicBool) -> crate::Result<Self> {
         let limits = &options.limits;
         let mut folder = DamagedFolder::look(path, options)?;
@@ -97,7 +96,7 @@ impl Survey {
                 }
             }
         }
-        // Keep one dataset: the manifest's, or that of the first shard that names its dataset.
+        // Keep one dataset: the manifest's, or the first that a shard names.
         let ids = || scans.iter().filter_map(|(_, scan)| scan.identity().map(|i| i.dataset_id));
         let id = folder.manifest.as_ref().map(|m| m.dataset_id).or_else(|| ids().next());
         scans.retain(|(shard, scan)| match (id, scan.identity()) {
@@ -108,8 +107,8 @@ impl Survey {
             }
             _ => true,
         });
-        // Sort by number, so that the samples stay shuffled. The newest generation comes first, because the first of
-        // two samples with one key is kept.
+        // Sort by number, so that the samples stay shuffled. The newest generation comes first, because the
+        // first of two samples with one key is kept.
         scans.sort_by_key(|(shard, scan)| {
             (folder.is_older(shard), scan.identity().map_or(u32::MAX, |i| i.shard_number))
         });
@@ -137,7 +136,7 @@ impl Survey {
         Ok(survey)
     }
 
-    /// Records one finding about the shard that was opened last. `seen` has ids and CRCs by key.
+    /// Records one finding about the last opened shard. `seen` has ids and CRCs by key.
     fn take(&mut self, shard: &Path, finding: Salvaged, seen: &mut HashMap<String, (u64, u32)>) {
         match finding {
             Salvaged::Whole(record) => {
@@ -169,7 +168,7 @@ impl Survey {
                 let key = lost.key.map(|key| format!("sample `{}`: ", key.escape_debug())).unwrap_or_default();
                 let range = format!("bytes {} to {}", lost.range.start, lost.range.end);
                 let (file, why) = (format!("`{}`", shard.display()), lost.why.to_string());
-                // An error of the format names file and sample itself.
+                // Format errors already name file and sample.
                 self.lose(match why.starts_with(&file) && (key.is_empty() || why.contains("sample `")) {
                     true => format!("{why} ({range})"),
                     false => format!("{file}: {range}: {key}{why}"),
@@ -196,8 +195,8 @@ impl Survey {
         }
     }
 
-    /// Takes the longest list of classes, because later generations append classes (spec §3.5), which labels of newer
-    /// samples need.
+    /// Takes the longest list of classes. Later generations append classes (spec §3.5), which the labels of
+    /// newer samples need.
     fn take_classes(&mut self, scans: &[(&PathBuf, SalvageScan)], manifest: Option<&Manifest>) {
         let Some(known) = &mut self.metadata else { return };
         let of_shards = scans.iter().filter_map(|(_, scan)| scan.metadata());
@@ -213,7 +212,7 @@ impl Survey {
         }
     }
 
-    /// Reports numbers that are missing among the shards' own numbers. (Shards in a manifest are known by name.)
+    /// Reports missing numbers among the shards' own numbers. (A manifest knows its shards by name.)
     fn note_missing_shards(&mut self, scans: &[(&PathBuf, SalvageScan)], manifest: Option<&Manifest>) {
         let count = self.metadata.as_ref().and_then(|metadata| metadata.shards);
         let (None, Some(count)) = (manifest, count.filter(|_| scans.len() > 1)) else { return };

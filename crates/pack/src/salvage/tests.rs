@@ -10,7 +10,7 @@ use std::fs;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
-/// Writes shards of one sample each, with these numbers, that declare a total of `count`.
+/// Writes one-sample shards with these numbers, which declare a total of `count`.
 fn shards(folder: &Path, numbers: &[u32], count: u32) {
     let schema = Schema::new(vec![Field::stored("b", FieldKind::Bytes)]).unwrap();
     let metadata = Metadata { schema: schema.clone(), shards: Some(count), ..Metadata::default() };

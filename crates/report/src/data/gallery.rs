@@ -1,5 +1,4 @@
-//! Pictures to look at: the original, the stored and the difference picture of one region of one
-//! sample.
+//! Pictures to look at: original, stored and difference picture of one region in one sample.
 
 use super::{Measure, Why};
 use serde::{Deserialize, Serialize};
@@ -12,21 +11,21 @@ pub struct GalleryItem {
     pub candidate: usize,
     /// The sample, as a position in [`Report::samples`](super::Report::samples).
     pub sample: usize,
-    /// The reason for showing this sample.
+    /// Reason for showing this sample.
     pub why: Why,
-    /// The region in the stored picture with the largest difference.
+    /// Region of the stored picture with the largest difference.
     pub region: Rect,
-    /// The measures of the whole sample.
+    /// Measures of the whole sample.
     pub scores: BTreeMap<Measure, f64>,
     /// Multiplier of the differences in `difference`.
     pub difference_factor: f64,
-    /// The bands shown as red, green and blue; only for cubes.
+    /// Bands shown as red, green and blue; only for cubes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub bands: Vec<u64>,
-    /// The region of the original. If the candidate resizes, the original after lossless resizing.
+    /// The original's region, after lossless resizing if the candidate resizes.
     #[serde(skip)]
     pub original: EmbeddedPicture,
-    /// The region of the decoded stored picture.
+    /// The same region of the decoded stored picture.
     #[serde(skip)]
     pub stored: EmbeddedPicture,
     /// Difference of the two, times the factor, around mid grey.
@@ -56,6 +55,6 @@ pub struct EmbeddedPicture {
     pub width: u32,
     /// Rows.
     pub height: u32,
-    /// Bytes of the file.
+    /// File bytes.
     pub bytes: Vec<u8>,
 }

@@ -1,4 +1,4 @@
-//! The measures of a sample: names, units, and the direction of better values.
+//! Measures of a sample: names, units, and the direction of better values.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -22,14 +22,14 @@ pub enum Measure {
     Psnr,
     /// Structural similarity, at most 1.
     Ssim,
-    /// Largest ratio of a band's absolute error to the noise of that band, over the bands of a cube. At most
-    /// [`NO_NOISE`], which means an error in a band without noise.
+    /// Largest ratio of a band's absolute error to its noise, over all bands of a cube. At most [`NO_NOISE`],
+    /// which means an error in a band without noise.
     NoiseRatio,
-    /// Spectral angle that half of a cube's pixels do not exceed, in degrees.
+    /// Median spectral angle of a cube's pixels, in degrees.
     SpectralAngleP50,
-    /// Spectral angle that 95 of 100 pixels do not exceed, in degrees.
+    /// 95th percentile of the spectral angles, in degrees.
     SpectralAngleP95,
-    /// Spectral angle that 99 of 100 pixels do not exceed, in degrees.
+    /// 99th percentile of the spectral angles, in degrees.
     SpectralAngleP99,
     /// Largest spectral angle of a cube's pixels, in degrees.
     SpectralAngleMax,
@@ -37,7 +37,7 @@ pub enum Measure {
     MaxAbsError,
     /// Largest relative error of a cube's values, as a share.
     MaxRelError,
-    /// Share of the values that differ from the source after decoding.
+    /// Share of values that differ from the source after decoding.
     Altered,
 }
 
@@ -57,7 +57,7 @@ pub const NO_NOISE: f64 = 1e6;
 pub const SPECTRAL_ANGLES: [Measure; 4] =
     [Measure::SpectralAngleP50, Measure::SpectralAngleP95, Measure::SpectralAngleP99, Measure::SpectralAngleMax];
 
-/// All measures, in the order of the page.
+/// All measures, in page order.
 pub const MEASURES: [Measure; 11] = [
     Measure::Ssimulacra2,
     Measure::NoiseRatio,
@@ -91,7 +91,7 @@ impl Measure {
         }
     }
 
-    /// Returns the name for people.
+    /// Returns the display name.
     #[must_use]
     pub const fn title(self) -> &'static str {
         match self {

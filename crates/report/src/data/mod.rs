@@ -1,7 +1,6 @@
-//! The data of a report: the types behind `shardpack report --json` and behind the page.
+//! The data of a report: the types behind `shardpack report --json` and the page.
 //!
-//! Values that were not measured are `None` and omitted from the JSON, and so are infinite or meaningless floats. Names
-//! end in their unit.
+//! The JSON omits values that were not measured, and floats that are infinite or meaningless. Names end in their unit.
 
 mod candidate;
 mod cubes;
@@ -19,10 +18,10 @@ pub use provenance::{Interrupted, Machine, Provenance, Strata, TimedDevice};
 
 use serde::{Deserialize, Serialize};
 
-/// Version of the JSON. It grows when readers of the old version would misread the new one.
+/// Version of the JSON. It increases if readers of the old version would misread the new one.
 pub const VERSION: u32 = 1;
 
-/// All results of one run of `shardpack report`.
+/// All results of one `shardpack report` run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Report {
     /// The constant [`VERSION`].
@@ -31,32 +30,32 @@ pub struct Report {
     pub subject: Subject,
     /// The kind of the samples.
     pub content: SampleKind,
-    /// The path as the user gave it.
+    /// Source path as the user gave it.
     pub source: String,
-    /// The whole set; the sample was drawn from it.
+    /// The whole set, from which the samples were drawn.
     pub whole: Whole,
-    /// The drawn samples, in the order of their keys. Rows of the candidates refer to these positions.
+    /// The drawn samples in key order. Rows of the candidates refer to these positions.
     pub samples: Vec<DrawnSample>,
-    /// The candidates, in the order of the ladder. For a dataset there is one candidate: the stored samples.
+    /// The candidates in ladder order. A dataset has one candidate, the stored samples.
     pub candidates: Vec<Candidate>,
-    /// The recommended candidate, and the reason.
+    /// The recommended candidate and the reason.
     pub verdict: Verdict,
     /// Pictures to look at: the worst samples and a few random ones.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub gallery: Vec<GalleryItem>,
-    /// Measures of cubes only, for the candidates that have an error.
+    /// Measures that only cubes have, for the candidates that have an error.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub cubes: Vec<CubePanel>,
     /// The user's own metrics.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub metrics: Vec<Metric>,
-    /// Sources that could not be read, with the reasons.
+    /// Unreadable sources, with the reasons.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unreadable: Vec<Unreadable>,
     /// Notes for the user, one sentence each.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
-    /// The origin of the figures.
+    /// Origin of the figures.
     pub provenance: Provenance,
 }
 
@@ -64,9 +63,9 @@ pub struct Report {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Subject {
-    /// Files that are not packed yet: each candidate is a way to pack them.
+    /// Files that are not packed yet. Each candidate is a way to pack them.
     Sources,
-    /// A packed dataset: its only candidate is the stored form.
+    /// A packed dataset, whose only candidate is the stored form.
     Dataset,
 }
 
@@ -85,18 +84,18 @@ pub enum SampleKind {
 pub struct Whole {
     /// Number of samples.
     pub samples: u64,
-    /// Bytes of the sources; for a dataset without sources, bytes of its shards.
+    /// Source bytes or, for a dataset without sources, shard bytes.
     pub source_bytes: u64,
-    /// Names of the classes; empty if there are none.
+    /// Class names; empty if there are none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub classes: Vec<String>,
-    /// The recipe in the manifest; only for a dataset.
+    /// Recipe in the manifest; only for a dataset.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recipe: Option<serde_json::Value>,
 }
 
 impl Whole {
-    /// Returns true if the size before packing to `stored` bytes is unknown: for a dataset without its sources.
+    /// Returns true if the size before packing to `stored` bytes is unknown, as for a dataset without its sources.
     #[must_use]
     #[allow(clippy::float_cmp, clippy::cast_precision_loss, reason = "the same number, or another")]
     pub fn is_alone(&self, stored: f64) -> bool {
@@ -104,22 +103,22 @@ impl Whole {
     }
 }
 
-/// A sample that was drawn.
+/// A drawn sample.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct DrawnSample {
     /// Key of the sample. It comes from the user's file names and may hold any text.
     pub key: String,
-    /// Class of the sample, as a position in [`Whole::classes`].
+    /// The sample's class, as a position in [`Whole::classes`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub class: Option<u32>,
-    /// Bytes of the sample's source.
+    /// Source bytes of the sample.
     pub source_bytes: u64,
     /// Shape: height, width and, for cubes, bands.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub shape: Vec<u64>,
 }
 
-/// A source that could not be read.
+/// An unreadable source.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Unreadable {
     /// Key or path of the source.
@@ -128,11 +127,11 @@ pub struct Unreadable {
     pub reason: String,
 }
 
-/// The recommended candidate, and the reason.
+/// The recommended candidate and the reason.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Verdict {
-    /// The conditions in the user's notation: `ssimulacra2.p10>=80`. The smallest candidate that meets all of them is
-    /// chosen.
+    /// Conditions in the user's notation: `ssimulacra2.p10>=80`. The smallest candidate that meets all of
+    /// them is chosen.
     pub want: Vec<String>,
     /// True if the user gave the conditions; false if they are the defaults.
     pub want_given: bool,
@@ -142,7 +141,7 @@ pub struct Verdict {
     pub met: bool,
     /// The recommendation in one sentence.
     pub sentence: String,
-    /// The reason for the choice, in one sentence.
+    /// Reason for the choice, in one sentence.
     pub reason: String,
     /// The command that packs with the chosen candidate, ready to copy; empty for a dataset.
     pub command: String,

@@ -26,20 +26,20 @@ pub struct Provenance {
     /// The device that was timed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub device: Option<TimedDevice>,
-    /// Date of the run in UTC, `2026-11-22`.
+    /// Date of the run in UTC, such as `2026-11-22`.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub date: String,
     /// Duration of the run in seconds.
     pub wall_s: f64,
-    /// Seconds of one core spent on scoring.
+    /// Core seconds spent scoring.
     pub scoring_s: f64,
     /// Peak resident memory, in bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub peak_rss_bytes: Option<u64>,
-    /// Set if the run was interrupted.
+    /// Progress of the run if it was interrupted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interrupted: Option<Interrupted>,
-    /// Measurements that were omitted, one sentence each.
+    /// Omitted measurements, one sentence each.
     pub not_measured: Vec<String>,
 }
 
@@ -63,7 +63,7 @@ pub struct Machine {
     pub processor: String,
     /// Number of threads of the run.
     pub threads: u64,
-    /// Operating system and architecture: `linux x86_64`.
+    /// Operating system and architecture, such as `linux x86_64`.
     pub system: String,
 }
 
@@ -77,7 +77,7 @@ pub struct TimedDevice {
 /// Progress of an interrupted run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Interrupted {
-    /// Samples that were measured under every candidate.
+    /// Number of samples measured under every candidate.
     pub done: u64,
     /// Number of drawn samples.
     pub of: u64,

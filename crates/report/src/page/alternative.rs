@@ -1,5 +1,4 @@
-//! A plot with its caption, and a table of its data for readers who cannot see the plot or want
-//! numbers.
+//! Renders a plot with its caption, and a table of its data for readers who cannot see it or want numbers.
 
 use maud::{Markup, html};
 
@@ -9,7 +8,7 @@ pub(super) struct Data {
     pub(super) rows: Vec<Vec<String>>,
 }
 
-/// Maximum number of rows in the table of a plot.
+/// Maximum number of rows in a plot's table.
 const ROWS: usize = 400;
 
 pub(super) fn figure(title: &str, drawing: &Markup, caption: &Markup, data: Option<&Data>) -> Markup {

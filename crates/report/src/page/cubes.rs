@@ -1,4 +1,4 @@
-//! Cubes: the location of the error in the spectrum and in the picture, and its structure.
+//! Renders cube panels: where the error is in the spectrum and in the picture, and how it is structured.
 
 use super::alternative::{Data, figure};
 use super::heading;
@@ -48,7 +48,7 @@ fn plots(view: &View<'_>, panel: &CubePanel) -> Markup {
     }
 }
 
-/// Describes the angles of the worst sample, by the share of its pixels.
+/// Describes the worst sample's angles by the share of its pixels.
 fn percentiles(view: &View<'_>, panel: &CubePanel) -> Option<String> {
     let scores = &view.report.candidates.get(panel.candidate)?.scores;
     let worst = |measure: Measure| Some(words::score_and_unit(measure, scores.get(&measure)?.worst));
@@ -59,7 +59,6 @@ fn percentiles(view: &View<'_>, panel: &CubePanel) -> Option<String> {
     ))
 }
 
-/// Returns true if every band has a wavelength.
 fn has_wavelengths(panel: &CubePanel) -> bool {
     !panel.bands.is_empty() && panel.bands.iter().all(|band| band.wavelength.is_some())
 }
@@ -187,7 +186,7 @@ fn histogram(
     lines: &[Note],
     caption: Markup,
 ) -> Markup {
-    // Equal values fall into one bin of no width: draw it with some width.
+    // Equal values fall into one bin of zero width, so widen it to draw it.
     let around = if counts.low < counts.high { 0.0 } else { (counts.low.abs() / 2.0).max(1e-3) };
     let bins = Bins { low: counts.low - around, high: counts.high + around, counts: counts.counts.clone() };
     let total: u64 = counts.counts.iter().sum();

@@ -1,4 +1,4 @@
-//! The curve: bytes against fidelity, and its twin, bytes against the decode rate.
+//! Plots bytes against fidelity, and bytes against the decode rate.
 
 use super::alternative::{Data, figure};
 use super::heading;
@@ -10,7 +10,7 @@ use crate::plot::{both, mark};
 use crate::words;
 use maud::{Markup, html};
 
-/// Names of the ranges of SSIMULACRA2, as its authors define them.
+/// Names of SSIMULACRA2 ranges, as its authors define them.
 const BANDS: &[Zone] = &[
     Zone { low: 50.0, high: 70.0, name: "medium" },
     Zone { low: 70.0, high: 80.0, name: "high" },
@@ -18,7 +18,7 @@ const BANDS: &[Zone] = &[
     Zone { low: 90.0, high: 100.0, name: "visually lossless" },
 ];
 
-/// Returns `None` for a dataset, which is a single point, and if no candidate was measured.
+/// Returns `None` for a dataset, which is a single point, or if no candidate was measured.
 pub(super) fn section(view: &View<'_>) -> Option<Markup> {
     if view.report.subject == Subject::Dataset || view.report.candidates.iter().all(|c| c.bytes.is_none()) {
         return None;
@@ -152,7 +152,6 @@ fn chosen_said(points: &[Point]) -> String {
     points.iter().find(|p| p.chosen).map_or_else(String::new, |p| format!("Recommended: {}.", p.tip))
 }
 
-/// Bytes against the decode rate.
 fn rates(view: &View<'_>) -> Markup {
     let all = view.report.candidates.iter().any(|c| c.rates.decode_all_cores_per_s.is_some());
     let points = points(view, |candidate| {

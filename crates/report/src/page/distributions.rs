@@ -1,4 +1,4 @@
-//! Distributions: the spread of size and score over the samples, by candidate and by class.
+//! Renders distributions: the spread of size and score over the samples, by candidate and by class.
 
 use super::alternative::{Data, figure};
 use super::curve::lowered;
@@ -12,10 +12,10 @@ use crate::plot::{Size, both};
 use crate::words;
 use maud::{Markup, html};
 
-/// Number of samples that are marked as the worst.
+/// Number of samples marked as the worst.
 const WORST: usize = 5;
 
-/// Approximate number of dots of a class: its worst samples, then every n-th sample.
+/// Approximate number of dots for a class: its worst samples, then every n-th sample.
 const DOTS: usize = 60;
 
 /// Maximum number of classes with a row.
@@ -36,7 +36,7 @@ pub(super) fn section(view: &View<'_>) -> Option<Markup> {
     })
 }
 
-/// Returns the samples of a candidate and their values, the worst first.
+/// Sorts a candidate's samples and their values, worst first.
 fn worst_first(values: Vec<(usize, f64)>, better: Better) -> Vec<(usize, f64)> {
     let mut values = values;
     values.sort_by(|a, b| match better {
@@ -65,8 +65,7 @@ fn sizes(view: &View<'_>, chosen: &Candidate) -> Markup {
     histogram(view, "Samples by stored size", "bytes a sample", Label::Bytes, &values, spread, &words::bytes)
 }
 
-/// Draws a histogram with a line at p10 and marks at the worst values; `values` is sorted, the
-/// worst first.
+/// Draws a histogram with a line at p10 and marks at the worst values. `values` is sorted, worst first.
 fn histogram(
     view: &View<'_>,
     title: &str,
@@ -118,7 +117,6 @@ fn histogram(
     figure(title, &plot.draw(Size::HALF), &caption, Some(&data))
 }
 
-/// Draws an interval for each candidate.
 fn candidates(view: &View<'_>, measure: Measure) -> Markup {
     let at = |value: f64| plotted(measure, value);
     let with: Vec<(&Candidate, &Distribution)> =
@@ -181,8 +179,7 @@ fn axis_kind(measure: Measure, values: &[f64]) -> Kind {
     }
 }
 
-/// Draws every sample as a dot in the row of its class; the class with the worst sample comes
-/// first.
+/// Draws every sample as a dot in its class's row. The class with the worst sample comes first.
 fn classes(view: &View<'_>, chosen: &Candidate, measure: Measure) -> Markup {
     let names = &view.report.whole.classes;
     let mut classes: Vec<(u32, Vec<(usize, f64)>)> = Vec::new();

@@ -1,4 +1,4 @@
-//! The gallery: pictures that show the meaning of the numbers.
+//! Renders the gallery: pictures that show the meaning of the numbers.
 
 use super::heading;
 use super::view::View;
@@ -69,7 +69,7 @@ fn pane(name: &str, picture: &EmbeddedPicture, alternative: &str) -> Markup {
     }
 }
 
-/// Returns the picture as a `data:` address.
+/// Returns the picture as a `data:` URL.
 fn source(picture: &EmbeddedPicture) -> String {
     let bytes = base64::engine::general_purpose::STANDARD.encode(&picture.bytes);
     format!("data:{};base64,{bytes}", picture.media_type)

@@ -1,8 +1,8 @@
-//! The page: one self-contained HTML file.
+//! Renders the page, one self-contained HTML file.
 //!
-//! The page is readable without its script, which adds tooltips, sorting, a slider over two pictures and buttons. A
-//! content security policy allows exactly this script and this style sheet, by their digests, and forbids every
-//! request. Every string passes through maud, which escapes it.
+//! The page is readable without its script, which adds tooltips, sorting, a slider over two pictures and
+//! buttons. A content security policy allows exactly this script and style sheet, by their digests, and
+//! forbids every request. Every string passes through maud, which escapes it.
 
 mod alternative;
 mod cubes;
@@ -24,10 +24,10 @@ use view::View;
 const STYLE: &str = include_str!("style.css");
 const SCRIPT: &str = include_str!("script.js");
 
-/// Largest size of the embedded data, besides tables and plots, in bytes.
+/// Maximum size of the embedded data, besides tables and plots, in bytes.
 const DATA_BYTES: usize = 600_000;
 
-/// Renders the whole page, a UTF-8 file.
+/// Renders the whole page as a UTF-8 file.
 #[must_use]
 pub fn page(report: &Report) -> String {
     let view = View::new(report);
@@ -68,7 +68,7 @@ pub fn page(report: &Report) -> String {
     .into_string()
 }
 
-/// Renders the verdict and the curve for a notebook: a piece of HTML with its own style and without a script.
+/// Renders the verdict and the curve for a notebook, as HTML with its own style and without a script.
 #[must_use]
 pub fn fragment(report: &Report) -> String {
     let view = View::new(report);
@@ -88,7 +88,7 @@ struct Section {
     content: Markup,
 }
 
-/// Returns the sections that have content, in the order of the page.
+/// Returns the non-empty sections in page order.
 fn sections(view: &View<'_>) -> Vec<Section> {
     let table = match view.report.subject {
         Subject::Sources => "Candidates",
@@ -120,10 +120,10 @@ fn policy() -> String {
     )
 }
 
-/// Returns the report as JSON that is safe in a script element. A large report has a note instead of its rows, which
-/// are in the file of `--json`.
+/// Returns the report as JSON that is safe in a script element. A large report has a note instead of its
+/// rows, which `--json` has.
 fn data(report: &Report) -> String {
-    // `</script>` and `<!--` would end or change the element; JSON can escape `<`.
+    // `</script>` and `<!--` would end or change the element, so escape `<` in the JSON.
     let json = |report: &Report| serde_json::to_string(report).unwrap_or_default().replace('<', "\\u003c");
     let whole = json(report);
     if whole.len() <= DATA_BYTES {
@@ -137,7 +137,7 @@ fn data(report: &Report) -> String {
     json(&short)
 }
 
-/// The note in data without rows.
+/// Note that replaces the rows in the data.
 const ROWS_LEFT_OUT: &str = "The data of this page omits the rows of single samples, because there are too many. \
      `shardpack report --json` has them.";
 

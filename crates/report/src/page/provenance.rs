@@ -1,4 +1,4 @@
-//! Provenance: the origin of the figures, and their limits.
+//! Renders the origin of the figures and their limits.
 
 use super::heading;
 use super::view::View;
@@ -6,7 +6,7 @@ use crate::data::{Strata, Subject};
 use crate::words::{self, NBSP};
 use maud::{Markup, html};
 
-/// Maximum number of unreadable sources in the list.
+/// Maximum number of listed unreadable sources.
 const UNREADABLE: usize = 200;
 
 pub(super) fn section(view: &View<'_>) -> Markup {

@@ -1,4 +1,4 @@
-//! The tables: the fidelity of each candidate, and its cost in bytes and time.
+//! Renders the tables: each candidate's fidelity, and its cost in bytes and time.
 
 use super::heading;
 use super::view::{Statistic, View};
@@ -6,12 +6,12 @@ use crate::data::{Candidate, Measure, SPECTRAL_ANGLES, SampleKind, Subject};
 use crate::words::{self, NBSP};
 use maud::{Markup, html};
 
-/// A cell: its sort key and its text.
+/// Sort key and text of a cell.
 type Cell = Option<(f64, String)>;
 
-/// A column: its names, and the cell of each candidate.
+/// A column: its names, and a cell for each candidate.
 struct CandidateColumn<'a> {
-    /// Common head of neighbouring columns.
+    /// Head shared by neighbouring columns.
     group: String,
     name: String,
     cell: Box<dyn Fn(&Candidate) -> Cell + 'a>,
@@ -120,7 +120,7 @@ fn costs<'a>(view: &'a View<'_>) -> Vec<CandidateColumn<'a>> {
     ]
 }
 
-/// Renders the table of the columns for which some candidate has a value.
+/// Renders a table of those columns for which any candidate has a value.
 fn table(title: &str, caption: &str, view: &View<'_>, columns: Vec<CandidateColumn<'_>>) -> Markup {
     let candidates = &view.report.candidates;
     let columns: Vec<CandidateColumn<'_>> =
@@ -181,7 +181,7 @@ fn row(view: &View<'_>, candidate: &Candidate, columns: &[CandidateColumn<'_>]) 
     }
 }
 
-/// Renders the notes on single candidates, and the samples that they cannot store.
+/// Renders notes on single candidates, and on the samples that they cannot store.
 fn notes(view: &View<'_>) -> Markup {
     let said: Vec<&Candidate> =
         view.report.candidates.iter().filter(|c| !c.notes.is_empty() || !c.failures.is_empty()).collect();

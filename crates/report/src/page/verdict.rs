@@ -1,4 +1,4 @@
-//! The verdict: one recommendation, its reason, its rule, and the command to copy.
+//! Renders the verdict: one recommendation, its reason, its rule, and the command to copy.
 
 use super::view::{Statistic, View, said_of};
 use crate::conclude::{speed, spread_of};
@@ -24,7 +24,7 @@ pub(super) fn section(view: &View<'_>) -> Markup {
     }
 }
 
-/// Renders the largest text of the page: the size before and after.
+/// Renders the size before and after, the largest text on the page.
 fn headline(view: &View<'_>) -> Markup {
     let whole = &view.report.whole;
     let before = words::bytes(whole.source_bytes as f64);

@@ -1,4 +1,4 @@
-//! Views of a report that several sections of the page use.
+//! Views of a report that several page sections use.
 
 use crate::data::{Candidate, Distribution, MEASURES, Measure, Report, SampleKind};
 use crate::words;
@@ -7,9 +7,9 @@ use crate::words;
 #[derive(Debug)]
 pub(super) struct View<'a> {
     pub(super) report: &'a Report,
-    /// The main measure of the page; `None` if no measure was taken.
+    /// Main measure of the page; `None` if nothing was measured.
     pub(super) measure: Option<Measure>,
-    /// The ladders, in the order of first occurrence; each is a series of the plots.
+    /// Ladders in order of first occurrence. Each is a series in the plots.
     pub(super) groups: Vec<&'a str>,
 }
 
@@ -75,17 +75,17 @@ impl<'a> View<'a> {
         self.groups.iter().position(|group| *group == candidate.group).unwrap_or(0)
     }
 
-    /// Returns the plotted statistic of a measure: as in the rule, otherwise with the largest loss.
+    /// Returns the plotted statistic of a measure: as in the rule, or else with the largest loss.
     pub(super) fn statistic(&self, measure: Measure) -> Statistic {
         let wanted = self.report.verdict.want.iter().filter_map(|want| condition(want));
         wanted.filter(|(m, ..)| *m == measure).map(|(_, statistic, _)| statistic).next().unwrap_or(match measure {
             Measure::Ssimulacra2 | Measure::Psnr | Measure::Ssim | Measure::Altered => Statistic::P10,
-            // For an error the worst sample counts.
+            // For an error, the worst sample counts.
             _ => Statistic::Worst,
         })
     }
 
-    /// Returns the levels of a measure that the rule demands, at the statistic that plots show.
+    /// Returns the levels that the rule demands of a measure, at the plotted statistic.
     pub(super) fn levels(&self, measure: Measure) -> Vec<(f64, &'a str)> {
         let shown = self.statistic(measure);
         let all = self.report.verdict.want.iter().filter_map(|want| Some((condition(want)?, want.as_str())));
@@ -96,20 +96,20 @@ impl<'a> View<'a> {
         self.report.samples.get(sample).map_or("", |sample| &sample.key)
     }
 
-    /// Joins the measures to a text, such as `SSIMULACRA2 71.2, PSNR 38.1 dB`.
+    /// Formats measures as a text, such as `SSIMULACRA2 71.2, PSNR 38.1 dB`.
     pub(super) fn scores<'m>(scores: impl IntoIterator<Item = (&'m Measure, &'m f64)>) -> String {
         let parts: Vec<String> =
             scores.into_iter().map(|(m, v)| format!("{} {}", m.title(), words::score_and_unit(*m, *v))).collect();
         parts.join(", ")
     }
 
-    /// `#3 reencode q80 4:2:0`.
+    /// Formats a candidate's title, such as `#3 reencode q80 4:2:0`.
     pub(super) fn title(candidate: &Candidate) -> String {
         format!("#{} {}", candidate.number, candidate.name)
     }
 }
 
-/// Splits a condition on a measure into the measure, the statistic and the value.
+/// Splits a condition into measure, statistic and value.
 fn condition(want: &str) -> Option<(Measure, Statistic, f64)> {
     let (left, right) = want.split_once(">=").or_else(|| want.split_once("<="))?;
     let (measure, statistic) = left.trim().split_once('.').unwrap_or((left.trim(), "worst"));
@@ -118,7 +118,7 @@ fn condition(want: &str) -> Option<(Measure, Statistic, f64)> {
     Some((measure.parse().ok()?, statistic, right.trim().parse().ok()?))
 }
 
-/// Names a statistic for a number of samples. For few samples a percentile is a single sample, and the text names it.
+/// Names a statistic for a number of samples. With few samples a percentile is a single sample, so the text names that.
 pub(super) fn said_of(statistic: Statistic, count: usize) -> String {
     let (percent, share) = match statistic {
         Statistic::Mean => return "mean of the samples".into(),
@@ -144,7 +144,7 @@ pub(super) fn said_of(statistic: Statistic, count: usize) -> String {
     }
 }
 
-/// Returns the name of an axis: a measure's name, its statistic and its unit.
+/// Returns an axis name: measure, statistic and unit.
 pub(super) fn axis_name(measure: Measure, statistic: Statistic, count: usize) -> String {
     let (unit, which) = (measure.unit(), said_of(statistic, count));
     if unit.is_empty() {
@@ -154,7 +154,7 @@ pub(super) fn axis_name(measure: Measure, statistic: Statistic, count: usize) ->
     }
 }
 
-/// Returns the value of a measure in plots: shares in per cent.
+/// Returns a measure's value for plots; shares are in per cent.
 pub(super) fn plotted(measure: Measure, value: f64) -> f64 {
     if measure.is_share() { value * 100.0 } else { value }
 }

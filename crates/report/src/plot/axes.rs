@@ -1,15 +1,14 @@
-//! The frame of a plot: ticks, grid lines, and the names of both axes.
+//! Draws the frame of a plot: ticks, grid lines, and the names of both axes.
 
 use super::scale::{Label, Scale};
 use super::{Size, px};
 use maud::{Markup, html};
 
-/// One axis: its scale and its labels.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Axis<'a> {
     pub(crate) scale: Scale,
     pub(crate) label: Label,
-    /// The quantity, with its unit.
+    /// Quantity with its unit.
     pub(crate) name: &'a str,
 }
 
@@ -23,10 +22,10 @@ pub(crate) struct Margins {
 }
 
 impl Margins {
-    /// Space for ticks and for the names of both axes.
+    /// Space for the ticks and names of both axes.
     pub(crate) const USUAL: Self = Self { top: 34.0, right: 16.0, bottom: 46.0, left: 52.0 };
 
-    /// Returns the left, right, top and bottom limit of the marks.
+    /// Returns the left, right, top and bottom limits of the marks.
     pub(crate) fn inner(self, size: Size) -> (f64, f64, f64, f64) {
         (self.left, size.width() - self.right, self.top, size.height() - self.bottom)
     }

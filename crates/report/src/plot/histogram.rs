@@ -1,4 +1,4 @@
-//! A histogram: bars, with lines and marks at notable values.
+//! Draws a histogram: bars, with lines and marks at notable values.
 
 use super::axes::{Axis, Margins, horizontal, vertical};
 use super::scale::{Kind, Label, Scale, range};
@@ -15,14 +15,14 @@ pub(crate) struct Bins {
 }
 
 impl Bins {
-    /// Makes bins with edges at round numbers; the number of bins suits the number of values.
+    /// Makes bins with edges at round numbers. Their number suits the number of values.
     pub(crate) fn of(values: &[f64]) -> Self {
         let finite: Vec<f64> = values.iter().copied().filter(|v| v.is_finite()).collect();
         let Some((low, high)) = range(finite.iter().copied()) else {
             return Self { low: 0.0, high: 1.0, counts: Vec::new() };
         };
         let wanted = (6..=30_u32).find(|k| f64::from(k * k) >= 4.0 * finite.len() as f64).unwrap_or(30);
-        // The edges are ticks of a scale, which are at round numbers.
+        // The edges are scale ticks, which are at round numbers.
         let scale = Scale::new(Kind::Linear, &[low, high], 0.0, 1.0, wanted);
         let (low, high) = scale.domain();
         let mut bins = Self { low, high, counts: vec![0; scale.steps().max(1)] };
@@ -55,7 +55,6 @@ impl Bins {
     }
 }
 
-/// A notable value.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Note {
     pub(crate) at: f64,
@@ -69,11 +68,10 @@ pub(crate) struct Histogram<'a> {
     pub(crate) bins: &'a Bins,
     pub(crate) label: Label,
     pub(crate) name: &'a str,
-    /// Name of the counted things, in the plural.
+    /// Plural name of the counted things.
     pub(crate) counted: &'a str,
-    /// Show counts by their logarithm, because a few bins hold nearly everything.
+    /// True to plot the logarithms of counts, because a few bins hold nearly everything.
     pub(crate) log_counts: bool,
-    /// Lines through the whole height.
     pub(crate) lines: &'a [Note],
     /// Marks below the bars.
     pub(crate) marks: &'a [Note],
@@ -86,12 +84,12 @@ impl Histogram<'_> {
         let (left, right, top, bottom) = margins.inner(size);
         let counts: Vec<f64> = self.bins.counts.iter().map(|n| *n as f64).collect();
         let within = [self.bins.low, self.bins.high];
-        // The edges of bins are at round numbers, so the axis ends at the outer edges.
+        // The bin edges are at round numbers, so the axis ends at the outer edges.
         let x = Axis { scale: Scale::exact(within, left, right, 5), label: self.label, name: self.name };
         let kind = if self.log_counts { Kind::Log } else { Kind::FromZero };
         let y_values: Vec<f64> =
             if self.log_counts { counts.iter().copied().chain([0.0]).collect() } else { counts.clone() };
-        // Marks have a separate lane between the bars and the axis.
+        // Marks have their own lane between the bars and the axis.
         let floor = if self.marks.is_empty() { bottom } else { bottom - 11.0 };
         let y = Axis { scale: Scale::new(kind, &y_values, floor, top, 4), label: Label::Number, name: self.counted };
         let content = html! {

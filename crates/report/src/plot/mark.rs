@@ -1,10 +1,9 @@
-//! The marks of a series: colour and shape, so that no series is identified by colour alone.
+//! Draws the marks of a series. Colour and shape differ, so that no series is identified by colour alone.
 
 use super::px;
 use maud::{Markup, html};
 
-/// Number of series that differ in colour and in shape; further series repeat the colours with
-/// another shape.
+/// Number of series that differ in both colour and shape. Further series repeat the colours with other shapes.
 pub(crate) const SERIES: usize = 6;
 
 /// Returns the CSS class that colours the elements of a series.
@@ -12,9 +11,9 @@ pub(crate) fn class(series: usize) -> String {
     format!("s{}", series % SERIES)
 }
 
-/// Returns the outline of a series' shape around a point.
+/// Returns the outline of a series' mark around a point.
 fn outline(series: usize, x: f64, y: f64, r: f64) -> String {
-    // Every round of colours shifts the shapes by one.
+    // Each round of colours shifts the shapes by one.
     let shape = (series + series / SERIES) % SERIES;
     let at = |points: &[(f64, f64)]| format!("{}Z", super::path(points.iter().map(|(a, b)| (x + a * r, y + b * r))));
     match shape {
@@ -43,12 +42,10 @@ fn outline(series: usize, x: f64, y: f64, r: f64) -> String {
     }
 }
 
-/// Draws the mark of a series at a point.
 pub(crate) fn mark(series: usize, x: f64, y: f64, r: f64) -> Markup {
     html! { path class={ "mark " (class(series)) } d=(outline(series, x, y, r)) {} }
 }
 
-/// Draws the names of the series with their marks.
 pub(crate) fn legend(names: &[&str]) -> Markup {
     html! {
         ul class="legend" {

@@ -1,7 +1,7 @@
-//! Plots as SVG: axes, marks and drawings. This module knows numbers and labels, not their meaning.
+//! Draws plots as SVG: axes, marks and drawings. This module knows numbers and labels, not their meaning.
 //!
-//! The page's style sheet sets colours, type and line widths, by class. A plot is drawn for a width in pixels; if the
-//! page may be narrower, it is drawn twice ([`Size`]).
+//! The page's style sheet sets colours, type and line widths by class. A plot is drawn for a width in pixels,
+//! and twice if the page may be narrower ([`Size`]).
 
 pub(crate) mod axes;
 pub(crate) mod histogram;
@@ -47,12 +47,12 @@ pub(crate) fn svg(size: Size, alternative: &str, content: &Markup) -> Markup {
     }
 }
 
-/// Draws a plot for wide and for narrow pages; the style sheet shows one of the two.
+/// Draws a plot for wide and for narrow pages. The style sheet shows one of the two.
 pub(crate) fn both(draw: impl Fn(Size) -> Markup) -> Markup {
     html! { (draw(Size::WIDE)) (draw(Size::NARROW)) }
 }
 
-/// Formats a coordinate, to a tenth of a pixel.
+/// Formats a coordinate to a tenth of a pixel.
 pub(crate) fn px(value: f64) -> String {
     let text = format!("{value:.1}");
     match text.strip_suffix(".0") {
@@ -62,7 +62,6 @@ pub(crate) fn px(value: f64) -> String {
     }
 }
 
-/// Returns the outline of a path through points.
 pub(crate) fn path(points: impl IntoIterator<Item = (f64, f64)>) -> String {
     let mut d = String::new();
     for (x, y) in points {
@@ -79,7 +78,7 @@ pub(crate) fn text_width(text: &str) -> f64 {
     text.chars().map(|c| if matches!(c, '.' | ',' | 'i' | 'l' | 'I' | ' ' | '\u{a0}' | ':') { 3.6 } else { 7.0 }).sum()
 }
 
-/// Shortens a text that is too long and adds an ellipsis.
+/// Shortens a text that is too long, with an ellipsis.
 pub(crate) fn shortened(text: &str, chars: usize) -> String {
     if text.chars().count() <= chars {
         return text.to_owned();

@@ -1,4 +1,4 @@
-//! Values in rows, one row for each candidate or class: intervals, and single values as dots.
+//! Draws values in rows, one for each candidate or class: intervals, and single values as dots.
 
 use super::axes::{Axis, Margins, horizontal};
 use super::scale::{Kind, Label, Scale};
@@ -25,7 +25,7 @@ pub(crate) struct PlotRow {
 pub(crate) struct Rows<'a> {
     pub(crate) rows: &'a [PlotRow],
     pub(crate) x: (Kind, Label, &'a str),
-    /// Range of x behind all rows, and its name.
+    /// Range of x shown behind all rows, and its name.
     pub(crate) zone: Option<(f64, f64, &'a str)>,
     /// Required levels of x.
     pub(crate) levels: &'a [f64],
@@ -36,7 +36,7 @@ impl Rows<'_> {
     /// Height of a row in pixels.
     const ROW: u16 = 26;
 
-    /// Draws the plot. The height follows from the number of rows; the height of `size` is ignored.
+    /// Draws the plot. The number of rows determines the height; the height of `size` is ignored.
     pub(crate) fn draw(&self, size: Size) -> Markup {
         let narrow = size.width < 500;
         // On a narrow page the label is above its row.

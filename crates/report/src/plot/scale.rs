@@ -1,21 +1,19 @@
-//! The position of values along an axis, and the choice of ticks.
+//! Places values along an axis, and chooses ticks.
 
 use crate::words;
 
-/// The spacing of values along an axis.
+/// Spacing of values along an axis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// Evenly spaced.
     Linear,
     /// Evenly spaced, from 0.
     FromZero,
-    /// Spaced by the logarithm; values that are not positive get a separate lane, at 0.
+    /// Logarithmic. Values that are not positive get a separate lane, at 0.
     Log,
 }
 
 impl Kind {
-    /// Chooses the spacing for values that are 0 or more and whose order of magnitude matters:
-    /// logarithmic if they span more than one order.
+    /// Chooses the spacing for values of 0 or more: logarithmic if they span more than one order of magnitude.
     pub(crate) fn of(values: &[f64]) -> Self {
         let (low, high) = range(values.iter().copied().filter(|v| *v > 0.0)).unwrap_or((1.0, 1.0));
         if high > 12.0 * low {
@@ -28,7 +26,7 @@ impl Kind {
     }
 }
 
-/// Returns the smallest and the largest of the finite values.
+/// Returns the smallest and largest finite values.
 pub(crate) fn range(values: impl IntoIterator<Item = f64>) -> Option<(f64, f64)> {
     values.into_iter().filter(|v| v.is_finite()).fold(None, |range, v| match range {
         None => Some((v, v)),
@@ -47,17 +45,16 @@ pub(crate) struct Scale {
     high: f64,
     /// Pixel of `low`, after the zero lane.
     from: f64,
-    /// Pixel of `high`.
     to: f64,
-    /// Pixel of the value 0 on a logarithmic axis that has such a value.
+    /// Pixel of the value 0, if a logarithmic axis has that value.
     zero: Option<f64>,
     /// Distance between linear ticks.
     step: f64,
 }
 
 impl Scale {
-    /// Makes a scale for `values`, from pixel `from` to pixel `to`, with about `ticks` ticks.
-    /// Without a finite value it goes from 0 to 1.
+    /// Makes a scale for `values`, from pixel `from` to pixel `to`, with about `ticks` ticks. Without a
+    /// finite value it covers 0 to 1.
     pub(crate) fn new(kind: Kind, values: &[f64], from: f64, to: f64, ticks: u32) -> Self {
         if kind == Kind::Log
             && let Some(scale) = Self::log(values, from, to)
@@ -69,7 +66,7 @@ impl Scale {
             (low, high) = (low.min(0.0), high.max(0.0));
         }
         if high - low <= high.abs().max(low.abs()) * 1e-9 {
-            // A single value: extend the range by half of the value on both sides.
+            // Extend the range of a single value by half of that value on both sides.
             let around = if high == 0.0 { 1.0 } else { high.abs() / 2.0 };
             (low, high) = if kind == Kind::FromZero { (0.0, around) } else { (low - around, high + around) };
         }
@@ -81,14 +78,14 @@ impl Scale {
     fn log(values: &[f64], from: f64, to: f64) -> Option<Self> {
         let (low, high) = range(values.iter().copied().filter(|v| *v > 0.0))?;
         let zero = values.iter().any(|v| *v <= 0.0);
-        // Leave space at both ends, so that no mark lies on the frame.
+        // Leave space at both ends, so that no mark is on the frame.
         let air = (high / low).powf(0.05).max(1.15);
         let inner = if zero { from + ZERO_LANE.copysign(to - from) } else { from };
         let at_zero = zero.then_some(from + (ZERO_LANE / 2.5).copysign(to - from));
         Some(Self { log: true, low: low / air, high: high * air, from: inner, to, zero: at_zero, step: 0.0 })
     }
 
-    /// Makes a scale that begins and ends at the two values, regardless of its ticks.
+    /// Makes a scale from one value to the other, regardless of its ticks.
     pub(crate) fn exact([low, high]: [f64; 2], from: f64, to: f64, ticks: u32) -> Self {
         if low < high {
             let step = step((high - low) / f64::from(ticks.max(1)));
@@ -103,7 +100,7 @@ impl Scale {
         self.linear_ticks().len().saturating_sub(1)
     }
 
-    /// Returns the pixel of a value; values outside the range are drawn at the nearer end.
+    /// Returns the pixel of a value. Values outside the range are drawn at the nearer end.
     pub(crate) fn at(&self, value: f64) -> f64 {
         if self.log && value <= 0.0 {
             return self.zero.unwrap_or(self.from);
@@ -116,12 +113,10 @@ impl Scale {
         self.from + share.clamp(0.0, 1.0) * (self.to - self.from)
     }
 
-    /// Returns the lowest and the highest value.
     pub(crate) fn domain(&self) -> (f64, f64) {
         (self.low, self.high)
     }
 
-    /// Returns true if a value lies within the range.
     pub(crate) fn holds(&self, value: f64) -> bool {
         (self.low..=self.high).contains(&value) || (self.log && value <= 0.0 && self.zero.is_some())
     }
@@ -131,7 +126,6 @@ impl Scale {
         self.zero.map(|_| self.from)
     }
 
-    /// Returns the values of the ticks and their labels.
     pub(crate) fn ticks(&self, label: Label) -> Vec<(f64, String)> {
         let values = if self.log { self.log_ticks() } else { self.linear_ticks() };
         let decimals = if self.log { None } else { Some(decimals(self.step)) };
@@ -161,12 +155,10 @@ impl Scale {
     }
 }
 
-/// The text at a tick.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Label {
-    /// A number.
     Number,
-    /// A size.
+    /// A size in bytes.
     Bytes,
 }
 
@@ -191,7 +183,7 @@ fn step(width: f64) -> f64 {
     digit * power
 }
 
-/// Returns the decimals that a step of ticks needs.
+/// Returns the number of decimals that a tick step needs.
 fn decimals(step: f64) -> usize {
     (0..18).find(|d| f64::from(*d) >= -step.log10() - 1e-9).map_or(18, |d: u8| usize::from(d))
 }

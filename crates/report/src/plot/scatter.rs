@@ -1,4 +1,4 @@
-//! Points of several ladders in a plane: bytes against a score, bytes against a rate.
+//! Draws the points of several ladders: bytes against a score or a rate.
 
 use super::axes::{Axis, Margins, horizontal, vertical};
 use super::scale::{Kind, Label, Scale};
@@ -9,13 +9,12 @@ use maud::{Markup, html};
 pub(crate) struct Point {
     pub(crate) x: f64,
     pub(crate) y: f64,
-    /// The other end of the band at this point.
+    /// Other end of the band at this point.
     pub(crate) to: Option<f64>,
-    /// Series of the point; the points of a series are joined in the order of x.
+    /// Series of the point. The points of a series are joined in the order of x.
     pub(crate) series: usize,
     /// Text next to the point.
     pub(crate) label: String,
-    /// Tooltip of the point.
     pub(crate) tip: String,
     /// True for the highlighted point.
     pub(crate) chosen: bool,
@@ -54,7 +53,7 @@ impl Scatter<'_> {
         let (left, right, top, bottom) = margins.inner(size);
         let xs: Vec<f64> = self.points.iter().map(|p| p.x).collect();
         let mut ys: Vec<f64> = self.points.iter().flat_map(|p| [Some(p.y), p.to]).flatten().collect();
-        // A level far from every point would compress the points: leave it out.
+        // Leave out a level far from every point, because it would compress the points.
         if let Some((low, high)) = super::scale::range(ys.iter().copied()) {
             let reach = (high - low).max(high.abs() * 0.1);
             ys.extend(self.levels.iter().map(|l| l.y).filter(|y| (low - reach..=high + reach).contains(y)));
@@ -103,7 +102,6 @@ impl Scatter<'_> {
         picked.into_iter().map(|(i, _)| i).collect()
     }
 
-    /// Draws the band and the line of one series.
     fn ladder(&self, series: usize, x: &Scale, y: &Scale) -> Markup {
         let rungs: Vec<&Point> =
             self.in_order(|p| p.series == series).into_iter().filter_map(|i| self.points.get(i)).collect();
@@ -139,12 +137,12 @@ impl Scatter<'_> {
         }
     }
 
-    /// Returns the place of each label: the first place around its mark without marks and labels. An empty anchor means
-    /// no place.
+    /// Returns each label's place: the first one around its mark that is clear of marks and labels. An empty
+    /// anchor means no place.
     fn label_places(&self, at: &[(f64, f64)], size: Size) -> Vec<(f64, f64, &'static str)> {
         let mut taken: Vec<[f64; 4]> = at.iter().map(|(x, y)| [x - 5.0, y - 5.0, x + 5.0, y + 5.0]).collect();
         let mut places = vec![(0.0, 0.0, ""); self.points.len()];
-        // The chosen point comes first, because it is the most important one.
+        // Place the chosen point first, because it is the most important.
         let mut order: Vec<usize> = (0..self.points.len()).collect();
         order.sort_by_key(|i| self.points.get(*i).is_none_or(|p| !p.chosen));
         for i in order {

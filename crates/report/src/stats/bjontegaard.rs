@@ -1,8 +1,8 @@
 //! Bjøntegaard's delta rate: the extra bytes of one ladder over another at equal score.
 //!
-//! G. Bjøntegaard, *Calculation of average PSNR differences between RD-curves*, VCEG-M33 (2001), on the logarithm of
-//! the bytes as a function of the score. Following later practice, the curve is a monotone piecewise cubic (Fritsch and
-//! Carlson 1980). A single polynomial oscillates between distant points.
+//! G. Bjøntegaard, *Calculation of average PSNR differences between RD-curves*, VCEG-M33 (2001), on the
+//! logarithm of the bytes as a function of the score. Following later practice, the curve is a monotone
+//! piecewise cubic (Fritsch and Carlson 1980), because a single polynomial oscillates between distant points.
 
 /// Returns the extra bytes of `other` over `reference` at equal score, in per cent, averaged over the scores that both
 /// reach; negative if `other` needs fewer bytes. Points are (bytes, score). Returns `None` if a ladder has fewer than
@@ -41,7 +41,7 @@ impl Curve {
             .map(|&(bytes, score)| (score, bytes.ln()))
             .collect();
         points.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.total_cmp(&b.1)));
-        // At equal scores the smaller size counts.
+        // For equal scores, keep the smaller size.
         points.dedup_by(|next, kept| next.0 - kept.0 < 1e-9);
         if points.len() < 2 {
             return None;
@@ -77,7 +77,6 @@ impl Curve {
     }
 }
 
-/// A cubic Hermite piece between two points.
 struct Hermite {
     x: [f64; 2],
     y: [f64; 2],
@@ -85,7 +84,7 @@ struct Hermite {
 }
 
 impl Hermite {
-    /// Returns the integral; Simpson's rule is exact for cubics.
+    /// Returns the integral by Simpson's rule, which is exact for cubics.
     fn integral(&self, from: f64, to: f64) -> f64 {
         (to - from) / 6.0 * (self.at(from) + 4.0 * self.at(f64::midpoint(from, to)) + self.at(to))
     }
@@ -102,13 +101,13 @@ impl Hermite {
     }
 }
 
-/// Returns slopes at the points that keep the curve monotone wherever the points are.
+/// Returns slopes that keep the curve monotone wherever the points are.
 fn slopes(x: &[f64], y: &[f64]) -> Vec<f64> {
     let steps: Vec<f64> = x.windows(2).map(|w| w.iter().rev().copied().reduce(|a, b| a - b).unwrap_or(1.0)).collect();
     let rises: Vec<f64> = y.windows(2).map(|w| w.iter().rev().copied().reduce(|a, b| a - b).unwrap_or(0.0)).collect();
     let secants: Vec<f64> = rises.iter().zip(&steps).map(|(rise, step)| rise / step).collect();
     let inner = secants.windows(2).zip(steps.windows(2)).map(|(s, h)| match (s, h) {
-        // The weighted harmonic mean; zero at a turning point.
+        // The slope is the weighted harmonic mean, or zero at a turning point.
         (&[s0, s1], &[h0, h1]) if s0 * s1 > 0.0 => {
             let (w0, w1) = (2.0 * h1 + h0, h1 + 2.0 * h0);
             (w0 + w1) / (w0 / s0 + w1 / s1)
@@ -135,7 +134,7 @@ mod tests {
     }
 
     proptest! {
-        /// The result is a constant factor for any curve, and swapping the ladders inverts it.
+        /// A constant factor gives the same result for any curve, and swapping the ladders inverts it.
         #[test]
         fn a_factor_is_found(
             bytes in prop::collection::vec(1.0_f64..100.0, 2..8),

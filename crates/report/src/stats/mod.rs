@@ -1,5 +1,4 @@
-//! Statistics of the measurements: percentiles, the prediction of the whole from a sample, curves,
-//! the front.
+//! Statistics of the measurements: percentiles, predictions of the whole from a sample, curves, and the front.
 
 mod bjontegaard;
 mod pareto;

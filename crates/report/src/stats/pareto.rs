@@ -2,8 +2,8 @@
 
 use crate::data::Better;
 
-/// Returns, for each point (bytes, score), true if it is on the front: no other point is at least
-/// as good on both axes and better on one. Points without a score are not on the front.
+/// Returns, for each point (bytes, score), whether it is on the front: no other point is at least as good on
+/// both axes and better on one. Points without a score are not on the front.
 ///
 /// ```
 /// use shardpack_report::data::Better;

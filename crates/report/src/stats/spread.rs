@@ -1,12 +1,12 @@
-//! The distribution of values over the samples.
+//! Distributions of values over the samples.
 
 use crate::data::{Better, Distribution, Histogram};
 
-/// Returns the distribution of `values`, each given with its sample; `None` if there are no values. Non-finite values
+/// Returns the distribution of `values`, each given with its sample; `None` without values. Non-finite values
 /// are omitted.
 ///
-/// Percentiles are nearest ranks from the worse end: p10 is the value of an existing sample, and at least a tenth of
-/// the samples are as bad or worse.
+/// Percentiles are nearest ranks from the worse end: p10 is an existing sample's value, and at least a tenth
+/// of the samples are as bad or worse.
 ///
 /// ```
 /// use shardpack_report::data::Better;
@@ -19,7 +19,7 @@ use crate::data::{Better, Distribution, Histogram};
 #[must_use]
 pub fn distribution(values: &[(usize, f64)], better: Better) -> Option<Distribution> {
     let mut sorted: Vec<(usize, f64)> = values.iter().copied().filter(|(_, value)| value.is_finite()).collect();
-    // The sort is stable: among equal values the first sample comes first.
+    // The sort is stable, so the first of equal samples comes first.
     sorted.sort_by(|(_, a), (_, b)| match better {
         Better::Higher => a.total_cmp(b),
         Better::Lower => b.total_cmp(a),
@@ -45,8 +45,8 @@ pub fn distribution(values: &[(usize, f64)], better: Better) -> Option<Distribut
     })
 }
 
-/// Counts `values` in `bins` equal bins from the smallest to the largest; `None` if no value is finite. If all values
-/// are equal, there is one bin of no width.
+/// Counts `values` in `bins` equal bins from the smallest to the largest; `None` if no value is finite. If
+/// all values are equal, there is one bin of zero width.
 #[must_use]
 pub fn histogram(values: impl Iterator<Item = f64> + Clone, bins: usize) -> Option<Histogram> {
     let finite = values.filter(|value| value.is_finite());
@@ -93,7 +93,7 @@ mod tests {
     }
 
     proptest! {
-        /// At least the named share of samples is as bad or worse, and with one sample fewer it is not.
+        /// At least the named share of samples is as bad or worse, but not with one sample fewer.
         #[test]
         fn a_percentile_is_what_its_name_says(values in prop::collection::vec(-1e3_f64..1e3, 1..300)) {
             let numbered: Vec<_> = values.iter().copied().enumerate().collect();

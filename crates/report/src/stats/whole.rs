@@ -1,4 +1,4 @@
-//! The prediction of the whole set from a sample.
+//! Predicts the whole set from a sample.
 
 use crate::data::Estimate;
 
@@ -7,18 +7,18 @@ use crate::data::Estimate;
 pub struct Stratum {
     /// Number of samples in the stratum.
     pub samples: u64,
-    /// Sums of the known sizes of these samples, as in [`Drawn::known`].
+    /// Sums of these samples' known sizes, as in [`Drawn::known`].
     pub known: [f64; 2],
 }
 
-/// A sample that was drawn and stored.
+/// A drawn and stored sample.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Drawn {
-    /// The stratum of the sample.
+    /// Stratum of the sample.
     pub stratum: usize,
-    /// The two sizes that are known for all samples: bytes of the source, and pixels or decoded bytes.
+    /// The two sizes known for all samples: source bytes, and pixels or decoded bytes.
     pub known: [f64; 2],
-    /// Stored bytes, which are known only for drawn samples.
+    /// Stored bytes, known only for drawn samples.
     pub stored_bytes: f64,
 }
 
@@ -27,13 +27,15 @@ const FIT_BOTH: usize = 16;
 
 /// Predicts the stored bytes of the whole set, with a 95 % interval.
 ///
-/// This is the generalised regression estimator of a stratified sample (Särndal, Swensson, Wretman, *Model Assisted
-/// Survey Sampling*, §6.4). Least squares through the origin fit the stored bytes to the two known sizes. The fit is
-/// summed over the whole set, and each stratum's mean residual is added. With few samples, or if one size is a multiple
-/// of the other, only the first size is used (the ratio estimator). The interval comes from the residuals within
-/// the strata, with the correction for a finite set, and with Student's t. The degrees of freedom are the number of
-/// samples less the number of strata with samples. A stratum with a single drawn sample uses the spread of all
-/// residuals. If everything was drawn, the interval has no width.
+/// This is the generalised regression estimator of a stratified sample (Särndal, Swensson, Wretman, *Model
+/// Assisted Survey Sampling*, §6.4). Least squares through the origin fit the stored bytes to the two known
+/// sizes. The fit is summed over the whole set, and each stratum's mean residual is added. With few samples,
+/// or if one size is a multiple of the other, only the first size is used (the ratio estimator).
+///
+/// The interval comes from the residuals within the strata, with the finite population correction and
+/// Student's t. The degrees of freedom are the number of samples minus the number of strata with samples. A
+/// stratum with a single drawn sample uses the spread of all residuals. If everything was drawn, the interval
+/// has zero width.
 ///
 /// ```
 /// use shardpack_report::stats::{Drawn, Stratum, predict};
@@ -89,15 +91,15 @@ fn fit(drawn: &[Drawn]) -> Option<[f64; 2]> {
     Some([(ay * bb - by * ab) / determinant, (by * aa - ay * ab) / determinant])
 }
 
-/// Estimates how many samples make the interval's half width `goal` of the value, from an interval of `drawn` samples
-/// of `all`.
+/// Estimates how many samples bring the interval's half width down to the share `goal` of the value, given an
+/// interval of `drawn` samples out of `all`.
 #[must_use]
 pub fn needed(found: &Estimate, drawn: u64, all: u64, goal: f64) -> u64 {
     let half = found.half_width();
     if half <= goal || goal <= 0.0 {
         return drawn;
     }
-    // First without the correction for a finite set, then with it.
+    // Compute the number without the correction for a finite set, then apply the correction.
     let (n, size) = (real(drawn), real(all));
     let infinite = half / (1.0 - n / size).max(1e-9).sqrt();
     let wanted = n * (infinite / goal).powi(2);
@@ -125,7 +127,7 @@ fn student(freedom: u64) -> f64 {
         [12.7062, 4.3027, 3.1824, 2.7764, 2.5706, 2.4469, 2.3646, 2.3060, 2.2622, 2.2281, 2.2010, 2.1788];
     let index = usize::try_from(freedom).map_or(usize::MAX, |n| n.saturating_sub(1));
     EXACT.get(index).copied().unwrap_or_else(|| {
-        // An expansion around the normal quantile; its error is below 0.002 from 13 on.
+        // Expand around the normal quantile; the error is below 0.002 from 13 degrees on.
         let (z, v) = (1.959_964_f64, real(freedom));
         z + (z.powi(3) + z) / (4.0 * v) + (5.0 * z.powi(5) + 16.0 * z.powi(3) + 3.0 * z) / (96.0 * v * v)
     })
@@ -200,7 +202,7 @@ mod tests {
         assert_eq!(predict(&[], &strata), None);
         let one = Drawn { stratum: 0, known: [10.0, 0.0], stored_bytes: 5.0 };
         assert_eq!(predict(&[one], &strata).unwrap().value, 500.0);
-        // One of two strata has a drawn sample.
+        // Only one of two strata has a drawn sample.
         let two = [strata[0], Stratum { samples: 1, known: [10.0, 0.0] }];
         assert_eq!(predict(&[one], &two).unwrap().value, 505.0);
     }

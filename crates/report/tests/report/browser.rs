@@ -1,12 +1,10 @@
-//! The page in a real browser: headless Chromium. The tests are skipped with a message if it is not
-//! installed.
+//! Tests the page in headless Chromium. The tests are skipped with a message if it is not installed.
 #![allow(clippy::unwrap_used, clippy::print_stdout, clippy::panic)]
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-/// Returns an empty folder for one test.
 fn folder(test: &str) -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("browser").join(test);
     let _ = fs::remove_dir_all(&folder);
@@ -36,8 +34,8 @@ fn open(folder: &Path, file: &str, arguments: &[&str]) -> Output {
     output
 }
 
-/// Returns the document after its script ran, and the messages on the console. A request would
-/// cause a message, too: the page's policy refuses every request.
+/// Returns the document after its script ran, and the console messages. Any request would also cause one,
+/// because the page's policy refuses it.
 fn dom(folder: &Path, file: &str, arguments: &[&str]) -> (String, Vec<String>) {
     let output = open(folder, file, &[&["--dump-dom"], arguments].concat());
     let said = String::from_utf8_lossy(&output.stderr);
@@ -45,9 +43,9 @@ fn dom(folder: &Path, file: &str, arguments: &[&str]) -> (String, Vec<String>) {
     (String::from_utf8(output.stdout).unwrap(), console)
 }
 
-/// Returns the findings of a framing page about the page in its frame.
+/// Returns the findings of a framing page about its frame.
 fn found(folder: &Path, file: &str) -> Option<String> {
-    // Without this option a file cannot look into a frame of another file.
+    // Without this option a file cannot access a frame of another file.
     let (document, _) = dom(folder, file, &["--allow-file-access-from-files", "--disable-web-security"]);
     let (_, after) = document.split_once("<pre id=\"found\">")?;
     Some(after.split_once("</pre>")?.0.to_owned())
@@ -88,7 +86,7 @@ fn text_that_escaped_could_not_run() {
     assert!(console.len() >= 2 && console.iter().all(|line| line.contains("Content Security Policy")), "{console:?}");
 }
 
-/// Frames the page with scripts disabled, and lists the visible parts.
+/// Frames the page with scripts disabled and lists the visible parts.
 const WITHOUT_SCRIPT: &str = r#"<!DOCTYPE html>
 <iframe id="f" src="page.html" sandbox="allow-same-origin" style="width:1100px;height:2000px;border:0"></iframe>
 <script>
@@ -114,7 +112,7 @@ fn everything_is_there_without_the_script() {
     assert_eq!(found(&folder, "frame.html").as_deref(), Some(expected));
 }
 
-/// Frames the page at a width, uses it, and records the results.
+/// Frames the page at a given width, uses it, and records the results.
 const USE: &str = r##"<!DOCTYPE html><iframe id="f" src="page.html" style="width:390px;height:2000px;border:0"></iframe>
 <script>
 document.getElementById("f").onload = () => {

@@ -1,4 +1,4 @@
-//! The end of an addition: the next generation.
+//! Commits an addition as the next generation.
 
 use super::{Addition, BegunCommit};
 use crate::collect::commit::SpooledSamples;
@@ -25,12 +25,12 @@ impl Addition {
         let base = self.growth.manifest();
         let count = plan.sample_count();
         let plan = plan.behind(base, self.first_id)?.of_program();
-        // An earlier attempt of this collector is continued if the samples are equal.
+        // Continue this collector's earlier attempt if no samples were added since.
         let begun = *lock(&self.begun);
         if begun.is_some_and(|begun| begun.samples != count) {
             self.growth.clear(false)?;
         }
-        // The attempt may have written its manifest, which changes the next generation number.
+        // That attempt may have written its manifest, which changes the next generation number.
         let generation = begun.map_or_else(|| self.growth.next_generation(), |begun| Ok(begun.generation))?;
         *lock(&self.begun) = Some(BegunCommit { samples: count, generation });
         let next = NextGeneration { growth: &self.growth, opened: &self.held.opened };
@@ -43,7 +43,7 @@ impl Addition {
         Ok((report, self.appended(generation, samples, new_classes, notes)))
     }
 
-    /// Returns the report for samples that all existed already.
+    /// Returns the report of an addition whose samples all existed already.
     pub(crate) fn unchanged(&self) -> Result<(Report, Appended)> {
         let mut report = self.growth.unchanged()?;
         report.samples = 0;
@@ -56,8 +56,8 @@ impl Addition {
         Appended { generation, samples, new_classes, known: self.held.count(), notes }
     }
 
-    /// Drops an unfinished commit: its samples are lost with the spool. A complete generation is renamed into place,
-    /// now or by the next writer.
+    /// Drops an unfinished commit, whose samples are lost with the spool. This or the next writer renames a
+    /// complete generation into place.
     pub(crate) fn discard(&self) {
         if lock(&self.begun).take().is_some() {
             let _ = Growth::clear(&self.growth, false);

@@ -1,4 +1,4 @@
-//! The fields of a dataset as fields of a program, and their generated columns.
+//! Derives a program's fields and their generated columns from a dataset.
 
 use super::recipe::AppendRecipe;
 use crate::collect::error::{CollectError, Result};
@@ -12,13 +12,13 @@ use shardpack_reader::mask_names::is_mask;
 use shardpack_recipe::{DatasetRecipe, Entry};
 use std::collections::BTreeMap;
 
-/// Number of records that are read to learn the form of arrays. The first one is usually enough.
+/// Number of records to read to learn the form of arrays; the first is usually enough.
 const READ: u64 = 64;
 
 #[derive(Debug, Default)]
 struct ArrayForm {
     form: Option<(Dtype, usize)>,
-    /// True if the columns of shapes describe this field in all records read so far.
+    /// True if the shape columns describe this field in all records read so far.
     is_described: bool,
 }
 
@@ -139,7 +139,7 @@ fn kind_of(field: &Field, schema: &Schema) -> Kind {
     }
 }
 
-/// Returns the element type and axes of the existing arrays, by field, from the first records.
+/// Returns the element type and axes of existing arrays by field, read from the first records.
 fn forms(opened: &Dataset, schema: &Schema, axes: Option<usize>) -> Result<BTreeMap<String, ArrayForm>> {
     let arrays = schema.fields().iter().filter(|field| field.kind == FieldKind::Array);
     let mut forms: BTreeMap<String, ArrayForm> =
@@ -168,11 +168,11 @@ fn forms(opened: &Dataset, schema: &Schema, axes: Option<usize>) -> Result<BTree
 fn strange(field: &str) -> CollectError {
     CollectError::usage(
         format!("field `{}` of the dataset: a program cannot add values of this kind", field.escape_debug()),
-        "another version, or another program, may have written the dataset; `concat` combines two datasets",
+        "write a new dataset; `concat` combines the two",
     )
 }
 
-/// Refuses a dataset with fields that further samples would not have.
+/// Refuses a dataset with fields that new samples would lack.
 fn refuse_others(base: &Schema, made: &[Field]) -> Result<()> {
     let other = base.fields().iter().find(|field| !made.contains(field));
     match other.or_else(|| made.iter().find(|field| !base.fields().contains(field))) {
@@ -181,8 +181,8 @@ fn refuse_others(base: &Schema, made: &[Field]) -> Result<()> {
     }
 }
 
-/// Refuses a packed dataset whose masks were shrunk with their pictures: masks of a program are stored unchanged, and
-/// no loader accepts masks of a different size.
+/// Refuses a packed dataset whose masks were shrunk with their pictures, because a program's masks are stored
+/// unchanged and loaders reject masks of another size.
 pub(super) fn refuse_masks_of_shrunk(base: &Manifest, recipe: &AppendRecipe) -> Result<()> {
     let shrinks = recipe.pictures.resize() != Resize::No;
     if !shrinks || said_by_program(base)?.is_some() {
@@ -194,10 +194,10 @@ pub(super) fn refuse_masks_of_shrunk(base: &Manifest, recipe: &AppendRecipe) -> 
     let Some(mask) = mask else { return Ok(()) };
     Err(CollectError::usage(
         format!(
-            "field `{}` of the dataset: packing shrinks pictures and their masks, and a program's masks cannot be shrunk",
+            "field `{}`: this dataset shrinks pictures with their masks, but a program's masks cannot be shrunk",
             mask.name.escape_debug()
         ),
-        "`shardpack add` takes pictures with masks from folders and shrinks both",
+        "add the pictures and masks from folders with `shardpack add`",
     ))
 }
 

@@ -15,9 +15,8 @@ use std::sync::Mutex;
 /// The samples of a dataset, and the program's samples with equal keys.
 #[derive(Debug)]
 pub(crate) struct HeldSamples {
-    /// The existing generation.
     pub(crate) opened: Dataset,
-    /// The previous generation, which shows if the same samples were added before.
+    /// The previous generation, used to detect a repeated addition.
     before: Option<Dataset>,
     on_known_key: OnKnownKey,
     taken: Mutex<TakenSamples>,
@@ -27,10 +26,10 @@ pub(crate) struct HeldSamples {
 #[derive(Debug, Default)]
 struct TakenSamples {
     left_out: u64,
-    /// Number of samples whose indexed values differ from the dataset, and the first such sample.
+    /// Number of samples whose indexed values differ from the dataset's, and the first such sample.
     others: u64,
     first_other: Option<String>,
-    /// Samples that equal samples of the newest addition, because a finished call may be repeated.
+    /// Samples that the newest addition holds too, because a program may repeat a finished call.
     repeated: HashSet<String>,
     first_repeated: Option<String>,
 }
@@ -46,12 +45,11 @@ impl HeldSamples {
         taken.left_out + taken.repeated.len() as u64
     }
 
-    /// Returns the index of the sample with this key, if the dataset has one.
     pub(crate) fn index(&self, key: &str) -> Result<Option<u64>> {
         Ok(self.opened.by_key(key)?)
     }
 
-    /// Leaves out or refuses a sample with the key of sample `index`. `is_first` if no new sample came before it.
+    /// Skips or refuses a sample with the key of sample `index`. `is_first` means that no new sample came before it.
     pub(crate) fn take(
         &self,
         layout: &ProgramLayout,
@@ -70,7 +68,7 @@ impl HeldSamples {
             }
             return Ok(());
         }
-        // If a finished call is repeated, all of its samples exist, and there are no new ones.
+        // A repeated call adds only existing samples.
         let is_of_last = match &self.before {
             Some(before) => before.by_key(key)?.is_none(),
             None => false,
@@ -126,7 +124,7 @@ impl HeldSamples {
             let mut bytes = Vec::new();
             let came = came.filter(|came| came.append(dtype, &mut bytes)).and(Scalar::from_bytes(dtype, &bytes));
             let there = shard.index().scalar(record, position).and_then(|bytes| Scalar::from_bytes(dtype, bytes));
-            // As text, NaN equals NaN.
+            // Compare as text, so that NaN equals NaN.
             let (there, came) = (scalar_words(there), scalar_words(came));
             if there != came {
                 return Ok(Some(format!(
@@ -139,7 +137,7 @@ impl HeldSamples {
     }
 }
 
-/// Returns the record without frame and padding. Only the frame depends on the record's place.
+/// Returns the record without its frame and padding. Only the frame depends on the record's place.
 fn body(record: &[u8]) -> Result<&[u8]> {
     let end = Frame::parse(record)?.record_bytes;
     match record.get(to_usize(FRAME_BYTES)..to_usize(end)) {
@@ -148,7 +146,7 @@ fn body(record: &[u8]) -> Result<&[u8]> {
     }
 }
 
-/// An existing sample in the error for a refused key.
+/// Word for an existing sample in the error for a refused key.
 const HELD: &str = "a sample";
 
 fn refused(key: &str, held: &'static str) -> CollectError {

@@ -1,6 +1,6 @@
-//! Adds samples of a program to a dataset: its next generation (spec §3.5).
+//! Adds samples from a program to a dataset as its next generation (spec §3.5).
 //!
-//! The dataset determines schema, classes and recipe. Everything that the caller declares must agree with it.
+//! The dataset determines schema, classes and recipe; the caller's declarations must agree with them.
 
 mod commit;
 mod fields;
@@ -24,7 +24,7 @@ use shardpack_writer::Growth;
 use std::path::Path;
 use std::sync::Mutex;
 
-/// Options of adding samples to a dataset. The dataset determines how they are stored.
+/// Options for adding samples to a dataset. The dataset determines how they are stored.
 ///
 /// ```
 /// use shardpack_pack::collect::AppendOptions;
@@ -33,19 +33,19 @@ use std::sync::Mutex;
 /// ```
 #[derive(Debug, Clone)]
 pub struct AppendOptions {
-    /// Names of the classes, for labels of new samples from 0. They are matched by name with the classes of the
-    /// dataset; new classes get the next numbers, in this order. Default: labels are class numbers of the dataset.
+    /// Class names for the new samples' labels, numbered from 0. Known names keep the dataset's numbers; new
+    /// ones get the next numbers. Default: labels are the dataset's class numbers.
     pub classes: Option<Vec<String>>,
     /// Treatment of samples whose keys the dataset already holds. Default: stop.
     pub on_known_key: OnKnownKey,
-    /// Options of packing by name, such as `codec` and `shard_size`: each must equal the dataset's option, or applies
+    /// Packing options by name, such as `codec` and `shard_size`. Each must equal the dataset's, or applies
     /// if the dataset has none. Default: none.
     pub storage: Vec<(String, OptionValue)>,
     /// Drop the unfinished result of an interrupted addition or removal. Default: false.
     pub force: bool,
-    /// As in [`CollectOptions`].
+    /// Same as in [`CollectOptions`].
     pub threads: usize,
-    /// As in [`CollectOptions`].
+    /// Same as in [`CollectOptions`].
     pub memory_bytes: Option<u64>,
     /// Limits on the sizes that the dataset's files may declare. Default: records and decoded fields up to 4 GiB.
     pub limits: Limits,
@@ -67,7 +67,7 @@ impl Default for AppendOptions {
 }
 
 impl AppendOptions {
-    /// Reads the given options of packing, by name. Storage options are compared with the dataset once it is opened.
+    /// Reads packing options by name. Storage options are compared once the dataset is opened.
     ///
     /// # Errors
     /// Fails if an option does not exist, cannot have its value, or has no meaning for an existing dataset.
@@ -93,10 +93,9 @@ impl AppendOptions {
 }
 
 fn without(option: &'static str) -> ArgumentError {
-    ArgumentError::of(option, "is for a new dataset at a URL, not for adding to a dataset")
+    ArgumentError::of(option, "applies only to a new dataset at a URL")
 }
 
-/// A dataset that gets new samples.
 #[derive(Debug)]
 pub(super) struct Addition {
     pub(super) growth: Growth<'static>,
@@ -111,11 +110,10 @@ pub(super) struct Addition {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct BegunCommit {
     samples: u64,
-    /// Planned generation number.
     generation: u32,
 }
 
-/// An opened dataset that is ready for samples.
+/// A dataset opened to receive samples.
 pub(super) struct OpenedDataset {
     pub(super) addition: Addition,
     pub(super) layout: ProgramLayout,
@@ -154,7 +152,7 @@ impl Addition {
             threads,
             memory_bytes,
         };
-        // Also builds the table of keys, so that damage is found before samples can be lost.
+        // Building the key table now finds damage before samples can be lost.
         opened.by_key("")?;
         let before = grow::before(out, &opened, &limits);
         let addition = Self {
@@ -169,7 +167,7 @@ impl Addition {
     }
 }
 
-/// Fails if there is no dataset, before a lock file is created.
+/// Fails before a lock file is created if there is no dataset.
 fn refuse_none(out: &Path) -> Result<()> {
     let names = std::fs::read_dir(out).into_iter().flatten().flatten();
     let is_one = |name: &str| name == MANIFEST_NAME || generation_of_name(name).is_some();
@@ -177,6 +175,6 @@ fn refuse_none(out: &Path) -> Result<()> {
     if names.into_iter().any(|entry| entry.file_name().to_str().is_some_and(is_one)) {
         return Ok(());
     }
-    let hint = Hint::new("without ").and([Setting::on("append")]).then(" a new dataset is made there");
+    let hint = Hint::new("without ").and([Setting::on("append")]).then(", a new dataset is created there");
     Err(CollectError::usage(format!("`{}` is not a dataset: it has no manifest.json", out.display()), hint))
 }

@@ -1,4 +1,4 @@
-//! Storage options from a dataset's recipe, compared with the caller's options.
+//! Reads storage options from a dataset's recipe and compares them with the caller's.
 
 use crate::collect::error::Result;
 use crate::encode::picture_figures;
@@ -9,7 +9,7 @@ use shardpack_recipe::{
 };
 use std::collections::BTreeMap;
 
-/// The options of the recipe, or of the caller where it has none.
+/// The recipe's options, or the caller's where the recipe has none.
 pub(super) struct AppendRecipe {
     pub(super) pictures: PictureOptions,
     /// Storage options of array fields that have no array yet.
@@ -19,7 +19,7 @@ pub(super) struct AppendRecipe {
     pub(super) shuffle: Option<u64>,
 }
 
-/// Groups of the array options and of the picture options; shards and order have other groups.
+/// Groups of array and picture options; shards and order have other groups.
 const CUBES: &str = "Cubes";
 const PICTURES: &str = "Pictures";
 
@@ -42,7 +42,7 @@ pub(super) fn read(base: &Manifest, given: &[(String, OptionValue)]) -> Result<A
     let asked: Vec<StorageOptions> = chosen.values().map(|(asked, _)| of_arrays(*asked)).collect();
     let made: Vec<_> = chosen.values().map(|(asked, trial)| of_arrays(made(asked, &trial.settings))).collect();
     compare(CUBES, given, &asked, &made)?;
-    // The storage of pictures comes from the recipe, so the caller's picture options are not compared.
+    // Picture storage comes from the recipe, so the caller's picture options are not compared.
     let others: Vec<_> = given.iter().filter(|(name, _)| group(name) != PICTURES).cloned().collect();
     let mut there = StorageOptions::read(&others)?;
     let arrays = there.arrays;
@@ -80,7 +80,7 @@ fn compare(
             if let Some(other) = other.filter(|_| !is_made) {
                 let expected = format!("{other}, as in the dataset");
                 let error = ArgumentError::new(option.about.name, expected, found);
-                return Err(error.with_hint("leave the option out: the recipe of the dataset decides").into());
+                return Err(error.with_hint("omit the option: the dataset's recipe decides").into());
             }
         }
     }
@@ -91,7 +91,7 @@ fn spelled(option: &Declared<StorageOptions>, options: &StorageOptions) -> Strin
     option.spelled(options).unwrap_or_else(|| "none".to_owned())
 }
 
-/// Returns the storage options of pictures; `None` without pictures, or if only the caller knows the options.
+/// Returns the picture storage options; `None` without pictures, or if only the caller knows the options.
 fn pictures(
     base: &Manifest,
     recipe: &DatasetRecipe,
@@ -101,7 +101,7 @@ fn pictures(
     if let Some(known) = fields().find_map(|field| recipe.pictures(&field.name)) {
         return Ok(Some(known));
     }
-    // The recipe of a clip dataset, or of another program, may lack the options, so the columns decide.
+    // Clip datasets and datasets of other programs may lack the options, so the columns decide.
     let has = |name: &str| fields().any(|field| picture_figures::has_figure(&base.schema, &field.name, name));
     if fields().next().is_none() {
         return Ok(None);
@@ -111,12 +111,12 @@ fn pictures(
         if asked == "reencode" {
             return Ok(None);
         }
-        let expected = "reencode, with the other options that the dataset was written with: it does not say them";
+        let expected = "reencode, and the other options that the dataset was written with but does not record";
         return Err(ArgumentError::new("jpeg", expected, asked).into());
     }
     let jpeg = if has("tiles_per_row") { Jpeg::Tile } else { Jpeg::Keep };
     let mut options = StorageOptions { pictures: PictureOptions::of(jpeg), ..StorageOptions::default() };
-    // The columns of a dataset of tiles show no other options, so the caller's options apply.
+    // The columns of tiled pictures show no other options, so the caller's options apply.
     let others: Vec<_> = given.iter().filter(|(name, _)| name != "jpeg" && group(name) == PICTURES).cloned().collect();
     if jpeg == Jpeg::Tile {
         options.apply(&others)?;

@@ -1,4 +1,4 @@
-//! Additions by a program, read back by the reader.
+//! Tests additions by a program by reading them back.
 
 use crate::collect::{AppendOptions, CollectError, CollectOptions, Collector, Kind, Number, Sample, SampleValue};
 use crate::grow::{OnKnownKey, RemoveOptions, compact, remove};
@@ -57,7 +57,7 @@ fn check(out: &Path, generations: u32) {
     }
 }
 
-/// Returns the bytes of each sample behind its frame, because only the frame depends on the place.
+/// Returns each sample's bytes without its frame, because only the frame depends on the place.
 fn bodies(dataset: &Dataset) -> BTreeMap<String, Vec<u8>> {
     let body = |i| {
         let sample = dataset.get(i).unwrap();
@@ -152,7 +152,7 @@ fn what_does_not_fit_is_named_and_adds_nothing() {
         (change("label", Some("c".into())), "sample `s/009`: field `label`: there is no class `c`"),
         (
             append(&out, [without]).unwrap_err().to_string(),
-            "sample `s/009`: field `cube`: the sample lacks this field of the dataset, of kind array:float32",
+            "sample `s/009`: field `cube`: missing: the dataset has this field, of kind array:float32",
         ),
         (
             append(&out, [sample(9).with("more", "text")]).unwrap_err().to_string(),
@@ -172,7 +172,7 @@ fn what_does_not_fit_is_named_and_adds_nothing() {
     let nowhere = folder.path().join("nowhere");
     let error = Collector::append(&nowhere, None, AppendOptions::default()).unwrap_err();
     assert!(error.to_string().ends_with("is not a dataset: it has no manifest.json"), "{error}");
-    assert_eq!(error.hints()[0].to_string(), "without `append = true` a new dataset is made there");
+    assert_eq!(error.hints()[0].to_string(), "without `append = true`, a new dataset is created there");
     assert!(!nowhere.exists());
     assert_eq!(Dataset::open(&out).unwrap().generation(), 1);
 }
@@ -303,7 +303,7 @@ fn an_array_of_fewer_axes_than_the_columns_of_its_dataset_is_no_defect() {
     let out = scratch.path().join("out");
     let named = |i: u64| Sample::new().with_key(format!("s/{i:03}")).with("label", 0);
     let with = |i: u64, shape: &[u64]| named(i).with("cube", SampleValue::Array(floats(shape, i)));
-    // No array is left that shows how many axes there are.
+    // After the removal, no array shows the number of axes.
     write(&out, small(), [with(0, &[6, 5, 4]), named(1).without("cube"), named(2).without("cube")]);
     remove(&out, &["s/000".to_owned()], &RemoveOptions::default()).unwrap();
     let collector = Collector::append(&out, None, AppendOptions { threads: 2, ..Default::default() }).unwrap();
@@ -338,7 +338,7 @@ fn an_addition_that_is_given_up_leaves_nothing() {
     let cancel = AtomicBool::new(true);
     collector.commit(None, Some(&cancel)).unwrap_err();
     assert_eq!(collector.len(), 36);
-    // More samples, and a second commit.
+    // Add more samples and commit again.
     collector.add(sample(40)).unwrap();
     collector.commit(None, Some(&cancel)).unwrap_err();
     drop(collector);
@@ -424,7 +424,7 @@ fn truth_values_are_numbers_of_classes_too() {
     };
     assert_eq!(["3", "4"].map(label), [0, 1]);
     check(&out, 2);
-    // Equal numbers compare as equal.
+    // Equal values compare as equal, whatever their types.
     let options = AppendOptions { on_known_key: OnKnownKey::Skip, ..options() };
     let collector = Collector::append(&out, None, options).unwrap();
     collector.add(labelled("1", Number::Bool(true))).unwrap();
@@ -469,7 +469,7 @@ fn masks_beside_pictures_that_are_shrunk_come_from_folders_only() {
         let error = opened.unwrap_err();
         assert_eq!(
             error.to_string(),
-            "field `mask` of the dataset: packing shrinks pictures and their masks, and a program's masks cannot be shrunk"
+            "field `mask`: this dataset shrinks pictures with their masks, but a program's masks cannot be shrunk"
         );
         assert!(error.hints()[0].to_string().contains("`shardpack add`"), "{:?}", error.hints());
     }

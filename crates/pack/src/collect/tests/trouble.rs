@@ -1,5 +1,4 @@
-//! Errors between samples and a dataset: values that do not fit, folders in use, commits that end
-//! early.
+//! Tests errors of collecting: values that do not fit, folders in use, commits that end early.
 
 use super::*;
 
@@ -19,7 +18,7 @@ fn misfits_name_sample_and_field_and_cost_one_sample() {
         sample
     };
     for (field, value, expected) in [
-        ("photo", Some(SampleValue::Bytes(b"neither fish nor fowl".to_vec())), "expected a whole JPEG"),
+        ("photo", Some(SampleValue::Bytes(b"neither fish nor fowl".to_vec())), "expected a complete JPEG"),
         ("photo", Some(SampleValue::Bytes(jpeg(40, 24, 1)[..300].to_vec())), "JPEG"),
         ("cube", Some(floats(&[12, 10], 1).into()), "expected an array of 3 axes of float32"),
         ("mask", Some(floats(&[12, 10], 1).into()), "expected an array of uint8, found an array of float32"),
@@ -182,7 +181,7 @@ fn a_commit_that_failed_leaves_nothing_behind() {
     for i in 0..50 {
         collector.add(Sample::new().with("noise", noise(500, i))).unwrap();
     }
-    // One record in the middle was changed.
+    // Damage one record in the middle.
     let middle = lock(&collector.added).samples[40].span;
     collector.spool.overwrite(middle, &[0; 64]);
     assert!(collector.commit(None, None).unwrap_err().to_string().contains("is damaged"));

@@ -1,4 +1,4 @@
-//! Samples whose keys the dataset already holds.
+//! Tests samples whose keys the dataset already holds.
 
 use super::*;
 
@@ -51,21 +51,21 @@ fn the_same_command_with_other_samples_is_refused() {
         let skipped = add(text, OnKnownKey::Skip).unwrap();
         assert_eq!((skipped.known, skipped.generation), (1, 2));
         let note = skipped.packed.notes[0].text.clone();
-        assert!(note.starts_with("1 sample left out, although") && note.contains(words), "{note}");
+        assert!(note.starts_with("1 sample skipped, although") && note.contains(words), "{note}");
     };
     refused("key,label,age,who\nb.jpg,c1,2,y\n", "`b.jpg`: label `c7` in the dataset, `c1` in the new sample");
     refused("key,label,age,who\nb.jpg,new,2,y\n", "`b.jpg`: label `c7` in the dataset, `new` in the new sample");
     refused("key,label,age,who\nb.jpg,c7,3,y\n", "`b.jpg`: column `age`: 2 in the dataset, 3 in the new sample");
-    // Texts are in records, which are read only for a repeated call.
+    // Texts are in records, which are read only if a call is repeated.
     let error = add("key,label,age,who\nb.jpg,c7,2,z\n", stop).unwrap_err().to_string();
     assert!(error.contains("`b.jpg`: column `who`: `y` in the dataset, `z` in the new sample"), "{error}");
     let error = add("key,label,age,who,size\nb.jpg,c7,2,y,1\n", stop).unwrap_err().to_string();
     assert!(error.starts_with("the dataset has no field for the column `size` of the table"), "{error}");
-    // The number of bytes is equal; only the time differs.
+    // The size is equal; only the time differs.
     place.photo("week/b.jpg", 3);
     place.touch("week/b.jpg", SystemTime::now() + Duration::from_secs(9));
     let again = add(same, stop).unwrap().packed;
-    let note = "1 sample left out without a comparison, although the files are newer than the dataset: `b.jpg`";
+    let note = "1 sample skipped without comparison, although the files are newer than the dataset: `b.jpg`";
     assert_eq!((again.report.outcome, again.notes[0].text.as_str()), (Outcome::AlreadyComplete, note));
     let mut longer = fs::read(place.path("week/b.jpg")).unwrap();
     longer.push(0);
@@ -84,7 +84,7 @@ fn another_cube_under_the_same_key_is_refused() {
     add().unwrap();
     assert_eq!(add().unwrap().packed.report.outcome, Outcome::AlreadyComplete);
     place.touch("week/b.npy", SystemTime::now() + Duration::from_secs(9));
-    // A file that was copied again is not a different one.
+    // A file that was copied again counts as the same.
     let again = add().unwrap().packed;
     assert_eq!(again.report.outcome, Outcome::AlreadyComplete);
     assert!(
@@ -105,7 +105,7 @@ fn pictures_that_are_kept_are_compared_to_the_byte() {
     place.photo("week/b.jpg", 2);
     let add = || place.add("week", &AddOptions::default());
     add().unwrap();
-    // Copied again, it is the same picture.
+    // The copied file is the same picture.
     place.touch("week/b.jpg", SystemTime::now() + Duration::from_secs(9));
     assert!(add().unwrap().packed.notes.is_empty());
     place.photo("week/b.jpg", 3);

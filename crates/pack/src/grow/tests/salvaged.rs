@@ -1,4 +1,4 @@
-//! Generations, salvaged and verified.
+//! Tests salvaging and verifying generations.
 
 use super::*;
 use crate::salvage::{SalvageOptions, Survey, restore_manifest};
@@ -42,7 +42,7 @@ fn generations_that_are_whole_lose_nothing_when_salvaged() {
         dataset.get(index).unwrap().field("image").unwrap().unwrap().bytes.to_vec()
     };
     assert_eq!(bytes(&Dataset::open(&saved).unwrap()), bytes(&place.open(None)));
-    // A lost manifest is restored from the kept one, byte for byte.
+    // A lost manifest is restored byte for byte from the kept one.
     let (path, before) = (out.join("manifest.json"), fs::read(out.join("manifest.json")).unwrap());
     for lost in [None, Some(b"{".as_slice())] {
         fs::remove_file(&path).unwrap();
@@ -67,7 +67,7 @@ fn generations_that_are_whole_lose_nothing_when_salvaged() {
     }
 }
 
-/// A dataset of three samples, with two in its second generation.
+/// Creates a dataset of three samples, with two in its second generation.
 fn withdrawn() -> (Place, std::path::PathBuf) {
     let place = Place::new();
     place.photos(1, &["src/a.jpg", "src/b.jpg", "src/c.jpg"]);
